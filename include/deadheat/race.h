@@ -1,0 +1,114 @@
+// Races as data: what the analyzer finds, what replay judges, what reports print. Field for field the JSON of
+// `deadheat analyze --json`.
+//
+// Thread-safety: plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "deadheat/memory_model.h"
+#include "deadheat/site.h"
+
+namespace deadheat {
+
+// The name of one dynamic access, the same in schedules and reports: it finds the access again in every run that
+// takes the same way there. For operations that are not launches, `operation` names the copy, set or free.
+struct AccessName {
+  std::uint32_t operation = 0; // operation id in the trace
+  std::uint32_t launch = 0;    // launch number; 0 for a copy, set, free
+  std::uint32_t block = 0;     // linear
+  std::uint32_t thread = 0;    // linear within the block
+  std::uint32_t module = 0, site = 0;
+  std::uint64_t nth = 0;       // earlier executions of the site by this thread
+  friend bool operator==(const AccessName&, const AccessName&) = default;
+};
+
+struct RaceSide {
+  AccessName name;             // of the first occurrence
+  AccessKind op = AccessKind::read;
+  std::string kernel;          // demangled; of a copy, set or free, its API name
+  std::vector<SourceFrame> source; // innermost first; empty when unknown
+  std::string opcode;          // PTX opcode; empty for operations
+  std::uint32_t stream = 0;
+  Dim3 block, thread;          // coordinates
+};
+
+enum class RaceLevel : std::uint8_t { shared, global, stream };
+enum class RaceClass : std::uint8_t { data, strong };
+enum class Certainty : std::uint8_t { certain, possible };
+enum class Verdict : std::uint8_t { none, harmful, benign, unreached };
+
+struct Difference { // bytes that differ between the two schedules of a witness, one entry an allocation
+  std::uint32_t allocation = 0;
+  std::uint64_t offset = 0;    // of the first differing element
+  std::string type;            // "f32", "u8", from the instructions that wrote it
+  std::uint64_t elements = 0;  // differing elements
+  double max_abs = 0;
+  double max_relative = 0;
+  std::uint64_t max_ulp = 0;   // of floating-point types
+  struct Example { std::uint64_t offset = 0; double a = 0, b = 0; } example;
+  std::string note;            // "hang", "trap", "printf output", "NaN appears"
+};
+
+struct Race {
+  std::uint32_t id = 0;        // from 1, in order of rank
+  RaceLevel level = RaceLevel::global;
+  RaceClass race_class = RaceClass::data;
+  Certainty certainty = Certainty::certain;
+  RaceSide first, second;      // first: the one that came first in the recorded run
+  std::uint64_t address = 0;   // of the first occurrence; shared: offset in the block's shared memory
+  std::uint32_t bytes = 0;     // overlapping bytes of the first occurrence
+  struct AllocationRef { std::uint32_t id = 0; std::uint64_t offset = 0, size = 0; };
+  std::optional<AllocationRef> allocation;
+  std::uint64_t occurrences = 0;
+  bool same_value = false;     // every write-write pair wrote the same bytes
+  std::string why;             // what order is missing, one or two lines
+  // More dynamic instances of the pair (at most 16), for replay to try when the first changes nothing.
+  struct Instance { AccessName first, second; };
+  std::vector<Instance> instances;
+  bool suppressed = false;
+
+  // Filled in by replay.
+  Verdict verdict = Verdict::none;
+  std::uint64_t schedules = 0;     // tried
+  std::string verdict_why;         // of unreached, and what else a witness had to change
+  std::string witness;             // file
+  std::vector<Difference> differences;
+
+  // "read-write", "write-write", "atomic-read" …: ops of first and second.
+  std::string kind() const;
+};
+
+struct OrderDependent { // a float atomic whose result depends on the order; not a race
+  RaceSide site;
+  std::string atomic;          // "add.f32"
+  std::uint64_t occurrences = 0;
+  std::uint64_t max_ulp = 0;   // by replay
+  std::uint64_t schedules = 0;
+};
+
+struct Fault { // memory_errors and sync_errors
+  std::string kind, text;
+  RaceSide side;
+  std::uint64_t address = 0, bytes = 0;
+  std::optional<Race::AllocationRef> nearest;
+};
+
+struct Summary {
+  std::uint64_t launches = 0, instrumented = 0, opaque = 0, accesses = 0, races = 0, order_dependent = 0;
+  std::uint64_t assumed_edges = 0;
+  bool complete = true;        // false: part of the trace could not be read or ordered
+};
+
+struct Analysis {
+  Summary summary;
+  std::vector<Race> races;
+  std::vector<OrderDependent> order_dependent;
+  std::vector<Fault> memory_errors, sync_errors;
+  std::vector<std::string> warnings; // one line each: damage, incidents
+};
+
+} // namespace deadheat
