@@ -163,6 +163,12 @@ struct HostRead {
   Bytes data;
 };
 
+// Host memory that the device can reach (pinned, managed) and that the host changed since the device last saw it.
+struct HostWrite {
+  std::uint64_t address = 0;            // host address, in the allocation
+  Bytes data;
+};
+
 // ---- Execution: accesses a warp at a time, and what orders them ----------------------------------------------------
 
 struct Warp { std::uint32_t launch = 0, block = 0, warp = 0; };
@@ -234,7 +240,7 @@ struct ProgramEnd { std::int32_t status = 0; bool clean = true; };
 
 using Record = std::variant<
     Process, Device, Module, Symbol, Allocate, Free, StreamCreate, StreamDestroy, EventRecord, StreamWait, HostWait,
-    Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, Access, Fence, BarrierArrive,
+    Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access, Fence, BarrierArrive,
     BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier,
     ThreadExit, MemoryError, SyncError, Incident, ProgramEnd>;
 

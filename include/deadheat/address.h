@@ -1,0 +1,32 @@
+// How addresses of the embedded device are made up (64-bit generic addresses, as PTX code sees them).
+//
+//  [0, 2^47)            host addresses: pinned and managed memory, the same on host and device
+//  [2^47, 2^48)         device memory: the arena's host address with bit 47 set, which no host pointer has
+//  shared_window + o    offset o of the running block's shared memory (the low 32 bits are the .shared address)
+//  local_window + o     offset o of the running thread's stack (frames and local memory)
+//  param_window + o     offset o of the launch's parameter block
+//
+// So code turns a global address into a host pointer by clearing bit 47, and tells the windows by bit 48.
+#pragma once
+
+#include <cstdint>
+
+namespace deadheat {
+
+inline constexpr std::uint64_t device_bit = std::uint64_t(1) << 47;
+inline constexpr std::uint64_t window_bit = std::uint64_t(1) << 48;
+inline constexpr std::uint64_t shared_window = window_bit;
+inline constexpr std::uint64_t local_window = window_bit + (std::uint64_t(1) << 40);
+inline constexpr std::uint64_t param_window = window_bit + (std::uint64_t(1) << 41);
+inline constexpr std::uint64_t window_bytes = std::uint64_t(1) << 32;
+
+// Host addresses of the arenas. Fixed, so that a replay finds the recorded addresses.
+inline constexpr std::uint64_t device_arena = 0x2000'0000'0000;
+inline constexpr std::uint64_t device_arena_bytes = std::uint64_t(1) << 38; // 256 GiB of address space
+inline constexpr std::uint64_t pinned_arena = 0x2400'0000'0000;
+inline constexpr std::uint64_t pinned_arena_bytes = std::uint64_t(1) << 36;
+
+inline constexpr std::uint64_t to_device(std::uint64_t host) { return host | device_bit; }
+inline constexpr std::uint64_t to_host(std::uint64_t device) { return device & ~device_bit; }
+
+} // namespace deadheat

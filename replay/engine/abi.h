@@ -1,0 +1,147 @@
+// What compiled kernels and the machine that runs them share: the contexts in memory, how a thread stops and goes on.
+//
+// Every GPU thread is a state machine: `Step entry(ThreadContext*, frame)` runs it until it stops and returns why. To
+// go on, the same function is called again with the same frame; its first word says where. Nothing of a thread lives
+// on the host's stack while it is stopped: its state is the bytes of ThreadContext and of its stack, so it can be
+// copied.
+//
+// A frame: u32 resume point (0: start), then saved registers, then the function's parameters and results, then its
+// local memory; the layout is the code generator's, FunctionDescriptor::frame_bytes its size. Calls put the callee's
+// frame at ThreadContext::stack + stack_used and call again on resume.
+//
+// The code reads and writes these structs by offset: standard layout only. No virtuals here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace deadheat::engine {
+
+// Why a thread stopped.
+enum class Step : std::int32_t {
+  exited = 0,   // exit, or return from the entry function
+  visible = 1,  // before a visible operation (pending_site, pending_address); performs it when called again
+  barrier = 2,  // at bar/barrier (pending_site; arg[0] barrier number, arg[1] thread count or 0, arg[2] of red: predicate)
+  warp = 3,     // at a rendezvous of lanes (pending_site; WarpOp in arg[0], operands after it); answers in result[]
+  spin = 4,     // re-read an unchanged value (pending_address), or used up its quantum in a loop (pending_address 0)
+  fault = 5,    // trap, assertion, memory error: fault_*; never goes on
+  async_wait = 6, // cp.async.wait_group: arg[0] groups that may stay pending; arg[1] 1: wait for all, committed or not
+  cluster = 7,  // barrier.cluster (reserved)
+  mbarrier = 8  // waits on an mbarrier (reserved)
+};
+
+// Rendezvous operations. arg[1] is always the member mask.
+enum class WarpOp : std::uint32_t {
+  barrier = 0,   // bar.warp.sync
+  shfl_up = 1, shfl_down = 2, shfl_bfly = 3, shfl_idx = 4, // arg[2] value, arg[3] lane operand, arg[4] clamp/segment operand;
+                                                          // result[0] value, result[1] predicate
+  vote_all = 5, vote_any = 6, vote_uni = 7, vote_ballot = 8, // arg[2] predicate; result[0]
+  match_any = 9, match_all = 10,  // arg[2] value (64 bits); result[0] mask, result[1] predicate
+  redux_add = 11, redux_min_s = 12, redux_max_s = 13, redux_min_u = 14, redux_max_u = 15, redux_and = 16, redux_or = 17,
+  redux_xor = 18,                 // arg[2]; result[0]
+  activemask = 19,                // no mask: the scheduler's choice; result[0]
+  elect = 20,                     // result[0] leader lane, result[1] predicate
+  // Collective loads and matrix operations whose lanes exchange registers. arg[2..] operands; result[] fragments.
+  mma = 32                        // reserved range from here: code generator and machine share tables in warp_ops.h
+};
+
+// One weak access, logged by recorded code; merged by tracer/recorder/warp_log.h (same layout).
+struct LogEntry {
+  std::uint64_t address; // generic address (deadheat/address.h)
+  std::uint32_t site;
+  std::uint32_t digest;  // of writes: of the bytes written; 0 for reads
+};
+static_assert(sizeof(LogEntry) == 16);
+
+struct BlockContext;
+struct LaunchContext;
+struct ThreadContext;
+
+// What compiled code calls. All are called with a stopped world: one host thread runs a machine.
+struct Services {
+  // The lane's log is full (log_cursor == log_end): makes room.
+  void (*log_full)(ThreadContext*);
+  // A strong access or atomic was performed (record mode). values: low 64 bits; wrote: 0 for reads and failed cas.
+  void (*strong)(ThreadContext*, std::uint32_t site, std::uint64_t address, std::uint64_t read, std::uint64_t written,
+                 std::uint32_t wrote);
+  // An address that the fast check did not accept: 1 when the access is legal, else 0 and thread->fault_* is set.
+  std::uint32_t (*check)(ThreadContext*, std::uint32_t site, std::uint64_t address, std::uint32_t bytes,
+                         std::uint32_t is_write);
+  // cp.async: `bytes` to shared offset `destination` from global `source`, of which the last bytes - source_bytes are
+  // zeros. commit closes the thread's open group.
+  void (*async_copy)(ThreadContext*, std::uint32_t site, std::uint64_t destination, std::uint64_t source,
+                     std::uint32_t bytes, std::uint32_t source_bytes);
+  void (*async_commit)(ThreadContext*, std::uint32_t site);
+  // cp.async.mbarrier.arrive and mbarrier.*: see warp_ops.h when they come.
+  std::uint64_t (*mbarrier)(ThreadContext*, std::uint32_t site, std::uint32_t what, std::uint64_t address,
+                            std::uint64_t operand);
+  std::int32_t (*print)(ThreadContext*, std::uint64_t format, std::uint64_t arguments); // vprintf; generic addresses
+  std::uint64_t (*allocate)(ThreadContext*, std::uint64_t bytes);                        // malloc; device address or 0
+  void (*release)(ThreadContext*, std::uint64_t address);                                // free
+  // Sets thread->fault_*: kind is trace::MemoryError::Kind (trap, assertion, stack_overflow …); text may be null.
+  void (*fault)(ThreadContext*, std::uint32_t site, std::uint32_t kind, const char* text);
+  std::uint64_t (*clock)(ThreadContext*, std::uint32_t which); // 0 %clock64, 1 %globaltimer: deterministic counters
+};
+
+struct ExecContext {
+  std::int64_t quantum = 0;            // visible operations that may run before the thread must stop (control mode);
+                                       // strong operations in loops, in every mode
+  const Services* services = nullptr;
+  const std::uint8_t* shadow = nullptr; // validity of the device arena: one byte for 16 bytes, 16 = all valid, n < 16 =
+                                        // the first n bytes valid
+  std::uint64_t visible = 0;           // visible operations performed (control mode counts them)
+  void* machine = nullptr;
+};
+
+struct LaunchContext {
+  ExecContext* exec = nullptr;
+  const std::uint8_t* params = nullptr; // the parameter block
+  const std::uint8_t* site_stop = nullptr; // control mode: by site number; nonzero: stop before this site always
+  std::uint32_t nctaid[3] = {1, 1, 1}, ntid[3] = {1, 1, 1};
+  std::uint32_t nclusterid[3] = {1, 1, 1}, cluster_nctaid[3] = {1, 1, 1};
+  std::uint32_t dynamic_shared = 0, total_shared = 0; // bytes
+  std::uint64_t gridid = 0;
+  void* launch = nullptr;              // the machine's
+};
+
+struct BlockContext {
+  LaunchContext* launch = nullptr;
+  std::uint8_t* shared = nullptr;      // total_shared bytes
+  std::uint32_t ctaid[3] = {0, 0, 0};
+  std::uint32_t linear = 0;
+  std::uint32_t smid = 0, nsmid = 0;
+  void* block = nullptr;               // the machine's
+};
+
+struct ThreadContext {
+  BlockContext* block = nullptr;
+  std::uint8_t* stack = nullptr;       // frames and local memory; local_window + o is stack + o
+  std::uint32_t stack_used = 0, stack_bytes = 0;
+  std::uint32_t tid[3] = {0, 0, 0};
+  std::uint32_t linear = 0, lane = 0, warp = 0;
+
+  LogEntry* log_cursor = nullptr;      // record mode
+  LogEntry* log_end = nullptr;
+
+  std::uint32_t pending_site = 0;
+  std::uint32_t spin_site = ~0u;       // the last strong operation in a loop, its address and the value it read
+  std::uint64_t spin_address = 0, spin_value = 0;
+  std::uint64_t pending_address = 0;
+  std::uint64_t arg[16] = {};
+  std::uint64_t result[8] = {};
+
+  std::uint32_t fault_kind = 0, fault_site = 0, fault_access = 0, fault_bytes = 0;
+  std::uint64_t fault_address = 0;
+  const char* fault_text = nullptr;
+};
+
+using EntryPoint = std::int32_t (*)(ThreadContext*, std::uint8_t* frame); // returns Step
+
+// What the address of a function is: PTX function pointers hold the host address of its descriptor.
+struct FunctionDescriptor {
+  EntryPoint entry = nullptr;
+  std::uint32_t frame_bytes = 0;       // 16-byte aligned
+  std::uint32_t params_offset = 0;     // of the parameters in the frame; results follow, each naturally aligned
+};
+
+} // namespace deadheat::engine

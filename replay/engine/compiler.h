@@ -1,0 +1,74 @@
+// PTX to machine code: loads modules, compiles kernels lazily, one mode at a time.
+//
+// Modes are parameters of one IR builder, not different builders:
+//   plain      no records, stops only at barriers, rendezvous, and strong operations in loops
+//   record     every weak shared and global access is logged to the lane's log; the thread stops before every strong
+//              access, atomic and fence, so that the machine can put them in order
+//   control    the thread stops before a visible operation (shared or global access, fence) when the quantum is used
+//              up or the site is marked
+//   check      every address is checked before it is used
+//
+// Thread-safety: a Compiler may be used from one host thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deadheat/expected.h"
+#include "deadheat/ptx.h"
+#include "deadheat/site.h"
+#include "replay/engine/abi.h"
+
+namespace deadheat::engine {
+
+struct Mode {
+  bool record = false, control = false, check = false;
+  friend auto operator<=>(const Mode&, const Mode&) = default;
+};
+
+struct KernelParameter { std::string name; std::uint32_t offset = 0, bytes = 0; };
+
+// What a launch needs to know about a kernel, without compiling it.
+struct KernelInfo {
+  std::string name;
+  std::vector<KernelParameter> parameters;
+  std::uint32_t parameter_bytes = 0;
+  std::uint32_t static_shared = 0;      // bytes of .shared variables, laid out from offset 0
+  std::uint32_t dynamic_shared_offset = 0; // where .extern .shared begins (aligned): its address
+  std::uint32_t max_threads = 1024;     // .maxntid / .reqntid
+  std::uint32_t local_bytes = 0;
+  std::string refused;                  // why it cannot run, one line; empty when it can
+};
+
+struct ModuleImage;                     // compiled code and tables of one module; owned by the Compiler
+
+class LoadedModule {
+ public:
+  virtual ~LoadedModule() = default;
+  virtual const ptx::Module& ptx() const = 0;
+  virtual const std::vector<Site>& sites() const = 0;
+  virtual const KernelInfo* kernel(std::string_view name) const = 0;
+  virtual std::vector<std::string> kernel_names() const = 0;
+  // One line for each kernel that is refused: "kernel foo: wgmma.mma_async is not supported by the embedded device".
+  virtual const std::vector<std::string>& refusals() const = 0;
+  // The descriptor of a kernel's code in a mode; compiles on first use.
+  virtual Expected<const FunctionDescriptor*> compile(std::string_view kernel, Mode mode) = 0;
+  // Bytes of a module variable with relocations resolved; device addresses of symbols come from the resolver.
+  virtual std::vector<std::uint8_t> initial_bytes(const ptx::Variable& variable) = 0;
+};
+
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  // `address_of` gives the device address of a module-scope global or constant variable; called after load returned,
+  // when code is compiled or initial bytes are asked for.
+  virtual Expected<std::unique_ptr<LoadedModule>> load(ptx::Module module, std::string origin,
+                                                       std::function<std::uint64_t(std::string_view)> address_of) = 0;
+};
+
+std::unique_ptr<Compiler> make_compiler();
+
+} // namespace deadheat::engine
