@@ -1,0 +1,129 @@
+// The embedded device: memory, streams and execution behind one interface that speaks trace records.
+//
+// Two users drive it the same way. The embedded runtime (our libcudart) turns API calls into commands; replay reads
+// the same commands from a trace. Every command that succeeds is written to the sink, so what a recording holds is
+// what a replay feeds back.
+//
+// Time: submit() only queues. The device advances inside wait() and query() and, by a seeded amount, inside other
+// commands; never on its own. An operation is ready when the operations that analyzer/order/StreamOrder names for it
+// are complete; among ready operations, and among the threads of running launches, the schedule chooses
+// (include/deadheat/schedule.h). Running launches of different streams may be interleaved, so that a kernel that
+// spins on another gets its answer.
+//
+// Host memory: in a live process copies read and write the host's memory when CUDA would (a pageable source when the
+// copy is submitted, a pinned one when it runs). In a replay there is no host: sources come with the commands, and
+// what the host would have received goes to the sink as HostRead only.
+//
+// Thread-safety: none; the embedded runtime serializes its host threads with one lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "deadheat/expected.h"
+#include "deadheat/schedule.h"
+#include "deadheat/trace.h"
+#include "replay/device/sink.h"
+#include "replay/engine/compiler.h"
+
+namespace deadheat::device {
+
+struct Profile { // what the embedded device says it is
+  std::string name = "deadheat embedded (sm_90)";
+  std::uint32_t compute_major = 9, compute_minor = 0;
+  std::uint32_t multiprocessors = 132, max_threads_per_multiprocessor = 2048, max_blocks_per_multiprocessor = 32;
+  std::uint32_t shared_per_multiprocessor = 233472, shared_per_block = 49152, shared_per_block_optin = 232448;
+  std::uint32_t registers_per_multiprocessor = 65536;
+  std::uint64_t memory_bytes = std::uint64_t(16) << 30;
+};
+
+struct DeviceOptions {
+  std::uint64_t seed = 0;
+  Profile profile;
+  bool live = true;              // a host process is behind it: copies touch host memory
+  bool check = true;             // addresses are checked
+  bool record_accesses = true;   // default for launches; record_launch refines it
+  std::function<bool(const std::string& kernel, std::uint32_t launch)> record_launch;
+  Sink* sink = nullptr;          // may be null; outlives the device
+  Schedule schedule;             // natural unless replaying
+  std::uint64_t budget = 0;      // visible operations after which the run counts as hanging; 0: none
+};
+
+// What became of a drive of the device.
+enum class Progress : std::uint8_t {
+  done,    // what was waited for is complete
+  pending, // not yet (queries)
+  fault,   // a kernel trapped, failed an assertion or touched bad memory: sticky
+  hang     // nothing can go on: deadlock, or the budget is used up
+};
+
+struct ChoiceSummary {           // what a run chose, for verdicts
+  std::uint64_t visible = 0;     // visible operations performed under control
+  std::uint64_t switches = 0;
+  bool held_performed = false;   // holds: every held access waited for its `until`
+  std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order asked,
+                                        // 4 released because nothing else could go on (not drivable)
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  static Expected<std::unique_ptr<Device>> create(DeviceOptions options);
+
+  // ---- modules. The id is given when replaying (0: next). Symbols are allocated and initialised, records written.
+  virtual Expected<std::uint32_t> load_module(std::string ptx_text, std::string origin, std::uint32_t id = 0) = 0;
+  virtual engine::LoadedModule* module(std::uint32_t id) = 0;
+  virtual std::uint64_t symbol_address(std::uint32_t module, std::string_view name, std::uint64_t* bytes) = 0; // 0: none
+
+  // ---- memory. `at`: the record of the allocation to repeat, when replaying.
+  virtual Expected<trace::Allocate> allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
+                                             std::uint32_t stream = 0, const trace::Allocate* at = nullptr) = 0;
+  // cudaFree and friends: waits for all earlier work first. With a stream: stream-ordered (cudaFreeAsync).
+  virtual Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream = 0) = 0;
+  virtual const trace::Allocate* find_allocation(std::uint64_t address) const = 0; // live, that holds address
+  virtual std::uint64_t bytes_in_use() const = 0;
+
+  // ---- streams and events
+  virtual std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority, std::uint32_t host_thread) = 0;
+  virtual void destroy_stream(std::uint32_t stream, std::uint32_t host_thread) = 0;
+  virtual std::uint32_t create_event() = 0;
+  virtual void record_event(std::uint32_t event, std::uint32_t stream, std::uint32_t host_thread) = 0;
+  virtual void stream_wait(std::uint32_t stream, std::uint32_t event, std::uint32_t host_thread) = 0;
+
+  // ---- operations. `operation.what` and stream, host_thread, graph fields are given; ids are assigned unless nonzero.
+  // For live copies the host addresses in the ranges are used. Returns the operation id.
+  virtual Expected<std::uint32_t> submit(trace::Operation operation) = 0;
+  // A host callback's function, for the HostCallback submitted next (live only).
+  virtual void next_callback(std::function<void()> callback) = 0;
+  virtual std::uint32_t begin_graph(std::uint32_t graph, std::uint32_t stream, std::uint32_t host_thread) = 0;
+  virtual void end_graph(std::uint32_t graph_launch) = 0;
+
+  // ---- the host waits (runs the device until done) or asks (runs it a seeded amount).
+  virtual Progress wait(const trace::HostWait& wait) = 0;
+  virtual Progress query(const trace::HostWait& wait) = 0;
+  virtual Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) = 0;
+  virtual void advance(std::uint64_t visible_operations) = 0; // progress for hosts that poll without calling us
+  // Completes everything that is queued: the end of the process.
+  virtual Progress drain() = 0;
+
+  // Applies a command record of a trace (replay): everything above by way of its record. Records that are not
+  // commands are ignored.
+  virtual Expected<Progress> apply(const trace::Record& record,
+                                   const std::function<Expected<std::vector<std::uint8_t>>(const trace::BlobHash&)>& blob) = 0;
+
+  // ---- state
+  virtual const std::optional<trace::MemoryError>& fault() const = 0;
+  virtual std::string stuck_description() const = 0; // of a hang: who waits for what, one line
+  virtual const ChoiceSummary& choices() const = 0;
+  virtual const std::vector<Switch>& switches() const = 0; // departures from the default order that this run made
+  virtual const Profile& profile() const = 0;
+  // Bytes of device memory for comparison and tests; nullptr when [address, address+bytes) is not allocated.
+  virtual const std::uint8_t* peek(std::uint64_t address, std::uint64_t bytes) const = 0;
+  virtual std::vector<trace::Allocate> live_allocations() const = 0;
+};
+
+} // namespace deadheat::device
