@@ -1,0 +1,44 @@
+// From a race to a verdict: replays a trace under schedules that take the two accesses in either order and compares
+// every byte that the host could have seen.
+//
+// For each race two runs are made that differ in one choice: which of the two accesses comes first (Hold). Around
+// them everything else follows the same base schedule, first the natural order, then random ones from the seed. Runs
+// are compared up to the first difference the host could see; the recorded host input is stale after it.
+//
+// Thread-safety: none; one embedded device exists in a process at a time (its arena has a fixed address).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "deadheat/expected.h"
+#include "deadheat/race.h"
+#include "deadheat/schedule.h"
+
+namespace deadheat::search {
+
+struct SearchOptions {
+  std::vector<std::uint32_t> races; // ids; empty: all that are not suppressed
+  std::uint64_t schedules = 40;     // at most, a race
+  double seconds = 20;              // at most, a race
+  std::uint64_t seed = 1;
+  std::string output;               // directory for witnesses; created when one is written
+  std::function<void(const std::string&)> progress; // one line; may be empty
+};
+
+// Replays the trace and fills in verdict, schedules, verdict_why, witness and differences of each chosen race, and
+// max_ulp and schedules of the order-dependent atomics.
+Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchOptions& options);
+
+// What re-running a witness showed.
+struct WitnessRun {
+  Race race;                        // as the witness tells it, with the differences of this run
+  std::string digest_a, digest_b;   // of the outputs of the two schedules: 32 hexadecimal digits
+  bool differ = false;              // the outputs differ
+  bool as_recorded = false;         // both digests are the ones that the witness expects
+};
+Expected<WitnessRun> replay_witness(const std::string& file);
+
+} // namespace deadheat::search

@@ -1,0 +1,30 @@
+// deadheat analyze: finds the races of a trace.
+#include "analyzer/detect/analyze.h"
+#include "tools/command.h"
+
+namespace deadheat::tools {
+
+namespace po = boost::program_options;
+
+int run_analyze(const Arguments& arguments) {
+  std::string trace;
+  ReportOptions report_settings;
+  po::options_description description = report_options(report_settings);
+  description.add_options()("trace", po::value(&trace), "trace directory");
+  po::positional_options_description positional;
+  positional.add("trace", 1);
+  po::variables_map values;
+  int status = 0;
+  if (!parse(arguments, "usage: deadheat analyze [OPTIONS] TRACE\n\nFinds every pair of accesses that nothing orders.\n",
+             description, positional, values, status)) {
+    return status;
+  }
+  if (trace.empty()) return fail("no trace to analyze (deadheat analyze TRACE)");
+  Expected<Analysis> analysis = detect::analyze(trace, {});
+  if (!analysis) return fail(analysis.error());
+  if (Expected<void> done = suppress(*analysis, report_settings); !done) return fail(done.error());
+  if (Expected<void> done = report(*analysis, report_settings, false, nullptr); !done) return fail(done.error());
+  return counted(*analysis, report_settings.strict) ? 1 : 0;
+}
+
+} // namespace deadheat::tools

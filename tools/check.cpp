@@ -1,0 +1,59 @@
+// deadheat check: record, analyze and replay in one go.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "analyzer/detect/analyze.h"
+#include "tools/command.h"
+#include "tools/judge.h"
+
+namespace deadheat::tools {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+int run_check(const Arguments& arguments) {
+  SplitCommand split = split_command(arguments);
+  RecordOptions recording;
+  ReportOptions reporting;
+  JudgeOptions judging;
+  po::options_description description;
+  description.add(record_options(recording)).add(judge_options(judging)).add(report_options(reporting));
+  po::variables_map values;
+  int status = 0;
+  if (!parse(split.options,
+             "usage: deadheat check [OPTIONS] -- COMMAND...\n\n"
+             "Runs COMMAND, finds its races, and replays each until it is known what it does. Standard output belongs\n"
+             "to COMMAND; the report goes to standard error.\n",
+             description, {}, values, status)) {
+    return status;
+  }
+  if (split.command.empty()) return fail("no command to check (deadheat check [OPTIONS] -- COMMAND...)");
+
+  bool temporary = recording.output.empty();
+  if (temporary) { // kept only where the user asked for it
+    recording.output = (fs::temp_directory_path() / ("deadheat-check-" + std::to_string(getpid()))).string();
+  }
+  struct Cleaner {
+    std::string path;
+    ~Cleaner() {
+      std::error_code error;
+      if (!path.empty()) fs::remove_all(path, error);
+    }
+  } cleaner{temporary ? recording.output : ""};
+
+  Expected<Recorded> recorded = record(recording, split.command, reporting.json == "-");
+  if (!recorded) return fail(recorded.error());
+  std::error_code error;
+  if (!fs::exists(recorded->trace, error)) {
+    return fail("'" + split.command[0] + "' made no CUDA call: there is nothing to check");
+  }
+  Expected<Analysis> analysis = detect::analyze(recorded->trace, {});
+  if (!analysis) return fail(analysis.error());
+  if (Expected<void> done = suppress(*analysis, reporting); !done) return fail(done.error());
+  if (Expected<void> done = judge(recorded->trace, *analysis, judging); !done) return fail(done.error());
+  if (Expected<void> done = report(*analysis, reporting, true, &recorded->status); !done) return fail(done.error());
+  return counted(*analysis, reporting.strict) ? 1 : 0;
+}
+
+} // namespace deadheat::tools

@@ -1,0 +1,50 @@
+#include "tools/command.h"
+
+#include <algorithm>
+#include <iostream>
+
+namespace deadheat::tools {
+
+namespace po = boost::program_options;
+
+void say(const std::string& line) { std::cerr << "deadheat: " << line << '\n'; }
+
+int fail(const std::string& message) {
+  say(message);
+  return could_not;
+}
+
+int fail(const Error& error) { return fail(error.message()); }
+
+SplitCommand split_command(const Arguments& arguments) {
+  SplitCommand split;
+  auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  split.options.assign(arguments.begin(), dashes);
+  if (dashes != arguments.end()) {
+    split.separated = true;
+    split.command.assign(dashes + 1, arguments.end());
+  }
+  return split;
+}
+
+bool parse(const Arguments& arguments, const std::string& usage, const po::options_description& options,
+           const po::positional_options_description& positional, po::variables_map& values, int& status) {
+  po::options_description all;
+  all.add(options);
+  all.add_options()("help,h", "show this help");
+  try {
+    po::store(po::command_line_parser(arguments).options(all).positional(positional).run(), values);
+    if (values.count("help")) {
+      std::cout << usage << '\n' << options;
+      status = 0;
+      return false;
+    }
+    po::notify(values);
+  } catch (const po::error& error) {
+    status = fail(std::string(error.what()) + " (see --help)");
+    return false;
+  }
+  return true;
+}
+
+} // namespace deadheat::tools

@@ -1,0 +1,78 @@
+// What the subcommands share: their table, the shape of a subcommand, how errors reach the user.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <string>
+#include <vector>
+
+#include "deadheat/expected.h"
+#include "deadheat/race.h"
+
+namespace deadheat::tools {
+
+using Arguments = std::vector<std::string>; // after the subcommand's name
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments&); // the exit status
+};
+
+int run_record(const Arguments&);
+int run_analyze(const Arguments&);
+int run_replay(const Arguments&);
+int run_check(const Arguments&);
+int run_info(const Arguments&);
+
+inline constexpr int could_not = 2; // exit status: the command could not do what it was asked
+
+// "deadheat: <message>" on standard error; returns could_not.
+int fail(const Error& error);
+int fail(const std::string& message);
+void say(const std::string& line); // "deadheat: <line>" on standard error
+
+// The words before and after "--".
+struct SplitCommand {
+  Arguments options, command;
+  bool separated = false;
+};
+SplitCommand split_command(const Arguments& arguments);
+
+// Parses `arguments`; on "--help" prints `usage` and the options, on a wrong option one line. Sets `status` when the
+// subcommand is to return at once.
+bool parse(const Arguments& arguments, const std::string& usage,
+           const boost::program_options::options_description& options,
+           const boost::program_options::positional_options_description& positional,
+           boost::program_options::variables_map& values, int& status);
+
+// ---- recording, used by record and check
+struct RecordOptions {
+  std::string output;          // trace directory; empty: the first free of run.deadheat, run-2.deadheat …
+  std::string device = "auto"; // auto, gpu, embedded
+  std::string kernel;          // regular expression
+  std::uint64_t launch_skip = 0, launch_count = 0; // count 0: all
+  std::uint64_t seed = 1;
+};
+boost::program_options::options_description record_options(RecordOptions& options);
+struct Recorded {
+  std::string trace;
+  int status = 0;              // the command's exit status; 128 + signal when it was killed
+};
+Expected<Recorded> record(const RecordOptions& options, const Arguments& command, bool standard_output_to_error);
+
+// ---- reports, used by analyze, replay and check
+struct ReportOptions {
+  std::string json;            // file, or "-"
+  std::string suppressions;    // file
+  std::string log_file;        // text report goes there instead of standard output or error
+  bool strict = false;         // possible, strong and order-dependent findings count
+};
+boost::program_options::options_description report_options(ReportOptions& options);
+// Findings that decide the exit status.
+std::uint64_t counted(const Analysis& analysis, bool strict);
+Expected<void> suppress(Analysis& analysis, const ReportOptions& options);
+// Writes JSON (if asked for) and the text report. `text_to_error`: standard output belongs to a program.
+Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
+                      const int* program_status);
+
+} // namespace deadheat::tools

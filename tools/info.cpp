@@ -1,0 +1,38 @@
+// deadheat info: says what a trace holds.
+#include <iostream>
+
+#include "tools/command.h"
+#include "tracer/recorder/describe.h"
+
+namespace deadheat::tools {
+
+namespace po = boost::program_options;
+
+int run_info(const Arguments& arguments) {
+  std::string trace;
+  bool records = false;
+  po::options_description description("Info");
+  description.add_options()
+      ("records", po::bool_switch(&records), "print every record, one a line")
+      ("trace", po::value(&trace), "trace directory");
+  po::positional_options_description positional;
+  positional.add("trace", 1);
+  po::variables_map values;
+  int status = 0;
+  if (!parse(arguments, "usage: deadheat info [OPTIONS] TRACE\n\nSays what a trace holds.\n", description, positional,
+             values, status)) {
+    return status;
+  }
+  if (trace.empty()) return fail("no trace to describe (deadheat info TRACE)");
+  if (records) {
+    Expected<void> done = trace::describe_records(trace, [](const std::string& line) { std::cout << line << '\n'; });
+    return done ? 0 : fail(done.error());
+  }
+  Expected<trace::TraceSummary> summary = trace::summarize(trace);
+  if (!summary) return fail(summary.error());
+  std::cout << trace::to_text(*summary);
+  for (const std::string& warning : summary->warnings) say(warning);
+  return 0;
+}
+
+} // namespace deadheat::tools

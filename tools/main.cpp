@@ -1,0 +1,57 @@
+// The deadheat command: picks the subcommand. One file a subcommand.
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+#include "tools/command.h"
+
+namespace deadheat::tools {
+namespace {
+
+constexpr Command commands[] = {
+    {"record", "run a program and record what its GPU work does", run_record},
+    {"analyze", "find the pairs of accesses in a trace that nothing orders", run_analyze},
+    {"replay", "replay a trace or a witness under schedules that take a race both ways", run_replay},
+    {"check", "record, analyze and replay in one go", run_check},
+    {"info", "say what a trace holds", run_info},
+};
+
+void help(std::ostream& out) {
+  out << "usage: deadheat COMMAND [OPTIONS]\n\nA race detector for GPU programs with instrumented replay.\n\n";
+  for (const Command& command : commands) {
+    out << "  " << command.name << std::string(10 - std::strlen(command.name), ' ') << command.summary << '\n';
+  }
+  out << "\n'deadheat COMMAND --help' shows the options of a command.\n";
+}
+
+int run(const Arguments& words) {
+  if (words.empty()) {
+    help(std::cerr);
+    return could_not;
+  }
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    help(std::cout);
+    return 0;
+  }
+  if (words[0] == "--version") {
+    std::cout << "deadheat " DEADHEAT_VERSION "\n";
+    return 0;
+  }
+  for (const Command& command : commands) {
+    if (words[0] == command.name) return command.run(Arguments(words.begin() + 1, words.end()));
+  }
+  std::string names;
+  for (const Command& command : commands) names += std::string(names.empty() ? "" : ", ") + command.name;
+  return fail("unknown subcommand '" + words[0] + "' (one of " + names + ")");
+}
+
+} // namespace
+} // namespace deadheat::tools
+
+int main(int argc, char** argv) {
+  try {
+    return deadheat::tools::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) { // a library's: ours return errors
+    return deadheat::tools::fail(error.what());
+  }
+}

@@ -1,0 +1,183 @@
+// deadheat record: runs a command with the recording library preloaded.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "tools/command.h"
+#include "tracer/ptx/fatbin.h"
+
+namespace deadheat::tools {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const usage =
+    "usage: deadheat record [OPTIONS] -- COMMAND...\n\n"
+    "Runs COMMAND and records its GPU work: launches, streams, every shared and global access. Its output and exit\n"
+    "status stay its own.\n";
+
+fs::path own_directory() {
+  std::error_code error;
+  fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return self.parent_path();
+}
+
+// The preloaded runtime, beside the command in a build tree (../lib) or an installation (../lib/deadheat).
+Expected<fs::path> find_library(const char* name) {
+  for (const char* place : {"../lib", "../lib/deadheat", "."}) {
+    std::error_code error;
+    fs::path path = fs::weakly_canonical(own_directory() / place / name, error);
+    if (!error && fs::exists(path, error)) return path;
+  }
+  return Error{std::string("cannot find ") + name, own_directory().string(),
+               "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev"};
+}
+
+// The file that execvp would run; empty when there is none.
+std::string resolve(const std::string& program) {
+  if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0 ? program : "";
+  const char* path = getenv("PATH");
+  std::string directories = path ? path : "/usr/bin:/bin";
+  for (std::size_t begin = 0; begin <= directories.size();) {
+    std::size_t end = std::min(directories.find(':', begin), directories.size());
+    std::string file = directories.substr(begin, end - begin) + "/" + program;
+    if (access(file.c_str(), X_OK) == 0) return file;
+    begin = end + 1;
+  }
+  return "";
+}
+
+Expected<std::string> trace_directory(const std::string& wanted) {
+  std::error_code error;
+  if (!wanted.empty()) {
+    if (wanted.find(':') != std::string::npos) return Error{"a trace's name cannot hold a colon", wanted};
+    if (fs::exists(wanted, error)) {
+      return Error{"already exists", wanted, "choose another name with -o, or remove it"};
+    }
+    return fs::absolute(wanted).string();
+  }
+  for (int number = 1;; ++number) {
+    std::string name = number == 1 ? "run.deadheat" : "run-" + std::to_string(number) + ".deadheat";
+    if (!fs::exists(name, error)) return fs::absolute(name).string();
+  }
+}
+
+bool has_gpu() { return access("/dev/nvidiactl", R_OK) == 0; }
+
+volatile sig_atomic_t child_pid = 0;
+void forward(int signal) {
+  if (child_pid > 0) kill(child_pid, signal);
+}
+
+// Runs `command` and waits for it: its exit status, 128 + signal when a signal ended it.
+Expected<int> run(const std::string& file, const Arguments& command, bool standard_output_to_error) {
+  int failure[2]; // carries errno back when exec fails
+  if (pipe2(failure, O_CLOEXEC) != 0) return Error{std::string("pipe: ") + strerror(errno)};
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  pid_t pid = fork();
+  if (pid < 0) return Error{std::string("fork: ") + strerror(errno)};
+  if (pid == 0) {
+    if (standard_output_to_error) dup2(STDERR_FILENO, STDOUT_FILENO);
+    execv(file.c_str(), words.data());
+    int error = errno;
+    [[maybe_unused]] ssize_t written = write(failure[1], &error, sizeof error);
+    _exit(127);
+  }
+  child_pid = pid;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, forward);
+  close(failure[1]);
+  int exec_error = 0;
+  bool failed = read(failure[0], &exec_error, sizeof exec_error) == sizeof exec_error;
+  close(failure[0]);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  child_pid = 0;
+  if (failed) return Error{strerror(exec_error), file};
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+} // namespace
+
+po::options_description record_options(RecordOptions& options) {
+  po::options_description description("Recording");
+  description.add_options()
+      ("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")
+      ("device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")
+      ("kernel", po::value(&options.kernel), "record the accesses of kernels whose name matches this regular expression")
+      ("launch-skip", po::value(&options.launch_skip)->default_value(0), "of those, skip the first N launches")
+      ("launch-count", po::value(&options.launch_count)->default_value(0), "and record N (0: all)")
+      ("seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
+  return description;
+}
+
+Expected<Recorded> record(const RecordOptions& options, const Arguments& command, bool standard_output_to_error) {
+  if (options.device != "auto" && options.device != "gpu" && options.device != "embedded") {
+    return Error{"unknown device '" + options.device + "'", "", "auto, gpu or embedded"};
+  }
+  if (options.device == "gpu") {
+    return Error{"recording on a GPU is not part of this build", "", "use --device embedded"};
+  }
+  if (options.device == "auto" && has_gpu()) {
+    say("recording on the embedded device, although there is a GPU: recording on a GPU is not part of this build");
+  }
+  if (options.kernel.find(':') != std::string::npos) {
+    return Error{"a kernel pattern cannot hold a colon", options.kernel, "use '.' in its place"};
+  }
+  std::string file = resolve(command[0]);
+  if (file.empty()) return Error{"no such program", command[0]};
+  if (ptx::links_cudart_statically(file)) {
+    return Error{"links the CUDA runtime statically, which cannot be replaced", file,
+                 "build it with NVCC_APPEND_FLAGS='-cudart shared'"};
+  }
+  Expected<std::string> trace = trace_directory(options.output);
+  if (!trace) return trace.error();
+  Expected<fs::path> library = find_library("libcudart.so.13");
+  if (!library) return library.error();
+
+  std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
+  if (!options.kernel.empty()) settings += ":kernel=" + options.kernel;
+  if (options.launch_skip) settings += ":launch-skip=" + std::to_string(options.launch_skip);
+  if (options.launch_count) settings += ":launch-count=" + std::to_string(options.launch_count);
+  setenv("DEADHEAT_OPTIONS", settings.c_str(), 1);
+  const char* others = getenv("LD_PRELOAD");
+  setenv("LD_PRELOAD", (library->string() + (others && *others ? ":" + std::string(others) : "")).c_str(), 1);
+
+  Expected<int> status = run(file, command, standard_output_to_error);
+  unsetenv("LD_PRELOAD");
+  if (others) setenv("LD_PRELOAD", others, 1);
+  unsetenv("DEADHEAT_OPTIONS");
+  if (!status) return status.error();
+  return Recorded{*trace, *status};
+}
+
+int run_record(const Arguments& arguments) {
+  SplitCommand split = split_command(arguments);
+  RecordOptions options;
+  po::options_description description = record_options(options);
+  po::variables_map values;
+  int status = 0;
+  if (!parse(split.options, usage, description, {}, values, status)) return status;
+  if (split.command.empty()) return fail("no command to record (deadheat record [OPTIONS] -- COMMAND...)");
+  Expected<Recorded> recorded = record(options, split.command, false);
+  if (!recorded) return fail(recorded.error());
+  std::error_code error;
+  if (fs::exists(recorded->trace, error)) {
+    say("recorded " + recorded->trace);
+  } else {
+    say("nothing recorded: '" + split.command[0] + "' made no CUDA call");
+  }
+  return recorded->status;
+}
+
+} // namespace deadheat::tools

@@ -1,0 +1,135 @@
+// deadheat replay: what the races of a trace do, or what a witness shows.
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+
+#include "analyzer/detect/analyze.h"
+#include "analyzer/report/json.h"
+#include "analyzer/report/text.h"
+#include "tools/command.h"
+#include "tools/judge.h"
+#ifdef DEADHEAT_HAS_REPLAY
+#include "replay/search/search.h"
+#endif
+
+namespace deadheat::tools {
+
+namespace po = boost::program_options;
+
+po::options_description judge_options(JudgeOptions& options) {
+  po::options_description description("Replaying");
+  description.add_options()
+      ("schedules", po::value(&options.schedules)->default_value(40), "schedules to try for each race, at most")
+      ("seconds", po::value(&options.seconds)->default_value(20), "seconds to spend on each race, at most")
+      ("witness-dir", po::value(&options.directory)->default_value("deadheat-witnesses"), "directory for witnesses");
+  return description;
+}
+
+#ifdef DEADHEAT_HAS_REPLAY
+
+Expected<void> judge(const std::string& trace, Analysis& analysis, const JudgeOptions& options) {
+  search::SearchOptions search;
+  search.races = options.races;
+  search.schedules = options.schedules;
+  search.seconds = options.seconds;
+  search.seed = options.seed;
+  search.output = options.directory;
+  if (isatty(STDERR_FILENO)) {
+    search.progress = [](const std::string& line) { std::cerr << "\r\033[K" << line << std::flush; };
+  }
+  Expected<void> judged = search::judge(trace, analysis, search);
+  if (search.progress) std::cerr << "\r\033[K";
+  return judged;
+}
+
+namespace {
+
+int replay_witness(const std::string& file, const ReportOptions& reporting) {
+  Expected<search::WitnessRun> run = search::replay_witness(file);
+  if (!run) return fail(run.error());
+  Analysis analysis;
+  analysis.summary.races = 1;
+  analysis.races.push_back(run->race);
+  nlohmann::json extra = {{"digest_a", run->digest_a}, {"digest_b", run->digest_b}, {"as_recorded", run->as_recorded}};
+  if (!reporting.json.empty()) {
+    nlohmann::json json = report::to_json(analysis);
+    json["witness"] = extra;
+    if (reporting.json == "-") {
+      std::cout << json.dump(2) << '\n';
+    } else {
+      std::ofstream out(reporting.json);
+      out << json.dump(2) << '\n';
+      out.flush();
+      if (!out) return fail("cannot write " + reporting.json);
+    }
+  }
+  if (reporting.json != "-") {
+    std::cout << report::to_text(analysis, {});
+    std::cout << "outputs of schedule A: " << run->digest_a << "\noutputs of schedule B: " << run->digest_b << '\n';
+    std::cout << (run->as_recorded ? "the same bits as when the witness was made\n"
+                                   : "not the bits that the witness was made with\n");
+  }
+  return run->differ ? 1 : 0;
+}
+
+} // namespace
+
+int run_replay(const Arguments& arguments) {
+  std::string trace, witness, device, directory;
+  JudgeOptions judging;
+  ReportOptions reporting;
+  po::options_description description, own("Replay");
+  own.add_options()
+      ("race", po::value(&judging.races)->composing(), "replay this race only (may be given several times)")
+      ("seed", po::value(&judging.seed)->default_value(1), "seed of the random schedules")
+      ("device", po::value(&device)->default_value("embedded"), "embedded or gpu")
+      ("output,o", po::value(&directory), "directory for witnesses (the same as --witness-dir)")
+      ("witness", po::value(&witness), "re-run a witness file instead")
+      ("trace", po::value(&trace), "trace directory");
+  description.add(own).add(judge_options(judging)).add(report_options(reporting));
+  po::positional_options_description positional;
+  positional.add("trace", 1);
+  po::variables_map values;
+  int status = 0;
+  if (!parse(arguments,
+             "usage: deadheat replay [OPTIONS] TRACE\n       deadheat replay --witness FILE\n\n"
+             "Replays a trace under schedules that take each race both ways and compares the outputs.\n",
+             description, positional, values, status)) {
+    return status;
+  }
+  if (device != "embedded") return fail("replaying on a GPU is not part of this build (use --device embedded)");
+  if (!directory.empty()) judging.directory = directory;
+  if (!witness.empty()) return replay_witness(witness, reporting);
+  if (trace.empty()) return fail("nothing to replay (deadheat replay TRACE, or --witness FILE)");
+
+  Expected<Analysis> analysis = detect::analyze(trace, {});
+  if (!analysis) return fail(analysis.error());
+  for (std::uint32_t id : judging.races) {
+    if (id == 0 || id > analysis->races.size()) {
+      return fail("there is no race " + std::to_string(id) + " in " + trace + " (it has " +
+                  std::to_string(analysis->races.size()) + ")");
+    }
+  }
+  if (Expected<void> done = suppress(*analysis, reporting); !done) return fail(done.error());
+  if (Expected<void> done = judge(trace, *analysis, judging); !done) return fail(done.error());
+  if (Expected<void> done = report(*analysis, reporting, false, nullptr); !done) return fail(done.error());
+  for (const Race& race : analysis->races) {
+    if (race.verdict == Verdict::harmful) return 1;
+  }
+  return 0;
+}
+
+#else
+
+Expected<void> judge(const std::string&, Analysis&, const JudgeOptions&) {
+  return Error{"this build has no replay", "", "apt-get install llvm-19-dev, and build again"};
+}
+int run_replay(const Arguments&) {
+  Analysis none;
+  return fail(judge("", none, {}).error());
+}
+
+#endif
+
+} // namespace deadheat::tools
