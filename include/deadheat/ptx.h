@@ -8,13 +8,18 @@
 //  - Modifiers are a set: `ld.global.acquire.gpu` and `ld.acquire.gpu.global` give equal Instructions. Types keep
 //    their order (cvt.f32.s32 is not cvt.s32.f32).
 //  - Unknown opcodes and modifiers are kept (Opcode::unknown, Modifier::unknown) with their text and operands.
-//  - Names are resolved: a register operand is an index into Function::registers, unique across nested scopes.
+//  - Names are resolved: a register operand is an index into Function::registers, unique across nested scopes; a symbol
+//    operand says which of Function::variables it means. Registers of a range (%r<100>) are listed when first used.
+//  - Labels are unique in a function: where nested scopes declare one name twice, Label::name and the operands and
+//    targets that mean it are renamed ("LAB_WAIT$1"); tokens keep what was written.
+//  - Every branch target is a label of the function; every register operand is declared.
 //
-// Thread-safety: plain values, immutable after parsing by convention. Views point into Module::text, which a moved
-// Module keeps alive (shared_ptr).
+// Thread-safety: plain values, immutable after parsing by convention. Views point into Module::text and Module::names,
+// which a moved Module keeps alive (shared_ptr).
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -74,21 +79,23 @@ struct Operand {
     integer,  // 42, 0x2a       bits (two's complement, 64 bits)
     f32,      // 0f3F800000     bits
     f64,      // 0d…, 1.0       bits
-    symbol,   // variable, function or parameter, + offset    text, offset
-    label,    // branch target  text
+    symbol,   // variable, function or parameter, + offset    text (the name alone), offset, variable
+    label,    // branch target, .branchtargets or .callprototype  text: unique name (Function::labels)
     address,  // [base+offset]  elements[0] is reg, symbol or integer; offset. Tensor: [map, {c0,c1}]: further elements
     vector,   // {a, b, c, d}   elements
     pair,     // a|b            elements[0], elements[1]
     sink,     // _
     list,     // (a, b)         elements: argument and result lists of call
     tokens    // anything else: text
+              // reg: text holds a selector of video instructions too (%r1.h0). integer: WARP_SZ is 32.
   };
   Kind kind = Kind::tokens;
   bool negated = false; // !%p or -%r
   RegisterId reg = 0;
+  std::int32_t variable = -1; // of symbols: index into Function::variables; -1: parameter, module scope or function
   std::uint64_t bits = 0;
   std::int64_t offset = 0;
-  std::string_view text; // as written
+  std::string_view text; // as written, but of symbols and labels
   std::vector<Operand> elements;
 };
 
@@ -104,7 +111,9 @@ struct Instruction {
   std::vector<std::string_view> modifier_texts; // as written, types too, in source order
   std::vector<Type> types;              // in source order
   std::optional<Guard> guard;
-  std::vector<Operand> operands;        // in source order; of call: [results] [callee] [arguments] [targets]
+  // In source order. Of call always: results (list, may be empty), callee, arguments (list, may be empty) and, where
+  // written, the prototype or target list (label or symbol).
+  std::vector<Operand> operands;
   std::uint32_t location = 0;           // index into Module::locations
   std::uint32_t source_line = 0;        // line of the PTX text, 1-based
 
@@ -113,7 +122,8 @@ struct Instruction {
   std::string full_opcode() const; // "atom.global.add.u32", as written
 };
 
-// A variable or parameter declaration (PTX ISA 5.4).
+// A variable or parameter declaration (PTX ISA 5.4). Parameters in registers (.func (.reg .b32 %a)) have Space::generic
+// and a register of the same name.
 struct Variable {
   enum class Linkage : std::uint8_t { none, extern_, visible, weak, common };
   std::string name;
@@ -126,6 +136,9 @@ struct Variable {
   Linkage linkage = Linkage::none;
   bool opaque_reference = false;   // texref, samplerref, surfref
   bool managed = false;            // .attribute(.managed)
+  bool pointer = false;            // .ptr; pointee_space (generic if not written) and pointee_align tell the rest
+  Space pointee_space = Space::generic;
+  std::uint32_t pointee_align = 0;
   std::vector<std::uint8_t> initializer; // `size` bytes or empty (zero)
   struct Relocation { // initializer bytes that hold an address: symbol + addend, `bytes` wide at `offset`
     std::uint64_t offset = 0;
@@ -146,12 +159,14 @@ struct Register {
 struct Label { std::string name; };
 struct ScopeBegin {};
 struct ScopeEnd {};
-// .reg, .local, .shared, .param, .loc, .pragma, .branchtargets, .calltargets, .callprototype …: name with its dot.
+// .reg, .local, .shared, .param, .loc, .pragma, .branchtargets, .calltargets, .callprototype …: name with its dot; an
+// empty statement (a lone ';') has none. A directive that code adds gives its whole text: ".reg .b32 %x<4>;".
 struct Directive {
   std::string_view name;
-  std::string label; // of a labelled directive (prototypes, target lists): "prototype_0"
-  std::vector<std::string> targets;       // .branchtargets, .calltargets
-  std::vector<Variable> results, params;  // .callprototype
+  std::string text = {};                  // empty for parsed ones
+  std::string label = {}; // of a labelled directive (prototypes, target lists): "prototype_0", unique
+  std::vector<std::string> targets = {};  // .branchtargets (unique names), .calltargets
+  std::vector<Variable> results = {}, params = {}; // .callprototype
 };
 
 struct Statement {
@@ -169,7 +184,7 @@ struct Function {
   std::vector<Register> registers;
   std::vector<Variable> variables;         // .local, .shared, .param, .const declared in the body, scopes included
   std::vector<Statement> body;
-  std::map<std::string, std::uint32_t, std::less<>> labels; // name → index into body
+  std::map<std::string, std::uint32_t, std::less<>> labels; // unique name → index into body, labelled directives too
   std::optional<Dim3> maxntid, reqntid, reqnctapercluster;
   std::uint32_t minnctapersm = 0, maxnreg = 0, maxclusterrank = 0;
   bool explicitcluster = false, noreturn = false;
@@ -178,6 +193,7 @@ struct Function {
 
 struct Module {
   std::shared_ptr<const std::string> text;
+  std::shared_ptr<const std::deque<std::string>> names; // unique label names that are not in the text
   unsigned version = 0;                    // 90 for 9.0
   std::string target;                      // "sm_90a"
   unsigned address_size = 64;
@@ -186,7 +202,11 @@ struct Module {
   std::vector<Variable> variables;         // module scope
   std::vector<Function> functions;         // declarations too (has_body false)
   // Module-scope pieces in source order: the token stream of directives and variables, and functions by index.
-  struct Piece { std::vector<Token> tokens; std::int32_t function = -1; };
+  struct Piece {
+    std::vector<Token> tokens = {};
+    std::int32_t function = -1;
+    std::string text = {}; // of a piece that code added
+  };
   std::vector<Piece> pieces;
   std::vector<Token> end;                  // trivia at the end of the text
 
