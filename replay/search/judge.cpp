@@ -1,0 +1,234 @@
+// The search for a verdict: see search.h.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "replay/search/search.h"
+#include "replay/search/session.h"
+#include "replay/search/witness.h"
+
+namespace deadheat::search {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// A directory that goes away with its owner.
+class TemporaryDirectory {
+ public:
+  static Expected<TemporaryDirectory> create() {
+    std::string pattern = (fs::temp_directory_path() / "deadheat-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) return Error{"cannot make a temporary directory", pattern};
+    return TemporaryDirectory(pattern);
+  }
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
+  ~TemporaryDirectory() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// A run may take this many times the visible operations of the natural one before it counts as hanging.
+constexpr std::uint64_t hang_factor = 50;
+constexpr std::uint64_t hang_floor = 1'000'000;
+
+// What one race's search goes through: pairs of schedules that differ in which access comes first.
+struct SchedulePair {
+  Schedule first_then_second, second_then_first;
+};
+
+// The `attempt`th pair: every instance of the race under the natural order, then under random orders.
+SchedulePair schedule_pair(const Race& race, std::uint64_t attempt, std::uint64_t seed) {
+  const Race::Instance* instance = race.instances.empty() ? nullptr : &race.instances[attempt % race.instances.size()];
+  AccessName first = instance ? instance->first : race.first.name;
+  AccessName second = instance ? instance->second : race.second.name;
+  Schedule base;
+  base.kind = Schedule::Kind::holds;
+  std::uint64_t round = attempt / std::max<std::size_t>(race.instances.size(), 1);
+  if (round > 0) {
+    base.kind = Schedule::Kind::random;
+    base.seed = seed + attempt;
+    constexpr std::uint32_t quanta[] = {64, 8, 0, 512};
+    base.quantum = quanta[round % std::size(quanta)];
+  }
+  SchedulePair pair{base, base};
+  pair.first_then_second.holds.push_back({second, first});
+  pair.second_then_first.holds.push_back({first, second});
+  return pair;
+}
+
+class Judge {
+ public:
+  Judge(const Session& session, const SearchOptions& options, std::uint64_t budget)
+      : session_(session), options_(options), budget_(budget) {}
+
+  Expected<void> judge(Race& race) {
+    Clock::time_point begin = Clock::now();
+    std::uint64_t driven = 0;
+    std::string trouble;
+    race.schedules = 0;
+    for (std::uint64_t attempt = 0; race.schedules + 2 <= std::max<std::uint64_t>(options_.schedules, 2); ++attempt) {
+      SchedulePair pair = schedule_pair(race, attempt, options_.seed);
+      Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
+      if (!a) return a.error();
+      Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);
+      if (!b) return b.error();
+      race.schedules += 2;
+      if (a->holds_kept && b->holds_kept) {
+        ++driven;
+        if (compare(a->outputs, b->outputs, nullptr).differ) return found(race, pair, *a, *b);
+      } else {
+        trouble = a->holds_kept ? b->hold_trouble : a->hold_trouble;
+      }
+      if (std::chrono::duration<double>(Clock::now() - begin).count() > options_.seconds) break;
+    }
+    race.verdict = driven ? Verdict::benign : Verdict::unreached;
+    race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
+    return {};
+  }
+
+ private:
+  // A pair of schedules whose outputs differ: describes the difference and writes the witness.
+  Expected<void> found(Race& race, const SchedulePair& pair, const Run& a, const Run& b) {
+    Expected<const ValueTypes*> types = session_.value_types();
+    if (!types) return types.error();
+    Comparison comparison = compare(a.outputs, b.outputs, *types);
+    race.verdict = Verdict::harmful;
+    race.differences = comparison.differences;
+    if (options_.output.empty()) return {};
+
+    Witness witness;
+    witness.race = race;
+    witness.a = pair.first_then_second;
+    witness.b = pair.second_then_first;
+    witness.last_operation = comparison.operation ? comparison.operation : ~0u;
+    witness.budget = budget_;
+    // What ran later belongs to another history of the host: the capsule ends where the runs part.
+    std::size_t commands = std::max(a.commands, b.commands);
+    if (comparison.operation) commands = b.commands;
+    Expected<Run> whole_a = session_.run(witness.a, nullptr, budget_);
+    if (!whole_a) return whole_a.error();
+    Expected<Run> whole_b = session_.run(witness.b, nullptr, budget_);
+    if (!whole_b) return whole_b.error();
+    witness.digest_a = whole_a->outputs.digest(witness.last_operation);
+    witness.digest_b = whole_b->outputs.digest(witness.last_operation);
+    return write(race, witness, commands);
+  }
+
+  Expected<void> write(Race& race, const Witness& witness, std::size_t commands) {
+    std::error_code error;
+    fs::create_directories(options_.output, error);
+    Expected<TemporaryDirectory> directory = TemporaryDirectory::create();
+    if (!directory) return directory.error();
+    std::string capsule = directory->path() + "/capsule";
+    if (Expected<void> saved = session_.save(capsule, commands); !saved) return saved;
+    std::string file = (fs::path(options_.output) / ("race-" + std::to_string(race.id) + ".witness")).string();
+    if (Expected<void> written = write_witness(file, witness, capsule); !written) return written;
+    race.witness = file;
+    return {};
+  }
+
+  const Session& session_;
+  const SearchOptions& options_;
+  std::uint64_t budget_;
+};
+
+// Float atomics: the spread of the outputs over random orders, where no race could be its cause.
+Expected<void> judge_order_dependent(const Session& session, const Run& natural, const SearchOptions& options,
+                                     std::uint64_t budget, std::vector<OrderDependent>& sites) {
+  std::uint64_t spread = 0, tried = 0;
+  constexpr std::uint64_t random_orders = 8;
+  for (; tried < std::min(options.schedules, random_orders); ++tried) {
+    Schedule schedule;
+    schedule.kind = Schedule::Kind::random;
+    schedule.seed = options.seed + tried;
+    schedule.quantum = tried % 2 ? 16 : 0;
+    Expected<Run> run = session.run(schedule, nullptr, budget);
+    if (!run) return run.error();
+    if (!compare(natural.outputs, run->outputs, nullptr).differ) continue;
+    Expected<const ValueTypes*> types = session.value_types();
+    if (!types) return types.error();
+    for (const Difference& difference : compare(natural.outputs, run->outputs, *types).differences) {
+      spread = std::max(spread, difference.max_ulp);
+    }
+  }
+  for (OrderDependent& site : sites) {
+    site.schedules = tried;
+    site.max_ulp = spread;
+  }
+  return {};
+}
+
+} // namespace
+
+Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchOptions& options) {
+  auto chosen = [&](const Race& race) {
+    if (options.races.empty()) return !race.suppressed;
+    return std::find(options.races.begin(), options.races.end(), race.id) != options.races.end();
+  };
+  bool any = std::any_of(analysis.races.begin(), analysis.races.end(), chosen);
+  bool spread = analysis.races.empty() && !analysis.order_dependent.empty();
+  if (!any && !spread) return {};
+
+  Expected<Session> session = Session::open(trace);
+  if (!session) return session.error();
+  Expected<Run> natural = session->run(Schedule{});
+  if (!natural) return natural.error();
+  if (compare(session->recorded(), natural->outputs, nullptr).differ) {
+    analysis.warnings.push_back(
+        "a replay in the recorded order gives other outputs than the recording: the program hands the device bytes "
+        "that the trace does not hold, so verdicts speak of the replayed runs only");
+  }
+  std::uint64_t budget = std::max(natural->choices.visible * hang_factor, hang_floor);
+
+  Judge judge(*session, options, budget);
+  std::size_t done = 0;
+  for (Race& race : analysis.races) {
+    if (!chosen(race)) continue;
+    if (options.progress) {
+      options.progress("replaying race " + std::to_string(race.id) + " of " + std::to_string(analysis.races.size()) +
+                       ", " + std::to_string(done++) + " done");
+    }
+    if (Expected<void> judged = judge.judge(race); !judged) return judged;
+  }
+  if (spread) return judge_order_dependent(*session, *natural, options, budget, analysis.order_dependent);
+  return {};
+}
+
+Expected<WitnessRun> replay_witness(const std::string& file) {
+  Expected<TemporaryDirectory> directory = TemporaryDirectory::create();
+  if (!directory) return directory.error();
+  Expected<Witness> witness = read_witness(file, directory->path());
+  if (!witness) return witness.error();
+  Expected<Session> session = Session::open(directory->path());
+  if (!session) return session.error();
+  Expected<Run> a = session->run(witness->a, nullptr, witness->budget);
+  if (!a) return a.error();
+  Expected<Run> b = session->run(witness->b, nullptr, witness->budget);
+  if (!b) return b.error();
+
+  WitnessRun result;
+  result.race = witness->race;
+  result.digest_a = a->outputs.digest(witness->last_operation);
+  result.digest_b = b->outputs.digest(witness->last_operation);
+  result.as_recorded = result.digest_a == witness->digest_a && result.digest_b == witness->digest_b;
+  Expected<const ValueTypes*> types = session->value_types();
+  if (!types) return types.error();
+  Comparison comparison = compare(a->outputs, b->outputs, *types);
+  result.differ = comparison.differ;
+  result.race.differences = comparison.differences;
+  result.race.verdict = comparison.differ ? Verdict::harmful : Verdict::benign;
+  result.race.witness = file;
+  return result;
+}
+
+} // namespace deadheat::search

@@ -1,0 +1,151 @@
+#include "replay/search/manifest.h"
+
+#include <nlohmann/json.hpp>
+
+namespace deadheat::search {
+
+using nlohmann::json;
+
+namespace {
+
+json to_json(const AccessName& name) {
+  return {{"operation", name.operation}, {"launch", name.launch}, {"block", name.block}, {"thread", name.thread},
+          {"module", name.module},       {"site", name.site},     {"nth", name.nth}};
+}
+AccessName access_name(const json& from) {
+  return {from.at("operation"), from.at("launch"), from.at("block"), from.at("thread"),
+          from.at("module"),    from.at("site"),   from.at("nth")};
+}
+
+json to_json(const Dim3& value) { return {value.x, value.y, value.z}; }
+Dim3 dim3(const json& from) { return {from.at(0), from.at(1), from.at(2)}; }
+
+json to_json(const RaceSide& side) {
+  json source = json::array();
+  for (const SourceFrame& frame : side.source) {
+    source.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}, {"column", frame.column}});
+  }
+  return {{"name", to_json(side.name)}, {"op", int(side.op)},         {"kernel", side.kernel},
+          {"source", source},           {"opcode", side.opcode},      {"stream", side.stream},
+          {"block", to_json(side.block)}, {"thread", to_json(side.thread)}};
+}
+template <typename Enum>
+Enum enumerator(const json& from, Enum largest) {
+  int value = from;
+  if (value < 0 || value > int(largest)) throw std::out_of_range("enumerator");
+  return Enum(value);
+}
+RaceSide race_side(const json& from) {
+  RaceSide side;
+  side.name = access_name(from.at("name"));
+  side.op = enumerator(from.at("op"), AccessKind::free);
+  side.kernel = from.at("kernel");
+  for (const json& frame : from.at("source")) {
+    side.source.push_back({frame.at("function"), frame.at("file"), frame.at("line"), frame.at("column")});
+  }
+  side.opcode = from.at("opcode");
+  side.stream = from.at("stream");
+  side.block = dim3(from.at("block"));
+  side.thread = dim3(from.at("thread"));
+  return side;
+}
+
+json to_json(const Race& race) {
+  json result = {{"id", race.id},
+                 {"level", int(race.level)},
+                 {"class", int(race.race_class)},
+                 {"certainty", int(race.certainty)},
+                 {"first", to_json(race.first)},
+                 {"second", to_json(race.second)},
+                 {"address", race.address},
+                 {"bytes", race.bytes},
+                 {"occurrences", race.occurrences},
+                 {"same_value", race.same_value},
+                 {"why", race.why},
+                 {"verdict_why", race.verdict_why},
+                 {"schedules", race.schedules}};
+  if (race.allocation) {
+    result["allocation"] = {race.allocation->id, race.allocation->offset, race.allocation->size};
+  }
+  return result;
+}
+Race race(const json& from) {
+  Race race;
+  race.id = from.at("id");
+  race.level = enumerator(from.at("level"), RaceLevel::stream);
+  race.race_class = enumerator(from.at("class"), RaceClass::strong);
+  race.certainty = enumerator(from.at("certainty"), Certainty::possible);
+  race.first = race_side(from.at("first"));
+  race.second = race_side(from.at("second"));
+  race.address = from.at("address");
+  race.bytes = from.at("bytes");
+  race.occurrences = from.at("occurrences");
+  race.same_value = from.at("same_value");
+  race.why = from.at("why");
+  race.verdict_why = from.at("verdict_why");
+  race.schedules = from.at("schedules");
+  if (from.contains("allocation")) {
+    const json& allocation = from.at("allocation");
+    race.allocation = Race::AllocationRef{allocation.at(0), allocation.at(1), allocation.at(2)};
+  }
+  return race;
+}
+
+json to_json(const Schedule& schedule) {
+  json holds = json::array(), switches = json::array();
+  for (const Hold& hold : schedule.holds) holds.push_back({to_json(hold.held), to_json(hold.until)});
+  for (const Switch& change : schedule.switches) {
+    switches.push_back({change.step, int(change.agent.kind), change.agent.operation, change.agent.block,
+                        change.agent.thread, change.agent.copy});
+  }
+  return {{"kind", int(schedule.kind)}, {"seed", schedule.seed}, {"quantum", schedule.quantum},
+          {"holds", holds},             {"switches", switches}};
+}
+Schedule schedule(const json& from) {
+  Schedule schedule;
+  schedule.kind = enumerator(from.at("kind"), Schedule::Kind::switches);
+  schedule.seed = from.at("seed");
+  schedule.quantum = from.at("quantum");
+  for (const json& hold : from.at("holds")) schedule.holds.push_back({access_name(hold.at(0)), access_name(hold.at(1))});
+  for (const json& change : from.at("switches")) {
+    Switch departure;
+    departure.step = change.at(0);
+    departure.agent.kind = enumerator(change.at(1), Agent::Kind::async_copy);
+    departure.agent.operation = change.at(2);
+    departure.agent.block = change.at(3);
+    departure.agent.thread = change.at(4);
+    departure.agent.copy = change.at(5);
+    schedule.switches.push_back(departure);
+  }
+  return schedule;
+}
+
+} // namespace
+
+std::string to_manifest(const Witness& witness) {
+  json manifest = {{"race", to_json(witness.race)},
+                   {"schedules", {{"a", to_json(witness.a)}, {"b", to_json(witness.b)}}},
+                   {"digests", {{"a", witness.digest_a}, {"b", witness.digest_b}}},
+                   {"last_operation", witness.last_operation},
+                   {"budget", witness.budget}};
+  return manifest.dump(1, ' ', false, json::error_handler_t::replace);
+}
+
+Expected<Witness> from_manifest(const std::string& text, const std::string& file) {
+  try {
+    json manifest = json::parse(text);
+    Witness witness;
+    witness.race = race(manifest.at("race"));
+    witness.a = schedule(manifest.at("schedules").at("a"));
+    witness.b = schedule(manifest.at("schedules").at("b"));
+    witness.digest_a = manifest.at("digests").at("a");
+    witness.digest_b = manifest.at("digests").at("b");
+    witness.last_operation = manifest.at("last_operation");
+    witness.budget = manifest.at("budget");
+    return witness;
+  } catch (const std::exception& error) { // nlohmann-json's way of saying that a field is missing or of another type
+    return Error{"the witness's manifest is damaged", file};
+  }
+}
+
+} // namespace deadheat::search

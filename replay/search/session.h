@@ -1,0 +1,57 @@
+// A recorded run, ready to be executed again: the commands of one log, and the run of them under a schedule.
+//
+// Thread-safety: none; one embedded device at a time.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deadheat/expected.h"
+#include "deadheat/schedule.h"
+#include "deadheat/trace.h"
+#include "replay/device/device.h"
+#include "replay/search/outputs.h"
+
+namespace deadheat::search {
+
+struct Run {
+  Outputs outputs;
+  device::ChoiceSummary choices;
+  std::vector<Switch> switches;
+  bool holds_kept = true;             // every hold took effect: the accesses came in the order asked for
+  std::string hold_trouble;           // why not, one line
+  std::size_t commands = 0;           // commands applied before the end or the first difference
+};
+
+class Session {
+ public:
+  // Loads the commands of the log in `trace` that has launches (the first, if several do).
+  static Expected<Session> open(const std::string& trace);
+
+  // Executes the commands under `schedule`. With `reference`, stops as soon as an output differs from it. With a
+  // `budget`, a run of more visible operations counts as hanging.
+  Expected<Run> run(const Schedule& schedule, const Outputs* reference = nullptr, std::uint64_t budget = 0) const;
+
+  const Outputs& recorded() const { return recorded_; } // what the host received when the trace was made
+  // What the bytes mean that the host received; reads the trace's accesses on first use.
+  Expected<const ValueTypes*> value_types() const;
+
+  // Writes commands [0, count) as a trace of their own.
+  Expected<void> save(const std::string& directory, std::size_t count) const;
+  std::size_t size() const { return commands_.size(); }
+
+ private:
+  Expected<std::vector<std::uint8_t>> blob(const trace::BlobHash& hash) const;
+
+  std::string trace_;
+  trace::Process process_;
+  std::vector<std::shared_ptr<const trace::Record>> commands_;
+  Outputs recorded_;
+  mutable std::map<trace::BlobHash, std::shared_ptr<const std::vector<std::uint8_t>>> blobs_;
+  mutable std::shared_ptr<ValueTypes> types_;
+};
+
+} // namespace deadheat::search
