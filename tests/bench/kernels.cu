@@ -1,0 +1,54 @@
+// The kernels that engine_bench measures: as one finds them in tutorials and training code.
+extern "C" {
+
+constexpr int tile = 16;
+
+// C = A·B, square, row-major, shared-memory tiles of 16×16. One block a tile of C.
+__global__ void sgemm(const float* a, const float* b, float* c, int n) {
+  __shared__ float as[tile][tile], bs[tile][tile];
+  int row = blockIdx.y * tile + threadIdx.y, column = blockIdx.x * tile + threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < n; k += tile) {
+    as[threadIdx.y][threadIdx.x] = a[row * n + k + threadIdx.x];
+    bs[threadIdx.y][threadIdx.x] = b[(k + threadIdx.y) * n + column];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < tile; ++i) sum += as[threadIdx.y][i] * bs[i][threadIdx.x];
+    __syncthreads();
+  }
+  c[row * n + column] = sum;
+}
+
+// Partial sums: a grid-stride loop, then a tree in shared memory. Blocks of 256 threads.
+__global__ void reduce(const float* in, float* out, int n) {
+  __shared__ float partial[256];
+  float sum = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += in[i];
+  partial[threadIdx.x] = sum;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (threadIdx.x < half) partial[threadIdx.x] += partial[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = partial[0];
+}
+
+// 256 bins in shared memory, merged with global atomics. Blocks of 256 threads.
+__global__ void histogram(const unsigned char* in, unsigned* bins, int n) {
+  __shared__ unsigned local[256];
+  local[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&local[in[i]], 1u);
+  __syncthreads();
+  atomicAdd(&bins[threadIdx.x], local[threadIdx.x]);
+}
+
+// Gradient of an embedding table: one block a token, one thread a channel.
+__global__ void embedding(const int* tokens, const float* gradient, float* table, int channels) {
+  int token = tokens[blockIdx.x];
+  for (int c = threadIdx.x; c < channels; c += blockDim.x) {
+    atomicAdd(&table[token * channels + c], gradient[blockIdx.x * channels + c]);
+  }
+}
+
+} // extern "C"
