@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Checks one twin of one program of this folder against its expectation.
+
+    run_program.py --deadheat bin/deadheat --source shared_reduce.cu --twin racy --binary shared_reduce.racy --work DIR
+
+Runs `deadheat check` over the binary and compares what it finds with NAME.expected.json beside the source: the races as
+a set of (level, class, kind, sides, verdict), the exit status, and, of the fixed twin, standard output. Every harmful
+race must come with a witness that `deadheat replay --witness` repeats. Prints one PASS or FAIL line; on failure also
+what differs and the command that repeats it. Exit status: 0 pass, 1 fail.
+
+A side of a race is a marker (`// @A` ends the source line of the access) or the name of an API call. Of the frames of
+an inlined access the innermost one in the program's own source counts.
+"""
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+TIME_LIMIT = 60  # seconds, for one run of deadheat
+OPERATIONS = ["read", "write", "atomic", "free"]  # the order in which a kind names them here
+
+
+class Result:
+    """What one twin should have shown and did show, for run_program.py and table.py."""
+
+    def __init__(self, name, twin):
+        self.name, self.twin = name, twin
+        self.expected, self.found, self.problems = [], [], []
+        self.command = ""
+
+    @property
+    def passed(self):
+        return not self.problems
+
+    def line(self):
+        return "%s %s %s: expected %s found %s" % (
+            "PASS" if self.passed else "FAIL", self.name, self.twin,
+            "; ".join(self.expected) or "nothing", "; ".join(self.found) or "nothing")
+
+
+def markers_of(source):
+    with open(source) as text:
+        return {match.group(1): number for number, line in enumerate(text, 1)
+                if (match := re.search(r"//\s*@(\w+)\s*$", line))}
+
+
+def kind_of(text):
+    rank = {operation: i for i, operation in enumerate(OPERATIONS)}
+    return "-".join(sorted(text.split("-"), key=lambda operation: (rank.get(operation, 9), operation)))
+
+
+def race_key(race_level, race_class, kind, sides, verdict):
+    return (race_level, race_class, kind_of(kind), tuple(sorted(sides)), verdict)
+
+
+def describe(key):
+    level, race_class, kind, sides, verdict = key
+    return "%s %s%s %s %s" % (level, "" if race_class == "data" else race_class + " ", kind, "/".join(sides), verdict)
+
+
+def found_side(side, source, names):
+    """A marker, `line N` for a line without one, an API name, or what else the side calls itself."""
+    frames = [side] + (side.get("inlined") or side.get("source") or [])
+    for frame in frames:
+        if isinstance(frame, dict) and os.path.basename(frame.get("file") or "") == os.path.basename(source):
+            line = frame.get("line", 0)
+            return names.get(line, "line %d" % line)
+    if side.get("file"):
+        return "%s:%s" % (os.path.basename(side["file"]), side.get("line"))
+    return side.get("kernel") or "?"
+
+
+def run(command, cwd):
+    """(status, stdout, stderr); the status is None where the time limit struck."""
+    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                               start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=TIME_LIMIT)
+        return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)  # deadheat and the program it runs
+        out, err = process.communicate()
+        return None, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+def last_lines(text, count=8):
+    return "\n".join("    | " + line for line in text.strip().splitlines()[-count:])
+
+
+def check(deadheat, source, twin, binary, work):
+    name = os.path.splitext(os.path.basename(source))[0]
+    result = Result(name, twin)
+    deadheat, source, binary = os.path.abspath(deadheat), os.path.abspath(source), os.path.abspath(binary)
+    directory = os.path.join(os.path.abspath(work), "%s.%s" % (name, twin))
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+
+    with open(os.path.splitext(source)[0] + ".expected.json") as text:
+        expectation = json.load(text)
+    expected = {race_key(race["level"], race["class"], race["kind"], (race["first"], race["second"]), race["verdict"])
+                for race in expectation[twin]["races"]}
+    result.expected = sorted(map(describe, expected))
+
+    report_file = os.path.join(directory, "report.json")
+    command = [deadheat, "check", "--json", report_file, "--", binary]
+    result.command = "cd %s && %s" % (shlex.quote(directory), shlex.join(command))
+    status, out, err = run(command, directory)
+    with open(os.path.join(directory, "stdout"), "w") as text:
+        text.write(out)
+    with open(os.path.join(directory, "stderr"), "w") as text:
+        text.write(err)
+    if status is None:
+        result.problems.append("no end within %d s\n%s" % (TIME_LIMIT, last_lines(err)))
+        return result
+    try:
+        with open(report_file) as text:
+            report = json.load(text)
+        races = report["races"]
+    except (OSError, ValueError, KeyError) as error:
+        result.problems.append("exit status %d and no report (%s)\n%s" % (status, error, last_lines(err)))
+        return result
+
+    marker_names = {line: marker for marker, line in markers_of(source).items()}
+    found = set()
+    for race in races:
+        sides = [found_side(race[which], source, marker_names) for which in ("first", "second")]
+        found.add(race_key(race["level"], race["class"], race["kind"], sides, race.get("verdict") or "none"))
+    result.found = sorted(map(describe, found))
+    for key in sorted(expected - found):
+        result.problems.append("missing: " + describe(key))
+    for key in sorted(found - expected):
+        result.problems.append("not expected: " + describe(key))
+
+    # Races of class strong count only with --strict.
+    expected_status = 1 if any(race_class == "data" for _, race_class, _, _, _ in expected) else 0
+    if status != expected_status:
+        result.problems.append("exit status %d instead of %d\n%s" % (status, expected_status, last_lines(err)))
+    if report.get("summary", {}).get("complete") is not True:
+        result.problems.append("the report calls itself incomplete")
+    for faults in ("memory_errors", "sync_errors"):
+        if twin == "fixed" and report.get(faults):
+            result.problems.append("%s: %s" % (faults, json.dumps(report[faults])[:300]))
+
+    if "order_dependent" in expectation[twin]:
+        places = {found_side(entry["site"], source, marker_names) for entry in report.get("order_dependent", [])}
+        if places != set(expectation[twin]["order_dependent"]):
+            result.problems.append("order-dependent at %s instead of %s" %
+                                   (sorted(places), expectation[twin]["order_dependent"]))
+
+    if twin == "fixed" and out != expectation["stdout"]["fixed"]:
+        result.problems.append("standard output is %r instead of %r" % (out, expectation["stdout"]["fixed"]))
+    program_status = report.get("program_status", 0)
+    if program_status != 0:
+        result.problems.append("the program ended with status %s\n%s" % (program_status, last_lines(err)))
+
+    for race in races:
+        if race.get("verdict") != "harmful":
+            continue
+        witness = race.get("witness")
+        if not witness or not os.path.exists(os.path.join(directory, witness)):
+            result.problems.append("race %s is harmful without a witness (%r)" % (race.get("id"), witness))
+            continue
+        replay = [deadheat, "replay", "--witness", os.path.join(directory, witness)]
+        status, _, err = run(replay, directory)
+        if status != 1:
+            result.problems.append("the witness of race %s does not repeat (%s): %s\n%s" % (
+                race.get("id"), "no end" if status is None else "exit status %d" % status,
+                shlex.join(replay), last_lines(err)))
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--deadheat", required=True, help="the deadheat command")
+    parser.add_argument("--source", required=True, help="NAME.cu; NAME.expected.json lies beside it")
+    parser.add_argument("--twin", required=True, choices=["racy", "fixed"])
+    parser.add_argument("--binary", required=True, help="the compiled twin")
+    parser.add_argument("--work", required=True, help="folder for traces, reports and witnesses")
+    options = parser.parse_args()
+    result = check(options.deadheat, options.source, options.twin, options.binary, options.work)
+    print(result.line())
+    if result.passed:
+        return 0
+    for problem in result.problems:
+        print("  " + problem)
+    print("  repeat with: " + result.command)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+// The event is recorded before the kernel that it should cover.
+#include "check.h"
+
+constexpr int threads = 64;
+
+__global__ void produce(const int* in, int* data) {
+  unsigned t = threadIdx.x;
+  data[t] = 3 * in[t];  // @A
+}
+
+__global__ void consume(const int* data, int* out) {
+  unsigned t = threadIdx.x;
+  out[t] = data[t] + 1;  // @B
+}
+
+int main() {
+  int* in = to_device(numbers(threads));
+  int* data = zeros<int>(threads);
+  int* out = zeros<int>(threads);
+  cudaStream_t first = make_stream(), second = make_stream();
+  cudaEvent_t produced = make_event();
+#ifdef RACY
+  CHECK(cudaEventRecord(produced, first));
+  produce<<<1, threads, 0, first>>>(in, data);
+#else
+  produce<<<1, threads, 0, first>>>(in, data);
+  CHECK(cudaEventRecord(produced, first));
+#endif
+  CHECK(cudaStreamWaitEvent(second, produced, 0));
+  consume<<<1, threads, 0, second>>>(data, out);
+  report(out, threads);
+}
