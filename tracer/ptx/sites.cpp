@@ -1,0 +1,108 @@
+#include "tracer/ptx/sites.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "tracer/ptx/flow.h"
+#include "tracer/ptx/value_types.h"
+
+namespace deadheat::ptx {
+namespace {
+
+// The values that an access moves: the result of a load or atomic, the source of a store or reduction.
+void collect_values(const Instruction& i, std::vector<RegisterId>& registers) {
+  auto add = [&](const Operand& operand) {
+    if (operand.kind == Operand::Kind::reg) registers.push_back(operand.reg);
+    for (const Operand& element : operand.elements) {
+      if (element.kind == Operand::Kind::reg) registers.push_back(element.reg);
+    }
+  };
+  bool atomic = i.opcode == Opcode::atom || i.opcode == Opcode::red;
+  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+    const Operand& operand = i.operands[k];
+    if (operand.kind == Operand::Kind::address) continue;
+    add(operand);
+    if (!atomic) break; // the value; a cache policy may follow it
+  }
+}
+
+// A better type for an access than the one that is written, where every value it moves agrees on one.
+std::string value_type(const Instruction& i, const ValueTypes& types) {
+  Type written = i.type();
+  bool bit_type = written >= Type::b8 && written <= Type::b128;
+  if (is_float(written)) return std::string(name(written));
+  std::vector<RegisterId> registers;
+  collect_values(i, registers);
+  Type found = Type::none;
+  for (RegisterId r : registers) {
+    Type type = types.of(r);
+    if (type == Type::none || (found != Type::none && type != found)) return std::string(name(written));
+    found = type;
+  }
+  bool fits = bits(found) == bits(written) && found != Type::none;
+  return std::string(name(fits && (is_float(found) || bit_type) ? found : written));
+}
+
+} // namespace
+
+std::string demangle(std::string_view name) {
+  if (!name.starts_with("_Z") || name.size() > 4096) return std::string(name);
+  int status = 0;
+  char* text = abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status);
+  std::string result = status == 0 && text ? text : std::string(name);
+  std::free(text);
+  return result;
+}
+
+std::vector<SourceFrame> source_frames(const Module& module, std::uint32_t location, std::string_view function) {
+  std::vector<SourceFrame> frames;
+  std::size_t depth = 0;
+  while (location != 0 && location < module.locations.size() && depth++ < 64) {
+    const Location& here = module.locations[location];
+    auto file = module.files.find(here.file);
+    bool outermost = here.inlined_at == 0;
+    frames.push_back({demangle(here.function.empty() && outermost ? function : std::string_view(here.function)),
+                      file == module.files.end() ? std::string() : file->second, here.line, here.column});
+    location = here.inlined_at;
+  }
+  return frames;
+}
+
+SiteTable site_table(const Module& module) {
+  SiteTable table;
+  table.by_function.resize(module.functions.size());
+  for (std::size_t f = 0; f < module.functions.size(); ++f) {
+    const Function& function = module.functions[f];
+    if (!function.has_body) continue;
+    std::vector<std::uint32_t>& numbers = table.by_function[f];
+    numbers.assign(function.body.size(), SiteTable::none);
+    Flow flow(function);
+    ValueTypes types(function);
+    std::map<std::uint32_t, std::vector<SourceFrame>> frames; // of this function, by location
+    for (std::uint32_t s = 0; s < function.body.size(); ++s) {
+      const Instruction* i = function.body[s].instruction();
+      if (!i) continue;
+      std::optional<Site> site = classify(*i, function.entry);
+      if (!site) continue;
+      site->id = std::uint32_t(table.sites.size());
+      site->in_loop = flow.on_cycle(s);
+      site->opcode = i->full_opcode();
+      site->function = function.name;
+      site->instruction = s;
+      site->ptx_line = i->source_line;
+      if (site->kind == SiteKind::access) site->type = value_type(*i, types);
+      auto [chain, added] = frames.try_emplace(i->location);
+      if (added) chain->second = source_frames(module, i->location, function.name);
+      site->source = chain->second;
+      numbers[s] = site->id;
+      table.sites.push_back(std::move(*site));
+    }
+  }
+  return table;
+}
+
+std::vector<Site> sites(const Module& module) { return site_table(module).sites; }
+
+} // namespace deadheat::ptx

@@ -1,0 +1,46 @@
+// Classifies a module's instructions into sites (deadheat/site.h): the memory and synchronization instructions, what
+// they mean to the memory model, and where they come from.
+//
+// Not sites: accesses to .param space (arguments, not memory that threads share), prefetches, and instructions on
+// registers only. mma, wmma.mma and movmatrix are warp_value sites: lanes exchange registers.
+//
+// Invariants: sites are numbered in source order over all functions with a body; sites[i].id == i.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "deadheat/ptx.h"
+#include "deadheat/site.h"
+
+namespace deadheat::ptx {
+
+struct SiteTable {
+  static constexpr std::uint32_t none = ~std::uint32_t(0);
+  std::vector<Site> sites;
+  // by_function[f][s]: the site of statement s of Module::functions[f], or none; empty for functions without a body.
+  std::vector<std::vector<std::uint32_t>> by_function;
+
+  std::uint32_t site_of(std::size_t function, std::size_t statement) const { return by_function[function][statement]; }
+};
+
+SiteTable site_table(const Module& module);
+std::vector<Site> sites(const Module& module);
+
+// What one instruction means to the memory model, by its opcode and modifiers alone: no value for instructions that are
+// no site. `entry`: the function is a kernel (its ret ends the thread). Fills kind, access, space, ordering, scope,
+// proxy, flags, element_bytes, elements and type (as written).
+std::optional<Site> classify(const Instruction& instruction, bool entry);
+
+// The inlining chain of a location, innermost first; `function` is the (mangled) function that holds it.
+std::vector<SourceFrame> source_frames(const Module& module, std::uint32_t location, std::string_view function);
+
+// "softmax(float const*, float*)" from its mangled name; the name itself if it is not one.
+std::string demangle(std::string_view name);
+
+} // namespace deadheat::ptx
