@@ -76,8 +76,8 @@ def found_side(side, source, names):
 
 def run(command, cwd):
     """(status, stdout, stderr); the status is None where the time limit struck."""
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                               start_new_session=True)
+    process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True)
     try:
         out, err = process.communicate(timeout=TIME_LIMIT)
         return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
