@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <map>
 
@@ -53,6 +54,19 @@ std::string demangle(std::string_view name) {
   char* text = abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status);
   std::string result = status == 0 && text ? text : std::string(name);
   std::free(text);
+  // nvcc gives names with internal linkage a namespace that holds a hash: _INTERNAL_4bdbfe0a_4_a_cu_table::f. Without
+  // it reports stay the same from build to build.
+  constexpr std::string_view internal = "_INTERNAL_";
+  for (std::size_t at = result.find(internal); at != std::string::npos; at = result.find(internal, at)) {
+    std::size_t end = at + internal.size();
+    while (end < result.size() && (std::isalnum(static_cast<unsigned char>(result[end])) || result[end] == '_')) ++end;
+    bool whole = result.compare(end, 2, "::") == 0;
+    if (whole) {
+      result.erase(at, end + 2 - at);
+    } else {
+      at = end;
+    }
+  }
   return result;
 }
 
