@@ -1,0 +1,5 @@
+find_package(rapidcheck QUIET)
+if(NOT rapidcheck_FOUND)
+  deadheat_missing("RapidCheck" "librapidcheck-dev")
+endif()
+deadheat_test(trace_test trace_roundtrip.cpp LIBS deadheat_trace rapidcheck)

@@ -1,0 +1,116 @@
+#include "tracer/recorder/files.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace deadheat::trace {
+namespace {
+
+// Holds back SIGXFSZ while it lives and takes away the one that a write of ours caused.
+class NoFileSizeSignal {
+ public:
+  NoFileSizeSignal() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  void take() const {
+    if (was_pending_) return;
+    const timespec now{};
+    while (sigtimedwait(&set_, nullptr, &now) < 0 && errno == EINTR) {
+    }
+  }
+  ~NoFileSizeSignal() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t set_, before_;
+  bool was_pending_ = false;
+};
+
+} // namespace
+
+Error system_error(int number, std::string what, std::string where) {
+  Error error{std::move(what) + ": " + std::strerror(number), std::move(where), {}};
+  if (number == ENOSPC || number == EDQUOT) error.hint = "free some space, or record less with --launch-count";
+  if (number == EFBIG) error.hint = "raise the file size limit: ulimit -f";
+  return error;
+}
+
+Expected<File> File::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return system_error(errno, "cannot open it", path);
+  return File(descriptor);
+}
+
+Expected<File> File::create(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) return system_error(errno, "cannot create it", path);
+  return File(descriptor);
+}
+
+int File::write(const void* data, std::size_t bytes) {
+  const NoFileSizeSignal guard;
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::write(descriptor_, p, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const int number = n < 0 ? errno : ENOSPC;
+      if (number == EFBIG) guard.take();
+      return number;
+    }
+    p += n;
+    bytes -= std::size_t(n);
+  }
+  return 0;
+}
+
+int File::truncate(std::uint64_t bytes) {
+  if (::ftruncate(descriptor_, off_t(bytes)) != 0) return errno;
+  return ::lseek(descriptor_, off_t(bytes), SEEK_SET) < 0 ? errno : 0;
+}
+
+std::size_t File::read_at(std::uint64_t offset, void* data, std::size_t bytes) const {
+  char* p = static_cast<char*>(data);
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t n = ::pread(descriptor_, p + done, bytes - done, off_t(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += std::size_t(n);
+  }
+  return done;
+}
+
+std::uint64_t File::size() const {
+  struct stat status {};
+  return ::fstat(descriptor_, &status) == 0 && status.st_size > 0 ? std::uint64_t(status.st_size) : 0;
+}
+
+void File::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+Expected<void> make_directory(const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    struct stat status {};
+    if (::mkdir(part.c_str(), 0777) != 0) {
+      const int number = errno;
+      if (::stat(part.c_str(), &status) != 0) return system_error(number, "cannot make the directory", part);
+      if (!S_ISDIR(status.st_mode)) return Error{"is not a directory", part, "choose another trace with -o"};
+    }
+    if (end == std::string::npos) return {};
+  }
+}
+
+} // namespace deadheat::trace
