@@ -112,6 +112,7 @@ class Judge {
     witness.b = pair.second_then_first;
     witness.last_operation = comparison.operation ? comparison.operation : ~0u;
     witness.budget = budget_;
+    witness.value_types = (*types)->known();
     // What ran later belongs to another history of the host: the capsule ends where the runs part.
     std::size_t commands = std::max(a.commands, b.commands);
     if (comparison.operation) commands = b.commands;
@@ -223,7 +224,9 @@ Expected<WitnessRun> replay_witness(const std::string& file) {
   result.as_recorded = result.digest_a == witness->digest_a && result.digest_b == witness->digest_b;
   Expected<const ValueTypes*> types = session->value_types();
   if (!types) return types.error();
-  Comparison comparison = compare(a->outputs, b->outputs, *types);
+  ValueTypes told = **types;
+  for (const auto& [allocation, type] : witness->value_types) told.tell(allocation, type);
+  Comparison comparison = compare(a->outputs, b->outputs, &told);
   result.differ = comparison.differ;
   result.race.differences = comparison.differences;
   result.race.verdict = comparison.differ ? Verdict::harmful : Verdict::benign;

@@ -127,6 +127,7 @@ std::string to_manifest(const Witness& witness) {
                    {"schedules", {{"a", to_json(witness.a)}, {"b", to_json(witness.b)}}},
                    {"digests", {{"a", witness.digest_a}, {"b", witness.digest_b}}},
                    {"last_operation", witness.last_operation},
+                   {"value_types", witness.value_types},
                    {"budget", witness.budget}};
   return manifest.dump(1, ' ', false, json::error_handler_t::replace);
 }
@@ -141,6 +142,7 @@ Expected<Witness> from_manifest(const std::string& text, const std::string& file
     witness.digest_a = manifest.at("digests").at("a");
     witness.digest_b = manifest.at("digests").at("b");
     witness.last_operation = manifest.at("last_operation");
+    witness.value_types = manifest.at("value_types");
     witness.budget = manifest.at("budget");
     return witness;
   } catch (const std::exception& error) { // nlohmann-json's way of saying that a field is missing or of another type

@@ -166,6 +166,20 @@ void ValueTypes::copied(const trace::Copy& copy) {
   if (destination && destination->types.empty() && type != "u8") destination->types.push_back({type, 1});
 }
 
+std::vector<std::pair<std::uint32_t, std::string>> ValueTypes::known() const {
+  std::vector<std::pair<std::uint32_t, std::string>> result;
+  for (const Allocation& allocation : allocations_) {
+    if (!allocation.types.empty()) result.emplace_back(allocation.record.allocation, at(allocation.record.address));
+  }
+  return result;
+}
+
+void ValueTypes::tell(std::uint32_t number, const std::string& type) {
+  for (Allocation& allocation : allocations_) {
+    if (allocation.record.allocation == number) allocation.types = {{type, 1}};
+  }
+}
+
 std::string ValueTypes::at(std::uint64_t address) const {
   const Allocation* allocation = const_cast<ValueTypes*>(this)->find(address);
   std::string best = "u8";

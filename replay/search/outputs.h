@@ -40,6 +40,9 @@ class ValueTypes {
   void allocated(const trace::Allocate& allocation);
   void wrote(std::uint64_t address, std::uint64_t bytes, const std::string& type);
   void copied(const trace::Copy& copy);
+  // What is known, an allocation each; and the same told by somebody who knew.
+  std::vector<std::pair<std::uint32_t, std::string>> known() const;
+  void tell(std::uint32_t allocation, const std::string& type);
   // Element type at an address; "u8" when nobody is known to have written there.
   std::string at(std::uint64_t address) const;
   struct Place { std::uint32_t allocation = 0; std::uint64_t offset = 0; };

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "deadheat/expected.h"
 #include "deadheat/race.h"
@@ -35,6 +37,7 @@ struct Witness {
   Schedule a, b;
   std::string digest_a, digest_b;
   std::uint32_t last_operation = ~0u; // digests cover the outputs up to this operation
+  std::vector<std::pair<std::uint32_t, std::string>> value_types; // allocation, element type
   std::uint64_t budget = 0;           // visible operations after which a run counts as hanging
 };
 

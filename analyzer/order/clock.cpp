@@ -1,0 +1,71 @@
+#include "analyzer/order/clock.h"
+
+#include <algorithm>
+
+namespace deadheat::order {
+
+namespace {
+
+bool before(const ClockEntry& a, const ClockEntry& b) {
+  return a.block != b.block ? a.block < b.block : a.group < b.group;
+}
+
+// Appends `entry` to a sorted list unless what is there covers it.
+void append(std::vector<ClockEntry>& entries, std::size_t& block_begin, const ClockEntry& entry) {
+  if (entries.empty() || entries.back().block != entry.block) {
+    block_begin = entries.size();
+  } else if (entries.back().group == entry.group) {
+    entries.back().stamp = std::max(entries.back().stamp, entry.stamp);
+    return;
+  } else {
+    const ClockEntry& widest = entries[block_begin];
+    if (widest.group == whole_block && widest.stamp >= entry.stamp) return;
+    if (entry.group >= thread_group(0)) { // covered by its warp's entry?
+      std::uint32_t group = warp_group((entry.group - thread_group(0)) / 32);
+      for (std::size_t i = block_begin; i < entries.size() && entries[i].group <= group; ++i) {
+        if (entries[i].group == group && entries[i].stamp >= entry.stamp) return;
+      }
+    }
+  }
+  entries.push_back(entry);
+}
+
+} // namespace
+
+Stamp Clock::seen(ThreadKey thread) const {
+  std::uint64_t block = thread.block_bits();
+  auto at = std::lower_bound(entries_.begin(), entries_.end(), block,
+                             [](const ClockEntry& entry, std::uint64_t b) { return entry.block < b; });
+  Stamp stamp = 0;
+  std::uint32_t warp = warp_group(thread.warp()), own = thread_group(thread.thread());
+  for (; at != entries_.end() && at->block == block && at->group <= own; ++at) {
+    if (at->group == whole_block || at->group == warp || at->group == own) stamp = std::max(stamp, at->stamp);
+  }
+  return stamp;
+}
+
+ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
+  if (!a || a == b) return b;
+  if (!b) return a;
+  auto result = std::make_shared<Clock>();
+  result->entries_.reserve(a->entries_.size() + b->entries_.size());
+  std::size_t block_begin = 0;
+  auto i = a->entries_.begin(), j = b->entries_.begin();
+  while (i != a->entries_.end() || j != b->entries_.end()) {
+    bool take_a = j == b->entries_.end() || (i != a->entries_.end() && !before(*j, *i));
+    append(result->entries_, block_begin, take_a ? *i++ : *j++);
+  }
+  return result;
+}
+
+ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more) {
+  std::sort(more.begin(), more.end(), before);
+  auto added = std::make_shared<Clock>();
+  std::size_t block_begin = 0;
+  for (const ClockEntry& entry : more) {
+    if (entry.stamp) append(added->entries_, block_begin, entry);
+  }
+  return join(clock, added);
+}
+
+} // namespace deadheat::order

@@ -1,0 +1,63 @@
+// Clocks: what an agent has seen of the others.
+//
+// Every record of a trace gets a stamp, counting up in an order in which things can have happened. A clock entry
+// "group g: stamp s" says that everything the threads of g did up to stamp s happens before. Groups are threads, warps
+// and blocks, so that a barrier of a thousand threads is one entry. The entries of one block lie together, the widest
+// group first, and an entry that a wider one covers is dropped.
+//
+// Clocks are immutable and shared: a join that adds nothing gives back the clock it was given.
+// Thread-safety: immutable values; safe to share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace deadheat::order {
+
+using Stamp = std::uint64_t;
+
+// A GPU thread, or a whole copy, set or callback: operation (22 bits), block (32 bits), thread in the block (10 bits).
+// Operations are numbered densely by OperationClocks.
+struct ThreadKey {
+  std::uint64_t bits = 0;
+  ThreadKey() = default;
+  ThreadKey(std::uint32_t operation, std::uint32_t block, std::uint32_t thread)
+      : bits(std::uint64_t(operation) << 42 | std::uint64_t(block) << 10 | thread) {}
+  std::uint32_t operation() const { return std::uint32_t(bits >> 42); }
+  std::uint32_t block() const { return std::uint32_t(bits >> 10); }
+  std::uint32_t thread() const { return std::uint32_t(bits & 1023); }
+  std::uint32_t warp() const { return thread() / 32; }
+  std::uint64_t block_bits() const { return bits >> 10; }
+  friend auto operator<=>(const ThreadKey&, const ThreadKey&) = default;
+};
+inline constexpr std::uint32_t largest_operation = (1u << 22) - 1;
+
+struct ClockEntry {
+  std::uint64_t block = 0;   // ThreadKey::block_bits
+  std::uint32_t group = 0;   // 0: the block; 1 + w: warp w; 64 + t: thread t
+  Stamp stamp = 0;
+};
+inline constexpr std::uint32_t whole_block = 0;
+inline std::uint32_t warp_group(std::uint32_t warp) { return 1 + warp; }
+inline std::uint32_t thread_group(std::uint32_t thread) { return 64 + thread; }
+
+class Clock;
+using ClockPointer = std::shared_ptr<const Clock>; // null: nothing seen
+
+class Clock {
+ public:
+  // Up to which stamp this clock has seen what `thread` did; 0: nothing.
+  Stamp seen(ThreadKey thread) const;
+  const std::vector<ClockEntry>& entries() const { return entries_; }
+
+  static ClockPointer join(const ClockPointer& a, const ClockPointer& b);
+  // A clock with `more` (in any order) added.
+  static ClockPointer with(const ClockPointer& clock, std::vector<ClockEntry> more);
+
+ private:
+  std::vector<ClockEntry> entries_; // sorted by (block, group), no two of a group, none covered by its block's
+};
+
+} // namespace deadheat::order

@@ -1,0 +1,84 @@
+#include "analyzer/order/operation_clocks.h"
+
+#include <algorithm>
+
+namespace deadheat::order {
+
+OperationIndex OperationClocks::index(OperationId id) const {
+  auto found = indices_.find(id);
+  return found == indices_.end() ? 0 : found->second;
+}
+
+void OperationClocks::join(ChainClock& clock, OperationIndex operation) const {
+  if (!operation) return;
+  const Op& op = operations_[operation];
+  for (const auto& [chain, position] : op.clock) clock[chain] = std::max(clock[chain], position);
+  clock[op.chain] = std::max(clock[op.chain], op.position);
+}
+
+OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
+  Op op;
+  op.id = operation.id;
+  op.stream = operation.stream;
+  op.clock = host_;
+  for (OperationId id : streams_.submitted(operation)) {
+    OperationIndex dependency = index(id);
+    join(op.clock, dependency);
+    // Go on with the chain of a dependency that is still its chain's end.
+    if (dependency && !op.chain) {
+      const Op& before = operations_[dependency];
+      if (chain_length_[before.chain] == before.position) op.chain = before.chain;
+    }
+  }
+  if (!op.chain) {
+    op.chain = std::uint32_t(chain_length_.size());
+    chain_length_.push_back(0);
+  }
+  op.position = ++chain_length_[op.chain];
+  OperationIndex at = OperationIndex(operations_.size());
+  indices_[operation.id] = at;
+  operations_.push_back(std::move(op));
+  return at;
+}
+
+void OperationClocks::apply(const trace::StreamWait& record) {
+  OperationId id = streams_.stream_waits(record);
+  waits_.push_back({record.stream, record.event, index(id), count()});
+}
+
+void OperationClocks::apply(const trace::HostWait& record) {
+  for (OperationId id : streams_.host_waits(record)) join(host_, index(id));
+}
+
+bool OperationClocks::ordered(OperationIndex first, OperationIndex second) const {
+  const Op &a = operations_[first], &b = operations_[second];
+  auto found = b.clock.find(a.chain);
+  return found != b.clock.end() && found->second >= a.position;
+}
+
+std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex second) const {
+  if (first > second) std::swap(first, second);
+  const Op &a = operations_[first], &b = operations_[second];
+  std::string streams = "stream " + std::to_string(b.stream);
+  if (a.stream == b.stream) return "they are unordered nodes of graphs launched into " + streams;
+  // A wait of the second stream on an event of the first, made for a record that came too early?
+  for (auto wait = waits_.rbegin(); wait != waits_.rend(); ++wait) {
+    if (wait->stream != b.stream || wait->submitted_before >= second) continue;
+    if (!wait->record) {
+      return streams + " waits for event " + std::to_string(wait->event) +
+             ", which had never been recorded then: the wait does nothing";
+    }
+    if (operations_[wait->record].stream == a.stream && wait->record < first) {
+      return streams + " waits for event " + std::to_string(wait->event) + " of stream " + std::to_string(a.stream) +
+             ", but for a record made before the operation it should cover";
+    }
+    if (operations_[wait->record].stream != a.stream) {
+      return streams + " waits for event " + std::to_string(wait->event) + ", which was recorded in stream " +
+             std::to_string(operations_[wait->record].stream) + ", not in stream " + std::to_string(a.stream);
+    }
+  }
+  return streams + " never waits for stream " + std::to_string(a.stream) +
+         ": no event, default-stream rule or host synchronization orders them";
+}
+
+} // namespace deadheat::order

@@ -1,0 +1,64 @@
+// Which operations are complete before which others start: host, streams, events and graphs in one relation.
+//
+// Operations are numbered densely in submission order, from 1; each lies on a chain (a stream, as a rule), and an
+// operation's clock tells for each chain up to which operation everything is complete before it starts. The host is
+// one agent: API calls of all host threads form one order (what host threads use to order themselves is not seen).
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/order/stream_order.h"
+
+namespace deadheat::order {
+
+using OperationIndex = std::uint32_t; // dense, from 1; 0: none
+
+class OperationClocks {
+ public:
+  // Feed every command record in trace order. Returns the index of an operation.
+  OperationIndex submitted(const trace::Operation& operation);
+  void apply(const trace::StreamCreate& record) { streams_.stream_created(record); }
+  void apply(const trace::StreamDestroy& record) { streams_.stream_destroyed(record); }
+  void apply(const trace::EventRecord& record) { streams_.event_recorded(record); }
+  void apply(const trace::StreamWait& record);
+  void apply(const trace::HostWait& record);
+  void apply(const trace::GraphLaunch& record) { streams_.graph_begin(record); }
+  void apply(const trace::GraphEnd& record) { streams_.graph_end(record); }
+
+  OperationIndex index(OperationId id) const;
+  OperationId id(OperationIndex index) const { return operations_[index].id; }
+  std::uint32_t stream(OperationIndex index) const { return operations_[index].stream; }
+  OperationIndex count() const { return OperationIndex(operations_.size() - 1); }
+
+  // Is `first` complete before `second` starts? Both are indices of submitted operations; false when equal.
+  bool ordered(OperationIndex first, OperationIndex second) const;
+  // Why two operations are unordered, one line.
+  std::string why_unordered(OperationIndex first, OperationIndex second) const;
+
+ private:
+  using ChainClock = std::map<std::uint32_t, std::uint32_t>; // chain → position reached, from 1
+  struct Op {
+    OperationId id = 0;
+    std::uint32_t stream = 0, chain = 0, position = 0;
+    ChainClock clock; // complete before it starts
+  };
+  void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
+
+  StreamOrder streams_;
+  std::vector<Op> operations_{1};
+  std::unordered_map<OperationId, OperationIndex> indices_;
+  std::vector<std::uint32_t> chain_length_{0}; // chains from 1
+  ChainClock host_;
+  struct Wait {
+    std::uint32_t stream = 0, event = 0;
+    OperationIndex record = 0, submitted_before = 0;
+  };
+  std::vector<Wait> waits_; // for explanations
+};
+
+} // namespace deadheat::order

@@ -1,0 +1,243 @@
+#include "replay/search/session.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "tracer/recorder/reader.h"
+#include "tracer/recorder/writer.h"
+
+namespace deadheat::search {
+
+namespace {
+
+template <typename... Types>
+bool holds_any(const trace::Record& record) {
+  return (std::holds_alternative<Types>(record) || ...);
+}
+
+// Records that Device::apply() executes, and what a capsule must hold to be replayed.
+bool is_command(const trace::Record& record) {
+  return holds_any<trace::Module, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate, trace::StreamDestroy,
+                   trace::EventRecord, trace::StreamWait, trace::HostWait, trace::Operation, trace::GraphLaunch,
+                   trace::GraphEnd, trace::HostWrite>(record);
+}
+
+// Hashes of the blobs that a command needs.
+std::vector<trace::BlobHash> blobs_of(const trace::Record& record) {
+  std::vector<trace::BlobHash> hashes;
+  auto add = [&](const trace::Bytes& bytes) {
+    if (bytes.size && bytes.inlined.empty()) hashes.push_back(bytes.blob);
+  };
+  if (auto* module = std::get_if<trace::Module>(&record)) hashes.push_back(module->image);
+  if (auto* write = std::get_if<trace::HostWrite>(&record)) add(write->data);
+  if (auto* operation = std::get_if<trace::Operation>(&record)) {
+    if (auto* launch = std::get_if<trace::Launch>(&operation->what)) add(launch->arguments);
+    if (auto* copy = std::get_if<trace::Copy>(&operation->what)) add(copy->data);
+  }
+  return hashes;
+}
+
+// Collects what the host would receive.
+class Collector final : public device::Sink {
+ public:
+  void record(const trace::Record& record) override {
+    if (auto* read = std::get_if<trace::HostRead>(&record)) {
+      outputs_.push_back({read->operation, read->address, read->data.inlined});
+    }
+  }
+  void weak_accesses(const trace::Warp&, std::uint32_t, const device::LaneLogs&) override {}
+  trace::Bytes keep(const void* data, std::uint64_t size) override {
+    auto* bytes = static_cast<const std::uint8_t*>(data);
+    return {size, {bytes, bytes + size}, {}};
+  }
+  trace::BlobHash keep_blob(const void*, std::uint64_t) override { return {}; }
+
+  std::vector<Output>& outputs() { return outputs_; }
+
+ private:
+  std::vector<Output> outputs_;
+};
+
+void sort_outputs(std::vector<Output>& outputs) {
+  std::stable_sort(outputs.begin(), outputs.end(),
+                   [](const Output& a, const Output& b) { return a.operation < b.operation; });
+}
+
+// Does `output` differ from what the reference has for the same operation?
+bool departs(const Output& output, const Outputs& reference) {
+  if (!output.operation) return false; // printf: compared at the end, it comes in pieces
+  auto same = std::lower_bound(reference.outputs.begin(), reference.outputs.end(), output.operation,
+                               [](const Output& a, std::uint32_t operation) { return a.operation < operation; });
+  for (; same != reference.outputs.end() && same->operation == output.operation; ++same) {
+    if (same->address == output.address) return same->bytes != output.bytes;
+  }
+  return false;
+}
+
+constexpr const char* hold_troubles[] = {
+    "neither access was reached under this schedule",
+    "one of the two accesses was not reached under this schedule: control flow depends on the order",
+    "the access that should wait was reached, the one it waits for was not",
+    "",
+    "holding one access back stops everything else: something orders the two in this run"};
+
+} // namespace
+
+Expected<Session> Session::open(const std::string& trace) {
+  Expected<trace::TraceReader> reader = trace::TraceReader::open(trace);
+  if (!reader) return reader.error();
+  for (std::size_t index = 0; index < reader->logs().size(); ++index) {
+    Expected<trace::LogReader> log = reader->open_log(index);
+    if (!log) return log.error();
+
+    Session session;
+    session.trace_ = trace;
+    bool launches = false;
+    struct Visitor : trace::RecordVisitor {
+      Session& session;
+      bool& launches;
+      const trace::TraceReader& reader;
+      Error error;
+      Visitor(Session& s, bool& l, const trace::TraceReader& r) : session(s), launches(l), reader(r) {}
+      bool access(const trace::AccessView&) override { return true; }
+      bool record(trace::Record& record) override {
+        if (auto* operation = std::get_if<trace::Operation>(&record)) {
+          launches |= std::holds_alternative<trace::Launch>(operation->what);
+        }
+        if (auto* process = std::get_if<trace::Process>(&record)) session.process_ = *process;
+        if (auto* read = std::get_if<trace::HostRead>(&record)) {
+          Expected<std::vector<std::uint8_t>> bytes = reader.bytes(read->data);
+          if (!bytes) {
+            error = bytes.error();
+            return false;
+          }
+          session.recorded_.outputs.push_back({read->operation, read->address, *std::move(bytes)});
+        }
+        if (is_command(record)) session.commands_.push_back(std::make_shared<const trace::Record>(std::move(record)));
+        return true;
+      }
+    } visitor(session, launches, *reader);
+    if (!log->for_each(visitor)) return visitor.error;
+    if (!launches) continue;
+    sort_outputs(session.recorded_.outputs);
+    return session;
+  }
+  return Error{"no launches to replay", trace};
+}
+
+Expected<std::vector<std::uint8_t>> Session::blob(const trace::BlobHash& hash) const {
+  auto found = blobs_.find(hash);
+  if (found == blobs_.end()) {
+    Expected<trace::TraceReader> reader = trace::TraceReader::open(trace_);
+    if (!reader) return reader.error();
+    Expected<std::vector<std::uint8_t>> bytes = reader->blob(hash);
+    if (!bytes) return bytes.error();
+    found = blobs_.emplace(hash, std::make_shared<const std::vector<std::uint8_t>>(*std::move(bytes))).first;
+  }
+  return *found->second;
+}
+
+Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget) const {
+  Collector collector;
+  device::DeviceOptions options;
+  options.seed = process_.seed;
+  options.live = false;
+  options.record_accesses = false;
+  options.sink = &collector;
+  options.schedule = schedule;
+  options.budget = budget;
+  Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
+  if (!device) return device.error();
+
+  Run run;
+  auto blob_of = [this](const trace::BlobHash& hash) { return blob(hash); };
+  device::Progress progress = device::Progress::done;
+  std::size_t seen = 0;
+  bool parted = false;
+  for (const auto& command : commands_) {
+    Expected<device::Progress> applied = (*device)->apply(*command, blob_of);
+    ++run.commands;
+    if (!applied) return applied.error();
+    progress = *applied;
+    for (; reference && seen < collector.outputs().size(); ++seen) {
+      parted |= departs(collector.outputs()[seen], *reference);
+    }
+    if (progress == device::Progress::fault || progress == device::Progress::hang || parted) break;
+  }
+  if (!parted && progress != device::Progress::fault && progress != device::Progress::hang) {
+    progress = (*device)->drain();
+  }
+
+  run.outputs.outputs = std::move(collector.outputs());
+  sort_outputs(run.outputs.outputs);
+  if (progress == device::Progress::fault) {
+    run.outputs.ending = Ending::fault;
+    const auto& fault = (*device)->fault();
+    run.outputs.ending_text = fault ? fault->text : "";
+  } else if (progress == device::Progress::hang) {
+    run.outputs.ending = Ending::hang;
+    run.outputs.ending_text = (*device)->stuck_description();
+  }
+  run.choices = (*device)->choices();
+  run.switches = (*device)->switches();
+  for (std::size_t hold = 0; hold < schedule.holds.size(); ++hold) {
+    std::uint8_t state = hold < run.choices.hold_state.size() ? run.choices.hold_state[hold] : 0;
+    if (state == 3) continue;
+    run.holds_kept = false;
+    run.hold_trouble = hold_troubles[std::min<std::size_t>(state, 4)];
+  }
+  return run;
+}
+
+Expected<const ValueTypes*> Session::value_types() const {
+  if (types_) return static_cast<const ValueTypes*>(types_.get());
+  Expected<trace::TraceReader> reader = trace::TraceReader::open(trace_);
+  if (!reader) return reader.error();
+  auto types = std::make_shared<ValueTypes>();
+  std::map<std::uint32_t, std::vector<Site>> sites;
+  struct Visitor : trace::RecordVisitor {
+    ValueTypes& types;
+    std::map<std::uint32_t, std::vector<Site>>& sites;
+    Visitor(ValueTypes& t, std::map<std::uint32_t, std::vector<Site>>& s) : types(t), sites(s) {}
+    bool access(const trace::AccessView& access) override {
+      if (access.space != Space::global || !access.mask) return true;
+      auto table = sites.find(access.module);
+      if (table == sites.end() || access.site >= table->second.size()) return true;
+      const Site& site = table->second[access.site];
+      unsigned lane = unsigned(std::countr_zero(access.mask)); // one lane speaks for the warp
+      if (site.access != AccessKind::read) types.wrote(access.address[lane], site.element_bytes, site.type);
+      return true;
+    }
+    bool record(trace::Record& record) override {
+      if (auto* module = std::get_if<trace::Module>(&record)) sites[module->id] = std::move(module->sites);
+      if (auto* allocation = std::get_if<trace::Allocate>(&record)) types.allocated(*allocation);
+      if (auto* operation = std::get_if<trace::Operation>(&record)) {
+        if (auto* copy = std::get_if<trace::Copy>(&operation->what)) types.copied(*copy);
+      }
+      return true;
+    }
+  } visitor(*types, sites);
+  for (std::size_t index = 0; index < reader->logs().size(); ++index) {
+    Expected<trace::LogReader> log = reader->open_log(index);
+    if (log) log->for_each(visitor);
+  }
+  types_ = types;
+  return static_cast<const ValueTypes*>(types_.get());
+}
+
+Expected<void> Session::save(const std::string& directory, std::size_t count) const {
+  Expected<std::unique_ptr<trace::TraceWriter>> writer = trace::TraceWriter::create(directory, process_, {.level = 9});
+  if (!writer) return writer.error();
+  for (std::size_t index = 0; index < std::min(count, commands_.size()); ++index) {
+    const trace::Record& command = *commands_[index];
+    for (const trace::BlobHash& hash : blobs_of(command)) {
+      Expected<std::vector<std::uint8_t>> bytes = blob(hash);
+      if (!bytes) return bytes.error();
+      (*writer)->add_blob(*bytes);
+    }
+    (*writer)->write(command);
+  }
+  return (*writer)->finish(0);
+}
+
+} // namespace deadheat::search
