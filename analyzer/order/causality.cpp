@@ -362,12 +362,12 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
   return state && state->own && state->own->seen(first) >= stamp;
 }
 
-bool Causality::observed(const Location& location, Stamp write, ThreadKey second) const {
+bool Causality::observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const {
   auto found = locations_.find(location);
   if (found == locations_.end()) return false;
   const auto& observers = found->second.observers;
   for (auto at = observers.rbegin(); at != observers.rend() && at->second > write; ++at) {
-    if (ordered(at->first, at->second, 0, second)) return true;
+    if (at->second < now && ordered(at->first, at->second, 0, second)) return true;
   }
   return false;
 }

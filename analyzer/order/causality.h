@@ -80,9 +80,9 @@ class Causality {
   // Does the access (thread, stamp, group) happen before what `second` does now? Program order included; for accesses
   // of asynchronous copies, their group must have been waited for.
   bool ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const;
-  // Is the strong write (stamp) to `location` observed by a strong read that happens before what `second` does now
-  // (causality order's second clause, 8.9.5)?
-  bool observed(const Location& location, Stamp write, ThreadKey second) const;
+  // Is the strong write (stamp) to `location` observed by a strong read that happens before what `second` does at
+  // stamp `now` (causality order's second clause, 8.9.5)?
+  bool observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const;
   // Each in the other's scope (8.7)?
   bool mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const;
 
@@ -134,7 +134,6 @@ class Causality {
     std::vector<Stamp> warps;  // of the last full warp barrier
     std::vector<std::uint32_t> threads_with_state;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
-    std::map<std::uint32_t, Phase> async; // unused slots for cluster phases
   };
   struct Launch {
     Dim3 grid, block, cluster;

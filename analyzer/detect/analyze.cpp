@@ -1,0 +1,200 @@
+#include "analyzer/detect/analyze.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "analyzer/detect/detector.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+std::string demangle(const std::string& name) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  std::string result = status == 0 && text ? text : name;
+  std::free(text);
+  return result;
+}
+
+// Turns what the detector found into the words of reports.
+class Describer {
+ public:
+  Describer(const Detector& detector, const Counter* counter) : detector_(detector), counter_(counter) {}
+
+  RaceSide side(const Touch& touch) const {
+    const Place& place = detector_.sides().place(touch.place);
+    RaceSide side;
+    side.op = place.kind;
+    side.name = name(touch);
+    if (!place.site) {
+      side.kernel = place.api;
+      side.stream = detector_.operations().stream(touch.thread.operation());
+      return side;
+    }
+    side.source = place.site->source;
+    side.opcode = place.site->opcode;
+    if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) {
+      side.kernel = demangle(info->launch.kernel);
+      side.stream = info->stream;
+      side.block = coordinates(touch.thread.block(), info->launch.grid);
+      side.thread = coordinates(touch.thread.thread(), info->launch.block);
+    }
+    return side;
+  }
+
+  AccessName name(const Touch& touch) const {
+    const Place& place = detector_.sides().place(touch.place);
+    AccessName name;
+    name.operation = detector_.operations().id(touch.thread.operation());
+    if (!place.site) return name;
+    if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) name.launch = info->number;
+    name.block = touch.thread.block();
+    name.thread = touch.thread.thread();
+    name.module = place.module;
+    name.site = place.site_number;
+    if (counter_) name.nth = counter_->nth(touch);
+    return name;
+  }
+
+  Race race(const FoundRace& found, std::uint32_t id) const {
+    Race race;
+    race.id = id;
+    race.level = found.level;
+    race.race_class = found.race_class;
+    race.first = side(found.first);
+    race.second = side(found.second);
+    race.address = found.address;
+    race.bytes = found.bytes;
+    race.occurrences = found.occurrences;
+    race.same_value = found.same_value;
+    race.why = found.why;
+    if (const trace::Allocate* allocation = detector_.allocation(found.allocation); allocation && found.allocation) {
+      race.allocation = Race::AllocationRef{allocation->allocation, found.address - allocation->address, allocation->bytes};
+    }
+    for (const auto& [first, second] : found.instances) race.instances.push_back({name(first), name(second)});
+    return race;
+  }
+
+  // A fault's place: launch, block, thread and site as the record names them.
+  template <typename ErrorRecord>
+  RaceSide place(const ErrorRecord& error) const {
+    RaceSide side;
+    side.name.launch = error.launch;
+    side.name.block = error.block;
+    side.name.thread = error.thread;
+    side.name.module = error.module;
+    side.name.site = error.site;
+    if (PlaceId place = detector_.sides().site(error.module, error.site)) {
+      side.source = detector_.sides().place(place).site->source;
+      side.opcode = detector_.sides().place(place).site->opcode;
+    }
+    for (order::OperationIndex index = 1; index <= detector_.operations().count(); ++index) {
+      const Detector::LaunchInfo* info = detector_.launch_of(index);
+      if (!info || info->number != error.launch) continue;
+      side.kernel = demangle(info->launch.kernel);
+      side.stream = info->stream;
+      side.block = coordinates(error.block, info->launch.grid);
+      side.thread = coordinates(error.thread, info->launch.block);
+      break;
+    }
+    return side;
+  }
+
+ private:
+  const Detector& detector_;
+  const Counter* counter_;
+};
+
+constexpr const char* memory_error_names[] = {"out-of-bounds", "use-after-free", "misaligned", "wrong-space",
+                                              "uninitialized", "double-free", "invalid-free", "stack-overflow",
+                                              "trap", "assertion"};
+
+void describe_faults(const Detector& detector, const Describer& describer, Analysis& analysis) {
+  for (const trace::MemoryError& error : detector.memory_errors) {
+    Fault fault;
+    fault.kind = memory_error_names[std::min<std::size_t>(std::size_t(error.kind), std::size(memory_error_names) - 1)];
+    fault.text = error.text;
+    fault.side = describer.place(error);
+    fault.side.op = error.access;
+    fault.address = error.address;
+    fault.bytes = error.bytes;
+    if (const trace::Allocate* nearest = detector.allocation(error.nearest_allocation)) {
+      fault.nearest = Race::AllocationRef{nearest->allocation, error.address - nearest->address, nearest->bytes};
+    }
+    analysis.memory_errors.push_back(fault);
+  }
+  for (const trace::SyncError& error : detector.sync_errors) {
+    analysis.sync_errors.push_back({"sync", error.text, describer.place(error), 0, 0, {}});
+  }
+}
+
+void analyze_log(trace::LogReader& log, Analysis& analysis) {
+  Detector detector;
+  log.for_each(detector);
+  std::vector<FoundRace> races = detector.races();
+
+  std::set<Touch> wanted;
+  for (const FoundRace& race : races) {
+    wanted.insert({race.first, race.second});
+    for (const auto& [first, second] : race.instances) wanted.insert({first, second});
+  }
+  Counter counter(detector, wanted);
+  if (!races.empty()) {
+    log.rewind();
+    log.for_each(counter);
+  }
+
+  Describer describer(detector, &counter);
+  for (const FoundRace& race : races) {
+    analysis.races.push_back(describer.race(race, std::uint32_t(analysis.races.size() + 1)));
+  }
+  for (const auto& [place, occurrences] : detector.order_dependent()) {
+    OrderDependent entry;
+    const Site& site = *detector.sides().place(place).site;
+    entry.site.op = AccessKind::atomic;
+    entry.site.kernel = demangle(site.function);
+    entry.site.source = site.source;
+    entry.site.opcode = site.opcode;
+    entry.site.name.module = detector.sides().place(place).module;
+    entry.site.name.site = site.id;
+    entry.atomic = site.opcode.substr(site.opcode.rfind(".add") == std::string::npos ? 0 : site.opcode.rfind("add"));
+    entry.occurrences = occurrences;
+    analysis.order_dependent.push_back(entry);
+  }
+  describe_faults(detector, describer, analysis);
+  for (const std::string& incident : detector.incidents) analysis.warnings.push_back(incident);
+
+  const Summary& summary = detector.summary();
+  analysis.summary.launches += summary.launches;
+  analysis.summary.instrumented += summary.instrumented;
+  analysis.summary.opaque += summary.opaque;
+  analysis.summary.accesses += summary.accesses;
+  analysis.summary.complete &= log.complete();
+  for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
+}
+
+} // namespace
+
+Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions&) {
+  Expected<trace::TraceReader> reader = trace::TraceReader::open(trace);
+  if (!reader) return reader.error();
+  Analysis analysis;
+  for (std::size_t index = 0; index < reader->logs().size(); ++index) {
+    Expected<trace::LogReader> log = reader->open_log(index);
+    if (!log) {
+      analysis.summary.complete = false;
+      analysis.warnings.push_back(log.error().message());
+      if (reader->logs().size() == 1) return log.error();
+      continue;
+    }
+    analyze_log(*log, analysis);
+  }
+  analysis.summary.races = analysis.races.size();
+  analysis.summary.order_dependent = analysis.order_dependent.size();
+  return analysis;
+}
+
+} // namespace deadheat::detect

@@ -1,0 +1,471 @@
+#include "analyzer/detect/detector.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace deadheat::detect {
+
+namespace {
+
+using order::OperationIndex;
+using order::Stamp;
+using order::ThreadKey;
+
+template <typename Each>
+void each_lane(std::uint32_t mask, Each&& each) {
+  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
+}
+
+// A thread of a warp; a damaged trace's numbers are cut to what a key holds.
+ThreadKey key_of(OperationIndex operation, const trace::Warp& warp, unsigned lane) {
+  return ThreadKey(operation, warp.block, (warp.warp & 31) * 32 + lane);
+}
+
+} // namespace
+
+Detector::Detector()
+    : causality_(operations_),
+      shadow_(causality_, sides_,
+              [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
+                conflict(kind, first, second, overlap);
+              }) {}
+
+OperationIndex Detector::operation_of(std::uint32_t launch) const {
+  auto found = launches_.find(launch);
+  return found == launches_.end() ? 0 : found->second;
+}
+
+const Detector::LaunchInfo* Detector::launch_of(OperationIndex operation) const {
+  auto found = launch_infos_.find(operation);
+  return found == launch_infos_.end() ? nullptr : &found->second;
+}
+
+const trace::Allocate* Detector::allocation(std::uint32_t id) const {
+  auto found = allocations_.find(id);
+  return found == allocations_.end() ? nullptr : &found->second;
+}
+
+std::uint32_t Detector::allocation_at(std::uint64_t address) const {
+  auto above = live_.upper_bound(address);
+  if (above == live_.begin()) return 0;
+  const trace::Allocate& at = allocations_.at(std::prev(above)->second);
+  return address - at.address < at.bytes ? at.allocation : 0;
+}
+
+// ---- accesses ------------------------------------------------------------------------------------------------------
+
+bool Detector::access(const trace::AccessView& view) {
+  ++now_;
+  OperationIndex operation = operation_of(view.warp.launch);
+  PlaceId place = sides_.site(view.module, view.site);
+  std::uint32_t lanes = std::uint32_t(std::popcount(view.mask));
+  summary_.accesses += lanes;
+  if (!operation || !place || (view.space != Space::global && view.space != Space::shared)) return true;
+  const Site& site = *sides_.place(place).site;
+
+  MemoryAccess access;
+  access.place = place;
+  access.stamp = now_;
+  access.kind = site.access;
+  access.ordering = site.ordering;
+  access.scope = site.scope;
+  std::uint32_t element = site.element_bytes ? site.element_bytes : 1;
+  std::uint64_t memory = view.space == Space::shared ? ThreadKey(operation, view.warp.block, 0).block_bits() + 1 : 0;
+  access.record_bytes = element * site.elements;
+
+  auto touch = [&](unsigned lane, std::uint32_t same) {
+    access.thread = key_of(operation, view.warp, lane);
+    access.lanes = same;
+    access.digest = view.digest[lane];
+    for (unsigned i = 0; i < site.elements; ++i) {
+      access.address = view.address[lane] + std::uint64_t(i) * element;
+      access.bytes = element;
+      shadow_.access(memory, access);
+    }
+  };
+
+  if (view.strong || is_strong(site.ordering)) {
+    // One lane after another, in the order in which they reached the location.
+    unsigned order[32], count = 0;
+    each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
+    std::stable_sort(order, order + count, [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
+    bool reduction = site.opcode.rfind("red", 0) == 0;
+    for (unsigned i = 0; i < count; ++i) {
+      unsigned lane = order[i];
+      if (i) ++now_; // each is an event of its own
+      access.stamp = now_;
+      order::StrongAccess strong;
+      strong.thread = key_of(operation, view.warp, lane);
+      strong.location = {memory, view.address[lane]};
+      strong.ordering = site.ordering;
+      strong.scope = site.scope;
+      strong.bytes = element;
+      strong.reads = site.access != AccessKind::write;
+      strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && (view.wrote >> lane & 1));
+      strong.reduction = reduction;
+      strong.value_read = view.value_read[lane];
+      strong.value_written = view.value_written[lane];
+      if (site.access == AccessKind::read && site.in_loop) {
+        WaitLoop& loop = wait_loops_[place];
+        auto [at, first] = loop.address.try_emplace(strong.thread.bits, view.address[lane]);
+        if (!first && at->second != view.address[lane]) loop.varied = true;
+      }
+      // What the access reads, it has seen before it is compared with others; what it releases comes after.
+      causality_.strong_access(strong, now_);
+      touch(lane, 1);
+    }
+    return true;
+  }
+  bool broadcast = site.access == AccessKind::read && view.affine && view.stride == 0 && lanes > 1;
+  if (broadcast) {
+    touch(unsigned(std::countr_zero(view.mask)), view.mask);
+  } else {
+    each_lane(view.mask, [&](unsigned lane) { touch(lane, 1); });
+  }
+  return true;
+}
+
+// ---- other records ---------------------------------------------------------------------------------------------------
+
+bool Detector::record(trace::Record& record) {
+  ++now_;
+  std::visit(
+      [&](auto& r) {
+        using T = std::decay_t<decltype(r)>;
+        if constexpr (std::is_same_v<T, trace::Module>) {
+          sides_.module(r);
+        } else if constexpr (std::is_same_v<T, trace::Allocate>) {
+          live_[r.address] = r.allocation;
+          allocations_[r.allocation] = r;
+        } else if constexpr (std::is_same_v<T, trace::StreamCreate> || std::is_same_v<T, trace::StreamDestroy> ||
+                             std::is_same_v<T, trace::EventRecord> || std::is_same_v<T, trace::StreamWait> ||
+                             std::is_same_v<T, trace::HostWait> || std::is_same_v<T, trace::GraphLaunch> ||
+                             std::is_same_v<T, trace::GraphEnd>) {
+          operations_.apply(r);
+        } else if constexpr (std::is_same_v<T, trace::Operation>) {
+          if (operations_.count() >= order::largest_operation) return;
+          OperationIndex index = operations_.submitted(r);
+          if (auto* launch = std::get_if<trace::Launch>(&r.what)) {
+            launches_[r.launch] = index;
+            launch_infos_[index] = {r.launch, r.id, r.stream, *launch};
+            ++summary_.launches;
+            ++(launch->instrumented ? summary_.instrumented : summary_.opaque);
+          }
+          submitted_[r.id] = r;
+        } else if constexpr (std::is_same_v<T, trace::OperationBegin>) {
+          begin_operation(r.operation);
+        } else if constexpr (std::is_same_v<T, trace::OperationEnd>) {
+          end_operation(r.operation);
+        } else if constexpr (std::is_same_v<T, trace::Fence>) {
+          OperationIndex operation = operation_of(r.warp.launch);
+          if (operation) {
+            each_lane(r.mask, [&](unsigned lane) {
+              causality_.fence(key_of(operation, r.warp, lane), r.ordering, r.scope, now_);
+            });
+          }
+        } else if constexpr (std::is_same_v<T, trace::BlockBarrier>) {
+          if (OperationIndex operation = operation_of(r.launch)) causality_.block_barrier(operation, r.block, now_);
+        } else if constexpr (std::is_same_v<T, trace::BarrierArrive>) {
+          if (OperationIndex operation = operation_of(r.warp.launch)) {
+            causality_.barrier_arrive(operation, r.warp.block, r.warp.warp & 31, r.mask, r.barrier, r.phase, r.sync, now_);
+          }
+        } else if constexpr (std::is_same_v<T, trace::BarrierComplete>) {
+          if (OperationIndex operation = operation_of(r.launch)) {
+            causality_.barrier_complete(operation, r.block, r.barrier, r.phase);
+          }
+        } else if constexpr (std::is_same_v<T, trace::WarpBarrier>) {
+          if (OperationIndex operation = operation_of(r.warp.launch)) {
+            causality_.warp_barrier(operation, r.warp.block, r.warp.warp & 31, r.mask, now_);
+          }
+        } else if constexpr (std::is_same_v<T, trace::WarpValue>) {
+          if (OperationIndex operation = operation_of(r.warp.launch)) {
+            warp_values_[{ThreadKey(operation, r.warp.block, 0).block_bits(), r.warp.warp & 31}] = now_;
+          }
+        } else if constexpr (std::is_same_v<T, trace::ClusterBarrier>) {
+          if (OperationIndex operation = operation_of(r.warp.launch)) {
+            causality_.cluster_barrier(operation, r.warp.block, r.warp.warp & 31, r.mask, r.phase, r.wait, r.relaxed, now_);
+          }
+        } else if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
+          OperationIndex operation = operation_of(r.warp.launch);
+          PlaceId read = sides_.site(r.module, r.site), write = sides_.async_write(r.module, r.site);
+          if (!operation || !read || !write || r.bytes > 16) return;
+          std::uint64_t memory = ThreadKey(operation, r.warp.block, 0).block_bits() + 1;
+          each_lane(r.mask, [&](unsigned lane) {
+            MemoryAccess access;
+            access.thread = key_of(operation, r.warp, lane);
+            access.stamp = now_;
+            access.group = causality_.async_issue(access.thread);
+            access.place = read;
+            access.address = r.source[lane];
+            access.bytes = std::min(r.source_bytes[lane], r.bytes);
+            shadow_.access(0, access);
+            access.place = write;
+            access.kind = AccessKind::write;
+            access.address = r.destination[lane];
+            access.bytes = access.record_bytes = r.bytes;
+            access.digest = r.digest[lane];
+            shadow_.access(memory, access);
+          });
+          summary_.accesses += 2 * unsigned(std::popcount(r.mask));
+        } else if constexpr (std::is_same_v<T, trace::AsyncCommit>) {
+          if (OperationIndex operation = operation_of(r.warp.launch)) {
+            each_lane(r.mask, [&](unsigned lane) { causality_.async_commit(key_of(operation, r.warp, lane)); });
+          }
+        } else if constexpr (std::is_same_v<T, trace::AsyncWait>) {
+          if (OperationIndex operation = operation_of(r.warp.launch); operation && !r.read_only) {
+            each_lane(r.mask, [&](unsigned lane) {
+              causality_.async_wait(key_of(operation, r.warp, lane), r.pending, r.all, now_);
+            });
+          }
+        } else if constexpr (std::is_same_v<T, trace::Mbarrier>) {
+          OperationIndex operation = operation_of(r.warp.launch);
+          if (!operation) return;
+          std::uint64_t memory = ThreadKey(operation, r.block, 0).block_bits() + 1;
+          each_lane(r.mask, [&](unsigned lane) {
+            ThreadKey thread = key_of(operation, r.warp, lane);
+            order::Location object{memory, r.address[lane]};
+            using What = trace::Mbarrier::What;
+            if (r.what == What::init) causality_.mbarrier_init(object);
+            if (r.what == What::arrive || r.what == What::arrive_drop) {
+              causality_.mbarrier_arrive(thread, object, r.phase[lane], r.ordering, r.scope, now_);
+            }
+            if (r.what == What::async_arrive) causality_.mbarrier_async_arrive(thread, object, r.phase[lane], now_);
+            if (r.what == What::test && (r.succeeded >> lane & 1)) {
+              causality_.mbarrier_test(thread, object, r.phase[lane], r.ordering, r.scope);
+            }
+          });
+        } else if constexpr (std::is_same_v<T, trace::MemoryError>) {
+          memory_errors.push_back(r);
+        } else if constexpr (std::is_same_v<T, trace::SyncError>) {
+          sync_errors.push_back(r);
+        } else if constexpr (std::is_same_v<T, trace::Incident>) {
+          incidents.push_back(r.text + (r.count > 1 ? " (" + std::to_string(r.count) + " times)" : ""));
+        } else if constexpr (std::is_same_v<T, trace::ProgramEnd>) {
+          clean_end = r.clean;
+        }
+      },
+      record);
+  return true;
+}
+
+// ---- operations ------------------------------------------------------------------------------------------------------
+
+void Detector::range(OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range) {
+  MemoryAccess access;
+  access.thread = ThreadKey(index, 0, 0);
+  access.place = sides_.operation(operations_.id(index), api, kind, operations_.stream(index));
+  access.stamp = now_;
+  access.kind = kind;
+  constexpr std::uint64_t most_rows = 1 << 20; // of a damaged trace
+  for (std::uint64_t slice = 0; slice < std::min(range.depth, most_rows); ++slice) {
+    for (std::uint64_t row = 0; row < std::min(range.height, most_rows); ++row) {
+      std::uint64_t address = range.address + slice * range.slice + row * range.pitch;
+      std::uint64_t owner = allocation_at(address);
+      const trace::Allocate* allocation = owner ? this->allocation(std::uint32_t(owner)) : nullptr;
+      if (!allocation) continue;
+      shadow_.range(0, access, address, std::min(range.width, allocation->address + allocation->bytes - address));
+    }
+  }
+}
+
+void Detector::begin_operation(std::uint32_t id) {
+  OperationIndex index = operations_.index(id);
+  auto found = submitted_.find(id);
+  if (!index || found == submitted_.end()) return;
+  const trace::Operation& operation = found->second;
+  if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
+    causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
+  } else if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
+    // Pageable host memory is the host's; page-locked memory is an allocation like any other.
+    if (!copy->pageable_source) range(index, copy->api, AccessKind::read, copy->source);
+    if (!copy->pageable_destination) range(index, copy->api, AccessKind::write, copy->destination);
+  } else if (auto* set = std::get_if<trace::Set>(&operation.what)) {
+    range(index, set->api, AccessKind::write, set->destination);
+  } else if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) {
+    if (pool->free) {
+      if (const trace::Allocate* freed = allocation(pool->allocation)) {
+        range(index, "cudaFreeAsync", AccessKind::free, {freed->address, 0, freed->bytes, 1, 1, 0});
+      }
+    }
+  }
+}
+
+void Detector::end_operation(std::uint32_t id) {
+  OperationIndex index = operations_.index(id);
+  auto found = submitted_.find(id);
+  if (!index || found == submitted_.end()) return;
+  if (std::holds_alternative<trace::Launch>(found->second.what)) {
+    causality_.launch_end(index);
+    shadow_.forget_shared(index);
+  }
+  submitted_.erase(found);
+}
+
+// ---- conflicts -------------------------------------------------------------------------------------------------------
+
+bool Detector::steers_wait_loop(const MemoryAccess& access) const {
+  const Site* site = sides_.place(access.place).site;
+  if (access.kind != AccessKind::read || !site || !site->in_loop) return false;
+  if (access.ordering != Ordering::volatile_) return true; // written for it
+  auto loop = wait_loops_.find(access.place);
+  return loop == wait_loops_.end() || !loop->second.varied;
+}
+
+void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
+  const Place &a = sides_.place(first.place), &b = sides_.place(second.place);
+  if (kind == Conflict::atomics) {
+    if (a.float_add) ++order_dependent_[first.place];
+    if (b.float_add && second.place != first.place) ++order_dependent_[second.place];
+    return;
+  }
+  RaceClass race_class = RaceClass::data;
+  if (kind == Conflict::strong) {
+    auto plain = [](const MemoryAccess& access) {
+      return access.kind != AccessKind::atomic &&
+             (access.ordering == Ordering::relaxed || access.ordering == Ordering::volatile_);
+    };
+    if (!plain(first) || !plain(second) || steers_wait_loop(first) || steers_wait_loop(second)) return;
+    race_class = RaceClass::strong;
+  }
+  RaceLevel level = RaceLevel::global;
+  if (first.thread.operation() != second.thread.operation()) {
+    level = RaceLevel::stream;
+  } else if (overlap.memory) {
+    level = RaceLevel::shared;
+  }
+  PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class};
+  FoundRace& race = races_[key];
+  Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
+  if (race.occurrences++ == 0) {
+    race.level = level;
+    race.race_class = race_class;
+    race.first = one;
+    race.second = two;
+    race.address = overlap.address;
+    race.bytes = overlap.bytes;
+    race.allocation = overlap.memory ? 0 : allocation_at(overlap.address);
+    race.why = why(first, second);
+  }
+  if (first.writes() && second.writes()) {
+    race.any_write_pair = true;
+    race.same_value &= first.digest == second.digest && first.record_bytes && first.address == second.address &&
+                       first.record_bytes == second.record_bytes && first.kind == AccessKind::write &&
+                       second.kind == AccessKind::write;
+  }
+  if (race.instances.size() < most_instances) {
+    bool fresh = std::none_of(race.instances.begin(), race.instances.end(), [&](const auto& other) {
+      return other.first.thread == one.thread || other.second.thread == two.thread;
+    });
+    if (fresh) race.instances.emplace_back(one, two);
+  }
+}
+
+std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
+  ThreadKey a = first.thread, b = second.thread;
+  if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
+  if (first.group) {
+    return "the asynchronous copy was not waited for: no cp.async.wait_group of the copying thread, followed by a "
+           "barrier, comes between";
+  }
+  bool same_block = a.block_bits() == b.block_bits();
+  std::string text;
+  if (is_strong(first.ordering) && is_strong(second.ordering)) {
+    if (!same_block && (first.scope == Scope::cta || second.scope == Scope::cta)) {
+      return "both are strong, but one has block scope (.cta) and the other is in another block";
+    }
+    if (first.address != second.address || first.bytes != second.bytes) {
+      return "both are strong, but they overlap only in part: operations of different sizes are not atomic to each other";
+    }
+  }
+  if (same_block) {
+    std::uint32_t passed = causality_.barriers_passed(b);
+    text = "no barrier orders them: nothing separates them after " +
+           (passed ? "barrier " + std::to_string(passed) + " of the block" : std::string("the start of the block"));
+    if (a.warp() == b.warp()) {
+      text = "no barrier orders them: they are lanes of one warp, and no __syncwarp comes between";
+      auto value = warp_values_.find({a.block_bits(), a.warp()});
+      if (value != warp_values_.end() && value->second > first.stamp) {
+        text += " (a shuffle or vote comes between, but these order no memory)";
+      }
+    }
+  } else {
+    text = "they are in different blocks of one launch, and no release and acquire connect them";
+    if (is_strong(first.ordering) != is_strong(second.ordering)) text += "; one of them is a plain access";
+  }
+  return text;
+}
+
+std::vector<FoundRace> Detector::races() const {
+  std::vector<FoundRace> result;
+  for (const auto& [key, race] : races_) {
+    result.push_back(race);
+    if (!race.any_write_pair) result.back().same_value = false;
+  }
+  // Data races first, then those most likely to matter: not the same value, then what happened first.
+  std::stable_sort(result.begin(), result.end(), [](const FoundRace& a, const FoundRace& b) {
+    if (a.race_class != b.race_class) return a.race_class < b.race_class;
+    if (a.same_value != b.same_value) return b.same_value;
+    return a.second.stamp < b.second.stamp;
+  });
+  return result;
+}
+
+// ---- counting --------------------------------------------------------------------------------------------------------
+
+Counter::Counter(const Detector& detector, const std::set<Touch>& wanted) : detector_(detector) {
+  for (const Touch& touch : wanted) {
+    const Place& place = detector.sides().place(touch.place);
+    if (!place.site) continue;
+    sites_.insert({place.module, place.site_number});
+    wanted_.insert({touch.thread.bits, touch.stamp});
+  }
+}
+
+void Counter::count(const trace::Warp& warp, std::uint32_t module, std::uint32_t site, std::uint32_t mask) {
+  if (!sites_.count({module, site})) return;
+  auto operation = launches_.find(warp.launch);
+  if (operation == launches_.end()) return;
+  each_lane(mask, [&](unsigned lane) {
+    std::uint64_t thread = key_of(operation->second, warp, lane).bits;
+    std::uint64_t earlier = counts_[{thread, std::uint64_t(module) << 32 | site}]++;
+    if (wanted_.count({thread, now_})) nth_[{thread, now_}] = earlier;
+  });
+}
+
+bool Counter::access(const trace::AccessView& view) {
+  ++now_; // stamps count exactly as in Detector::access
+  PlaceId place = detector_.sides().site(view.module, view.site);
+  bool known = launches_.count(view.warp.launch) && place && (view.space == Space::global || view.space == Space::shared);
+  if (known && (view.strong || is_strong(detector_.sides().place(place).site->ordering))) {
+    unsigned order[32], count_lanes = 0;
+    each_lane(view.mask, [&](unsigned lane) { order[count_lanes++] = lane; });
+    std::stable_sort(order, order + count_lanes,
+                     [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
+    for (unsigned i = 0; i < count_lanes; ++i) {
+      if (i) ++now_;
+      count(view.warp, view.module, view.site, 1u << order[i]);
+    }
+    return true;
+  }
+  if (known) count(view.warp, view.module, view.site, view.mask);
+  return true;
+}
+
+bool Counter::record(trace::Record& record) {
+  ++now_;
+  if (auto* operation = std::get_if<trace::Operation>(&record)) {
+    if (std::holds_alternative<trace::Launch>(operation->what)) {
+      launches_[operation->launch] = detector_.operations().index(operation->id);
+    }
+  } else if (auto* copy = std::get_if<trace::AsyncCopy>(&record)) {
+    count(copy->warp, copy->module, copy->site, copy->mask);
+  }
+  return true;
+}
+
+std::uint64_t Counter::nth(const Touch& touch) const {
+  auto found = nth_.find({touch.thread.bits, touch.stamp});
+  return found == nth_.end() ? 0 : found->second;
+}
+
+} // namespace deadheat::detect

@@ -1,0 +1,79 @@
+#include "analyzer/detect/sides.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+std::string source_key(const Site& site, std::uint32_t module) {
+  std::string key = std::to_string(int(site.access)) + "|";
+  if (site.source.empty()) return key + std::to_string(module) + ":" + std::to_string(site.ptx_line);
+  for (const SourceFrame& frame : site.source) {
+    key += frame.file + ":" + std::to_string(frame.line) + "<";
+  }
+  return key;
+}
+
+bool adds_floats(const Site& site) {
+  if (site.kind != SiteKind::access || site.access != AccessKind::atomic) return false;
+  bool adds = site.opcode.find(".add") != std::string::npos;
+  bool floats = site.opcode.find(".f16") != std::string::npos || site.opcode.find(".bf16") != std::string::npos ||
+                site.opcode.find(".f32") != std::string::npos || site.opcode.find(".f64") != std::string::npos;
+  return adds && floats;
+}
+
+} // namespace
+
+SideId Sides::side_of(const std::string& key) {
+  return side_ids_.try_emplace(key, SideId(side_ids_.size() + 1)).first->second;
+}
+
+PlaceId Sides::add(Place place, const std::string& key) {
+  place.side = side_of(key);
+  places_.push_back(std::move(place));
+  return PlaceId(places_.size() - 1);
+}
+
+void Sides::module(const trace::Module& module) {
+  if (sites_.count(module.id)) return;
+  std::vector<Site>& sites = sites_[module.id] = module.sites;
+  std::vector<PlaceId>& places = by_site_[module.id];
+  std::vector<PlaceId>& writes = async_writes_[module.id];
+  for (std::uint32_t number = 0; number < sites.size(); ++number) {
+    const Site& site = sites[number];
+    Place place;
+    place.module = module.id;
+    place.site_number = number;
+    place.site = &site;
+    place.kind = site.kind == SiteKind::access ? site.access : AccessKind::read;
+    place.float_add = adds_floats(site);
+    places.push_back(add(place, source_key(site, module.id)));
+    PlaceId write = 0;
+    if (site.kind == SiteKind::async_copy || site.kind == SiteKind::bulk_copy) {
+      place.kind = AccessKind::write;
+      write = add(place, "async|" + source_key(site, module.id));
+    }
+    writes.push_back(write);
+  }
+}
+
+PlaceId Sides::site(std::uint32_t module, std::uint32_t site) const {
+  auto found = by_site_.find(module);
+  return found != by_site_.end() && site < found->second.size() ? found->second[site] : 0;
+}
+
+PlaceId Sides::async_write(std::uint32_t module, std::uint32_t site) const {
+  auto found = async_writes_.find(module);
+  return found != async_writes_.end() && site < found->second.size() ? found->second[site] : 0;
+}
+
+PlaceId Sides::operation(std::uint32_t id, const std::string& api, AccessKind kind, std::uint32_t stream) {
+  PlaceId& known = by_operation_[{id, kind}];
+  if (known) return known;
+  Place place;
+  place.operation = id;
+  place.api = api;
+  place.kind = kind;
+  return known = add(place, "api|" + api + "|" + std::to_string(int(kind)) + "|" + std::to_string(stream));
+}
+
+} // namespace deadheat::detect

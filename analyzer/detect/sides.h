@@ -1,0 +1,56 @@
+// The sides of races: sites of kernels and roles of operations, numbered, and merged by source line.
+//
+// A *place* is one PTX site of a module, or one operation in one role (a copy that reads). A *side* is what a report
+// names: all places with the same source line, inlining chain and kind of access, or the same API call in a stream.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "deadheat/race.h"
+#include "deadheat/site.h"
+#include "deadheat/trace.h"
+
+namespace deadheat::detect {
+
+using PlaceId = std::uint32_t; // index into Sides::places
+using SideId = std::uint32_t;
+
+struct Place {
+  std::uint32_t module = 0, site_number = 0;
+  const Site* site = nullptr;    // null: an operation
+  std::uint32_t operation = 0;   // id, of operations
+  std::string api;               // of operations
+  AccessKind kind = AccessKind::read;
+  SideId side = 0;
+  bool float_add = false;        // an atomic addition of floating-point numbers
+};
+
+class Sides {
+ public:
+  void module(const trace::Module& module);
+  // Places of a module's site: itself; an async copy also has the place of its write.
+  // Returns 0 when the module or site is unknown.
+  PlaceId site(std::uint32_t module, std::uint32_t site) const;
+  PlaceId async_write(std::uint32_t module, std::uint32_t site) const;
+  PlaceId operation(std::uint32_t id, const std::string& api, AccessKind kind, std::uint32_t stream);
+  const Place& place(PlaceId id) const { return places_[id]; }
+  std::size_t side_count() const { return side_ids_.size() + 1; }
+
+ private:
+  SideId side_of(const std::string& key);
+  PlaceId add(Place place, const std::string& key);
+
+  std::vector<Place> places_{1};
+  std::map<std::uint32_t, std::vector<Site>> sites_;      // node-based: pointers into it stay
+  std::map<std::uint32_t, std::vector<PlaceId>> by_site_, async_writes_;
+  std::map<std::pair<std::uint32_t, AccessKind>, PlaceId> by_operation_;
+  std::unordered_map<std::string, SideId> side_ids_;
+};
+
+} // namespace deadheat::detect
