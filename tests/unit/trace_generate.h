@@ -176,6 +176,14 @@ struct Flat {
   template <class Word> void column(const std::array<Word, 32>& values, std::uint32_t) { item(values); }
 };
 
+inline Process process_of(std::uint32_t pid) {
+  Process process;
+  process.pid = pid;
+  process.start_nanoseconds = 1;
+  process.command = {"./a.out"};
+  return process;
+}
+
 inline std::string flat(const Record& record) {
   Flat flat;
   flat.item(record);

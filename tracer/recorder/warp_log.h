@@ -73,6 +73,20 @@ void emit(std::uint32_t site, std::uint32_t mask, const std::uint64_t* address, 
   const std::uint32_t* digests = any_digest ? digest : nullptr;
   if (any_address < shared_window) { // no lane has a window's bit
     sink(site, mask, Space::global, address, digests);
+    return;
+  }
+  std::uint64_t offset[32];
+  std::uint64_t any_offset = 0;
+  if (mask == 0xFFFFFFFF) {
+    for (unsigned lane = 0; lane < 32; lane++) any_offset |= offset[lane] = address[lane] - shared_window;
+  } else {
+    for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
+      any_offset |= offset[lane] = address[lane] - shared_window;
+    }
+  }
+  if (any_offset < local_window - shared_window) {
+    sink(site, mask, Space::shared, offset, digests);
   } else {
     split_by_space(site, mask, address, digests, sink);
   }
