@@ -41,6 +41,11 @@ struct Profile { // what the embedded device says it is
   std::uint64_t memory_bytes = std::uint64_t(16) << 30;
 };
 
+// Loaded modules and their code, shared by devices that load the same PTX at the same addresses (replays of a trace).
+// Thread-safety: none; devices that share one run on one host thread at a time.
+struct ModuleCache;
+std::shared_ptr<ModuleCache> make_module_cache(std::unique_ptr<engine::Compiler> compiler = nullptr); // null: the engine's
+
 struct DeviceOptions {
   std::uint64_t seed = 0;
   Profile profile;
@@ -50,6 +55,7 @@ struct DeviceOptions {
   std::function<bool(const std::string& kernel, std::uint32_t launch)> record_launch;
   Sink* sink = nullptr;          // may be null; outlives the device
   Schedule schedule;             // natural unless replaying
+  std::shared_ptr<ModuleCache> modules; // compiled code kept between the devices of a process; null: this one's own
   std::uint64_t budget = 0;      // visible operations after which the run counts as hanging; 0: none
 };
 
@@ -68,6 +74,9 @@ struct ChoiceSummary {           // what a run chose, for verdicts
   std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order asked,
                                         // 4 released because nothing else could go on (not drivable)
 };
+
+// Gives the bytes of a blob of the trace that is being replayed.
+using BlobReader = std::function<Expected<std::vector<std::uint8_t>>(const trace::BlobHash&)>;
 
 class Device {
  public:
@@ -112,8 +121,7 @@ class Device {
 
   // Applies a command record of a trace (replay): everything above by way of its record. Records that are not
   // commands are ignored.
-  virtual Expected<Progress> apply(const trace::Record& record,
-                                   const std::function<Expected<std::vector<std::uint8_t>>(const trace::BlobHash&)>& blob) = 0;
+  virtual Expected<Progress> apply(const trace::Record& record, const BlobReader& blob) = 0;
 
   // ---- state
   virtual const std::optional<trace::MemoryError>& fault() const = 0;

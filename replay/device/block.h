@@ -1,0 +1,127 @@
+// A running block: its threads' contexts, and where each lane of each warp stands, as masks.
+//
+// Invariants: of a warp, `live` is the disjoint union of ready, visible, at_warp, at_barrier, arriving, parked,
+// yielded, held and waiting_copy, `exiting` lanes aside; Block::ready_warps has a bit for every warp with ready or
+// visible lanes. Block::live counts the threads that have not exited.
+//
+// Thread-safety: none; a machine runs on one host thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deadheat/memory_model.h"
+#include "deadheat/site.h"
+#include "replay/engine/abi.h"
+#include "replay/engine/compiler.h"
+
+namespace deadheat::device {
+
+inline constexpr std::uint32_t warp_lanes = 32, max_warps = 32, max_barriers = 16;
+
+struct WarpState {
+  std::uint32_t live = 0;
+  std::uint32_t ready = 0;        // can be resumed
+  std::uint32_t visible = 0;      // stopped before a strong operation, to perform it with the others of its site
+  std::uint32_t at_warp = 0;      // at a rendezvous
+  std::uint32_t at_barrier = 0;   // arrived at a block barrier, to leave with its completion
+  std::uint32_t arriving = 0;     // reached a block barrier; counted when the warp's log is written
+  std::uint32_t exiting = 0;      // exited; counted when the warp's log is written
+  std::uint32_t parked = 0;       // spins on a value that has not changed
+  std::uint32_t yielded = 0;      // used up its turns in a loop
+  std::uint32_t held = 0;         // waits for another access by order of the schedule
+  std::uint32_t waiting_copy = 0; // at cp.async.wait
+  std::uint32_t before_visible = 0; // of ready lanes: stopped before a visible operation, which they perform next
+  std::uint32_t exited_unsaid = 0; // exits not yet in the trace
+};
+
+struct Barrier {
+  std::uint32_t arrived = 0, expected = 0; // expected 0: all live threads
+  std::uint32_t phase = 0;
+  std::uint32_t popc = 0, all = 1, any = 0; // of the predicates of barrier.red
+  std::uint32_t site = 0;                  // of the first arrival
+  bool mixed = false;                      // several sites, a count that is not the block's, or bar.arrive
+  std::array<std::uint32_t, max_warps> waiting{};
+};
+
+// A cp.async that has been issued and not performed.
+struct AsyncCopy {
+  std::uint64_t destination = 0, source = 0; // offset in shared memory; global address
+  std::uint32_t bytes = 0, source_bytes = 0, site = 0;
+  std::uint32_t group = 0;
+  std::int32_t hold = -1, until = -1;      // the hold that delays it, and the one that waits for it
+};
+struct AsyncQueue {                        // of one thread
+  std::vector<AsyncCopy> copies;           // in issue order
+  std::uint32_t groups = 0;                // committed so far
+};
+
+struct Launch;
+
+struct Block {
+  engine::BlockContext context;
+  Launch* launch = nullptr;
+  std::uint32_t index = 0, threads_count = 0, warps_count = 0;
+  std::uint32_t live = 0;
+  std::uint32_t ready_warps = 0, used_barriers = 0;
+  bool named = false;                      // a hold names one of its threads
+  engine::EntryPoint entry = nullptr;
+  engine::ThreadContext* threads = nullptr;
+  std::array<WarpState, max_warps> warps;
+  std::array<Barrier, max_barriers> barriers;
+  std::vector<AsyncQueue> async;           // a thread each; empty until the first cp.async
+  std::vector<std::uint32_t> position;     // under random schedules: of each thread in the list of runnable ones
+  // The memory behind threads, stacks and shared memory.
+  std::uint8_t* memory = nullptr;
+  std::uint64_t memory_bytes = 0;
+};
+
+// What the machine needs to know about a module's sites, a byte each.
+struct SiteTable {
+  enum Flag : std::uint8_t { stops = 1, arrive_only = 2, red_popc = 4, red_and = 8, red_or = 16, fence = 32 };
+  explicit SiteTable(const std::vector<Site>& module_sites);
+  std::uint8_t flags_of(std::uint32_t site) const { return site < flags.size() ? flags[site] : 0; }
+  const std::vector<Site>* sites;
+  std::vector<std::uint8_t> flags;
+  std::vector<std::uint8_t> stop;          // nonzero: strong access or fence, the natural order stops there
+};
+
+struct LaunchRequest {
+  std::uint32_t launch = 0, operation = 0, module = 0;
+  std::string kernel;
+  std::shared_ptr<const SiteTable> sites;
+  const engine::FunctionDescriptor* code = nullptr;
+  engine::Mode mode;
+  Dim3 grid, block, cluster;
+  std::uint32_t dynamic_shared = 0, total_shared = 0;
+  std::vector<std::uint8_t> params;
+  bool cooperative = false;
+  std::uint32_t call_stack = 0;            // bytes beyond the kernel's frame, for calls
+};
+
+// A value that parked threads wait to see changed.
+struct Awaited {
+  const std::uint8_t* at;
+  std::uint64_t value;
+  std::uint32_t bytes;
+};
+
+struct Launch {
+  LaunchRequest request;
+  engine::LaunchContext context;
+  std::uint64_t blocks = 0, next_block = 0, finished = 0;
+  std::uint32_t threads = 0, stack_bytes = 0, max_resident = 0;
+  std::uint64_t slot_bytes = 0;
+  std::vector<std::unique_ptr<Block>> resident; // by index, but for blocks admitted early
+  std::vector<std::unique_ptr<Block>> spare;
+  std::vector<std::uint64_t> early;        // indices admitted out of turn, above next_block
+  std::size_t cursor = 0;
+  std::vector<Awaited> awaited;            // some of what parked threads wait for, to notice early
+  std::vector<std::uint8_t> marked;        // site_stop with the sites of holds
+  bool named = false;                      // a hold names one of its threads
+};
+
+} // namespace deadheat::device

@@ -1,0 +1,298 @@
+#include "replay/device/control.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "replay/device/machine.h"
+
+namespace deadheat::device {
+
+using engine::Step;
+
+namespace {
+constexpr std::uint32_t nowhere = ~0u;
+constexpr std::size_t looks_a_stop = 64;   // parked threads looked at when an agent stopped
+constexpr std::int64_t endless = std::int64_t(1) << 60;
+constexpr std::size_t max_departures = std::size_t(1) << 24;
+} // namespace
+
+Control::Control(const Schedule& schedule) : schedule_(schedule), state_(schedule.seed * 2 + 1) {}
+
+std::uint64_t Control::random() { // splitmix64 (Steele, Lea, Flood 2014)
+  std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+// Geometric, by inversion of its distribution function in integers and a table-free logarithm: the same everywhere.
+std::int64_t Control::draw_quantum() {
+  if (schedule_.quantum == 0) return 0;
+  // The sum of halves: floor(mean * ln 2 * number of leading zeros) is geometric in steps of a halving; the remainder
+  // is uniform inside the step.
+  const std::uint64_t r = random();
+  const std::uint64_t halvings = r ? std::uint64_t(__builtin_clzll(r)) : 64;
+  const std::uint64_t step = std::max<std::uint64_t>(1, schedule_.quantum * std::uint64_t(693) / 1000);
+  return std::int64_t(halvings * step + random() % step + 1);
+}
+
+// ---- who is runnable
+
+void Control::ready(Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  if (block.position.size() != block.threads_count) block.position.assign(block.threads_count, nowhere);
+  for (; lanes; lanes &= lanes - 1) {
+    const std::uint32_t thread = warp * warp_lanes + std::uint32_t(__builtin_ctz(lanes));
+    if (block.position[thread] != nowhere) continue;
+    block.position[thread] = std::uint32_t(runnable_.size());
+    runnable_.push_back({&block, thread});
+  }
+}
+
+void Control::not_ready(Block& block, std::uint32_t thread) {
+  const std::uint32_t at = block.position[thread];
+  if (at == nowhere) return;
+  const Thread last = runnable_.back();
+  runnable_[at] = last;
+  last.block->position[last.thread] = at;
+  runnable_.pop_back();
+  block.position[thread] = nowhere;
+  if (!block.warps[thread / warp_lanes].ready) block.ready_warps &= ~(1u << thread / warp_lanes);
+}
+
+void Control::parked(Block& block, std::uint32_t thread) { parked_.push_back({&block, thread}); }
+
+void Control::copies_committed(Block& block, std::uint32_t thread, std::uint32_t group) {
+  copies_.push_back({&block, thread, group});
+}
+
+void Control::copies_performed(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all) {
+  if (copies_.empty() || block.async.empty()) return;
+  const std::uint32_t groups = block.async[thread].groups;
+  const std::uint32_t below = all ? ~0u : groups - std::min(groups, keep_groups);
+  std::erase_if(copies_, [&](const Copy& c) { return c.block == &block && c.thread == thread && c.group < below; });
+}
+
+void Control::begun(Machine& machine, Launch& launch) {
+  if (!launch.request.cooperative)
+    launch.max_resident = std::clamp(resident_threads / launch.threads, 1u, launch.max_resident);
+  while (launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident)
+    machine.admit(launch, launch.next_block++);
+}
+
+void Control::ended(const Launch& launch) {
+  auto of_launch = [&](const Block* block) { return block->launch == &launch; };
+  for (std::size_t i = 0; i < runnable_.size();) {
+    if (of_launch(runnable_[i].block)) not_ready(*runnable_[i].block, runnable_[i].thread);
+    else ++i;
+  }
+  std::erase_if(parked_, [&](const Thread& t) { return of_launch(t.block); });
+  std::erase_if(copies_, [&](const Copy& c) { return of_launch(c.block); });
+  if (current_launch_ == &launch) current_ = {}, current_launch_ = nullptr;
+}
+
+// Threads whose value has changed since they parked.
+void Control::look_again(Machine& machine, bool all) {
+  const std::size_t count = all ? parked_.size() : std::min(parked_.size(), looks_a_stop);
+  for (std::size_t i = 0; i < count && !parked_.empty(); ++i) {
+    if (look_ >= parked_.size()) look_ = 0;
+    const Thread t = parked_[look_];
+    WarpState& state = t.block->warps[t.thread / warp_lanes];
+    const bool gone = !(state.parked >> t.thread % warp_lanes & 1); // woken by other means
+    if (!gone && !machine.wake_if_changed(*t.block, t.thread)) {
+      ++look_;
+      continue;
+    }
+    parked_[look_] = parked_.back();
+    parked_.pop_back();
+  }
+}
+
+// ---- who goes on
+
+bool Control::find_default(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice) const {
+  choice.kind = Agent::Kind::thread;
+  auto in_block = [&](Block* block, std::uint32_t from_warp) {
+    if (!block->ready_warps) return false;
+    const std::uint32_t above = block->ready_warps & ~((1u << from_warp) - 1);
+    const std::uint32_t warp = std::uint32_t(__builtin_ctz(above ? above : block->ready_warps));
+    choice.thread = {block, warp * warp_lanes + std::uint32_t(__builtin_ctz(block->warps[warp].ready))};
+    return true;
+  };
+  if (!runnable_.empty()) {
+    if (current_.block && in_block(current_.block, current_.thread / warp_lanes)) return true;
+    const auto& launches = machine.launches();
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < launches.size(); ++i)
+      if (launches[i].get() == current_launch_) first = i;
+    for (std::size_t n = 0; n < launches.size(); ++n) {
+      const auto& blocks = launches[(first + n) % launches.size()]->resident;
+      std::size_t start = 0;
+      for (std::size_t i = 0; n == 0 && current_.block && i < blocks.size(); ++i)
+        if (blocks[i].get() == current_.block) start = i;
+      for (std::size_t i = 0; i < blocks.size(); ++i)
+        if (in_block(blocks[(start + i) % blocks.size()].get(), 0)) return true;
+    }
+  }
+  if (operations.empty()) return false;
+  choice.kind = Agent::Kind::operation;
+  choice.operation = operations.front();
+  return true;
+}
+
+bool Control::find(const Machine& machine, const std::vector<std::uint32_t>& operations, const Agent& agent,
+                   Choice& choice) const {
+  choice.kind = agent.kind;
+  if (agent.kind == Agent::Kind::operation) {
+    choice.operation = agent.operation;
+    return std::find(operations.begin(), operations.end(), agent.operation) != operations.end();
+  }
+  for (const auto& launch : machine.launches()) {
+    if (launch->request.operation != agent.operation) continue;
+    for (const auto& block : launch->resident) {
+      if (block->index != agent.block || agent.thread >= block->threads_count) continue;
+      if (agent.kind == Agent::Kind::thread) {
+        choice.thread = {block.get(), agent.thread};
+        return block->position[agent.thread] != nowhere;
+      }
+      for (choice.copy = 0; choice.copy < copies_.size(); ++choice.copy) {
+        const Copy& c = copies_[choice.copy];
+        if (c.block == block.get() && c.thread == agent.thread && c.group == agent.copy) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Any agent: threads and copies alike; operations together weigh an eighth of them, so that they come early among many.
+bool Control::draw(const std::vector<std::uint32_t>& operations, Choice& choice) {
+  const std::uint64_t inside = runnable_.size() + copies_.size();
+  const std::uint64_t outside = operations.empty() ? 0 : std::max<std::uint64_t>(operations.size(), inside / 8);
+  if (inside + outside == 0) return false;
+  // Multiply-shift instead of a division (Lemire 2019); the bias is immaterial.
+  std::uint64_t n = std::uint64_t((unsigned __int128)(random()) * (inside + outside) >> 64);
+  if (n < runnable_.size()) {
+    choice.kind = Agent::Kind::thread;
+    choice.thread = runnable_[n];
+  } else if (n < inside) {
+    choice.kind = Agent::Kind::async_copy;
+    choice.copy = n - runnable_.size();
+  } else {
+    choice.kind = Agent::Kind::operation;
+    choice.operation = operations[(n - inside) % operations.size()];
+  }
+  return true;
+}
+
+Agent Control::agent_of(const Choice& choice) const {
+  Agent agent;
+  agent.kind = choice.kind;
+  if (choice.kind == Agent::Kind::operation) {
+    agent.operation = choice.operation;
+    return agent;
+  }
+  const bool thread = choice.kind == Agent::Kind::thread;
+  const Block* block = thread ? choice.thread.block : copies_[choice.copy].block;
+  agent.operation = block->launch->request.operation;
+  agent.block = block->index;
+  agent.thread = thread ? choice.thread.thread : copies_[choice.copy].thread;
+  if (!thread) agent.copy = copies_[choice.copy].group;
+  return agent;
+}
+
+std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& operations) {
+  if (forced_stop_ && !parked_.empty()) look_again(machine, false);
+  Choice usual, chosen;
+  bool has_usual = false;
+  auto find_usual = [&] {
+    if (current_.block && current_.block->position[current_.thread] != nowhere) {
+      usual.kind = Agent::Kind::thread;
+      usual.thread = current_;
+      return has_usual = true;
+    }
+    has_usual = find_default(machine, operations, usual);
+    if (!has_usual && !parked_.empty()) {
+      look_again(machine, true);
+      has_usual = find_default(machine, operations, usual);
+    }
+    return has_usual;
+  };
+  const std::uint64_t number = machine.visible() + forced_;
+  std::int64_t quantum = endless;
+  bool departs = false;
+  if (schedule_.kind == Schedule::Kind::random) {
+    find_usual();
+    if (!draw(operations, chosen)) return nobody;
+    departs = !has_usual || chosen.kind != usual.kind ||
+              (chosen.kind == Agent::Kind::thread ? chosen.thread.block != usual.thread.block ||
+                                                        chosen.thread.thread != usual.thread.thread
+                                                  : chosen.kind != Agent::Kind::operation ||
+                                                        chosen.operation != usual.operation);
+    quantum = draw_quantum();
+  } else {
+    const auto& list = schedule_.switches;
+    find_usual();
+    while (next_switch_ < list.size() && list[next_switch_].step < number) ++next_switch_; // could not be repeated
+    if (next_switch_ < list.size() && list[next_switch_].step == number) {
+      departs = find(machine, operations, list[next_switch_].agent, chosen);
+      ++next_switch_;
+    }
+    if (!departs) {
+      if (!has_usual) return nobody;
+      chosen = usual;
+    }
+    if (next_switch_ < list.size()) quantum = std::int64_t(list[next_switch_].step - number);
+  }
+  if (departs) {
+    ++switched_;
+    if (departures_.size() < max_departures) departures_.push_back({number, agent_of(chosen)});
+  }
+  if (chosen.kind == Agent::Kind::operation) {
+    ++forced_;
+    forced_stop_ = true;
+    current_ = {};
+    return chosen.operation;
+  }
+  run(machine, chosen, quantum);
+  return 0;
+}
+
+void Control::run(Machine& machine, const Choice& choice, std::int64_t quantum) {
+  if (choice.kind == Agent::Kind::async_copy) {
+    const Copy copy = copies_[choice.copy];
+    copies_[choice.copy] = copies_.back();
+    copies_.pop_back();
+    machine.perform_copy_group(*copy.block, copy.thread, copy.group);
+    ++forced_;
+    return; // whoever ran goes on by default
+  }
+  current_ = choice.thread;
+  current_launch_ = current_.block->launch;
+  Block& block = *current_.block;
+  const std::uint32_t warp = current_.thread / warp_lanes, lane = current_.thread % warp_lanes;
+  forced_stop_ = false;
+  for (;;) {
+    const std::uint64_t before = machine.visible();
+    const Step step = machine.run_lane(block, warp, lane, quantum);
+    if (step != Step::visible && block.position[current_.thread] != nowhere && !machine.faulted() && step == Step::spin) {
+      return; // its quantum ended in a loop
+    }
+    if (step != Step::visible) {
+      forced_stop_ = true;
+      ++forced_;
+      break;
+    }
+    // Recorded code stops before every strong operation; that alone is no decision.
+    quantum -= std::int64_t(machine.visible() - before);
+    if (quantum <= 0 || machine.over_budget()) return;
+  }
+  if (block.live == 0) {
+    Launch& launch = *block.launch;
+    current_ = {};
+    machine.retire(launch, &block);
+    machine.note_progress();
+    while (launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident)
+      machine.admit(launch, launch.next_block++);
+  }
+}
+
+} // namespace deadheat::device

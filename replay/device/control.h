@@ -1,0 +1,80 @@
+// Chosen schedules: at every visible operation somebody else may go on. Random ones draw the next agent and for how
+// long it runs; lists of switches repeat what another run chose.
+//
+// A decision has a number: visible operations performed so far, plus stops so far that no quantum caused (barriers,
+// rendezvous, exits, spinning, waits for copies). So numbers do not depend on how the run was cut into turns, and a run
+// that departs from the default at the same numbers repeats another exactly. The default: the agent goes on as long as
+// it can; then the lowest lane of its warp, the next warp of its block, the next block, the next launch, and when no
+// thread can go on the oldest operation.
+//
+// Threads that spin look again when their value has changed, which is found out at stops that no quantum caused.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "deadheat/schedule.h"
+#include "replay/device/block.h"
+#include "replay/engine/abi.h"
+
+namespace deadheat::device {
+
+class Machine;
+
+class Control {
+ public:
+  static constexpr std::uint32_t resident_threads = 32768; // at a time, in launches that are not cooperative
+
+  explicit Control(const Schedule& schedule);
+
+  // ---- from the machine
+  void ready(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void not_ready(Block& block, std::uint32_t thread);
+  void parked(Block& block, std::uint32_t thread);
+  void copies_committed(Block& block, std::uint32_t thread, std::uint32_t group);
+  void copies_performed(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all);
+  void begun(Machine& machine, Launch& launch); // admits its first blocks
+  void ended(const Launch& launch);
+
+  // Lets one agent act: a thread or copy here, or an operation (its id is returned, and the caller begins it).
+  // `operations`: those that could begin, oldest first. 0: a thread or copy acted. ~0: nobody can.
+  static constexpr std::uint32_t nobody = ~0u;
+  std::uint32_t step(Machine& machine, const std::vector<std::uint32_t>& operations);
+
+  const std::vector<Switch>& departures() const { return departures_; }
+  std::uint64_t switches() const { return switched_; }
+
+ private:
+  struct Thread { Block* block = nullptr; std::uint32_t thread = 0; };
+  struct Copy { Block* block; std::uint32_t thread, group; };
+  struct Choice {
+    Agent::Kind kind = Agent::Kind::thread;
+    Thread thread;
+    std::size_t copy = 0;
+    std::uint32_t operation = 0;
+  };
+  std::uint64_t random();
+  std::int64_t draw_quantum();
+  bool find_default(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice) const;
+  bool find(const Machine& machine, const std::vector<std::uint32_t>& operations, const Agent& agent, Choice& choice) const;
+  bool draw(const std::vector<std::uint32_t>& operations, Choice& choice);
+  Agent agent_of(const Choice& choice) const;
+  void run(Machine& machine, const Choice& choice, std::int64_t quantum);
+  void look_again(Machine& machine, bool all);
+
+  Schedule schedule_;
+  std::size_t next_switch_ = 0;
+  std::uint64_t state_;               // of the random numbers
+  std::vector<Thread> runnable_, parked_;
+  std::vector<Copy> copies_;
+  Thread current_;
+  Launch* current_launch_ = nullptr;
+  bool forced_stop_ = true;           // the last stop was not the quantum's
+  std::uint64_t forced_ = 0, switched_ = 0;
+  std::size_t look_ = 0;
+  std::vector<Switch> departures_;
+};
+
+} // namespace deadheat::device

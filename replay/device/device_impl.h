@@ -1,0 +1,174 @@
+// The embedded device behind device.h: what its parts share. device.cpp holds modules, memory, streams; operations.cpp
+// what operations do; drive.cpp who runs next; replay_apply.cpp commands from a trace.
+//
+// Invariants: incomplete_ holds every submitted operation that is not complete, by id, which is the order of
+// submission; an operation's dependencies have smaller ids. Running launches are among them.
+//
+// Thread-safety: none (device.h).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/order/stream_order.h"
+#include "replay/device/control.h"
+#include "replay/device/device.h"
+#include "replay/device/holds.h"
+#include "replay/device/host_memory.h"
+#include "replay/device/machine.h"
+#include "replay/device/memory.h"
+#include "replay/device/module_cache.h"
+
+namespace deadheat::device {
+
+inline constexpr std::uint64_t heap_bytes = std::uint64_t(8) << 20; // cudaLimitMallocHeapSize's default
+inline constexpr const char* heap_name = "device malloc heap";      // of the allocation it lies in
+
+class DeviceImpl final : public Device, public Environment {
+ public:
+  DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory);
+  ~DeviceImpl() override;
+
+  Expected<std::uint32_t> load_module(std::string ptx_text, std::string origin, std::uint32_t id) override;
+  engine::LoadedModule* module(std::uint32_t id) override;
+  std::uint64_t symbol_address(std::uint32_t module, std::string_view name, std::uint64_t* bytes) override;
+  Expected<trace::Allocate> allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
+                                     std::uint32_t stream, const trace::Allocate* at) override;
+  Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream) override;
+  const trace::Allocate* find_allocation(std::uint64_t address) const override;
+  std::uint64_t bytes_in_use() const override { return memory_->in_use(); }
+  std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority, std::uint32_t host_thread) override;
+  void destroy_stream(std::uint32_t stream, std::uint32_t host_thread) override;
+  std::uint32_t create_event() override { return next_event_++; }
+  void record_event(std::uint32_t event, std::uint32_t stream, std::uint32_t host_thread) override;
+  void stream_wait(std::uint32_t stream, std::uint32_t event, std::uint32_t host_thread) override;
+  Expected<std::uint32_t> submit(trace::Operation operation) override;
+  void next_callback(std::function<void()> callback) override { next_callback_ = std::move(callback); }
+  std::uint32_t begin_graph(std::uint32_t graph, std::uint32_t stream, std::uint32_t host_thread) override;
+  void end_graph(std::uint32_t graph_launch) override;
+  Progress wait(const trace::HostWait& wait) override;
+  Progress query(const trace::HostWait& wait) override;
+  Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) override;
+  void advance(std::uint64_t visible_operations) override;
+  Progress drain() override;
+  Expected<Progress> apply(const trace::Record& record, const BlobReader& blob) override;
+  const std::optional<trace::MemoryError>& fault() const override { return fault_; }
+  std::string stuck_description() const override { return stuck_; }
+  const ChoiceSummary& choices() const override;
+  const std::vector<Switch>& switches() const override;
+  const Profile& profile() const override { return options_.profile; }
+  const std::uint8_t* peek(std::uint64_t address, std::uint64_t bytes) const override;
+  std::vector<trace::Allocate> live_allocations() const override;
+
+  // Environment
+  bool legal(std::uint64_t address, std::uint64_t bytes) override;
+  std::uint32_t nearest_allocation(std::uint64_t address, bool* freed) override;
+  void printed(std::string_view text) override { printed_ += text; }
+  std::uint64_t heap(std::uint64_t* bytes) override;
+  void heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) override;
+
+ private:
+  struct Symbol { std::uint64_t address = 0, bytes = 0; std::uint32_t allocation = 0; };
+  struct LoadedState {
+    std::string text, origin;
+    std::shared_ptr<CachedModule> code;
+    std::map<std::string, Symbol, std::less<>> symbols; // bound so far
+    std::size_t expected = 0;                           // symbols that it has
+    bool initialised = false;
+  };
+  struct Pending { // an operation that is not complete
+    trace::Operation operation;
+    std::vector<std::uint32_t> after;  // incomplete ones that it waits for
+    std::vector<std::uint8_t> data;    // host bytes of a copy, arguments of a launch
+    bool has_data = false;
+    std::function<void()> callback;
+    Launch* launch = nullptr;          // when it runs
+  };
+  using PendingMap = std::map<std::uint32_t, Pending>;
+
+  void say(const trace::Record& record) { if (options_.sink) options_.sink->record(record); }
+  trace::Bytes keep(const void* data, std::uint64_t size);
+
+  // device.cpp
+  static bool has_storage(const ptx::Variable& variable);
+  Expected<void> bind_symbols(std::uint32_t id, LoadedState& module);
+  Expected<void> initialise(LoadedState& module);
+  Expected<std::uint32_t> load(std::string ptx_text, std::string origin, std::uint32_t id, bool bind);
+  // `at_host`: the recorded place, or 0. `now`: fresh and valid at once, not when its operation runs. `stream`: whose
+  // order a pool allocation follows.
+  Expected<trace::Allocate> make_allocation(trace::Allocate record, std::uint64_t at_host, bool now,
+                                            std::uint32_t stream = 0);
+  void drop_allocation(std::uint64_t address);
+  Expected<void> release_at_once(std::uint64_t address, std::uint32_t host_thread);
+  Expected<void> release_in_stream(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream,
+                                   std::uint32_t operation);
+  bool ordered_before(std::uint32_t operation, const std::vector<std::uint32_t>& tail) const;
+
+  // operations.cpp
+  Expected<void> check(const trace::Operation& operation) const;
+  Expected<void> check_launch(const trace::Launch& launch) const;
+  Expected<void> check_range(const trace::MemoryRange& range, bool host_side) const;
+  Expected<std::uint32_t> submit_with(trace::Operation operation, std::vector<std::uint8_t> data, bool has_data);
+  engine::Mode mode_of(const trace::Operation& operation) const;
+  bool begin(Pending& pending); // false: it failed, and fault_ is set
+  bool begin_launch(Pending& pending);
+  void run_copy(Pending& pending);
+  void run_set(const trace::Set& set, std::uint32_t operation);
+  void run_pool(const trace::PoolOperation& pool, std::uint32_t operation);
+  bool touchable(std::uint64_t address, std::uint64_t bytes, AccessKind access);
+  void complete(std::uint32_t operation);
+
+  // drive.cpp
+  bool is_done(std::uint32_t operation) const { return !incomplete_.count(operation); }
+  bool is_ready(Pending& pending);
+  Progress drive(const std::vector<std::uint32_t>& until, std::uint64_t turns);
+  Progress drive_natural(const std::function<bool()>& done, std::uint64_t turns);
+  Progress drive_chosen(const std::function<bool()>& done, std::uint64_t turns);
+  bool advance_operation(std::uint32_t id, std::uint64_t& turns, bool limited);
+  bool advance_wanted(std::uint64_t& turns, bool limited);
+  Progress stop_for_fault();
+  Progress hang(std::string why);
+  std::string describe_stuck() const;
+  void device_looks();  // the device starts to run: what did the host change
+  void host_looks();    // the host has waited: what did the device change, what did it print
+  Progress finish_wait(trace::HostWait wait, Progress progress);
+
+  // replay_apply.cpp
+  Expected<Progress> apply_module(const trace::Module& record, const BlobReader& blob);
+  Expected<Progress> apply_allocate(const trace::Allocate& record);
+  Expected<Progress> apply_symbol(const trace::Symbol& record);
+  Expected<Progress> apply_free(const trace::Free& record);
+  Expected<Progress> apply_operation(trace::Operation operation, const BlobReader& blob);
+  Expected<Progress> apply_host_write(const trace::HostWrite& record, const BlobReader& blob);
+
+  DeviceOptions options_;
+  std::unique_ptr<Memory> memory_;
+  order::StreamOrder order_;
+  std::optional<Holds> holds_;
+  std::optional<Control> control_;
+  std::unique_ptr<Machine> machine_;
+  HostMemory host_memory_;
+
+  std::map<std::uint32_t, LoadedState> modules_;
+  std::map<std::uint64_t, trace::Allocate> allocations_; // live from the host's point of view, by address
+  std::map<std::uint32_t, trace::Allocate> by_id_;       // all that the device may still have to deal with
+  std::map<std::uint64_t, trace::Allocate> freed_;       // the last one at an address, for error messages
+  PendingMap incomplete_;
+  std::set<std::uint32_t> recorded_as_done_;             // of a replay: ended so far in the recorded run
+  std::uint32_t next_module_ = 1, next_allocation_ = 1, next_stream_ = 2, next_event_ = 1, next_operation_ = 1,
+                next_launch_ = 1, next_graph_ = 1;
+  std::function<void()> next_callback_;
+  std::uint64_t heap_ = 0;
+  std::string printed_, stuck_;
+  std::optional<trace::MemoryError> fault_;
+  bool hangs_ = false, driving_ = false, looked_ = false;
+  std::uint64_t queries_ = 0;
+  mutable ChoiceSummary choices_;
+};
+
+} // namespace deadheat::device

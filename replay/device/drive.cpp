@@ -1,0 +1,251 @@
+// Who runs next, until what the host waits for is done.
+#include <algorithm>
+#include <cstdio>
+
+#include "replay/device/device_impl.h"
+
+namespace deadheat::device {
+
+namespace {
+
+// When nobody can go on, threads that spin may still be counting their looks. They get this many before it is a hang.
+constexpr std::uint64_t rounds_of_spinning = 64, looks_of_spinning = std::uint64_t(1) << 22;
+constexpr std::uint64_t rounds_of_turns = 65536; // of loops whose values change and that never end
+constexpr std::uint64_t looks_while_held = 4096;
+
+} // namespace
+
+bool DeviceImpl::is_ready(Pending& pending) {
+  std::erase_if(pending.after, [&](std::uint32_t id) { return is_done(id); });
+  return pending.after.empty();
+}
+
+Progress DeviceImpl::stop_for_fault() {
+  if (!fault_ && machine_->fault()) {
+    fault_ = machine_->fault();
+    say(*fault_);
+  }
+  while (!machine_->launches().empty()) machine_->end(machine_->launches().back().get());
+  incomplete_.clear();
+  return Progress::fault;
+}
+
+Progress DeviceImpl::hang(std::string why) {
+  stuck_ = std::move(why);
+  return Progress::hang;
+}
+
+std::string DeviceImpl::describe_stuck() const {
+  std::string text;
+  for (const auto& launch : machine_->launches()) text += (text.empty() ? "" : "; ") + machine_->stuck(*launch);
+  if (text.empty()) text = "operations wait for each other";
+  return text;
+}
+
+// Gives an operation its turn. True: something happened.
+bool DeviceImpl::advance_operation(std::uint32_t id, std::uint64_t& turns, bool limited) {
+  Pending& pending = incomplete_.at(id);
+  if (!pending.launch) {
+    if (!is_ready(pending) || (holds_ && !holds_->may_begin(id))) return false;
+    begin(pending);
+    if (limited && turns) --turns;
+    return true;
+  }
+  const std::uint64_t before = machine_->progress(), taken = machine_->turns();
+  const Machine::Outcome outcome = machine_->run(*pending.launch, limited ? turns : 0);
+  if (limited) turns -= std::min(turns, machine_->turns() - taken);
+  if (outcome == Machine::Outcome::finished) complete(id);
+  return outcome != Machine::Outcome::blocked || machine_->progress() != before;
+}
+
+// The smallest detour that brings about what held ones wait for, as far as operations matter.
+bool DeviceImpl::advance_wanted(std::uint64_t& turns, bool limited) {
+  const std::uint64_t before = machine_->progress();
+  machine_->guarded([&] { holds_->detour(*machine_); });
+  if (machine_->progress() != before || machine_->faulted()) return true;
+  for (const Hold& hold : holds_->unmet()) {
+    std::vector<std::uint32_t> todo;
+    std::set<std::uint32_t> wanted;
+    for (const auto& [id, pending] : incomplete_)
+      if (hold.until.launch ? pending.operation.launch == hold.until.launch : id == hold.until.operation) todo.push_back(id);
+    const std::vector<std::uint32_t> targets = todo;
+    while (!todo.empty()) {
+      const std::uint32_t id = todo.back();
+      todo.pop_back();
+      auto pending = incomplete_.find(id);
+      if (pending == incomplete_.end() || !wanted.insert(id).second) continue;
+      todo.insert(todo.end(), pending->second.after.begin(), pending->second.after.end());
+    }
+    for (std::uint32_t id : wanted) {
+      const Pending& pending = incomplete_.at(id);
+      const bool target = std::count(targets.begin(), targets.end(), id) != 0;
+      const bool own = hold.held.launch && pending.operation.launch == hold.held.launch;
+      // A running launch that is the target is the detour's business; the held thread's own cannot end before it.
+      if (pending.launch && (target || own)) continue;
+      if (advance_operation(id, turns, limited)) return true;
+    }
+  }
+  return false;
+}
+
+Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint64_t turns) {
+  const bool limited = turns != 0;
+  std::uint64_t rounds = 0, looks = machine_->spins();
+  for (;;) {
+    if (fault_ || machine_->faulted()) return stop_for_fault();
+    if (done()) return Progress::done;
+    if (limited && turns == 0) return Progress::pending;
+    if (machine_->over_budget()) return hang("the budget of visible operations is used up");
+    bool moved = holds_ && holds_->waiting() && advance_wanted(turns, limited);
+    for (auto next = incomplete_.begin(); !moved && next != incomplete_.end();) {
+      const std::uint32_t id = (next++)->first; // an operation that completes leaves the map
+      moved = advance_operation(id, turns, limited);
+    }
+    if (moved) {
+      rounds = 0;
+      looks = machine_->spins();
+      continue;
+    }
+    if (fault_ || machine_->faulted()) continue;
+    // Nobody can go on by what is known: let those that spin look again.
+    std::uint64_t woken = 0;
+    bool turning = false;
+    for (const auto& launch : machine_->launches()) {
+      turning |= machine_->can_go_on(*launch);
+      woken += machine_->wake_all(*launch);
+    }
+    if (limited) return Progress::pending;
+    ++rounds;
+    const bool idle = !woken && !turning;
+    if (holds_ && holds_->waiting() && (idle || machine_->spins() - looks >= looks_while_held || rounds >= looks_while_held)) {
+      machine_->guarded([&] { holds_->release_one(*machine_); });
+      rounds = 0;
+      looks = machine_->spins();
+      continue;
+    }
+    const bool spun = !turning && rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning;
+    if (!idle && !spun && rounds < rounds_of_turns) continue;
+    std::uint64_t forced = 0;
+    for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
+    if (!forced) return hang(describe_stuck());
+    rounds = 0;
+  }
+}
+
+Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64_t turns) {
+  const bool limited = turns != 0;
+  std::uint64_t rounds = 0, looks = machine_->spins(), progress = machine_->progress();
+  std::vector<std::uint32_t> ready;
+  for (;;) {
+    if (fault_ || machine_->faulted()) return stop_for_fault();
+    if (done()) return Progress::done;
+    if (limited && turns == 0) return Progress::pending;
+    ready.clear();
+    for (auto& [id, pending] : incomplete_)
+      if (!pending.launch && is_ready(pending)) ready.push_back(id);
+    std::uint32_t chosen = 0;
+    const Launch* finished = nullptr;
+    machine_->guarded([&] {
+      while (!machine_->faulted() && !machine_->over_budget() && !(limited && turns == 0)) {
+        for (const auto& launch : machine_->launches())
+          if (launch->finished == launch->blocks) finished = launch.get();
+        if (finished) return;
+        chosen = control_->step(*machine_, ready);
+        if (limited && turns) --turns;
+        if (chosen) return;
+      }
+    });
+    if (machine_->faulted()) continue;
+    if (finished) {
+      complete(finished->request.operation);
+      continue;
+    }
+    if (machine_->over_budget()) return hang("the budget of visible operations is used up");
+    if (chosen == 0) continue;
+    if (chosen != Control::nobody) {
+      begin(incomplete_.at(chosen));
+      continue;
+    }
+    if (machine_->progress() != progress) {
+      progress = machine_->progress();
+      rounds = 0;
+      looks = machine_->spins();
+    }
+    std::uint64_t woken = 0;
+    for (const auto& launch : machine_->launches()) woken += machine_->wake_all(*launch);
+    if (limited) return Progress::pending;
+    if (woken && (++rounds < rounds_of_spinning || machine_->spins() - looks < looks_of_spinning)) continue;
+    std::uint64_t forced = 0;
+    for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
+    if (!forced) return hang(describe_stuck());
+  }
+}
+
+Progress DeviceImpl::drive(const std::vector<std::uint32_t>& until, std::uint64_t turns) {
+  if (fault_) return Progress::fault;
+  auto done = [&] { return std::all_of(until.begin(), until.end(), [&](std::uint32_t id) { return is_done(id); }); };
+  if (done()) return Progress::done;
+  if (driving_) return Progress::pending; // asked from a host callback, which must not wait
+  driving_ = true;
+  device_looks();
+  const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
+  host_looks();
+  driving_ = false;
+  return progress;
+}
+
+// ---- what host and device see of each other's memory
+
+void DeviceImpl::device_looks() {
+  if (!options_.live || !options_.sink || host_memory_.empty()) return;
+  host_memory_.compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
+    say(trace::HostWrite{address, keep(data, bytes)});
+  });
+}
+
+void DeviceImpl::host_looks() {
+  if (!options_.sink || host_memory_.empty()) return;
+  host_memory_.compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
+    say(trace::HostRead{0, address, keep(data, bytes)});
+  });
+}
+
+Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
+  if (progress != Progress::done) return progress;
+  if (wait.kind == trace::HostWait::Kind::event && !wait.record_operation) wait.record_operation = order_.event_operation(wait.id);
+  if (!printed_.empty()) {
+    if (options_.live) std::fwrite(printed_.data(), 1, printed_.size(), stdout);
+    if (options_.sink) say(trace::HostRead{0, 0, keep(printed_.data(), printed_.size())});
+    printed_.clear();
+  }
+  say(wait);
+  return progress;
+}
+
+Progress DeviceImpl::wait(const trace::HostWait& wait) {
+  return finish_wait(wait, drive(order_.host_waits(wait), 0));
+}
+
+Progress DeviceImpl::query(const trace::HostWait& wait) {
+  std::uint64_t z = (options_.seed + ++queries_) * 0x9E3779B97F4A7C15u;
+  trace::HostWait asked = wait;
+  asked.query = true;
+  return finish_wait(asked, drive(order_.host_waits(wait), 1 + (z >> 58)));
+}
+
+Progress DeviceImpl::wait_operation(std::uint32_t operation, std::uint32_t host_thread) {
+  return wait({trace::HostWait::Kind::operation, operation, 0, false, host_thread});
+}
+
+void DeviceImpl::advance(std::uint64_t visible_operations) {
+  if (incomplete_.empty()) return;
+  drive({incomplete_.rbegin()->first}, std::max<std::uint64_t>(visible_operations, 1));
+}
+
+Progress DeviceImpl::drain() {
+  std::vector<std::uint32_t> all;
+  for (const auto& [id, pending] : incomplete_) all.push_back(id);
+  return drive(all, 0);
+}
+
+} // namespace deadheat::device

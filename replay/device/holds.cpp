@@ -1,0 +1,282 @@
+#include "replay/device/holds.h"
+
+#include <algorithm>
+
+#include "replay/device/machine.h"
+
+namespace deadheat::device {
+
+using engine::ThreadContext;
+
+namespace {
+
+bool is_of(const AccessName& name, const Block& block, std::uint32_t thread) {
+  return name.launch && name.launch == block.launch->request.launch && name.block == block.index && name.thread == thread;
+}
+bool is_at(const AccessName& name, const Block& block, std::uint32_t thread, std::uint32_t site) {
+  return is_of(name, block, thread) && name.site == site && name.module == block.launch->request.module;
+}
+bool is_copy(const Block& block, std::uint32_t site) {
+  return (*block.launch->request.sites->sites)[site].kind == SiteKind::async_copy;
+}
+
+} // namespace
+
+Holds::Holds(const std::vector<Hold>& holds) {
+  for (const Hold& hold : holds) {
+    states_.emplace_back();
+    states_.back().hold = hold;
+  }
+}
+
+void Holds::begin(Launch& launch) {
+  const LaunchRequest& request = launch.request;
+  launch.named = false;
+  launch.marked = request.sites->stop;
+  for (State& s : states_)
+    for (const AccessName* name : {&s.hold.held, &s.hold.until}) {
+      if (!name->launch || name->launch != request.launch) continue;
+      launch.named = true;
+      if (name->site < launch.marked.size()) launch.marked[name->site] = 1;
+    }
+}
+
+void Holds::ended(const Launch& launch) {
+  for (State& s : states_)
+    if (s.hold.until.launch && s.hold.until.launch == launch.request.launch && !s.until_done) {
+      s.until_gone = true;
+      let_go(s);
+    }
+}
+
+bool Holds::names(std::uint32_t launch, std::uint32_t block) const {
+  return std::any_of(states_.begin(), states_.end(), [&](const State& s) {
+    return (s.hold.held.launch == launch && s.hold.held.block == block) ||
+           (s.hold.until.launch == launch && s.hold.until.block == block);
+  });
+}
+
+void Holds::count_waiting() {
+  waiting_ = 0;
+  for (const State& s : states_) waiting_ += s.waits;
+}
+
+// The held side's wait is over: a thread gets ready; a copy or an operation is looked at again by its owner.
+bool Holds::let_go(State& s) {
+  if (!s.waits) return false;
+  s.waits = false;
+  if (s.until_done) s.before_held = true;
+  count_waiting();
+  if (!s.block) return true;
+  s.urgent = true; // settle_held makes it ready
+  return true;
+}
+
+Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
+  const std::uint32_t site = thread.pending_site;
+  Action action = Action::go;
+  if (is_copy(block, site)) return action;
+  for (State& s : states_) {
+    if (is_at(s.hold.until, block, thread.linear, site) && s.until_seen++ == s.hold.until.nth) s.performs_until = true;
+    if (is_at(s.hold.held, block, thread.linear, site) && s.held_seen++ == s.hold.held.nth) {
+      s.reached = true;
+      s.block = &block;
+      if (s.until_done) s.before_held = true;
+      if (s.free()) continue;
+      s.waits = true;
+      action = Action::hold;
+    }
+  }
+  if (action == Action::hold) count_waiting();
+  return action;
+}
+
+bool Holds::resumed(Block& block, const ThreadContext& thread) {
+  bool any = false;
+  for (State& s : states_) {
+    if (!s.performs_until || !is_of(s.hold.until, block, thread.linear)) continue;
+    s.performs_until = false;
+    s.until_done = true;
+    any |= let_go(s);
+  }
+  return any;
+}
+
+std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std::int64_t otherwise) const {
+  for (const State& s : states_)
+    if (s.waits && s.performs_until && is_of(s.hold.until, block, thread.linear)) return 0;
+  return otherwise;
+}
+
+bool Holds::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  bool any = false;
+  for (State& s : states_) {
+    const AccessName& until = s.hold.until;
+    if (s.until_done || until.thread / warp_lanes != warp || !(lanes >> until.thread % warp_lanes & 1) ||
+        !is_of(until, block, until.thread))
+      continue;
+    // A copy may still be performed; a thread's access cannot.
+    if (is_copy(block, until.site) && s.until_seen > until.nth) continue;
+    s.until_gone = true;
+    any |= let_go(s);
+  }
+  return any;
+}
+
+void Holds::copy_issued(Block& block, const ThreadContext& thread, AsyncCopy& copy) {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    State& s = states_[i];
+    if (is_at(s.hold.until, block, thread.linear, copy.site) && s.until_seen++ == s.hold.until.nth)
+      copy.until = std::int32_t(i);
+    if (is_at(s.hold.held, block, thread.linear, copy.site) && s.held_seen++ == s.hold.held.nth) {
+      s.reached = true;
+      s.block = &block;
+      copy.hold = std::int32_t(i);
+      if (s.until_done) s.before_held = true;
+      s.waits = !s.free();
+    }
+  }
+  count_waiting();
+}
+
+bool Holds::delays(std::int32_t hold) const { return !states_[std::size_t(hold)].free(); }
+
+bool Holds::copied(const AsyncCopy& copy) {
+  if (copy.until < 0) return false;
+  State& s = states_[std::size_t(copy.until)];
+  s.until_done = true;
+  return let_go(s);
+}
+
+bool Holds::may_begin(std::uint32_t operation) {
+  bool may = true;
+  for (State& s : states_) {
+    if (s.hold.held.launch || s.hold.held.operation != operation) continue;
+    s.reached = true;
+    if (s.until_done) s.before_held = true;
+    if (s.free()) continue;
+    s.waits = true;
+    may = false;
+  }
+  if (!may) count_waiting();
+  return may;
+}
+
+void Holds::operation_done(std::uint32_t operation) {
+  for (State& s : states_) {
+    if (s.hold.until.launch || s.hold.until.operation != operation) continue;
+    s.until_done = true;
+    let_go(s);
+  }
+}
+
+std::vector<Hold> Holds::unmet() const {
+  std::vector<Hold> all;
+  for (const State& s : states_)
+    if (s.waits) all.push_back(s.hold);
+  return all;
+}
+
+// A held thread or copy whose wait is over performs its access now.
+void Holds::settle_held(Machine& machine, State& s) {
+  s.urgent = false;
+  Block& block = *s.block;
+  const std::uint32_t thread = s.hold.held.thread, warp = thread / warp_lanes, lane = thread % warp_lanes;
+  if (is_copy(block, s.hold.held.site)) {
+    machine.perform_copies(block, thread, 0, false);
+    machine.settle(block, warp);
+    return;
+  }
+  WarpState& state = block.warps[warp];
+  if (!(state.held >> lane & 1)) return;
+  // Another hold may delay the same access.
+  for (const State& other : states_)
+    if (other.waits && is_at(other.hold.held, block, thread, s.hold.held.site)) return;
+  state.held &= ~(1u << lane);
+  state.before_visible |= 1u << lane;
+  machine.make_ready(block, warp, 1u << lane);
+  machine.note_progress();
+  machine.run_lane(block, warp, lane, 0);
+}
+
+// Runs the thread of `until` and what it waits for, as far as that goes. True: `until` has been performed.
+bool Holds::drive(Machine& machine, State& s) {
+  const AccessName& until = s.hold.until;
+  Launch* launch = nullptr;
+  for (const auto& l : machine.launches())
+    if (until.launch && l->request.launch == until.launch) launch = l.get();
+  if (!launch || until.block >= launch->blocks || until.thread >= launch->threads) return false;
+  auto resident = [&]() -> Block* {
+    for (const auto& b : launch->resident)
+      if (b->index == until.block) return b.get();
+    return nullptr;
+  };
+  Block* block = resident();
+  if (!block) {
+    const bool begun = until.block < launch->next_block ||
+                       std::count(launch->early.begin(), launch->early.end(), until.block);
+    if (begun || launch->resident.size() >= launch->max_resident) return false;
+    launch->early.push_back(until.block);
+    block = machine.admit(*launch, until.block);
+  }
+  const std::uint32_t warp = until.thread / warp_lanes, lane = until.thread % warp_lanes, bit = 1u << lane;
+  WarpState& state = block->warps[warp];
+  auto runnable = [](const WarpState& w) { return w.ready | w.visible; };
+  constexpr std::int64_t long_enough = std::int64_t(1) << 60;
+  std::uint32_t spins = 0;
+  while (!s.until_done && s.waits && !machine.faulted() && !machine.over_budget()) {
+    if (runnable(state) & bit) {
+      machine.run_lane(*block, warp, lane, long_enough);
+    } else if (state.at_warp & bit && runnable(state)) {
+      machine.run_lane(*block, warp, std::uint32_t(__builtin_ctz(runnable(state))), long_enough);
+    } else if ((state.at_barrier | state.at_warp) & bit) {
+      std::uint32_t other = 0;
+      while (other < block->warps_count && !runnable(block->warps[other])) ++other;
+      if (other == block->warps_count) {
+        if (machine.wake_changed(*block) && ++spins < 64) continue;
+        break;
+      }
+      machine.run_lane(*block, other, std::uint32_t(__builtin_ctz(runnable(block->warps[other]))), long_enough);
+    } else if (state.parked & bit && machine.wake_changed(*block) && ++spins < 64) {
+      continue;
+    } else {
+      break; // it waits for other blocks, is held itself, or is gone
+    }
+  }
+  if (block->live == 0) machine.retire(*launch, block);
+  return s.until_done;
+}
+
+void Holds::detour(Machine& machine) {
+  for (bool again = true; again && !machine.faulted();) {
+    again = false;
+    for (State& s : states_) {
+      if (s.waits && !s.free()) again |= drive(machine, s);
+      if (s.urgent) {
+        settle_held(machine, s);
+        again = true;
+      }
+    }
+  }
+}
+
+bool Holds::release_one(Machine& machine) {
+  for (State& s : states_) {
+    if (!s.waits) continue;
+    s.released = true;
+    let_go(s);
+    if (s.urgent) settle_held(machine, s);
+    machine.note_progress();
+    return true;
+  }
+  return false;
+}
+
+std::vector<std::uint8_t> Holds::states() const {
+  std::vector<std::uint8_t> all;
+  for (const State& s : states_)
+    all.push_back(s.released ? 4 : s.before_held ? 3 : s.reached ? 2 : s.until_done ? 1 : 0);
+  return all;
+}
+
+} // namespace deadheat::device

@@ -1,0 +1,78 @@
+// Holds: whoever reaches `held` waits there until `until` has been performed (deadheat/schedule.h).
+//
+// The rest of the run follows the natural order, with the smallest detour that brings `until` about: its thread runs,
+// and what that thread waits for, and then the held access itself; everything else goes on as if nothing had happened.
+// When nothing else can go on the hold is released.
+//
+// The sides of a hold are accesses of threads, cp.async copies, or whole operations (AccessName::launch == 0).
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "deadheat/schedule.h"
+#include "replay/device/block.h"
+
+namespace deadheat::device {
+
+class Machine;
+
+class Holds {
+ public:
+  enum class Action : std::uint8_t { go, hold };
+
+  explicit Holds(const std::vector<Hold>& holds);
+
+  // ---- launches
+  void begin(Launch& launch);      // marks the sites at which its named blocks must stop
+  void ended(const Launch& launch);
+  bool names(std::uint32_t launch, std::uint32_t block) const;
+
+  // ---- threads of named blocks
+  Action reached(Block& block, const engine::ThreadContext& thread); // stopped before pending_site
+  // The thread was resumed and stopped again. True: a held thread may go on now.
+  bool resumed(Block& block, const engine::ThreadContext& thread);
+  std::int64_t quantum(const Block& block, const engine::ThreadContext& thread, std::int64_t otherwise) const;
+  bool exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  // ---- copies: sets `hold` and `until` of a copy just issued
+  void copy_issued(Block& block, const engine::ThreadContext& thread, AsyncCopy& copy);
+  bool delays(std::int32_t hold) const;
+  bool copied(const AsyncCopy& copy); // was performed. True: somebody may go on now
+
+  // ---- operations
+  bool may_begin(std::uint32_t operation);
+  void operation_done(std::uint32_t operation);
+  // What waits now, and for what.
+  std::vector<Hold> unmet() const;
+
+  bool waiting() const { return waiting_ != 0; }
+  // Runs what brings the awaited accesses about, as far as it can go.
+  void detour(Machine& machine);
+  bool release_one(Machine& machine); // nothing else can go on; false: nobody is held
+  std::vector<std::uint8_t> states() const; // ChoiceSummary::hold_state
+
+ private:
+  struct State {
+    Hold hold;
+    std::uint64_t held_seen = 0, until_seen = 0; // executions of the site by the thread so far
+    bool waits = false;                          // the held side is there and waits
+    bool reached = false;                        // the held side has been reached, waiting or not
+    bool until_done = false, until_gone = false, released = false;
+    bool performs_until = false;                 // the next resumption of the thread performs it
+    bool before_held = false;                    // until was performed before held was reached, or while it waited
+    bool urgent = false;                         // the held thread shall perform its access now
+    Block* block = nullptr;                      // of the held thread or copy
+    bool free() const { return until_done || until_gone || released; }
+  };
+  bool let_go(State& state); // the wait is over
+  bool drive(Machine& machine, State& state);
+  void settle_held(Machine& machine, State& state);
+  void count_waiting();
+
+  std::vector<State> states_;
+  std::uint32_t waiting_ = 0;
+};
+
+} // namespace deadheat::device

@@ -1,0 +1,52 @@
+#include "replay/device/host_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace deadheat::device {
+
+namespace {
+constexpr std::uint64_t page = 4096, gap = 64; // runs closer than a gap are reported as one
+const std::uint8_t* at(std::uint64_t address) { return reinterpret_cast<const std::uint8_t*>(address); }
+} // namespace
+
+void HostMemory::add(std::uint64_t address, std::uint64_t bytes) {
+  saved_[address].assign(at(address), at(address) + bytes);
+}
+
+void HostMemory::compare(const Changed& changed) {
+  for (auto& [address, saved] : saved_) {
+    const std::uint64_t size = saved.size();
+    const std::uint8_t* now = at(address);
+    std::uint64_t first = size, last = 0; // of the run that is being collected
+    auto report = [&] {
+      if (first >= last) return;
+      std::memcpy(saved.data() + first, now + first, last - first);
+      changed(address + first, now + first, last - first);
+      first = size;
+      last = 0;
+    };
+    for (std::uint64_t p = 0; p < size; p += page) {
+      const std::uint64_t end = std::min(p + page, size);
+      if (std::memcmp(saved.data() + p, now + p, end - p) == 0) continue;
+      for (std::uint64_t i = p; i < end; ++i) {
+        if (saved[i] == now[i]) continue;
+        if (first < last && i - last >= gap) report();
+        first = std::min(first, i);
+        last = i + 1;
+      }
+    }
+    report();
+  }
+}
+
+void HostMemory::forget(std::uint64_t address, std::uint64_t bytes) {
+  auto found = saved_.upper_bound(address);
+  if (found == saved_.begin()) return;
+  --found;
+  const std::uint64_t offset = address - found->first, size = found->second.size();
+  if (offset >= size) return;
+  std::memcpy(found->second.data() + offset, at(address), std::min(bytes, size - offset));
+}
+
+} // namespace deadheat::device

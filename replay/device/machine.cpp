@@ -1,0 +1,313 @@
+#include "replay/device/machine.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "replay/device/control.h"
+#include "replay/device/device.h"
+#include "replay/device/holds.h"
+#include "replay/device/record.h"
+#include "replay/device/services.h"
+#include "replay/device/signals.h"
+
+namespace deadheat::device {
+
+namespace {
+
+constexpr std::uint64_t context_bytes = sizeof(engine::ThreadContext);
+constexpr std::uint64_t host_memory_limit = std::uint64_t(8) << 30; // of the blocks resident at a time
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+} // namespace
+
+SiteTable::SiteTable(const std::vector<Site>& module_sites)
+    : sites(&module_sites), flags(module_sites.size(), 0), stop(module_sites.size(), 0) {
+  for (std::size_t i = 0; i < module_sites.size(); ++i) {
+    const Site& site = module_sites[i];
+    std::uint8_t f = 0;
+    if (site.kind == SiteKind::fence) f |= fence | stops;
+    if (site.kind == SiteKind::access && (is_strong(site.ordering) || site.access == AccessKind::atomic)) f |= stops;
+    if (site.arrive_only) f |= arrive_only;
+    if (site.kind == SiteKind::barrier && site.opcode.find(".red") != std::string::npos) {
+      if (site.opcode.find(".popc") != std::string::npos) f |= red_popc;
+      else if (site.opcode.find(".and") != std::string::npos) f |= red_and;
+      else f |= red_or;
+    }
+    flags[i] = f;
+    stop[i] = f & stops ? 1 : 0;
+  }
+}
+
+Machine::Machine(MachineOptions options) : options_(std::move(options)), recorder_(new Recorder) {
+  exec_.services = machine_services();
+  exec_.shadow = options_.shadow;
+  exec_.machine = this;
+}
+
+Machine::~Machine() {
+  while (!launches_.empty()) end(launches_.back().get());
+  for (auto& [bytes, slots] : pool_)
+    for (std::uint8_t* slot : slots) munmap(slot, bytes);
+}
+
+std::uint32_t Machine::residency(std::uint32_t threads, std::uint32_t shared_bytes) const {
+  const Profile& p = *options_.profile;
+  const std::uint32_t whole_warps = std::uint32_t(round_up(std::max(threads, 1u), warp_lanes));
+  std::uint64_t a_multiprocessor = std::min<std::uint64_t>(p.max_blocks_per_multiprocessor,
+                                                           p.max_threads_per_multiprocessor / whole_warps);
+  // Each block also takes 1 KiB of shared memory for the system (CUDA C++ Programming Guide, compute capability 9.0).
+  a_multiprocessor = std::min<std::uint64_t>(a_multiprocessor, p.shared_per_multiprocessor / (shared_bytes + 1024));
+  return std::uint32_t(a_multiprocessor * p.multiprocessors);
+}
+
+Launch* Machine::begin(LaunchRequest request) {
+  auto launch = std::make_unique<Launch>();
+  Launch& l = *launch;
+  l.request = std::move(request);
+  const LaunchRequest& r = l.request;
+  l.blocks = r.grid.count();
+  l.threads = std::uint32_t(r.block.count());
+  DEADHEAT_CHECK(l.threads >= 1 && l.threads <= max_warps * warp_lanes);
+  // An odd number of cache lines, so that the frames of neighbours do not share cache sets.
+  l.stack_bytes = std::uint32_t(round_up(std::max(r.code->frame_bytes, 16u) + r.call_stack, 128) + 64);
+  const std::uint64_t shared = round_up(r.total_shared, 64);
+  l.slot_bytes = round_up(l.threads * (context_bytes + l.stack_bytes) + shared + 128, 65536);
+  l.max_resident = std::max(1u, residency(l.threads, r.total_shared));
+  if (!r.cooperative)
+    l.max_resident = std::uint32_t(std::clamp<std::uint64_t>(host_memory_limit / l.slot_bytes, 1, l.max_resident));
+
+  engine::LaunchContext& c = l.context;
+  c.exec = &exec_;
+  c.params = r.params.data();
+  c.site_stop = r.sites->stop.data();
+  const Dim3 clusters{(r.grid.x + r.cluster.x - 1) / r.cluster.x, (r.grid.y + r.cluster.y - 1) / r.cluster.y,
+                      (r.grid.z + r.cluster.z - 1) / r.cluster.z};
+  auto copy = [](std::uint32_t* to, const Dim3& from) { to[0] = from.x, to[1] = from.y, to[2] = from.z; };
+  copy(c.nctaid, r.grid);
+  copy(c.ntid, r.block);
+  copy(c.nclusterid, clusters);
+  copy(c.cluster_nctaid, r.cluster);
+  c.dynamic_shared = r.dynamic_shared;
+  c.total_shared = r.total_shared;
+  c.gridid = r.launch;
+  c.launch = &l;
+  if (holds_) holds_->begin(l);
+  launches_.push_back(std::move(launch));
+  if (control_) control_->begun(*this, l);
+  return &l;
+}
+
+void Machine::end(Launch* launch) {
+  if (control_) control_->ended(*launch);
+  auto give_back = [&](std::vector<std::unique_ptr<Block>>& blocks) {
+    for (auto& block : blocks) pool_[block->memory_bytes].push_back(block->memory);
+    blocks.clear();
+  };
+  give_back(launch->resident);
+  give_back(launch->spare);
+  // Keep what a few launches need; give larger amounts back to the host.
+  for (auto& [bytes, slots] : pool_)
+    while (!slots.empty() && bytes * slots.size() > (std::uint64_t(256) << 20)) {
+      munmap(slots.back(), bytes);
+      slots.pop_back();
+    }
+  if (holds_) holds_->ended(*launch);
+  std::erase_if(launches_, [&](const std::unique_ptr<Launch>& l) { return l.get() == launch; });
+}
+
+void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
+  const LaunchRequest& r = launch.request;
+  const Dim3 at = coordinates(index, r.grid);
+  engine::BlockContext& c = block.context;
+  if (!block.memory) {
+    auto& pooled = pool_[launch.slot_bytes];
+    if (!pooled.empty()) {
+      block.memory = pooled.back();
+      pooled.pop_back();
+    } else {
+      void* memory = mmap(nullptr, launch.slot_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      DEADHEAT_CHECK(memory != MAP_FAILED);
+      block.memory = static_cast<std::uint8_t*>(memory);
+    }
+    block.memory_bytes = launch.slot_bytes;
+    block.launch = &launch;
+    block.threads_count = launch.threads;
+    block.warps_count = (launch.threads + warp_lanes - 1) / warp_lanes;
+    block.entry = r.code->entry;
+    block.threads = reinterpret_cast<engine::ThreadContext*>(block.memory);
+    std::uint8_t* stacks = block.memory + round_up(launch.threads * context_bytes, 64);
+    c.launch = &launch.context;
+    c.shared = stacks + std::uint64_t(launch.threads) * launch.stack_bytes;
+    c.nsmid = options_.profile->multiprocessors;
+    c.block = &block;
+    Dim3 tid{0, 0, 0};
+    for (std::uint32_t i = 0; i < launch.threads; ++i) {
+      engine::ThreadContext& t = *new (&block.threads[i]) engine::ThreadContext;
+      t.block = &c;
+      t.stack = stacks + std::uint64_t(i) * launch.stack_bytes;
+      t.stack_bytes = launch.stack_bytes;
+      t.tid[0] = tid.x, t.tid[1] = tid.y, t.tid[2] = tid.z;
+      t.linear = i;
+      t.lane = i % warp_lanes;
+      t.warp = i / warp_lanes;
+      if (++tid.x == r.block.x) {
+        tid.x = 0;
+        if (++tid.y == r.block.y) tid.y = 0, ++tid.z;
+      }
+    }
+  }
+  c.ctaid[0] = at.x, c.ctaid[1] = at.y, c.ctaid[2] = at.z;
+  c.linear = std::uint32_t(index);
+  c.smid = std::uint32_t(index % c.nsmid);
+  block.index = std::uint32_t(index);
+  block.live = launch.threads;
+  block.async.clear();
+  block.named = holds_ && launch.named && holds_->names(launch.request.launch, block.index);
+  for (std::uint32_t w = 0; w < block.warps_count; ++w) {
+    const std::uint32_t lanes = std::min(warp_lanes, launch.threads - w * warp_lanes);
+    block.warps[w] = {};
+    block.warps[w].live = lanes == warp_lanes ? ~0u : (1u << lanes) - 1;
+  }
+  block.ready_warps = 0;
+  for (std::uint32_t b = 0; block.used_barriers; ++b, block.used_barriers >>= 1)
+    if (block.used_barriers & 1) block.barriers[b] = {};
+  const std::uint32_t frame = r.code->frame_bytes;
+  for (std::uint32_t i = 0; i < launch.threads; ++i) {
+    engine::ThreadContext& t = block.threads[i];
+    t.stack_used = frame;
+    t.spin_site = ~0u;
+    std::memset(t.stack, 0, frame);
+  }
+  if (r.total_shared) {
+    const std::uint8_t* garbage = options_.garbage(index * 0x10001 + r.launch);
+    std::memcpy(c.shared, garbage, r.total_shared);
+  }
+  for (std::uint32_t w = 0; w < block.warps_count; ++w) make_ready(block, w, block.warps[w].live);
+}
+
+Block* Machine::admit(Launch& launch, std::uint64_t index) {
+  std::unique_ptr<Block> block;
+  if (!launch.spare.empty()) {
+    block = std::move(launch.spare.back());
+    launch.spare.pop_back();
+  } else {
+    block = std::make_unique<Block>();
+  }
+  prepare(launch, *block, index);
+  launch.resident.push_back(std::move(block));
+  return launch.resident.back().get();
+}
+
+void Machine::retire(Launch& launch, Block* block) {
+  auto at = std::find_if(launch.resident.begin(), launch.resident.end(),
+                         [&](const std::unique_ptr<Block>& b) { return b.get() == block; });
+  DEADHEAT_CHECK(at != launch.resident.end());
+  ++launch.finished;
+  launch.spare.push_back(std::move(*at));
+  launch.resident.erase(at);
+}
+
+bool Machine::guarded(const std::function<void()>& body) {
+  SignalGuard guard(*this);
+  // Nothing between here and compiled code owns anything that a jump out of it would lose.
+  if (sigsetjmp(escape_, 0) != 0) {
+    guard.caught();
+    return false;
+  }
+  body();
+  return true;
+}
+
+Machine::Outcome Machine::run(Launch& launch, std::uint64_t turns) {
+  if (fault_) return Outcome::fault;
+  Outcome outcome = Outcome::fault;
+  guarded([&] { outcome = run_guarded(launch, turns); });
+  return fault_ ? Outcome::fault : outcome;
+}
+
+Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
+  std::uint64_t before = progress_;
+  launch.cursor = 0;
+  for (;;) {
+    if (detour_ || (holds_ && holds_->waiting())) {
+      detour_ = false;
+      if (holds_) holds_->detour(*this);
+    }
+    if (fault_) return Outcome::fault;
+    if (launch.finished == launch.blocks) return Outcome::finished;
+    if (over_budget()) return Outcome::blocked;
+    Block* block = nullptr;
+    if (launch.cursor < launch.resident.size()) {
+      block = launch.resident[launch.cursor].get();
+    } else if (launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident) {
+      const std::uint64_t index = launch.next_block++;
+      if (auto early = std::find(launch.early.begin(), launch.early.end(), index); early != launch.early.end()) {
+        launch.early.erase(early); // it was admitted before its turn
+        continue;
+      }
+      block = admit(launch, index);
+    } else {
+      if (progress_ == before) return Outcome::blocked;
+      before = progress_;
+      launch.cursor = 0;
+      launch.awaited.clear();
+      continue;
+    }
+    ++turns_;
+    if (run_block(*block)) {
+      retire(launch, block);
+      ++progress_;
+    } else if (!detour_) {
+      ++launch.cursor;
+    }
+    if (turns && --turns == 0 && launch.finished != launch.blocks) return fault_ ? Outcome::fault : Outcome::paused;
+    for (const Awaited& a : launch.awaited) {
+      std::uint64_t now = 0;
+      std::memcpy(&now, a.at, a.bytes);
+      if (now == a.value) continue;
+      launch.awaited.clear(); // someone may go on: look from the start
+      launch.cursor = 0;
+      break;
+    }
+  }
+}
+
+// Only blocks that a hold names stop at its sites.
+void Machine::choose_stops(Block& block) {
+  Launch& launch = *block.launch;
+  if (launch.named) launch.context.site_stop = block.named ? launch.marked.data() : launch.request.sites->stop.data();
+}
+
+bool Machine::run_block(Block& block) {
+  choose_stops(block);
+  for (;;) {
+    std::uint64_t before = progress_;
+    for (std::uint32_t todo = block.ready_warps; todo; todo &= todo - 1) {
+      run_warp(block, std::uint32_t(__builtin_ctz(todo)));
+      if (detour_ || fault_) [[unlikely]] return false;
+    }
+    if (block.live == 0) return true;
+    for (std::uint32_t w = 0; w < block.warps_count; ++w) {
+      WarpState& state = block.warps[w];
+      if (!state.yielded) continue;
+      const std::uint32_t lanes = state.yielded;
+      state.yielded = 0;
+      make_ready(block, w, lanes);
+    }
+    // Lanes that only used up their turns make way; lanes that a barrier let go do not.
+    if (block.ready_warps && progress_ != before) continue;
+    if (!wake_changed(block)) return false;
+  }
+}
+
+void Machine::make_ready(Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  block.warps[warp].ready |= lanes;
+  block.ready_warps |= 1u << warp;
+  if (control_) [[unlikely]] control_->ready(block, warp, lanes);
+}
+
+} // namespace deadheat::device

@@ -1,0 +1,172 @@
+// The machine that runs GPU threads: blocks are admitted up to the device's residency, threads are resumed one after
+// another on the calling host thread, barriers and rendezvous are resolved, and what happens is written to the sink.
+//
+// Three ways to choose who goes on:
+//   natural   the oldest launch, its blocks by index, their warps by index, lanes by index, each until it must wait.
+//             Code that stops before strong operations (recorded, or with those sites marked) performs them a site at
+//             a time: all lanes of the warp that have stopped at the lowest site, one after another. A block in which
+//             nobody can go on makes way for the next.
+//   holds     natural, but for threads that wait for another access by order of the schedule (holds.cpp)
+//   chosen    one agent at a time, until its quantum is used up (control.cpp): random, or a list of switches
+//
+// The log is written so that its order can have happened: the lanes of a warp run until each has stopped, their weak
+// accesses are handed over, and only then do arrivals, exits and strong operations of these lanes take effect.
+//
+// Invariants: the same requests and schedule give the same steps. No thread's state lives on the host's stack while
+// another runs. A fault ends everything: `fault()` stays set.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <csetjmp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "deadheat/schedule.h"
+#include "deadheat/trace.h"
+#include "replay/device/block.h"
+#include "replay/device/sink.h"
+
+namespace deadheat::device {
+
+struct Profile;
+class Holds;
+class Control;
+struct Recorder;
+
+// What the machine asks of the device around it. Addresses are generic ones.
+class Environment {
+ public:
+  virtual ~Environment() = default;
+  virtual bool legal(std::uint64_t address, std::uint64_t bytes) = 0; // global memory
+  virtual std::uint32_t nearest_allocation(std::uint64_t address, bool* freed) = 0;
+  virtual void printed(std::string_view text) = 0;
+  virtual std::uint64_t heap(std::uint64_t* bytes) = 0;               // of malloc; 0: none
+  virtual void heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) = 0;
+};
+
+struct MachineOptions {
+  std::uint64_t seed = 0;
+  const Profile* profile = nullptr;
+  Environment* environment = nullptr;
+  Sink* sink = nullptr;
+  const std::uint8_t* shadow = nullptr;
+  std::function<const std::uint8_t*(std::uint64_t)> garbage; // what fresh shared memory holds; at least 256 KiB
+  std::uint64_t budget = 0;                                  // turns and visible operations; 0: none
+};
+
+class Machine {
+ public:
+  enum class Outcome : std::uint8_t { finished, blocked, paused, fault };
+
+  explicit Machine(MachineOptions options);
+  ~Machine();
+
+  // Blocks that fit on the device at a time; 0 when one does not.
+  std::uint32_t residency(std::uint32_t threads, std::uint32_t shared_bytes) const;
+
+  Launch* begin(LaunchRequest request);
+  void end(Launch* launch); // finished or abandoned
+  // Natural order, from where the launch stands: until it is finished, nobody in it can go on, or `turns` blocks had
+  // their turn (0: no limit).
+  Outcome run(Launch& launch, std::uint64_t turns = 0);
+  // Calls `body`, which runs threads by the functions below; false when it was left because their code faulted.
+  bool guarded(const std::function<void()>& body);
+
+  // When nobody in any launch can go on: lets every parked thread look again. Returns how many.
+  std::uint64_t wake_all(Launch& launch);
+  // Completes rendezvous whose lanes disagree, with a SyncError each. Returns how many.
+  std::uint64_t force_rendezvous(Launch& launch);
+  bool can_go_on(const Launch& launch) const; // some thread is ready: it only made way for others
+  std::uint64_t turns() const { return turns_; }
+  // One line: who waits for what.
+  std::string stuck(const Launch& launch) const;
+
+  // Grows whenever something happened that others could see: an exit, a barrier, a rendezvous, a changed value.
+  std::uint64_t progress() const { return progress_; }
+  std::uint64_t spins() const { return spins_; }   // fruitless looks
+  std::uint64_t visible() const { return exec_.visible; }
+  bool over_budget() const { return options_.budget && exec_.visible + turns_ > options_.budget; }
+  const std::optional<trace::MemoryError>& fault() const { return fault_; }
+
+  void set_holds(Holds* holds) { holds_ = holds; }
+  void set_control(Control* control) { control_ = control; }
+  const std::vector<std::unique_ptr<Launch>>& launches() const { return launches_; }
+
+  // ---- for holds.cpp and control.cpp
+  Block* admit(Launch& launch, std::uint64_t index);
+  void retire(Launch& launch, Block* block); // a finished block leaves
+  bool run_block(Block& block);              // true: finished
+  void run_warp(Block& block, std::uint32_t warp);
+  // Runs one ready or visible lane until it must wait or has performed `operations` visible operations (0: the one it
+  // stopped before, if any); arrivals, exits and rendezvous take effect at once.
+  engine::Step run_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t operations);
+  void settle(Block& block, std::uint32_t warp); // lets what the warp's lanes stopped at take effect
+  bool resolve(Block& block, std::uint32_t warp);
+  std::uint64_t wake_changed(Block& block);
+  bool wake_if_changed(Block& block, std::uint32_t thread);
+  void make_ready(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  bool perform_copies(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all);
+  bool perform_copy_group(Block& block, std::uint32_t thread, std::uint32_t group);
+  void note_progress() { ++progress_; }
+  bool faulted() const { return fault_.has_value(); }
+
+ private:
+  friend struct MachineServices;
+  friend class SignalGuard;
+  engine::Step resume(Block& block, engine::ThreadContext& thread, std::int64_t quantum);
+  void stopped(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread, engine::Step step);
+  void take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum);
+  void perform_visible(Block& block, std::uint32_t warp);
+  void arrive(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread);
+  void exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void complete(Block& block, std::uint32_t barrier);
+  void check_barriers(Block& block);
+  void copy_waits(Block& block, std::uint32_t warp);
+  void rendezvous(Block& block, std::uint32_t warp, std::uint32_t members);
+  void take_fault(engine::ThreadContext& thread);
+  void choose_stops(Block& block);
+  Outcome run_guarded(Launch& launch, std::uint64_t turns);
+  void prepare(Launch& launch, Block& block, std::uint64_t index);
+  const std::uint8_t* readable(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const;
+  bool unchanged(const Block& block, const engine::ThreadContext& thread) const;
+  std::uint32_t awaited_bytes(const Block& block, const engine::ThreadContext& thread) const;
+  static std::uint64_t awaited_mask(std::uint32_t bytes) { return bytes >= 8 ? ~std::uint64_t(0) : (std::uint64_t(1) << 8 * bytes) - 1; }
+  void perform(Block& block, const AsyncCopy& copy);
+  AsyncQueue& async_queue(engine::ThreadContext& thread);
+
+  // record.cpp: what goes to the sink.
+  bool recording(const Block& block) const { return block.launch->request.mode.record && options_.sink; }
+  void flush(Block& block, std::uint32_t warp);
+  void say_exits(Block& block);
+  void say_barrier(Block& block, std::uint32_t barrier, const Barrier& state, bool whole);
+  void say_arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t members, bool barrier);
+  void sync_error(Block& block, const engine::ThreadContext& thread, std::string text);
+  template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t lanes) const;
+
+  MachineOptions options_;
+  engine::ExecContext exec_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::optional<trace::MemoryError> fault_;
+  std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
+  bool detour_ = false;                          // a thread was held: go and find what it waits for
+  Holds* holds_ = nullptr;
+  Control* control_ = nullptr;
+  std::unique_ptr<Recorder> recorder_;
+  std::map<std::uint64_t, std::vector<std::uint8_t*>> pool_; // memory of blocks, by size
+  std::map<std::uint64_t, std::uint64_t> heap_;              // of malloc: offset → bytes, in use
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
+
+  engine::ThreadContext* volatile current_ = nullptr;        // whose code runs
+  sigjmp_buf escape_;
+};
+
+} // namespace deadheat::device

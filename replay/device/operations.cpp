@@ -1,0 +1,305 @@
+// What operations are checked for when they are submitted, and what they do when they run.
+#include <algorithm>
+#include <cstring>
+
+#include "replay/device/device_impl.h"
+
+namespace deadheat::device {
+
+namespace {
+
+struct Rows { // of a pitched range, one after another
+  explicit Rows(const trace::MemoryRange& r) : range(r) {
+    pitch = r.pitch ? r.pitch : r.width;
+    slice = r.slice ? r.slice : pitch * r.height;
+  }
+  std::uint64_t count() const { return range.height * range.depth; }
+  std::uint64_t address(std::uint64_t row) const {
+    return range.address + row / range.height * slice + row % range.height * pitch;
+  }
+  std::uint64_t bytes() const { return range.width * count(); }
+  std::uint64_t extent() const { // from the first byte to behind the last
+    return count() && range.width ? address(count() - 1) + range.width - range.address : 0;
+  }
+  const trace::MemoryRange& range;
+  std::uint64_t pitch, slice;
+};
+
+std::uint8_t* host(std::uint64_t address) { return reinterpret_cast<std::uint8_t*>(to_host(address)); }
+
+using Direction = trace::Copy::Direction;
+bool from_host(const trace::Copy& c) { return c.direction == Direction::h2d || c.direction == Direction::h2h; }
+bool into_host(const trace::Copy& c) { return c.direction == Direction::d2h || c.direction == Direction::h2h; }
+
+// Kernels whose functions call others need stack beyond their own frame; how much is not in PTX.
+constexpr std::uint32_t call_stack_bytes = 16384;
+bool has_calls(const ptx::Module& module, const std::string& kernel) {
+  const ptx::Function* f = module.function(kernel);
+  return f && std::any_of(f->body.begin(), f->body.end(), [](const ptx::Statement& s) {
+    return s.instruction() && s.instruction()->opcode == ptx::Opcode::call;
+  });
+}
+
+std::uint32_t shared_bytes(const engine::KernelInfo& info, std::uint32_t dynamic) {
+  return dynamic ? std::max(info.static_shared, info.dynamic_shared_offset) + dynamic : info.static_shared;
+}
+
+} // namespace
+
+// ---- submission
+
+Expected<void> DeviceImpl::check_range(const trace::MemoryRange& range, bool host_side) const {
+  if (host_side && !Memory::in_shared_arena(range.address)) return {};
+  const std::uint64_t extent = Rows(range).extent();
+  if (extent == 0) return {};
+  const trace::Allocate* a = find_allocation(range.address);
+  if (!a || extent > a->bytes - (range.address - a->address)) return Error{"not a range of one live allocation"};
+  return {};
+}
+
+Expected<void> DeviceImpl::check_launch(const trace::Launch& launch) const {
+  auto module = modules_.find(launch.module);
+  if (module == modules_.end()) return Error{"no such module", launch.kernel};
+  const engine::KernelInfo* info = module->second.code->module->kernel(launch.kernel);
+  if (!info) return Error{"no such kernel", launch.kernel};
+  if (!info->refused.empty()) return Error{info->refused, launch.kernel};
+  const std::uint64_t threads = launch.block.count();
+  if (threads == 0 || launch.grid.count() == 0) return Error{"an empty grid or block", launch.kernel};
+  if (threads > std::min(info->max_threads, 1024u) || launch.block.z > 64)
+    return Error{"too many threads in a block", launch.kernel};
+  if (launch.grid.x > 0x7fffffffu || launch.grid.y > 65535 || launch.grid.z > 65535 ||
+      launch.grid.count() > 0xffffffffu)
+    return Error{"the grid is too large", launch.kernel};
+  const std::uint32_t shared = shared_bytes(*info, launch.dynamic_shared);
+  if (launch.dynamic_shared > options_.profile.shared_per_block_optin || shared > options_.profile.shared_per_block_optin)
+    return Error{"too much shared memory", launch.kernel};
+  if (launch.cooperative && launch.grid.count() > machine_->residency(std::uint32_t(threads), shared))
+    return Error{"too many blocks in a cooperative launch", launch.kernel};
+  return {};
+}
+
+Expected<void> DeviceImpl::check(const trace::Operation& operation) const {
+  if (fault_) return Error{"the device has faulted"};
+  if (const auto* launch = std::get_if<trace::Launch>(&operation.what)) return check_launch(*launch);
+  if (const auto* copy = std::get_if<trace::Copy>(&operation.what)) {
+    if (Rows(copy->source).bytes() != Rows(copy->destination).bytes()) return Error{"source and destination differ in size"};
+    if (Expected<void> ok = check_range(copy->source, from_host(*copy)); !ok) return ok;
+    return check_range(copy->destination, into_host(*copy));
+  }
+  if (const auto* set = std::get_if<trace::Set>(&operation.what)) {
+    const std::uint32_t n = set->element_bytes;
+    if ((n != 1 && n != 2 && n != 4) || set->destination.width % n) return Error{"a set of elements that do not fit"};
+    return check_range(set->destination, false);
+  }
+  return {};
+}
+
+Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
+  if (Expected<void> ok = check(operation); !ok) return ok.error();
+  std::vector<std::uint8_t> data;
+  bool has_data = false;
+  if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
+    if (from_host(*copy) && !find_allocation(copy->source.address)) {
+      copy->pageable_source = true;
+      const Rows rows(copy->source); // pageable memory is read when the copy is submitted
+      data.resize(rows.bytes());
+      for (std::uint64_t r = 0; r < rows.count(); ++r)
+        std::memcpy(data.data() + r * copy->source.width, host(rows.address(r)), copy->source.width);
+      copy->data = keep(data.data(), data.size());
+      has_data = true;
+    }
+    copy->pageable_destination = into_host(*copy) && !find_allocation(copy->destination.address);
+  } else if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
+    data = launch->arguments.inlined;
+    has_data = true;
+    launch->arguments = keep(data.data(), data.size());
+    const engine::KernelInfo& info = *modules_.at(launch->module).code->module->kernel(launch->kernel);
+    launch->static_shared = info.static_shared;
+    if (!operation.launch) operation.launch = next_launch_;
+    launch->instrumented = options_.sink && options_.record_accesses &&
+                           (!options_.record_launch || options_.record_launch(launch->kernel, operation.launch));
+  }
+  return submit_with(std::move(operation), std::move(data), has_data);
+}
+
+Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std::vector<std::uint8_t> data, bool has_data) {
+  if (!operation.id) operation.id = next_operation_;
+  next_operation_ = std::max(next_operation_, operation.id + 1);
+  next_launch_ = std::max(next_launch_, operation.launch + 1);
+  const std::uint32_t id = operation.id;
+  Pending pending;
+  for (std::uint32_t before : order_.submitted(operation))
+    if (!is_done(before) && before != id) pending.after.push_back(before);
+  if (std::holds_alternative<trace::HostCallback>(operation.what)) pending.callback = std::exchange(next_callback_, nullptr);
+  say(operation);
+  pending.operation = std::move(operation);
+  if (auto* copy = std::get_if<trace::Copy>(&pending.operation.what)) copy->data = {};
+  pending.data = std::move(data);
+  pending.has_data = has_data;
+  incomplete_.emplace(id, std::move(pending));
+  return id;
+}
+
+// ---- execution
+
+engine::Mode DeviceImpl::mode_of(const trace::Operation& operation) const {
+  const auto& launch = std::get<trace::Launch>(operation.what);
+  engine::Mode mode;
+  mode.check = options_.check;
+  mode.record = options_.sink && options_.record_accesses && launch.instrumented;
+  if (control_) {
+    mode.control = true;
+  } else if (!options_.live) {
+    // A launch that was recorded ran with stops before strong operations: so must its replay, whoever listens.
+    mode.control = launch.instrumented && !mode.record;
+    if (holds_)
+      for (const Hold& hold : options_.schedule.holds)
+        mode.control |= hold.held.launch == operation.launch || hold.until.launch == operation.launch;
+  }
+  return mode;
+}
+
+bool DeviceImpl::begin_launch(Pending& pending) {
+  const auto& launch = std::get<trace::Launch>(pending.operation.what);
+  const CachedModule& module = *modules_.at(launch.module).code;
+  LaunchRequest request;
+  request.mode = mode_of(pending.operation);
+  Expected<const engine::FunctionDescriptor*> code = module.module->compile(launch.kernel, request.mode);
+  if (!code) {
+    trace::MemoryError error;
+    error.kind = trace::MemoryError::Kind::trap;
+    error.launch = pending.operation.launch;
+    error.module = launch.module;
+    error.text = code.error().message();
+    say(error);
+    fault_ = std::move(error);
+    return false;
+  }
+  const engine::KernelInfo& info = *module.module->kernel(launch.kernel);
+  request.launch = pending.operation.launch;
+  request.operation = pending.operation.id;
+  request.module = launch.module;
+  request.kernel = launch.kernel;
+  request.sites = module.sites;
+  request.code = *code;
+  request.grid = launch.grid;
+  request.block = launch.block;
+  request.cluster = launch.cluster;
+  request.dynamic_shared = launch.dynamic_shared;
+  request.total_shared = shared_bytes(info, launch.dynamic_shared);
+  request.params = std::move(pending.data);
+  request.params.resize(std::max<std::size_t>(info.parameter_bytes, 16));
+  request.cooperative = launch.cooperative;
+  request.call_stack = has_calls(module.module->ptx(), launch.kernel) ? call_stack_bytes : 0;
+  pending.launch = machine_->begin(std::move(request));
+  return true;
+}
+
+// Memory that an operation is about to touch may have been freed by a schedule.
+bool DeviceImpl::touchable(std::uint64_t address, std::uint64_t bytes, AccessKind access) {
+  if (bytes == 0 || legal(address, bytes)) return true;
+  trace::MemoryError error;
+  bool freed = false;
+  error.nearest_allocation = nearest_allocation(address, &freed);
+  error.kind = freed || memory_->in_device_arena(to_host(address)) ? trace::MemoryError::Kind::use_after_free
+                                                                   : trace::MemoryError::Kind::out_of_bounds;
+  error.address = address;
+  error.bytes = bytes;
+  error.access = access;
+  error.text = "a copy or set";
+  say(error);
+  fault_ = std::move(error);
+  return false;
+}
+
+void DeviceImpl::run_copy(Pending& pending) {
+  const auto& copy = std::get<trace::Copy>(pending.operation.what);
+  const Rows source(copy.source), destination(copy.destination);
+  const std::uint64_t total = source.bytes();
+  if (total == 0) return;
+  auto placed = [&](const trace::MemoryRange& range) { // on the device, or in memory shared with the host
+    return range.address & device_bit || Memory::in_shared_arena(range.address);
+  };
+  const bool reads_device = !pending.has_data && placed(copy.source), writes_device = placed(copy.destination);
+  for (std::uint64_t r = 0; reads_device && r < source.count(); ++r)
+    if (!touchable(source.address(r), copy.source.width, AccessKind::read)) return;
+  for (std::uint64_t r = 0; writes_device && r < destination.count(); ++r)
+    if (!touchable(destination.address(r), copy.destination.width, AccessKind::write)) return;
+  std::vector<std::uint8_t>& data = pending.data;
+  const bool simple = source.count() == 1 && destination.count() == 1;
+  const bool deliver = into_host(copy);
+  if (simple && !deliver && !pending.has_data && (reads_device || options_.live)) {
+    std::memmove(host(copy.destination.address), host(copy.source.address), total);
+  } else {
+    if (!pending.has_data) {
+      data.assign(total, 0);
+      if (reads_device || options_.live)
+        for (std::uint64_t r = 0; r < source.count(); ++r)
+          std::memcpy(data.data() + r * copy.source.width, host(source.address(r)), copy.source.width);
+    }
+    data.resize(total);
+    if (writes_device || options_.live)
+      for (std::uint64_t r = 0; r < destination.count(); ++r)
+        std::memcpy(host(destination.address(r)), data.data() + r * copy.destination.width, copy.destination.width);
+    if (deliver && copy.direction == Direction::d2h && options_.sink)
+      say(trace::HostRead{pending.operation.id, copy.source.address, keep(data.data(), total)});
+  }
+  if (writes_device && deliver) // reported as the copy's HostRead
+    for (std::uint64_t r = 0; r < destination.count(); ++r)
+      host_memory_.forget(destination.address(r), copy.destination.width);
+}
+
+void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
+  const Rows rows(set.destination);
+  for (std::uint64_t r = 0; r < rows.count(); ++r) {
+    if (!touchable(rows.address(r), set.destination.width, AccessKind::write)) return;
+    std::uint8_t* to = host(rows.address(r));
+    if (set.element_bytes == 1) {
+      std::memset(to, int(set.value & 0xff), set.destination.width);
+      continue;
+    }
+    for (std::uint64_t i = 0; i + set.element_bytes <= set.destination.width; i += set.element_bytes)
+      std::memcpy(to + i, &set.value, set.element_bytes);
+  }
+}
+
+void DeviceImpl::run_pool(const trace::PoolOperation& pool, std::uint32_t operation) {
+  auto found = by_id_.find(pool.allocation);
+  if (found == by_id_.end()) return;
+  const std::uint64_t at = to_host(found->second.address), bytes = found->second.bytes;
+  if (!pool.free) {
+    memory_->fill(at, bytes);
+    memory_->validate(at, bytes);
+    return;
+  }
+  memory_->invalidate(at, bytes);
+  memory_->complete_release(operation);
+  by_id_.erase(found);
+}
+
+bool DeviceImpl::begin(Pending& pending) {
+  const std::uint32_t id = pending.operation.id;
+  const bool marker = std::holds_alternative<trace::Marker>(pending.operation.what);
+  if (!marker) {
+    device_looks();
+    say(trace::OperationBegin{id});
+  }
+  if (std::holds_alternative<trace::Launch>(pending.operation.what)) return begin_launch(pending);
+  if (std::holds_alternative<trace::Copy>(pending.operation.what)) run_copy(pending);
+  else if (auto* set = std::get_if<trace::Set>(&pending.operation.what)) run_set(*set, id);
+  else if (auto* pool = std::get_if<trace::PoolOperation>(&pending.operation.what)) run_pool(*pool, id);
+  else if (pending.callback) pending.callback();
+  if (fault_) return false;
+  complete(id);
+  return true;
+}
+
+void DeviceImpl::complete(std::uint32_t operation) {
+  auto found = incomplete_.find(operation);
+  if (!std::holds_alternative<trace::Marker>(found->second.operation.what)) say(trace::OperationEnd{operation});
+  if (found->second.launch) machine_->end(found->second.launch);
+  if (holds_) holds_->operation_done(operation);
+  incomplete_.erase(found);
+}
+
+} // namespace deadheat::device

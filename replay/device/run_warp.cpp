@@ -1,0 +1,359 @@
+// Running the lanes of a warp, and what becomes of each where it stops.
+#include <algorithm>
+#include <cstring>
+
+#include "deadheat/address.h"
+#include "replay/device/control.h"
+#include "replay/device/holds.h"
+#include "replay/device/machine.h"
+#include "replay/device/record.h"
+
+namespace deadheat::device {
+
+using engine::Step;
+using engine::ThreadContext;
+
+namespace {
+
+// Strong operations in loops that a thread may perform before others of its block get their turn.
+constexpr std::int64_t plain_quantum = 1024;
+constexpr std::uint32_t turns_of_a_warp = 1024;
+constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
+constexpr std::size_t max_awaited = 16;
+
+} // namespace
+
+inline Step Machine::resume(Block& block, ThreadContext& thread, std::int64_t quantum) {
+  exec_.quantum = quantum;
+  const bool record = block.launch->request.mode.record;
+  if (record) recorder_->lend(thread);
+  current_ = &thread;
+  const Step step = Step(block.entry(&thread, thread.stack));
+  current_ = nullptr;
+  if (record) recorder_->take_back(thread);
+  return step;
+}
+
+// Resumes one lane that is ready, and marks where it stopped.
+inline void Machine::take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum) {
+  ThreadContext& thread = block.threads[warp * warp_lanes + lane];
+  if (block.named) [[unlikely]] quantum = holds_->quantum(block, thread, quantum);
+  const Step step = resume(block, thread, quantum);
+  if (block.named) [[unlikely]] detour_ |= holds_->resumed(block, thread);
+  stopped(block, warp, lane, thread, step);
+}
+
+void Machine::run_warp(Block& block, std::uint32_t warp) {
+  WarpState& state = block.warps[warp];
+  const engine::Mode& mode = block.launch->request.mode;
+  std::int64_t quantum = mode.record || mode.control ? no_quantum : plain_quantum;
+  if (mode.control && options_.budget) quantum = std::int64_t(options_.budget);
+  for (std::uint32_t turns = 0;;) {
+    while (state.ready) {
+      take_lane(block, warp, std::uint32_t(__builtin_ctz(state.ready)), quantum);
+      if (detour_ || fault_) [[unlikely]] {
+        settle(block, warp);
+        return;
+      }
+    }
+    settle(block, warp);
+    if (state.ready) continue;
+    if (state.visible) {
+      if (++turns > turns_of_a_warp || over_budget()) return; // its bit of ready_warps stays: it goes on at its next turn
+      perform_visible(block, warp);
+      continue;
+    }
+    if (state.at_warp && resolve(block, warp)) continue;
+    break;
+  }
+  block.ready_warps &= ~(1u << warp);
+}
+
+// The lanes that have stopped before the lowest site perform it, one after another.
+void Machine::perform_visible(Block& block, std::uint32_t warp) {
+  WarpState& state = block.warps[warp];
+  const ThreadContext* lanes = block.threads + warp * warp_lanes;
+  std::uint32_t site = ~0u, group = 0;
+  for (std::uint32_t m = state.visible; m; m &= m - 1) {
+    const std::uint32_t lane = std::uint32_t(__builtin_ctz(m)), at = lanes[lane].pending_site;
+    if (at > site) continue;
+    group = at < site ? 1u << lane : group | 1u << lane;
+    site = at;
+  }
+  state.visible &= ~group;
+  if (recording(block)) recorder_->perform(site, group, block.launch->request.sites->flags_of(site));
+  for (; group; group &= group - 1) {
+    const std::uint32_t lane = std::uint32_t(__builtin_ctz(group));
+    state.ready |= 1u << lane;
+    ++turns_;
+    take_lane(block, warp, lane, no_quantum);
+    if (detour_ || fault_) [[unlikely]] {
+      state.visible |= group & (group - 1);
+      if (recording(block)) recorder_->not_performed(group & (group - 1));
+      return;
+    }
+  }
+}
+
+Step Machine::run_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t operations) {
+  WarpState& state = block.warps[warp];
+  const std::uint32_t bit = 1u << lane;
+  ThreadContext& thread = block.threads[warp * warp_lanes + lane];
+  if ((state.visible | state.before_visible) & bit && recording(block))
+    recorder_->perform(thread.pending_site, bit, block.launch->request.sites->flags_of(thread.pending_site));
+  // The operation that it stopped before is performed whatever the quantum says.
+  std::int64_t quantum = std::max<std::int64_t>(operations - ((state.visible | state.before_visible) & bit ? 1 : 0), 0);
+  state.visible &= ~bit;
+  state.before_visible &= ~bit;
+  state.ready |= bit;
+  ++turns_;
+  choose_stops(block);
+  if (block.named) quantum = holds_->quantum(block, thread, quantum);
+  const Step step = resume(block, thread, quantum);
+  if (block.named) [[unlikely]] detour_ |= holds_->resumed(block, thread);
+  stopped(block, warp, lane, thread, step);
+  settle(block, warp);
+  if (state.at_warp) resolve(block, warp);
+  return step;
+}
+
+inline void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, ThreadContext& thread, Step step) {
+  WarpState& state = block.warps[warp];
+  const std::uint32_t bit = 1u << lane;
+  const LaunchRequest& request = block.launch->request;
+  if (step == Step::visible) {
+    if (block.named && holds_->reached(block, thread) == Holds::Action::hold) {
+      state.ready &= ~bit;
+      state.held |= bit;
+      detour_ = true;
+      if (control_) control_->not_ready(block, thread.linear);
+      return;
+    }
+    if (control_) {
+      state.before_visible |= bit;
+    } else if (request.sites->flags_of(thread.pending_site) & SiteTable::stops) {
+      state.ready &= ~bit;
+      state.visible |= bit;
+    } else if (over_budget()) [[unlikely]] {
+      detour_ = true; // nothing is held: only to get out
+    }
+    return; // a weak access goes on at once
+  }
+  if (step == Step::spin && control_ && thread.pending_address == 0) return;
+  state.ready &= ~bit;
+  if (control_) control_->not_ready(block, thread.linear);
+  switch (step) {
+    case Step::exited:
+      if (request.mode.record) state.exiting |= bit;
+      else exited(block, warp, bit);
+      break;
+    case Step::barrier:
+      if (request.mode.record) state.arriving |= bit;
+      else arrive(block, warp, lane, thread);
+      break;
+    case Step::warp:
+      state.at_warp |= bit;
+      break;
+    case Step::spin: {
+      if (thread.pending_address == 0) {
+        state.yielded |= bit;
+        break;
+      }
+      state.parked |= bit;
+      ++spins_;
+      if (control_) {
+        control_->parked(block, thread.linear);
+        break;
+      }
+      Launch& launch = *block.launch;
+      const std::uint32_t bytes = awaited_bytes(block, thread);
+      const std::uint8_t* at = readable(thread, thread.pending_address, bytes);
+      if (at && launch.awaited.size() < max_awaited) {
+        const std::uint64_t value = thread.spin_value & awaited_mask(bytes);
+        if (std::none_of(launch.awaited.begin(), launch.awaited.end(),
+                         [&](const Awaited& a) { return a.at == at && a.value == value; }))
+          launch.awaited.push_back({at, value, bytes});
+      }
+      break;
+    }
+    case Step::async_wait:
+      state.waiting_copy |= bit;
+      break;
+    case Step::fault:
+      state.live &= ~bit;
+      take_fault(thread);
+      break;
+    default:
+      state.live &= ~bit;
+      thread.fault_kind = std::uint32_t(trace::MemoryError::Kind::trap);
+      thread.fault_site = thread.pending_site;
+      thread.fault_text = step == Step::cluster ? "barrier.cluster is not supported by the embedded device"
+                                                : "mbarrier waits are not supported by the embedded device";
+      take_fault(thread);
+      break;
+  }
+}
+
+void Machine::settle(Block& block, std::uint32_t warp) {
+  WarpState& state = block.warps[warp];
+  if (block.launch->request.mode.record) {
+    flush(block, warp);
+    if (const std::uint32_t lanes = state.exiting) {
+      state.exiting = 0;
+      exited(block, warp, lanes);
+    }
+    if (std::uint32_t lanes = state.arriving) {
+      state.arriving = 0;
+      if (recording(block)) say_arrive(block, warp, lanes);
+      for (; lanes; lanes &= lanes - 1) {
+        const std::uint32_t lane = std::uint32_t(__builtin_ctz(lanes));
+        arrive(block, warp, lane, block.threads[warp * warp_lanes + lane]);
+      }
+    }
+  }
+  if (state.waiting_copy) copy_waits(block, warp);
+}
+
+// ---- barriers of a block
+
+void Machine::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  WarpState& state = block.warps[warp];
+  state.live &= ~lanes;
+  block.live -= std::uint32_t(__builtin_popcount(lanes));
+  if (block.launch->request.mode.record) state.exited_unsaid |= lanes;
+  ++progress_;
+  if (block.named) holds_->exited(block, warp, lanes);
+  if (!block.async.empty())
+    for (std::uint32_t m = lanes; m; m &= m - 1) {
+      const std::uint32_t thread = warp * warp_lanes + std::uint32_t(__builtin_ctz(m));
+      perform_copies(block, thread, 0, true);
+      if (control_) control_->copies_performed(block, thread, 0, true);
+    }
+  if (block.used_barriers) check_barriers(block);
+}
+
+void Machine::check_barriers(Block& block) {
+  for (std::uint32_t used = block.used_barriers; used; used &= used - 1) {
+    const std::uint32_t b = std::uint32_t(__builtin_ctz(used));
+    const Barrier& barrier = block.barriers[b];
+    if (barrier.arrived && barrier.expected == 0 && barrier.arrived >= block.live) complete(block, b);
+  }
+}
+
+void Machine::arrive(Block& block, std::uint32_t warp, std::uint32_t lane, ThreadContext& thread) {
+  const std::uint32_t number = std::uint32_t(thread.arg[0]) % max_barriers, count = std::uint32_t(thread.arg[1]);
+  const std::uint8_t flags = block.launch->request.sites->flags_of(thread.pending_site);
+  Barrier& barrier = block.barriers[number];
+  block.used_barriers |= 1u << number;
+  if (barrier.arrived == 0) {
+    barrier.expected = count;
+    barrier.site = thread.pending_site;
+    barrier.mixed = flags & SiteTable::arrive_only;
+    barrier.popc = barrier.any = 0;
+    barrier.all = 1;
+  } else {
+    if (barrier.expected != count) sync_error(block, thread, "threads arrive at a barrier with different thread counts");
+    if (barrier.site != thread.pending_site || flags & SiteTable::arrive_only) barrier.mixed = true;
+  }
+  ++barrier.arrived;
+  if (flags & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or)) {
+    const bool predicate = thread.arg[2] & 1;
+    barrier.popc += predicate;
+    barrier.all &= predicate;
+    barrier.any |= predicate;
+  }
+  if (flags & SiteTable::arrive_only) {
+    make_ready(block, warp, 1u << lane);
+  } else {
+    block.warps[warp].at_barrier |= 1u << lane;
+    barrier.waiting[warp] |= 1u << lane;
+  }
+  if (barrier.arrived >= (barrier.expected ? barrier.expected : block.live)) complete(block, number);
+}
+
+void Machine::complete(Block& block, std::uint32_t number) {
+  Barrier& barrier = block.barriers[number];
+  if (recording(block)) {
+    say_exits(block);
+    const bool whole = !barrier.mixed && (barrier.expected == 0 || barrier.expected == block.live) &&
+                       barrier.arrived == block.live;
+    say_barrier(block, number, barrier, whole);
+  }
+  const SiteTable& sites = *block.launch->request.sites;
+  const bool red = sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
+  for (std::uint32_t w = 0; w < block.warps_count; ++w) {
+    const std::uint32_t lanes = barrier.waiting[w];
+    if (!lanes) continue;
+    barrier.waiting[w] = 0;
+    for (std::uint32_t m = red ? lanes : 0; m; m &= m - 1) {
+      ThreadContext& t = block.threads[w * warp_lanes + std::uint32_t(__builtin_ctz(m))];
+      const std::uint8_t f = sites.flags_of(t.pending_site);
+      t.result[0] = f & SiteTable::red_popc ? barrier.popc : f & SiteTable::red_and ? barrier.all : barrier.any;
+    }
+    block.warps[w].at_barrier &= ~lanes;
+    make_ready(block, w, lanes);
+  }
+  barrier.arrived = 0;
+  barrier.mixed = false;
+  ++barrier.phase;
+  ++progress_;
+}
+
+// ---- threads that wait for a value
+
+std::uint32_t Machine::awaited_bytes(const Block& block, const ThreadContext& thread) const {
+  const std::vector<Site>& sites = *block.launch->request.sites->sites;
+  return thread.pending_site < sites.size() ? std::clamp<std::uint32_t>(sites[thread.pending_site].element_bytes, 1, 8) : 4;
+}
+
+const std::uint8_t* Machine::readable(const ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const {
+  auto inside = [&](std::uint64_t window, std::uint64_t size) {
+    return address - window < size && bytes <= size - (address - window);
+  };
+  if (inside(shared_window, thread.block->launch->total_shared)) return thread.block->shared + (address - shared_window);
+  if (inside(local_window, thread.stack_bytes)) return thread.stack + (address - local_window);
+  if (address & window_bit || !options_.environment->legal(address, bytes)) return nullptr;
+  return reinterpret_cast<const std::uint8_t*>(to_host(address));
+}
+
+bool Machine::unchanged(const Block& block, const ThreadContext& thread) const {
+  const std::uint32_t bytes = awaited_bytes(block, thread);
+  const std::uint8_t* at = readable(thread, thread.pending_address, bytes);
+  if (!at) return false;
+  std::uint64_t now = 0;
+  std::memcpy(&now, at, bytes);
+  return now == (thread.spin_value & awaited_mask(bytes));
+}
+
+bool Machine::wake_if_changed(Block& block, std::uint32_t thread) {
+  if (unchanged(block, block.threads[thread])) return false;
+  const std::uint32_t warp = thread / warp_lanes, bit = 1u << thread % warp_lanes;
+  block.warps[warp].parked &= ~bit;
+  make_ready(block, warp, bit);
+  ++progress_;
+  return true;
+}
+
+std::uint64_t Machine::wake_changed(Block& block) {
+  std::uint64_t woken = 0;
+  for (std::uint32_t w = 0; w < block.warps_count; ++w)
+    for (std::uint32_t m = block.warps[w].parked; m; m &= m - 1)
+      woken += wake_if_changed(block, w * warp_lanes + std::uint32_t(__builtin_ctz(m)));
+  return woken;
+}
+
+std::uint64_t Machine::wake_all(Launch& launch) {
+  std::uint64_t woken = 0;
+  for (auto& block : launch.resident)
+    for (std::uint32_t w = 0; w < block->warps_count; ++w) {
+      WarpState& state = block->warps[w];
+      const std::uint32_t lanes = state.parked;
+      if (!lanes) continue;
+      state.parked = 0;
+      make_ready(*block, w, lanes);
+      woken += std::uint64_t(__builtin_popcount(lanes));
+    }
+  return woken;
+}
+
+} // namespace deadheat::device

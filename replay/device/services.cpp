@@ -1,0 +1,230 @@
+#include "replay/device/services.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "deadheat/address.h"
+#include "replay/device/control.h"
+#include "replay/device/holds.h"
+#include "replay/device/machine.h"
+#include "replay/device/record.h"
+#include "replay/engine/digest.h"
+
+namespace deadheat::device {
+
+using engine::ThreadContext;
+using trace::MemoryError;
+
+struct MachineServices {
+  static Machine& machine(ThreadContext* t) { return *static_cast<Machine*>(t->block->launch->exec->machine); }
+  static Block& block(ThreadContext* t) { return *static_cast<Block*>(t->block->block); }
+
+  static void set_fault(ThreadContext* t, std::uint32_t site, MemoryError::Kind kind, std::uint64_t address = 0,
+                        std::uint32_t bytes = 0, AccessKind access = AccessKind::read, const char* text = nullptr) {
+    t->fault_kind = std::uint32_t(kind);
+    t->fault_site = site;
+    t->fault_address = address;
+    t->fault_bytes = bytes;
+    t->fault_access = std::uint32_t(access);
+    t->fault_text = text;
+  }
+
+  static void log_full(ThreadContext* t) {
+    Machine& m = machine(t);
+    Recorder& r = *m.recorder_;
+    r.take_back(*t);
+    Recorder::Lane& lane = r.lanes[t->lane];
+    if (!m.options_.sink) {
+      lane.used = 0;
+    } else if (lane.log.size() < Recorder::max_entries) {
+      lane.log.resize(lane.log.size() * 4);
+    } else {
+      m.flush(block(t), t->warp); // all lanes' logs so far: their program orders are kept
+    }
+    r.lend(*t);
+  }
+
+  static void strong(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint64_t read,
+                     std::uint64_t written, std::uint32_t wrote) {
+    Machine& m = machine(t);
+    Recorder::Strong& s = m.recorder_->lanes[t->lane].strong;
+    const std::uint32_t element = block(t).launch->request.sites->sites->at(site).element_bytes;
+    const std::uint32_t digest = engine::digest(&written, std::min(element, 8u));
+    if (s.done && s.site == site) { // the next element of a vector: one record, of the first
+      if (wrote) s.digest = s.digest * engine::digest_multiplier ^ digest;
+      return;
+    }
+    s = {site, true, wrote != 0, digest, address, read, written, ++m.tickets_};
+  }
+
+  static std::uint32_t check(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t bytes,
+                             std::uint32_t is_write) {
+    Machine& m = machine(t);
+    const AccessKind access = is_write ? AccessKind::write : AccessKind::read;
+    auto refuse = [&](MemoryError::Kind kind) {
+      set_fault(t, site, kind, address, bytes, access);
+      return 0u;
+    };
+    if (std::has_single_bit(bytes) && address & (bytes - 1)) return refuse(MemoryError::Kind::misaligned);
+    if (address & window_bit) {
+      auto inside = [&](std::uint64_t window, std::uint64_t size) {
+        return address - window < size && bytes <= size - (address - window);
+      };
+      const engine::LaunchContext& launch = *t->block->launch;
+      if (inside(shared_window, launch.total_shared) || inside(local_window, t->stack_bytes)) return 1;
+      if (!is_write && inside(param_window, block(t).launch->request.params.size())) return 1;
+      return refuse(MemoryError::Kind::out_of_bounds);
+    }
+    if (m.options_.environment->legal(address, bytes)) return 1;
+    bool freed = false;
+    m.options_.environment->nearest_allocation(address, &freed);
+    return refuse(freed ? MemoryError::Kind::use_after_free : MemoryError::Kind::out_of_bounds);
+  }
+
+  static void async_copy(ThreadContext* t, std::uint32_t site, std::uint64_t destination, std::uint64_t source,
+                         std::uint32_t bytes, std::uint32_t source_bytes) {
+    Machine& m = machine(t);
+    source_bytes = std::min(source_bytes, bytes);
+    destination &= window_bytes - 1;
+    if (destination + bytes > t->block->launch->total_shared) {
+      set_fault(t, site, MemoryError::Kind::out_of_bounds, shared_window + destination, bytes, AccessKind::write);
+      return m.take_fault(*t);
+    }
+    if (source_bytes && !m.options_.environment->legal(source, source_bytes)) {
+      bool freed = false;
+      m.options_.environment->nearest_allocation(source, &freed);
+      set_fault(t, site, freed ? MemoryError::Kind::use_after_free : MemoryError::Kind::out_of_bounds, source, source_bytes);
+      return m.take_fault(*t);
+    }
+    AsyncQueue& queue = m.async_queue(*t);
+    AsyncCopy copy{destination, source, bytes, source_bytes, site, queue.groups, -1, -1};
+    Block& b = block(t);
+    if (b.named) m.holds_->copy_issued(b, *t, copy);
+    queue.copies.push_back(copy);
+    if (!m.recording(b)) return;
+    m.recorder_->take_back(*t);
+    Recorder::Lane& lane = m.recorder_->lanes[t->lane];
+    Recorder::Event event{lane.used, site, false, bytes, source_bytes, 0, destination, source};
+    std::uint8_t written[16] = {};
+    if (source_bytes) std::memcpy(written, reinterpret_cast<const void*>(to_host(source)), std::min(source_bytes, 16u));
+    event.digest = engine::digest(written, std::min(bytes, 16u));
+    lane.events.push_back(event);
+  }
+
+  static void async_commit(ThreadContext* t, std::uint32_t site) {
+    Machine& m = machine(t);
+    Block& b = block(t);
+    AsyncQueue& queue = m.async_queue(*t);
+    ++queue.groups;
+    if (m.control_) m.control_->copies_committed(b, t->linear, queue.groups - 1);
+    else m.perform_copies(b, t->linear, 0, false);
+    if (!m.recording(b)) return;
+    m.recorder_->take_back(*t);
+    Recorder::Lane& lane = m.recorder_->lanes[t->lane];
+    lane.events.push_back({lane.used, site, true});
+  }
+
+  static std::uint64_t mbarrier(ThreadContext* t, std::uint32_t site, std::uint32_t, std::uint64_t address, std::uint64_t) {
+    set_fault(t, site, MemoryError::Kind::trap, address, 8, AccessKind::atomic,
+              "mbarrier operations are not supported by the embedded device");
+    machine(t).take_fault(*t);
+    return 0;
+  }
+
+  // A generic address as bytes of the host, for as long as they are legal to read; null when the first is not.
+  static const std::uint8_t* host(ThreadContext* t, std::uint64_t address) {
+    return machine(t).readable(*t, address, 1);
+  }
+
+  static std::string string_at(void* thread, std::uint64_t address) {
+    auto* t = static_cast<ThreadContext*>(thread);
+    std::string text;
+    for (; text.size() < 65536; ++address) {
+      const std::uint8_t* at = host(t, address);
+      if (!at || !*at) break;
+      text += char(*at);
+    }
+    return text;
+  }
+
+  static std::int32_t print(ThreadContext* t, std::uint64_t format, std::uint64_t arguments) {
+    Machine& m = machine(t);
+    const std::uint8_t* packed = arguments ? host(t, arguments) : nullptr;
+    std::size_t bytes = 0;
+    if (packed && arguments - local_window < window_bytes) bytes = t->stack_bytes - std::size_t(arguments - local_window);
+    else if (packed) while (bytes < 512 && host(t, arguments + bytes)) ++bytes;
+    std::int32_t count = 0;
+    m.options_.environment->printed(format_device(string_at(t, format), packed, bytes, string_at, t, &count));
+    return count;
+  }
+
+  static std::uint64_t allocate(ThreadContext* t, std::uint64_t bytes) {
+    Machine& m = machine(t);
+    std::uint64_t heap_bytes = 0;
+    const std::uint64_t heap = m.options_.environment->heap(&heap_bytes);
+    if (!heap || bytes == 0 || bytes > heap_bytes) return 0;
+    const std::uint64_t room = (bytes + 16 + 15) / 16 * 16; // a gap behind each
+    std::uint64_t at = 0;
+    for (const auto& [offset, used] : m.heap_) { // first fit
+      if (offset - at >= room) break;
+      at = offset + (used + 16 + 15) / 16 * 16;
+    }
+    if (at + room > heap_bytes) return 0;
+    m.heap_.emplace(at, bytes);
+    m.options_.environment->heap_valid(heap + at, bytes, true);
+    return heap + at;
+  }
+
+  static void release(ThreadContext* t, std::uint64_t address) {
+    if (!address) return;
+    Machine& m = machine(t);
+    std::uint64_t heap_bytes = 0;
+    const std::uint64_t heap = m.options_.environment->heap(&heap_bytes);
+    auto found = m.heap_.find(address - heap);
+    if (!heap || found == m.heap_.end()) {
+      set_fault(t, t->pending_site, MemoryError::Kind::invalid_free, address, 0, AccessKind::free);
+      return m.take_fault(*t);
+    }
+    m.options_.environment->heap_valid(address, found->second, false);
+    m.heap_.erase(found);
+  }
+
+  static void fault(ThreadContext* t, std::uint32_t site, std::uint32_t kind, const char* text) {
+    set_fault(t, site, MemoryError::Kind(kind), 0, 0, AccessKind::read, text);
+  }
+
+  // Counters that depend on nothing but how often they were read: the same in every schedule of the reader.
+  static std::uint64_t clock(ThreadContext* t, std::uint32_t) { return machine(t).ticks_ += 64; }
+};
+
+const engine::Services* machine_services() {
+  using S = MachineServices;
+  static const engine::Services services{S::log_full,     S::strong,   S::check, S::async_copy, S::async_commit,
+                                         S::mbarrier,     S::print,    S::allocate, S::release, S::fault,
+                                         S::clock};
+  return &services;
+}
+
+void Machine::take_fault(ThreadContext& t) {
+  if (fault_) return;
+  const Block& block = *static_cast<const Block*>(t.block->block);
+  const LaunchRequest& request = block.launch->request;
+  trace::MemoryError error;
+  error.kind = MemoryError::Kind(t.fault_kind);
+  error.launch = request.launch;
+  error.block = block.index;
+  error.thread = t.linear;
+  error.module = request.module;
+  error.site = t.fault_site;
+  error.address = t.fault_address;
+  error.bytes = t.fault_bytes;
+  error.access = AccessKind(t.fault_access);
+  if (t.fault_address && !(t.fault_address & window_bit)) {
+    bool freed = false;
+    error.nearest_allocation = options_.environment->nearest_allocation(t.fault_address, &freed);
+  }
+  if (t.fault_text) error.text = t.fault_text;
+  fault_ = error;
+}
+
+} // namespace deadheat::device

@@ -1,0 +1,69 @@
+#include "replay/device/signals.h"
+
+#include <cstring>
+
+#include "deadheat/address.h"
+#include "replay/device/machine.h"
+
+namespace deadheat::device {
+
+namespace {
+constexpr int numbers[SignalGuard::count] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+thread_local SignalGuard* innermost = nullptr;
+alignas(16) thread_local char alternate_stack[32768];
+} // namespace
+
+SignalGuard::SignalGuard(Machine& machine) : machine_(machine), outer_(innermost) {
+  stack_t stack{};
+  stack.ss_sp = alternate_stack;
+  stack.ss_size = sizeof alternate_stack;
+  sigaltstack(&stack, &stack_before_);
+  struct sigaction action {};
+  action.sa_sigaction = handle;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the jump does not restore the signal mask
+  sigemptyset(&action.sa_mask);
+  for (int i = 0; i < count; ++i) sigaction(numbers[i], &action, &before_[i]);
+  innermost = this;
+}
+
+SignalGuard::~SignalGuard() {
+  innermost = outer_;
+  for (int i = 0; i < count; ++i) sigaction(numbers[i], &before_[i], nullptr);
+  if (!outer_) sigaltstack(&stack_before_, nullptr);
+}
+
+void SignalGuard::handle(int number, siginfo_t* info, void* context) {
+  SignalGuard* guard = innermost;
+  if (guard && guard->machine_.current_) {
+    guard->number_ = number;
+    guard->address_ = info->si_addr;
+    siglongjmp(guard->machine_.escape_, 1);
+  }
+  // Not ours: as if this handler were not there. Returning after that raises it again.
+  for (int i = 0; i < count; ++i) {
+    if (numbers[i] != number) continue;
+    struct sigaction fallback {};
+    fallback.sa_handler = SIG_DFL;
+    const struct sigaction& before = guard ? guard->before_[i] : fallback;
+    if (before.sa_flags & SA_SIGINFO && before.sa_sigaction) before.sa_sigaction(number, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(number);
+    else sigaction(number, &fallback, nullptr);
+    return;
+  }
+}
+
+void SignalGuard::caught() {
+  engine::ThreadContext* thread = machine_.current_;
+  machine_.current_ = nullptr;
+  const std::uint64_t host = reinterpret_cast<std::uint64_t>(address_);
+  thread->fault_kind = std::uint32_t(number_ == SIGSEGV || number_ == SIGBUS ? trace::MemoryError::Kind::out_of_bounds
+                                                                            : trace::MemoryError::Kind::trap);
+  thread->fault_site = thread->pending_site;
+  thread->fault_address = host - device_arena < device_arena_bytes ? to_device(host) : host;
+  thread->fault_bytes = 1;
+  thread->fault_access = 0;
+  thread->fault_text = "caught by the host's memory protection: the site is the thread's last stop";
+  machine_.take_fault(*thread);
+}
+
+} // namespace deadheat::device

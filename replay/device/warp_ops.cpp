@@ -1,0 +1,184 @@
+// Rendezvous of lanes: bar.warp.sync, shfl, vote, match, redux, activemask, elect (PTX ISA 9.7.9, 9.7.13).
+#include <algorithm>
+
+#include "replay/device/machine.h"
+
+namespace deadheat::device {
+
+using engine::ThreadContext;
+using engine::WarpOp;
+
+namespace {
+
+// shfl.sync (PTX ISA 9.7.9.6): which lane's value `lane` gets, and whether that lane is in its segment.
+struct Source { std::int32_t lane; bool inside; };
+Source shuffle_source(WarpOp op, std::int32_t lane, std::uint32_t operand, std::uint32_t control) {
+  const std::int32_t b = std::int32_t(operand & 31), clamp = std::int32_t(control & 31);
+  const std::int32_t segment = std::int32_t(control >> 8 & 31);
+  const std::int32_t low = lane & segment, high = low | (clamp & ~segment);
+  std::int32_t from = lane;
+  bool inside = false;
+  switch (op) {
+    case WarpOp::shfl_up: from = lane - b; inside = from >= high; break;
+    case WarpOp::shfl_down: from = lane + b; inside = from <= high; break;
+    case WarpOp::shfl_bfly: from = lane ^ b; inside = from <= high; break;
+    default: from = low | (b & ~segment); inside = from <= high; break;
+  }
+  if (!inside) from = lane;
+  return {from & 31, inside};
+}
+
+std::uint32_t reduce(WarpOp op, std::uint32_t a, std::uint32_t b) {
+  switch (op) {
+    case WarpOp::redux_add: return a + b;
+    case WarpOp::redux_min_s: return std::uint32_t(std::min(std::int32_t(a), std::int32_t(b)));
+    case WarpOp::redux_max_s: return std::uint32_t(std::max(std::int32_t(a), std::int32_t(b)));
+    case WarpOp::redux_min_u: return std::min(a, b);
+    case WarpOp::redux_max_u: return std::max(a, b);
+    case WarpOp::redux_and: return a & b;
+    case WarpOp::redux_or: return a | b;
+    default: return a ^ b;
+  }
+}
+
+template <typename F>
+void each(std::uint32_t lanes, F&& f) {
+  for (; lanes; lanes &= lanes - 1) f(std::uint32_t(__builtin_ctz(lanes)));
+}
+
+// Computes the answers of `members`, which all stand at `op`.
+void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
+  const std::uint32_t first = std::uint32_t(__builtin_ctz(members));
+  switch (op) {
+    case WarpOp::barrier:
+      break;
+    case WarpOp::shfl_up: case WarpOp::shfl_down: case WarpOp::shfl_bfly: case WarpOp::shfl_idx:
+      each(members, [&](std::uint32_t l) {
+        const Source s = shuffle_source(op, std::int32_t(l), std::uint32_t(lanes[l].arg[3]), std::uint32_t(lanes[l].arg[4]));
+        // A lane that does not take part has no defined value to give: the reader keeps its own.
+        lanes[l].result[0] = lanes[members >> s.lane & 1 ? std::uint32_t(s.lane) : l].arg[2];
+        lanes[l].result[1] = s.inside;
+      });
+      break;
+    case WarpOp::vote_all: case WarpOp::vote_any: case WarpOp::vote_uni: case WarpOp::vote_ballot: {
+      std::uint32_t ballot = 0;
+      each(members, [&](std::uint32_t l) { ballot |= std::uint32_t(lanes[l].arg[2] & 1) << l; });
+      const std::uint32_t result = op == WarpOp::vote_all   ? ballot == members
+                                   : op == WarpOp::vote_any ? ballot != 0
+                                   : op == WarpOp::vote_uni ? ballot == members || ballot == 0
+                                                            : ballot;
+      each(members, [&](std::uint32_t l) { lanes[l].result[0] = result; });
+      break;
+    }
+    case WarpOp::match_any:
+      each(members, [&](std::uint32_t l) {
+        std::uint32_t same = 0;
+        each(members, [&](std::uint32_t o) { same |= std::uint32_t(lanes[o].arg[2] == lanes[l].arg[2]) << o; });
+        lanes[l].result[0] = same;
+        lanes[l].result[1] = 1;
+      });
+      break;
+    case WarpOp::match_all: {
+      bool all = true;
+      each(members, [&](std::uint32_t l) { all &= lanes[l].arg[2] == lanes[first].arg[2]; });
+      each(members, [&](std::uint32_t l) {
+        lanes[l].result[0] = all ? members : 0;
+        lanes[l].result[1] = all;
+      });
+      break;
+    }
+    case WarpOp::activemask:
+      each(members, [&](std::uint32_t l) { lanes[l].result[0] = members; });
+      break;
+    case WarpOp::elect:
+      each(members, [&](std::uint32_t l) {
+        lanes[l].result[0] = first;
+        lanes[l].result[1] = l == first;
+      });
+      break;
+    default: {
+      std::uint32_t value = std::uint32_t(lanes[first].arg[2]);
+      each(members & ~(1u << first), [&](std::uint32_t l) { value = reduce(op, value, std::uint32_t(lanes[l].arg[2])); });
+      each(members, [&](std::uint32_t l) { lanes[l].result[0] = value; });
+      break;
+    }
+  }
+}
+
+} // namespace
+
+// Lets lanes go on whose rendezvous is complete: all live lanes of the member mask stand at the same operation with
+// the same mask. Returns whether any could.
+bool Machine::resolve(Block& block, std::uint32_t warp) {
+  WarpState& state = block.warps[warp];
+  ThreadContext* lanes = block.threads + warp * warp_lanes;
+  bool any = false;
+  for (std::uint32_t left = state.at_warp; left;) {
+    const std::uint32_t first = std::uint32_t(__builtin_ctz(left));
+    const WarpOp op = WarpOp(lanes[first].arg[0]);
+    const std::uint32_t mask = std::uint32_t(lanes[first].arg[1]);
+    std::uint32_t members = 0;
+    if (op == WarpOp::activemask) {
+      // The scheduler's choice: those that stand at the same instruction when nobody in the warp can come any more.
+      each(left, [&](std::uint32_t l) {
+        if (WarpOp(lanes[l].arg[0]) == op && lanes[l].pending_site == lanes[first].pending_site) members |= 1u << l;
+      });
+      left &= ~members;
+      if (state.ready | state.visible) continue;
+    } else {
+      each(left, [&](std::uint32_t l) {
+        if (WarpOp(lanes[l].arg[0]) == op && std::uint32_t(lanes[l].arg[1]) == mask) members |= 1u << l;
+      });
+      left &= ~members;
+      if (mask & state.live & ~members) continue; // someone is still to come
+      const std::uint32_t outside = members & ~mask;
+      if (outside) {
+        sync_error(block, lanes[__builtin_ctz(outside)], "a lane executes a warp operation whose member mask does not name it");
+        if (members &= mask) {
+          each(outside, [&](std::uint32_t l) { rendezvous(block, warp, 1u << l); });
+        } else {
+          members = outside;
+        }
+      }
+      const std::uint32_t exist = block.threads_count - warp * warp_lanes;
+      const std::uint32_t named = exist >= warp_lanes ? mask : mask & ((1u << exist) - 1);
+      if (named & ~state.live)
+        sync_error(block, lanes[first], "the member mask of a warp operation names a lane that has exited");
+    }
+    rendezvous(block, warp, members);
+    any = true;
+  }
+  return any;
+}
+
+void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members) {
+  ThreadContext* lanes = block.threads + warp * warp_lanes;
+  const WarpOp op = WarpOp(lanes[__builtin_ctz(members)].arg[0]);
+  answer(op, lanes, members);
+  if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
+  block.warps[warp].at_warp &= ~members;
+  make_ready(block, warp, members);
+  ++progress_;
+}
+
+std::uint64_t Machine::force_rendezvous(Launch& launch) {
+  std::uint64_t forced = 0;
+  for (auto& block : launch.resident)
+    for (std::uint32_t w = 0; w < block->warps_count; ++w) {
+      WarpState& state = block->warps[w];
+      ThreadContext* lanes = block->threads + w * warp_lanes;
+      while (state.at_warp) {
+        const ThreadContext& first = lanes[__builtin_ctz(state.at_warp)];
+        std::uint32_t members = 0;
+        each(state.at_warp, [&](std::uint32_t l) {
+          if (lanes[l].arg[0] == first.arg[0] && lanes[l].pending_site == first.pending_site) members |= 1u << l;
+        });
+        sync_error(*block, first, "lanes that a warp operation's member mask names never arrive at it");
+        rendezvous(*block, w, members);
+        ++forced;
+      }
+    }
+  return forced;
+}
+
+} // namespace deadheat::device
