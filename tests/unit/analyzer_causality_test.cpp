@@ -1,0 +1,451 @@
+// The rules inside a launch, one small run each: what synchronizes, and what looks as if it did.
+#include "tests/unit/analyzer_traces.h"
+
+namespace deadheat::test {
+namespace {
+
+using Races = std::vector<std::string>;
+
+class Causality : public ::testing::Test {
+ protected:
+  LittleTrace trace;
+  // Lines 1 and 2: a weak write and a weak read of the data.
+  std::uint32_t write = trace.site(1, {.access = AccessKind::write});
+  std::uint32_t read = trace.site(2, {});
+  std::uint32_t shared_write = trace.site(3, {.access = AccessKind::write, .space = Space::shared});
+  std::uint32_t shared_read = trace.site(4, {.space = Space::shared});
+  std::uint32_t strong(std::uint32_t line, AccessKind kind, Ordering ordering, Scope scope, const char* opcode = "") {
+    return trace.site(line, {.access = kind, .ordering = ordering, .scope = scope, .opcode = opcode});
+  }
+  static constexpr std::uint64_t data = memory, flag = memory + 64;
+};
+
+TEST_F(Causality, MissingBarrier) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, shared_write, 0);
+  trace.access(l, 0, 40, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{"3-4"});
+}
+
+TEST_F(Causality, BarrierOrders) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, shared_write, 0);
+  trace.block_barrier(l, 0);
+  trace.access(l, 0, 40, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Causality, SharedMemoryOfBlocksIsApart) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, shared_write, 0);
+  trace.access(l, 1, 40, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Causality, BarrierOfAnotherBlockOrdersNothing) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data);
+  trace.block_barrier(l, 0);
+  trace.block_barrier(l, 1);
+  trace.access(l, 1, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{"1-2"});
+}
+
+TEST_F(Causality, ReadsDoNotRace) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, read, data);
+  trace.access(l, 1, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Causality, AdjacentBytesDoNotRace) {
+  auto byte = trace.site(9, {.access = AccessKind::write, .bytes = 1});
+  auto l = trace.launch();
+  for (unsigned i = 0; i < 8; ++i) trace.access(l, 0, i, byte, data + i);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 0, 33, byte, data + 3);
+  EXPECT_EQ(trace.races(), Races{"9-9"});
+}
+
+TEST_F(Causality, VectorOverlapsScalarInItsLastWord) {
+  auto vector = trace.site(9, {.access = AccessKind::write, .bytes = 4, .elements = 4});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, vector, data);
+  trace.access(l, 1, 0, read, data + 16);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 1, 0, read, data + 12);
+  EXPECT_EQ(trace.races(), Races{"2-9"});
+}
+
+TEST_F(Causality, WarpBarrierOrdersItsMaskOnly) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, shared_write, 0);
+  trace.access(l, 0, 1, shared_write, 4);
+  trace.warp_barrier(l, 0, 0, 0b1101);
+  trace.access(l, 0, 2, shared_read, 0); // both in the mask
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 0, 3, shared_read, 4); // lane 1 was not
+  EXPECT_EQ(trace.races(), Races{"3-4"});
+}
+
+TEST_F(Causality, WarpBarrierOrdersNoOtherWarp) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, shared_write, 0);
+  trace.warp_barrier(l, 0, 0, ~0u);
+  trace.warp_barrier(l, 0, 1, ~0u);
+  trace.access(l, 0, 32, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{"3-4"});
+}
+
+TEST_F(Causality, WarpValueOrdersNothing) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, shared_write, 0);
+  trace::WarpValue value;
+  value.warp = {l, 0, 0};
+  value.mask = ~0u;
+  trace.add(value);
+  trace.access(l, 0, 1, shared_read, 0);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_NE(analysis.races[0].why.find("order no memory"), std::string::npos);
+}
+
+// ---- named barriers
+
+TEST_F(Causality, ArriveReleasesButDoesNotAcquire) {
+  auto l = trace.launch();
+  auto arrive = [&](std::uint32_t warp, bool sync) {
+    trace::BarrierArrive record;
+    record.warp = {l, 0, warp};
+    record.mask = ~0u;
+    record.barrier = 1;
+    record.sync = sync;
+    trace.add(record);
+  };
+  trace.access(l, 0, 0, shared_write, 0);  // warp 0 produces
+  trace.access(l, 0, 32, shared_write, 4); // warp 1 too
+  arrive(0, false);
+  arrive(1, true);
+  trace.add(trace::BarrierComplete{l, 0, 1, 0});
+  trace.access(l, 0, 33, shared_read, 0); // sync: sees both
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 0, 1, shared_read, 4); // arrive only
+  EXPECT_EQ(trace.races(), Races{"3-4"});
+}
+
+TEST_F(Causality, WhatFollowsAnArriveIsNotReleased) {
+  auto l = trace.launch();
+  trace::BarrierArrive record;
+  record.warp = {l, 0, 0};
+  record.mask = ~0u;
+  record.sync = false;
+  trace.add(record);
+  trace.access(l, 0, 0, shared_write, 0);
+  record.warp.warp = 1;
+  record.sync = true;
+  trace.add(record);
+  trace.add(trace::BarrierComplete{l, 0, 0, 0});
+  trace.access(l, 0, 40, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{"3-4"});
+}
+
+// ---- release and acquire
+
+struct Passing { Ordering release, acquire; Scope release_scope, acquire_scope; bool same_block, ordered; };
+
+class MessagePassing : public ::testing::TestWithParam<Passing> {};
+
+TEST_P(MessagePassing, OrdersTheDataOrNot) {
+  const Passing& p = GetParam();
+  LittleTrace trace;
+  auto write = trace.site(1, {.access = AccessKind::write});
+  auto read = trace.site(2, {});
+  auto release = trace.site(5, {.access = AccessKind::write, .ordering = p.release, .scope = p.release_scope});
+  auto acquire = trace.site(6, {.ordering = p.acquire, .scope = p.acquire_scope, .in_loop = true});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, memory);
+  trace.access(l, 0, 0, release, memory + 64, 1, 0, 1);
+  std::uint32_t block = p.same_block ? 0 : 1;
+  trace.access(l, block, 33, acquire, memory + 64, 0, 1);
+  trace.access(l, block, 33, read, memory);
+  std::vector<std::string> races = trace.races();
+  EXPECT_EQ(std::count(races.begin(), races.end(), "1-2"), p.ordered ? 0 : 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Orderings, MessagePassing,
+    ::testing::Values(Passing{Ordering::release, Ordering::acquire, Scope::gpu, Scope::gpu, false, true},
+                      Passing{Ordering::release, Ordering::acquire, Scope::cta, Scope::cta, true, true},
+                      Passing{Ordering::release, Ordering::acquire, Scope::cta, Scope::gpu, false, false},
+                      Passing{Ordering::release, Ordering::acquire, Scope::gpu, Scope::cta, false, false},
+                      Passing{Ordering::release, Ordering::acquire, Scope::sys, Scope::gpu, false, true},
+                      Passing{Ordering::relaxed, Ordering::acquire, Scope::gpu, Scope::gpu, false, false},
+                      Passing{Ordering::release, Ordering::relaxed, Scope::gpu, Scope::gpu, false, false},
+                      Passing{Ordering::volatile_, Ordering::volatile_, Scope::sys, Scope::sys, false, false}));
+
+TEST_F(Causality, FencesMakePatterns) {
+  auto set = strong(5, AccessKind::write, Ordering::relaxed, Scope::gpu);
+  auto get = strong(6, AccessKind::read, Ordering::relaxed, Scope::gpu);
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data);
+  trace.fence(l, 0, 0, Scope::gpu);
+  trace.access(l, 0, 0, set, flag, 1, 0, 1);
+  trace.access(l, 1, 0, get, flag, 0, 1);
+  trace.fence(l, 1, 0, Scope::gpu);
+  trace.access(l, 1, 0, read, data);
+  std::vector<std::string> races = trace.races();
+  EXPECT_EQ(std::count(races.begin(), races.end(), "1-2"), 0);
+}
+
+TEST_F(Causality, AFenceOfBlockScopeDoesNotReachAnotherBlock) {
+  auto set = strong(5, AccessKind::write, Ordering::relaxed, Scope::gpu);
+  auto get = strong(6, AccessKind::read, Ordering::acquire, Scope::gpu);
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data);
+  trace.fence(l, 0, 0, Scope::cta);
+  trace.access(l, 0, 0, set, flag, 1, 0, 1);
+  trace.access(l, 1, 0, get, flag, 0, 1);
+  trace.access(l, 1, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{"1-2"});
+}
+
+TEST_F(Causality, WritesAfterTheFenceAreNotReleased) {
+  auto set = strong(5, AccessKind::write, Ordering::relaxed, Scope::gpu);
+  auto get = strong(6, AccessKind::read, Ordering::acquire, Scope::gpu);
+  auto l = trace.launch();
+  trace.fence(l, 0, 0, Scope::gpu);
+  trace.access(l, 0, 0, write, data);
+  trace.access(l, 0, 0, set, flag, 1, 0, 1);
+  trace.access(l, 1, 0, get, flag, 0, 1);
+  trace.access(l, 1, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{"1-2"});
+}
+
+TEST_F(Causality, ChainsOfReadModifyWritesCarryReleases) {
+  auto release = strong(5, AccessKind::atomic, Ordering::release, Scope::gpu, "atom.add.release.gpu.u32");
+  auto link = strong(6, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "red.add.u32");
+  auto acquire = strong(7, AccessKind::read, Ordering::acquire, Scope::gpu);
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data);
+  trace.access(l, 0, 0, release, flag, 1, 0, 1);
+  trace.access(l, 1, 0, link, flag, 2, 1, 2); // another block adds without ordering
+  trace.access(l, 2, 0, acquire, flag, 0, 2);
+  trace.access(l, 2, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Causality, APlainStoreBreaksTheChain) {
+  auto release = strong(5, AccessKind::atomic, Ordering::release, Scope::gpu, "atom.add.release.gpu.u32");
+  auto store = strong(6, AccessKind::write, Ordering::relaxed, Scope::gpu, "st.relaxed.gpu.u32");
+  auto acquire = strong(7, AccessKind::read, Ordering::acquire, Scope::gpu);
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data);
+  trace.access(l, 0, 0, release, flag, 1, 0, 1);
+  trace.access(l, 1, 0, store, flag, 2, 0, 2);
+  trace.access(l, 2, 0, acquire, flag, 0, 2);
+  trace.access(l, 2, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{"1-2"});
+}
+
+TEST_F(Causality, AReductionAcquiresNothing) {
+  auto release = strong(5, AccessKind::write, Ordering::release, Scope::gpu);
+  auto reduce = strong(6, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "red.add.u32");
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data);
+  trace.access(l, 0, 0, release, flag, 1, 0, 1);
+  trace.access(l, 1, 0, reduce, flag, 2, 1, 2);
+  trace.fence(l, 1, 0, Scope::gpu);
+  trace.access(l, 1, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{"1-2"});
+}
+
+TEST_F(Causality, AnAcquireThatSawAnotherValueOrdersNothing) {
+  auto release = strong(5, AccessKind::write, Ordering::release, Scope::gpu);
+  auto acquire = strong(6, AccessKind::read, Ordering::acquire, Scope::gpu);
+  auto l = trace.launch();
+  trace.access(l, 1, 0, acquire, flag, 0, 0); // before the release
+  trace.access(l, 0, 0, write, data);
+  trace.access(l, 0, 0, release, flag, 1, 0, 1);
+  trace.access(l, 1, 0, read, data);
+  EXPECT_EQ(trace.races(), Races{"1-2"});
+}
+
+TEST_F(Causality, ReleaseThroughABarrierReachesTheBlock) {
+  auto add = strong(5, AccessKind::atomic, Ordering::acq_rel, Scope::gpu, "atom.add.acq_rel.gpu.u32");
+  auto l = trace.launch();
+  trace.access(l, 0, 5, write, data); // a thread that does not synchronize itself
+  trace.block_barrier(l, 0);
+  trace.access(l, 0, 0, add, flag, 1, 0, 1);
+  trace.access(l, 1, 0, add, flag, 2, 1, 2);
+  trace.block_barrier(l, 1);
+  trace.access(l, 1, 50, read, data);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+// ---- moral strength
+
+TEST_F(Causality, AtomicsOfOneScopeDoNotRace) {
+  auto add = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "atom.add.u32");
+  auto l = trace.launch();
+  trace.access(l, 0, 0, add, flag, 1, 0, 1);
+  trace.access(l, 1, 0, add, flag, 2, 1, 2);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Causality, AtomicsOfBlockScopeRaceAcrossBlocks) {
+  auto add = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::cta, "atom.add.cta.u32");
+  auto l = trace.launch();
+  trace.access(l, 0, 0, add, flag, 1, 0, 1);
+  trace.access(l, 0, 9, add, flag, 2, 1, 2);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 1, 0, add, flag, 3, 2, 3);
+  EXPECT_EQ(trace.races(), Races{"5-5"});
+}
+
+TEST_F(Causality, AtomicsOfDifferentSizesRace) {
+  auto narrow = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "atom.add.u32");
+  auto wide = trace.site(6, {.access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu, .bytes = 8});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, narrow, flag, 1, 0, 1);
+  trace.access(l, 1, 0, wide, flag, 1, 1, 2);
+  EXPECT_EQ(trace.races(), Races{"5-6"});
+}
+
+TEST_F(Causality, APlainWriteRacesWithAnAtomic) {
+  auto add = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "atom.add.u32");
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, flag);
+  trace.access(l, 1, 0, add, flag, 1, 0, 1);
+  EXPECT_EQ(trace.races(), Races{"1-5"});
+}
+
+TEST_F(Causality, ObservedWritesAreOrderedBeforeWhatFollows) {
+  // The last block resets the counter with a plain store: it has seen every other block's addition.
+  auto add = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "atom.add.u32");
+  auto l = trace.launch();
+  for (unsigned block = 0; block < 4; ++block) trace.access(l, block, 0, add, flag, block + 1, block, block + 1);
+  trace.access(l, 3, 0, write, flag);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 2, 0, read, flag); // this block has not seen the last addition
+  EXPECT_EQ(trace.races(), (Races{"1-2", "2-5"}));
+}
+
+TEST_F(Causality, UnorderedVolatilesAreClassStrong) {
+  auto set = strong(5, AccessKind::write, Ordering::volatile_, Scope::sys);
+  auto get = strong(6, AccessKind::read, Ordering::volatile_, Scope::sys);
+  auto l = trace.launch();
+  trace.access(l, 0, 0, set, flag, 1, 0, 1);
+  trace.access(l, 0, 1, get, flag, 0, 1);
+  EXPECT_EQ(trace.races(), Races{"5-6 strong"});
+}
+
+TEST_F(Causality, SameValueIsSaid) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data, 7);
+  trace.access(l, 1, 0, write, data, 7);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_TRUE(analysis.races[0].same_value);
+  trace.access(l, 2, 0, write, data, 8);
+  EXPECT_FALSE(trace.analyze().races[0].same_value);
+}
+
+TEST_F(Causality, AccessesAreNamedByTheirExecution) {
+  auto l = trace.launch();
+  for (unsigned i = 0; i < 5; ++i) trace.access(l, 0, 3, write, data + 4 * i);
+  trace.access(l, 1, 4, read, data + 8);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  const Race& race = analysis.races[0];
+  EXPECT_EQ(race.first.name.nth, 2u);
+  EXPECT_EQ(race.first.name.thread, 3u);
+  EXPECT_EQ(race.second.name.block, 1u);
+  EXPECT_EQ(race.second.name.nth, 0u);
+  EXPECT_EQ(race.allocation->offset, 8u);
+}
+
+TEST_F(Causality, NoPairIsLostBehindAnother) {
+  // Thread 0 writes twice, at two lines; both race with the reader.
+  auto again = trace.site(9, {.access = AccessKind::write});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data);
+  trace.access(l, 0, 0, again, data);
+  trace.access(l, 1, 0, read, data);
+  EXPECT_EQ(trace.races(), (Races{"1-2", "2-9"}));
+}
+
+// ---- asynchronous copies
+
+class AsyncCopies : public Causality {
+ protected:
+  std::uint32_t copy = trace.site(8, {.space = Space::shared, .kind = SiteKind::async_copy});
+  void issue(std::uint32_t l, std::uint32_t thread, std::uint64_t to) {
+    trace::AsyncCopy record;
+    record.warp = {l, 0, thread / 32};
+    record.module = 1;
+    record.site = copy;
+    record.mask = 1u << thread % 32;
+    record.bytes = 4;
+    record.destination[thread % 32] = to;
+    record.source[thread % 32] = data;
+    record.source_bytes[thread % 32] = 4;
+    trace.add(record);
+  }
+  void commit(std::uint32_t l, std::uint32_t thread) {
+    trace::AsyncCommit record;
+    record.warp = {l, 0, thread / 32};
+    record.mask = 1u << thread % 32;
+    trace.add(record);
+  }
+  void wait(std::uint32_t l, std::uint32_t thread, std::uint32_t pending) {
+    trace::AsyncWait record;
+    record.warp = {l, 0, thread / 32};
+    record.mask = 1u << thread % 32;
+    record.pending = pending;
+    trace.add(record);
+  }
+};
+
+TEST_F(AsyncCopies, TheIssuerItselfMustWait) {
+  auto l = trace.launch();
+  issue(l, 0, 0);
+  commit(l, 0);
+  trace.access(l, 0, 0, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{"4-8"});
+}
+
+TEST_F(AsyncCopies, WaitAndBarrierOrder) {
+  auto l = trace.launch();
+  issue(l, 0, 0);
+  commit(l, 0);
+  wait(l, 0, 0);
+  trace.access(l, 0, 0, shared_read, 0);
+  trace.block_barrier(l, 0);
+  trace.access(l, 0, 40, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(AsyncCopies, ABarrierAloneDoesNot) {
+  auto l = trace.launch();
+  issue(l, 0, 0);
+  commit(l, 0);
+  trace.block_barrier(l, 0);
+  trace.access(l, 0, 40, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{"4-8"});
+}
+
+TEST_F(AsyncCopies, PendingGroupsAreNotWaitedFor) {
+  auto l = trace.launch();
+  issue(l, 0, 0);
+  commit(l, 0);
+  issue(l, 0, 4);
+  commit(l, 0);
+  wait(l, 0, 1);
+  trace.access(l, 0, 0, shared_read, 0);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 0, 0, shared_read, 4);
+  EXPECT_EQ(trace.races(), Races{"4-8"});
+}
+
+} // namespace
+} // namespace deadheat::test

@@ -1,0 +1,241 @@
+// The rules between operations: streams, events, default streams, graphs, host synchronization, stream-ordered memory.
+#include "tests/unit/analyzer_traces.h"
+
+namespace deadheat::test {
+namespace {
+
+using Races = std::vector<std::string>;
+using Kind = trace::StreamCreate::Kind;
+
+class Operations : public ::testing::Test {
+ protected:
+  LittleTrace trace;
+  std::uint32_t write = trace.site(1, {.access = AccessKind::write});
+  std::uint32_t read = trace.site(2, {});
+  std::uint32_t event_ = 0;
+
+  // A kernel that touches the data once.
+  void kernel(std::uint32_t stream, std::uint32_t site) {
+    std::uint32_t launch = trace.launch(stream);
+    trace.access(launch, 0, 0, site, memory);
+    trace.end_launch(launch);
+  }
+  std::uint32_t record_event(std::uint32_t event, std::uint32_t stream) {
+    trace::EventRecord record{event, stream, trace.submit({}, stream), 1};
+    trace.add(record);
+    return record.operation;
+  }
+  void wait_event(std::uint32_t stream, std::uint32_t event, std::uint32_t record) {
+    trace::StreamWait wait;
+    wait.stream = stream;
+    wait.event = event;
+    wait.record_operation = record;
+    trace.add(wait);
+  }
+  void host_wait(trace::HostWait::Kind kind, std::uint32_t id, std::uint32_t record = 0) {
+    trace::HostWait wait;
+    wait.kind = kind;
+    wait.id = id;
+    wait.record_operation = record;
+    trace.add(wait);
+  }
+};
+
+TEST_F(Operations, OneStreamIsInOrder) {
+  trace.stream(2);
+  kernel(2, write);
+  kernel(2, read);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Operations, TwoStreamsAreNot) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, write);
+  kernel(3, read);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].level, RaceLevel::stream);
+  EXPECT_NE(analysis.races[0].why.find("stream 3 never waits for stream 2"), std::string::npos);
+}
+
+TEST_F(Operations, AnEventOrders) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, write);
+  wait_event(3, 1, record_event(1, 2));
+  kernel(3, read);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Operations, AnEventRecordedTooEarlyDoesNot) {
+  trace.stream(2);
+  trace.stream(3);
+  std::uint32_t record = record_event(1, 2);
+  kernel(2, write);
+  wait_event(3, 1, record);
+  kernel(3, read);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_NE(analysis.races[0].why.find("before the operation it should cover"), std::string::npos);
+}
+
+TEST_F(Operations, AWaitOnAnEventNeverRecordedDoesNothing) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, write);
+  wait_event(3, 1, 0);
+  kernel(3, read);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+TEST_F(Operations, TheLegacyStreamWaitsForBlockingStreams) {
+  trace.stream(2, Kind::blocking);
+  kernel(2, write);
+  kernel(1, read);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Operations, BlockingStreamsWaitForTheLegacyStream) {
+  trace.stream(2, Kind::per_thread);
+  kernel(1, write);
+  kernel(2, read);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Operations, NonBlockingStreamsDoNot) {
+  trace.stream(2, Kind::non_blocking);
+  kernel(1, write);
+  kernel(2, read);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+TEST_F(Operations, HostSynchronizationOrders) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, write);
+  host_wait(trace::HostWait::Kind::stream, 2);
+  kernel(3, read);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Operations, SynchronizingAnotherStreamDoesNot) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, write);
+  host_wait(trace::HostWait::Kind::stream, 3);
+  kernel(3, read);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+TEST_F(Operations, DeviceSynchronizationOrdersAll) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, write);
+  host_wait(trace::HostWait::Kind::device, 0);
+  kernel(3, read);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Operations, WorkSubmittedAfterTheWaitOnly) {
+  // The reader was submitted before the host waited.
+  trace.stream(2);
+  trace.stream(3);
+  std::uint32_t reader = trace.submit_launch(3);
+  kernel(2, write);
+  host_wait(trace::HostWait::Kind::stream, 2);
+  trace.begin(trace.operation_of(reader));
+  trace.access(reader, 0, 0, read, memory);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+TEST_F(Operations, CopiesAreAccessesOfTheirExactBytes) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, write); // bytes [0, 4)
+  auto copy = [&](std::uint64_t offset) {
+    trace::Copy copy;
+    copy.direction = trace::Copy::Direction::d2h;
+    copy.source = {memory + offset, 0, 64, 1, 1, 0};
+    copy.pageable_destination = true;
+    copy.api = "cudaMemcpyAsync";
+    trace::Operation operation;
+    operation.what = copy;
+    std::uint32_t id = trace.submit(operation, 3);
+    trace.begin(id);
+    trace.end(id);
+  };
+  copy(4);
+  EXPECT_EQ(trace.races(), Races{});
+  copy(3);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].second.kernel, "cudaMemcpyAsync");
+  EXPECT_EQ(analysis.races[0].second.op, AccessKind::read);
+}
+
+TEST_F(Operations, LargeSetsMeetSmallAccesses) {
+  trace.stream(2);
+  trace.stream(3);
+  trace::Set set;
+  set.destination = {memory, 0, 1 << 16, 1, 1, 0};
+  set.api = "cudaMemsetAsync";
+  trace::Operation operation;
+  operation.what = set;
+  std::uint32_t id = trace.submit(operation, 2);
+  trace.begin(id);
+  trace.end(id);
+  std::uint32_t launch = trace.launch(3);
+  trace.access(launch, 0, 0, read, memory + 40000);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+TEST_F(Operations, GraphNodesFollowTheirEdges) {
+  trace.stream(2);
+  auto node = [&](std::uint32_t site, std::vector<std::uint32_t> after) {
+    trace::Launch launch;
+    launch.module = 1;
+    launch.kernel = "node";
+    launch.grid = {1, 1, 1};
+    launch.block = {32, 1, 1};
+    trace::Operation operation;
+    static std::uint32_t number;
+    operation.launch = 100 + ++number;
+    operation.graph_launch = 1;
+    operation.node_dependencies = std::move(after);
+    operation.what = launch;
+    std::uint32_t id = trace.submit(operation, 2);
+    trace.begin(id);
+    trace.access(operation.launch, 0, 0, site, memory);
+    trace.end(id);
+    return id;
+  };
+  trace.add(trace::GraphLaunch{1, 1, 2, 1});
+  std::uint32_t writer = node(write, {});
+  node(read, {writer});
+  trace.add(trace::GraphEnd{1});
+  kernel(2, write); // after the graph in its stream
+  EXPECT_EQ(trace.races(), Races{});
+  trace.add(trace::GraphLaunch{1, 1, 2, 1});
+  node(write, {});
+  node(read, {});
+  trace.add(trace::GraphEnd{1});
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+TEST_F(Operations, FreeingMemoryInUseIsARace) {
+  trace.stream(2);
+  trace.stream(3);
+  kernel(2, read);
+  trace::Operation operation;
+  operation.what = trace::PoolOperation{true, 1};
+  std::uint32_t id = trace.submit(operation, 3);
+  trace.begin(id);
+  trace.end(id);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].second.op, AccessKind::free);
+}
+
+} // namespace
+} // namespace deadheat::test
