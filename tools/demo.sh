@@ -11,10 +11,10 @@ step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 # Runs a command that may find races: exit status 0 and 1 are both results.
 finds() { step "$*"; "$@" || [ $? = 1 ]; }
 
-program=$PWD/build/programs/shared_reduce.racy
+programs=$PWD/build/tests/programs
 cd "$work"
-step deadheat record -o run.deadheat -- "$program"
-"$deadheat" record -o run.deadheat -- "$program"
+step deadheat record -o run.deadheat -- "$programs/shared_reduce.racy"
+"$deadheat" record -o run.deadheat -- "$programs/shared_reduce.racy"
 step deadheat info run.deadheat
 "$deadheat" info run.deadheat
 finds "$deadheat" analyze run.deadheat
@@ -22,7 +22,7 @@ finds "$deadheat" replay run.deadheat --race 1 -o witnesses
 finds "$deadheat" replay --witness witnesses/race-1.witness
 
 printf '\n--- the same in one command, on a race between two streams\n'
-finds "$deadheat" check -- "$(ls "${program%/*}"/stream_*.racy | head -n 1)"
+finds "$deadheat" check -- "$programs/stream_missing_wait.racy"
 printf '\n--- and on a program that is right\n'
-step deadheat check -- "${program%.racy}.fixed"
-"$deadheat" check -- "${program%.racy}.fixed"
+step deadheat check -- "$programs/shared_reduce.fixed"
+"$deadheat" check -- "$programs/shared_reduce.fixed"
