@@ -1,0 +1,41 @@
+// The words of reports for the enums of race.h, the same in text and JSON.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include "deadheat/race.h"
+
+namespace deadheat::report {
+
+inline const char* word(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::read: return "read";
+    case AccessKind::write: return "write";
+    case AccessKind::atomic: return "atomic";
+    case AccessKind::free: return "free";
+  }
+  return "access";
+}
+inline const char* word(RaceLevel level) {
+  switch (level) {
+    case RaceLevel::shared: return "shared";
+    case RaceLevel::global: return "global";
+    case RaceLevel::stream: return "stream";
+  }
+  return "global";
+}
+inline const char* word(RaceClass race_class) { return race_class == RaceClass::strong ? "strong" : "data"; }
+inline const char* word(Certainty certainty) { return certainty == Certainty::possible ? "possible" : "certain"; }
+inline const char* word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::none: return "none";
+    case Verdict::harmful: return "harmful";
+    case Verdict::benign: return "benign";
+    case Verdict::unreached: return "unreached";
+  }
+  return "none";
+}
+// Copies, sets and frees have no launch.
+inline bool is_operation(const RaceSide& side) { return side.name.launch == 0; }
+
+} // namespace deadheat::report
