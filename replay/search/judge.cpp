@@ -41,55 +41,62 @@ class TemporaryDirectory {
 constexpr std::uint64_t hang_factor = 50;
 constexpr std::uint64_t hang_floor = 1'000'000;
 
-// What one race's search goes through: pairs of schedules that differ in which access comes first.
+// Two schedules that take the accesses of one instance of a race in either order, everything else as it comes.
 struct SchedulePair {
   Schedule first_then_second, second_then_first;
 };
-
-// The `attempt`th pair: every instance of the race under the natural order, then under random orders.
-SchedulePair schedule_pair(const Race& race, std::uint64_t attempt, std::uint64_t seed) {
-  const Race::Instance* instance = race.instances.empty() ? nullptr : &race.instances[attempt % race.instances.size()];
-  AccessName first = instance ? instance->first : race.first.name;
-  AccessName second = instance ? instance->second : race.second.name;
-  Schedule base;
-  base.kind = Schedule::Kind::holds;
-  std::uint64_t round = attempt / std::max<std::size_t>(race.instances.size(), 1);
-  if (round > 0) {
-    base.kind = Schedule::Kind::random;
-    base.seed = seed + attempt;
-    constexpr std::uint32_t quanta[] = {64, 8, 0, 512};
-    base.quantum = quanta[round % std::size(quanta)];
-  }
-  SchedulePair pair{base, base};
-  pair.first_then_second.holds.push_back({second, first});
-  pair.second_then_first.holds.push_back({first, second});
+SchedulePair schedule_pair(const Race::Instance& instance) {
+  SchedulePair pair;
+  pair.first_then_second.kind = pair.second_then_first.kind = Schedule::Kind::holds;
+  pair.first_then_second.holds.push_back({instance.second, instance.first});
+  pair.second_then_first.holds.push_back({instance.first, instance.second});
   return pair;
+}
+
+Schedule random_schedule(std::uint64_t number, std::uint64_t seed) {
+  constexpr std::uint32_t quanta[] = {64, 8, 0, 512};
+  Schedule schedule;
+  schedule.kind = Schedule::Kind::random;
+  schedule.seed = seed + number;
+  schedule.quantum = quanta[number % std::size(quanta)];
+  return schedule;
 }
 
 class Judge {
  public:
-  Judge(const Session& session, const SearchOptions& options, std::uint64_t budget)
-      : session_(session), options_(options), budget_(budget) {}
+  // `alone`: nothing but this race can make outputs differ.
+  Judge(const Session& session, const SearchOptions& options, const Run& natural, std::uint64_t budget, bool alone)
+      : session_(session), options_(options), natural_(natural), budget_(budget), alone_(alone) {}
 
   Expected<void> judge(Race& race) {
-    Clock::time_point begin = Clock::now();
+    begin_ = Clock::now();
+    race.schedules = 0;
     std::uint64_t driven = 0;
     std::string trouble;
-    race.schedules = 0;
-    for (std::uint64_t attempt = 0; race.schedules + 2 <= std::max<std::uint64_t>(options_.schedules, 2); ++attempt) {
-      SchedulePair pair = schedule_pair(race, attempt, options_.seed);
+    for (const Race::Instance& instance : race.instances) {
+      if (spent(race)) break;
+      SchedulePair pair = schedule_pair(instance);
       Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
       if (!a) return a.error();
       Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);
       if (!b) return b.error();
       race.schedules += 2;
-      if (a->holds_kept && b->holds_kept) {
-        ++driven;
-        if (compare(a->outputs, b->outputs, nullptr).differ) return found(race, pair, *a, *b);
-      } else {
+      if (!a->holds_kept || !b->holds_kept) {
         trouble = a->holds_kept ? b->hold_trouble : a->hold_trouble;
+        continue;
       }
-      if (std::chrono::duration<double>(Clock::now() - begin).count() > options_.seconds) break;
+      ++driven;
+      if (compare(a->outputs, b->outputs, nullptr).differ) return found(race, pair, *a, *b);
+    }
+    // Where this race is all that the order could change, any order that changes the outputs is its doing.
+    for (std::uint64_t number = 0; alone_ && driven && !spent(race); ++number) {
+      Schedule schedule = random_schedule(number, options_.seed);
+      Expected<Run> run = session_.run(schedule, &natural_.outputs, budget_);
+      if (!run) return run.error();
+      ++race.schedules;
+      if (!compare(natural_.outputs, run->outputs, nullptr).differ) continue;
+      race.verdict_why = "found by a random order, in which other instances of the pair changed places too";
+      return found(race, {Schedule{}, schedule}, natural_, *run);
     }
     race.verdict = driven ? Verdict::benign : Verdict::unreached;
     race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
@@ -138,9 +145,17 @@ class Judge {
     return {};
   }
 
+  bool spent(const Race& race) const {
+    return race.schedules + 2 > std::max<std::uint64_t>(options_.schedules, 2) ||
+           std::chrono::duration<double>(Clock::now() - begin_).count() > options_.seconds;
+  }
+
   const Session& session_;
   const SearchOptions& options_;
+  const Run& natural_;
   std::uint64_t budget_;
+  bool alone_;
+  Clock::time_point begin_;
 };
 
 // Float atomics: the spread of the outputs over random orders, where no race could be its cause.
@@ -149,11 +164,7 @@ Expected<void> judge_order_dependent(const Session& session, const Run& natural,
   std::uint64_t spread = 0, tried = 0;
   constexpr std::uint64_t random_orders = 8;
   for (; tried < std::min(options.schedules, random_orders); ++tried) {
-    Schedule schedule;
-    schedule.kind = Schedule::Kind::random;
-    schedule.seed = options.seed + tried;
-    schedule.quantum = tried % 2 ? 16 : 0;
-    Expected<Run> run = session.run(schedule, nullptr, budget);
+    Expected<Run> run = session.run(random_schedule(tried, options.seed), nullptr, budget);
     if (!run) return run.error();
     if (!compare(natural.outputs, run->outputs, nullptr).differ) continue;
     Expected<const ValueTypes*> types = session.value_types();
@@ -191,7 +202,8 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
   }
   std::uint64_t budget = std::max(natural->choices.visible * hang_factor, hang_floor);
 
-  Judge judge(*session, options, budget);
+  bool alone = analysis.races.size() == 1 && analysis.order_dependent.empty();
+  Judge judge(*session, options, *natural, budget, alone);
   std::size_t done = 0;
   for (Race& race : analysis.races) {
     if (!chosen(race)) continue;
