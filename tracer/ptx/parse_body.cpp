@@ -246,7 +246,7 @@ bool Parser::parse_instruction(Function& function) {
         std::size_t start = next_;
         if (!parse_operand(operand, instruction)) {
           if (instruction.opcode != Opcode::unknown) return false;
-          error_ = {}; // operands of unknown instructions are kept as text when they have an unknown form
+          failed_ = false; // operands of unknown instructions are kept as text when they have an unknown form
           next_ = start;
           skip_operand();
           operand = Operand{};

@@ -52,13 +52,19 @@ bool Parser::expect(char mark) {
 }
 
 bool Parser::fail_at(std::size_t lexeme, std::string_view expected) {
-  if (!error_.what.empty()) return false;
-  const Lexeme& found = lexemes_[std::min(lexeme, lexemes_.size() - 1)];
-  std::string_view text = view(found).substr(0, 40);
-  error_.what = "expected " + std::string(expected) +
-                (found.kind == Lexeme::Kind::end ? ", found the end" : ", found '" + std::string(text) + "'");
-  error_.where = place(text_, origin_, found.begin);
+  if (failed_) return false;
+  failed_ = true;
+  failed_lexeme_ = std::min(lexeme, lexemes_.size() - 1);
+  expected_ = expected;
   return false;
+}
+
+Error Parser::error() const {
+  if (!error_.what.empty()) return error_;
+  const Lexeme& found = lexemes_[failed_lexeme_];
+  bool end = found.kind == Lexeme::Kind::end;
+  return {"expected " + expected_ + (end ? ", found the end" : ", found '" + std::string(view(found).substr(0, 40)) + "'"),
+          place(text_, origin_, found.begin)};
 }
 
 std::vector<Token> Parser::tokens(std::size_t first, std::size_t last) const {
@@ -73,7 +79,7 @@ std::vector<Token> Parser::tokens(std::size_t first, std::size_t last) const {
 
 Expected<Module> Parser::run() {
   while (!at(Lexeme::Kind::end)) {
-    if (!parse_module_item()) return error_;
+    if (!parse_module_item()) return error();
   }
   module_.end = tokens(next_, next_ + 1);
   name_inlined_functions();

@@ -3,8 +3,8 @@
 // Split by what is parsed: parse_module.cpp (module, functions, sections), parse_variable.cpp (declarations,
 // initializers, constant expressions), parse_body.cpp (statements, directives, instructions), parse_operand.cpp.
 //
-// Invariants: a parse_* method returns false after the first failure, whose Error is in error_; recursion is bounded
-// by max_expression_depth, max_list_depth; scopes nest at most max_scope_depth deep and use no recursion.
+// Invariants: a parse_* method returns false after the first failure, which error() describes; recursion is bounded by
+// max_expression_depth, max_list_depth; scopes nest at most max_scope_depth deep and use no recursion.
 //
 // Thread-safety: one parser, one text, one thread.
 #pragma once
@@ -55,6 +55,7 @@ class Parser {
   bool expect(char mark);
   bool fail(std::string_view expected) { return fail_at(next_, expected); } // always false; "expected …, found …"
   bool fail_at(std::size_t lexeme, std::string_view expected);
+  Error error() const;
   std::vector<Token> tokens(std::size_t first, std::size_t last) const;
 
   // parse_module.cpp
@@ -134,7 +135,10 @@ class Parser {
   std::string origin_;
   std::vector<Lexeme> lexemes_;
   std::size_t next_ = 0;
-  Error error_;
+  bool failed_ = false; // what was expected where: made into an Error only at the end, operands are tried
+  std::size_t failed_lexeme_ = 0;
+  std::string expected_;
+  Error error_;         // a failure that no lexeme explains; overrides them
   Module module_;
   std::shared_ptr<std::deque<std::string>> names_ = std::make_shared<std::deque<std::string>>();
   std::uint64_t initializer_bytes_ = 0;

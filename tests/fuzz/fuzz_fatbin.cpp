@@ -1,0 +1,33 @@
+// Fuzz target: fat binary containers and ELF files that hold them.
+#include <cstdint>
+#include <string_view>
+
+#include "tests/fuzz/ptx_fuzz_targets.h"
+#include "tracer/ptx/fatbin.h"
+
+namespace deadheat {
+
+int fuzz_fatbin(const std::uint8_t* data, std::size_t size) {
+  std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  for (bool elf : {false, true}) {
+    Expected<std::vector<ptx::FatbinEntry>> entries =
+        elf ? ptx::fatbin_entries_of_elf(bytes, "fuzz") : ptx::fatbin_entries(bytes, "fuzz");
+    if (!entries) continue;
+    std::uint64_t unpacked = 0;
+    for (const ptx::FatbinEntry& entry : *entries) {
+      unpacked += entry.size;
+      if (unpacked > (std::uint64_t(64) << 20)) break; // honest large sizes are slow, not wrong
+      Expected<std::string> payload = ptx::unpack(entry, "fuzz");
+      DEADHEAT_CHECK(!payload || payload->size() <= entry.size);
+      (void)entry.max_registers();
+      (void)entry.target();
+    }
+  }
+  return 0;
+}
+
+} // namespace deadheat
+
+#ifdef DEADHEAT_FUZZER
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { return deadheat::fuzz_fatbin(data, size); }
+#endif
