@@ -1,0 +1,83 @@
+// What a recorded process is told: the environment variable DEADHEAT_OPTIONS, "key=value:key=value:…". One table
+// gives the parser, the defaults and the help. Values cannot hold a colon.
+//
+// Thread-safety: plain values and pure functions.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "deadheat/expected.h"
+
+// X(type, member, key, default, description)
+#define DEADHEAT_OPTION_LIST(X)                                                                                 \
+  X(std::string, output, "output", "", "trace directory; nothing is recorded when empty")                      \
+  X(std::uint64_t, seed, "seed", 1, "seed of the embedded device's choices and of the contents of fresh memory") \
+  X(std::string, kernel, "kernel", "", "record the accesses of kernels whose name matches this regular expression") \
+  X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                       \
+  X(std::uint64_t, launch_count, "launch-count", 0, "and record N (0: all)")                                   \
+  X(bool, accesses, "accesses", true, "record accesses; 0: operations only")                                   \
+  X(std::string, device, "device", "embedded", "embedded or gpu")                                              \
+  X(std::uint64_t, patience, "patience", 2000,                                                                 \
+    "milliseconds without a CUDA call after which queued work that the host can watch goes on by itself (0: never)")
+
+namespace deadheat {
+
+struct TracerOptions {
+#define X(type, member, key, value, description) type member = value;
+  DEADHEAT_OPTION_LIST(X)
+#undef X
+};
+
+namespace options_detail {
+
+inline bool read(std::string_view text, std::string& value) {
+  value = text;
+  return true;
+}
+inline bool read(std::string_view text, std::uint64_t& value) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+inline bool read(std::string_view text, bool& value) {
+  value = text == "1";
+  return text == "0" || text == "1";
+}
+
+} // namespace options_detail
+
+// Later settings of a key win; empty parts are skipped.
+inline Expected<TracerOptions> parse_options(std::string_view text) {
+  TracerOptions options;
+  while (!text.empty()) {
+    std::string_view part = text.substr(0, text.find(':'));
+    text.remove_prefix(part.size() + (part.size() < text.size()));
+    if (part.empty()) continue;
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) {
+      return Error{"expected key=value, not '" + std::string(part) + "'", "DEADHEAT_OPTIONS"};
+    }
+    const std::string_view name = part.substr(0, equals), value = part.substr(equals + 1);
+    bool known = false, good = true;
+#define X(type, member, key, initial, description) \
+  if (name == key) {                               \
+    known = true;                                  \
+    good = options_detail::read(value, options.member); \
+  }
+    DEADHEAT_OPTION_LIST(X)
+#undef X
+    if (!known) {
+      std::string keys;
+#define X(type, member, key, initial, description) keys += std::string(keys.empty() ? "" : ", ") + key;
+      DEADHEAT_OPTION_LIST(X)
+#undef X
+      return Error{"unknown option '" + std::string(name) + "'", "DEADHEAT_OPTIONS", "known: " + keys};
+    }
+    if (!good) return Error{"'" + std::string(value) + "' is not a value of " + std::string(name), "DEADHEAT_OPTIONS"};
+  }
+  return options;
+}
+
+} // namespace deadheat

@@ -1,0 +1,288 @@
+// Stream capture: see graph.h.
+#include <algorithm>
+#include <set>
+
+#include "replay/embedded/graph.h"
+
+namespace deadheat::embedded {
+
+namespace {
+
+void invalidate(Capture& capture) { capture.invalidated = true; }
+
+Capture* open_capture(Call& call, std::uint64_t number) {
+  for (const auto& open : call.runtime.captures) {
+    if (open->number == number) return open.get();
+  }
+  return nullptr;
+}
+
+cudaGraphNodeType type_of(const Work& work) {
+  if (std::holds_alternative<trace::Launch>(work.what)) return cudaGraphNodeTypeKernel;
+  if (std::holds_alternative<trace::Copy>(work.what)) return cudaGraphNodeTypeMemcpy;
+  if (std::holds_alternative<trace::Set>(work.what)) return cudaGraphNodeTypeMemset;
+  if (std::holds_alternative<trace::HostCallback>(work.what)) return cudaGraphNodeTypeHost;
+  return cudaGraphNodeTypeEmpty;
+}
+
+// The legacy stream would depend on a stream that is being captured.
+cudaError_t forbid_implicit(Call& call, const Stream& stream) {
+  if (stream.kind != trace::StreamCreate::Kind::legacy) return cudaSuccess;
+  bool clash = false;
+  for (const auto& open : call.runtime.captures) {
+    const bool blocking = std::any_of(open->streams.begin(), open->streams.end(), [](const Stream* other) {
+      return other->kind != trace::StreamCreate::Kind::non_blocking;
+    });
+    if (!blocking) continue;
+    invalidate(*open);
+    clash = true;
+  }
+  return clash ? cudaErrorStreamCaptureImplicit : cudaSuccess;
+}
+
+} // namespace
+
+cudaError_t begin_capture(Call& call, Stream& stream, cudaStreamCaptureMode mode, Graph* into) {
+  if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed) return cudaErrorInvalidValue;
+  if (stream.kind == trace::StreamCreate::Kind::legacy) return cudaErrorStreamCaptureUnsupported;
+  if (stream.capture) return cudaErrorIllegalState;
+  auto made = std::make_unique<Capture>();
+  made->number = call.runtime.next_capture++;
+  if (!into) {
+    made->own = std::make_unique<Graph>();
+    made->own->id = call.runtime.next_graph++;
+  }
+  made->graph = into ? into : made->own.get();
+  made->origin = &stream;
+  made->streams = {&stream};
+  made->thread = call.thread.number;
+  made->mode = mode;
+  stream.capture = made.get();
+  stream.tail.clear();
+  call.runtime.captures.push_back(std::move(made));
+  return cudaSuccess;
+}
+
+void end_capture(Call& call, Capture& capture) {
+  for (Stream* stream : capture.streams) {
+    stream->capture = nullptr;
+    stream->tail.clear();
+  }
+  std::erase_if(call.runtime.captures, [&](const auto& open) { return open.get() == &capture; });
+}
+
+cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured) {
+  *captured = false;
+  if (!stream.capture) return forbid_implicit(call, stream);
+  if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
+  stream.tail = {stream.capture->graph->add(type_of(work), work, stream.tail)};
+  *captured = true;
+  return cudaSuccess;
+}
+
+cudaError_t capture_record(Call& call, Event& event, Stream& stream, bool external, bool* captured) {
+  *captured = false;
+  if (!stream.capture) return forbid_implicit(call, stream);
+  if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
+  if (external) return refuse_capture(call, stream, "an external event record");
+  event.capture = stream.capture;
+  event.capture_id = stream.capture->number;
+  event.nodes = stream.tail;
+  *captured = true;
+  return cudaSuccess;
+}
+
+cudaError_t capture_wait(Call& call, Event& event, Stream& stream, bool external, bool* captured) {
+  *captured = false;
+  Capture* recorded = event.capture ? open_capture(call, event.capture_id) : nullptr;
+  if (stream.capture) {
+    if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
+    if (external) return refuse_capture(call, stream, "an external event wait");
+    if (!recorded) {
+      if (!event.recorded && !event.capture) {
+        *captured = true; // never recorded: nothing to wait for
+        return cudaSuccess;
+      }
+      invalidate(*stream.capture);
+      return cudaErrorStreamCaptureIsolation;
+    }
+    if (recorded != stream.capture) {
+      invalidate(*stream.capture);
+      invalidate(*recorded);
+      return cudaErrorStreamCaptureMerge;
+    }
+  } else {
+    if (!event.capture) return forbid_implicit(call, stream);
+    if (!recorded) return cudaErrorCapturedEvent;
+    if (recorded->invalidated) return cudaErrorStreamCaptureInvalidated;
+    if (stream.kind == trace::StreamCreate::Kind::legacy) {
+      invalidate(*recorded);
+      return cudaErrorStreamCaptureImplicit;
+    }
+    stream.capture = recorded; // the stream joins the capture
+    stream.tail.clear();
+    recorded->streams.push_back(&stream);
+  }
+  for (GraphNode* node : event.nodes) {
+    if (std::find(stream.tail.begin(), stream.tail.end(), node) == stream.tail.end()) stream.tail.push_back(node);
+  }
+  *captured = true;
+  return cudaSuccess;
+}
+
+cudaError_t forbid_while_capturing(Call& call) {
+  if (call.thread.capture_mode == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+  bool forbidden = false;
+  for (const auto& open : call.runtime.captures) {
+    const bool own = open->thread == call.thread.number && open->mode != cudaStreamCaptureModeRelaxed;
+    const bool other =
+        open->mode == cudaStreamCaptureModeGlobal && call.thread.capture_mode == cudaStreamCaptureModeGlobal;
+    if (!own && !other) continue;
+    invalidate(*open);
+    forbidden = true;
+  }
+  return forbidden ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+cudaError_t forbid_on(Call& call, Stream& stream) {
+  if (!stream.capture) return forbid_implicit(call, stream);
+  return refuse_capture(call, stream, nullptr);
+}
+
+cudaError_t forbid_on(Call& call, Event& event) {
+  if (!event.capture) return forbid_while_capturing(call);
+  if (Capture* open = open_capture(call, event.capture_id)) invalidate(*open);
+  return cudaErrorCapturedEvent;
+}
+
+cudaError_t refuse_capture(Call&, Stream& stream, const char* what) {
+  if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
+  invalidate(*stream.capture);
+  if (!what) return cudaErrorStreamCaptureUnsupported;
+  say_once(std::string(what) + " cannot be captured into a graph on the embedded device");
+  return cudaErrorNotSupported;
+}
+
+} // namespace deadheat::embedded
+
+using namespace deadheat::embedded;
+
+DEADHEAT_STREAM_API(cudaStreamBeginCapture, _ptsz, device, (cudaStream_t handle, cudaStreamCaptureMode mode),
+                    (handle, mode)) {
+  Stream* stream = call.stream(handle);
+  return stream ? begin_capture(call, *stream, mode, nullptr) : cudaErrorInvalidResourceHandle;
+}
+
+DEADHEAT_STREAM_API(cudaStreamBeginCaptureToGraph, _ptsz, device,
+                    (cudaStream_t handle, cudaGraph_t graph_handle, const cudaGraphNode_t* dependencies,
+                     const cudaGraphEdgeData* edges, size_t count, cudaStreamCaptureMode mode),
+                    (handle, graph_handle, dependencies, edges, count, mode)) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  Graph* graph = graph_of(call, graph_handle);
+  if (!graph || (count && !dependencies)) return cudaErrorInvalidValue;
+  std::vector<GraphNode*> tail;
+  for (size_t i = 0; i < count; ++i) {
+    tail.push_back(node_of(call, dependencies[i]));
+    if (!graph->holds(tail.back())) return cudaErrorInvalidValue;
+  }
+  const cudaError_t status = begin_capture(call, *stream, mode, graph);
+  if (status == cudaSuccess) stream->tail = std::move(tail);
+  return status;
+}
+
+// Every node of the capture's streams must lead to the origin's tail.
+static bool joined(const Capture& capture) {
+  std::set<const GraphNode*> reached;
+  std::vector<const GraphNode*> open(capture.origin->tail.begin(), capture.origin->tail.end());
+  while (!open.empty()) {
+    const GraphNode* node = open.back();
+    open.pop_back();
+    if (!reached.insert(node).second) continue;
+    open.insert(open.end(), node->after.begin(), node->after.end());
+  }
+  for (const Stream* stream : capture.streams) {
+    for (const GraphNode* node : stream->tail) {
+      if (!reached.count(node)) return false;
+    }
+  }
+  return true;
+}
+
+DEADHEAT_STREAM_API(cudaStreamEndCapture, _ptsz, device, (cudaStream_t handle, cudaGraph_t* graph), (handle, graph)) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (graph) *graph = nullptr;
+  Capture* open = stream->capture;
+  if (!open) return cudaErrorIllegalState;
+  if (open->origin != stream) return cudaErrorStreamCaptureUnmatched;
+  if (open->mode != cudaStreamCaptureModeRelaxed && open->thread != call.thread.number) {
+    return cudaErrorStreamCaptureWrongThread;
+  }
+  cudaError_t status = cudaSuccess;
+  if (open->invalidated) {
+    status = cudaErrorStreamCaptureInvalidated;
+  } else if (!joined(*open)) {
+    status = cudaErrorStreamCaptureUnjoined;
+  } else {
+    const auto made = reinterpret_cast<cudaGraph_t>(open->graph);
+    if (open->own) call.runtime.graphs.emplace(made, std::move(open->own));
+    if (graph) *graph = made;
+  }
+  end_capture(call, *open);
+  return status;
+}
+
+DEADHEAT_STREAM_API(cudaStreamIsCapturing, _ptsz, device, (cudaStream_t handle, cudaStreamCaptureStatus* result),
+                    (handle, result)) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (!result) return cudaErrorInvalidValue;
+  *result = !stream->capture                ? cudaStreamCaptureStatusNone
+            : stream->capture->invalidated ? cudaStreamCaptureStatusInvalidated
+                                           : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+
+DEADHEAT_STREAM_API(cudaStreamGetCaptureInfo, _ptsz, device,
+                    (cudaStream_t handle, cudaStreamCaptureStatus* result, unsigned long long* id, cudaGraph_t* graph,
+                     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count),
+                    (handle, result, id, graph, dependencies, edges, count)) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (!result) return cudaErrorInvalidValue;
+  const cudaError_t status = cudaStreamIsCapturing_body(call, handle, result);
+  if (status != cudaSuccess || !stream->capture) return status;
+  if (id) *id = stream->capture->number;
+  if (graph) *graph = reinterpret_cast<cudaGraph_t>(stream->capture->graph);
+  // The array is the stream's own; it holds until the next call on the stream.
+  if (dependencies) *dependencies = reinterpret_cast<const cudaGraphNode_t*>(stream->tail.data());
+  if (edges) *edges = nullptr;
+  if (count) *count = stream->tail.size();
+  return cudaSuccess;
+}
+
+DEADHEAT_STREAM_API(cudaStreamUpdateCaptureDependencies, _ptsz, device,
+                    (cudaStream_t handle, cudaGraphNode_t* dependencies, const cudaGraphEdgeData* edges, size_t count,
+                     unsigned flags),
+                    (handle, dependencies, edges, count, flags)) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (!stream->capture) return cudaErrorIllegalState;
+  if (flags > cudaStreamSetCaptureDependencies || (count && !dependencies)) return cudaErrorInvalidValue;
+  std::vector<GraphNode*> tail;
+  if (flags == cudaStreamAddCaptureDependencies) tail = stream->tail;
+  for (size_t i = 0; i < count; ++i) {
+    GraphNode* node = node_of(call, dependencies[i]);
+    if (!stream->capture->graph->holds(node)) return cudaErrorInvalidValue;
+    if (std::find(tail.begin(), tail.end(), node) == tail.end()) tail.push_back(node);
+  }
+  stream->tail = std::move(tail);
+  return cudaSuccess;
+}
+
+DEADHEAT_API(cudaThreadExchangeStreamCaptureMode, nothing, (cudaStreamCaptureMode * mode), (mode)) {
+  if (!mode || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed) return cudaErrorInvalidValue;
+  std::swap(*mode, call.thread.capture_mode);
+  return cudaSuccess;
+}

@@ -1,0 +1,165 @@
+#include "replay/embedded/copies.h"
+
+#include "deadheat/address.h"
+
+namespace deadheat::embedded {
+
+Place place_of(Call& call, const void* pointer) {
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  const bool pinned_arena_holds = address - pinned_arena < pinned_arena_bytes;
+  if (!(address & device_bit) && !pinned_arena_holds) return {};
+  const trace::Allocate* allocation = call.device().find_allocation(address);
+  if (!allocation) return {Place::Kind::bad, nullptr};
+  if (!pinned_arena_holds) return {Place::Kind::device, allocation};
+  const bool pinned = allocation->kind == trace::Allocate::Kind::pinned;
+  return {pinned ? Place::Kind::pinned : Place::Kind::managed, allocation};
+}
+
+CopyShape line(void* destination, const void* source, std::uint64_t bytes, cudaMemcpyKind kind) {
+  CopyShape shape;
+  shape.destination = destination;
+  shape.source = source;
+  shape.width = bytes;
+  shape.destination_pitch = shape.source_pitch = shape.destination_slice = shape.source_slice = bytes;
+  shape.kind = kind;
+  return shape;
+}
+
+CopyShape plane(void* destination, std::uint64_t destination_pitch, const void* source, std::uint64_t source_pitch,
+                std::uint64_t width, std::uint64_t rows, cudaMemcpyKind kind) {
+  CopyShape shape = line(destination, source, width, kind);
+  shape.rows = rows;
+  shape.destination_pitch = destination_pitch;
+  shape.source_pitch = source_pitch;
+  shape.destination_slice = destination_pitch * rows;
+  shape.source_slice = source_pitch * rows;
+  return shape;
+}
+
+cudaError_t volume(const cudaMemcpy3DParms* parameters, CopyShape* shape) {
+  if (!parameters) return cudaErrorInvalidValue;
+  const cudaMemcpy3DParms& p = *parameters;
+  if (p.srcArray || p.dstArray) {
+    say_once("copies of CUDA arrays are not supported by the embedded device");
+    return cudaErrorNotSupported;
+  }
+  shape->width = p.extent.width;
+  shape->rows = p.extent.height;
+  shape->slices = p.extent.depth;
+  shape->kind = p.kind;
+  shape->destination_pitch = p.dstPtr.pitch;
+  shape->source_pitch = p.srcPtr.pitch;
+  shape->destination_slice = p.dstPtr.pitch * p.dstPtr.ysize;
+  shape->source_slice = p.srcPtr.pitch * p.srcPtr.ysize;
+  auto offset = [](const cudaPos& at, std::uint64_t pitch, std::uint64_t slice) {
+    return at.z * slice + at.y * pitch + at.x;
+  };
+  shape->destination =
+      static_cast<char*>(p.dstPtr.ptr) + offset(p.dstPos, shape->destination_pitch, shape->destination_slice);
+  shape->source =
+      static_cast<const char*>(p.srcPtr.ptr) + offset(p.srcPos, shape->source_pitch, shape->source_slice);
+  return cudaSuccess;
+}
+
+// One past the last byte that a range touches, counted from its address.
+static std::uint64_t span(const trace::MemoryRange& range) {
+  return (range.depth - 1) * range.slice + (range.height - 1) * range.pitch + range.width;
+}
+
+static bool inside(const Place& place, const trace::MemoryRange& range) {
+  if (!place.allocation) return place.kind == Place::Kind::host;
+  const trace::Allocate& allocation = *place.allocation;
+  return span(range) <= allocation.address + allocation.bytes - range.address;
+}
+
+cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy) {
+  if (unsigned(shape.kind) > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+  if (shape.rows > 1 && (shape.width > shape.destination_pitch || shape.width > shape.source_pitch)) {
+    return cudaErrorInvalidPitchValue;
+  }
+  copy->api = call.api;
+  copy->destination = {reinterpret_cast<std::uint64_t>(shape.destination), shape.destination_pitch, shape.width,
+                       shape.rows, shape.slices, shape.destination_slice};
+  copy->source = {reinterpret_cast<std::uint64_t>(shape.source), shape.source_pitch, shape.width,
+                  shape.rows, shape.slices, shape.source_slice};
+  if (shape.width == 0 || shape.rows == 0 || shape.slices == 0) return cudaSuccess;
+  if (!shape.destination || !shape.source) return cudaErrorInvalidValue;
+  const Place destination = place_of(call, shape.destination), source = place_of(call, shape.source);
+  if (!inside(destination, copy->destination) || !inside(source, copy->source)) return cudaErrorInvalidValue;
+  // A host pointer where the direction wants a device pointer is an error; the other way round unified addressing
+  // makes the pointers decide. Managed memory is on the side that the direction says, by default the device's.
+  const bool wants_device_destination = shape.kind == cudaMemcpyHostToDevice || shape.kind == cudaMemcpyDeviceToDevice;
+  const bool wants_device_source = shape.kind == cudaMemcpyDeviceToHost || shape.kind == cudaMemcpyDeviceToDevice;
+  if (wants_device_destination && destination.kind == Place::Kind::host) return cudaErrorInvalidValue;
+  if (wants_device_source && source.kind == Place::Kind::host) return cudaErrorInvalidValue;
+  auto on_host = [&](const Place& place, bool wants_device) {
+    if (place.kind == Place::Kind::managed) return shape.kind != cudaMemcpyDefault && !wants_device;
+    return place.on_host() && !(wants_device && place.kind == Place::Kind::pinned);
+  };
+  const bool to_host = on_host(destination, wants_device_destination), from_host = on_host(source, wants_device_source);
+  using Direction = trace::Copy::Direction;
+  copy->direction = to_host ? (from_host ? Direction::h2h : Direction::d2h)
+                            : (from_host ? Direction::h2d : Direction::d2d);
+  copy->pageable_destination = destination.kind == Place::Kind::host;
+  copy->pageable_source = source.kind == Place::Kind::host;
+  return cudaSuccess;
+}
+
+static bool empty(const CopyShape& shape) { return shape.width == 0 || shape.rows == 0 || shape.slices == 0; }
+
+cudaError_t copy_now(Call& call, const CopyShape& shape) {
+  constexpr std::uint64_t staged_at_once = 64 * 1024;
+  using Direction = trace::Copy::Direction;
+  trace::Copy copy;
+  cudaError_t status = make_copy(call, shape, &copy);
+  if (status != cudaSuccess || empty(shape)) return status;
+  Stream& stream = *call.stream(nullptr);
+  const Direction direction = copy.direction;
+  const bool staged = direction == Direction::h2d && copy.pageable_source;
+  if (stream.capture) return submit(call, stream, {std::move(copy)}); // cannot be captured: says why
+  if (staged && shape.width * shape.rows * shape.slices > staged_at_once) {
+    status = call.wait(trace::HostWait::Kind::stream, stream.id);
+    if (status != cudaSuccess) return status;
+  }
+  std::uint32_t operation = 0;
+  status = submit(call, stream, {std::move(copy)}, &operation);
+  if (status != cudaSuccess || staged || direction == Direction::d2d) return status;
+  return call.wait_operation(operation);
+}
+
+cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) {
+  using Direction = trace::Copy::Direction;
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  trace::Copy copy;
+  cudaError_t status = make_copy(call, shape, &copy);
+  if (status != cudaSuccess || empty(shape)) return status;
+  const bool waits = copy.direction == Direction::h2h || (copy.direction == Direction::d2h && copy.pageable_destination);
+  std::uint32_t operation = 0;
+  status = submit(call, *stream, {std::move(copy)}, &operation);
+  if (status != cudaSuccess || !waits || operation == 0) return status;
+  return call.wait_operation(operation);
+}
+
+cudaError_t make_set(Call& call, const SetShape& shape, trace::Set* set) {
+  if (shape.rows > 1 && shape.width > shape.pitch) return cudaErrorInvalidValue;
+  set->destination = {reinterpret_cast<std::uint64_t>(shape.destination), shape.pitch, shape.width, shape.rows,
+                      shape.slices, shape.slice};
+  set->value = shape.value;
+  set->element_bytes = shape.element_bytes;
+  set->api = call.api;
+  if (shape.width == 0 || shape.rows == 0 || shape.slices == 0) return cudaSuccess;
+  const Place place = place_of(call, shape.destination);
+  return place.kind != Place::Kind::host && inside(place, set->destination) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t find_symbol(Call& call, const void* symbol, std::uint64_t* address, std::uint64_t* bytes) {
+  const Variable* variable = call.runtime.modules.variable(symbol);
+  if (!variable) return cudaErrorInvalidSymbol;
+  const cudaError_t status = call.runtime.modules.load(*variable->binary, call.device());
+  if (status != cudaSuccess) return status;
+  *address = call.device().symbol_address(variable->binary->module, variable->name, bytes);
+  return *address ? cudaSuccess : cudaErrorInvalidSymbol;
+}
+
+} // namespace deadheat::embedded

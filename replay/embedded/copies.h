@@ -1,0 +1,56 @@
+// Copies: from pointers and shapes to a trace::Copy, and how far the host waits for it.
+//
+// How copies behave towards the host follows the Runtime API's page "API synchronization behavior":
+//   synchronous   host to device: from pageable memory the stream is synchronized, then the bytes are staged and the
+//                 call returns; up to 64 KB it does not synchronize (CUDA C++ Programming Guide, "Asynchronous
+//                 Concurrent Execution": such copies are asynchronous with respect to the host); from pinned memory it
+//                 returns when the copy is complete. Device to host: returns when complete. Device to device: no wait.
+//                 Host to host: returns when complete.
+//   asynchronous  from pageable memory: staged, then returns; to pageable memory, and host to host: returns when
+//                 complete; everything else returns at once.
+//
+// Thread-safety: none; Runtime::lock.
+#pragma once
+
+#include "replay/embedded/work.h"
+
+namespace deadheat::embedded {
+
+// What a pointer points to.
+struct Place {
+  enum class Kind : std::uint8_t { host, pinned, managed, device, bad } kind = Kind::host; // bad: not allocated
+  const trace::Allocate* allocation = nullptr; // of all but host
+  bool on_host() const { return kind == Kind::host || kind == Kind::pinned; }
+};
+Place place_of(Call& call, const void* pointer);
+
+// `rows` and `slices` of `width` bytes; pitches in bytes.
+struct CopyShape {
+  void* destination = nullptr;
+  const void* source = nullptr;
+  std::uint64_t width = 0, rows = 1, slices = 1;
+  std::uint64_t destination_pitch = 0, source_pitch = 0, destination_slice = 0, source_slice = 0;
+  cudaMemcpyKind kind = cudaMemcpyDefault;
+};
+CopyShape line(void* destination, const void* source, std::uint64_t bytes, cudaMemcpyKind kind);
+CopyShape plane(void* destination, std::uint64_t destination_pitch, const void* source, std::uint64_t source_pitch,
+                std::uint64_t width, std::uint64_t rows, cudaMemcpyKind kind);
+cudaError_t volume(const cudaMemcpy3DParms* parameters, CopyShape* shape);
+
+// Checks pointers and extents and infers the direction.
+cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy);
+cudaError_t copy_now(Call& call, const CopyShape& shape);                        // waits as a synchronous copy does
+cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t stream); // as an asynchronous one
+
+struct SetShape {
+  void* destination = nullptr;
+  std::uint64_t pitch = 0, width = 0, rows = 1, slices = 1, slice = 0; // width in bytes
+  std::uint32_t value = 0;
+  std::uint8_t element_bytes = 1;
+};
+cudaError_t make_set(Call& call, const SetShape& shape, trace::Set* set);
+
+// Device address and size of a registered variable.
+cudaError_t find_symbol(Call& call, const void* symbol, std::uint64_t* address, std::uint64_t* bytes);
+
+} // namespace deadheat::embedded

@@ -1,0 +1,232 @@
+// cudaMemcpy* and cudaMemset* (Runtime API, "Memory Management").
+#include <algorithm>
+
+#include "replay/embedded/copies.h"
+
+using namespace deadheat::embedded;
+
+DEADHEAT_STREAM_API(cudaMemcpy, _ptds, device, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
+                    (to, from, bytes, kind)) {
+  return copy_now(call, line(to, from, bytes, kind));
+}
+
+DEADHEAT_STREAM_API(cudaMemcpyAsync, _ptsz, device,
+                    (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream),
+                    (to, from, bytes, kind, stream)) {
+  return copy_async(call, line(to, from, bytes, kind), stream);
+}
+
+DEADHEAT_STREAM_API(cudaMemcpy2D, _ptds, device,
+                    (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
+                     cudaMemcpyKind kind),
+                    (to, to_pitch, from, from_pitch, width, rows, kind)) {
+  return copy_now(call, plane(to, to_pitch, from, from_pitch, width, rows, kind));
+}
+
+DEADHEAT_STREAM_API(cudaMemcpy2DAsync, _ptsz, device,
+                    (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
+                     cudaMemcpyKind kind, cudaStream_t stream),
+                    (to, to_pitch, from, from_pitch, width, rows, kind, stream)) {
+  return copy_async(call, plane(to, to_pitch, from, from_pitch, width, rows, kind), stream);
+}
+
+DEADHEAT_STREAM_API(cudaMemcpy3D, _ptds, device, (const cudaMemcpy3DParms* parameters), (parameters)) {
+  CopyShape shape;
+  const cudaError_t status = volume(parameters, &shape);
+  return status == cudaSuccess ? copy_now(call, shape) : status;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpy3DAsync, _ptsz, device, (const cudaMemcpy3DParms* parameters, cudaStream_t stream),
+                    (parameters, stream)) {
+  CopyShape shape;
+  const cudaError_t status = volume(parameters, &shape);
+  return status == cudaSuccess ? copy_async(call, shape, stream) : status;
+}
+
+// There is one device: a peer copy is a copy on it.
+static cudaError_t volume(const cudaMemcpy3DPeerParms* peer, CopyShape* shape) {
+  if (!peer) return cudaErrorInvalidValue;
+  if (peer->srcDevice != 0 || peer->dstDevice != 0) return cudaErrorInvalidDevice;
+  const cudaMemcpy3DParms parameters{peer->srcArray, peer->srcPos, peer->srcPtr, peer->dstArray,
+                                     peer->dstPos,   peer->dstPtr, peer->extent, cudaMemcpyDeviceToDevice};
+  return volume(&parameters, shape);
+}
+
+DEADHEAT_STREAM_API(cudaMemcpy3DPeer, _ptds, device, (const cudaMemcpy3DPeerParms* parameters), (parameters)) {
+  CopyShape shape;
+  const cudaError_t status = volume(parameters, &shape);
+  return status == cudaSuccess ? copy_now(call, shape) : status;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpy3DPeerAsync, _ptsz, device,
+                    (const cudaMemcpy3DPeerParms* parameters, cudaStream_t stream), (parameters, stream)) {
+  CopyShape shape;
+  const cudaError_t status = volume(parameters, &shape);
+  return status == cudaSuccess ? copy_async(call, shape, stream) : status;
+}
+
+DEADHEAT_API(cudaMemcpyPeer, device, (void* to, int to_device, const void* from, int from_device, size_t bytes),
+             (to, to_device, from, from_device, bytes)) {
+  if (to_device != 0 || from_device != 0) return cudaErrorInvalidDevice;
+  return copy_now(call, line(to, from, bytes, cudaMemcpyDeviceToDevice));
+}
+
+DEADHEAT_API(cudaMemcpyPeerAsync, device,
+             (void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream),
+             (to, to_device, from, from_device, bytes, stream)) {
+  if (to_device != 0 || from_device != 0) return cudaErrorInvalidDevice;
+  return copy_async(call, line(to, from, bytes, cudaMemcpyDeviceToDevice), stream);
+}
+
+// The part of a symbol that a copy means.
+static cudaError_t symbol_part(Call& call, const void* symbol, size_t bytes, size_t offset, void** address) {
+  std::uint64_t start = 0, size = 0;
+  const cudaError_t status = find_symbol(call, symbol, &start, &size);
+  if (status != cudaSuccess) return status;
+  if (offset > size || bytes > size - offset) return cudaErrorInvalidValue;
+  *address = reinterpret_cast<void*>(start + offset);
+  return cudaSuccess;
+}
+
+static cudaError_t to_symbol(Call& call, const void* symbol, const void* from, size_t bytes, size_t offset,
+                             cudaMemcpyKind kind, CopyShape* shape) {
+  if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  void* to = nullptr;
+  const cudaError_t status = symbol_part(call, symbol, bytes, offset, &to);
+  *shape = line(to, from, bytes, kind);
+  return status;
+}
+
+static cudaError_t from_symbol(Call& call, void* to, const void* symbol, size_t bytes, size_t offset,
+                               cudaMemcpyKind kind, CopyShape* shape) {
+  if (kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  void* from = nullptr;
+  const cudaError_t status = symbol_part(call, symbol, bytes, offset, &from);
+  *shape = line(to, from, bytes, kind);
+  return status;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpyToSymbol, _ptds, device,
+                    (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
+                    (symbol, from, bytes, offset, kind)) {
+  CopyShape shape;
+  const cudaError_t status = to_symbol(call, symbol, from, bytes, offset, kind, &shape);
+  return status == cudaSuccess ? copy_now(call, shape) : status;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpyToSymbolAsync, _ptsz, device,
+                    (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
+                     cudaStream_t stream),
+                    (symbol, from, bytes, offset, kind, stream)) {
+  CopyShape shape;
+  const cudaError_t status = to_symbol(call, symbol, from, bytes, offset, kind, &shape);
+  return status == cudaSuccess ? copy_async(call, shape, stream) : status;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpyFromSymbol, _ptds, device,
+                    (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
+                    (to, symbol, bytes, offset, kind)) {
+  CopyShape shape;
+  const cudaError_t status = from_symbol(call, to, symbol, bytes, offset, kind, &shape);
+  return status == cudaSuccess ? copy_now(call, shape) : status;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpyFromSymbolAsync, _ptsz, device,
+                    (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind,
+                     cudaStream_t stream),
+                    (to, symbol, bytes, offset, kind, stream)) {
+  CopyShape shape;
+  const cudaError_t status = from_symbol(call, to, symbol, bytes, offset, kind, &shape);
+  return status == cudaSuccess ? copy_async(call, shape, stream) : status;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpyBatchAsync, _ptsz, device,
+                    (void* const* to, const void* const* from, const size_t* bytes, size_t count,
+                     cudaMemcpyAttributes* attributes, size_t* attribute_indices, size_t attribute_count,
+                     cudaStream_t stream),
+                    (to, from, bytes, count, attributes, attribute_indices, attribute_count, stream)) {
+  if (!to || !from || !bytes || count == 0) return cudaErrorInvalidValue;
+  // The order inside a batch is free; this is one of the orders that may happen.
+  for (size_t i = 0; i < count; ++i) {
+    const cudaError_t status = copy_async(call, line(to[i], from[i], bytes[i], cudaMemcpyDefault), stream);
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
+}
+
+// ---- Sets. Asynchronous with respect to the host except where the memory is pinned host memory ("API synchronization
+// behavior", Memset).
+
+static cudaError_t set(Call& call, const SetShape& shape, cudaStream_t handle, bool synchronous) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  deadheat::trace::Set set;
+  const cudaError_t status = make_set(call, shape, &set);
+  if (status != cudaSuccess || shape.width == 0 || shape.rows == 0 || shape.slices == 0) return status;
+  const bool waits = synchronous && place_of(call, shape.destination).kind == Place::Kind::pinned;
+  std::uint32_t operation = 0;
+  const cudaError_t submitted = submit(call, *stream, {std::move(set)}, &operation);
+  if (submitted != cudaSuccess || !waits || operation == 0) return submitted;
+  return call.wait_operation(operation);
+}
+
+static SetShape set_shape(void* to, int value, size_t pitch, size_t width, size_t rows, size_t slices, size_t slice) {
+  return {to, pitch, width, rows, slices, slice, std::uint32_t(value & 0xFF), 1};
+}
+static SetShape set_shape(const cudaPitchedPtr& to, int value, const cudaExtent& extent) {
+  return set_shape(to.ptr, value, to.pitch, extent.width, extent.height, extent.depth, to.pitch * to.ysize);
+}
+
+DEADHEAT_STREAM_API(cudaMemset, _ptds, device, (void* to, int value, size_t bytes), (to, value, bytes)) {
+  return set(call, set_shape(to, value, bytes, bytes, 1, 1, bytes), nullptr, true);
+}
+
+DEADHEAT_STREAM_API(cudaMemsetAsync, _ptsz, device, (void* to, int value, size_t bytes, cudaStream_t stream),
+                    (to, value, bytes, stream)) {
+  return set(call, set_shape(to, value, bytes, bytes, 1, 1, bytes), stream, false);
+}
+
+DEADHEAT_STREAM_API(cudaMemset2D, _ptds, device, (void* to, size_t pitch, int value, size_t width, size_t rows),
+                    (to, pitch, value, width, rows)) {
+  return set(call, set_shape(to, value, pitch, width, rows, 1, pitch * rows), nullptr, true);
+}
+
+DEADHEAT_STREAM_API(cudaMemset2DAsync, _ptsz, device,
+                    (void* to, size_t pitch, int value, size_t width, size_t rows, cudaStream_t stream),
+                    (to, pitch, value, width, rows, stream)) {
+  return set(call, set_shape(to, value, pitch, width, rows, 1, pitch * rows), stream, false);
+}
+
+DEADHEAT_STREAM_API(cudaMemset3D, _ptds, device, (cudaPitchedPtr to, int value, cudaExtent extent),
+                    (to, value, extent)) {
+  return set(call, set_shape(to, value, extent), nullptr, true);
+}
+
+DEADHEAT_STREAM_API(cudaMemset3DAsync, _ptsz, device,
+                    (cudaPitchedPtr to, int value, cudaExtent extent, cudaStream_t stream),
+                    (to, value, extent, stream)) {
+  return set(call, set_shape(to, value, extent), stream, false);
+}
+
+// ---- Symbols
+
+DEADHEAT_API(cudaGetSymbolAddress, device, (void** address, const void* symbol), (address, symbol)) {
+  if (!address) return cudaErrorInvalidValue;
+  std::uint64_t start = 0, bytes = 0;
+  const cudaError_t status = find_symbol(call, symbol, &start, &bytes);
+  if (status == cudaSuccess) *address = reinterpret_cast<void*>(start);
+  return status;
+}
+
+DEADHEAT_API(cudaGetSymbolSize, device, (size_t * bytes, const void* symbol), (bytes, symbol)) {
+  if (!bytes) return cudaErrorInvalidValue;
+  std::uint64_t start = 0;
+  std::uint64_t size = 0;
+  const cudaError_t status = find_symbol(call, symbol, &start, &size);
+  if (status == cudaSuccess) *bytes = size;
+  return status;
+}

@@ -1,0 +1,81 @@
+// How an API call gets at the runtime's state, and how entry points are defined.
+//
+// Thread-safety: enter() takes Runtime::lock for the whole call, so the calls of all host threads form one order, the
+// order of the trace.
+//
+// Invariants: no exception leaves enter(). A host callback runs with the lock held by the thread that drives the
+// device, and may not call CUDA (cudaErrorNotPermitted, as in CUDA). After fork() the child has no device.
+#pragma once
+
+#include "replay/embedded/runtime.h"
+
+namespace deadheat::embedded {
+
+// One API call in progress.
+struct Call {
+  const char* api;
+  DefaultStream null_stream;
+  Runtime& runtime;
+  ThreadState& thread;
+  device::Device& device() { return *runtime.device; }
+
+  // The stream that a handle means, 0 and the special handles included; null for a bad handle.
+  Stream* stream(cudaStream_t handle);
+  Event* event(cudaEvent_t handle);
+  // What a drive of the device came to; stuck devices are described once.
+  cudaError_t result(device::Progress progress);
+  cudaError_t wait(trace::HostWait::Kind kind, std::uint32_t id = 0);
+  cudaError_t query(trace::HostWait::Kind kind, std::uint32_t id = 0);
+  cudaError_t wait_operation(std::uint32_t operation);
+};
+
+// What a call needs before it can start.
+enum class Need : std::uint8_t {
+  nothing, // works without a device and after a fault
+  device   // needs one that has not failed
+};
+
+// Begins an API call: false (and *status) when it cannot go ahead. The lock is held when it returns true.
+bool begin_call(Need need, cudaError_t* status);
+// Ends it: notes the error for cudaGetLastError and gives the lock back.
+cudaError_t end_call(cudaError_t status);
+cudaError_t exception_status() noexcept; // of the exception being handled
+// Of the calling thread; an error that a fault left behind cannot be reset (Runtime API, cudaGetLastError).
+cudaError_t last_error(bool reset) noexcept;
+
+template <class Body>
+cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& body) noexcept {
+  cudaError_t status = cudaSuccess;
+  if (!begin_call(need, &status)) return status;
+  try {
+    Call call{api, null_stream, runtime(), thread_state()};
+    status = body(call);
+  } catch (...) {
+    status = exception_status();
+  }
+  return end_call(status);
+}
+
+} // namespace deadheat::embedded
+
+// An entry point is written once, with its body:
+//   DEADHEAT_API(cudaGetDevice, device, (int* ordinal), (ordinal)) { ... uses call ... }
+// (name, what it needs, parameters, the same as arguments). One with a default stream is exported a second time, under
+// the name that --default-stream per-thread gives it: DEADHEAT_STREAM_API(cudaMemcpyAsync, _ptsz, device, ...).
+#define DEADHEAT_AND_CALL(...) [[maybe_unused]] ::deadheat::embedded::Call& call __VA_OPT__(, ) __VA_ARGS__
+#define DEADHEAT_WITH_CALL(...) call __VA_OPT__(, ) __VA_ARGS__
+#define DEADHEAT_EXPORT(name, exported, stream, need, parameters, arguments)                                 \
+  extern "C" __attribute__((visibility("default"))) cudaError_t exported parameters {                        \
+    return ::deadheat::embedded::enter(                                                                      \
+        #name, ::deadheat::embedded::DefaultStream::stream, ::deadheat::embedded::Need::need,                \
+        [&](::deadheat::embedded::Call& call) { return name##_body(DEADHEAT_WITH_CALL arguments); });        \
+  }
+#define DEADHEAT_API(name, need, parameters, arguments)              \
+  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);      \
+  DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments)   \
+  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters)
+#define DEADHEAT_STREAM_API(name, suffix, need, parameters, arguments)           \
+  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);                  \
+  DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments)               \
+  DEADHEAT_EXPORT(name, name##suffix, per_thread, need, parameters, arguments)   \
+  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters)

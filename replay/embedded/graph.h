@@ -1,0 +1,98 @@
+// Graphs: nodes and edges, made by capture or by hand, and their executable form.
+//
+// Capture (Programming Guide, "Creating a Graph Using Stream Capture"): a stream that is being captured adds nodes in
+// place of submitting work, each behind Stream::tail. Other streams join by waiting for an event that was recorded in a
+// capturing stream, and must be joined back before the capture ends. Calls that cannot be captured invalidate it.
+//
+// An executable graph is its nodes in topological order, child graphs unfolded, ready to be submitted one after another
+// with the operations that each waits for.
+//
+// Thread-safety: none; Runtime::lock.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "replay/embedded/launch.h"
+#include "replay/embedded/work.h"
+
+namespace deadheat::embedded {
+
+class GraphNode {
+ public:
+  Graph* graph = nullptr;
+  std::uint32_t index = 0;               // of creation in its graph
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  Work work = {trace::Marker{}};
+  std::unique_ptr<Graph> child;          // of a child graph node
+  std::vector<GraphNode*> after;         // dependencies, without repetition
+  std::vector<void*> arguments = {};     // of a kernel: into its parameter block, for cudaGraphKernelNodeGetParams
+};
+
+class Graph {
+ public:
+  std::uint32_t id = 0;
+  std::vector<std::unique_ptr<GraphNode>> nodes;
+
+  GraphNode* add(cudaGraphNodeType type, Work work, std::vector<GraphNode*> after);
+  bool holds(const GraphNode* node) const { return node && node->graph == this; }
+  std::unique_ptr<Graph> clone() const;
+  // Nodes with each behind its dependencies, earlier created ones first; empty when there is a cycle.
+  std::vector<GraphNode*> in_order() const;
+  std::vector<std::pair<GraphNode*, GraphNode*>> edges() const; // from, to
+};
+
+class GraphExec {
+ public:
+  struct Step {
+    const GraphNode* node = nullptr;     // of the graph it was made from: a name, never followed
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+    Work work;
+    std::vector<std::uint32_t> after;    // steps
+    bool enabled = true;
+  };
+  std::uint32_t id = 0;
+  unsigned long long flags = 0;
+  std::vector<Step> steps;
+  std::unique_ptr<Graph> source;         // a copy, for launches into capturing streams
+  std::uint32_t done = 0;                // event recorded behind each launch: launches of one graph do not overlap
+  std::uint32_t last_stream = 0;
+
+  Step* step(const GraphNode* node);
+};
+// Steps of a graph; false when it has a cycle.
+bool unfold(const Graph& graph, std::vector<GraphExec::Step>* steps);
+
+struct Capture {
+  std::uint64_t number = 0;
+  std::unique_ptr<Graph> own;            // unless it adds to a graph of the program's
+  Graph* graph = nullptr;
+  Stream* origin = nullptr;
+  std::vector<Stream*> streams;
+  std::uint32_t thread = 0;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  bool invalidated = false;
+};
+
+// ---- Graphs by handle: null for a bad one.
+Graph* graph_of(Call& call, cudaGraph_t handle);
+GraphNode* node_of(Call& call, cudaGraphNode_t handle);
+GraphExec* executable_of(Call& call, cudaGraphExec_t handle);
+cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsigned long long flags);
+cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream);
+
+// ---- Capture. `captured`: the call is done, with the status that is returned.
+cudaError_t begin_capture(Call& call, Stream& stream, cudaStreamCaptureMode mode, Graph* into);
+void end_capture(Call& call, Capture& capture); // forgets it; its streams go on
+cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured);
+cudaError_t capture_record(Call& call, Event& event, Stream& stream, bool external, bool* captured);
+cudaError_t capture_wait(Call& call, Event& event, Stream& stream, bool external, bool* captured);
+// A call that is potentially unsafe while this thread, or another in global mode, captures.
+cudaError_t forbid_while_capturing(Call& call);
+// A call that cannot work on a stream that is captured, or on an event recorded in one.
+cudaError_t forbid_on(Call& call, Stream& stream);
+cudaError_t forbid_on(Call& call, Event& event);
+// Invalidates the stream's capture. `what`: a call that CUDA could capture and we cannot; null: CUDA cannot either.
+cudaError_t refuse_capture(Call& call, Stream& stream, const char* what);
+
+} // namespace deadheat::embedded

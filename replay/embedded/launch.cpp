@@ -1,0 +1,148 @@
+#include "replay/embedded/launch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "replay/embedded/names.h"
+
+namespace deadheat::embedded {
+
+cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
+  kernel->function = call.runtime.modules.function(function);
+  if (!kernel->function) return cudaErrorInvalidDeviceFunction;
+  FatBinary& binary = *kernel->function->binary;
+  const cudaError_t status = call.runtime.modules.load(binary, call.device());
+  if (status != cudaSuccess) return status;
+  kernel->info = call.device().module(binary.module)->kernel(kernel->function->name);
+  return kernel->info ? cudaSuccess : cudaErrorInvalidDeviceFunction;
+}
+
+std::uint32_t blocks_per_multiprocessor(const device::Profile& profile, const engine::KernelInfo& kernel,
+                                        std::uint32_t threads, std::uint64_t dynamic_shared) {
+  constexpr std::uint64_t system_shared = 1024; // a block, for the system (Programming Guide, compute capability 9.0)
+  const std::uint64_t shared = kernel.static_shared + dynamic_shared;
+  if (threads == 0 || threads > kernel.max_threads || shared > profile.shared_per_block_optin) return 0;
+  const std::uint64_t warps = (threads + 31) / 32;
+  return std::uint32_t(std::min<std::uint64_t>({profile.max_blocks_per_multiprocessor,
+                                                profile.max_threads_per_multiprocessor / (warps * 32),
+                                                profile.shared_per_multiprocessor / (shared + system_shared)}));
+}
+
+std::uint64_t dynamic_shared_limit(const device::Profile& profile, const Kernel& kernel) {
+  if (kernel.function->max_dynamic_shared >= 0) return std::uint64_t(kernel.function->max_dynamic_shared);
+  return profile.shared_per_block - std::min(profile.shared_per_block, kernel.info->static_shared);
+}
+
+static Dim3 extent_of(const dim3& d) { return {d.x, d.y, d.z}; }
+
+// Limits: Programming Guide, "Compute Capabilities"; errors as the driver gives them.
+static cudaError_t check_configuration(const device::Profile& profile, const Kernel& kernel,
+                                       const LaunchConfiguration& configuration, const LaunchAttributes& attributes) {
+  const Dim3 grid = extent_of(configuration.grid), block = extent_of(configuration.block);
+  if (grid.count() == 0 || grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535) return cudaErrorInvalidConfiguration;
+  if (block.count() == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 || block.count() > 1024) {
+    return cudaErrorInvalidConfiguration;
+  }
+  if (configuration.shared > dynamic_shared_limit(profile, kernel)) return cudaErrorInvalidValue;
+  if (kernel.info->static_shared + configuration.shared > profile.shared_per_block_optin) return cudaErrorInvalidValue;
+  if (block.count() > kernel.info->max_threads) return cudaErrorInvalidValue;
+  const dim3& cluster = attributes.cluster;
+  if (cluster.x * cluster.y * cluster.z > 1) {
+    say_once("thread block clusters are not supported by the embedded device (kernel " +
+             demangled(kernel.function->name) + ")");
+    return cudaErrorNotSupported;
+  }
+  if (attributes.cooperative) {
+    const std::uint64_t most = std::uint64_t(profile.multiprocessors) *
+                               blocks_per_multiprocessor(profile, *kernel.info, std::uint32_t(block.count()),
+                                                         configuration.shared);
+    if (grid.count() > most) return cudaErrorCooperativeLaunchTooLarge;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfiguration& configuration,
+                        const LaunchAttributes& attributes, void** arguments, trace::Launch* launch) {
+  const engine::KernelInfo& info = *kernel.info;
+  const cudaError_t status = check_configuration(call.device().profile(), kernel, configuration, attributes);
+  if (status != cudaSuccess) return status;
+  if (!info.refused.empty()) {
+    say_once(info.refused);
+    return cudaErrorNotSupported;
+  }
+  launch->module = kernel.function->binary->module;
+  launch->kernel = kernel.function->name;
+  launch->grid = extent_of(configuration.grid);
+  launch->block = extent_of(configuration.block);
+  launch->dynamic_shared = std::uint32_t(configuration.shared);
+  launch->static_shared = info.static_shared;
+  launch->cooperative = attributes.cooperative;
+  launch->programmatic = attributes.programmatic;
+  std::vector<std::uint8_t>& block = launch->arguments.inlined;
+  block.assign(info.parameter_bytes, 0);
+  for (std::size_t i = 0; i < info.parameters.size(); ++i) {
+    if (!arguments || !arguments[i]) return cudaErrorInvalidValue;
+    std::memcpy(block.data() + info.parameters[i].offset, arguments[i], info.parameters[i].bytes);
+  }
+  launch->arguments.size = block.size();
+  return cudaSuccess;
+}
+
+cudaError_t launch_kernel(Call& call, const void* function, const LaunchConfiguration& configuration,
+                          const LaunchAttributes& attributes, void** arguments) {
+  Stream* stream = call.stream(configuration.stream);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  Kernel kernel;
+  cudaError_t status = find_kernel(call, function, &kernel);
+  if (status != cudaSuccess) return status;
+  trace::Launch launch;
+  status = make_launch(call, kernel, configuration, attributes, arguments, &launch);
+  if (status != cudaSuccess) return status;
+  return submit(call, *stream, {std::move(launch)});
+}
+
+} // namespace deadheat::embedded
+
+using namespace deadheat::embedded;
+
+DEADHEAT_STREAM_API(cudaLaunchKernel, _ptsz, device,
+                    (const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream),
+                    (function, grid, block, arguments, shared, stream)) {
+  return launch_kernel(call, function, {grid, block, shared, stream}, {}, arguments);
+}
+
+DEADHEAT_STREAM_API(cudaLaunchCooperativeKernel, _ptsz, device,
+                    (const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream),
+                    (function, grid, block, arguments, shared, stream)) {
+  LaunchAttributes attributes;
+  attributes.cooperative = true;
+  return launch_kernel(call, function, {grid, block, shared, stream}, attributes, arguments);
+}
+
+DEADHEAT_STREAM_API(cudaLaunchKernelExC, _ptsz, device,
+                    (const cudaLaunchConfig_t* config, const void* function, void** arguments),
+                    (config, function, arguments)) {
+  if (!config || (config->numAttrs && !config->attrs)) return cudaErrorInvalidValue;
+  LaunchAttributes attributes;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    switch (attribute.id) {
+      case cudaLaunchAttributeCooperative: attributes.cooperative = attribute.val.cooperative != 0; break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        attributes.programmatic = attribute.val.programmaticStreamSerializationAllowed != 0;
+        break;
+      case cudaLaunchAttributeClusterDimension:
+        attributes.cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
+        break;
+      case cudaLaunchAttributeProgrammaticEvent:
+      case cudaLaunchAttributeLaunchCompletionEvent:
+      case cudaLaunchAttributeDeviceUpdatableKernelNode:
+        say_once("cudaLaunchKernelEx: launch attribute " + std::to_string(attribute.id) +
+                 " is not supported by the embedded device");
+        return cudaErrorNotSupported;
+      default: break; // hints
+    }
+  }
+  return launch_kernel(call, function, {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream},
+                       attributes, arguments);
+}

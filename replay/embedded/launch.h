@@ -1,0 +1,37 @@
+// Kernel launches: from the caller's function, configuration and argument pointers to a trace::Launch, with the checks
+// that CUDA makes.
+//
+// Thread-safety: none; Runtime::lock.
+#pragma once
+
+#include "replay/embedded/entry.h"
+#include "replay/embedded/work.h"
+
+namespace deadheat::embedded {
+
+struct LaunchAttributes {
+  bool cooperative = false, programmatic = false;
+  dim3 cluster = {1, 1, 1};
+};
+
+// A kernel that can be launched, its module loaded.
+struct Kernel {
+  Function* function = nullptr;
+  const engine::KernelInfo* info = nullptr;
+};
+// By host function or handle.
+cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel);
+
+// Blocks of the kernel that fit on one multiprocessor; 0: none does.
+std::uint32_t blocks_per_multiprocessor(const device::Profile& profile, const engine::KernelInfo& kernel,
+                                        std::uint32_t threads, std::uint64_t dynamic_shared);
+// Largest dynamic shared memory that the kernel may be given now.
+std::uint64_t dynamic_shared_limit(const device::Profile& profile, const Kernel& kernel);
+
+// Checks everything and lays out the parameter block.
+cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfiguration& configuration,
+                        const LaunchAttributes& attributes, void** arguments, trace::Launch* launch);
+cudaError_t launch_kernel(Call& call, const void* function, const LaunchConfiguration& configuration,
+                          const LaunchAttributes& attributes, void** arguments);
+
+} // namespace deadheat::embedded

@@ -1,0 +1,138 @@
+#include "replay/embedded/modules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "replay/embedded/names.h"
+#include "replay/embedded/runtime.h"
+#include "tracer/ptx/fatbin.h"
+
+namespace deadheat::embedded {
+
+namespace {
+
+// The PTX image to run: of those that the device can take, the newest; of equal ones the one for all GPUs of that
+// architecture rather than one GPU's own ("sm_90" before "sm_90a"), since the engine has no arch-specific units.
+const ptx::FatbinEntry* choose_image(const std::vector<ptx::FatbinEntry>& entries, unsigned capability) {
+  auto specific = [](const ptx::FatbinEntry& entry) {
+    return (entry.flags & (ptx::FatbinEntry::arch_specific | ptx::FatbinEntry::family_specific)) != 0;
+  };
+  const ptx::FatbinEntry* best = nullptr;
+  for (const ptx::FatbinEntry& entry : entries) {
+    if (entry.kind != ptx::FatbinEntry::Kind::ptx || entry.architecture > capability) continue;
+    if (specific(entry) && entry.architecture != capability) continue;
+    if (!best || entry.architecture > best->architecture ||
+        (entry.architecture == best->architecture && specific(*best) && !specific(entry))) {
+      best = &entry;
+    }
+  }
+  return best;
+}
+
+std::string architectures(const std::vector<ptx::FatbinEntry>& entries) {
+  std::string list;
+  for (const ptx::FatbinEntry& entry : entries) {
+    const char* kind = entry.kind == ptx::FatbinEntry::Kind::ptx ? "PTX" : "machine code";
+    list += fmt::format("{}{} for {}", list.empty() ? "" : ", ", kind, entry.target());
+  }
+  return list.empty() ? "nothing" : list;
+}
+
+} // namespace
+
+FatBinary* Modules::add(const void* wrapper) {
+  binaries_.push_back(std::make_unique<FatBinary>());
+  FatBinary* binary = binaries_.back().get();
+  binary->wrapper = wrapper;
+  binary->origin = file_of(wrapper);
+  return binary;
+}
+
+void Modules::add_function(FatBinary* binary, const void* host, std::string name) {
+  auto made = std::make_unique<Function>();
+  made->binary = binary;
+  made->host = host;
+  made->name = std::move(name);
+  binary->functions.push_back(made.get());
+  by_host_[host] = made.get();
+  by_handle_[made.get()] = made.get();
+  functions_.push_back(std::move(made));
+}
+
+void Modules::add_variable(FatBinary* binary, const void* host, std::string name, std::uint64_t bytes) {
+  variables_[host] = {binary, std::move(name), bytes, false};
+}
+
+void Modules::add_managed(FatBinary* binary, void** pointer, std::string name, std::uint64_t bytes) {
+  binary->managed.push_back({pointer, name});
+  variables_[pointer] = {binary, std::move(name), bytes, true};
+}
+
+void Modules::remove(FatBinary* binary) {
+  binary->unregistered = true;
+  for (Function* function : binary->functions) by_host_.erase(function->host);
+  std::erase_if(variables_, [&](const auto& entry) { return entry.second.binary == binary; });
+}
+
+Function* Modules::function(const void* host) const {
+  auto found = by_host_.find(host);
+  if (found != by_host_.end()) return found->second;
+  found = by_handle_.find(host);
+  return found == by_handle_.end() ? nullptr : found->second;
+}
+
+Function* Modules::function(std::uint32_t module, const std::string& name) const {
+  for (const auto& function : functions_) {
+    if (function->binary->module == module && function->name == name) return function.get();
+  }
+  return nullptr;
+}
+
+const Variable* Modules::variable(const void* host) const {
+  auto found = variables_.find(host);
+  return found == variables_.end() ? nullptr : &found->second;
+}
+
+bool Modules::is_binary(const void* handle) const {
+  return std::any_of(binaries_.begin(), binaries_.end(), [&](const auto& binary) { return binary.get() == handle; });
+}
+
+cudaError_t Modules::load(FatBinary& binary, device::Device& device) {
+  if (binary.module || binary.failed != cudaSuccess) return binary.failed;
+  if (binary.unregistered) return cudaErrorInvalidResourceHandle;
+  Expected<std::vector<ptx::FatbinEntry>> entries = ptx::fatbin_entries_of_wrapper(binary.wrapper);
+  if (!entries) {
+    say(binary.origin + ": " + entries.error().message());
+    return binary.failed = cudaErrorInvalidKernelImage;
+  }
+  const device::Profile& profile = device.profile();
+  const ptx::FatbinEntry* image = choose_image(*entries, profile.compute_major * 10 + profile.compute_minor);
+  if (!image) {
+    say(fmt::format("{}: no PTX for compute capability {}.{} (it holds {}): build it with NVCC_APPEND_FLAGS='-gencode "
+                    "arch=compute_90,code=compute_90 -lineinfo'",
+                    binary.origin, profile.compute_major, profile.compute_minor, architectures(*entries)));
+    return binary.failed = cudaErrorNoKernelImageForDevice;
+  }
+  Expected<std::string> text = ptx::unpack(*image, binary.origin);
+  if (!text) {
+    say(text.error().message());
+    return binary.failed = cudaErrorInvalidKernelImage;
+  }
+  Expected<std::uint32_t> loaded = device.load_module(std::move(*text), binary.origin);
+  if (!loaded) {
+    say(loaded.error().message());
+    return binary.failed = cudaErrorInvalidPtx;
+  }
+  binary.module = *loaded;
+  const std::vector<std::string>& refusals = device.module(binary.module)->refusals();
+  constexpr std::size_t most = 10;
+  for (std::size_t i = 0; i < std::min(refusals.size(), most); ++i) say(binary.origin + ": " + refusals[i]);
+  if (refusals.size() > most) say(fmt::format("{}: and {} kernels more", binary.origin, refusals.size() - most));
+  for (const ManagedVariable& variable : binary.managed) {
+    *variable.pointer = reinterpret_cast<void*>(device.symbol_address(binary.module, variable.name, nullptr));
+  }
+  return cudaSuccess;
+}
+
+} // namespace deadheat::embedded

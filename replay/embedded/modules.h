@@ -1,0 +1,77 @@
+// Fat binaries, kernels and variables that the program registered, and their modules on the device.
+//
+// Registration happens in the program's constructors and only notes names. A fat binary's PTX is parsed and loaded by
+// the device at the first use of one of its kernels or variables.
+//
+// Thread-safety: none; Runtime::lock. Invariants: handles given to the program (FatBinary, Function) stay valid until
+// the end of the process, since kernel handles are cached in the program's static variables.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "replay/device/device.h"
+
+namespace deadheat::embedded {
+
+struct Function;
+
+// A managed variable: the program reads its address through a pointer of its own.
+struct ManagedVariable { void** pointer = nullptr; std::string name; };
+
+struct FatBinary {
+  const void* wrapper = nullptr;
+  std::string origin;              // file of the program or library that holds it
+  std::uint32_t module = 0;        // the device's; 0: not loaded
+  cudaError_t failed = cudaSuccess; // why it cannot be
+  bool unregistered = false;
+  std::vector<ManagedVariable> managed;
+  std::vector<Function*> functions;
+};
+
+// A kernel; cudaKernel_t and cudaFunction_t are its address.
+struct Function {
+  FatBinary* binary = nullptr;
+  const void* host = nullptr;      // the host function that stands for it
+  std::string name;                // mangled
+  int max_dynamic_shared = -1;     // set by cudaFuncSetAttribute
+  int carveout = -1;
+  bool refusal_told = false;
+};
+
+struct Variable {
+  FatBinary* binary = nullptr;
+  std::string name;                // in PTX
+  std::uint64_t bytes = 0;
+  bool managed = false;
+};
+
+class Modules {
+ public:
+  FatBinary* add(const void* wrapper);
+  void add_function(FatBinary* binary, const void* host, std::string name);
+  void add_variable(FatBinary* binary, const void* host, std::string name, std::uint64_t bytes);
+  void add_managed(FatBinary* binary, void** pointer, std::string name, std::uint64_t bytes);
+  void remove(FatBinary* binary);
+
+  Function* function(const void* host) const;   // by host function or by handle; null: unknown
+  Function* function(std::uint32_t module, const std::string& name) const; // of a loaded module
+  const Variable* variable(const void* host) const;
+  bool is_binary(const void* handle) const;
+
+  // Loads the module if it is not there yet. Says on standard error what is wrong with it.
+  cudaError_t load(FatBinary& binary, device::Device& device);
+
+ private:
+  std::vector<std::unique_ptr<FatBinary>> binaries_;
+  std::vector<std::unique_ptr<Function>> functions_;
+  std::unordered_map<const void*, Function*> by_host_, by_handle_;
+  std::unordered_map<const void*, Variable> variables_;
+};
+
+} // namespace deadheat::embedded

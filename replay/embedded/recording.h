@@ -1,0 +1,50 @@
+// The device's sink in a live process: the trace, when one is recorded, and what error lines need to know of launches.
+//
+// Thread-safety: none; Runtime::lock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "deadheat/expected.h"
+#include "deadheat/options.h"
+#include "replay/device/sink.h"
+
+namespace deadheat::trace {
+class TraceWriter;
+}
+
+namespace deadheat::embedded {
+
+struct LaunchNote { std::string kernel; Dim3 grid, block; };
+
+class Recording : public device::Sink {
+ public:
+  // Opens a log in options.output; without one records nothing.
+  static Expected<std::unique_ptr<Recording>> create(const TracerOptions& options);
+  ~Recording() override;
+
+  void record(const trace::Record& record) override;
+  void weak_accesses(const trace::Warp& warp, std::uint32_t module, const device::LaneLogs& logs) override;
+  trace::Bytes keep(const void* data, std::uint64_t size) override;
+  trace::BlobHash keep_blob(const void* data, std::uint64_t size) override;
+
+  const LaunchNote* launch(std::uint32_t number) const; // of a launch that has not ended
+  bool pending() const { return submitted_ != ended_; } // operations that have not ended
+  void note_unrepeatable();                             // counts a step that wall-clock time decided
+  void flush_if_old();                                  // what is recorded up to a moment ago survives a kill
+  Expected<void> finish(std::int32_t status, bool clean);
+
+ private:
+  Recording() = default;
+  std::unique_ptr<trace::TraceWriter> writer_;
+  std::map<std::uint32_t, LaunchNote> launches_;
+  std::map<std::uint32_t, std::uint32_t> launch_of_operation_;
+  std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0;
+  std::chrono::steady_clock::time_point flushed_;
+};
+
+} // namespace deadheat::embedded

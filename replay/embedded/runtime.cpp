@@ -1,0 +1,342 @@
+#include "replay/embedded/runtime.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <regex>
+#include <thread>
+
+#include "replay/embedded/entry.h"
+#include "replay/embedded/graph.h"
+#include "replay/embedded/names.h"
+
+namespace deadheat::embedded {
+
+namespace {
+
+std::atomic<Runtime*> existing{nullptr};
+std::atomic<bool> forked{false};
+std::atomic<int> exit_status{0};
+
+// The call that a trace's depth options make for each launch: --kernel, --launch-skip, --launch-count.
+std::function<bool(const std::string&, std::uint32_t)> launch_filter(const TracerOptions& options) {
+  std::shared_ptr<std::regex> pattern;
+  if (!options.kernel.empty()) {
+    try {
+      pattern = std::make_shared<std::regex>(options.kernel);
+    } catch (const std::regex_error&) {
+      say("'" + options.kernel + "' is not a regular expression: the accesses of all kernels are recorded");
+    }
+  }
+  std::uint64_t matched = 0;
+  return [options, pattern, matched](const std::string& kernel, std::uint32_t) mutable {
+    if (!options.accesses) return false;
+    if (pattern && !std::regex_search(kernel, *pattern) && !std::regex_search(demangled(kernel), *pattern)) return false;
+    const std::uint64_t number = matched++;
+    return number >= options.launch_skip &&
+           (options.launch_count == 0 || number - options.launch_skip < options.launch_count);
+  };
+}
+
+cudaError_t error_of(trace::MemoryError::Kind kind) {
+  using Kind = trace::MemoryError::Kind;
+  switch (kind) {
+    case Kind::misaligned: return cudaErrorMisalignedAddress;
+    case Kind::wrong_space: return cudaErrorInvalidAddressSpace;
+    case Kind::stack_overflow: return cudaErrorHardwareStackError;
+    case Kind::trap: return cudaErrorLaunchFailure;
+    case Kind::assertion: return cudaErrorAssert;
+    default: return cudaErrorIllegalAddress;
+  }
+}
+
+// Lets queued work go on while the host makes no CUDA call: it may be waiting for a flag in memory that it shares with
+// the device. Wall-clock time decides when, so such a run cannot be repeated exactly, and the trace says so.
+void watch(Runtime& runtime) {
+  sigset_t set;
+  sigfillset(&set);
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&set, signal);
+  pthread_sigmask(SIG_SETMASK, &set, nullptr);
+  const auto patience = std::chrono::milliseconds(runtime.options.patience);
+  std::uint64_t seen = runtime.calls;
+  auto since = std::chrono::steady_clock::now();
+  while (!runtime.ended) {
+    const bool impatient = std::chrono::steady_clock::now() - since >= patience;
+    std::this_thread::sleep_for(impatient ? std::chrono::milliseconds(1) : std::chrono::milliseconds(50));
+    if (runtime.calls != seen) {
+      seen = runtime.calls;
+      since = std::chrono::steady_clock::now();
+    } else if (impatient && runtime.lock.try_lock()) {
+      if (!runtime.ended && runtime.sticky == cudaSuccess && runtime.recording->pending()) {
+        runtime.recording->note_unrepeatable();
+        runtime.device->advance(100'000);
+        runtime.fault_seen();
+      }
+      runtime.lock.unlock();
+    }
+  }
+}
+
+void end_of_process() {
+  Runtime* runtime = existing;
+  if (runtime && !forked) runtime->end();
+}
+// Runs when the loader takes the process down: after the program's destructors and exit handlers, before LLVM's.
+__attribute__((destructor)) void library_destructor() { end_of_process(); }
+
+} // namespace
+
+bool in_forked_child() { return forked; }
+
+Runtime::Runtime() {
+  legacy.id = 1;
+  legacy.kind = trace::StreamCreate::Kind::legacy;
+  const char* text = std::getenv("DEADHEAT_OPTIONS");
+  Expected<TracerOptions> parsed = parse_options(text ? text : "");
+  if (parsed) {
+    options = *parsed;
+  } else {
+    say(parsed.error().message());
+  }
+  pthread_atfork(nullptr, nullptr, [] { forked = true; });
+}
+Runtime::~Runtime() = default;
+
+Runtime& runtime() {
+  alignas(Runtime) static unsigned char storage[sizeof(Runtime)];
+  static Runtime* instance = [] {
+    Runtime* made = new (storage) Runtime;
+    existing = made;
+    return made;
+  }();
+  return *instance;
+}
+
+ThreadState& thread_state() {
+  static thread_local ThreadState* state = nullptr;
+  if (!state) state = new ThreadState;
+  return *state;
+}
+
+void say(const std::string& line) {
+  const std::string text = "deadheat: " + line + "\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+}
+
+void say_once(const std::string& line) {
+  static std::set<std::string>* said = new std::set<std::string>;
+  static std::mutex* guard = new std::mutex;
+  std::lock_guard<std::mutex> hold(*guard);
+  if (said->insert(line).second) say(line);
+}
+
+cudaError_t Runtime::need_device() {
+  if (device || no_device != cudaSuccess) return no_device;
+  if (options.device != "embedded") {
+    say("the embedded runtime was asked for device '" + options.device + "': it has only 'embedded'");
+    return no_device = cudaErrorNoDevice;
+  }
+  Expected<std::unique_ptr<Recording>> opened = Recording::create(options);
+  if (!opened) {
+    say("cannot record: " + opened.error().message());
+    opened = Recording::create(TracerOptions{}); // the program's job comes first
+  }
+  recording = std::move(*opened);
+  device::DeviceOptions settings;
+  settings.seed = options.seed;
+  settings.record_accesses = options.accesses && !options.output.empty();
+  if (settings.record_accesses) settings.record_launch = launch_filter(options);
+  settings.sink = recording.get();
+  Expected<std::unique_ptr<device::Device>> made = device::Device::create(std::move(settings));
+  if (!made) {
+    say("no embedded device: " + made.error().message());
+    return no_device = cudaErrorInitializationError;
+  }
+  device = std::move(*made);
+  on_exit([](int status, void*) { exit_status = status; }, nullptr);
+  return cudaSuccess;
+}
+
+void Runtime::watch_host_memory() {
+  if (host_can_watch || options.patience == 0) return;
+  host_can_watch = true;
+  try {
+    std::thread([this] { watch(*this); }).detach();
+  } catch (const std::system_error&) {
+    // Hosts that poll memory without calling CUDA will wait in vain.
+  }
+}
+
+void Runtime::fault_seen() {
+  if (sticky != cudaSuccess || !device || !device->fault()) return;
+  const trace::MemoryError& fault = *device->fault();
+  sticky = error_of(fault.kind);
+  say(describe_fault(fault, recording->launch(fault.launch), device->module(fault.module)));
+}
+
+void Runtime::end() {
+  if (ended) return;
+  ThreadState& thread = thread_state();
+  bool locked = false;
+  if (!thread.in_callback) { // exit() inside a callback: this thread holds the lock and stands inside the device
+    for (int tries = 0; tries < 500 && !(locked = lock.try_lock()); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  if (ended.exchange(true)) return;
+  try {
+    if (device && locked && sticky == cudaSuccess) {
+      device->drain();
+      fault_seen();
+    }
+    if (recording) {
+      Expected<void> finished = recording->finish(exit_status, locked);
+      if (!finished) say("the trace is incomplete: " + finished.error().message());
+    }
+  } catch (...) {
+    say("the trace is incomplete: out of memory");
+  }
+  if (locked) lock.unlock();
+}
+
+bool begin_call(Need need, cudaError_t* status) {
+  if (forked) {
+    *status = cudaErrorInitializationError;
+    return false;
+  }
+  try {
+    ThreadState& thread = thread_state();
+    if (thread.in_callback) {
+      *status = thread.last_error = cudaErrorNotPermitted;
+      return false;
+    }
+    Runtime& state = runtime();
+    std::unique_lock<std::mutex> hold(state.lock);
+    *status = state.ended ? cudaErrorCudartUnloading : cudaSuccess;
+    if (*status != cudaSuccess) return false;
+    ++state.calls;
+    if (thread.number == 0) thread.number = ++state.host_threads;
+    if (need == Need::device) {
+      state.fault_seen();
+      *status = state.sticky != cudaSuccess ? state.sticky : state.need_device();
+      if (*status != cudaSuccess) {
+        thread.last_error = *status;
+        return false;
+      }
+    }
+    hold.release();
+    return true;
+  } catch (...) {
+    *status = exception_status();
+    return false;
+  }
+}
+
+cudaError_t end_call(cudaError_t status) {
+  if (status != cudaSuccess) thread_state().last_error = status;
+  runtime().lock.unlock();
+  return status;
+}
+
+cudaError_t exception_status() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return cudaErrorMemoryAllocation;
+  } catch (...) {
+    return cudaErrorUnknown;
+  }
+}
+
+cudaError_t last_error(bool reset) noexcept {
+  cudaError_t status = cudaSuccess;
+  if (!begin_call(Need::nothing, &status)) return status;
+  Runtime& state = runtime();
+  ThreadState& thread = thread_state();
+  state.fault_seen();
+  status = state.sticky != cudaSuccess ? state.sticky : thread.last_error;
+  if (reset) thread.last_error = cudaSuccess;
+  state.lock.unlock();
+  return status;
+}
+
+// Called by unsupported.cpp, which cannot see CUDA's types: a cudaError_t.
+int not_supported(const char* name) noexcept;
+int not_supported(const char* name) noexcept {
+  return enter(name, DefaultStream::legacy, Need::nothing, [](Call& call) {
+    say_once(std::string(call.api) + " is not supported by the embedded device");
+    return cudaErrorNotSupported;
+  });
+}
+
+Stream* Call::stream(cudaStream_t handle) {
+  if (handle == nullptr) handle = null_stream == DefaultStream::legacy ? cudaStreamLegacy : cudaStreamPerThread;
+  if (handle == cudaStreamLegacy) return &runtime.legacy;
+  if (handle == cudaStreamPerThread) {
+    if (!thread.per_thread_stream) {
+      thread.per_thread_stream = runtime.add_stream(trace::StreamCreate::Kind::per_thread, 0, 0, thread.number);
+    }
+    handle = thread.per_thread_stream;
+  }
+  auto found = runtime.streams.find(handle);
+  return found == runtime.streams.end() ? nullptr : found->second.get();
+}
+
+cudaStream_t Runtime::add_stream(trace::StreamCreate::Kind kind, unsigned flags, int priority, std::uint32_t thread) {
+  auto made = std::make_unique<Stream>();
+  made->flags = flags;
+  made->priority = priority;
+  made->kind = kind;
+  made->id = device->create_stream(kind, priority, thread);
+  auto handle = reinterpret_cast<cudaStream_t>(made.get());
+  streams.emplace(handle, std::move(made));
+  return handle;
+}
+
+Event* Call::event(cudaEvent_t handle) {
+  auto found = runtime.events.find(handle);
+  return found == runtime.events.end() ? nullptr : found->second.get();
+}
+
+cudaError_t Call::result(device::Progress progress) {
+  switch (progress) {
+    case device::Progress::done: return cudaSuccess;
+    case device::Progress::pending: return cudaErrorNotReady;
+    case device::Progress::fault: runtime.fault_seen(); return runtime.sticky;
+    case device::Progress::hang: break;
+  }
+  say("the device hangs: " + device().stuck_description());
+  return runtime.sticky = cudaErrorLaunchTimeout;
+}
+
+cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
+  trace::HostWait request;
+  request.kind = kind;
+  request.id = id;
+  request.host_thread = thread.number;
+  const cudaError_t status = result(device().wait(request));
+  runtime.recording->flush_if_old();
+  return status;
+}
+
+cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {
+  trace::HostWait request;
+  request.kind = kind;
+  request.id = id;
+  request.query = true;
+  request.host_thread = thread.number;
+  return result(device().query(request));
+}
+
+cudaError_t Call::wait_operation(std::uint32_t operation) {
+  const cudaError_t status = result(device().wait_operation(operation, thread.number));
+  runtime.recording->flush_if_old();
+  return status;
+}
+
+} // namespace deadheat::embedded

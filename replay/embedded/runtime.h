@@ -1,0 +1,117 @@
+// The state behind the embedded CUDA runtime.
+//
+// One Runtime a process, made on the first CUDA call and never destroyed: the program may call CUDA from its own
+// constructors, destructors and atexit handlers. The device inside it is made later, by the first call that needs one,
+// so that a process that merely registers its kernels leaves no trace.
+//
+// Thread-safety: everything in it needs Runtime::lock but what is atomic. ThreadState belongs to its thread.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "deadheat/options.h"
+#include "replay/device/device.h"
+#include "replay/embedded/modules.h"
+#include "replay/embedded/recording.h"
+
+namespace deadheat::embedded {
+
+class GraphNode;
+class Graph;
+class GraphExec;
+struct Capture;
+
+struct Stream {
+  std::uint32_t id = 0;
+  unsigned flags = 0;
+  int priority = 0;
+  trace::StreamCreate::Kind kind = trace::StreamCreate::Kind::blocking;
+  Capture* capture = nullptr;         // the capture that the stream takes part in
+  std::vector<GraphNode*> tail;       // in it: what the next captured operation waits for
+};
+
+struct Event {
+  std::uint32_t id = 0;
+  unsigned flags = 0;
+  bool recorded = false;
+  std::uint64_t position = 0;         // Runtime::submitted when it was recorded
+  Capture* capture = nullptr;         // recorded in this capture …
+  std::uint64_t capture_id = 0;       // … if that still has this number
+  std::vector<GraphNode*> nodes;      // … behind these nodes
+};
+
+enum class DefaultStream : std::uint8_t { legacy, per_thread };
+
+struct LaunchConfiguration {
+  dim3 grid, block;
+  std::size_t shared = 0;
+  cudaStream_t stream = nullptr;
+};
+
+// What belongs to one host thread. Never freed: a few dozen bytes a thread.
+struct ThreadState {
+  std::uint32_t number = 0;           // from 1, by first CUDA call
+  cudaError_t last_error = cudaSuccess;
+  bool in_callback = false;
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+  cudaStream_t per_thread_stream = nullptr;
+  std::vector<LaunchConfiguration> configurations;
+};
+ThreadState& thread_state();
+
+struct Runtime {
+  std::mutex lock;
+  TracerOptions options;
+  Modules modules;
+  std::unique_ptr<Recording> recording; // made with the device
+  std::unique_ptr<device::Device> device;
+  cudaError_t no_device = cudaSuccess;  // why there is none, once that was tried
+  cudaError_t sticky = cudaSuccess;     // after a fault
+  std::uint64_t submitted = 0;          // operations so far: the clock of cudaEventElapsedTime
+  std::atomic<std::uint64_t> calls{0};  // for the watchdog
+  std::uint32_t host_threads = 0;
+  std::atomic<bool> ended{false};
+  bool host_can_watch = false;          // pinned or managed memory exists
+
+  std::unordered_map<cudaStream_t, std::unique_ptr<Stream>> streams; // a handle is its value's address
+  std::unordered_map<cudaEvent_t, std::unique_ptr<Event>> events;
+  std::map<std::uint64_t, unsigned> host_flags; // of pinned memory, by address
+  Stream legacy;
+
+  std::unordered_map<cudaGraph_t, std::unique_ptr<Graph>> graphs;
+  std::unordered_map<cudaGraphExec_t, std::unique_ptr<GraphExec>> executables;
+  std::vector<std::unique_ptr<Capture>> captures; // open ones
+  std::uint64_t next_capture = 1;
+  std::uint32_t next_graph = 1;
+
+  std::size_t limits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0}; // by cudaLimit
+  unsigned device_flags = 0;
+  cudaFuncCache cache_config = cudaFuncCachePreferNone;
+
+  Runtime();
+  ~Runtime();
+  cudaError_t need_device(); // makes it on first use
+  void watch_host_memory();  // from now on the host can follow the device without calling CUDA
+  cudaStream_t add_stream(trace::StreamCreate::Kind kind, unsigned flags, int priority, std::uint32_t thread);
+  void fault_seen();         // after anything that drives the device: reports a fault once and makes it stick
+  void end();                // completes what is queued, closes the trace
+};
+Runtime& runtime();
+bool in_forked_child();
+
+// "deadheat: <line>" on standard error.
+void say(const std::string& line);
+// The same, once a process for each text.
+void say_once(const std::string& line);
+
+} // namespace deadheat::embedded

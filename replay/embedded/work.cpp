@@ -1,0 +1,46 @@
+#include "replay/embedded/work.h"
+
+#include "replay/embedded/graph.h"
+
+namespace deadheat::embedded {
+
+std::function<void()> as_callback(Runtime& runtime, std::function<void()> function) {
+  return [&runtime, function = std::move(function)] {
+    if (runtime.ended) return; // the program's objects are gone
+    ThreadState& thread = thread_state();
+    thread.in_callback = true;
+    function();
+    thread.in_callback = false;
+  };
+}
+
+Work host_work(const Call& call, const cudaHostNodeParams& host) {
+  return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host};
+}
+
+cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,
+                       std::uint32_t* operation) {
+  trace::Operation request = place;
+  request.stream = stream;
+  request.host_thread = call.thread.number;
+  request.what = work.what;
+  if (work.callback) call.device().next_callback(as_callback(call.runtime, work.callback));
+  ++call.runtime.submitted;
+  Expected<std::uint32_t> id = call.device().submit(std::move(request));
+  if (!id) {
+    say_once(std::string(call.api) + ": " + id.error().message());
+    return cudaErrorInvalidValue;
+  }
+  if (operation) *operation = *id;
+  return cudaSuccess;
+}
+
+cudaError_t submit(Call& call, Stream& stream, Work work, std::uint32_t* operation) {
+  if (operation) *operation = 0;
+  bool captured = false;
+  const cudaError_t status = capture(call, stream, work, &captured);
+  if (captured || status != cudaSuccess) return status;
+  return submit_now(call, stream.id, work, {}, operation);
+}
+
+} // namespace deadheat::embedded

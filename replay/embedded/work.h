@@ -1,0 +1,29 @@
+// One operation on its way to the device: submitted to a stream, or kept as a node of a graph.
+//
+// Thread-safety: none; Runtime::lock.
+#pragma once
+
+#include <functional>
+
+#include "replay/embedded/entry.h"
+
+namespace deadheat::embedded {
+
+struct Work {
+  decltype(trace::Operation::what) what;
+  std::function<void()> callback = {}; // of a HostCallback: the program's function …
+  cudaHostNodeParams host = {};        // … and what it was made from, if it can be a graph's node
+};
+
+Work host_work(const Call& call, const cudaHostNodeParams& host);
+
+// Submits to the stream, or adds a node where the stream is being captured (*operation is 0 then).
+cudaError_t submit(Call& call, Stream& stream, Work work, std::uint32_t* operation = nullptr);
+// The same without looking at capture; `place` gives the graph fields.
+cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,
+                       std::uint32_t* operation);
+
+// Host functions run on the thread that drives the device, which holds the lock: they may not call CUDA.
+std::function<void()> as_callback(Runtime& runtime, std::function<void()> function);
+
+} // namespace deadheat::embedded
