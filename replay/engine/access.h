@@ -1,0 +1,48 @@
+// What every memory operation does besides touching memory: stops before it, checks its address, logs it, reports it.
+//
+// Use, in order: before_access; then evaluate address and operands again (a stop leaves only registers); check_access;
+// the operation; log_read/log_write or report_strong; after_strong.
+//
+// Thread-safety: see builder.h.
+#pragma once
+
+#include "replay/engine/builder.h"
+
+namespace deadheat::engine {
+
+struct Access {
+  Builder::Place place;
+  unsigned bytes = 0;             // of the whole access
+  unsigned elements = 1, element_bytes = 0;
+  bool is_write = false, is_atomic = false;
+  bool strong = false;            // strong or atomic, and possibly visible
+};
+
+// Whether accesses to the space are visible operations at all (local, param and constant ones are not).
+inline bool may_be_visible(Space s) { return s == Space::generic || s == Space::global || s == Space::shared; }
+
+// Stops before a visible operation: in control mode when the quantum is used up or the site marked; in record mode
+// before strong ones.
+void before_access(Builder& b, const ptx::Operand& address, Space space, bool strong);
+// The same for fences, which have no address.
+void before_fence(Builder& b);
+
+// Checks the address in check mode; returns Step::fault from the function when it is not legal.
+void check_access(Builder& b, const Access& access);
+
+// Record mode, weak accesses: one entry. `elements`: values written, empty for reads.
+void log_access(Builder& b, const Access& access, llvm::ArrayRef<llvm::Value*> written);
+// Record mode, strong accesses: per element. Values are 64 bits.
+void report_strong(Builder& b, const Access& access, llvm::ArrayRef<llvm::Value*> read,
+                   llvm::ArrayRef<llvm::Value*> written, llvm::Value* wrote);
+// In loops: stops with Step::spin when a strong operation read what it read the last time and wrote nothing, or when
+// the quantum is used up. `read`: 64 bits, or null for stores and fences. Only registers survive.
+void after_strong(Builder& b, const Access* access, llvm::Value* read, llvm::Value* wrote);
+
+// Stops with Step::spin when the quantum, which it decrements, is used up.
+void stop_when_used_up(Builder& b);
+
+// A 32-bit mix of the bytes written: the value itself up to 4 bytes. The same as engine::digest in digest.h.
+llvm::Value* digest(Builder& b, llvm::ArrayRef<llvm::Value*> written);
+
+} // namespace deadheat::engine

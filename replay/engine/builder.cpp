@@ -1,0 +1,536 @@
+// The frame of a function's code: registers, entry block, stops and resumes. Operands and addresses: operands.cpp.
+#include "replay/engine/builder.h"
+
+#include <algorithm>
+
+#include "replay/engine/lower.h"
+#include "tracer/ptx/flow.h"
+#include "tracer/ptx/operands.h"
+
+namespace deadheat::engine {
+
+using llvm::BasicBlock;
+using llvm::Value;
+using ptx::Operand;
+
+llvm::Function* declare_function(Unit& unit, std::uint32_t function) {
+  const ptx::Function& f = *unit.tables.functions[function].function;
+  if (llvm::Function* known = unit.module.getFunction(f.name)) return known;
+  auto& context = unit.module.getContext();
+  auto* pointer = llvm::PointerType::getUnqual(context);
+  auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {pointer, pointer}, false);
+  auto* made = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, f.name, unit.module);
+  made->setDoesNotThrow();
+  made->addFnAttr("target-cpu", "x86-64-v3");
+  return made;
+}
+
+Builder::Builder(Unit& u, std::uint32_t function_index)
+    : ir(u.module.getContext()), unit(u), tables(u.tables.functions[function_index]), function(*tables.function),
+      mode(u.mode), index_(function_index) {
+  llvm::MDBuilder md(context());
+  llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("deadheat");
+  llvm::MDNode* context_scope = md.createAnonymousAliasScope(domain, "context");
+  llvm::MDNode* scopes[6] = {};
+  for (Space s : {Space::global, Space::shared, Space::local, Space::param, Space::constant})
+    scopes[unsigned(s)] = md.createAnonymousAliasScope(domain, "space");
+  context_scope_ = llvm::MDNode::get(context(), {context_scope});
+  std::vector<llvm::Metadata*> all;
+  for (auto* s : scopes) if (s) all.push_back(s);
+  context_noalias_ = llvm::MDNode::get(context(), all);
+  space_noalias_[0] = llvm::MDNode::get(context(), {context_scope});
+  for (unsigned s = 1; s < 6; ++s) {
+    space_alias_[s] = llvm::MDNode::get(context(), {scopes[s]});
+    std::vector<llvm::Metadata*> others{context_scope};
+    for (unsigned o = 1; o < 6; ++o) if (o != s) others.push_back(scopes[o]);
+    space_noalias_[s] = llvm::MDNode::get(context(), others);
+  }
+}
+
+void Builder::refuse(const std::string& why) {
+  if (!refusal_.empty()) return;
+  const ptx::Instruction* at = statement < function.body.size() ? function.body[statement].instruction() : nullptr;
+  refusal_ = at ? at->full_opcode() + ": " + why : why;
+}
+
+// ---- layout of the frame
+
+void Builder::lay_out_frame() {
+  std::uint32_t offset = frame_header;
+  params_offset_ = offset;
+  if (!function.entry) {
+    std::vector<ptx::Variable> all = function.params;
+    all.insert(all.end(), function.results.begin(), function.results.end());
+    std::vector<std::uint32_t> at = lay_out(all, offset);
+    for (std::size_t n = 0; n < function.params.size(); ++n) param_offsets_[function.params[n].name] = at[n];
+    for (std::size_t n = 0; n < function.results.size(); ++n)
+      param_offsets_[function.results[n].name] = at[function.params.size() + n];
+    for (const ptx::Variable& v : all)
+      if (v.space == Space::generic) refuse("parameters in registers");
+  }
+  for (const ptx::Variable& v : function.variables) {
+    if (v.space == Space::local || v.space == Space::param) {
+      offset = align_up(offset, std::max(v.align, 1u));
+      variable_offsets_.push_back(offset);
+      offset += std::uint32_t(v.size);
+    } else {
+      variable_offsets_.push_back(0);
+    }
+  }
+  frame_bytes_ = align_up(offset, 8);
+}
+
+std::uint32_t Builder::frame_slot(std::uint32_t bytes) {
+  frame_bytes_ = align_up(frame_bytes_, std::min(bytes, 16u));
+  std::uint32_t at = frame_bytes_;
+  frame_bytes_ += bytes;
+  return at;
+}
+
+std::uint32_t Builder::param_offset(std::string_view name, bool& found) const {
+  const auto& offsets = function.entry ? unit.kernel.params : param_offsets_;
+  auto it = offsets.find(name);
+  found = it != offsets.end();
+  return found ? it->second : 0;
+}
+
+// ---- registers
+
+namespace {
+
+bool makes_float(const ptx::Instruction& i) {
+  using ptx::Opcode;
+  if (i.types.empty() || !is_float(i.types[0])) return false;
+  switch (i.opcode) {
+    case Opcode::add: case Opcode::sub: case Opcode::mul: case Opcode::fma: case Opcode::mad: case Opcode::div:
+    case Opcode::rcp: case Opcode::sqrt: case Opcode::rsqrt: case Opcode::ex2: case Opcode::lg2: case Opcode::sin:
+    case Opcode::cos: case Opcode::tanh: case Opcode::min: case Opcode::max: case Opcode::neg: case Opcode::abs:
+    case Opcode::cvt: case Opcode::set:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_copy(const ptx::Instruction& i) {
+  using ptx::Opcode;
+  return i.opcode == Opcode::mov || i.opcode == Opcode::selp || i.opcode == Opcode::slct;
+}
+
+bool is_nan_bits(std::uint64_t bits, unsigned width) {
+  if (width == 32) return (bits & 0x7fffffffu) > 0x7f800000u;
+  return (bits & 0x7fffffffffffffffull) > 0x7ff0000000000000ull;
+}
+
+} // namespace
+
+// Decides which registers are kept as float or double, and which are raw (see builder.h).
+void Builder::classify_registers() {
+  std::size_t n = function.registers.size();
+  std::vector<std::int32_t> votes(n, 0);
+  std::vector<std::uint8_t> computed(n, 0), moved(n, 0);
+  std::vector<std::pair<ptx::RegisterId, ptx::RegisterId>> copies; // destination, source
+  auto width = [&](ptx::RegisterId r) { return ptx::bits(function.registers[r].type); };
+  auto vote = [&](const Operand& o, ptx::Type type) {
+    if (o.kind != Operand::Kind::reg) return;
+    if (is_float(type) && ptx::bits(type) == width(o.reg)) votes[o.reg] += 2;
+    else votes[o.reg] -= 2;
+  };
+  ptx::RegisterUse e;
+  for (const ptx::Statement& s : function.body) {
+    const ptx::Instruction* i = s.instruction();
+    if (!i || i->operands.empty()) continue;
+    using ptx::Opcode;
+    ptx::register_use(*i, e);
+    bool copy = is_copy(*i) && i->operands[0].kind == Operand::Kind::reg;
+    bool makes = makes_float(*i) && i->operands[0].kind == Operand::Kind::reg;
+    for (ptx::RegisterId r : e.writes) {
+      if (makes) { if (computed[r] == 0) computed[r] = 1; }
+      else if (!copy) computed[r] = 2; // bits from elsewhere
+    }
+    bool neutral = copy || i->opcode == Opcode::ld || i->opcode == Opcode::st || i->opcode == Opcode::shfl;
+    if (neutral) {
+      if (copy) {
+        ptx::RegisterId to = i->operands[0].reg;
+        std::size_t values = i->opcode == Opcode::mov ? 2 : 3;
+        for (std::size_t k = 1; k < values && k < i->operands.size(); ++k) {
+          const Operand& o = i->operands[k];
+          if (o.kind == Operand::Kind::reg && width(o.reg) == width(to)) copies.push_back({to, o.reg});
+          else if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) {
+            if (is_nan_bits(o.bits, width(to)) && o.kind == (width(to) == 32 ? Operand::Kind::f32 : Operand::Kind::f64)) computed[to] = 2;
+            else votes[to] += 1;
+          } else if (o.kind == Operand::Kind::integer) {
+            if (is_nan_bits(o.bits, width(to))) computed[to] = 2;
+          } else {
+            computed[to] = 2;
+          }
+        }
+        if (i->opcode == Opcode::selp && i->operands.size() > 3) vote(i->operands[3], ptx::Type::pred);
+      } else if (i->opcode == Opcode::ld || i->opcode == Opcode::st) {
+        if (!i->types.empty() && is_float(i->types[0]))
+          for (const Operand& o : i->operands) {
+            if (o.kind == Operand::Kind::reg) votes[o.reg] += 1;
+            for (const Operand& v : o.elements)
+              if (o.kind == Operand::Kind::vector && v.kind == Operand::Kind::reg) votes[v.reg] += 1;
+          }
+      }
+      continue;
+    }
+    for (std::size_t k = 0; k < i->operands.size(); ++k) {
+      ptx::Type type = i->types.empty() ? ptx::Type::none : i->types[0];
+      bool compares = i->opcode == Opcode::set || i->opcode == Opcode::cvt || i->opcode == Opcode::slct;
+      if (compares && k > 0 && i->types.size() > 1) type = i->types.back();
+      if (i->opcode == Opcode::atom || i->opcode == Opcode::red) type = ptx::Type::none;
+      vote(i->operands[k], type);
+      for (const Operand& v : i->operands[k].elements)
+        vote(v, i->opcode == Opcode::setp || i->operands[k].kind == Operand::Kind::vector ? type : ptx::Type::none);
+    }
+  }
+  for (int round = 0; round < 8; ++round) { // copies spread both properties
+    bool changed = false;
+    for (auto [to, from] : copies) {
+      if (computed[from] == 2 && computed[to] != 2) { computed[to] = 2; changed = true; }
+      if (votes[to] == 0 && votes[from] != 0) { votes[to] = votes[from] > 0 ? 1 : -1; changed = true; }
+      if (votes[from] == 0 && votes[to] != 0) { votes[from] = votes[to] > 0 ? 1 : -1; changed = true; }
+    }
+    if (!changed) break;
+    if (round == 7) // not settled: nothing that is copied to counts as computed
+      for (auto [to, from] : copies) computed[to] = 2;
+  }
+  // A copy's source may have been left open (never written but by copies): such webs hold constants only.
+  slots_.resize(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    ptx::Type type = function.registers[r].type;
+    unsigned w = type == ptx::Type::pred ? 1 : ptx::bits(type);
+    bool as_float = votes[r] > 0 || (votes[r] == 0 && is_float(type));
+    Slot& slot = slots_[r];
+    if (w == 32 && as_float) slot.type = f32();
+    else if (w == 64 && as_float) slot.type = f64();
+    else slot.type = i(std::max(w, 1u));
+    slot.raw = computed[r] == 1 && (w == 32 || w == 64);
+  }
+}
+
+void Builder::make_slots() {
+  const llvm::DataLayout& layout = unit.module.getDataLayout();
+  // Only registers that are used: a range declares many that are not.
+  std::vector<bool> used(slots_.size(), false);
+  ptx::RegisterUse e;
+  for (const ptx::Statement& s : function.body)
+    if (const ptx::Instruction* instruction = s.instruction()) {
+      ptx::register_use(*instruction, e);
+      for (auto r : e.reads) used[r] = true;
+      for (auto r : e.writes) used[r] = true;
+    }
+  for (std::size_t r = 0; r < slots_.size(); ++r) {
+    if (!used[r]) continue;
+    Slot& slot = slots_[r];
+    if (frame_homed_) {
+      std::uint32_t bytes = std::uint32_t(layout.getTypeStoreSize(slot.type));
+      slot.pointer = pointer_at(frame_, frame_slot(bytes));
+    } else {
+      slot.pointer = ir.CreateAlloca(slot.type);
+    }
+  }
+}
+
+llvm::Value* Builder::load_slot(const Slot& slot) {
+  DEADHEAT_CHECK(slot.pointer);
+  auto* load = ir.CreateLoad(slot.type, slot.pointer);
+  if (frame_homed_) mark(load, Space::generic, true);
+  return load;
+}
+
+void Builder::store_slot(const Slot& slot, Value* value) {
+  DEADHEAT_CHECK(slot.pointer);
+  auto* store = ir.CreateStore(value, slot.pointer);
+  if (frame_homed_) mark(store, Space::generic, true);
+}
+
+std::uint32_t Builder::saved_offset(ptx::RegisterId reg) {
+  Slot& slot = slots_[reg];
+  if (slot.saved_at == 0)
+    slot.saved_at = frame_slot(std::uint32_t(unit.module.getDataLayout().getTypeStoreSize(slot.type)));
+  return slot.saved_at;
+}
+
+// ---- stops
+
+bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) const {
+  if (instruction.opcode == ptx::Opcode::call || instruction.opcode == ptx::Opcode::nanosleep) return true;
+  if (!at) return false;
+  switch (at->kind) {
+    case SiteKind::barrier: case SiteKind::warp_barrier: case SiteKind::warp_value: case SiteKind::cluster_barrier:
+    case SiteKind::mbarrier: case SiteKind::async_wait:
+      return true;
+    case SiteKind::fence:
+      return mode.control || mode.record || at->in_loop;
+    case SiteKind::access: {
+      bool strong = is_strong(at->ordering) || at->access == AccessKind::atomic;
+      return mode.control || (strong && (mode.record || at->in_loop));
+    }
+    case SiteKind::async_copy:
+      return mode.control;
+    default:
+      return false;
+  }
+}
+
+void Builder::find_stops() {
+  for (std::uint32_t s = 0; s < function.body.size(); ++s) {
+    const ptx::Instruction* instruction = function.body[s].instruction();
+    if (!instruction) continue;
+    std::uint32_t number = tables.site[s];
+    if (can_stop_at(*instruction, number == no_site ? nullptr : &unit.tables.sites[number])) points_.push_back(s);
+  }
+  stops_ = unit.stops[index_];
+  if (!stops_ || points_.empty()) return;
+  // What must survive a stop: what is live behind the instruction, and what it reads, since it may still run.
+  live_.resize(points_.size());
+  std::uint64_t saves = 0;
+  ptx::Flow flow(function);
+  ptx::RegisterUse use;
+  ptx::Liveness(function, flow).sweep([&](std::uint32_t s, const ptx::RegisterSet& after) {
+    auto point = std::lower_bound(points_.begin(), points_.end(), s);
+    if (point == points_.end() || *point != s) return;
+    ptx::RegisterSet live = after;
+    ptx::register_use(*function.body[s].instruction(), use);
+    for (auto r : use.reads) live.insert(r);
+    for (auto r : use.writes) live.insert(r);
+    auto& list = live_[std::size_t(point - points_.begin())];
+    list = live.list();
+    saves += list.size();
+  });
+  frame_homed_ = saves > unit.saves_threshold;
+}
+
+void Builder::save_and_return(Value* step, BasicBlock* next) {
+  auto point = std::lower_bound(points_.begin(), points_.end(), statement);
+  DEADHEAT_CHECK(stops_ && point != points_.end() && *point == statement);
+  const auto& live = live_[std::size_t(point - points_.begin())];
+  if (!frame_homed_)
+    for (ptx::RegisterId r : live)
+      if (slots_[r].pointer) context_store(frame_, saved_offset(r), load_slot(slots_[r]));
+  std::uint32_t number = std::uint32_t(resumes_.size() + 1);
+  context_store(frame_, frame_resume, constant(32, number));
+  ir.CreateRet(step);
+
+  llvm::IRBuilderBase::InsertPointGuard guard(ir);
+  BasicBlock* resume = new_block("resume");
+  ir.SetInsertPoint(resume);
+  if (!frame_homed_)
+    for (ptx::RegisterId r : live)
+      if (slots_[r].pointer) store_slot(slots_[r], context_load(frame_, saved_offset(r), slots_[r].type));
+  ir.CreateBr(next);
+  resumes_.push_back({number, resume});
+}
+
+void Builder::stop(Step step) {
+  BasicBlock* next = new_block("resumed");
+  save_and_return(constant(32, std::uint64_t(std::int64_t(step))), next);
+  ir.SetInsertPoint(next);
+}
+
+void Builder::stop_with(Value* step, BasicBlock* again) { save_and_return(step, again); }
+
+void Builder::stop_when(Value* condition, Step step, const std::function<void()>& before) {
+  BasicBlock* stopping = new_block("stopping");
+  BasicBlock* next = new_block("going");
+  ir.CreateCondBr(condition, stopping, next, unlikely());
+  ir.SetInsertPoint(stopping);
+  if (before) before();
+  save_and_return(constant(32, std::uint64_t(std::int64_t(step))), next);
+  ir.SetInsertPoint(next);
+}
+
+void Builder::finish(std::int32_t step) { ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step)))); }
+
+llvm::MDNode* Builder::unlikely() { return llvm::MDBuilder(context()).createBranchWeights(1, 2000); }
+
+BasicBlock* Builder::new_block(const char* name) { return BasicBlock::Create(context(), name, llvm_function_); }
+
+void Builder::when(Value* condition, const std::function<void()>& body, bool likely) {
+  BasicBlock* taken = new_block("when");
+  BasicBlock* next = new_block("then");
+  ir.CreateCondBr(condition, taken, next, likely ? nullptr : unlikely());
+  ir.SetInsertPoint(taken);
+  body();
+  if (!ir.GetInsertBlock()->getTerminator()) ir.CreateBr(next);
+  ir.SetInsertPoint(next);
+}
+
+BasicBlock* Builder::label_block(std::string_view label) {
+  auto it = labels_.find(label);
+  if (it != labels_.end()) return it->second;
+  BasicBlock* block = new_block("label");
+  labels_.emplace(std::string(label), block);
+  return block;
+}
+
+// ---- context
+
+void Builder::mark(llvm::Instruction* access, Space space, bool context_access) {
+  if (context_access) {
+    access->setMetadata(llvm::LLVMContext::MD_alias_scope, context_scope_);
+    access->setMetadata(llvm::LLVMContext::MD_noalias, context_noalias_);
+    return;
+  }
+  if (llvm::MDNode* scope = space_alias_[unsigned(space)]) access->setMetadata(llvm::LLVMContext::MD_alias_scope, scope);
+  access->setMetadata(llvm::LLVMContext::MD_noalias, space_noalias_[unsigned(space)]);
+}
+
+Value* Builder::pointer_at(Value* base, std::uint64_t offset) {
+  return offset == 0 ? base : ir.CreateConstGEP1_64(ir.getInt8Ty(), base, offset);
+}
+
+Value* Builder::context_load(Value* base, std::uint64_t offset, llvm::Type* type) {
+  auto* load = ir.CreateLoad(type, pointer_at(base, offset));
+  mark(load, Space::generic, true);
+  return load;
+}
+
+void Builder::context_store(Value* base, std::uint64_t offset, Value* value) {
+  mark(ir.CreateStore(value, pointer_at(base, offset)), Space::generic, true);
+}
+
+Value* Builder::thread_load(std::size_t offset, unsigned bits) { return context_load(thread_, offset, i(bits)); }
+void Builder::thread_store(std::size_t offset, Value* value) { context_store(thread_, offset, value); }
+
+Value* Builder::entry_value(const std::string& name, const std::function<Value*()>& make) {
+  auto it = entry_values_.find(name);
+  if (it != entry_values_.end()) return it->second;
+  llvm::IRBuilderBase::InsertPointGuard guard(ir);
+  ir.SetInsertPoint(entry_);
+  Value* value = make();
+  entry_values_[name] = value;
+  return value;
+}
+
+Value* Builder::block_context() {
+  return entry_value("block", [&] { return context_load(thread_, offsetof(ThreadContext, block), ir.getPtrTy()); });
+}
+Value* Builder::launch_context() {
+  Value* block = block_context();
+  return entry_value("launch", [&] { return context_load(block, offsetof(BlockContext, launch), ir.getPtrTy()); });
+}
+Value* Builder::exec_context() {
+  Value* launch = launch_context();
+  return entry_value("exec", [&] { return context_load(launch, offsetof(LaunchContext, exec), ir.getPtrTy()); });
+}
+Value* Builder::shared_base() {
+  Value* block = block_context();
+  return entry_value("shared", [&] { return context_load(block, offsetof(BlockContext, shared), ir.getPtrTy()); });
+}
+Value* Builder::stack_base() {
+  return entry_value("stack", [&] { return context_load(thread_, offsetof(ThreadContext, stack), ir.getPtrTy()); });
+}
+Value* Builder::frame_base_offset() {
+  Value* stack = stack_base();
+  return entry_value("frame offset", [&] {
+    return ir.CreateSub(ir.CreatePtrToInt(frame_, i(64)), ir.CreatePtrToInt(stack, i(64)));
+  });
+}
+
+Value* Builder::call_service(std::size_t offset, llvm::Type* result, llvm::ArrayRef<Value*> arguments) {
+  Value* exec = exec_context();
+  Value* services =
+      entry_value("services", [&] { return context_load(exec, offsetof(ExecContext, services), ir.getPtrTy()); });
+  Value* callee = context_load(services, offset, ir.getPtrTy());
+  std::vector<llvm::Type*> types;
+  for (Value* a : arguments) types.push_back(a->getType());
+  auto* call = ir.CreateCall(llvm::FunctionType::get(result, types, false), callee, arguments);
+  call->setDoesNotThrow();
+  return call;
+}
+
+Value* Builder::call_helper(const void* helper, llvm::Type* result, llvm::ArrayRef<Value*> arguments, bool pure) {
+  std::vector<llvm::Type*> types;
+  for (Value* a : arguments) types.push_back(a->getType());
+  Value* callee = llvm::ConstantExpr::getIntToPtr(constant(64, reinterpret_cast<std::uint64_t>(helper)), ir.getPtrTy());
+  auto* call = ir.CreateCall(llvm::FunctionType::get(result, types, false), callee, arguments);
+  call->setDoesNotThrow();
+  if (pure) {
+    call->setDoesNotAccessMemory();
+    call->addFnAttr(llvm::Attribute::WillReturn);
+  }
+  return call;
+}
+
+// ---- the body
+
+void Builder::lower_guarded(const ptx::Instruction& instruction) {
+  Lowering lowering = lowering_of(instruction.opcode);
+  std::string why = lowering ? refusal_of(instruction) : "not supported";
+  if (!why.empty()) {
+    refuse(why);
+    return;
+  }
+  if (!instruction.guard) {
+    lowering(*this, instruction);
+    return;
+  }
+  Operand predicate;
+  predicate.kind = Operand::Kind::reg;
+  predicate.reg = instruction.guard->reg;
+  predicate.negated = instruction.guard->negated;
+  when(read_predicate(predicate), [&] { lowering(*this, instruction); });
+}
+
+void Builder::lower_statement(const ptx::Statement& s) {
+  if (const auto* label = std::get_if<ptx::Label>(&s.node)) {
+    BasicBlock* block = label_block(label->name);
+    if (!ir.GetInsertBlock()->getTerminator()) ir.CreateBr(block);
+    ir.SetInsertPoint(block);
+    return;
+  }
+  const ptx::Instruction* instruction = s.instruction();
+  if (!instruction) return;
+  if (ir.GetInsertBlock()->getTerminator()) ir.SetInsertPoint(new_block("dead"));
+  std::uint32_t number = tables.site[statement];
+  site = number == no_site ? nullptr : &unit.tables.sites[number];
+  lower_guarded(*instruction);
+}
+
+std::string Builder::build() {
+  llvm_function_ = declare_function(unit, index_);
+  thread_ = llvm_function_->getArg(0);
+  frame_ = llvm_function_->getArg(1);
+  for (unsigned n = 0; n < 2; ++n) {
+    llvm_function_->addParamAttr(n, llvm::Attribute::NonNull);
+    llvm_function_->addParamAttr(n, llvm::Attribute::NoUndef);
+  }
+  entry_ = new_block("entry");
+  ir.SetInsertPoint(entry_);
+  lay_out_frame();
+  find_stops();
+  classify_registers();
+  make_slots();
+  start_ = new_block("start");
+  ir.SetInsertPoint(start_);
+  for (statement = 0; statement < function.body.size() && !refused(); ++statement)
+    lower_statement(function.body[statement]);
+  if (refused()) return refusal_;
+  if (!ir.GetInsertBlock()->getTerminator()) finish(function.entry ? std::int32_t(Step::exited) : returned);
+
+  ir.SetInsertPoint(entry_);
+  if (resumes_.empty()) {
+    ir.CreateBr(start_);
+  } else {
+    BasicBlock* impossible = new_block("impossible");
+    auto* dispatch = ir.CreateSwitch(context_load(frame_, frame_resume, i(32)), impossible, unsigned(resumes_.size() + 1));
+    dispatch->addCase(ir.getInt32(0), start_);
+    for (auto [number, block] : resumes_) dispatch->addCase(ir.getInt32(number), block);
+    ir.SetInsertPoint(impossible);
+    ir.CreateUnreachable();
+  }
+  for (auto& block : *llvm_function_)
+    if (!block.getTerminator()) {
+      ir.SetInsertPoint(&block);
+      ir.CreateUnreachable();
+    }
+  unit.frame_bytes[index_] = align_up(frame_bytes_, 16);
+  unit.params_offset[index_] = params_offset_;
+  return {};
+}
+
+} // namespace deadheat::engine

@@ -1,0 +1,177 @@
+#include "replay/engine/compiler.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "replay/engine/builder.h"
+#include "replay/engine/jit.h"
+#include "replay/engine/lower.h"
+
+namespace deadheat::engine {
+
+namespace {
+
+// Function pointers are visible to programs, so they lie at the same addresses in every run.
+class PointerArena {
+ public:
+  FunctionPointer* make() {
+    if (used_ == capacity) return nullptr;
+    if (!base_) {
+      void* wanted = reinterpret_cast<void*>(0x2510'0000'0000ull);
+      void* got = mmap(wanted, capacity * sizeof(FunctionPointer), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+      if (got == MAP_FAILED)
+        got = mmap(nullptr, capacity * sizeof(FunctionPointer), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (got == MAP_FAILED) return nullptr;
+      base_ = static_cast<FunctionPointer*>(got);
+    }
+    return new (base_ + used_++) FunctionPointer();
+  }
+  ~PointerArena() {
+    if (base_) munmap(base_, capacity * sizeof(FunctionPointer));
+  }
+
+ private:
+  static constexpr std::size_t capacity = 1 << 16;
+  FunctionPointer* base_ = nullptr;
+  std::size_t used_ = 0;
+};
+
+struct Shared { // of one Compiler and its modules
+  std::unique_ptr<Jit> jit;
+  PointerArena pointers;
+};
+
+class Loaded final : public LoadedModule {
+ public:
+  Loaded(std::shared_ptr<Shared> shared, std::string origin, std::function<std::uint64_t(std::string_view)> address_of)
+      : shared_(std::move(shared)), origin_(std::move(origin)), address_of_(std::move(address_of)) {}
+
+  void load(ptx::Module module) {
+    fill_tables(tables_, std::move(module));
+    for (std::uint32_t n = 0; n < tables_.functions.size(); ++n) {
+      const ptx::Function& f = *tables_.functions[n].function;
+      if (!f.entry || !f.has_body) continue;
+      names_.push_back(f.name);
+      auto& k = kernels_.emplace(f.name, kernel_tables(tables_, n)).first->second;
+      if (!k.info.refused.empty()) refusals_.push_back("kernel " + f.name + ": " + k.info.refused);
+    }
+  }
+
+  const ptx::Module& ptx() const override { return tables_.module; }
+  const std::vector<Site>& sites() const override { return tables_.sites; }
+  const KernelInfo* kernel(std::string_view name) const override {
+    auto it = kernels_.find(name);
+    return it == kernels_.end() ? nullptr : &it->second.info;
+  }
+  std::vector<std::string> kernel_names() const override { return names_; }
+  const std::vector<std::string>& refusals() const override { return refusals_; }
+
+  Expected<const FunctionDescriptor*> compile(std::string_view name, Mode mode) override {
+    auto it = kernels_.find(name);
+    if (it == kernels_.end()) return Error{.what = "no kernel " + std::string(name), .where = origin_};
+    KernelTables& kernel = it->second;
+    if (!kernel.info.refused.empty())
+      return Error{.what = "kernel " + kernel.info.name + ": " + kernel.info.refused, .where = origin_};
+    auto key = std::make_pair(kernel.kernel, number(mode));
+    if (auto found = compiled_.find(key); found != compiled_.end()) return found->second.get();
+
+    auto context = std::make_unique<llvm::LLVMContext>();
+    auto module = std::make_unique<llvm::Module>("kernel", *context);
+    shared_->jit->set_target(*module);
+    Unit unit{.tables = tables_, .kernel = kernel, .mode = mode, .stops = stopping_functions(tables_, mode),
+              .module = *module, .address_of = address_of_,
+              .pointer_to = [this](std::uint32_t f) { return pointer_to(f); }, .frame_bytes = {}, .params_offset = {}};
+    std::size_t statements = 0;
+    for (std::uint32_t f : kernel.reached) {
+      statements += tables_.functions[f].function->body.size();
+      Builder builder(unit, f);
+      std::string refused = builder.build();
+      if (refused.empty()) continue;
+      kernel.info.refused = refused;
+      refusals_.push_back("kernel " + kernel.info.name + ": " + refused);
+      return Error{.what = refusals_.back(), .where = origin_};
+    }
+    // Frame sizes are known now.
+    for (std::uint32_t f : kernel.reached)
+      if (llvm::GlobalVariable* bytes = module->getGlobalVariable(frame_bytes_name(f), true)) {
+        bytes->setInitializer(llvm::ConstantInt::get(llvm::Type::getInt32Ty(*context), unit.frame_bytes[f]));
+        bytes->setConstant(true);
+      }
+    std::vector<std::string> names;
+    for (std::uint32_t f : kernel.reached) names.push_back(tables_.functions[f].function->name);
+    Effort effort = statements < 6000 ? Effort::full : statements < 60000 ? Effort::quick : Effort::minimal;
+    auto added = shared_->jit->add(std::move(context), std::move(module), names, effort);
+    if (!added) return Error{.what = "kernel " + kernel.info.name + ": " + added.error().what, .where = origin_};
+    for (std::size_t n = 0; n < kernel.reached.size(); ++n) {
+      std::uint32_t f = kernel.reached[n];
+      FunctionDescriptor d{reinterpret_cast<EntryPoint>((*added)[n]), unit.frame_bytes[f], unit.params_offset[f]};
+      if (n == 0) compiled_[key] = std::make_unique<FunctionDescriptor>(d);
+      else if (auto p = pointers_.find(f); p != pointers_.end()) p->second->by_mode[number(mode)] = d;
+    }
+    return compiled_[key].get();
+  }
+
+  std::vector<std::uint8_t> initial_bytes(const ptx::Variable& v) override {
+    std::vector<std::uint8_t> bytes(v.size, 0);
+    std::copy(v.initializer.begin(), v.initializer.begin() + std::ptrdiff_t(std::min(v.initializer.size(), bytes.size())),
+              bytes.begin());
+    for (const auto& r : v.relocations) {
+      std::uint64_t value = std::uint64_t(r.addend);
+      auto f = tables_.by_name.find(r.symbol);
+      if (!tables_.module.variable(r.symbol) && f != tables_.by_name.end())
+        value += reinterpret_cast<std::uint64_t>(pointer_to(f->second));
+      else
+        value += address_of_(r.symbol);
+      value >>= r.mask_shift;
+      if (r.bytes <= 8 && r.offset + r.bytes <= bytes.size()) std::memcpy(bytes.data() + r.offset, &value, r.bytes);
+    }
+    return bytes;
+  }
+
+ private:
+  FunctionPointer* pointer_to(std::uint32_t function) {
+    auto [it, fresh] = pointers_.emplace(function, nullptr);
+    if (fresh) it->second = shared_->pointers.make();
+    DEADHEAT_CHECK(it->second);
+    return it->second;
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::string origin_;
+  std::function<std::uint64_t(std::string_view)> address_of_;
+  ModuleTables tables_;
+  std::map<std::string, KernelTables, std::less<>> kernels_;
+  std::vector<std::string> names_, refusals_;
+  std::map<std::pair<std::uint32_t, unsigned>, std::unique_ptr<FunctionDescriptor>> compiled_;
+  std::map<std::uint32_t, FunctionPointer*> pointers_;
+};
+
+class JitCompiler final : public Compiler {
+ public:
+  Expected<std::unique_ptr<LoadedModule>> load(ptx::Module module, std::string origin,
+                                               std::function<std::uint64_t(std::string_view)> address_of) override {
+    if (!shared_) {
+      auto jit = Jit::create();
+      if (!jit) return jit.error();
+      shared_ = std::make_shared<Shared>();
+      shared_->jit = std::move(*jit);
+    }
+    if (module.address_size != 64)
+      return Error{.what = "32-bit PTX is not supported", .where = std::move(origin), .hint = "compile for 64 bits"};
+    auto loaded = std::make_unique<Loaded>(shared_, std::move(origin), std::move(address_of));
+    loaded->load(std::move(module));
+    return std::unique_ptr<LoadedModule>(std::move(loaded));
+  }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+};
+
+} // namespace
+
+std::unique_ptr<Compiler> make_compiler() { return std::make_unique<JitCompiler>(); }
+
+} // namespace deadheat::engine

@@ -1,0 +1,150 @@
+#include "replay/engine/jit.h"
+
+#include <cstdlib>
+#include <mutex>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/DeadStoreElimination.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/GVN.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+#pragma GCC diagnostic pop
+
+namespace deadheat::engine {
+
+namespace {
+
+std::string text(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+class OrcJit final : public Jit {
+ public:
+  Expected<void> start() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+      llvm::InitializeNativeTarget();
+      llvm::InitializeNativeTargetAsmPrinter();
+    });
+    for (Effort effort : {Effort::full, Effort::quick, Effort::minimal}) {
+      llvm::orc::JITTargetMachineBuilder builder{llvm::Triple("x86_64-unknown-linux-gnu")};
+      builder.setCPU("x86-64-v3");
+      builder.setCodeGenOptLevel(effort == Effort::full    ? llvm::CodeGenOptLevel::Default
+                                 : effort == Effort::quick ? llvm::CodeGenOptLevel::Less
+                                                           : llvm::CodeGenOptLevel::None);
+      llvm::TargetOptions& options = builder.getOptions();
+      options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+      options.UnsafeFPMath = false;
+      auto machine = builder.createTargetMachine();
+      if (!machine) return Error{.what = "no code generator for x86-64: " + text(machine.takeError())};
+      (*machine)->setFastISel(effort == Effort::minimal);
+      machines_.push_back(std::move(*machine));
+    }
+    llvm::orc::LLJITBuilder builder;
+    llvm::orc::JITTargetMachineBuilder target{llvm::Triple("x86_64-unknown-linux-gnu")};
+    target.setCPU("x86-64-v3");
+    builder.setJITTargetMachineBuilder(target);
+    auto jit = builder.create();
+    if (!jit) return Error{.what = "cannot start the code generator: " + text(jit.takeError())};
+    jit_ = std::move(*jit);
+    return {};
+  }
+
+  void set_target(llvm::Module& module) override {
+    module.setTargetTriple("x86_64-unknown-linux-gnu");
+    module.setDataLayout(machines_[0]->createDataLayout());
+  }
+
+  Expected<std::vector<void*>> add(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
+                                   const std::vector<std::string>& names, Effort effort) override {
+    const char* dump = std::getenv("DEADHEAT_DUMP_IR"); // for work on the code generator
+    if (dump) module->print(llvm::errs(), nullptr);
+#ifndef NDEBUG
+    std::string broken;
+    llvm::raw_string_ostream out(broken);
+    if (llvm::verifyModule(*module, &out)) return Error{.what = "invalid code was generated: " + broken};
+#endif
+    optimize(*module, effort);
+    if (dump) module->print(llvm::errs(), nullptr);
+    llvm::orc::SimpleCompiler compiler(*machines_[std::size_t(effort)]);
+    auto object = compiler(*module);
+    if (!object) return Error{.what = "code generation failed: " + text(object.takeError())};
+    module.reset();
+    context.reset();
+    // One dylib a compilation, so that names never clash.
+    auto library = jit_->createJITDylib("unit" + std::to_string(++count_));
+    if (!library) return Error{.what = text(library.takeError())};
+    if (auto error = jit_->addObjectFile(*library, std::move(*object))) return Error{.what = text(std::move(error))};
+    std::vector<void*> found;
+    for (const std::string& name : names) {
+      auto address = jit_->lookup(*library, name);
+      if (!address) return Error{.what = text(address.takeError())};
+      found.push_back(address->toPtr<void*>());
+    }
+    return found;
+  }
+
+ private:
+  void optimize(llvm::Module& module, Effort effort) {
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager sccs;
+    llvm::ModuleAnalysisManager modules;
+    llvm::PassBuilder builder(machines_[std::size_t(effort)].get());
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(sccs);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, sccs, modules);
+
+    llvm::FunctionPassManager passes;
+    passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    if (effort == Effort::minimal) {
+      passes.addPass(llvm::EarlyCSEPass());
+      passes.addPass(llvm::SimplifyCFGPass());
+    } else {
+      passes.addPass(llvm::EarlyCSEPass(true));
+      passes.addPass(llvm::SimplifyCFGPass());
+      passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
+      if (effort == Effort::full) {
+        llvm::LoopPassManager loop;
+        loop.addPass(llvm::LICMPass(llvm::LICMOptions()));
+        passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loop), true));
+        passes.addPass(llvm::GVNPass(llvm::GVNOptions().setPRE(false).setLoadPRE(false)));
+        passes.addPass(llvm::DSEPass());
+        passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
+      }
+      passes.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().convertSwitchRangeToICmp(true)));
+    }
+    for (llvm::Function& f : module)
+      if (!f.isDeclaration()) passes.run(f, functions);
+  }
+
+  std::vector<std::unique_ptr<llvm::TargetMachine>> machines_;
+  std::unique_ptr<llvm::orc::LLJIT> jit_;
+  unsigned count_ = 0;
+};
+
+} // namespace
+
+Expected<std::unique_ptr<Jit>> Jit::create() {
+  auto jit = std::make_unique<OrcJit>();
+  auto started = jit->start();
+  if (!started) return started.error();
+  return std::unique_ptr<Jit>(std::move(jit));
+}
+
+} // namespace deadheat::engine

@@ -1,0 +1,34 @@
+// Optimizes and compiles LLVM modules to machine code in this process: LLVM's x86-64-v3 code generator, whatever the
+// host is, so that the same PTX gives the same instructions everywhere.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deadheat/expected.h"
+
+namespace llvm {
+class LLVMContext;
+class Module;
+} // namespace llvm
+
+namespace deadheat::engine {
+
+// How much to spend on a module; chosen by its size.
+enum class Effort { full, quick, minimal };
+
+class Jit {
+ public:
+  virtual ~Jit() = default;
+  static Expected<std::unique_ptr<Jit>> create();
+  // Prepares an empty module for this target.
+  virtual void set_target(llvm::Module& module) = 0;
+  // Optimizes, compiles, links; addresses of `names` in order. The code lives as long as the Jit.
+  virtual Expected<std::vector<void*>> add(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
+                                           const std::vector<std::string>& names, Effort effort) = 0;
+};
+
+} // namespace deadheat::engine

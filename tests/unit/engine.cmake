@@ -1,0 +1,6 @@
+if(TARGET deadheat_engine)
+  add_library(deadheat_engine_runner STATIC ${CMAKE_CURRENT_LIST_DIR}/engine_runner.cpp)
+  target_include_directories(deadheat_engine_runner PUBLIC ${CMAKE_CURRENT_LIST_DIR})
+  target_link_libraries(deadheat_engine_runner PUBLIC deadheat_engine deadheat_ptx GTest::gtest)
+  deadheat_test(engine_stops_test ${CMAKE_CURRENT_LIST_DIR}/engine_stops_test.cpp LIBS deadheat_engine_runner)
+endif()
