@@ -11,7 +11,7 @@ using engine::Step;
 
 namespace {
 constexpr std::uint32_t nowhere = ~0u;
-constexpr std::size_t looks_a_stop = 64;   // parked threads looked at when an agent stopped
+constexpr std::size_t looks_a_stop = 4;   // parked threads looked at when an agent stopped
 constexpr std::int64_t endless = std::int64_t(1) << 60;
 constexpr std::size_t max_departures = std::size_t(1) << 24;
 } // namespace

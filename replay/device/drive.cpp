@@ -3,13 +3,14 @@
 #include <cstdio>
 
 #include "replay/device/device_impl.h"
+#include "replay/device/signals.h"
 
 namespace deadheat::device {
 
 namespace {
 
 // When nobody can go on, threads that spin may still be counting their looks. They get this many before it is a hang.
-constexpr std::uint64_t rounds_of_spinning = 64, looks_of_spinning = std::uint64_t(1) << 22;
+constexpr std::uint64_t rounds_of_spinning = 1024, looks_of_spinning = std::uint64_t(1) << 20;
 constexpr std::uint64_t rounds_of_turns = 65536; // of loops whose values change and that never end
 constexpr std::uint64_t looks_while_held = 4096;
 
@@ -108,27 +109,29 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
     }
     if (fault_ || machine_->faulted()) continue;
     // Nobody can go on by what is known: let those that spin look again.
-    std::uint64_t woken = 0;
-    bool turning = false;
+    const std::uint64_t spun_for = machine_->spins() - looks;
+    bool turning = false, parked = false;
     for (const auto& launch : machine_->launches()) {
       turning |= machine_->can_go_on(*launch);
-      woken += machine_->wake_all(*launch);
+      parked |= machine_->any_parked(*launch);
     }
-    if (limited) return Progress::pending;
-    ++rounds;
-    const bool idle = !woken && !turning;
-    if (holds_ && holds_->waiting() && (idle || machine_->spins() - looks >= looks_while_held || rounds >= looks_while_held)) {
+    if (!limited) ++rounds;
+    const bool idle = !parked && !turning;
+    const bool spun = !turning && rounds >= rounds_of_spinning && spun_for >= looks_of_spinning;
+    if (!limited && holds_ && holds_->waiting() && (idle || spun_for >= looks_while_held || rounds >= looks_while_held)) {
       machine_->guarded([&] { holds_->release_one(*machine_); });
       rounds = 0;
       looks = machine_->spins();
       continue;
     }
-    const bool spun = !turning && rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning;
-    if (!idle && !spun && rounds < rounds_of_turns) continue;
-    std::uint64_t forced = 0;
-    for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
-    if (!forced) return hang(describe_stuck());
-    rounds = 0;
+    if (!limited && (idle || spun || rounds >= rounds_of_turns)) {
+      std::uint64_t forced = 0;
+      for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
+      if (!forced) return hang(describe_stuck());
+      rounds = 0;
+    }
+    for (const auto& launch : machine_->launches()) machine_->wake_all(*launch);
+    if (limited) return Progress::pending;
   }
 }
 
@@ -171,13 +174,16 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
       rounds = 0;
       looks = machine_->spins();
     }
-    std::uint64_t woken = 0;
-    for (const auto& launch : machine_->launches()) woken += machine_->wake_all(*launch);
+    bool parked = false;
+    for (const auto& launch : machine_->launches()) parked |= machine_->any_parked(*launch);
+    if (!limited && (!parked || (++rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning))) {
+      std::uint64_t forced = 0;
+      for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
+      if (!forced) return hang(describe_stuck());
+      rounds = 0;
+    }
+    for (const auto& launch : machine_->launches()) machine_->wake_all(*launch);
     if (limited) return Progress::pending;
-    if (woken && (++rounds < rounds_of_spinning || machine_->spins() - looks < looks_of_spinning)) continue;
-    std::uint64_t forced = 0;
-    for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
-    if (!forced) return hang(describe_stuck());
   }
 }
 
@@ -187,6 +193,7 @@ Progress DeviceImpl::drive(const std::vector<std::uint32_t>& until, std::uint64_
   if (done()) return Progress::done;
   if (driving_) return Progress::pending; // asked from a host callback, which must not wait
   driving_ = true;
+  const SignalGuard guard(*machine_);
   device_looks();
   const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
   host_looks();

@@ -212,10 +212,13 @@ void Machine::retire(Launch& launch, Block* block) {
 }
 
 bool Machine::guarded(const std::function<void()>& body) {
-  SignalGuard guard(*this);
+  if (!guard_) {
+    SignalGuard guard(*this);
+    return guarded(body);
+  }
   // Nothing between here and compiled code owns anything that a jump out of it would lose.
   if (sigsetjmp(escape_, 0) != 0) {
-    guard.caught();
+    guard_->caught();
     return false;
   }
   body();

@@ -38,6 +38,7 @@ namespace deadheat::device {
 struct Profile;
 class Holds;
 class Control;
+class SignalGuard;
 struct Recorder;
 
 // What the machine asks of the device around it. Addresses are generic ones.
@@ -77,6 +78,7 @@ class Machine {
   // their turn (0: no limit).
   Outcome run(Launch& launch, std::uint64_t turns = 0);
   // Calls `body`, which runs threads by the functions below; false when it was left because their code faulted.
+  // Cheap while a SignalGuard exists further out.
   bool guarded(const std::function<void()>& body);
 
   // When nobody in any launch can go on: lets every parked thread look again. Returns how many.
@@ -84,6 +86,7 @@ class Machine {
   // Completes rendezvous whose lanes disagree, with a SyncError each. Returns how many.
   std::uint64_t force_rendezvous(Launch& launch);
   bool can_go_on(const Launch& launch) const; // some thread is ready: it only made way for others
+  bool any_parked(const Launch& launch) const;
   std::uint64_t turns() const { return turns_; }
   // One line: who waits for what.
   std::string stuck(const Launch& launch) const;
@@ -166,6 +169,7 @@ class Machine {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
 
   engine::ThreadContext* volatile current_ = nullptr;        // whose code runs
+  SignalGuard* guard_ = nullptr;
   sigjmp_buf escape_;
 };
 

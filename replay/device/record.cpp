@@ -33,8 +33,10 @@ T Machine::warp_record(const Block& block, std::uint32_t warp, std::uint32_t sit
 // accesses and copies, each lane's in its program order.
 void Machine::flush(Block& block, std::uint32_t warp) {
   Recorder& r = *recorder_;
+  const std::uint32_t touched = r.touched;
+  r.touched = 0;
   if (!options_.sink) {
-    for (Recorder::Lane& lane : r.lanes) lane.used = 0, lane.events.clear(), lane.strong = {};
+    each(touched, [&](std::uint32_t l) { r.lanes[l].used = 0, r.lanes[l].events.clear(), r.lanes[l].strong = {}; });
     r.performing = 0;
     return;
   }
@@ -49,7 +51,7 @@ void Machine::flush(Block& block, std::uint32_t warp) {
     options_.sink->record(record);
   }
   r.performing = 0;
-  for (std::uint32_t left = ~0u; left;) { // strong operations: a record a site
+  for (std::uint32_t left = touched; left;) { // strong operations: a record a site
     const std::uint32_t first = std::uint32_t(__builtin_ctz(left));
     left &= left - 1;
     if (!r.lanes[first].strong.done) continue;
@@ -79,10 +81,10 @@ void Machine::flush(Block& block, std::uint32_t warp) {
   // Weak accesses, up to each lane's nth event, then these events.
   std::size_t begun[warp_lanes] = {};
   for (std::size_t n = 0;; ++n) {
-    LaneLogs logs;
+    LaneLogs logs{};
     bool any = false;
     std::uint32_t with_event = 0;
-    for (std::uint32_t l = 0; l < warp_lanes; ++l) {
+    each(touched, [&](std::uint32_t l) {
       Recorder::Lane& lane = r.lanes[l];
       const std::size_t end = n < lane.events.size() ? lane.events[n].at : lane.used;
       if (n < lane.events.size()) with_event |= 1u << l;
@@ -90,7 +92,7 @@ void Machine::flush(Block& block, std::uint32_t warp) {
       logs.end[l] = lane.log.data() + end;
       any |= end > begun[l];
       begun[l] = end;
-    }
+    });
     if (any) options_.sink->weak_accesses({block.launch->request.launch, block.index, warp}, module, logs);
     if (!with_event) break;
     while (with_event) {
@@ -117,10 +119,10 @@ void Machine::flush(Block& block, std::uint32_t warp) {
       options_.sink->record(record);
     }
   }
-  for (Recorder::Lane& lane : r.lanes) {
-    lane.used = 0;
-    lane.events.clear();
-  }
+  each(touched, [&](std::uint32_t l) {
+    r.lanes[l].used = 0;
+    r.lanes[l].events.clear();
+  });
 }
 
 void Machine::say_exits(Block& block) {

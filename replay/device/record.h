@@ -44,6 +44,7 @@ struct Recorder {
   // What the lanes in `performing` do when they are resumed: the visible operation at `site`.
   std::uint32_t performing = 0, site = 0;
   bool fence = false;
+  std::uint32_t touched = 0; // lanes that ran since the last flush
 
   void perform(std::uint32_t at_site, std::uint32_t mask, std::uint8_t flags) {
     site = at_site;
@@ -54,6 +55,7 @@ struct Recorder {
 
   void lend(engine::ThreadContext& t) {
     Lane& lane = lanes[t.lane];
+    touched |= 1u << t.lane;
     if (lane.log.empty()) lane.log.resize(first_entries);
     t.log_cursor = lane.log.data() + lane.used;
     t.log_end = lane.log.data() + lane.log.size();

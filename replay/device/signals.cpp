@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "deadheat/address.h"
+#include "deadheat/expected.h"
 #include "replay/device/machine.h"
 
 namespace deadheat::device {
@@ -14,6 +15,7 @@ alignas(16) thread_local char alternate_stack[32768];
 } // namespace
 
 SignalGuard::SignalGuard(Machine& machine) : machine_(machine), outer_(innermost) {
+  DEADHEAT_CHECK(!machine.guard_);
   stack_t stack{};
   stack.ss_sp = alternate_stack;
   stack.ss_size = sizeof alternate_stack;
@@ -24,10 +26,12 @@ SignalGuard::SignalGuard(Machine& machine) : machine_(machine), outer_(innermost
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < count; ++i) sigaction(numbers[i], &action, &before_[i]);
   innermost = this;
+  machine_.guard_ = this;
 }
 
 SignalGuard::~SignalGuard() {
   innermost = outer_;
+  machine_.guard_ = nullptr;
   for (int i = 0; i < count; ++i) sigaction(numbers[i], &before_[i], nullptr);
   if (!outer_) sigaltstack(&stack_before_, nullptr);
 }

@@ -9,6 +9,13 @@ bool Machine::can_go_on(const Launch& launch) const {
   return launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident;
 }
 
+bool Machine::any_parked(const Launch& launch) const {
+  for (const auto& block : launch.resident)
+    for (std::uint32_t w = 0; w < block->warps_count; ++w)
+      if (block->warps[w].parked) return true;
+  return false;
+}
+
 std::string Machine::stuck(const Launch& launch) const {
   struct Group {
     const char* what;

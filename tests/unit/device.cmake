@@ -1,0 +1,3 @@
+deadheat_test(device_test
+  device_memory.cpp device_operations.cpp device_machine.cpp device_record.cpp device_schedules.cpp
+  LIBS deadheat_device)

@@ -1,0 +1,158 @@
+#include "device_support.h"
+
+namespace deadheat::device_test {
+
+using device::Progress;
+using Direction = trace::Copy::Direction;
+
+TEST(Operations, CopiesAndSetsRunWhenTheHostWaits) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint64_t a = rig.alloc(64), b = rig.alloc(64);
+  std::vector<std::uint32_t> in(16, 7);
+  rig.copy(Direction::h2d, a, std::uint64_t(in.data()), 64);
+  in.assign(16, 9); // pageable memory was read at submission
+  rig.copy(Direction::d2d, b, a, 64);
+  rig.set(b, 0xAB, 4);
+  EXPECT_NE(rig.words(a, 1)[0], 7u) << "nothing runs before the host waits";
+  const std::vector<std::uint32_t> out = rig.read(b, 16);
+  EXPECT_EQ(out[0], 0xABABABABu);
+  EXPECT_EQ(out[1], 7u);
+  const auto reads = rig.sink.all<trace::HostRead>();
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].address, b);
+  EXPECT_EQ(rig.sink.all<trace::OperationBegin>().size(), 4u);
+}
+
+TEST(Operations, PitchedCopies) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint64_t a = rig.alloc(4096);
+  std::vector<std::uint8_t> in(6 * 10);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = std::uint8_t(i);
+  trace::Copy c;
+  c.direction = Direction::h2d;
+  c.source = {std::uint64_t(in.data()), 10, 4, 6};
+  c.destination = {a, 64, 4, 6};
+  rig.submit(c, 1);
+  rig.sync();
+  EXPECT_EQ(rig.device->peek(a, 1024)[5 * 64 + 3], 53);
+}
+
+TEST(Operations, RangesAreChecked) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint64_t a = rig.alloc(64);
+  trace::Operation operation;
+  operation.stream = 1;
+  trace::Set set;
+  set.destination = {a, 0, 65};
+  operation.what = set;
+  EXPECT_FALSE(rig.device->submit(operation));
+}
+
+TEST(Operations, FreedMemoryIsHandedOutAgainAndUnknown) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint64_t a = rig.alloc(64);
+  EXPECT_TRUE(rig.device->release(a, 0));
+  EXPECT_FALSE(rig.device->release(a, 0));
+  EXPECT_EQ(rig.device->peek(a, 1), nullptr);
+  EXPECT_EQ(rig.alloc(60), a);
+}
+
+TEST(Operations, QueriesMakeProgress) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint64_t a = rig.alloc(64);
+  rig.set(a, 1, 64);
+  trace::HostWait wait;
+  int asked = 0;
+  while (rig.device->query(wait) == Progress::pending) ASSERT_LT(++asked, 100);
+  EXPECT_EQ(rig.words(a, 1)[0], 0x01010101u);
+}
+
+TEST(Operations, StreamsAndEvents) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint64_t a = rig.alloc(64), b = rig.alloc(64);
+  const std::uint32_t s = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  const std::uint32_t u = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  const std::uint32_t e = rig.device->create_event();
+  rig.set(a, 1, 64, s);
+  rig.device->record_event(e, s, 0);
+  rig.device->stream_wait(u, e, 0);
+  rig.copy(Direction::d2d, b, a, 64, u);
+  EXPECT_EQ(rig.device->wait({trace::HostWait::Kind::stream, u, 0, false, 0}), Progress::done);
+  EXPECT_EQ(rig.words(b, 1)[0], 0x01010101u);
+}
+
+TEST(Operations, PoolMemoryIsReusedInItsStream) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint32_t s = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  const std::uint32_t u = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  const auto first = rig.device->allocate(trace::Allocate::Kind::pool, 256, 0, s);
+  ASSERT_TRUE(first);
+  rig.set(first->address, 3, 256, s);
+  ASSERT_TRUE(rig.device->release(first->address, 0, s));
+  const auto elsewhere = rig.device->allocate(trace::Allocate::Kind::pool, 256, 0, u);
+  const auto second = rig.device->allocate(trace::Allocate::Kind::pool, 256, 0, s);
+  EXPECT_NE(elsewhere->address, first->address) << "another stream, not ordered";
+  EXPECT_EQ(second->address, first->address);
+  EXPECT_EQ(rig.sync(), Progress::done);
+  EXPECT_NE(rig.words(second->address, 1)[0], 0x03030303u) << "fresh again";
+}
+
+TEST(Operations, PinnedMemoryIsSeenByBothSides) {
+  FakeSource source;
+  Rig rig(source);
+  const auto pinned = rig.device->allocate(trace::Allocate::Kind::pinned, 4096, 0);
+  ASSERT_TRUE(pinned);
+  auto* host = reinterpret_cast<std::uint32_t*>(pinned->host_address);
+  host[3] = 5;
+  const std::uint64_t a = rig.alloc(64);
+  rig.copy(Direction::h2d, a, pinned->address, 64);
+  host[3] = 6; // pinned memory is read when the copy runs
+  rig.sync();
+  EXPECT_EQ(rig.words(a, 4)[3], 6u);
+  const auto writes = rig.sink.all<trace::HostWrite>();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_EQ(writes[0].address, pinned->address + 12);
+  rig.set(pinned->address + 100, 1, 4);
+  rig.sync();
+  EXPECT_EQ(host[25], 0x01010101u);
+  const auto reads = rig.sink.all<trace::HostRead>();
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].address, pinned->address + 100);
+  EXPECT_EQ(replay(source, rig).host_reads, rig.sink.host_reads());
+}
+
+TEST(Operations, SymbolsAreInitialised) {
+  FakeSource source;
+  source.ptx += ".visible .global .align 4 .u32 answer = 42;\n.visible .const .align 4 .u32 other[2] = {1, 2};\n";
+  Rig rig(source);
+  rig.load();
+  std::uint64_t bytes = 0;
+  const std::uint64_t answer = rig.device->symbol_address(rig.module, "answer", &bytes);
+  ASSERT_NE(answer, 0u);
+  EXPECT_EQ(bytes, 4u);
+  EXPECT_EQ(rig.read(answer, 1)[0], 42u);
+  EXPECT_EQ(rig.words(rig.device->symbol_address(rig.module, "other", nullptr), 2)[1], 2u);
+  EXPECT_EQ(rig.sink.all<trace::Symbol>().size(), 2u);
+  EXPECT_EQ(replay(source, rig).host_reads, rig.sink.host_reads());
+}
+
+TEST(Operations, HostCallbacksRunInOrder) {
+  FakeSource source;
+  Rig rig(source);
+  const std::uint64_t a = rig.alloc(64);
+  std::uint32_t seen = 0;
+  rig.set(a, 2, 64);
+  rig.device->next_callback([&] { std::memcpy(&seen, rig.device->peek(a, 4), 4); });
+  rig.submit(trace::HostCallback{}, 1);
+  rig.sync();
+  EXPECT_EQ(seen, 0x02020202u);
+}
+
+} // namespace deadheat::device_test
