@@ -73,8 +73,8 @@ Expected<std::string> trace_directory(const std::string& wanted) {
 bool has_gpu() { return access("/dev/nvidiactl", R_OK) == 0; }
 
 volatile sig_atomic_t child_pid = 0;
-void forward(int signal) {
-  if (child_pid > 0) kill(child_pid, signal);
+void forward(int number) {
+  if (child_pid > 0) kill(child_pid, number);
 }
 
 // Runs `command` and waits for it: its exit status, 128 + signal when a signal ended it.
@@ -94,7 +94,7 @@ Expected<int> run(const std::string& file, const Arguments& command, bool standa
     _exit(127);
   }
   child_pid = pid;
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, forward);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, forward);
   close(failure[1]);
   int exec_error = 0;
   bool failed = read(failure[0], &exec_error, sizeof exec_error) == sizeof exec_error;
