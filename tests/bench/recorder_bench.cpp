@@ -139,6 +139,48 @@ BENCHMARK_CAPTURE(record, affine, affine);
 BENCHMARK_CAPTURE(record, scattered, scattered);
 BENCHMARK_CAPTURE(record, divergent, divergent);
 
+// Strong accesses and barriers, a call each: `lanes` of a warp add to counters of their own.
+void strong(benchmark::State& state) {
+  const char* where = std::getenv("TMPDIR");
+  std::string name = std::string(where ? where : "/tmp") + "/deadheat-bench-XXXXXX";
+  if (!::mkdtemp(name.data())) return state.SkipWithError("no temporary directory");
+  WriterCounts counts;
+  {
+    auto writer = TraceWriter::create(name, Process{});
+    if (!writer) return state.SkipWithError("cannot create the trace");
+    const unsigned lanes = unsigned(state.range(0));
+    std::uint64_t address[32] = {}, before[32] = {}, after[32] = {}, ticket[32] = {}, next = 1;
+    std::uint32_t digest[32] = {};
+    AccessView view;
+    view.module = 1;
+    view.site = 9;
+    view.mask = view.wrote = lanes == 32 ? ~0u : (1u << lanes) - 1;
+    view.address = address;
+    view.digest = digest;
+    view.strong = true;
+    view.value_read = before;
+    view.value_written = after;
+    view.order_first = view.order_last = ticket;
+    for (auto _ : state) {
+      for (unsigned lane = 0; lane < lanes; lane++) {
+        address[lane] = array + 4 * lane;
+        before[lane] = next / 32;
+        after[lane] = digest[lane] = std::uint32_t(before[lane] + 1);
+        ticket[lane] = next++;
+      }
+      (*writer)->write(view);
+      (*writer)->write(BlockBarrier{1, 0, 0, std::uint32_t(next), 1, 10});
+    }
+    (void)(*writer)->finish(0);
+    counts = (*writer)->counts();
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(name, ignored);
+  state.SetItemsProcessed(std::int64_t(counts.accesses));
+  state.counters["bytes_per_1000"] = 1000 * double(counts.file_bytes) / double(counts.accesses);
+}
+BENCHMARK(strong)->Arg(1)->Arg(32);
+
 // The merge alone: what the log's layout costs.
 void merge(benchmark::State& state, Logs (*make)()) {
   const Logs logs = make();

@@ -154,7 +154,7 @@ struct Flat {
   }
   template <class... T> void item(const std::variant<T...>& v) {
     out << '<' << v.index() << ' ';
-    std::visit([this](const auto& what) { item(what); }, v);
+    std::visit([this](const auto& what) { this->item(what); }, v);
   }
   void item(const Warp& w) { out << w.launch << '/' << w.block << '/' << w.warp << ' '; }
   void item(const Access& a) {

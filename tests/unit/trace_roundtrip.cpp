@@ -121,7 +121,8 @@ TEST(TraceCodec, EveryRecordKindComesBack) {
 TEST(TraceCodec, NumbersOfAllSizes) {
   std::uint8_t bytes[32] = {};
   for (unsigned shift = 0; shift < 64; shift++) {
-    for (const std::uint64_t value : {std::uint64_t(1) << shift, (std::uint64_t(1) << shift) - 1, ~std::uint64_t(0) << shift}) {
+    const std::uint64_t bit = std::uint64_t(1) << shift;
+    for (const std::uint64_t value : {bit, bit - 1, 0 - bit}) {
       const std::uint8_t* const end = put_varint(bytes, value);
       std::uint64_t read = 0;
       EXPECT_EQ(get_varint(bytes, read), end);

@@ -4,6 +4,7 @@
 // about 1 MiB are compressed and written whole; what a killed process had not flushed is lost, nothing else.
 //
 // Thread-safety: every member may be called from any host thread; one mutex. Records appear in the order of the calls.
+// Not for signal handlers.
 //
 // Invariants: nothing here throws, aborts or raises a signal. When the log cannot be written (disk full), the writer
 // stops: the log ends at its last whole chunk, further records are counted as lost, and on_error is called once.
