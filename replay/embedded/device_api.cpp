@@ -249,8 +249,8 @@ DEADHEAT_API(cudaDeviceGetP2PAttribute, device, (int* value, cudaDeviceP2PAttr a
 
 // ---- Profilers: nothing to start or stop.
 
-extern "C" __attribute__((visibility("default"))) cudaError_t CUDARTAPI cudaProfilerStart() { return cudaSuccess; }
-extern "C" __attribute__((visibility("default"))) cudaError_t CUDARTAPI cudaProfilerStop() { return cudaSuccess; }
+extern "C" DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaProfilerStart() { return cudaSuccess; }
+extern "C" DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaProfilerStop() { return cudaSuccess; }
 
 // ---- Driver entry points: there is no driver behind this runtime.
 
@@ -277,7 +277,7 @@ DEADHEAT_STREAM_API(cudaGetDriverEntryPointByVersion, _ptsz, nothing,
   return no_driver(function, result);
 }
 
-extern "C" __attribute__((visibility("default"))) cudaChannelFormatDesc CUDARTAPI
+extern "C" DEADHEAT_VISIBLE cudaChannelFormatDesc CUDARTAPI
 cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
   return {x, y, z, w, kind};
 }

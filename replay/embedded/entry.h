@@ -62,10 +62,11 @@ cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& 
 //   DEADHEAT_API(cudaGetDevice, device, (int* ordinal), (ordinal)) { ... uses call ... }
 // (name, what it needs, parameters, the same as arguments). One with a default stream is exported a second time, under
 // the name that --default-stream per-thread gives it: DEADHEAT_STREAM_API(cudaMemcpyAsync, _ptsz, device, ...).
+#define DEADHEAT_VISIBLE __attribute__((visibility("default")))
 #define DEADHEAT_AND_CALL(...) [[maybe_unused]] ::deadheat::embedded::Call& call __VA_OPT__(, ) __VA_ARGS__
 #define DEADHEAT_WITH_CALL(...) call __VA_OPT__(, ) __VA_ARGS__
 #define DEADHEAT_EXPORT(name, exported, stream, need, parameters, arguments)                                 \
-  extern "C" __attribute__((visibility("default"))) cudaError_t exported parameters {                        \
+  extern "C" DEADHEAT_VISIBLE cudaError_t exported parameters {                                              \
     return ::deadheat::embedded::enter(                                                                      \
         #name, ::deadheat::embedded::DefaultStream::stream, ::deadheat::embedded::Need::need,                \
         [&](::deadheat::embedded::Call& call) { return name##_body(DEADHEAT_WITH_CALL arguments); });        \

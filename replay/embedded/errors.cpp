@@ -25,21 +25,21 @@ const ErrorText* find(cudaError_t code) {
 
 extern "C" {
 
-const char* CUDARTAPI cudaGetErrorName(cudaError_t error) {
+DEADHEAT_VISIBLE const char* CUDARTAPI cudaGetErrorName(cudaError_t error) {
   const ErrorText* entry = find(error);
   return entry ? entry->name : "unrecognized error code";
 }
 
-const char* CUDARTAPI cudaGetErrorString(cudaError_t error) {
+DEADHEAT_VISIBLE const char* CUDARTAPI cudaGetErrorString(cudaError_t error) {
   const ErrorText* entry = find(error);
   return entry ? entry->text : "unrecognized error code";
 }
 
-cudaError_t CUDARTAPI cudaPeekAtLastError() {
+DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaPeekAtLastError() {
   return deadheat::embedded::last_error(/*reset=*/false);
 }
 
-cudaError_t CUDARTAPI cudaGetLastError() {
+DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaGetLastError() {
   return deadheat::embedded::last_error(/*reset=*/true);
 }
 

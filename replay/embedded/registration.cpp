@@ -5,7 +5,7 @@
 
 using namespace deadheat::embedded;
 
-#define DEADHEAT_C extern "C" __attribute__((visibility("default")))
+#define DEADHEAT_C extern "C" DEADHEAT_VISIBLE
 
 DEADHEAT_C void** __cudaRegisterFatBinary(void* wrapper) {
   FatBinary* binary = nullptr;
