@@ -105,8 +105,10 @@ bool makes_float(const ptx::Instruction& i) {
     case Opcode::add: case Opcode::sub: case Opcode::mul: case Opcode::fma: case Opcode::mad: case Opcode::div:
     case Opcode::rcp: case Opcode::sqrt: case Opcode::rsqrt: case Opcode::ex2: case Opcode::lg2: case Opcode::sin:
     case Opcode::cos: case Opcode::tanh: case Opcode::min: case Opcode::max: case Opcode::neg: case Opcode::abs:
-    case Opcode::cvt: case Opcode::set:
+    case Opcode::set:
       return true;
+    case Opcode::cvt: // from bf16 is a shift
+      return i.types.size() > 1 && i.types[1] != ptx::Type::bf16;
     default:
       return false;
   }

@@ -8,9 +8,9 @@
 //  - After a stop nothing but registers, the frame and the values of the entry block may be used: temporaries made
 //    before a stop are dead after it.
 //  - NaN: a register whose every definition is floating-point arithmetic is `raw`: the payload and sign of a NaN in it
-//    are whatever the host made. Reading its bits makes NaNs canonical (PTX ISA 9.7.3: 0x7fffffff for f32; for f64
-//    this engine uses the NaN that the GPU generates, 0xfff8000000000000). So arithmetic pays nothing, and no
-//    host-dependent payload is ever observable.
+//    are whatever the host made. Reading its bits makes NaNs canonical: 0x7fffffff for f32, as GPUs do; for f64 the NaN
+//    that a GPU makes of invalid operations, 0xfff8000000000000, where GPUs would keep an operand's payload (PTX ISA
+//    9.7.3). So arithmetic pays nothing, and no payload ever depends on the host or on the mode.
 //
 // Thread-safety: none; one builder, one function, one LLVMContext.
 #pragma once

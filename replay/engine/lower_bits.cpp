@@ -148,12 +148,19 @@ void lower_bfind(Builder& b, const ptx::Instruction& i) {
   b.write(i.operands[0], b.ir.CreateSelect(b.ir.CreateICmpEQ(x, b.constant(bits, 0)), b.constant(32, 0xffffffffu), found));
 }
 
+// Position and length of a bit field. The ISA masks them to 8 bits; GPUs do so for 32-bit fields only.
+namespace {
+Value* field_operand(Builder& b, const Operand& o, unsigned bits) {
+  Value* v = b.read(o, 32);
+  return bits == 32 ? b.ir.CreateAnd(v, b.constant(32, 255)) : v;
+}
+} // namespace
+
 void lower_bfe(Builder& b, const ptx::Instruction& i) {
   unsigned bits = width_of(i);
   auto& ir = b.ir;
   Value* x = b.read(i.operands[1], bits);
-  Value* position = ir.CreateAnd(b.read(i.operands[2], 32), b.constant(32, 255));
-  Value* length = ir.CreateAnd(b.read(i.operands[3], 32), b.constant(32, 255));
+  Value *position = field_operand(b, i.operands[2], bits), *length = field_operand(b, i.operands[3], bits);
   Value* mask = low_ones(b, length, bits);
   Value* field = ir.CreateAnd(shift_right(b, x, position, false), mask);
   if (is_signed(i.type())) {
@@ -175,8 +182,7 @@ void lower_bfi(Builder& b, const ptx::Instruction& i) {
   unsigned bits = width_of(i);
   auto& ir = b.ir;
   Value *x = b.read(i.operands[1], bits), *into = b.read(i.operands[2], bits);
-  Value* position = ir.CreateAnd(b.read(i.operands[3], 32), b.constant(32, 255));
-  Value* length = ir.CreateAnd(b.read(i.operands[4], 32), b.constant(32, 255));
+  Value *position = field_operand(b, i.operands[3], bits), *length = field_operand(b, i.operands[4], bits);
   Value* mask = shift_left(b, low_ones(b, length, bits), position);
   b.write(i.operands[0], ir.CreateOr(ir.CreateAnd(into, ir.CreateNot(mask)), ir.CreateAnd(shift_left(b, x, position), mask)));
 }

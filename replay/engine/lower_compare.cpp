@@ -171,7 +171,10 @@ void lower_testp(Builder& b, const ptx::Instruction& i) {
   else if (i.has(Modifier::infinite)) r = ir.CreateFCmpOEQ(magnitude, infinity);
   else if (i.has(Modifier::number)) r = ir.CreateFCmpORD(v, v);
   else if (i.has(Modifier::notanumber)) r = ir.CreateFCmpUNO(v, v);
-  else if (i.has(Modifier::normal)) r = ir.CreateAnd(ir.CreateFCmpOGE(magnitude, least), ir.CreateFCmpOLT(magnitude, infinity));
+  else if (i.has(Modifier::normal)) { // zeros count as normal on GPUs
+    Value* zero = ir.CreateFCmpOEQ(magnitude, llvm::ConstantFP::get(t, 0.0));
+    r = ir.CreateAnd(ir.CreateOr(zero, ir.CreateFCmpOGE(magnitude, least)), ir.CreateFCmpOLT(magnitude, infinity));
+  }
   else r = ir.CreateAnd(ir.CreateFCmpOLT(magnitude, least), ir.CreateFCmpOGT(magnitude, llvm::ConstantFP::get(t, 0.0)));
   b.write(i.operands[0], r);
 }

@@ -151,6 +151,15 @@ void lower_cvt(Builder& b, const ptx::Instruction& i) {
   if (i.types.size() < 2 || o.size() < 2) return b.refuse("types");
   Type to = i.types[0], from = i.types[1];
   if (convert_packed(b, i, to, from)) return;
+  if (to == Type::tf32 && from == Type::f32 && i.has(Modifier::rna) && !i.has(Modifier::satfinite)) {
+    // Half up in magnitude; infinities and NaNs keep their upper bits, as on GPUs.
+    Value* bits = b.read(o[1], 32);
+    Value* special = ir.CreateICmpEQ(ir.CreateAnd(bits, b.constant(32, 0x7f800000)), b.constant(32, 0x7f800000));
+    Value* up = ir.CreateSelect(special, b.constant(32, 0), b.constant(32, 0x1000));
+    return b.write(o[0], ir.CreateAnd(ir.CreateAdd(bits, up), b.constant(32, 0xffffe000)));
+  }
+  if (to == Type::f32 && from == Type::bf16 && !to_integral(i) && !i.has(Modifier::sat) && !i.has(Modifier::relu))
+    return b.write(o[0], ir.CreateShl(ir.CreateZExt(b.read(o[1], 16), b.i(32)), 16)); // NaNs too
   if (to == Type::tf32 && from == Type::f32) {
     Value* r = narrow(b, b.read_float(o[1], from), {Format::tf32, rounding_of(i), i.has(Modifier::satfinite), i.has(Modifier::relu)});
     return b.write(o[0], r);
@@ -171,16 +180,25 @@ void lower_cvt(Builder& b, const ptx::Instruction& i) {
     return b.write_float(o[0], i.has(Modifier::sat) ? saturate(b, v) : v);
   }
   Value* v = read_number(b, i, o[1], from);
-  if (!to_number) { // saturates; NaN gives 0
-    v = integral(b, i, v);
+  if (!to_number) { // saturates
+    unsigned bits = ptx::bits(to);
+    Value* rounded = integral(b, i, v);
     Value* r = ir.CreateIntrinsic(is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
-                                  {b.i(ptx::bits(to)), v->getType()}, {v});
+                                  {b.i(bits), v->getType()}, {rounded});
+    // NaN gives 0, but where 64 bits are involved GPUs give the sign bit.
+    if (bits == 64 || from == Type::f64)
+      r = ir.CreateSelect(ir.CreateFCmpUNO(v, v), b.constant(bits, std::uint64_t(1) << (bits - 1)), r);
     return b.write(o[0], r, is_signed(to));
   }
   if (to_integral(i)) v = integral(b, i, v);
   if (is_scalar_half(to)) return b.write(o[0], to_half(b, i, v, is_bf16(to), rounding));
   bool wide = v->getType()->isDoubleTy();
   if (to == Type::f64 && !wide) v = ir.CreateFPExt(v, b.f64());
+  if (to == Type::f32 && wide && i.has(Modifier::ftz)) { // what is tiny before rounding is flushed
+    Value* tiny = ir.CreateFCmpOLT(ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v), llvm::ConstantFP::get(b.f64(), 0x1p-126));
+    Value* zero = ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, llvm::ConstantFP::get(b.f64(), 0.0), v);
+    v = ir.CreateSelect(tiny, zero, v);
+  }
   if (to == Type::f32 && wide)
     v = rounding == Rounding::nearest ? ir.CreateFPTrunc(v, b.f32()) : b.call_helper(numeric::to_float_rounded(rounding), b.f32(), {v});
   if (to == Type::f32 && i.has(Modifier::ftz)) v = flush(b, v);

@@ -135,7 +135,11 @@ class Lane {
     Value* tiny = ir.CreateICmpEQ(ir.CreateAnd(bits, b_.constant(16, bf_ ? 0x7f80 : 0x7c00)), b_.constant(16, 0));
     return ir.CreateSelect(tiny, ir.CreateAnd(bits, b_.constant(16, 0x8000)), bits);
   }
-  Value* bits_result(Value* bits) { return i_.has(Modifier::ftz) ? flush16(bits) : bits; }
+  Value* bits_result(Value* bits) {
+    if (i_.has(Modifier::ftz)) bits = flush16(bits);
+    Value* nan = b_.ir.CreateICmpUGT(b_.ir.CreateAnd(bits, b_.constant(16, 0x7fff)), b_.constant(16, bf_ ? 0x7f80 : 0x7c00));
+    return b_.ir.CreateSelect(nan, b_.constant(16, 0x7fff), bits);
+  }
   Value* result(Value* bits) {
     auto& ir = b_.ir;
     if (i_.has(Modifier::ftz)) bits = flush16(bits);

@@ -12,7 +12,9 @@ using ptx::Type;
 void lower_simd_video(Builder& b, const ptx::Instruction& i) {
   auto& ir = b.ir;
   const auto& o = i.operands;
-  if (o.size() < 4 || i.types.size() < 3) return b.refuse("operands");
+  // vset gives truth values: it names the operands' types only.
+  bool set = i.opcode == Opcode::vset2 || i.opcode == Opcode::vset4;
+  if (o.size() < 4 || i.types.size() < (set ? 2u : 3u)) return b.refuse("operands");
   for (std::size_t n = 0; n < 3; ++n)
     if (o[n].text.find('.') != std::string_view::npos) return b.refuse("selectors");
   unsigned lanes = 2;
@@ -23,7 +25,8 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
   }
   unsigned width = 32 / lanes;
   auto of_signed = [](Type t) { return t == Type::s32; };
-  bool sd = of_signed(i.types[0]), sa = of_signed(i.types[1]), sb = of_signed(i.types[2]);
+  std::size_t first = set ? 0 : 1;
+  bool sd = of_signed(i.types[0]), sa = of_signed(i.types[first]), sb = of_signed(i.types[first + 1]);
   Value *x = b.read(o[1], 32), *y = b.read(o[2], 32), *c = b.read(o[3], 32);
   Value* packed = b.constant(32, 0);
   Value* sum = c;

@@ -172,7 +172,7 @@ std::uint32_t infinity_of(Format format, bool negative) {
 std::uint32_t nan_of(Format format) { // canonical (PTX ISA 9.7.9.21: cvt)
   switch (format) {
     case Format::f16: case Format::bf16: return 0x7fff;
-    case Format::tf32: return 0x7fffffff;
+    case Format::tf32: return 0x7fffe000;
     case Format::e4m3: case Format::e5m2: return 0x7f;
     case Format::e2m3: return 0x1f; // no NaN: the largest number
     case Format::e3m2: return 0x1f;

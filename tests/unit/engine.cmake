@@ -1,6 +1,14 @@
 if(TARGET deadheat_engine)
-  add_library(deadheat_engine_runner STATIC ${CMAKE_CURRENT_LIST_DIR}/engine_runner.cpp)
+  add_library(deadheat_engine_runner STATIC ${CMAKE_CURRENT_LIST_DIR}/engine_runner.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp)
   target_include_directories(deadheat_engine_runner PUBLIC ${CMAKE_CURRENT_LIST_DIR})
+  target_compile_definitions(deadheat_engine_runner PUBLIC DEADHEAT_TEST_DATA="${CMAKE_CURRENT_LIST_DIR}/data")
   target_link_libraries(deadheat_engine_runner PUBLIC deadheat_engine deadheat_ptx GTest::gtest)
-  deadheat_test(engine_stops_test ${CMAKE_CURRENT_LIST_DIR}/engine_stops_test.cpp LIBS deadheat_engine_runner)
+  foreach(test stops snippets)
+    deadheat_test(engine_${test}_test ${CMAKE_CURRENT_LIST_DIR}/engine_${test}_test.cpp LIBS deadheat_engine_runner)
+  endforeach()
+  # Makes data/engine_gpu_results.txt; needs a GPU to run.
+  add_executable(engine_reference EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/engine_reference.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp)
+  target_link_libraries(engine_reference PRIVATE deadheat_headers ${CMAKE_DL_LIBS})
 endif()
