@@ -87,8 +87,8 @@ struct Operand {
     sink,     // _
     list,     // (a, b)         elements: argument and result lists of call
     tokens    // anything else: text
-              // reg: text holds a selector of video instructions too (%r1.h0). integer: WARP_SZ is 32.
   };
+  // Of a reg, text also holds the selector of video instructions (%r1.h0). WARP_SZ is the integer 32.
   Kind kind = Kind::tokens;
   bool negated = false; // !%p or -%r
   RegisterId reg = 0;

@@ -16,7 +16,7 @@ int fuzz_fatbin(const std::uint8_t* data, std::size_t size) {
     std::uint64_t unpacked = 0;
     for (const ptx::FatbinEntry& entry : *entries) {
       unpacked += entry.size;
-      if (unpacked > (std::uint64_t(64) << 20)) break; // honest large sizes are slow, not wrong
+      if (unpacked > (std::uint64_t(64) << 20)) break;  // honest large sizes are slow, not wrong
       Expected<std::string> payload = ptx::unpack(entry, "fuzz");
       DEADHEAT_CHECK(!payload || payload->size() <= entry.size);
       (void)entry.max_registers();
@@ -26,8 +26,10 @@ int fuzz_fatbin(const std::uint8_t* data, std::size_t size) {
   return 0;
 }
 
-} // namespace deadheat
+}  // namespace deadheat
 
 #ifdef DEADHEAT_FUZZER
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { return deadheat::fuzz_fatbin(data, size); }
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return deadheat::fuzz_fatbin(data, size);
+}
 #endif

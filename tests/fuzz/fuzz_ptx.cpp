@@ -27,15 +27,17 @@ int fuzz_ptx(const std::uint8_t* data, std::size_t size) {
     for (const ptx::Statement& statement : function.body) {
       if (const ptx::Instruction* i = statement.instruction()) total += ptx::print(*i, function).size();
     }
-    DEADHEAT_CHECK(total != ~std::size_t(0)); // the work is not to be optimized away
+    DEADHEAT_CHECK(total != ~std::size_t(0));  // the work is not to be optimized away
   }
   ptx::SiteTable table = ptx::site_table(*module);
   for (std::size_t i = 0; i < table.sites.size(); ++i) DEADHEAT_CHECK(table.sites[i].id == i);
   return 0;
 }
 
-} // namespace deadheat
+}  // namespace deadheat
 
 #ifdef DEADHEAT_FUZZER
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { return deadheat::fuzz_ptx(data, size); }
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return deadheat::fuzz_ptx(data, size);
+}
 #endif

@@ -13,8 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool same_operand(const Operand& a, const Operand& b) {
-  bool by_text = a.kind == Operand::Kind::symbol || a.kind == Operand::Kind::label || a.kind == Operand::Kind::special ||
-                 a.kind == Operand::Kind::tokens;
+  bool by_text = a.kind == Operand::Kind::symbol || a.kind == Operand::Kind::label ||
+                 a.kind == Operand::Kind::special || a.kind == Operand::Kind::tokens;
   if (a.kind != b.kind || a.negated != b.negated || a.reg != b.reg || a.variable != b.variable || a.bits != b.bits ||
       a.offset != b.offset || (by_text && a.text != b.text) || a.elements.size() != b.elements.size()) {
     return false;
@@ -132,5 +132,5 @@ TEST(PtxCorpus, CensusOpcodes) {
   EXPECT_GT(count, 500);
 }
 
-} // namespace
-} // namespace deadheat::ptx
+}  // namespace
+}  // namespace deadheat::ptx

@@ -6,7 +6,9 @@
 namespace deadheat::ptx {
 namespace {
 
-std::string in_kernel(const std::string& body) { return ".entry k() {\n.reg .b32 %r<4>;\n" + body + "\n}\n"; }
+std::string in_kernel(const std::string& body) {
+  return ".entry k() {\n.reg .b32 %r<4>;\n" + body + "\n}\n";
+}
 
 TEST(PtxErrors, NameThePlace) {
   EXPECT_EQ(error_of(".version nine"), "test.ptx:1:10: expected a version number, found 'nine'");
@@ -15,7 +17,8 @@ TEST(PtxErrors, NameThePlace) {
   EXPECT_EQ(error_of(".global .b32;"), "test.ptx:1:13: expected a name, found ';'");
   EXPECT_EQ(error_of(".global x;"), "test.ptx:1:9: expected a type, found 'x'");
   EXPECT_EQ(error_of(".global .b32 x"), "test.ptx:1:15: expected ';', found the end");
-  EXPECT_EQ(error_of(".global .b32 x = {1, 2};"), "test.ptx:1:22: expected no more values than the array has elements, found '2'");
+  EXPECT_EQ(error_of(".global .b32 x = {1, 2};"),
+            "test.ptx:1:22: expected no more values than the array has elements, found '2'");
   EXPECT_EQ(error_of(".entry k( {"), "test.ptx:1:11: expected a type, found '{'");
   EXPECT_EQ(error_of(".entry k() {\n  ret"), "test.ptx:2:6: expected an operand, found the end");
   EXPECT_EQ(error_of(".entry k() {\n  ret;"), "test.ptx:2:7: expected '}', found the end");
@@ -26,7 +29,8 @@ TEST(PtxErrors, NameThePlace) {
   EXPECT_EQ(error_of(in_kernel("bra nowhere;")), "test.ptx:3:5: expected a label of this function, found 'nowhere'");
   EXPECT_EQ(error_of(in_kernel("{ L: }\n{ L: }\nbra L;")), "test.ptx:5:5: expected a label of this scope, found 'L'");
   EXPECT_EQ(error_of(in_kernel("L:\nL: ret;")), "test.ptx:4:1: label 'L' is declared twice in one scope");
-  EXPECT_EQ(error_of(in_kernel("add.f32 %r1, 0f12, %r2;")), "test.ptx:3:14: expected 0f and 8 hexadecimal digits, found '0f12'");
+  EXPECT_EQ(error_of(in_kernel("add.f32 %r1, 0f12, %r2;")),
+            "test.ptx:3:14: expected 0f and 8 hexadecimal digits, found '0f12'");
   EXPECT_EQ(error_of(in_kernel("add.u32 %r1, 99999999999999999999, 1;")),
             "test.ptx:3:14: expected a number below 2^64, found '99999999999999999999'");
   EXPECT_EQ(error_of(in_kernel("add.u32 %r1, 1/0, 1;")), "test.ptx:3:15: expected a divisor other than 0, found '/'");
@@ -74,13 +78,16 @@ TEST(PtxErrors, HostileTextEndsQuickly) {
   expect_quick(in_kernel(repeat("add.s32 %r1", n) + ";"));
   expect_quick(in_kernel(repeat("@", n)));
   expect_quick(repeat(".section x { a: }", n / 20));
-  expect_quick(in_kernel(repeat(".loc 1 1 1, function_name a, inlined_at 1 1 1\n", n / 20)) + ".section .debug_str { a: .b8 " +
-               repeat("65,", n) + "0 }");
+  expect_quick(in_kernel(repeat(".loc 1 1 1, function_name a, inlined_at 1 1 1\n", n / 20)) +
+               ".section .debug_str { a: .b8 " + repeat("65,", n) + "0 }");
   expect_quick(std::string(n, '\0'));
   expect_quick(repeat("/*", n));
   expect_quick(".entry k(" + repeat(".param .b32 x, ", n / 10) + ".param .b32 y) { ret; }");
   expect_quick(in_kernel(repeat("t: .branchtargets t", n / 20)));
-  expect_quick(in_kernel(repeat(".shared .b8 v" "[4], w; { .reg .b32 %r<9>; mov.b32 %r8, v; ", 250)));
+  expect_quick(
+      in_kernel(repeat(".shared .b8 v"
+                       "[4], w; { .reg .b32 %r<9>; mov.b32 %r8, v; ",
+                       250)));
 }
 
 TEST(PtxErrors, LargeInitializersAreBounded) {
@@ -102,5 +109,5 @@ TEST(PtxErrors, EveryPrefixParsesOrFails) {
   }
 }
 
-} // namespace
-} // namespace deadheat::ptx
+}  // namespace
+}  // namespace deadheat::ptx

@@ -78,7 +78,8 @@ TEST(PtxFatbin, Wrappers) {
   ASSERT_TRUE(entries);
   ASSERT_EQ(entries->size(), 3u);
   EXPECT_EQ(*unpack((*entries)[2], "x"), "part");
-  Wrapper strange = {0x466243B1, 3, main.data(), nullptr}, wrong = {1, 1, main.data(), nullptr}, none = {0x466243B1, 1, nullptr, nullptr};
+  Wrapper strange = {0x466243B1, 3, main.data(), nullptr}, wrong = {1, 1, main.data(), nullptr},
+          none = {0x466243B1, 1, nullptr, nullptr};
   EXPECT_FALSE(fatbin_entries_of_wrapper(&strange));
   EXPECT_FALSE(fatbin_entries_of_wrapper(&wrong));
   EXPECT_FALSE(fatbin_entries_of_wrapper(&none));
@@ -106,7 +107,8 @@ bool read_all(const std::string& bytes) {
 
 void damage(const std::string& bytes) {
   EXPECT_TRUE(read_all(bytes));
-  for (std::size_t length = 0; length < bytes.size(); length += 16) EXPECT_FALSE(read_all(bytes.substr(0, length))) << length;
+  for (std::size_t length = 0; length < bytes.size(); length += 16)
+    EXPECT_FALSE(read_all(bytes.substr(0, length))) << length;
   std::size_t step = std::max<std::size_t>(1, bytes.size() / 3000);
   for (std::size_t at = 0; at < bytes.size(); at += at < 512 ? 1 : step) {
     for (std::uint8_t flip : {0x01, 0x80, 0xff}) {
@@ -117,7 +119,9 @@ void damage(const std::string& bytes) {
   }
 }
 
-TEST(PtxFatbin, DamagedContainers) { damage(small_container(std::string(300, 'x'), " -v ")); }
+TEST(PtxFatbin, DamagedContainers) {
+  damage(small_container(std::string(300, 'x'), " -v "));
+}
 
 std::string words(const std::string& text) {
   std::string result;
@@ -135,16 +139,19 @@ class Nvcc : public testing::Test {
     std::string pattern = (fs::temp_directory_path() / "ptx-fatbin-XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     directory_ = pattern;
-    std::ofstream(directory_ / "a.cu") << "__global__ void k(float* p) { p[threadIdx.x] *= 2; }\n"
-                                          "__global__ void l(float* p, int n) { for (int i = 0; i < n; ++i) p[i] += i; }\n"
-                                          "int main() { k<<<1, 1>>>(0); l<<<1, 2>>>(0, 3); return 0; }\n";
+    std::ofstream(directory_ / "a.cu")
+        << "__global__ void k(float* p) { p[threadIdx.x] *= 2; }\n"
+           "__global__ void l(float* p, int n) { for (int i = 0; i < n; ++i) p[i] += i; }\n"
+           "int main() { k<<<1, 1>>>(0); l<<<1, 2>>>(0, 3); return 0; }\n";
   }
   void TearDown() override {
     if (!directory_.empty()) fs::remove_all(directory_);
   }
-  bool run(const std::string& command) { return std::system(("cd " + directory_.string() + " && " + command).c_str()) == 0; }
+  bool run(const std::string& command) {
+    return std::system(("cd " + directory_.string() + " && " + command).c_str()) == 0;
+  }
   bool nvcc(const std::string& arguments) { return run(std::string(PTX_NVCC) + " " + arguments); }
-  std::string container_of(const std::string& name) { // the one with PTX in it
+  std::string container_of(const std::string& name) {  // the one with PTX in it
     std::string bytes = read_file(directory_ / name);
     Expected<ElfFile> elf = read_elf(bytes, name);
     EXPECT_TRUE(elf);
@@ -173,8 +180,10 @@ TEST_F(Nvcc, CompressionModes) {
   for (const char* mode : {"none", "speed", "balance", "size", "default"}) {
     for (const char* lines : {"", "-lineinfo"}) {
       SCOPED_TRACE(std::string(mode) + " " + lines);
-      ASSERT_TRUE(nvcc(std::string("-gencode arch=compute_90,code=[compute_90,sm_90] -maxrregcount=40 -cudart shared --compress-mode=") +
-                       mode + " " + lines + " a.cu -o a"));
+      ASSERT_TRUE(nvcc(
+          std::string(
+              "-gencode arch=compute_90,code=[compute_90,sm_90] -maxrregcount=40 -cudart shared --compress-mode=") +
+          mode + " " + lines + " a.cu -o a"));
       std::string bytes = read_file(directory_ / "a");
       Expected<std::vector<FatbinEntry>> entries = fatbin_entries_of_elf(bytes, "a");
       ASSERT_TRUE(entries) << entries.error().message();
@@ -188,7 +197,7 @@ TEST_F(Nvcc, CompressionModes) {
           EXPECT_EQ(e.max_registers(), 40u);
           EXPECT_EQ(e.name, *lines ? "a.cu" : "");
           if (!*lines) {
-            EXPECT_EQ(words(*payload), words(plain)); // embedded PTX has other white space
+            EXPECT_EQ(words(*payload), words(plain));  // embedded PTX has other white space
           }
           Expected<Module> module = parse(*payload, "a");
           ASSERT_TRUE(module) << module.error().message();
@@ -222,7 +231,9 @@ TEST_F(Nvcc, FindsTheStaticRuntime) {
   for (const char* relocatable : {"", "-rdc=true"}) {
     ASSERT_TRUE(nvcc(std::string("-cudart static ") + relocatable + " a.cu -o static"));
     ASSERT_TRUE(nvcc(std::string("-cudart shared ") + relocatable + " a.cu -o shared"));
-    ASSERT_TRUE(run("cp static static.stripped && strip -s static.stripped && cp shared shared.stripped && strip -s shared.stripped"));
+    ASSERT_TRUE(
+        run("cp static static.stripped && strip -s static.stripped && cp shared shared.stripped && strip -s "
+            "shared.stripped"));
     EXPECT_TRUE(links_cudart_statically(directory_ / "static"));
     EXPECT_TRUE(links_cudart_statically(directory_ / "static.stripped"));
     EXPECT_FALSE(links_cudart_statically(directory_ / "shared"));
@@ -244,5 +255,5 @@ TEST(PtxFatbin, FilesWithoutAny) {
   EXPECT_FALSE(MappedFile::open("/no/such/file"));
 }
 
-} // namespace
-} // namespace deadheat::ptx
+}  // namespace
+}  // namespace deadheat::ptx

@@ -27,14 +27,14 @@ using Names = std::vector<std::string>;
 
 TEST(PtxFlow, BlocksAndEdges) {
   Module m = kernel_of(
-      "setp.eq.s32 %p1, %r1, 0;\n"       // block 0
+      "setp.eq.s32 %p1, %r1, 0;\n"  // block 0
       "@%p1 bra ELSE;\n"
-      "mov.u32 %r2, 1;\n"                 // block 1
+      "mov.u32 %r2, 1;\n"  // block 1
       "bra.uni JOIN;\n"
-      "ELSE: mov.u32 %r2, 2;\n"           // block 2
-      "JOIN: @%p1 exit;\n"                // block 3
-      "trap;\n"                           // block 4
-      "ret;\n");                          // block 5, unreachable
+      "ELSE: mov.u32 %r2, 2;\n"  // block 2
+      "JOIN: @%p1 exit;\n"       // block 3
+      "trap;\n"                  // block 4
+      "ret;\n");                 // block 5, unreachable
   Flow flow(kernel(m));
   ASSERT_EQ(flow.blocks().size(), 6u);
   auto successors = [&](std::size_t b) { return flow.blocks()[b].successors; };
@@ -56,12 +56,12 @@ TEST(PtxFlow, BlocksAndEdges) {
 TEST(PtxFlow, LoopsAndIndexedBranches) {
   Module m = kernel_of(
       "ts: .branchtargets A, B, A;\n"
-      "mov.u32 %r1, 0;\n"                  // 0
-      "A: add.s32 %r1, %r1, 1;\n"          // 1
+      "mov.u32 %r1, 0;\n"          // 0
+      "A: add.s32 %r1, %r1, 1;\n"  // 1
       "brx.idx %r1, ts;\n"
-      "B: setp.lt.s32 %p1, %r1, 9;\n"      // 2
+      "B: setp.lt.s32 %p1, %r1, 9;\n"  // 2
       "@%p1 bra B;\n"
-      "ret;\n");                           // 3
+      "ret;\n");  // 3
   const Function& k = kernel(m);
   Flow flow(k);
   auto all = instructions(k);
@@ -81,7 +81,7 @@ TEST(PtxFlow, NestedLoopsContainEachOther) {
   Flow flow(kernel(m));
   auto loops = flow.natural_loops();
   ASSERT_EQ(loops.size(), 2u);
-  EXPECT_EQ(loops[0].blocks, (std::vector<std::uint32_t>{1, 2, 3})); // block 0 holds the declarations
+  EXPECT_EQ(loops[0].blocks, (std::vector<std::uint32_t>{1, 2, 3}));  // block 0 holds the declarations
   EXPECT_EQ(loops[1].blocks, std::vector<std::uint32_t>{2});
 }
 
@@ -130,7 +130,7 @@ TEST(PtxFlow, LiveAfter) {
   auto after = [&](std::size_t i) { return names(k, live.live_after(statement_of(k, all[i])).list()); };
   EXPECT_EQ(after(0), (Names{"%r1"}));
   EXPECT_EQ(after(1), (Names{"%r1", "%r2"}));
-  EXPECT_EQ(after(2), (Names{"%p1", "%r1", "%r2"})); // the guarded write keeps the old %r2 alive
+  EXPECT_EQ(after(2), (Names{"%p1", "%r1", "%r2"}));  // the guarded write keeps the old %r2 alive
   EXPECT_EQ(after(4), (Names{"%r1", "%r2"}));
   EXPECT_EQ(after(5), (Names{"%r2"}));
   EXPECT_EQ(after(6), Names{});
@@ -232,5 +232,5 @@ TEST(PtxFlow, EmptyBodies) {
   EXPECT_TRUE(flow.natural_loops().empty());
 }
 
-} // namespace
-} // namespace deadheat::ptx
+}  // namespace
+}  // namespace deadheat::ptx

@@ -14,7 +14,7 @@ TEST(PtxParse, HeaderAndFiles) {
   EXPECT_EQ(m.files.at(1), "/a b/x.cu");
   EXPECT_EQ(m.files.at(2), "y.h");
   std::string text = ".version 8.3\n.target sm_80, texmode_independent, debug\n.address_size 64\n\0";
-  Expected<Module> other = parse(std::string(text.c_str(), text.size() + 1), "x"); // embedded PTX ends in NUL
+  Expected<Module> other = parse(std::string(text.c_str(), text.size() + 1), "x");  // embedded PTX ends in NUL
   ASSERT_TRUE(other);
   EXPECT_EQ(other->version, 83u);
   EXPECT_EQ(other->target, "sm_80");
@@ -143,21 +143,25 @@ TEST(PtxParse, OperandForms) {
   EXPECT_EQ(canonical("add.u64 %rd1, 18446744073709551615, 4U;"), "add.u64 %rd1, -1, 4;");
   EXPECT_EQ(canonical("mov.b64 {%r1, %r2}, %rd1;"), "mov.b64 {%r1, %r2}, %rd1;");
   EXPECT_EQ(canonical("vadd.s32.s32.s32 %r1, %r2.b0, %r3.h1;"), "vadd.s32.s32.s32 %r1, %r2.b0, %r3.h1;");
-  EXPECT_EQ(canonical("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], "
-                      "[%r4];"),
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];");
+  EXPECT_EQ(
+      canonical(
+          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], "
+          "[%r4];"),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];");
   EXPECT_EQ(canonical("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, %rd2, {%f5, %f6}];"),
             "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, %rd2, {%f5, %f6}];");
-  EXPECT_EQ(canonical("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, "
-                      "{%f1,%f2,%f3,%f4};"),
-            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, "
-            "{%f1, %f2, %f3, %f4};");
+  EXPECT_EQ(
+      canonical("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, "
+                "{%f1,%f2,%f3,%f4};"),
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, "
+      "{%f1, %f2, %f3, %f4};");
   EXPECT_EQ(canonical("bar.sync 0;"), "bar.sync 0;");
   EXPECT_EQ(canonical("membar.gl;"), "membar.gl;");
 }
 
 TEST(PtxParse, OperandContents) {
-  Module m = kernel_of("ld.global.v2.u32 {%r1, %r2}, [%rd3+8];\nst.shared.u32 [s+4], 0xffffffff;\n@%p1 bra L;\nL: ret;");
+  Module m =
+      kernel_of("ld.global.v2.u32 {%r1, %r2}, [%rd3+8];\nst.shared.u32 [s+4], 0xffffffff;\n@%p1 bra L;\nL: ret;");
   auto all = instructions(kernel(m));
   const Operand& vector = all[0]->operands[0];
   ASSERT_EQ(vector.kind, Kind::vector);
@@ -176,11 +180,12 @@ TEST(PtxParse, OperandContents) {
   EXPECT_TRUE(all[2]->guard);
   EXPECT_EQ(all[2]->operands[0].kind, Kind::label);
   EXPECT_EQ(kernel(m).labels.at("L"), kernel(m).body.size() - 2);
-  EXPECT_EQ(kernel(m).registers.size(), 4u); // only those that are used
+  EXPECT_EQ(kernel(m).registers.size(), 4u);  // only those that are used
 }
 
 TEST(PtxParse, ModifiersAreASet) {
-  Module m = kernel_of("ld.global.acquire.gpu.u32 %r1, [%rd1];\nld.acquire.gpu.global.u32 %r1, [%rd1];\ncvt.f32.s32 %f1, %r1;\n");
+  Module m = kernel_of(
+      "ld.global.acquire.gpu.u32 %r1, [%rd1];\nld.acquire.gpu.global.u32 %r1, [%rd1];\ncvt.f32.s32 %f1, %r1;\n");
   auto all = instructions(kernel(m));
   EXPECT_EQ(all[0]->modifiers, all[1]->modifiers);
   EXPECT_NE(all[0]->modifier_texts, all[1]->modifier_texts);
@@ -224,7 +229,7 @@ TEST(PtxParse, Calls) {
   EXPECT_EQ(print(*calls[0], k), "call.uni (retval0), f, (param0);");
   EXPECT_EQ(calls[0]->operands[1].text, "f");
   EXPECT_EQ(calls[0]->operands[2].elements[0].variable, 0);
-  EXPECT_EQ(calls[1]->operands[2].elements[0].variable, 2); // the inner scope's param0
+  EXPECT_EQ(calls[1]->operands[2].elements[0].variable, 2);  // the inner scope's param0
   EXPECT_EQ(k.variables[2].size, 24u);
   EXPECT_EQ(calls[1]->operands[1].kind, Kind::reg);
   ASSERT_EQ(calls[1]->operands.size(), 4u);
@@ -250,7 +255,8 @@ TEST(PtxParse, BranchTargets) {
 
 TEST(PtxParse, ScopesHideNames) {
   Module m = kernel_of(
-      "{ .reg .pred p; .reg .f32 %r1; setp.eq.f32 p, %r1, %r1; { .reg .f64 %r<3>; mov.f64 %r1, %r2; } mov.f32 %r1, %r1; }\n"
+      "{ .reg .pred p; .reg .f32 %r1; setp.eq.f32 p, %r1, %r1; { .reg .f64 %r<3>; mov.f64 %r1, %r2; } mov.f32 %r1, "
+      "%r1; }\n"
       "mov.b32 %r1, %r2;\n{ .reg .pred p; mov.pred p, 1; }");
   const Function& k = kernel(m);
   auto all = instructions(k);
@@ -266,21 +272,24 @@ TEST(PtxParse, ScopesHideNames) {
 }
 
 TEST(PtxParse, LabelsInScopesAreRenamedApart) {
-  std::string wait = "{ .reg .pred P1;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 P1, [%r1], %r2;\n@P1 bra DONE;\nbra WAIT;\nDONE: }\n";
+  std::string wait =
+      "{ .reg .pred P1;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 P1, [%r1], %r2;\n@P1 bra DONE;\nbra "
+      "WAIT;\nDONE: }\n";
   Module m = kernel_of(wait + wait + "bra WAIT$1;\nWAIT$1: ret;");
   const Function& k = kernel(m);
   auto all = instructions(k);
   EXPECT_EQ(all[1]->operands[0].text, "DONE");
   EXPECT_EQ(all[2]->operands[0].text, "WAIT");
   EXPECT_EQ(all[4]->operands[0].text, "DONE$1");
-  EXPECT_EQ(all[5]->operands[0].text, "WAIT$2"); // WAIT$1 is taken
+  EXPECT_EQ(all[5]->operands[0].text, "WAIT$2");  // WAIT$1 is taken
   EXPECT_EQ(all[6]->operands[0].text, "WAIT$1");
   EXPECT_LT(k.labels.at("WAIT"), k.labels.at("WAIT$2"));
   EXPECT_EQ(std::get<Label>(k.body[k.labels.at("WAIT$2")].node).name, "WAIT$2");
 }
 
 TEST(PtxParse, VectorRegisters) {
-  Module m = kernel_of(".reg .v4 .f32 %v; .reg .v2 .b32 w<2>;\nld.global.v4.f32 %v, [%rd1];\nmov.f32 %f1, %v.y;\nmov.b32 %r1, w1.x;");
+  Module m = kernel_of(
+      ".reg .v4 .f32 %v; .reg .v2 .b32 w<2>;\nld.global.v4.f32 %v, [%rd1];\nmov.f32 %f1, %v.y;\nmov.b32 %r1, w1.x;");
   const Function& k = kernel(m);
   auto all = instructions(k);
   ASSERT_EQ(all[0]->operands[0].kind, Kind::vector);
@@ -292,7 +301,8 @@ TEST(PtxParse, VectorRegisters) {
 TEST(PtxParse, Locations) {
   Module m = module_of(
       ".entry k() {\n.loc 1 10 5\nmembar.gl;\n"
-      ".loc 2 20 3, function_name $L__name, inlined_at 1 10 5\n.loc 3 30 0, function_name $L__name+4, inlined_at 2 20 3\n"
+      ".loc 2 20 3, function_name $L__name, inlined_at 1 10 5\n.loc 3 30 0, function_name $L__name+4, inlined_at 2 20 "
+      "3\n"
       "bar.sync 0;\n.loc 4 1 1, function_name $L__none, inlined_at 9 9 9\nret; }\n"
       ".file 1 \"a.cu\"\n.file 2 \"b.h\"\n.file 3 \"c.h\"\n"
       ".section .debug_str\n{\n$L__name:\n.b8 95,90,49,102\n.b8 118,0\n}\n"
@@ -338,25 +348,31 @@ TEST(PtxParse, AddedNodesArePrinted) {
   source.text = "%laneid";
   i.operands = {destination, source};
   Directive declaration{".reg", ".reg .b32 %new<1>;"};
-  k.body.insert(k.body.begin() + std::ptrdiff_t(at), {Statement{ScopeBegin{}, {}}, Statement{declaration, {}},
-                                                      Statement{Label{"L9"}, {}}, Statement{i, {}}, Statement{ScopeEnd{}, {}}});
+  k.body.insert(k.body.begin() + std::ptrdiff_t(at),
+                {Statement{ScopeBegin{}, {}}, Statement{declaration, {}}, Statement{Label{"L9"}, {}}, Statement{i, {}},
+                 Statement{ScopeEnd{}, {}}});
   m.pieces.push_back({{}, -1, "\n.global .b32 added;"});
   std::string text = print(m);
-  EXPECT_NE(text.find("membar.gl;\n\t{\n\t.reg .b32 %new<1>;\nL9:\n\tmov.u32 %new0, %laneid;\n\t}\nret;"), std::string::npos) << text;
+  EXPECT_NE(text.find("membar.gl;\n\t{\n\t.reg .b32 %new<1>;\nL9:\n\tmov.u32 %new0, %laneid;\n\t}\nret;"),
+            std::string::npos)
+      << text;
   Expected<Module> again = parse(text, "again");
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_NE(again->variable("added"), nullptr);
 }
 
 TEST(PtxParse, HeadsArePrintedFromStructure) {
-  Module m = module_of(".visible .entry k(.param .u64 .ptr .global .align 16 q, .param .align 8 .b8 b[36]) .maxntid 128, 1, 1 .maxnreg 32 { ret; }");
+  Module m = module_of(
+      ".visible .entry k(.param .u64 .ptr .global .align 16 q, .param .align 8 .b8 b[36]) .maxntid 128, 1, 1 .maxnreg "
+      "32 { ret; }");
   m.functions[0].head.clear();
   EXPECT_EQ(print_head(m.functions[0]),
-            ".visible .entry k(.param .u64 .ptr .global .align 16 q, .param .align 8 .b8 b[36]) .maxntid 128, 1, 1 .maxnreg 32");
+            ".visible .entry k(.param .u64 .ptr .global .align 16 q, .param .align 8 .b8 b[36]) .maxntid 128, 1, 1 "
+            ".maxnreg 32");
   Expected<Module> again = parse(print(m), "again");
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(again->functions[0].params[1].size, 36u);
 }
 
-} // namespace
-} // namespace deadheat::ptx
+}  // namespace
+}  // namespace deadheat::ptx

@@ -17,8 +17,8 @@ Site site_of(const std::string& text) {
   return all[0];
 }
 
-void expect_access(const std::string& text, AccessKind access, Space space, Ordering ordering, Scope scope, unsigned bytes,
-                   unsigned elements, const std::string& type) {
+void expect_access(const std::string& text, AccessKind access, Space space, Ordering ordering, Scope scope,
+                   unsigned bytes, unsigned elements, const std::string& type) {
   SCOPED_TRACE(text);
   Site site = site_of(text);
   EXPECT_EQ(site.kind, SiteKind::access);
@@ -40,7 +40,8 @@ TEST(PtxSites, Accesses) {
   expect_access("ld.global.nc.u8 %rs1, [%rd1];", A::read, S::global, O::nc, Scope::none, 1, 1, "u8");
   expect_access("ld.volatile.shared.u32 %r1, [%r2];", A::read, S::shared, O::volatile_, Scope::sys, 4, 1, "u32");
   expect_access("ld.acquire.gpu.global.b64 %rd1, [%rd2];", A::read, S::global, O::acquire, Scope::gpu, 8, 1, "b64");
-  expect_access("ld.global.acquire.cluster.u32 %r1, [%rd2];", A::read, S::global, O::acquire, Scope::cluster, 4, 1, "u32");
+  expect_access("ld.global.acquire.cluster.u32 %r1, [%rd2];", A::read, S::global, O::acquire, Scope::cluster, 4, 1,
+                "u32");
   expect_access("ld.relaxed.sys.u32 %r1, [%rd2];", A::read, S::generic, O::relaxed, Scope::sys, 4, 1, "u32");
   expect_access("ld.mmio.relaxed.sys.global.u32 %r1, [%rd2];", A::read, S::global, O::mmio, Scope::sys, 4, 1, "u32");
   expect_access("ld.weak.global.u32 %r1, [%rd2];", A::read, S::global, O::weak, Scope::none, 4, 1, "u32");
@@ -49,21 +50,26 @@ TEST(PtxSites, Accesses) {
   expect_access("st.shared::cluster.u32 [%r1], %r2;", A::write, S::shared, O::weak, Scope::none, 4, 1, "u32");
   expect_access("st.local.f64 [%rd1], %fd1;", A::write, S::local, O::weak, Scope::none, 8, 1, "f64");
   expect_access("atom.global.add.u32 %r1, [%rd1], %r2;", A::atomic, S::global, O::relaxed, Scope::gpu, 4, 1, "u32");
-  expect_access("atom.add.release.gpu.u32 %r1, [%rd1], %r2;", A::atomic, S::generic, O::release, Scope::gpu, 4, 1, "u32");
-  expect_access("atom.or.acq_rel.cta.b32 %r1, [%rd1], %r2;", A::atomic, S::generic, O::acq_rel, Scope::cta, 4, 1, "b32");
-  expect_access("atom.global.sys.add.u64 %rd1, [%rd2], %rd3;", A::atomic, S::global, O::relaxed, Scope::sys, 8, 1, "u64");
+  expect_access("atom.add.release.gpu.u32 %r1, [%rd1], %r2;", A::atomic, S::generic, O::release, Scope::gpu, 4, 1,
+                "u32");
+  expect_access("atom.or.acq_rel.cta.b32 %r1, [%rd1], %r2;", A::atomic, S::generic, O::acq_rel, Scope::cta, 4, 1,
+                "b32");
+  expect_access("atom.global.sys.add.u64 %rd1, [%rd2], %rd3;", A::atomic, S::global, O::relaxed, Scope::sys, 8, 1,
+                "u64");
   expect_access("red.shared.add.f32 [%r1], %f1;", A::atomic, S::shared, O::relaxed, Scope::gpu, 4, 1, "f32");
-  expect_access("ldmatrix.sync.aligned.x4.m8n8.shared.b16 {%r1,%r2,%r3,%r4}, [%r5];", A::read, S::shared, O::weak, Scope::none, 2, 8, "b16");
-  expect_access("stmatrix.sync.aligned.m8n8.x2.shared::cta.b16 [%r5], {%r1,%r2};", A::write, S::shared, O::weak, Scope::none, 2, 8, "b16");
-  expect_access("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1], %r9;", A::read,
-                S::global, O::weak, Scope::none, 2, 8, "f16");
-  expect_access("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%r9], {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, %r10;", A::write,
-                S::shared, O::weak, Scope::none, 4, 8, "f32");
+  expect_access("ldmatrix.sync.aligned.x4.m8n8.shared.b16 {%r1,%r2,%r3,%r4}, [%r5];", A::read, S::shared, O::weak,
+                Scope::none, 2, 8, "b16");
+  expect_access("stmatrix.sync.aligned.m8n8.x2.shared::cta.b16 [%r5], {%r1,%r2};", A::write, S::shared, O::weak,
+                Scope::none, 2, 8, "b16");
+  expect_access("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1], %r9;",
+                A::read, S::global, O::weak, Scope::none, 2, 8, "f16");
+  expect_access("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%r9], {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, %r10;",
+                A::write, S::shared, O::weak, Scope::none, 4, 8, "f32");
 }
 
 TEST(PtxSites, Synchronization) {
-  auto expect = [](const std::string& text, SiteKind kind, Ordering ordering, Scope scope, bool arrive = false, bool wait = false,
-                   bool aligned = false, Proxy proxy = Proxy::generic) {
+  auto expect = [](const std::string& text, SiteKind kind, Ordering ordering, Scope scope, bool arrive = false,
+                   bool wait = false, bool aligned = false, Proxy proxy = Proxy::generic) {
     SCOPED_TRACE(text);
     Site site = site_of(text);
     EXPECT_EQ(site.kind, kind);
@@ -85,8 +91,8 @@ TEST(PtxSites, Synchronization) {
   expect("fence.mbarrier_init.release.cluster;", K::fence, O::release, Scope::cluster);
   expect("fence.proxy.async.shared::cta;", K::proxy_fence, O::acq_rel, Scope::none, false, false, false, Proxy::async);
   expect("fence.proxy.alias;", K::proxy_fence, O::acq_rel, Scope::none, false, false, false, Proxy::alias);
-  expect("fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;", K::proxy_fence, O::acquire, Scope::gpu, false, false, false,
-         Proxy::tensormap);
+  expect("fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;", K::proxy_fence, O::acquire, Scope::gpu, false,
+         false, false, Proxy::tensormap);
   expect("bar.sync 0;", K::barrier, O::acq_rel, Scope::cta, false, false, true);
   expect("barrier.sync 1, 64;", K::barrier, O::acq_rel, Scope::cta);
   expect("bar.arrive 1, 64;", K::barrier, O::release, Scope::cta, true, false, true);
@@ -97,7 +103,8 @@ TEST(PtxSites, Synchronization) {
   expect("barrier.cluster.wait;", K::cluster_barrier, O::acquire, Scope::cluster, false, true);
   expect("vote.ballot.sync.b32 %r1, %p1, -1;", K::warp_value, O::weak, Scope::none);
   expect("mbarrier.arrive.shared.b64 _, [%r1];", K::mbarrier, O::release, Scope::cta, true);
-  expect("mbarrier.arrive.expect_tx.relaxed.cluster.shared::cluster.b64 _, [%r1], 4;", K::mbarrier, O::relaxed, Scope::cluster, true);
+  expect("mbarrier.arrive.expect_tx.relaxed.cluster.shared::cluster.b64 _, [%r1], 4;", K::mbarrier, O::relaxed,
+         Scope::cluster, true);
   expect("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;", K::mbarrier, O::acquire, Scope::cta, false, true);
   expect("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 16;", K::mbarrier, O::relaxed, Scope::cta);
   expect("mbarrier.init.shared.b64 [%r1], 1;", K::mbarrier, O::weak, Scope::none);
@@ -116,7 +123,8 @@ TEST(PtxSites, Copies) {
   EXPECT_EQ(plain.space, Space::shared);
   EXPECT_EQ(plain.element_bytes, 16);
   EXPECT_EQ(plain.access, AccessKind::write);
-  Site load = site_of("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];");
+  Site load = site_of(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];");
   EXPECT_EQ(load.kind, SiteKind::bulk_copy);
   EXPECT_EQ(load.space, Space::shared);
   EXPECT_TRUE(load.shared_cluster);
@@ -137,16 +145,18 @@ TEST(PtxSites, OpaqueAndAbsent) {
                            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r2, [%r3];"}) {
     EXPECT_EQ(site_of(text).kind, SiteKind::opaque) << text;
   }
-  Module m = kernel_of("add.s32 %r1, %r1, 1;\nld.param.u32 %r1, [n];\nprefetch.global.L2 [%rd1];\nmov.u32 %r1, %tid.x;\n"
-                       "nanosleep.u32 20;\nmbarrier.pending_count.b64 %r1, %rd1;\ncp.async.bulk.prefetch.L2.global [%rd1], 64;");
+  Module m = kernel_of(
+      "add.s32 %r1, %r1, 1;\nld.param.u32 %r1, [n];\nprefetch.global.L2 [%rd1];\nmov.u32 %r1, %tid.x;\n"
+      "nanosleep.u32 20;\nmbarrier.pending_count.b64 %r1, %rd1;\ncp.async.bulk.prefetch.L2.global [%rd1], 64;");
   EXPECT_TRUE(sites(m).empty());
 }
 
 TEST(PtxSites, NumbersAndTables) {
   Module m = module_of(
-      ".extern .func d();\n.func f() { membar.gl; ret; }\n.entry k() { .reg .pred %p<2>; L: bar.sync 0; @%p1 bra L; ret; }\n");
+      ".extern .func d();\n.func f() { membar.gl; ret; }\n.entry k() { .reg .pred %p<2>; L: bar.sync 0; @%p1 bra L; "
+      "ret; }\n");
   SiteTable table = site_table(m);
-  ASSERT_EQ(table.sites.size(), 3u); // the ret of a function is no exit
+  ASSERT_EQ(table.sites.size(), 3u);  // the ret of a function is no exit
   EXPECT_TRUE(table.by_function[0].empty());
   for (std::uint32_t i = 0; i < table.sites.size(); ++i) {
     EXPECT_EQ(table.sites[i].id, i);
@@ -181,21 +191,25 @@ TEST(PtxSites, TypesFollowTheValue) {
   EXPECT_EQ(first_type("ld.global.b32 %r1, [%rd1];"), "b32");
   EXPECT_EQ(first_type("st.global.b32 [%rd1], %r1;\nselp.b32 %r1, %r2, %r3, %p1;\nmul.f32 %r3, %f1, %f2;"), "f32");
   EXPECT_EQ(first_type("st.global.u16 [%rd1], %rs1;\ncvt.rn.bf16.f32 %rs1, %f1;"), "bf16");
-  EXPECT_EQ(first_type("st.global.b32 [%rd1], %r1;\nmov.b32 %r1, {%rs1, %rs2};\ncvt.rn.f16.f32 %rs1, %f1;\ncvt.rn.f16.f32 %rs2, %f1;"),
+  EXPECT_EQ(first_type("st.global.b32 [%rd1], %r1;\nmov.b32 %r1, {%rs1, %rs2};\ncvt.rn.f16.f32 %rs1, "
+                       "%f1;\ncvt.rn.f16.f32 %rs2, %f1;"),
             "f16x2");
   EXPECT_EQ(first_type("atom.global.cas.b32 %r1, [%rd1], %r2, %r3;\nmov.b32 %r3, %f1;"), "f32");
-  EXPECT_EQ(first_type("st.global.b32 [%rd1], %r1;\nshfl.sync.down.b32 %r1|%p1, %r2, 1, 31, -1;\nmov.b32 %r2, %f1;"), "f32");
-  EXPECT_EQ(first_type("ld.shared.v4.b32 {%r1,%r2,%r3,%r4}, [%r9];\n"
-                       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, "
-                       "{%f1,%f2,%f3,%f4};"),
-            "bf16x2");
+  EXPECT_EQ(first_type("st.global.b32 [%rd1], %r1;\nshfl.sync.down.b32 %r1|%p1, %r2, 1, 31, -1;\nmov.b32 %r2, %f1;"),
+            "f32");
+  EXPECT_EQ(
+      first_type("ld.shared.v4.b32 {%r1,%r2,%r3,%r4}, [%r9];\n"
+                 "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, "
+                 "{%f1,%f2,%f3,%f4};"),
+      "bf16x2");
   // Used as two kinds of float: as written.
   EXPECT_EQ(first_type("ld.global.b32 %r1, [%rd1];\nadd.f32 %r2, %r1, %r1;\nadd.f16x2 %r2, %r1, %r1;"), "b32");
 }
 
 TEST(PtxSites, SourceChains) {
   Module m = module_of(
-      ".entry _Z1kPf() {\n.loc 1 10 5\n.loc 2 20 3, function_name $L__n, inlined_at 1 10 5\nbar.sync 0;\n.loc 1 11 1\nbar.sync 0; }\n"
+      ".entry _Z1kPf() {\n.loc 1 10 5\n.loc 2 20 3, function_name $L__n, inlined_at 1 10 5\nbar.sync 0;\n.loc 1 11 "
+      "1\nbar.sync 0; }\n"
       ".file 1 \"/x/a.cu\"\n.file 2 \"/x/b.h\"\n.section .debug_str {\n$L__n: .b8 95,90,49,102,105,0\n}\n");
   std::vector<Site> all = sites(m);
   ASSERT_EQ(all.size(), 2u);
@@ -213,5 +227,5 @@ TEST(PtxSites, Demangle) {
   EXPECT_EQ(demangle("_ZN29_INTERNAL_4bdbfe0a_4_a_cu_tab1fEi"), "f(int)");
 }
 
-} // namespace
-} // namespace deadheat::ptx
+}  // namespace
+}  // namespace deadheat::ptx

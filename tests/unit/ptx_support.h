@@ -28,12 +28,15 @@ inline Module kernel_of(const std::string& body) {
   return module_of(
       ".global .align 4 .b8 g[64];\n"
       ".visible .entry k(.param .u64 a, .param .u32 n)\n{\n"
-      ".reg .pred %p<8>;\n.reg .b16 %rs<32>;\n.reg .b32 %r<64>;\n.reg .b64 %rd<64>;\n.reg .f32 %f<64>;\n.reg .f64 %fd<16>;\n"
+      ".reg .pred %p<8>;\n.reg .b16 %rs<32>;\n.reg .b32 %r<64>;\n.reg .b64 %rd<64>;\n.reg .f32 %f<64>;\n.reg .f64 "
+      "%fd<16>;\n"
       ".shared .align 16 .b8 s[1024];\n" +
       body + "\n}\n");
 }
 
-inline const Function& kernel(const Module& module) { return module.functions.back(); }
+inline const Function& kernel(const Module& module) {
+  return module.functions.back();
+}
 
 inline std::vector<const Instruction*> instructions(const Function& function) {
   std::vector<const Instruction*> result;
@@ -63,4 +66,4 @@ inline std::string read_file(const std::string& path) {
   return text.str();
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -46,7 +46,7 @@ bool load_store(const Instruction& i, Site& site) {
   site.access = i.opcode == Opcode::st ? AccessKind::write : AccessKind::read;
   set_space(i, site);
   if (site.space == Space::param) return false;
-  if (i.has(M::async) || i.has(M::bulk)) { // st.async, st.bulk: not in program order
+  if (i.has(M::async) || i.has(M::bulk)) {  // st.async, st.bulk: not in program order
     site.kind = SiteKind::opaque;
     site.proxy = Proxy::async;
   }
@@ -96,7 +96,7 @@ struct Shape {
   std::uint16_t m, n, k;
 };
 constexpr Shape wmma_shapes[] = {
-    {M::m16n16k16, 16, 16, 16}, {M::m8n32k16, 8, 32, 16}, {M::m32n8k16, 32, 8, 16},  {M::m16n16k8, 16, 16, 8},
+    {M::m16n16k16, 16, 16, 16}, {M::m8n32k16, 8, 32, 16}, {M::m32n8k16, 32, 8, 16}, {M::m16n16k8, 16, 16, 8},
     {M::m8n8k4, 8, 8, 4},       {M::m8n8k32, 8, 8, 32},   {M::m8n8k128, 8, 8, 128},
 };
 
@@ -171,7 +171,7 @@ bool warp_value(const Instruction& i, Site& site) {
 
 // mbarrier.*: arrive is release.cta, waits are acquire.cta, transaction counts relaxed.cta unless written (9.7.13.15)
 bool mbarrier(const Instruction& i, Site& site) {
-  if (i.has(M::pending_count)) return false; // looks at a register
+  if (i.has(M::pending_count)) return false;  // looks at a register
   site.kind = SiteKind::mbarrier;
   set_space(i, site);
   site.element_bytes = 8;
@@ -228,7 +228,7 @@ bool copy(const Instruction& i, Site& site) {
     site.arrive_only = true;
     return true;
   }
-  for (std::string_view word : i.modifier_texts) { // the first space is the destination's
+  for (std::string_view word : i.modifier_texts) {  // the first space is the destination's
     Space space = space_of_word(word);
     if (space == Space::generic) continue;
     site.space = space;
@@ -238,7 +238,7 @@ bool copy(const Instruction& i, Site& site) {
   site.access = i.has(M::reduce) ? AccessKind::atomic : AccessKind::write;
   if (bulk) {
     site.kind = SiteKind::bulk_copy;
-    if (i.has(M::reduce)) { // each element is a relaxed.gpu reduction
+    if (i.has(M::reduce)) {  // each element is a relaxed.gpu reduction
       site.ordering = Ordering::relaxed;
       site.scope = Scope::gpu;
       set_elements(i, site);
@@ -247,7 +247,7 @@ bool copy(const Instruction& i, Site& site) {
   }
   site.kind = SiteKind::async_copy;
   if (i.operands.size() > 2 && i.operands[2].kind == Operand::Kind::integer && i.operands[2].bits <= 16) {
-    site.element_bytes = std::uint8_t(i.operands[2].bits); // cp-size
+    site.element_bytes = std::uint8_t(i.operands[2].bits);  // cp-size
     site.type = "b" + std::to_string(8 * site.element_bytes);
   }
   return true;
@@ -272,8 +272,12 @@ bool opaque(const Instruction& i, Site& site) {
   switch (i.opcode) {
     case Opcode::sust:
     case Opcode::discard:
-    case Opcode::clusterlaunchcontrol: site.access = AccessKind::write; break;
-    case Opcode::sured: site.access = AccessKind::atomic; break;
+    case Opcode::clusterlaunchcontrol:
+      site.access = AccessKind::write;
+      break;
+    case Opcode::sured:
+      site.access = AccessKind::atomic;
+      break;
     case Opcode::multimem:
       site.access = i.has(M::st) ? AccessKind::write : i.has(M::red) ? AccessKind::atomic : AccessKind::read;
       set_elements(i, site);
@@ -292,8 +296,11 @@ bool opaque(const Instruction& i, Site& site) {
       break;
     }
     case Opcode::tcgen05:
-    case Opcode::wgmma: site.proxy = Proxy::async; break;
-    default: break;
+    case Opcode::wgmma:
+      site.proxy = Proxy::async;
+      break;
+    default:
+      break;
   }
   if (i.opcode == Opcode::clusterlaunchcontrol) return i.has(M::try_cancel);
   return true;
@@ -301,25 +308,49 @@ bool opaque(const Instruction& i, Site& site) {
 
 struct Row {
   Opcode opcode;
-  bool (*handle)(const Instruction&, Site&); // false: no site after all
+  bool (*handle)(const Instruction&, Site&);  // false: no site after all
 };
 constexpr Row rows[] = {
-    {Opcode::activemask, warp_value}, {Opcode::atom, atomic},         {Opcode::bar, barrier},
-    {Opcode::barrier, barrier},       {Opcode::clusterlaunchcontrol, opaque}, {Opcode::cp, copy},
-    {Opcode::discard, opaque},        {Opcode::elect, warp_value},    {Opcode::exit, thread_end},
-    {Opcode::fence, fence},           {Opcode::griddepcontrol, dependency}, {Opcode::ld, load_store},
-    {Opcode::ldmatrix, matrix_row},   {Opcode::ldu, load_store},      {Opcode::match, warp_value},
-    {Opcode::mbarrier, mbarrier},     {Opcode::membar, fence},        {Opcode::mma, warp_value},
-    {Opcode::movmatrix, warp_value},  {Opcode::multimem, opaque},     {Opcode::red, atomic},
-    {Opcode::redux, warp_value},      {Opcode::ret, thread_end},      {Opcode::shfl, warp_value},
-    {Opcode::st, load_store},         {Opcode::stmatrix, matrix_row}, {Opcode::suld, opaque},
-    {Opcode::sured, opaque},          {Opcode::sust, opaque},         {Opcode::tcgen05, opaque},
-    {Opcode::tensormap, opaque},      {Opcode::tex, opaque},          {Opcode::tld4, opaque},
-    {Opcode::trap, thread_end},       {Opcode::vote, warp_value},     {Opcode::wgmma, opaque},
+    {Opcode::activemask, warp_value},
+    {Opcode::atom, atomic},
+    {Opcode::bar, barrier},
+    {Opcode::barrier, barrier},
+    {Opcode::clusterlaunchcontrol, opaque},
+    {Opcode::cp, copy},
+    {Opcode::discard, opaque},
+    {Opcode::elect, warp_value},
+    {Opcode::exit, thread_end},
+    {Opcode::fence, fence},
+    {Opcode::griddepcontrol, dependency},
+    {Opcode::ld, load_store},
+    {Opcode::ldmatrix, matrix_row},
+    {Opcode::ldu, load_store},
+    {Opcode::match, warp_value},
+    {Opcode::mbarrier, mbarrier},
+    {Opcode::membar, fence},
+    {Opcode::mma, warp_value},
+    {Opcode::movmatrix, warp_value},
+    {Opcode::multimem, opaque},
+    {Opcode::red, atomic},
+    {Opcode::redux, warp_value},
+    {Opcode::ret, thread_end},
+    {Opcode::shfl, warp_value},
+    {Opcode::st, load_store},
+    {Opcode::stmatrix, matrix_row},
+    {Opcode::suld, opaque},
+    {Opcode::sured, opaque},
+    {Opcode::sust, opaque},
+    {Opcode::tcgen05, opaque},
+    {Opcode::tensormap, opaque},
+    {Opcode::tex, opaque},
+    {Opcode::tld4, opaque},
+    {Opcode::trap, thread_end},
+    {Opcode::vote, warp_value},
+    {Opcode::wgmma, opaque},
     {Opcode::wmma, wmma},
 };
 
-} // namespace
+}  // namespace
 
 std::optional<Site> classify(const Instruction& instruction, bool entry) {
   if (instruction.opcode == Opcode::ret && !entry) return std::nullopt;
@@ -334,4 +365,4 @@ std::optional<Site> classify(const Instruction& instruction, bool entry) {
   return site;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -34,7 +34,7 @@ std::string_view string_at(std::string_view table, std::uint64_t offset) {
   return end == std::string_view::npos ? std::string_view() : rest.substr(0, end);
 }
 
-} // namespace
+}  // namespace
 
 Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
   auto bad = [&](const char* what) { return Error{what, std::string(origin)}; };
@@ -50,13 +50,13 @@ Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
   if (header.e_shentsize != sizeof(Elf64_Shdr) || !load(bytes, header.e_shoff, first)) {
     return bad("truncated ELF file: no section headers");
   }
-  if (count == 0) count = first.sh_size; // more than 65279 sections
+  if (count == 0) count = first.sh_size;  // more than 65279 sections
   if (names_index == SHN_XINDEX) names_index = first.sh_link;
   if (count > (bytes.size() - header.e_shoff) / sizeof(Elf64_Shdr)) {
     return bad("truncated ELF file: section headers past its end");
   }
   std::vector<Elf64_Shdr> headers(count);
-  std::memcpy(headers.data(), bytes.data() + header.e_shoff, count * sizeof(Elf64_Shdr));
+  if (count != 0) std::memcpy(headers.data(), bytes.data() + header.e_shoff, count * sizeof(Elf64_Shdr));
   file.sections.reserve(count);
   for (const Elf64_Shdr& h : headers) {
     ElfSection section;
@@ -88,7 +88,8 @@ Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
     } else if (headers[i].sh_type == SHT_DYNSYM) {
       Elf64_Sym symbol;
       for (std::uint64_t at = 0; load(table, at, symbol); at += sizeof symbol) {
-        if (symbol.st_shndx == SHN_UNDEF && symbol.st_name != 0) file.imports.push_back(string_at(strings, symbol.st_name));
+        if (symbol.st_shndx == SHN_UNDEF && symbol.st_name != 0)
+          file.imports.push_back(string_at(strings, symbol.st_name));
       }
     }
   }
@@ -137,4 +138,4 @@ MappedFile::~MappedFile() {
   if (data_) munmap(const_cast<char*>(data_), size_);
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

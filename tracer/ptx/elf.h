@@ -20,7 +20,7 @@ struct ElfSection {
   std::uint32_t type = 0;
   std::uint64_t flags = 0;
   std::uint64_t address = 0;
-  std::string_view bytes; // empty for SHT_NOBITS
+  std::string_view bytes;  // empty for SHT_NOBITS
 };
 
 struct ElfFile {
@@ -48,4 +48,4 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

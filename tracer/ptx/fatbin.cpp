@@ -16,14 +16,15 @@ constexpr std::size_t container_header = 16, entry_header = 64;
 constexpr std::uint64_t max_unpacked = std::uint64_t(1) << 30;
 
 template <typename T>
-T read(std::string_view bytes, std::size_t offset) { // the caller has checked the range
+T read(std::string_view bytes, std::size_t offset) {  // the caller has checked the range
   T value;
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
 }
 
 Error corrupt(std::string_view origin, const std::string& what) {
-  return {"corrupt fat binary: " + what, std::string(origin), "rebuild the program, or send the file with a bug report"};
+  return {"corrupt fat binary: " + what, std::string(origin),
+          "rebuild the program, or send the file with a bug report"};
 }
 
 // Bytes [offset, offset + length) of the header, or nothing.
@@ -41,7 +42,8 @@ Expected<FatbinEntry> read_entry(std::string_view bytes, std::string_view origin
   if (bytes.size() < entry_header) return corrupt(origin, "an entry header is cut off");
   std::uint32_t header_size = read<std::uint32_t>(bytes, 4);
   std::uint64_t payload = read<std::uint64_t>(bytes, 8);
-  if (header_size < entry_header || header_size > bytes.size()) return corrupt(origin, "the size of an entry header is wrong");
+  if (header_size < entry_header || header_size > bytes.size())
+    return corrupt(origin, "the size of an entry header is wrong");
   if (payload > bytes.size() - header_size) return corrupt(origin, "the payload of an entry runs past the end");
   std::string_view header = bytes.substr(0, header_size);
   FatbinEntry entry;
@@ -86,22 +88,24 @@ Expected<std::string> unpack_zstd(std::string_view stored, std::uint64_t size, s
     std::size_t left = ZSTD_decompressStream(stream.get(), &output, &input);
     out.resize(before + output.pos);
     if (ZSTD_isError(left)) return corrupt(origin, std::string("zstd: ") + ZSTD_getErrorName(left));
-    if (left == 0) break; // the end of the frame
-    if (output.pos == 0) return corrupt(origin, out.size() == size ? "zstd: more data than the entry says" : "zstd: data is cut off");
+    if (left == 0) break;  // the end of the frame
+    if (output.pos == 0)
+      return corrupt(origin, out.size() == size ? "zstd: more data than the entry says" : "zstd: data is cut off");
   }
   if (out.size() != size) return corrupt(origin, "zstd: less data than the entry says");
   return out;
 }
 
 Expected<std::string> unpack_lz4(std::string_view stored, std::uint64_t size, std::string_view origin) {
-  if (size > stored.size() * std::uint64_t(256) + 16) return corrupt(origin, "lz4: data is cut off"); // at most 255 to 1
+  if (size > stored.size() * std::uint64_t(256) + 16)
+    return corrupt(origin, "lz4: data is cut off");  // at most 255 to 1
   std::string out(size, '\0');
   int length = LZ4_decompress_safe(stored.data(), out.data(), int(stored.size()), int(size));
   if (length < 0 || std::uint64_t(length) != size) return corrupt(origin, "lz4: the data is damaged");
   return out;
 }
 
-} // namespace
+}  // namespace
 
 unsigned FatbinEntry::max_registers() const {
   constexpr std::string_view option = "-maxrregcount";
@@ -152,7 +156,7 @@ Expected<std::vector<FatbinEntry>> fatbin_entries_of_elf(std::string_view elf, s
     if (section.name != ".nv_fatbin") continue;
     std::string_view rest = section.bytes;
     for (;;) {
-      while (rest.size() >= 8 && read<std::uint64_t>(rest, 0) == 0) rest.remove_prefix(8); // padding
+      while (rest.size() >= 8 && read<std::uint64_t>(rest, 0) == 0) rest.remove_prefix(8);  // padding
       if (trim_nul(rest).empty()) break;
       std::size_t used = 0;
       Expected<std::vector<FatbinEntry>> part = fatbin_entries(rest, origin, &used);
@@ -223,7 +227,7 @@ bool links_cudart_statically(const std::string& path) {
   constexpr std::string_view error_name = "cudaErrorCudartUnloading", driver_loader = "cuGetProcAddress";
   bool names = false, loader = false;
   for (const ElfSection& section : elf->sections) {
-    constexpr std::uint64_t alloc = 2, executable = 4; // SHF_ALLOC, SHF_EXECINSTR
+    constexpr std::uint64_t alloc = 2, executable = 4;  // SHF_ALLOC, SHF_EXECINSTR
     if (!(section.flags & alloc) || (section.flags & executable) || section.name == ".nv_fatbin") continue;
     names = names || section.bytes.find(error_name) != std::string_view::npos;
     loader = loader || section.bytes.find(driver_loader) != std::string_view::npos;
@@ -231,4 +235,4 @@ bool links_cudart_statically(const std::string& path) {
   return names && loader;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

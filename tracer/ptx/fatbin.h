@@ -27,23 +27,23 @@
 namespace deadheat::ptx {
 
 struct FatbinEntry {
-  enum class Kind : std::uint16_t { ptx = 1, elf = 2, lto_ir = 8 }; // other values occur: kept as they are
+  enum class Kind : std::uint16_t { ptx = 1, elf = 2, lto_ir = 8 };  // other values occur: kept as they are
   // Bits of `flags`.
   static constexpr std::uint64_t is_64_bit = 0x1, has_debug = 0x2, is_linux = 0x10, lz4 = 0x2000, zstd = 0x8000,
-                                 arch_specific = 0x100000, family_specific = 0x200000; // sm_90a, sm_100f
+                                 arch_specific = 0x100000, family_specific = 0x200000;  // sm_90a, sm_100f
 
   Kind kind = Kind::ptx;
-  std::uint32_t architecture = 0; // 90
-  std::uint16_t major = 0, minor = 0; // of the PTX version, for PTX
+  std::uint32_t architecture = 0;      // 90
+  std::uint16_t major = 0, minor = 0;  // of the PTX version, for PTX
   std::uint64_t flags = 0;
-  std::string_view name;          // source file, with -G or -lineinfo
-  std::string_view options;       // of PTX: ptxas options: " -maxrregcount=32 --generate-line-info "
-  std::string_view stored;        // payload as stored
-  std::uint64_t size = 0;         // of the payload once unpacked (stored size, with padding, where it is not packed)
+  std::string_view name;     // source file, with -G or -lineinfo
+  std::string_view options;  // of PTX: ptxas options: " -maxrregcount=32 --generate-line-info "
+  std::string_view stored;   // payload as stored
+  std::uint64_t size = 0;    // of the payload once unpacked (stored size, with padding, where it is not packed)
 
   bool compressed() const { return flags & (lz4 | zstd); }
-  unsigned max_registers() const; // of -maxrregcount in the options; 0 if it is not given
-  std::string target() const;     // "sm_90a"
+  unsigned max_registers() const;  // of -maxrregcount in the options; 0 if it is not given
+  std::string target() const;      // "sm_90a"
 };
 
 // The entries of one container; `origin` names the bytes in errors. Bytes after the container are ignored and
@@ -70,4 +70,4 @@ Expected<std::string> unpack(const FatbinEntry& entry, std::string_view origin);
 // __cudaRegisterFatBinary. Stripped or not. False for files that are not ELF or cannot be read.
 bool links_cudart_statically(const std::string& path);
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

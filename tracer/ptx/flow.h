@@ -20,11 +20,11 @@
 namespace deadheat::ptx {
 
 struct Block {
-  std::uint32_t first = 0, last = 0; // statements [first, last)
-  std::vector<std::uint32_t> successors, predecessors; // block numbers, without repeats
-  bool on_cycle = false;             // lies on a cycle of the graph
-  bool reachable = false;            // from the entry
-  std::uint32_t dominator = 0;       // immediate dominator of a reachable block; the entry's is itself
+  std::uint32_t first = 0, last = 0;                    // statements [first, last)
+  std::vector<std::uint32_t> successors, predecessors;  // block numbers, without repeats
+  bool on_cycle = false;                                // lies on a cycle of the graph
+  bool reachable = false;                               // from the entry
+  std::uint32_t dominator = 0;  // immediate dominator of a reachable block; the entry's is itself
 };
 
 class Flow {
@@ -34,12 +34,12 @@ class Flow {
   const std::vector<Block>& blocks() const { return blocks_; }
   std::uint32_t block_of(std::uint32_t statement) const { return block_of_[statement]; }
   bool on_cycle(std::uint32_t statement) const { return blocks_[block_of_[statement]].on_cycle; }
-  bool dominates(std::uint32_t a, std::uint32_t b) const; // blocks; every block dominates itself
+  bool dominates(std::uint32_t a, std::uint32_t b) const;  // blocks; every block dominates itself
 
   // Natural loops: one a header, the union of its back edges' bodies. Irreducible cycles have none (on_cycle holds).
   struct Loop {
     std::uint32_t header = 0;
-    std::vector<std::uint32_t> blocks; // ascending, header included
+    std::vector<std::uint32_t> blocks;  // ascending, header included
   };
   std::vector<Loop> natural_loops() const;
 
@@ -49,7 +49,7 @@ class Flow {
   void find_dominators();
 
   std::vector<Block> blocks_;
-  std::vector<std::uint32_t> block_of_, order_; // order_: position in reverse postorder, by block
+  std::vector<std::uint32_t> block_of_, order_;  // order_: position in reverse postorder, by block
 };
 
 // A set of registers, by number.
@@ -62,7 +62,7 @@ class RegisterSet {
   void erase(RegisterId r) { words_[r / 64] &= ~(std::uint64_t(1) << (r % 64)); }
   void clear() { words_.assign(words_.size(), 0); }
   std::size_t size() const;
-  std::vector<RegisterId> list() const; // ascending
+  std::vector<RegisterId> list() const;  // ascending
   friend bool operator==(const RegisterSet&, const RegisterSet&) = default;
 
  private:
@@ -85,9 +85,9 @@ class Liveness {
 
   const Function& function_;
   const Flow& flow_;
-  std::vector<RegisterId> crossing_;               // registers live across blocks: the columns of the bit matrix
+  std::vector<RegisterId> crossing_;  // registers live across blocks: the columns of the bit matrix
   std::size_t row_words_ = 0;
-  std::vector<std::uint64_t> out_;                 // blocks x crossing_
+  std::vector<std::uint64_t> out_;  // blocks x crossing_
 };
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

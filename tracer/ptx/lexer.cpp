@@ -11,7 +11,7 @@ enum Class : std::uint8_t { other = 0, space = 1, word = 2, digit = 4, start = 8
 
 constexpr std::array<std::uint8_t, 256> classify() {
   std::array<std::uint8_t, 256> table{};
-  for (char c : {' ', '\t', '\r', '\n', '\v', '\f', '\0'}) table[std::uint8_t(c)] = space; // NUL ends embedded PTX
+  for (char c : {' ', '\t', '\r', '\n', '\v', '\f', '\0'}) table[std::uint8_t(c)] = space;  // NUL ends embedded PTX
   for (int c = 'a'; c <= 'z'; ++c) table[c] = word | start;
   for (int c = 'A'; c <= 'Z'; ++c) table[c] = word | start;
   for (int c = '0'; c <= '9'; ++c) table[c] = word | digit;
@@ -70,7 +70,7 @@ class Lexer {
         line_ += std::uint32_t(std::count(text_.begin() + at_, text_.begin() + close, '\n'));
         at_ = std::uint32_t(close + 2);
       } else if (peek() == '#' || (peek() == '@' && peek(1) == '@')) {
-        skip_line(); // preprocessor line markers; @@DWARF lines of old compilers
+        skip_line();  // preprocessor line markers; @@DWARF lines of old compilers
       } else {
         break;
       }
@@ -90,7 +90,7 @@ class Lexer {
       next.kind = Lexeme::Kind::identifier;
       bool percent = peek() == '%';
       ++at_;
-      if (percent && !is(0, word)) { // the remainder operator of constant expressions
+      if (percent && !is(0, word)) {  // the remainder operator of constant expressions
         next.kind = Lexeme::Kind::mark;
         next.mark = '%';
       }
@@ -122,7 +122,7 @@ class Lexer {
   bool follows_word() const { return at_ > 0 && (classes[std::uint8_t(text_[at_ - 1])] & word); }
 
   void skip_number() {
-    bool prefixed = peek() == '0' && is(1, start) && peek(1) != 'e' && peek(1) != 'E'; // 0x 0b 0f 0d 0u
+    bool prefixed = peek() == '0' && is(1, start) && peek(1) != 'e' && peek(1) != 'E';  // 0x 0b 0f 0d 0u
     while (is(0, word) || (!prefixed && peek() == '.' && (is(1, digit) || !is(1, word)))) {
       bool exponent = !prefixed && (peek() == 'e' || peek() == 'E');
       ++at_;
@@ -135,9 +135,11 @@ class Lexer {
   std::vector<Lexeme> lexemes_;
 };
 
-} // namespace
+}  // namespace
 
-Expected<std::vector<Lexeme>> lex(std::string_view text, std::string_view origin) { return Lexer(text, origin).run(); }
+Expected<std::vector<Lexeme>> lex(std::string_view text, std::string_view origin) {
+  return Lexer(text, origin).run();
+}
 
 std::string place(std::string_view text, std::string_view origin, std::size_t offset) {
   offset = std::min(offset, text.size());
@@ -147,4 +149,4 @@ std::string place(std::string_view text, std::string_view origin, std::size_t of
   return std::string(origin) + ":" + std::to_string(line) + ":" + std::to_string(column);
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

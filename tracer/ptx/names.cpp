@@ -28,14 +28,13 @@ struct TypeRow {
 };
 // In the order of enum Type.
 constexpr TypeRow type_rows[] = {
-    {"", 0},           {"b1", 1},      {"b8", 8},     {"b16", 16},    {"b32", 32},       {"b64", 64},
-    {"b128", 128},     {"u8", 8},      {"u16", 16},   {"u32", 32},    {"u64", 64},       {"s8", 8},
-    {"s16", 16},       {"s32", 32},    {"s64", 64},   {"f16", 16},    {"f16x2", 32},     {"bf16", 16},
-    {"bf16x2", 32},    {"tf32", 32},   {"f32", 32},   {"f32x2", 64},  {"f64", 64},       {"pred", 1},
-    {"u8x4", 32},      {"s8x4", 32},   {"u16x2", 32}, {"s16x2", 32},  {"e4m3", 8},       {"e5m2", 8},
-    {"e4m3x2", 16},    {"e5m2x2", 16}, {"e2m1", 4},   {"e2m1x2", 8},  {"e2m3", 6},       {"e2m3x2", 16},
-    {"e3m2", 6},       {"e3m2x2", 16}, {"ue8m0", 8},  {"ue8m0x2", 16}, {"s4", 4},        {"u4", 4},
-    {"texref", 64},    {"samplerref", 64}, {"surfref", 64},
+    {"", 0},        {"b1", 1},          {"b8", 8},       {"b16", 16},    {"b32", 32},     {"b64", 64},   {"b128", 128},
+    {"u8", 8},      {"u16", 16},        {"u32", 32},     {"u64", 64},    {"s8", 8},       {"s16", 16},   {"s32", 32},
+    {"s64", 64},    {"f16", 16},        {"f16x2", 32},   {"bf16", 16},   {"bf16x2", 32},  {"tf32", 32},  {"f32", 32},
+    {"f32x2", 64},  {"f64", 64},        {"pred", 1},     {"u8x4", 32},   {"s8x4", 32},    {"u16x2", 32}, {"s16x2", 32},
+    {"e4m3", 8},    {"e5m2", 8},        {"e4m3x2", 16},  {"e5m2x2", 16}, {"e2m1", 4},     {"e2m1x2", 8}, {"e2m3", 6},
+    {"e2m3x2", 16}, {"e3m2", 6},        {"e3m2x2", 16},  {"ue8m0", 8},   {"ue8m0x2", 16}, {"s4", 4},     {"u4", 4},
+    {"texref", 64}, {"samplerref", 64}, {"surfref", 64},
 };
 static_assert(std::size(type_rows) == std::size_t(Type::surfref) + 1);
 
@@ -52,7 +51,7 @@ class WordTable {
       ++row;
     }
   }
-  std::uint16_t find(std::string_view word) const { // 0: not there
+  std::uint16_t find(std::string_view word) const {  // 0: not there
     for (std::size_t i = hash(word);; ++i) {
       const Slot& slot = slots_[i % Slots];
       if (slot.row == 0 || slot.word == word) return slot.row;
@@ -85,12 +84,20 @@ std::array<std::string_view, std::size(type_rows)> type_names() {
 
 static_assert(std::size(opcode_names) < 512 && std::size(modifier_names) < 1024);
 
-} // namespace
+}  // namespace
 
-unsigned bits(Type type) { return type_rows[std::size_t(type)].bits; }
-std::string_view name(Type type) { return type_rows[std::size_t(type)].name; }
-std::string_view name(Opcode opcode) { return opcode_names[std::size_t(opcode)]; }
-std::string_view name(Modifier modifier) { return modifier_names[std::size_t(modifier)]; }
+unsigned bits(Type type) {
+  return type_rows[std::size_t(type)].bits;
+}
+std::string_view name(Type type) {
+  return type_rows[std::size_t(type)].name;
+}
+std::string_view name(Opcode opcode) {
+  return opcode_names[std::size_t(opcode)];
+}
+std::string_view name(Modifier modifier) {
+  return modifier_names[std::size_t(modifier)];
+}
 
 Opcode find_opcode(std::string_view word) {
   static const WordTable<512> table(opcode_names);
@@ -118,4 +125,4 @@ std::optional<Space> find_space(std::string_view word) {
   return std::nullopt;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -29,15 +29,23 @@ bool has_no_result(const Instruction& i) {
     case Opcode::sust:
     case Opcode::sured:
     case Opcode::cp:
-    case Opcode::tensormap: return true;
+    case Opcode::tensormap:
+      return true;
     case Opcode::bar:
-    case Opcode::barrier: return !i.has(Modifier::red);
-    case Opcode::wmma: return i.has(Modifier::store);
-    case Opcode::wgmma: return !i.has(Modifier::mma_async);
-    case Opcode::multimem: return !i.has(Modifier::ld_reduce);
-    case Opcode::tcgen05: return !i.has(Modifier::ld);
-    case Opcode::clusterlaunchcontrol: return i.has(Modifier::try_cancel);
-    default: return false;
+    case Opcode::barrier:
+      return !i.has(Modifier::red);
+    case Opcode::wmma:
+      return i.has(Modifier::store);
+    case Opcode::wgmma:
+      return !i.has(Modifier::mma_async);
+    case Opcode::multimem:
+      return !i.has(Modifier::ld_reduce);
+    case Opcode::tcgen05:
+      return !i.has(Modifier::ld);
+    case Opcode::clusterlaunchcontrol:
+      return i.has(Modifier::try_cancel);
+    default:
+      return false;
   }
 }
 
@@ -46,7 +54,7 @@ void collect(const Operand& operand, std::vector<RegisterId>& registers) {
   for (const Operand& element : operand.elements) collect(element, registers);
 }
 
-} // namespace
+}  // namespace
 
 std::size_t destination_count(const Instruction& instruction) {
   if (instruction.operands.empty() || has_no_result(instruction)) return 0;
@@ -79,4 +87,4 @@ RegisterUse register_use(const Instruction& instruction) {
   return use;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -29,4 +29,4 @@ RegisterUse register_use(const Instruction& instruction);
 // The same without allocating when the vectors are reused: clears and fills `use`.
 void register_use(const Instruction& instruction, RegisterUse& use);
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

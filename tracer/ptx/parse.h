@@ -26,8 +26,8 @@ std::string print(const Function& function);
 // Canonical forms, from structure alone: one line, no indentation, ';' at the end.
 std::string print(const Instruction& instruction, const Function& function);
 std::string print(const Operand& operand, const Function& function);
-std::string print(const Statement& statement, const Function& function); // tokens if it has any
-std::string print(const Variable& variable);                // "param .b32 x" without linkage and ';': ".param .b32 x"
-std::string print_head(const Function& function);           // ".visible .entry k(…) .maxntid 128, 1, 1"
+std::string print(const Statement& statement, const Function& function);  // tokens if it has any
+std::string print(const Variable& variable);       // "param .b32 x" without linkage and ';': ".param .b32 x"
+std::string print_head(const Function& function);  // ".visible .entry k(…) .maxntid 128, 1, 1"
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -17,7 +17,7 @@ Expected<Module> parse(std::string text, std::string_view origin) {
 Parser::Parser(std::shared_ptr<const std::string> text, std::string_view origin, std::vector<Lexeme> lexemes)
     : owned_(std::move(text)), text_(*owned_), origin_(origin), lexemes_(std::move(lexemes)) {
   module_.text = owned_;
-  module_.locations.emplace_back(); // "nowhere"
+  module_.locations.emplace_back();  // "nowhere"
 }
 
 const Lexeme& Parser::peek(std::size_t ahead) const {
@@ -63,8 +63,9 @@ Error Parser::error() const {
   if (!error_.what.empty()) return error_;
   const Lexeme& found = lexemes_[failed_lexeme_];
   bool end = found.kind == Lexeme::Kind::end;
-  return {"expected " + expected_ + (end ? ", found the end" : ", found '" + std::string(view(found).substr(0, 40)) + "'"),
-          place(text_, origin_, found.begin)};
+  return {
+      "expected " + expected_ + (end ? ", found the end" : ", found '" + std::string(view(found).substr(0, 40)) + "'"),
+      place(text_, origin_, found.begin)};
 }
 
 std::vector<Token> Parser::tokens(std::size_t first, std::size_t last) const {
@@ -118,7 +119,7 @@ bool Parser::parse_module_item() {
 }
 
 bool Parser::parse_header_directive() {
-  if (accept(".version")) { // "9.0"
+  if (accept(".version")) {  // "9.0"
     std::string_view number = word();
     unsigned version = 0;
     bool digits = false;
@@ -192,11 +193,11 @@ bool Parser::skip_balanced() {
 // are strings in .debug_str.
 bool Parser::parse_section() {
   ++next_;
-  ++next_; // the name: .debug_str or an identifier
+  ++next_;  // the name: .debug_str or an identifier
   if (!expect('{')) return false;
   std::string bytes;
   std::uint32_t section = std::uint32_t(section_bytes_.size());
-  bool skipping = false; // after something other than numbers: offsets are not known from here on
+  bool skipping = false;  // after something other than numbers: offsets are not known from here on
   while (!at('}')) {
     if (at(Lexeme::Kind::end)) return fail("'}'");
     if (at('{')) return fail("'}'");
@@ -210,8 +211,9 @@ bool Parser::parse_section() {
         std::uint64_t value = 0;
         if (at(Lexeme::Kind::number) || at('-')) {
           if (!parse_integer(value)) return false;
-        } else { // a label, label+4, label-label or section name
-          while (at(Lexeme::Kind::identifier) || at(Lexeme::Kind::dotted) || at('+') || at('-') || at(Lexeme::Kind::number)) {
+        } else {  // a label, label+4, label-label or section name
+          while (at(Lexeme::Kind::identifier) || at(Lexeme::Kind::dotted) || at('+') || at('-') ||
+                 at(Lexeme::Kind::number)) {
             if (at(Lexeme::Kind::dotted) && find_type(word().substr(1))) break;
             if (at(Lexeme::Kind::identifier) && at(':', 1)) break;
             ++next_;
@@ -331,7 +333,7 @@ bool Parser::parse_performance_directives(Function& function) {
       function.explicitcluster = true;
     } else if (name == ".noreturn") {
       function.noreturn = true;
-    } else if (name == ".pragma") { // .pragma "…", "…"; ends in a ';' of its own
+    } else if (name == ".pragma") {  // .pragma "…", "…"; ends in a ';' of its own
       while (at(Lexeme::Kind::string) || at(',')) ++next_;
       good = expect(';');
     } else {
@@ -342,4 +344,4 @@ bool Parser::parse_performance_directives(Function& function) {
   return true;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -123,14 +123,14 @@ bool Parser::parse_name(Operand& operand) {
     operand.kind = Kind::reg;
     operand.reg = found.id;
     if (found.vector == 1) {
-      if (suffix) ++next_; // a selector: .b0 … .h1
+      if (suffix) ++next_;  // a selector: .b0 … .h1
     } else if (suffix) {
       constexpr std::string_view components = "xyzwrgba";
       std::size_t component = word().size() == 2 ? components.find(word()[1]) : std::string_view::npos;
       if (component == std::string_view::npos || component % 4 >= found.vector) return fail("a vector component");
       operand.reg += std::uint32_t(component % 4);
       ++next_;
-    } else { // the whole vector register
+    } else {  // the whole vector register
       operand.kind = Kind::vector;
       for (std::uint8_t i = 0; i < found.vector; ++i) {
         Operand& element = operand.elements.emplace_back();
@@ -172,4 +172,4 @@ void Parser::skip_operand() {
   }
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -12,11 +12,15 @@ namespace {
 
 constexpr std::uint64_t max_array_bytes = std::uint64_t(1) << 48;
 
-std::uint64_t element_bytes(const Variable& variable) { return (bits(variable.type) + 7) / 8; }
+std::uint64_t element_bytes(const Variable& variable) {
+  return (bits(variable.type) + 7) / 8;
+}
 
-bool is_opaque(Type type) { return type == Type::texref || type == Type::samplerref || type == Type::surfref; }
+bool is_opaque(Type type) {
+  return type == Type::texref || type == Type::samplerref || type == Type::surfref;
+}
 
-} // namespace
+}  // namespace
 
 // Everything before the name: .space .align 4 .v2 .type .ptr .global .align 4 .attribute(.managed), in any order.
 bool Parser::parse_variable_prefix(Variable& variable, bool& in_register) {
@@ -53,7 +57,8 @@ bool Parser::parse_variable_prefix(Variable& variable, bool& in_register) {
     }
   }
   if (!typed) return fail("a type");
-  if (variable.align == 0) variable.align = std::uint32_t(std::max<std::uint64_t>(1, element_bytes(variable) * variable.vector));
+  if (variable.align == 0)
+    variable.align = std::uint32_t(std::max<std::uint64_t>(1, element_bytes(variable) * variable.vector));
   return true;
 }
 
@@ -69,7 +74,8 @@ bool Parser::parse_declarator(Variable& variable) {
     std::size_t place = next_;
     if (!at(']')) {
       if (!parse_integer(dimension)) return false;
-      if (dimension != 0 && size > max_array_bytes / dimension) return fail_at(place, "an array of less than 2^48 bytes");
+      if (dimension != 0 && size > max_array_bytes / dimension)
+        return fail_at(place, "an array of less than 2^48 bytes");
     }
     size *= dimension;
     if (variable.dimensions.size() == 16) return fail_at(place, "at most 16 dimensions");
@@ -91,7 +97,7 @@ bool Parser::parse_variables(Variable::Linkage linkage, std::vector<Variable>& v
     std::string_view name = word();
     if (!parse_declarator(variable)) return false;
     declared_names_.push_back(name);
-    if (accept('<')) { // .param .b32 p<4>: p0 … p3 (PTX ISA 5.4.6)
+    if (accept('<')) {  // .param .b32 p<4>: p0 … p3 (PTX ISA 5.4.6)
       std::uint32_t count = 0;
       if (!parse_count(count) || !expect('>')) return false;
       if (count > 4096) return fail_at(next_ - 2, "at most 4096 variables");
@@ -110,7 +116,7 @@ bool Parser::parse_variables(Variable::Linkage linkage, std::vector<Variable>& v
 }
 
 bool Parser::parse_initializer(Variable& variable) {
-  if (variable.opaque_reference && at('{')) return skip_balanced(); // { addr_mode_0 = wrap, … }
+  if (variable.opaque_reference && at('{')) return skip_balanced();  // { addr_mode_0 = wrap, … }
   if (element_bytes(variable) == 0) return fail("no initializer of this type");
   std::vector<std::uint8_t> bytes;
   bool open_ended = !variable.dimensions.empty() && variable.dimensions[0] == 0;
@@ -177,7 +183,7 @@ bool Parser::parse_initializer_value(Variable& variable, std::vector<std::uint8_
   relocation.offset = offset;
   relocation.bytes = width;
   std::size_t start = next_;
-  if (at(Lexeme::Kind::number) && at('(', 1)) { // 0xff00(symbol): bytes of the address (PTX ISA 5.4.4)
+  if (at(Lexeme::Kind::number) && at('(', 1)) {  // 0xff00(symbol): bytes of the address (PTX ISA 5.4.4)
     Constant mask;
     if (!parse_number(mask)) return false;
     ++next_;
@@ -201,12 +207,14 @@ bool Parser::parse_initializer_value(Variable& variable, std::vector<std::uint8_
   if (!parse_constant(value)) return false;
   bool floating = value.kind == Constant::Kind::f32 || value.kind == Constant::Kind::f64;
   if (variable.type == Type::f32 && value.kind != Constant::Kind::f32) {
-    double number = floating ? std::bit_cast<double>(value.bits)
-                             : value.kind == Constant::Kind::s64 ? double(std::int64_t(value.bits)) : double(value.bits);
+    double number = floating                            ? std::bit_cast<double>(value.bits)
+                    : value.kind == Constant::Kind::s64 ? double(std::int64_t(value.bits))
+                                                        : double(value.bits);
     value.bits = std::bit_cast<std::uint32_t>(float(number));
   } else if (variable.type == Type::f64 && value.kind != Constant::Kind::f64) {
-    double number = floating ? double(std::bit_cast<float>(std::uint32_t(value.bits)))
-                             : value.kind == Constant::Kind::s64 ? double(std::int64_t(value.bits)) : double(value.bits);
+    double number = floating                            ? double(std::bit_cast<float>(std::uint32_t(value.bits)))
+                    : value.kind == Constant::Kind::s64 ? double(std::int64_t(value.bits))
+                                                        : double(value.bits);
     value.bits = std::bit_cast<std::uint64_t>(number);
   }
   return store(bytes, offset, value.bits, width);
@@ -301,13 +309,13 @@ bool Parser::parse_number(Constant& constant) {
 bool Parser::parse_unary(Constant& value, int depth) {
   if (depth > max_expression_depth) return fail("a less deeply nested expression");
   if (at(Lexeme::Kind::number)) return parse_number(value);
-  if (accept("WARP_SZ")) { // PTX ISA 10: a run-time immediate, 32 on every device
+  if (accept("WARP_SZ")) {  // PTX ISA 10: a run-time immediate, 32 on every device
     value = {Constant::Kind::s64, 32};
     return true;
   }
   if (at('(')) {
     ++next_;
-    if (at_word(".s64") || at_word(".u64")) { // cast
+    if (at_word(".s64") || at_word(".u64")) {  // cast
       Constant::Kind kind = at_word(".s64") ? Constant::Kind::s64 : Constant::Kind::u64;
       ++next_;
       if (!expect(')') || !parse_unary(value, depth + 1)) return false;
@@ -333,9 +341,14 @@ bool Parser::parse_unary(Constant& value, int depth) {
           value.bits = 0 - value.bits;
         }
         break;
-      case '~': value.bits = ~value.bits; break;
-      case '!': value = {Constant::Kind::s64, value.bits == 0}; break;
-      default: break;
+      case '~':
+        value.bits = ~value.bits;
+        break;
+      case '!':
+        value = {Constant::Kind::s64, value.bits == 0};
+        break;
+      default:
+        break;
     }
     return true;
   }
@@ -346,11 +359,11 @@ namespace {
 
 struct BinaryOperator {
   std::string_view text;
-  int level; // binds tighter the higher
+  int level;  // binds tighter the higher
 };
 // Longer ones first.
 constexpr BinaryOperator binary_operators[] = {
-    {"||", 1}, {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7}, {">=", 7}, {"<<", 8}, {">>", 8},  {"|", 3},
+    {"||", 1}, {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7}, {">=", 7}, {"<<", 8}, {">>", 8}, {"|", 3},
     {"^", 4},  {"&", 5},  {"<", 7},  {">", 7},  {"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10},
 };
 
@@ -373,12 +386,12 @@ std::optional<std::uint64_t> compute(std::string_view op, std::uint64_t a, std::
   if (op == "-") return a - b;
   if (op == "*") return a * b;
   if (b == 0) return std::nullopt;
-  if (!is_unsigned && sb == -1) return op == "/" ? 0 - a : 0; // no trap on the most negative number
+  if (!is_unsigned && sb == -1) return op == "/" ? 0 - a : 0;  // no trap on the most negative number
   if (op == "/") return is_unsigned ? a / b : std::uint64_t(sa / sb);
   return is_unsigned ? a % b : std::uint64_t(sa % sb);
 }
 
-} // namespace
+}  // namespace
 
 bool Parser::parse_binary(Constant& left, int level, int depth) {
   for (;;) {
@@ -419,4 +432,4 @@ bool Parser::parse_constant(Constant& constant, int depth) {
   return true;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

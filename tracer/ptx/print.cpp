@@ -20,7 +20,7 @@ void append_hex(std::string& out, const char* prefix, std::uint64_t bits, int di
 }
 
 void append_offset(std::string& out, std::int64_t offset) {
-  if (offset != 0) out += "+" + std::to_string(offset); // PTX writes [%rd1+-8]
+  if (offset != 0) out += "+" + std::to_string(offset);  // PTX writes [%rd1+-8]
 }
 
 void append_operands(std::string& out, const std::vector<Operand>& operands, std::size_t first, const Function& f);
@@ -36,9 +36,15 @@ void append_operand(std::string& out, const Operand& operand, const Function& f)
       if (dot != std::string_view::npos && name.find('.') == std::string::npos) out += operand.text.substr(dot);
       break;
     }
-    case Kind::integer: out += std::to_string(std::int64_t(operand.bits)); break;
-    case Kind::f32: append_hex(out, "0f", operand.bits & 0xffffffffu, 8); break;
-    case Kind::f64: append_hex(out, "0d", operand.bits, 16); break;
+    case Kind::integer:
+      out += std::to_string(std::int64_t(operand.bits));
+      break;
+    case Kind::f32:
+      append_hex(out, "0f", operand.bits & 0xffffffffu, 8);
+      break;
+    case Kind::f64:
+      append_hex(out, "0d", operand.bits, 16);
+      break;
     case Kind::symbol:
       if (operand.negated) out += '-';
       out += operand.text;
@@ -67,10 +73,14 @@ void append_operand(std::string& out, const Operand& operand, const Function& f)
       out += '|';
       append_operand(out, operand.elements[1], f);
       break;
-    case Kind::sink: out += '_'; break;
+    case Kind::sink:
+      out += '_';
+      break;
     case Kind::special:
     case Kind::label:
-    case Kind::tokens: out += operand.text; break;
+    case Kind::tokens:
+      out += operand.text;
+      break;
   }
 }
 
@@ -120,7 +130,8 @@ void append_body_statement(std::string& out, const Statement& statement, const F
 
 void append_dimensions(std::string& out, const char* name, const std::optional<Dim3>& d) {
   if (!d) return;
-  out += std::string(" ") + name + " " + std::to_string(d->x) + ", " + std::to_string(d->y) + ", " + std::to_string(d->z);
+  out +=
+      std::string(" ") + name + " " + std::to_string(d->x) + ", " + std::to_string(d->y) + ", " + std::to_string(d->z);
 }
 
 void append_signature(std::string& out, const std::vector<Variable>& variables) {
@@ -134,28 +145,39 @@ void append_signature(std::string& out, const std::vector<Variable>& variables) 
 
 std::string_view linkage_text(Variable::Linkage linkage) {
   switch (linkage) {
-    case Variable::Linkage::none: return "";
-    case Variable::Linkage::extern_: return ".extern ";
-    case Variable::Linkage::visible: return ".visible ";
-    case Variable::Linkage::weak: return ".weak ";
-    case Variable::Linkage::common: return ".common ";
+    case Variable::Linkage::none:
+      return "";
+    case Variable::Linkage::extern_:
+      return ".extern ";
+    case Variable::Linkage::visible:
+      return ".visible ";
+    case Variable::Linkage::weak:
+      return ".weak ";
+    case Variable::Linkage::common:
+      return ".common ";
   }
   return "";
 }
 
 std::string_view space_text(Space space) {
   switch (space) {
-    case Space::generic: return ".reg";
-    case Space::global: return ".global";
-    case Space::shared: return ".shared";
-    case Space::local: return ".local";
-    case Space::param: return ".param";
-    case Space::constant: return ".const";
+    case Space::generic:
+      return ".reg";
+    case Space::global:
+      return ".global";
+    case Space::shared:
+      return ".shared";
+    case Space::local:
+      return ".local";
+    case Space::param:
+      return ".param";
+    case Space::constant:
+      return ".const";
   }
   return "";
 }
 
-} // namespace
+}  // namespace
 
 std::string print(const Operand& operand, const Function& function) {
   std::string out;
@@ -282,4 +304,4 @@ const Variable* Module::variable(std::string_view name) const {
   return nullptr;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -17,7 +17,7 @@ bool split(std::string_view name, std::string_view& prefix, std::uint64_t& numbe
   return true;
 }
 
-} // namespace
+}  // namespace
 
 void Scopes::start(Function& function) {
   function_ = &function;
@@ -76,7 +76,9 @@ void Scopes::declare_variable(std::string_view name, std::uint32_t id) {
   set(name, {ScopedName::Kind::variable, 1, depth(), id});
 }
 
-void Scopes::declare_parameter(std::string_view name) { set(name, {ScopedName::Kind::parameter, 1, depth(), 0}); }
+void Scopes::declare_parameter(std::string_view name) {
+  set(name, {ScopedName::Kind::parameter, 1, depth(), 0});
+}
 
 ScopedName Scopes::find(std::string_view name) {
   auto exact = names_.find(name);
@@ -86,7 +88,8 @@ ScopedName Scopes::find(std::string_view name) {
   std::uint64_t number = 0;
   if (split(name, prefix, number)) {
     auto range = ranges_.find(prefix);
-    if (range != ranges_.end() && number < range->second.count && (!found || exact->second.depth < range->second.depth)) {
+    if (range != ranges_.end() && number < range->second.count &&
+        (!found || exact->second.depth < range->second.depth)) {
       const Range& r = range->second;
       ScopedName entry{ScopedName::Kind::reg, r.vector, r.depth, add_registers(name, r.type, r.vector)};
       set(name, entry);
@@ -96,4 +99,4 @@ ScopedName Scopes::find(std::string_view name) {
   return found ? exact->second : ScopedName{};
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -30,7 +30,7 @@ class Scopes {
   // Forgets everything and starts on `function`, which must outlive the use.
   void start(Function& function);
   void enter() { undo_.emplace_back(); }
-  void leave(); // not the outermost
+  void leave();  // not the outermost
   std::uint32_t depth() const { return std::uint32_t(undo_.size() - 1); }
 
   void declare_register(std::string_view name, Type type, std::uint8_t vector);
@@ -38,7 +38,7 @@ class Scopes {
   void declare_variable(std::string_view name, std::uint32_t id);
   void declare_parameter(std::string_view name);
 
-  ScopedName find(std::string_view name); // Kind::none if it is not declared here
+  ScopedName find(std::string_view name);  // Kind::none if it is not declared here
 
  private:
   struct Range {
@@ -60,7 +60,7 @@ class Scopes {
   std::unordered_map<std::string_view, ScopedName> names_;
   std::unordered_map<std::string_view, Range> ranges_;
   std::vector<std::vector<Undo>> undo_;
-  std::uint32_t nested_ranges_ = 0; // ranges declared in inner scopes so far: then found names may be hidden by one
+  std::uint32_t nested_ranges_ = 0;  // ranges declared in inner scopes so far: then found names may be hidden by one
 };
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -25,7 +25,7 @@ void collect_values(const Instruction& i, std::vector<RegisterId>& registers) {
     const Operand& operand = i.operands[k];
     if (operand.kind == Operand::Kind::address) continue;
     add(operand);
-    if (!atomic) break; // the value; a cache policy may follow it
+    if (!atomic) break;  // the value; a cache policy may follow it
   }
 }
 
@@ -46,7 +46,7 @@ std::string value_type(const Instruction& i, const ValueTypes& types) {
   return std::string(name(fits && (is_float(found) || bit_type) ? found : written));
 }
 
-} // namespace
+}  // namespace
 
 std::string demangle(std::string_view name) {
   if (!name.starts_with("_Z") || name.size() > 4096) return std::string(name);
@@ -94,7 +94,7 @@ SiteTable site_table(const Module& module) {
     numbers.assign(function.body.size(), SiteTable::none);
     Flow flow(function);
     ValueTypes types(function);
-    std::map<std::uint32_t, std::vector<SourceFrame>> frames; // of this function, by location
+    std::map<std::uint32_t, std::vector<SourceFrame>> frames;  // of this function, by location
     for (std::uint32_t s = 0; s < function.body.size(); ++s) {
       const Instruction* i = function.body[s].instruction();
       if (!i) continue;
@@ -117,6 +117,8 @@ SiteTable site_table(const Module& module) {
   return table;
 }
 
-std::vector<Site> sites(const Module& module) { return site_table(module).sites; }
+std::vector<Site> sites(const Module& module) {
+  return site_table(module).sites;
+}
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx

@@ -6,22 +6,32 @@
 namespace deadheat::ptx {
 namespace {
 
-bool is_integer(Type type) { return type >= Type::u8 && type <= Type::s64; }
+bool is_integer(Type type) {
+  return type >= Type::u8 && type <= Type::s64;
+}
 
-Type packed(Type type) { // two of it in a register
+Type packed(Type type) {  // two of it in a register
   switch (type) {
-    case Type::f16: return Type::f16x2;
-    case Type::bf16: return Type::bf16x2;
-    case Type::f32: return Type::f32x2;
-    default: return Type::none;
+    case Type::f16:
+      return Type::f16x2;
+    case Type::bf16:
+      return Type::bf16x2;
+    case Type::f32:
+      return Type::f32x2;
+    default:
+      return Type::none;
   }
 }
 Type half_of(Type type) {
   switch (type) {
-    case Type::f16x2: return Type::f16;
-    case Type::bf16x2: return Type::bf16;
-    case Type::f32x2: return Type::f32;
-    default: return Type::none;
+    case Type::f16x2:
+      return Type::f16;
+    case Type::bf16x2:
+      return Type::bf16;
+    case Type::f32x2:
+      return Type::f32;
+    default:
+      return Type::none;
   }
 }
 
@@ -45,17 +55,17 @@ struct TypingRow {
   Typing typing;
 };
 constexpr TypingRow typing_rows[] = {
-    {Opcode::abs, Typing::uniform},    {Opcode::add, Typing::uniform},      {Opcode::atom, Typing::atomic},
-    {Opcode::copysign, Typing::uniform}, {Opcode::cos, Typing::uniform},    {Opcode::cvt, Typing::convert},
-    {Opcode::div, Typing::uniform},    {Opcode::ex2, Typing::uniform},      {Opcode::fma, Typing::uniform},
-    {Opcode::ld, Typing::load},        {Opcode::ldu, Typing::load},         {Opcode::lg2, Typing::uniform},
-    {Opcode::mad, Typing::uniform},    {Opcode::max, Typing::uniform},      {Opcode::min, Typing::uniform},
-    {Opcode::mma, Typing::matrix},     {Opcode::mov, Typing::move},         {Opcode::mul, Typing::uniform},
-    {Opcode::neg, Typing::uniform},    {Opcode::rcp, Typing::uniform},      {Opcode::red, Typing::atomic},
-    {Opcode::rem, Typing::uniform},    {Opcode::rsqrt, Typing::uniform},    {Opcode::selp, Typing::select},
-    {Opcode::set, Typing::set},        {Opcode::setp, Typing::compare},     {Opcode::shfl, Typing::shuffle},
-    {Opcode::sin, Typing::uniform},    {Opcode::sqrt, Typing::uniform},     {Opcode::st, Typing::store},
-    {Opcode::sub, Typing::uniform},    {Opcode::tanh, Typing::uniform},     {Opcode::wgmma, Typing::matrix},
+    {Opcode::abs, Typing::uniform},      {Opcode::add, Typing::uniform},   {Opcode::atom, Typing::atomic},
+    {Opcode::copysign, Typing::uniform}, {Opcode::cos, Typing::uniform},   {Opcode::cvt, Typing::convert},
+    {Opcode::div, Typing::uniform},      {Opcode::ex2, Typing::uniform},   {Opcode::fma, Typing::uniform},
+    {Opcode::ld, Typing::load},          {Opcode::ldu, Typing::load},      {Opcode::lg2, Typing::uniform},
+    {Opcode::mad, Typing::uniform},      {Opcode::max, Typing::uniform},   {Opcode::min, Typing::uniform},
+    {Opcode::mma, Typing::matrix},       {Opcode::mov, Typing::move},      {Opcode::mul, Typing::uniform},
+    {Opcode::neg, Typing::uniform},      {Opcode::rcp, Typing::uniform},   {Opcode::red, Typing::atomic},
+    {Opcode::rem, Typing::uniform},      {Opcode::rsqrt, Typing::uniform}, {Opcode::selp, Typing::select},
+    {Opcode::set, Typing::set},          {Opcode::setp, Typing::compare},  {Opcode::shfl, Typing::shuffle},
+    {Opcode::sin, Typing::uniform},      {Opcode::sqrt, Typing::uniform},  {Opcode::st, Typing::store},
+    {Opcode::sub, Typing::uniform},      {Opcode::tanh, Typing::uniform},  {Opcode::wgmma, Typing::matrix},
     {Opcode::wmma, Typing::matrix},
 };
 
@@ -68,9 +78,11 @@ Typing typing_of(Opcode opcode) {
   return table[std::size_t(opcode)];
 }
 
-} // namespace
+}  // namespace
 
-bool is_float(Type type) { return type >= Type::f16 && type <= Type::f64; }
+bool is_float(Type type) {
+  return type >= Type::f16 && type <= Type::f64;
+}
 
 RegisterId ValueTypes::find(RegisterId r) const {
   while (parent_[r] != r) {
@@ -138,9 +150,10 @@ void ValueTypes::visit(const Instruction& i) {
   const std::vector<Operand>& o = i.operands;
   Type first = i.type();
   switch (typing_of(i.opcode)) {
-    case Typing::none: break;
+    case Typing::none:
+      break;
     case Typing::uniform:
-      if (i.has(Modifier::wide)) break; // the result is wider
+      if (i.has(Modifier::wide)) break;  // the result is wider
       for (const Operand& operand : o) vote(operand, first);
       break;
     case Typing::move:
@@ -185,7 +198,7 @@ void ValueTypes::visit(const Instruction& i) {
       unite(o[0].kind == Operand::Kind::pair ? o[0].elements[0] : o[0], o[1]);
       break;
     case Typing::matrix: {
-      bool whole = i.types.size() >= 4 && o.size() >= 4; // d, a, b, c
+      bool whole = i.types.size() >= 4 && o.size() >= 4;  // d, a, b, c
       if (i.has(Modifier::load) && !o.empty()) vote_fragment(o[0], first);
       if (i.has(Modifier::store) && o.size() > 1) vote_fragment(o[1], first);
       if (i.has(Modifier::load) || i.has(Modifier::store)) break;
@@ -193,7 +206,7 @@ void ValueTypes::visit(const Instruction& i) {
         if (i.has(Modifier::mma_async) && !o.empty()) vote_fragment(o[0], first);
       } else if (whole) {
         for (std::size_t k = 0; k < 4; ++k) vote_fragment(o[k], i.types[k]);
-      } else if (i.types.size() == 2 && o.size() >= 4) { // wmma.mma of f16: types of d and c
+      } else if (i.types.size() == 2 && o.size() >= 4) {  // wmma.mma of f16: types of d and c
         vote_fragment(o[0], i.types[0]);
         vote_fragment(o[1], Type::f16);
         vote_fragment(o[2], Type::f16);
@@ -254,4 +267,4 @@ Type ValueTypes::of(RegisterId r) const {
   return votes.integers_differ ? Type::none : votes.integer;
 }
 
-} // namespace deadheat::ptx
+}  // namespace deadheat::ptx
