@@ -105,6 +105,8 @@ bool Detector::access(const trace::AccessView& view) {
       strong.reduction = reduction;
       strong.value_read = view.value_read[lane];
       strong.value_written = view.value_written[lane];
+      strong.order_first = view.order_first[lane];
+      strong.order_last = view.order_last[lane];
       if (site.access == AccessKind::read && site.in_loop) {
         WaitLoop& loop = wait_loops_[place];
         auto [at, first] = loop.address.try_emplace(strong.thread.bits, view.address[lane]);
@@ -194,7 +196,7 @@ bool Detector::record(trace::Record& record) {
             MemoryAccess access;
             access.thread = key_of(operation, r.warp, lane);
             access.stamp = now_;
-            access.group = causality_.async_issue(access.thread);
+            access.group = causality_.async_issue(access.thread, now_);
             access.place = read;
             access.address = r.source[lane];
             access.bytes = std::min(r.source_bytes[lane], r.bytes);
@@ -234,6 +236,11 @@ bool Detector::record(trace::Record& record) {
               causality_.mbarrier_test(thread, object, r.phase[lane], r.ordering, r.scope);
             }
           });
+        } else if constexpr (std::is_same_v<T, trace::ThreadExit>) {
+          OperationIndex operation = operation_of(r.warp.launch);
+          if (operation && causality_.thread_exit(operation, r.warp.block, r.warp.warp, r.mask)) {
+            shadow_.forget_shared(ThreadKey(operation, r.warp.block, 0));
+          }
         } else if constexpr (std::is_same_v<T, trace::MemoryError>) {
           memory_errors.push_back(r);
         } else if constexpr (std::is_same_v<T, trace::SyncError>) {

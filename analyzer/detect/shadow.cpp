@@ -17,7 +17,7 @@ Shadow::Page& Shadow::page(std::uint64_t memory, std::uint64_t address) {
   std::unique_ptr<Page>& page = pages_[key];
   if (!page) {
     page = std::make_unique<Page>();
-    if (memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)].push_back(key);
+    if (memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory - 1].push_back(key);
   }
   last_key_ = key;
   last_page_ = page.get();
@@ -27,8 +27,20 @@ Shadow::Page& Shadow::page(std::uint64_t memory, std::uint64_t address) {
 void Shadow::forget_shared(order::OperationIndex operation) {
   auto found = shared_pages_.find(operation);
   if (found == shared_pages_.end()) return;
-  for (const PageKey& key : found->second) pages_.erase(key);
+  for (const auto& [block, keys] : found->second) {
+    for (const PageKey& key : keys) pages_.erase(key);
+  }
   shared_pages_.erase(found);
+  last_key_ = {~0ull, ~0ull};
+}
+
+void Shadow::forget_shared(order::ThreadKey block) {
+  auto found = shared_pages_.find(block.operation());
+  if (found == shared_pages_.end()) return;
+  auto pages = found->second.find(block.block_bits());
+  if (pages == found->second.end()) return;
+  for (const PageKey& key : pages->second) pages_.erase(key);
+  found->second.erase(pages);
   last_key_ = {~0ull, ~0ull};
 }
 

@@ -57,8 +57,9 @@ class Shadow {
   void access(std::uint64_t memory, const MemoryAccess& access);
   // The same for a range of any length.
   void range(std::uint64_t memory, MemoryAccess access, std::uint64_t address, std::uint64_t bytes);
-  // Forgets the shared memory of an operation's blocks.
+  // Forgets the shared memory of an operation's blocks, or of one block.
   void forget_shared(order::OperationIndex operation);
+  void forget_shared(order::ThreadKey block);
 
  private:
   static constexpr std::uint64_t page_bytes = 4096;
@@ -89,7 +90,8 @@ class Shadow {
   const Sides& sides_;
   ConflictSink sink_;
   std::unordered_map<PageKey, std::unique_ptr<Page>, PageHash> pages_;
-  std::unordered_map<order::OperationIndex, std::vector<PageKey>> shared_pages_;
+  // operation → block bits → its pages
+  std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<PageKey>>> shared_pages_;
   PageKey last_key_{~0ull, ~0ull};
   Page* last_page_ = nullptr;
 };

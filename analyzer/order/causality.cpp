@@ -5,13 +5,6 @@
 
 namespace deadheat::order {
 
-namespace {
-
-// Scopes that every thread of the device is in.
-bool device_wide(Scope scope) { return scope == Scope::gpu || scope == Scope::sys; }
-
-} // namespace
-
 // ---- where things are ----------------------------------------------------------------------------------------------
 
 Causality::Launch* Causality::launch(OperationIndex operation) {
@@ -25,7 +18,10 @@ const Causality::Launch* Causality::launch(OperationIndex operation) const {
 Causality::Block& Causality::block(ThreadKey thread) {
   Launch& of = launches_[thread.operation()];
   Block& block = of.blocks[thread.block()];
-  if (block.warps.empty()) block.warps.resize(32);
+  if (block.warps.empty()) {
+    block.warps.resize(32);
+    block.syncs.resize(32);
+  }
   return block;
 }
 
@@ -58,19 +54,38 @@ std::uint32_t Causality::cluster_of(ThreadKey thread) const {
 
 void Causality::launch_begin(OperationIndex operation, const Dim3& grid, const Dim3& block, const Dim3& cluster) {
   Launch& of = launches_[operation];
-  of.grid = grid;
-  of.block = block;
-  of.cluster = {std::max(cluster.x, 1u), std::max(cluster.y, 1u), std::max(cluster.z, 1u)};
-  of.blocks_per_cluster = std::uint32_t(of.cluster.count());
+  auto positive = [](const Dim3& d) { return Dim3{std::max(d.x, 1u), std::max(d.y, 1u), std::max(d.z, 1u)}; };
+  of.grid = positive(grid);
+  of.block = positive(block);
+  of.cluster = positive(cluster);
+}
+
+void Causality::forget_block(OperationIndex operation, std::uint32_t index, Block& block) {
+  for (std::uint32_t thread : block.threads_with_state) threads_.erase(ThreadKey(operation, index, thread).bits);
+  for (const Location& location : block.locations) {
+    locations_.erase(location);
+    mbarriers_.erase(location);
+  }
 }
 
 void Causality::launch_end(OperationIndex operation) {
   auto found = launches_.find(operation);
   if (found == launches_.end()) return;
-  for (auto& [index, block] : found->second.blocks) {
-    for (std::uint32_t thread : block.threads_with_state) threads_.erase(ThreadKey(operation, index, thread).bits);
-  }
+  for (auto& [index, block] : found->second.blocks) forget_block(operation, index, block);
   launches_.erase(found);
+  if (launches_.empty()) forget_locations();
+}
+
+bool Causality::thread_exit(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask) {
+  Launch* of = launch(operation);
+  if (!of || warp > 31) return false;
+  Block& at = block(ThreadKey(operation, index, 0));
+  at.exited += std::uint32_t(std::popcount(mask));
+  if (at.over || at.exited < of->block.count() || of->cluster.count() > 1) return false;
+  forget_block(operation, index, at);
+  at = Block{};
+  at.over = true;
+  return true;
 }
 
 // ---- clocks of threads ---------------------------------------------------------------------------------------------
@@ -90,29 +105,7 @@ void Causality::acquire(ThreadKey key, const ClockPointer& clock) {
   state.own = Clock::join(state.own, clock);
 }
 
-void Causality::acquire_chain(ThreadKey key, Chain& chain, std::size_t count, Scope scope) {
-  count = std::min(count, chain.contributions.size());
-  if (device_wide(scope) && count >= chain.merged) {
-    for (; chain.merged < count; ++chain.merged) {
-      const Contribution& contribution = chain.contributions[chain.merged];
-      if (device_wide(contribution.scope)) {
-        chain.merged_clock = Clock::join(chain.merged_clock, contribution.clock);
-      }
-    }
-    acquire(key, chain.merged_clock);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Contribution& contribution = chain.contributions[i];
-      if (!device_wide(contribution.scope) && mutual(contribution.thread, contribution.scope, key, scope)) {
-        acquire(key, contribution.clock);
-      }
-    }
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    const Contribution& contribution = chain.contributions[i];
-    if (mutual(contribution.thread, contribution.scope, key, scope)) acquire(key, contribution.clock);
-  }
-}
+void Causality::synced(ThreadKey key, Stamp now) { block(key).syncs[key.warp()] = now; }
 
 // ---- barriers --------------------------------------------------------------------------------------------------------
 
@@ -132,6 +125,7 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
 void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
                                std::uint32_t barrier, std::uint32_t phase, bool sync, Stamp now) {
   Block& of = block(ThreadKey(operation, index, 0));
+  of.syncs[warp & 31] = now;
   Phase& at = of.phases[{barrier, phase}];
   std::vector<ClockEntry> entries;
   std::uint64_t bits = ThreadKey(operation, index, 0).block_bits();
@@ -153,12 +147,21 @@ void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, 
   if (found == of.phases.end()) return;
   Phase at = std::move(found->second);
   of.phases.erase(found);
-  for (ThreadKey key : at.waiting) acquire(key, at.clock);
+  ClockPointer last, joined; // threads of one history share the result
+  for (ThreadKey key : at.waiting) {
+    Thread& state = thread(key);
+    if (!joined || state.own != last) {
+      last = state.own;
+      joined = Clock::join(state.own, at.clock);
+    }
+    state.own = joined;
+  }
 }
 
 void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
                              Stamp now) {
   Block& of = block(ThreadKey(operation, index, 0));
+  of.syncs[warp & 31] = now;
   ClockPointer all;
   bool any = false;
   std::vector<ClockEntry> entries;
@@ -192,184 +195,113 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
       acquire(key, at.clock);
     } else if (!relaxed) {
       at.clock = Clock::join(at.clock, snapshot(key, now));
+      synced(key, now);
     }
   }
-}
-
-// ---- release and acquire ---------------------------------------------------------------------------------------------
-
-bool Causality::mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const {
-  auto includes = [&](ThreadKey from, Scope scope, ThreadKey other) {
-    switch (scope) {
-      case Scope::none: return false;
-      case Scope::cta: return from.block_bits() == other.block_bits();
-      case Scope::cluster:
-        return from.operation() == other.operation() && cluster_of(from) == cluster_of(other);
-      case Scope::gpu:
-      case Scope::sys: return true;
-    }
-    return false;
-  };
-  return includes(a, a_scope, b) && includes(b, b_scope, a);
-}
-
-void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) {
-  Thread& state = thread(key);
-  if (is_acquire(ordering)) {
-    std::vector<Pending> pending = std::move(state.pending);
-    state.pending.clear();
-    for (const Pending& read : pending) acquire_chain(key, *read.chain, read.count, scope);
-    // A fence of a narrow scope may leave what a wider one will acquire.
-    if (!device_wide(scope)) thread(key).pending = std::move(pending);
-  }
-  if (is_release(ordering)) {
-    Thread& after = thread(key);
-    if (after.released && scope < after.released_scope) {
-      // The wider fence before stays the first operation of patterns that reach farther; the narrower one is newer for
-      // those near by. Keep the wider: it is what cross-block patterns need, and block-wide ones meet at barriers.
-      if (scope == Scope::cta) return;
-    }
-    after.released = snapshot(key, now);
-    after.released_scope = scope;
-  }
-}
-
-void Causality::strong_access(const StrongAccess& access, Stamp now) {
-  LocationState& at = locations_[access.location];
-  bool linked = at.written && at.bytes == access.bytes && mutual(at.writer, at.scope, access.thread, access.scope);
-  if (access.reads && linked && at.value == access.value_read) {
-    at.observers.emplace_back(access.thread, now);
-    if (!access.reduction) {
-      if (is_acquire(access.ordering)) acquire_chain(access.thread, *at.chain, at.chain->contributions.size(), access.scope);
-      Thread& state = thread(access.thread);
-      auto same = std::find_if(state.pending.begin(), state.pending.end(),
-                               [&](const Pending& read) { return read.chain == at.chain; });
-      if (same != state.pending.end()) {
-        same->count = at.chain->contributions.size();
-      } else if (!at.chain->contributions.empty()) {
-        state.pending.push_back({at.chain, at.chain->contributions.size()});
-      }
-    }
-  } else if (access.reads) {
-    linked = false; // it read something else
-  }
-  if (!access.writes) return;
-
-  bool continues = access.reads && linked; // a read-modify-write keeps the chain
-  if (!continues || !at.chain) at.chain = std::make_shared<Chain>();
-  at.written = true;
-  at.writer = access.thread;
-  at.scope = access.scope;
-  at.bytes = access.bytes;
-  at.value = access.value_written;
-  Thread& state = thread(access.thread);
-  if (is_release(access.ordering)) {
-    ClockPointer clock = snapshot(access.thread, now);
-    at.chain->contributions.push_back({access.thread, access.scope, clock});
-    state.released_at[access.location.address] = clock;
-  } else if (auto earlier = state.released_at.find(access.location.address); earlier != state.released_at.end()) {
-    at.chain->contributions.push_back({access.thread, access.scope, earlier->second});
-  }
-  if (state.released) at.chain->contributions.push_back({access.thread, state.released_scope, state.released});
 }
 
 // ---- asynchronous copies ----------------------------------------------------------------------------------------------
 
-AsyncGroup Causality::async_issue(ThreadKey key) {
+AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
   Thread& state = thread(key);
   if (!state.open_group) {
     state.open_group = AsyncGroup(async_groups_.size());
-    async_groups_.push_back({key, 0});
+    async_groups_.push_back({key, now, 0});
   }
   return state.open_group;
 }
 
 void Causality::async_commit(ThreadKey key) {
   Thread& state = thread(key);
-  // An empty group counts too.
-  if (!state.open_group) async_issue(key);
-  state.committed.push_back(state.open_group);
+  state.committed.push_back(state.open_group); // 0: an empty group; it counts too
   state.open_group = 0;
 }
 
 void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp now) {
   Thread& state = thread(key);
   if (all) {
-    if (state.open_group) state.committed.push_back(state.open_group);
-    state.open_group = 0;
+    async_commit(key);
     pending = 0;
   }
-  while (state.committed.size() > pending) {
+  for (; state.committed.size() > pending; state.committed.pop_front()) {
     AsyncState& group = async_groups_[state.committed.front()];
-    if (!group.complete) group.complete = now;
-    state.committed.erase(state.committed.begin());
-  }
-}
-
-void Causality::mbarrier_init(const Location& object) { mbarriers_.erase(object); }
-
-void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
-                                Scope scope, Stamp now) {
-  if (!is_release(ordering)) return;
-  mbarriers_[object].phases[phase].push_back({key, scope, snapshot(key, now)});
-}
-
-void Causality::mbarrier_async_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
-  // Ordered after the copies that the thread has issued, and nothing else of the thread (8.9.1.1): their accesses are
-  // complete from here on for whoever sees the phase complete.
-  Thread& state = thread(key);
-  auto complete = [&](AsyncGroup group) {
-    if (group && !async_groups_[group].complete) async_groups_[group].complete = now;
-  };
-  complete(state.open_group);
-  for (AsyncGroup group : state.committed) complete(group);
-  mbarriers_[object].phases[phase].push_back({key, Scope::cta, snapshot(key, now)});
-}
-
-void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
-                              Scope scope) {
-  if (!is_acquire(ordering)) return;
-  auto found = mbarriers_.find(object);
-  if (found == mbarriers_.end()) return;
-  for (const auto& [number, contributions] : found->second.phases) {
-    if (number > phase) break;
-    for (const Contribution& contribution : contributions) {
-      if (mutual(contribution.thread, contribution.scope, key, scope)) acquire(key, contribution.clock);
-    }
+    if (state.committed.front() && !group.complete) group.complete = now;
   }
 }
 
 // ---- questions -------------------------------------------------------------------------------------------------------
 
 bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const {
+  const Block* of = find_block(second);
+  const Thread* state = find_thread(second);
   if (group) {
-    const AsyncState& state = async_groups_[group];
-    bool same_operation = first.operation() == second.operation();
-    if (!state.complete) return !same_operation && operations_.ordered(first.operation(), second.operation());
-    stamp = state.complete;
+    // A copy is ordered before what its thread does after it waited for the group, and before what sees the phase of an
+    // mbarrier complete that its completion arrived at.
+    const AsyncState& copies = async_groups_[group];
+    if (first.operation() != second.operation() && operations_.ordered(first.operation(), second.operation())) return true;
+    if (of && of->common && of->common->seen_async(first) >= stamp) return true;
+    if (state && state->own && state->own->seen_async(first) >= stamp) return true;
+    if (!copies.complete) return false;
+    stamp = copies.complete;
   }
   if (first == second) return true;
   if (first.operation() != second.operation()) {
     if (operations_.ordered(first.operation(), second.operation())) return true;
   } else if (first.block_bits() == second.block_bits()) {
-    const Block* of = find_block(second);
     if (of && stamp <= of->barrier) return true;
-    if (of && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
+    if (of && !of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
   }
-  const Block* of = find_block(second);
   if (of && of->common && of->common->seen(first) >= stamp) return true;
-  const Thread* state = find_thread(second);
   return state && state->own && state->own->seen(first) >= stamp;
+}
+
+bool Causality::warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) const {
+  const Block* of = find_block(second);
+  if (first.operation() != second.operation()) {
+    if (operations_.ordered(first.operation(), second.operation())) return true;
+  } else if (of && first.block_bits() == second.block_bits()) {
+    if (stamp <= of->barrier) return true;
+    if (!of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
+  }
+  return of && of->common && of->common->seen_warp(first) >= stamp;
+}
+
+bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Stamp stamp, ThreadKey second) const {
+  ThreadKey first(operation, index, 0);
+  const Block* of = find_block(second);
+  if (operation != second.operation()) {
+    if (operations_.ordered(operation, second.operation())) return true;
+  } else if (of && first.block_bits() == second.block_bits()) {
+    return stamp <= of->barrier;
+  }
+  return of && of->common && of->common->seen_block(first) >= stamp;
+}
+
+bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const {
+  if (operation != second.operation()) return operations_.ordered(operation, second.operation());
+  const Launch* of = launch(operation);
+  const Block* own = find_block(second);
+  if (!of || !own || stamp > own->barrier) return false;
+  return of->grid.count() == 1 ||
+         (own->common && own->common->blocks_seen(operation, stamp, second.block()) + 1 == of->grid.count());
 }
 
 bool Causality::observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const {
   auto found = locations_.find(location);
   if (found == locations_.end()) return false;
-  const auto& observers = found->second.observers;
-  for (auto at = observers.rbegin(); at != observers.rend() && at->second > write; ++at) {
-    if (at->second < now && ordered(at->first, at->second, 0, second)) return true;
+  const auto& chains = found->second.chains;
+  auto chain = std::find_if(chains.rbegin(), chains.rend(), [&](const ChainPointer& at) { return at->first <= write; });
+  if (chain == chains.rend()) return false;
+  const auto& observers = (*chain)->observers;
+  for (auto at = observers.rbegin(); at != observers.rend() && at->write >= write; ++at) {
+    if (at->stamp < now && ordered(at->thread, at->stamp, 0, second)) return true;
   }
   return false;
+}
+
+Stamp Causality::last_sync(ThreadKey thread) const {
+  const Block* of = find_block(thread);
+  return of && !of->syncs.empty() ? std::max(of->barrier, of->syncs[thread.warp()]) : 0;
 }
 
 std::uint32_t Causality::barriers_passed(ThreadKey thread) const {

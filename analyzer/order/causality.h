@@ -8,19 +8,25 @@
 // operations (OperationClocks).
 //
 // Fence-SC order (8.9.3) orders any two morally strong fence.sc operations in the order that the run happened to take.
-// That accident is not used: two fences order nothing here unless a value passes between their threads. What such an
-// edge would add is an order that another run need not have.
+// Race detection does not use that accident: another run need not have that order. Rules::fence_sc_order applies it, for
+// those who ask what one execution allows.
+//
+// Threads that have exited count as arrived at the barriers of their block. Memory: what blocks that are over knew is
+// forgotten; locations that released nothing are forgotten between launches.
 //
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/order/chain.h"
 #include "analyzer/order/clock.h"
 #include "analyzer/order/operation_clocks.h"
 #include "deadheat/memory_model.h"
@@ -43,6 +49,13 @@ struct StrongAccess {
   bool reads = false, writes = false;
   bool reduction = false;  // red: its read forms no acquire pattern
   std::uint64_t value_read = 0, value_written = 0;
+  // Place in the location's order: a read reads the last write with a smaller ticket. Equal when exact; both 0: the
+  // order of the calls.
+  std::uint64_t order_first = 0, order_last = 0;
+};
+
+struct Rules {
+  bool fence_sc_order = false; // fence.sc operations that are morally strong order each other as they were called
 };
 
 // Asynchronous copies (cp.async): one group's writes become part of the issuing thread's order when it waits.
@@ -50,10 +63,12 @@ using AsyncGroup = std::uint32_t; // 0: none
 
 class Causality {
  public:
-  explicit Causality(const OperationClocks& operations) : operations_(operations) {}
+  explicit Causality(const OperationClocks& operations, Rules rules = {}) : operations_(operations), rules_(rules) {}
 
   void launch_begin(OperationIndex operation, const Dim3& grid, const Dim3& block, const Dim3& cluster);
   void launch_end(OperationIndex operation);
+  // Lanes that do nothing more. True when they were the last of their block.
+  bool thread_exit(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask);
 
   // Synchronization, each with the record's stamp (increasing).
   void block_barrier(OperationIndex operation, std::uint32_t block, Stamp now);
@@ -66,7 +81,7 @@ class Causality {
   void cluster_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask,
                        std::uint32_t phase, bool wait, bool relaxed, Stamp now);
 
-  AsyncGroup async_issue(ThreadKey thread);                 // group that a copy issued now belongs to
+  AsyncGroup async_issue(ThreadKey thread, Stamp now);      // group that a copy issued now belongs to
   void async_commit(ThreadKey thread);
   void async_wait(ThreadKey thread, std::uint32_t pending, bool all, Stamp now);
 
@@ -86,42 +101,56 @@ class Causality {
   // Each in the other's scope (8.7)?
   bool mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const;
 
+  // A sufficient condition that costs little: does everything that the warp of `first` did up to `stamp` happen before
+  // whatever any lane of the warp of `second` does now? Of program order it knows nothing.
+  bool warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) const;
+  // The same for all that the operation (its whole block `block`) did up to `stamp`.
+  bool block_ordered(OperationIndex operation, std::uint32_t block, Stamp stamp, ThreadKey second) const;
+  bool operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const;
+
+  // Synchronization edges that rest on a guess: which write a read saw was not certain.
+  std::uint64_t assumed_edges() const { return assumed_edges_; }
+  // Stamp of the last synchronization that orders something the thread's warp did before it with what others do after.
+  Stamp last_sync(ThreadKey thread) const;
+
   // For explanations: how many full barriers the block has passed.
   std::uint32_t barriers_passed(ThreadKey thread) const;
 
  private:
-  struct Contribution { // a release pattern that a read of the location can observe
-    ThreadKey thread;
-    Scope scope = Scope::none; // of the pattern's first operation
-    ClockPointer clock;
+  struct LocationHash {
+    std::size_t operator()(const Location& l) const {
+      return std::hash<std::uint64_t>()(l.address * 0x9e3779b97f4a7c15u ^ l.block * 0xc2b2ae3d27d4eb4fu);
+    }
   };
-  struct Chain { // a write and the read-modify-writes after it
-    std::vector<Contribution> contributions;
-    std::size_t merged = 0;    // contributions [0, merged) of gpu and sys scope are in `merged_clock`
-    ClockPointer merged_clock;
-  };
-  struct LocationState {
-    bool written = false;
+  // The clocks that patterns of each scope have released or may acquire: index Scope.
+  using ByScope = std::array<ClockPointer, 5>;
+  struct Write { // a strong write, as far as reads may still observe it
     ThreadKey writer;
     Scope scope = Scope::none;
     std::uint32_t bytes = 0;
-    std::uint64_t value = 0;
-    std::shared_ptr<Chain> chain;
-    std::vector<std::pair<ThreadKey, Stamp>> observers; // strong reads morally strong with the write before them
+    std::uint64_t value = 0, order_first = 0, order_last = 0;
+    Stamp stamp = 0;
+    ChainPointer chain;
+    std::size_t contributions = 0; // of the chain up to and with this write
+  };
+  struct LocationState {
+    std::vector<Write> writes;        // the last ones, oldest first
+    std::vector<ChainPointer> chains; // the last ones, oldest first
   };
   struct Pending { // a strong read whose acquire pattern a later fence completes
-    std::shared_ptr<Chain> chain;
+    Location location;
+    ChainPointer chain;
     std::size_t count = 0;
   };
   struct Thread {
     ClockPointer own;          // beyond what its block and warp know
-    ClockPointer released;     // at the last release fence
-    Scope released_scope = Scope::none;
+    ByScope released;          // at the last release fence of each scope, unless a wider one came later
     std::vector<Pending> pending;
+    ByScope pending_clocks;    // of older pending reads: what a fence of at least that scope acquires
     AsyncGroup open_group = 0;
-    std::vector<AsyncGroup> committed; // not yet waited for
-    // Strong writes after a release operation on the same location are part of its pattern.
-    std::unordered_map<std::uint64_t, ClockPointer> released_at;
+    std::deque<AsyncGroup> committed; // not yet waited for
+    // Strong writes after a release operation on the same location are part of its pattern (8.8).
+    std::unordered_map<Location, ByScope, LocationHash> released_at;
   };
   struct Phase {
     ClockPointer clock;
@@ -132,22 +161,20 @@ class Causality {
     std::uint32_t barriers = 0;
     ClockPointer common;       // what all its threads know
     std::vector<Stamp> warps;  // of the last full warp barrier
+    std::vector<Stamp> syncs;  // of the last synchronization of any lane of the warp
+    std::uint32_t exited = 0;
+    bool over = false;
     std::vector<std::uint32_t> threads_with_state;
+    std::vector<Location> locations; // in its shared memory
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
   };
   struct Launch {
     Dim3 grid, block, cluster;
-    std::uint32_t blocks_per_cluster = 1;
     std::unordered_map<std::uint32_t, Block> blocks;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> cluster_phases; // (cluster, phase)
   };
-  struct LocationHash {
-    std::size_t operator()(const Location& l) const {
-      return std::hash<std::uint64_t>()(l.address * 0x9e3779b97f4a7c15u ^ l.block * 0xc2b2ae3d27d4eb4fu);
-    }
-  };
-  struct AsyncState { ThreadKey thread; Stamp complete = 0; };
-  struct MbarrierState { std::map<std::uint32_t, std::vector<Contribution>> phases; };
+  struct AsyncState { ThreadKey thread; Stamp first = 0, complete = 0; };
+  struct MbarrierState { std::map<std::uint32_t, ChainPointer> phases; };
 
   Launch* launch(OperationIndex operation);
   const Launch* launch(OperationIndex operation) const;
@@ -156,11 +183,27 @@ class Causality {
   Thread& thread(ThreadKey key);
   const Thread* find_thread(ThreadKey key) const;
   ClockPointer snapshot(ThreadKey thread, Stamp now);   // what it did up to now, and what it has seen
+  void synced(ThreadKey thread, Stamp now);             // marks last_sync
   void acquire(ThreadKey thread, const ClockPointer& clock);
-  void acquire_chain(ThreadKey thread, Chain& chain, std::size_t count, Scope scope);
+  // What `thread` can acquire of the first `count` contributions with `scope`.
+  ClockPointer acquirable(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;
+  // The least scope with which `thread` acquires the contribution; none: with no scope.
+  Scope reach(const Contribution& contribution, ThreadKey thread) const;
+  void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
+  void release(ByScope& released, Scope scope, const ClockPointer& clock);
+  void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);
+  const Write* observed_write(LocationState& state, const StrongAccess& access);
+  ChainPointer& mbarrier_phase(ThreadKey thread, const Location& object, std::uint32_t phase);
+  void forget_block(OperationIndex operation, std::uint32_t index, Block& block);
+  void forget_locations();
+  bool same_cluster(ThreadKey a, ThreadKey b) const;
   std::uint32_t cluster_of(ThreadKey thread) const;
 
   const OperationClocks& operations_;
+  Rules rules_;
+  std::uint64_t assumed_edges_ = 0;
+  std::size_t many_locations_ = 1 << 16; // when to forget those that released nothing
+  Chain fence_sc_;
   std::unordered_map<OperationIndex, Launch> launches_;
   std::unordered_map<std::uint64_t, Thread> threads_;
   std::unordered_map<Location, LocationState, LocationHash> locations_;

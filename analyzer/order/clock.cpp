@@ -17,7 +17,7 @@ void append(std::vector<ClockEntry>& entries, std::size_t& block_begin, const Cl
   } else if (entries.back().group == entry.group) {
     entries.back().stamp = std::max(entries.back().stamp, entry.stamp);
     return;
-  } else {
+  } else if (entry.group < async_group(0)) {
     const ClockEntry& widest = entries[block_begin];
     if (widest.group == whole_block && widest.stamp >= entry.stamp) return;
     if (entry.group >= thread_group(0)) { // covered by its warp's entry?
@@ -32,10 +32,47 @@ void append(std::vector<ClockEntry>& entries, std::size_t& block_begin, const Cl
 
 } // namespace
 
+std::vector<ClockEntry>::const_iterator Clock::find(std::uint64_t block) const {
+  return std::lower_bound(entries_.begin(), entries_.end(), block,
+                          [](const ClockEntry& entry, std::uint64_t b) { return entry.block < b; });
+}
+
+Stamp Clock::seen_async(ThreadKey thread) const {
+  std::uint64_t block = thread.block_bits();
+  for (auto at = find(block); at != entries_.end() && at->block == block; ++at) {
+    if (at->group == async_group(thread.thread())) return at->stamp;
+  }
+  return 0;
+}
+
+Stamp Clock::seen_warp(ThreadKey thread) const {
+  std::uint64_t block = thread.block_bits();
+  std::uint32_t warp = warp_group(thread.warp());
+  Stamp stamp = 0;
+  for (auto at = find(block); at != entries_.end() && at->block == block && at->group <= warp; ++at) {
+    if (at->group == whole_block || at->group == warp) stamp = std::max(stamp, at->stamp);
+  }
+  return stamp;
+}
+
+Stamp Clock::seen_block(ThreadKey thread) const {
+  auto at = find(thread.block_bits());
+  bool whole = at != entries_.end() && at->block == thread.block_bits() && at->group == whole_block;
+  return whole ? at->stamp : 0;
+}
+
+std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const {
+  std::uint64_t count = 0;
+  std::uint64_t past = ThreadKey(operation, ~0u, 0).block_bits(), skipped = ThreadKey(operation, except, 0).block_bits();
+  for (auto at = find(ThreadKey(operation, 0, 0).block_bits()); at != entries_.end() && at->block <= past; ++at) {
+    if (at->group == whole_block && at->stamp >= stamp && at->block != skipped) ++count;
+  }
+  return count;
+}
+
 Stamp Clock::seen(ThreadKey thread) const {
   std::uint64_t block = thread.block_bits();
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), block,
-                             [](const ClockEntry& entry, std::uint64_t b) { return entry.block < b; });
+  auto at = find(block);
   Stamp stamp = 0;
   std::uint32_t warp = warp_group(thread.warp()), own = thread_group(thread.thread());
   for (; at != entries_.end() && at->block == block && at->group <= own; ++at) {
@@ -55,6 +92,8 @@ ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
     bool take_a = j == b->entries_.end() || (i != a->entries_.end() && !before(*j, *i));
     append(result->entries_, block_begin, take_a ? *i++ : *j++);
   }
+  if (result->entries_ == a->entries_) return a;
+  if (result->entries_ == b->entries_) return b;
   return result;
 }
 

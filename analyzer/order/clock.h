@@ -36,12 +36,15 @@ inline constexpr std::uint32_t largest_operation = (1u << 22) - 1;
 
 struct ClockEntry {
   std::uint64_t block = 0;   // ThreadKey::block_bits
-  std::uint32_t group = 0;   // 0: the block; 1 + w: warp w; 64 + t: thread t
+  std::uint32_t group = 0;   // 0: the block; 1 + w: warp w; 64 + t: thread t; 2048 + t: thread t's asynchronous copies
   Stamp stamp = 0;
+  friend bool operator==(const ClockEntry&, const ClockEntry&) = default;
 };
 inline constexpr std::uint32_t whole_block = 0;
 inline std::uint32_t warp_group(std::uint32_t warp) { return 1 + warp; }
 inline std::uint32_t thread_group(std::uint32_t thread) { return 64 + thread; }
+// Copies that thread t has issued; in no program order, so that neither its warp's nor its block's entry covers them.
+inline std::uint32_t async_group(std::uint32_t thread) { return 2048 + thread; }
 
 class Clock;
 using ClockPointer = std::shared_ptr<const Clock>; // null: nothing seen
@@ -50,6 +53,14 @@ class Clock {
  public:
   // Up to which stamp this clock has seen what `thread` did; 0: nothing.
   Stamp seen(ThreadKey thread) const;
+  // The same for the asynchronous copies that `thread` issued, by the stamp of their issue.
+  Stamp seen_async(ThreadKey thread) const;
+  // What every lane of the thread's warp did up to there; a lower bound that looks at the warp and the block only.
+  Stamp seen_warp(ThreadKey thread) const;
+  // What every thread of its block did up to there; a lower bound that looks at the block only.
+  Stamp seen_block(ThreadKey thread) const;
+  // How many whole blocks of `operation`, other than `except`, have been seen up to `stamp`.
+  std::uint64_t blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const;
   const std::vector<ClockEntry>& entries() const { return entries_; }
 
   static ClockPointer join(const ClockPointer& a, const ClockPointer& b);
@@ -57,6 +68,7 @@ class Clock {
   static ClockPointer with(const ClockPointer& clock, std::vector<ClockEntry> more);
 
  private:
+  std::vector<ClockEntry>::const_iterator find(std::uint64_t block) const; // its first entry
   std::vector<ClockEntry> entries_; // sorted by (block, group), no two of a group, none covered by its block's
 };
 

@@ -1,0 +1,52 @@
+// Release patterns that a read can observe: a write and the read-modify-writes after it (observation order, PTX ISA
+// 8.9.2), with what each released.
+//
+// Invariants: contributions are in observation order; a read that observed the chain when it had n of them synchronizes
+// with the first n, as far as scopes allow (8.9.4).
+//
+// Thread-safety: none.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/order/clock.h"
+#include "deadheat/memory_model.h"
+
+namespace deadheat::order {
+
+// A release pattern: who made it, the scope of its first operation, what came before that.
+struct Contribution {
+  ThreadKey thread;
+  Scope scope = Scope::none;
+  ClockPointer clock;
+  // A read-modify-write that also acquired: whoever acquires this one acquires all before it. (The clock leaves those
+  // out, so that a counter that n blocks have passed costs n entries and not n².) Only where all before it are of gpu or
+  // sys scope.
+  bool with_earlier = false;
+};
+
+struct Observer { // a read that is morally strong with the write it read
+  ThreadKey thread;
+  Stamp stamp = 0, write = 0; // of the read; of the write
+};
+
+struct Chain {
+  std::vector<Contribution> contributions;
+  bool all_wide = true;      // contributions of gpu and sys scope only
+  bool clusters = false;     // some of cluster scope
+  // Contributions [0, count) joined, for readers that are not behind: those of gpu and sys scope, and each block's.
+  struct Merged { std::size_t count = 0; ClockPointer clock; };
+  Merged wide;
+  std::unordered_map<std::uint64_t, Merged> blocks; // by block_bits
+  std::vector<Observer> observers; // newest last; old ones of long chains are dropped
+  std::unordered_map<std::uint64_t, Stamp> observed; // thread → the write that it observed last
+  Stamp first = 0;           // stamp of the write that began it
+};
+using ChainPointer = std::shared_ptr<Chain>;
+
+// Scopes that every thread of the device is in.
+inline bool device_wide(Scope scope) { return scope == Scope::gpu || scope == Scope::sys; }
+
+} // namespace deadheat::order

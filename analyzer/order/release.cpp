@@ -1,0 +1,313 @@
+// Release and acquire patterns, observation order, mbarrier phases (PTX ISA 8.7 to 8.9).
+#include <algorithm>
+
+#include "analyzer/order/causality.h"
+
+namespace deadheat::order {
+
+namespace {
+
+constexpr std::size_t most_writes = 8, most_chains = 8, most_observers = 512, most_pending = 32;
+constexpr std::size_t most_contributions = 4096;
+constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
+
+} // namespace
+
+// ---- scopes ----------------------------------------------------------------------------------------------------------
+
+bool Causality::same_cluster(ThreadKey a, ThreadKey b) const {
+  return a.operation() == b.operation() && (a.block_bits() == b.block_bits() || cluster_of(a) == cluster_of(b));
+}
+
+bool Causality::mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const {
+  auto includes = [&](Scope scope) {
+    switch (scope) {
+      case Scope::none: return false;
+      case Scope::cta: return a.block_bits() == b.block_bits();
+      case Scope::cluster: return same_cluster(a, b);
+      case Scope::gpu:
+      case Scope::sys: return true;
+    }
+    return false;
+  };
+  return includes(a_scope) && includes(b_scope);
+}
+
+Scope Causality::reach(const Contribution& contribution, ThreadKey key) const {
+  if (contribution.thread.block_bits() == key.block_bits()) return Scope::cta;
+  if (contribution.scope >= Scope::cluster && same_cluster(contribution.thread, key)) return Scope::cluster;
+  return device_wide(contribution.scope) ? Scope::gpu : Scope::none;
+}
+
+// ---- chains ----------------------------------------------------------------------------------------------------------
+
+void Causality::contribute(Chain& chain, ThreadKey key, Scope scope, ClockPointer clock, bool with_earlier) {
+  auto& all = chain.contributions;
+  if (!all.empty() && all.back().clock == clock && all.back().thread == key && all.back().scope == scope) return;
+  if (!device_wide(scope)) chain.all_wide = false;
+  if (scope == Scope::cluster) chain.clusters = true;
+  all.push_back({key, scope, std::move(clock), with_earlier});
+  if (all.size() % most_contributions == 0 && chain.all_wide) {
+    // A long chain: readers that are that far behind would acquire a little more than they saw.
+    ClockPointer clock_of_all = acquirable(key, chain, all.size(), Scope::sys);
+    for (std::size_t i = all.size() - most_contributions; i < all.size() - most_contributions / 4; ++i) {
+      all[i].clock = clock_of_all;
+    }
+  }
+}
+
+ClockPointer Causality::acquirable(ThreadKey key, Chain& chain, std::size_t count, Scope scope) const {
+  count = std::min(count, chain.contributions.size());
+  ClockPointer clock;
+  if (!count || scope == Scope::none) return clock;
+  auto add = [&](std::size_t i) { clock = Clock::join(clock, chain.contributions[i].clock); };
+
+  // What the thread's own block contributed, with any scope.
+  if (!chain.all_wide || !device_wide(scope)) {
+    Chain::Merged& own = chain.blocks[key.block_bits()];
+    bool behind = own.count > count;
+    std::size_t from = behind ? 0 : own.count;
+    for (std::size_t i = from; i < count; ++i) {
+      const Contribution& contribution = chain.contributions[i];
+      if (contribution.thread.block_bits() != key.block_bits()) continue;
+      add(i);
+      for (std::size_t j = 0; contribution.with_earlier && j < i; ++j) add(j);
+    }
+    if (!behind) {
+      own.clock = Clock::join(own.clock, clock);
+      own.count = count;
+      clock = own.clock;
+    }
+  }
+  if (device_wide(scope)) {
+    if (chain.wide.count <= count) {
+      for (std::size_t& i = chain.wide.count; i < count; ++i) {
+        const Contribution& contribution = chain.contributions[i];
+        if (device_wide(contribution.scope)) chain.wide.clock = Clock::join(chain.wide.clock, contribution.clock);
+      }
+      clock = Clock::join(clock, chain.wide.clock);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        if (device_wide(chain.contributions[i].scope)) add(i);
+      }
+    }
+  }
+  if (chain.clusters || scope == Scope::cluster) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Contribution& contribution = chain.contributions[i];
+      if (scope < Scope::cluster || reach(contribution, key) != Scope::cluster) continue;
+      add(i);
+      for (std::size_t j = 0; contribution.with_earlier && j < i; ++j) add(j);
+    }
+  }
+  return clock;
+}
+
+void Causality::await(ThreadKey key, const Location& location, const ChainPointer& chain, std::size_t count) {
+  if (!count) return;
+  Thread& state = thread(key);
+  for (Pending& read : state.pending) {
+    if (read.chain != chain) continue;
+    read.count = std::max(read.count, count);
+    return;
+  }
+  state.pending.push_back({location, chain, count});
+  if (state.pending.size() <= most_pending) return;
+  for (std::size_t i = 0; i < most_pending / 2; ++i) {
+    for (Scope scope : scopes) {
+      ClockPointer& clock = state.pending_clocks[std::size_t(scope)];
+      clock = Clock::join(clock, acquirable(key, *state.pending[i].chain, state.pending[i].count, scope));
+    }
+  }
+  state.pending.erase(state.pending.begin(), state.pending.begin() + most_pending / 2);
+}
+
+void Causality::release(ByScope& released, Scope scope, const ClockPointer& clock) {
+  // It stands for earlier ones that reach no farther.
+  for (std::size_t s = 0; s <= std::size_t(scope); ++s) released[s] = nullptr;
+  released[std::size_t(scope)] = clock;
+}
+
+// ---- fences and strong accesses --------------------------------------------------------------------------------------
+
+void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) {
+  if (scope == Scope::none) return;
+  if (is_acquire(ordering)) {
+    Thread& state = thread(key);
+    for (const Pending& read : state.pending) {
+      state.own = Clock::join(state.own, acquirable(key, *read.chain, read.count, scope));
+    }
+    state.own = Clock::join(state.own, state.pending_clocks[std::size_t(scope)]);
+    if (device_wide(scope)) { // there is no more to acquire
+      state.pending.clear();
+      state.pending_clocks = {};
+    }
+  }
+  if (rules_.fence_sc_order && ordering == Ordering::sc) {
+    acquire(key, acquirable(key, fence_sc_, fence_sc_.contributions.size(), scope));
+    contribute(fence_sc_, key, scope, snapshot(key, now));
+    synced(key, now);
+  }
+  if (is_release(ordering)) {
+    release(thread(key).released, scope, snapshot(key, now));
+    synced(key, now);
+  }
+}
+
+const Causality::Write* Causality::observed_write(LocationState& state, const StrongAccess& access) {
+  if (state.writes.empty()) return nullptr;
+  auto value_of = [&](const Write& write) { return write.value == access.value_read; };
+  if (access.order_last == 0) return value_of(state.writes.back()) ? &state.writes.back() : nullptr;
+  if (access.order_first == access.order_last) {
+    for (auto write = state.writes.rbegin(); write != state.writes.rend(); ++write) {
+      if (write->order_last < access.order_first) return value_of(*write) ? &*write : nullptr;
+    }
+    return nullptr;
+  }
+  const Write* seen = nullptr;
+  for (auto write = state.writes.rbegin(); write != state.writes.rend(); ++write) {
+    if (write->order_first >= access.order_last || !value_of(*write)) continue;
+    if (!seen) seen = &*write;
+  }
+  if (seen && (!seen->chain->contributions.empty() && is_acquire(access.ordering))) ++assumed_edges_;
+  return seen;
+}
+
+void Causality::strong_access(const StrongAccess& access, Stamp now) {
+  auto [place, fresh] = locations_.try_emplace(access.location);
+  LocationState& at = place->second;
+  if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
+
+  ChainPointer chain; // that the read observes
+  std::size_t count = 0;
+  bool latest = false;
+  if (access.reads) {
+    const Write* seen = observed_write(at, access);
+    if (seen && seen->bytes == access.bytes && mutual(seen->writer, seen->scope, access.thread, access.scope)) {
+      chain = seen->chain;
+      count = seen->contributions;
+      latest = seen == &at.writes.back();
+      Stamp& observed = chain->observed[access.thread.bits];
+      if (observed < seen->stamp) {
+        observed = seen->stamp;
+        if (chain->observers.size() >= most_observers) {
+          chain->observers.erase(chain->observers.begin(), chain->observers.begin() + most_observers / 2);
+          if (chain->observed.size() > 4 * most_observers) chain->observed.clear();
+        }
+        chain->observers.push_back({access.thread, now, seen->stamp});
+      }
+    }
+  }
+
+  ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
+  bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
+  if (acquires) {
+    Thread& state = thread(access.thread);
+    for (const Pending& read : state.pending) { // earlier strong reads of the same location (8.8)
+      if (!(read.location == access.location)) continue;
+      state.own = Clock::join(state.own, acquirable(access.thread, *read.chain, read.count, access.scope));
+    }
+    bool relays = access.writes && is_release(access.ordering) && latest && device_wide(access.scope) && chain->all_wide;
+    if (relays) before = snapshot(access.thread, now);
+    if (chain) acquire(access.thread, acquirable(access.thread, *chain, count, access.scope));
+  }
+  if (chain && !access.reduction && !(acquires && device_wide(access.scope))) {
+    await(access.thread, access.location, chain, count);
+  }
+  if (!access.writes) return;
+
+  if (!chain) {
+    chain = std::make_shared<Chain>();
+    chain->first = now;
+  } else if (!latest) { // it read an older write: a branch of that chain
+    auto branch = std::make_shared<Chain>();
+    branch->first = now;
+    for (std::size_t i = 0; i < std::min(count, chain->contributions.size()); ++i) {
+      const Contribution& c = chain->contributions[i];
+      contribute(*branch, c.thread, c.scope, c.clock, c.with_earlier);
+    }
+    chain = branch;
+  }
+  if (at.chains.empty() || at.chains.back() != chain) {
+    if (!at.chains.empty() && at.chains.back()->observers.empty()) at.chains.pop_back();
+    if (at.chains.size() >= most_chains) at.chains.erase(at.chains.begin());
+    at.chains.push_back(chain);
+  }
+  if (is_release(access.ordering)) {
+    ClockPointer clock = before ? before : snapshot(access.thread, now);
+    contribute(*chain, access.thread, access.scope, clock, before != nullptr);
+    synced(access.thread, now);
+    release(thread(access.thread).released_at[access.location], access.scope, clock);
+  }
+  if (const Thread* state = find_thread(access.thread)) {
+    auto contribute_all = [&](const ByScope& released) {
+      for (std::size_t s = 0; s < released.size(); ++s) {
+        if (released[s]) contribute(*chain, access.thread, Scope(s), released[s]);
+      }
+    };
+    auto earlier = state->released_at.find(access.location);
+    if (earlier != state->released_at.end()) contribute_all(earlier->second);
+    contribute_all(state->released);
+  }
+  // A write that nothing can synchronize with need not be remembered behind another.
+  if (!at.writes.empty() && at.writes.back().chain->contributions.empty()) at.writes.pop_back();
+  if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
+  at.writes.push_back({access.thread, access.scope, access.bytes, access.value_written, access.order_first,
+                       access.order_last, now, chain, chain->contributions.size()});
+}
+
+void Causality::forget_locations() {
+  if (locations_.size() < many_locations_) return;
+  std::erase_if(locations_, [](const auto& at) {
+    return at.second.writes.empty() || at.second.writes.back().chain->contributions.empty();
+  });
+  many_locations_ = std::max<std::size_t>(1 << 16, 2 * locations_.size());
+}
+
+// ---- mbarrier objects --------------------------------------------------------------------------------------------------
+
+void Causality::mbarrier_init(const Location& object) { mbarriers_.erase(object); }
+
+ChainPointer& Causality::mbarrier_phase(ThreadKey key, const Location& object, std::uint32_t phase) {
+  auto [at, fresh] = mbarriers_.try_emplace(object);
+  if (fresh) block(key).locations.push_back(object);
+  ChainPointer& chain = at->second.phases[phase];
+  if (!chain) chain = std::make_shared<Chain>();
+  return chain;
+}
+
+void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
+                                Scope scope, Stamp now) {
+  ChainPointer& chain = mbarrier_phase(key, object, phase);
+  if (is_release(ordering)) {
+    contribute(*chain, key, scope, snapshot(key, now));
+    synced(key, now);
+  }
+  const ByScope released = thread(key).released; // an arrival after a fence ends a release pattern of the fence's scope
+  for (std::size_t s = 0; s < released.size(); ++s) {
+    if (released[s]) contribute(*chain, key, Scope(s), released[s]);
+  }
+}
+
+void Causality::mbarrier_async_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
+  // Ordered after the copies that the thread has issued, and after nothing else of the thread (8.9.1.1).
+  ChainPointer& chain = mbarrier_phase(key, object, phase);
+  contribute(*chain, key, Scope::cta, Clock::with(nullptr, {{key.block_bits(), async_group(key.thread()), now}}));
+}
+
+void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
+                              Scope scope) {
+  auto found = mbarriers_.find(object);
+  if (found == mbarriers_.end()) return;
+  auto& phases = found->second.phases;
+  for (auto at = phases.begin(); at != phases.end() && at->first <= phase; ++at) {
+    // Earlier phases are complete too. Long gone ones were seen by whoever arrived since.
+    if (phase - at->first > 2) continue;
+    if (is_acquire(ordering)) acquire(key, acquirable(key, *at->second, at->second->contributions.size(), scope));
+    else await(key, object, at->second, at->second->contributions.size());
+  }
+  constexpr std::size_t most_phases = 16;
+  while (phases.size() > most_phases) phases.erase(phases.begin());
+}
+
+} // namespace deadheat::order
