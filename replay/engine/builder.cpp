@@ -278,40 +278,59 @@ bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) c
   }
 }
 
+bool Builder::always_stops_at(const ptx::Instruction& instruction, const Site* at) const {
+  if (instruction.guard || !at) return false;
+  switch (at->kind) {
+    case SiteKind::barrier: case SiteKind::warp_barrier: case SiteKind::warp_value: case SiteKind::async_wait:
+      return true;
+    case SiteKind::fence:
+      return mode.record;
+    case SiteKind::access: // generic ones may be local
+      return mode.record && (is_strong(at->ordering) || at->access == AccessKind::atomic) &&
+             (at->space == Space::global || at->space == Space::shared);
+    default:
+      return false;
+  }
+}
+
 void Builder::find_stops() {
+  stops_ = unit.stops[index_];
+  if (!stops_) return;
   for (std::uint32_t s = 0; s < function.body.size(); ++s) {
     const ptx::Instruction* instruction = function.body[s].instruction();
     if (!instruction) continue;
-    std::uint32_t number = tables.site[s];
-    if (can_stop_at(*instruction, number == no_site ? nullptr : &unit.tables.sites[number])) points_.push_back(s);
+    const Site* at = tables.site[s] == no_site ? nullptr : &unit.tables.sites[tables.site[s]];
+    if (can_stop_at(*instruction, at)) points_.push_back({s, always_stops_at(*instruction, at), {}, {}});
   }
-  stops_ = unit.stops[index_];
-  if (!stops_ || points_.empty()) return;
+  if (points_.empty()) return;
   // What must survive a stop: what is live behind the instruction, and what it reads, since it may still run.
-  live_.resize(points_.size());
-  std::uint64_t saves = 0;
+  std::uint64_t live_registers = 0;
   ptx::Flow flow(function);
   ptx::RegisterUse use;
   ptx::Liveness(function, flow).sweep([&](std::uint32_t s, const ptx::RegisterSet& after) {
-    auto point = std::lower_bound(points_.begin(), points_.end(), s);
-    if (point == points_.end() || *point != s) return;
+    StopPoint* point = find_point(s);
+    if (!point) return;
     ptx::RegisterSet live = after;
     ptx::register_use(*function.body[s].instruction(), use);
     for (auto r : use.reads) live.insert(r);
-    for (auto r : use.writes) live.insert(r);
-    auto& list = live_[std::size_t(point - points_.begin())];
-    list = live.list();
-    saves += list.size();
+    point->live = live.list();
+    live_registers += point->live.size();
   });
-  frame_homed_ = saves > unit.saves_threshold;
+  frame_homed_ = live_registers > unit.saves_threshold;
+  if (!frame_homed_) find_saves(function, flow, points_);
+}
+
+StopPoint* Builder::find_point(std::uint32_t s) {
+  auto point = std::lower_bound(points_.begin(), points_.end(), s,
+                                [](const StopPoint& p, std::uint32_t at) { return p.statement < at; });
+  return point == points_.end() || point->statement != s ? nullptr : &*point;
 }
 
 void Builder::save_and_return(Value* step, BasicBlock* next) {
-  auto point = std::lower_bound(points_.begin(), points_.end(), statement);
-  DEADHEAT_CHECK(stops_ && point != points_.end() && *point == statement);
-  const auto& live = live_[std::size_t(point - points_.begin())];
+  const StopPoint* point = find_point(statement);
+  DEADHEAT_CHECK(stops_ && point);
   if (!frame_homed_)
-    for (ptx::RegisterId r : live)
+    for (ptx::RegisterId r : point->save)
       if (slots_[r].pointer) context_store(frame_, saved_offset(r), load_slot(slots_[r]));
   std::uint32_t number = std::uint32_t(resumes_.size() + 1);
   context_store(frame_, frame_resume, constant(32, number));
@@ -321,7 +340,7 @@ void Builder::save_and_return(Value* step, BasicBlock* next) {
   BasicBlock* resume = new_block("resume");
   ir.SetInsertPoint(resume);
   if (!frame_homed_)
-    for (ptx::RegisterId r : live)
+    for (ptx::RegisterId r : point->live)
       if (slots_[r].pointer) store_slot(slots_[r], context_load(frame_, saved_offset(r), slots_[r].type));
   ir.CreateBr(next);
   resumes_.push_back({number, resume});

@@ -22,6 +22,7 @@
 
 #include "replay/engine/abi.h"
 #include "replay/engine/llvm_headers.h"
+#include "replay/engine/saves.h"
 #include "replay/engine/tables.h"
 
 namespace deadheat::engine {
@@ -154,7 +155,9 @@ class Builder {
   void classify_registers();
   void make_slots();
   void find_stops();
+  StopPoint* find_point(std::uint32_t statement);
   bool can_stop_at(const ptx::Instruction& instruction, const Site* site) const;
+  bool always_stops_at(const ptx::Instruction& instruction, const Site* site) const;
   void lower_statement(const ptx::Statement& statement);
   void lower_guarded(const ptx::Instruction& instruction);
   llvm::Value* load_slot(const Slot& slot);
@@ -178,8 +181,7 @@ class Builder {
   std::map<std::string_view, std::uint32_t> param_offsets_;
   std::uint32_t frame_bytes_ = 0;
   std::uint32_t params_offset_ = 0;
-  std::vector<std::uint32_t> points_;
-  std::vector<std::vector<ptx::RegisterId>> live_;
+  std::vector<StopPoint> points_;
   bool frame_homed_ = false;
   bool stops_ = false;
   std::string refusal_;
