@@ -58,7 +58,7 @@ bool Holds::names(std::uint32_t launch, std::uint32_t block) const {
 
 void Holds::count_waiting() {
   waiting_ = 0;
-  for (const State& s : states_) waiting_ += s.waits;
+  for (const State& s : states_) waiting_ += s.waits || s.urgent;
 }
 
 // The held side's wait is over: a thread gets ready; a copy or an operation is looked at again by its owner.
@@ -66,9 +66,8 @@ bool Holds::let_go(State& s) {
   if (!s.waits) return false;
   s.waits = false;
   if (s.until_done) s.before_held = true;
+  s.urgent = s.block; // settle_held makes it ready
   count_waiting();
-  if (!s.block) return true;
-  s.urgent = true; // settle_held makes it ready
   return true;
 }
 
@@ -180,6 +179,7 @@ std::vector<Hold> Holds::unmet() const {
 // A held thread or copy whose wait is over performs its access now.
 void Holds::settle_held(Machine& machine, State& s) {
   s.urgent = false;
+  count_waiting();
   Block& block = *s.block;
   const std::uint32_t thread = s.hold.held.thread, warp = thread / warp_lanes, lane = thread % warp_lanes;
   if (is_copy(block, s.hold.held.site)) {

@@ -47,7 +47,7 @@ class Holds {
   // What waits now, and for what.
   std::vector<Hold> unmet() const;
 
-  bool waiting() const { return waiting_ != 0; }
+  bool waiting() const { return waiting_ != 0; } // somebody is held, or was and has not gone on yet
   // Runs what brings the awaited accesses about, as far as it can go.
   void detour(Machine& machine);
   bool release_one(Machine& machine); // nothing else can go on; false: nobody is held

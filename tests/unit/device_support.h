@@ -205,7 +205,10 @@ class KeepingSink : public device::Sink {
     trace::Record record;
     std::vector<WeakEntry> weak;
   };
-  void record(const trace::Record& record) override { items.push_back({record, {}}); }
+  void record(const trace::Record& record) override {
+    if (!ignore) items.push_back({record, {}});
+  }
+  bool ignore = false;
   void weak_accesses(const trace::Warp& warp, std::uint32_t, const device::LaneLogs& logs) override {
     items.emplace_back();
     for (std::uint32_t lane = 0; lane < 32; ++lane)
