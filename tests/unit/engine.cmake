@@ -4,7 +4,7 @@ if(TARGET deadheat_engine)
   target_include_directories(deadheat_engine_runner PUBLIC ${CMAKE_CURRENT_LIST_DIR})
   target_compile_definitions(deadheat_engine_runner PUBLIC DEADHEAT_TEST_DATA="${CMAKE_CURRENT_LIST_DIR}/data")
   target_link_libraries(deadheat_engine_runner PUBLIC deadheat_engine deadheat_ptx GTest::gtest)
-  foreach(test stops snippets)
+  foreach(test stops calls memory snippets)
     deadheat_test(engine_${test}_test ${CMAKE_CURRENT_LIST_DIR}/engine_${test}_test.cpp LIBS deadheat_engine_runner)
   endforeach()
   # Makes data/engine_gpu_results.txt; needs a GPU to run.

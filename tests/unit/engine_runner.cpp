@@ -53,6 +53,7 @@ struct RunnerServices {
   static std::uint32_t check(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t bytes, std::uint32_t w) {
     Runner& r = of(t);
     if (address % bytes == 0 && address >= local_window && address + bytes <= local_window + t->stack_bytes) return 1;
+    if (address % bytes == 0 && !w && address >= param_window && address + bytes <= param_window + r.parameter_bytes_) return 1;
     r.fault = (w ? "write " : "read ") + std::to_string(bytes) + " site " + std::to_string(site);
     t->fault_kind = 0;
     t->fault_address = address;
@@ -143,6 +144,7 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
   const KernelInfo* info = module_->kernel(kernel);
   ASSERT_EQ(params.size(), info->parameter_bytes);
 
+  parameter_bytes_ = info->parameter_bytes;
   ExecContext exec;
   exec.services = &services;
   exec.shadow = shadow_.data();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,6 +84,7 @@ class Runner {
   std::unique_ptr<LoadedModule> module_;
   std::map<std::string, std::uint64_t, std::less<>> symbols_;
   std::vector<std::uint8_t> shadow_;
+  std::uint32_t parameter_bytes_ = 0;
   friend struct RunnerServices;
 };
 
