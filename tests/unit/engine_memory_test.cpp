@@ -103,7 +103,7 @@ const char* const vectors = R"(
   st.global.v4.u8 [%a2+16], {%h4, %h3, %h2, %h1};
   ld.global.s8 %r1, [%a1+33];
   st.global.u32 [%a2+20], %r1;
-  ld.global.nc.v2.b16 {%h5, %h6}, [%a1+34];
+  ld.global.nc.v2.b16 {%h6, %h5}, [%a1+36];
   st.global.b16 [%a2+24], %h6;
   ld.global.b8 %r2, [%a1+33];
   st.global.b32 [%a2+28], %r2;
