@@ -25,19 +25,23 @@ cudaGraphNodeType type_of(const Work& work) {
   return cudaGraphNodeTypeEmpty;
 }
 
-// The legacy stream would depend on a stream that is being captured.
-cudaError_t forbid_implicit(Call& call, const Stream& stream) {
-  if (stream.kind != trace::StreamCreate::Kind::legacy) return cudaSuccess;
-  bool clash = false;
+// Captures that the legacy stream would depend on: those that blocking streams take part in.
+std::vector<Capture*> implicit_captures(Call& call, const Stream& stream) {
+  std::vector<Capture*> found;
+  if (stream.kind != trace::StreamCreate::Kind::legacy) return found;
   for (const auto& open : call.runtime.captures) {
     const bool blocking = std::any_of(open->streams.begin(), open->streams.end(), [](const Stream* other) {
       return other->kind != trace::StreamCreate::Kind::non_blocking;
     });
-    if (!blocking) continue;
-    invalidate(*open);
-    clash = true;
+    if (blocking) found.push_back(open.get());
   }
-  return clash ? cudaErrorStreamCaptureImplicit : cudaSuccess;
+  return found;
+}
+
+cudaError_t forbid_implicit(Call& call, const Stream& stream) {
+  const std::vector<Capture*> clashes = implicit_captures(call, stream);
+  for (Capture* open : clashes) invalidate(*open);
+  return clashes.empty() ? cudaSuccess : cudaErrorStreamCaptureImplicit;
 }
 
 } // namespace
@@ -112,8 +116,9 @@ cudaError_t capture_wait(Call& call, Event& event, Stream& stream, bool external
       return cudaErrorStreamCaptureMerge;
     }
   } else {
-    if (!event.capture) return forbid_implicit(call, stream);
-    if (!recorded) return cudaErrorCapturedEvent;
+    if (const cudaError_t status = forbid_implicit(call, stream); status != cudaSuccess) return status;
+    if (!event.capture) return cudaSuccess;
+    if (!recorded) return cudaErrorInvalidValue; // its capture has ended
     if (recorded->invalidated) return cudaErrorStreamCaptureInvalidated;
     if (stream.kind == trace::StreamCreate::Kind::legacy) {
       invalidate(*recorded);
@@ -145,13 +150,16 @@ cudaError_t forbid_while_capturing(Call& call) {
 }
 
 cudaError_t forbid_on(Call& call, Stream& stream) {
-  if (!stream.capture) return forbid_implicit(call, stream);
-  return refuse_capture(call, stream, nullptr);
+  if (stream.capture) return refuse_capture(call, stream, nullptr);
+  const cudaError_t status = forbid_implicit(call, stream);
+  return status == cudaSuccess ? forbid_while_capturing(call) : status;
 }
 
 cudaError_t forbid_on(Call& call, Event& event) {
   if (!event.capture) return forbid_while_capturing(call);
-  if (Capture* open = open_capture(call, event.capture_id)) invalidate(*open);
+  Capture* open = open_capture(call, event.capture_id);
+  if (!open) return cudaErrorInvalidValue; // its capture has ended
+  invalidate(*open);
   return cudaErrorCapturedEvent;
 }
 
@@ -215,13 +223,15 @@ DEADHEAT_STREAM_API(cudaStreamEndCapture, _ptsz, device, (cudaStream_t handle, c
   if (graph) *graph = nullptr;
   Capture* open = stream->capture;
   if (!open) return cudaErrorIllegalState;
-  if (open->origin != stream) return cudaErrorStreamCaptureUnmatched;
-  if (open->mode != cudaStreamCaptureModeRelaxed && open->thread != call.thread.number) {
-    return cudaErrorStreamCaptureWrongThread;
+  if (open->origin != stream) {
+    invalidate(*open);
+    return cudaErrorStreamCaptureUnmatched;
   }
   cudaError_t status = cudaSuccess;
   if (open->invalidated) {
     status = cudaErrorStreamCaptureInvalidated;
+  } else if (open->mode != cudaStreamCaptureModeRelaxed && open->thread != call.thread.number) {
+    status = cudaErrorStreamCaptureWrongThread;
   } else if (!joined(*open)) {
     status = cudaErrorStreamCaptureUnjoined;
   } else {
@@ -238,6 +248,7 @@ DEADHEAT_STREAM_API(cudaStreamIsCapturing, _ptsz, device, (cudaStream_t handle, 
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   if (!result) return cudaErrorInvalidValue;
+  if (!implicit_captures(call, *stream).empty()) return cudaErrorStreamCaptureImplicit;
   *result = !stream->capture                ? cudaStreamCaptureStatusNone
             : stream->capture->invalidated ? cudaStreamCaptureStatusInvalidated
                                            : cudaStreamCaptureStatusActive;

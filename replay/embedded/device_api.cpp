@@ -36,23 +36,23 @@ DEADHEAT_API(cudaRuntimeGetVersion, nothing, (int* version), (version)) {
   return cudaSuccess;
 }
 
-DEADHEAT_API(cudaGetDeviceCount, device, (int* count), (count)) {
+DEADHEAT_API(cudaGetDeviceCount, initialized, (int* count), (count)) {
   if (!count) return cudaErrorInvalidValue;
   *count = 1;
   return cudaSuccess;
 }
 
-DEADHEAT_API(cudaGetDevice, device, (int* ordinal), (ordinal)) {
+DEADHEAT_API(cudaGetDevice, initialized, (int* ordinal), (ordinal)) {
   if (!ordinal) return cudaErrorInvalidValue;
   *ordinal = 0;
   return cudaSuccess;
 }
 
-DEADHEAT_API(cudaSetDevice, device, (int ordinal), (ordinal)) {
+DEADHEAT_API(cudaSetDevice, initialized, (int ordinal), (ordinal)) {
   return ordinal == 0 ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
-DEADHEAT_API(cudaInitDevice, device, (int ordinal, unsigned device_flags, unsigned flags),
+DEADHEAT_API(cudaInitDevice, initialized, (int ordinal, unsigned device_flags, unsigned flags),
              (ordinal, device_flags, flags)) {
   return ordinal == 0 ? cudaSuccess : cudaErrorInvalidDevice;
 }
@@ -79,7 +79,7 @@ DEADHEAT_API(cudaSetDeviceFlags, nothing, (unsigned flags), (flags)) {
 
 DEADHEAT_API(cudaGetDeviceFlags, nothing, (unsigned* flags), (flags)) {
   if (!flags) return cudaErrorInvalidValue;
-  *flags = call.runtime.device_flags | cudaDeviceMapHost;
+  *flags = call.runtime.device_flags | cudaDeviceMapHost | cudaDeviceLmemResizeToMax; // always on in CUDA 13
   return cudaSuccess;
 }
 
@@ -137,6 +137,8 @@ DEADHEAT_API(cudaGetDeviceProperties, device, (cudaDeviceProp * result, int ordi
   p.sharedMemPerBlockOptin = profile.shared_per_block_optin;
   p.maxBlocksPerMultiProcessor = value(cudaDevAttrMaxBlocksPerMultiprocessor);
   p.reservedSharedMemPerBlock = std::size_t(value(cudaDevAttrReservedSharedMemoryPerBlock));
+  p.persistingL2CacheMaxSize = value(cudaDevAttrMaxPersistingL2CacheSize);
+  p.accessPolicyMaxWindowSize = value(cudaDevAttrMaxAccessPolicyWindowSize);
   p.memoryPoolsSupported = value(cudaDevAttrMemoryPoolsSupported);
   p.hostNumaId = value(cudaDevAttrHostNumaId);
   p.deviceNumaId = value(cudaDevAttrNumaId);
@@ -167,7 +169,8 @@ DEADHEAT_API(cudaDeviceSynchronize, device, (), ()) {
 }
 
 // Everything that the program made is gone. Modules stay: their code is the same, their variables keep their values.
-DEADHEAT_API(cudaDeviceReset, device, (), ()) {
+DEADHEAT_API(cudaDeviceReset, initialized, (), ()) {
+  if (call.runtime.sticky != cudaSuccess) return cudaSuccess; // a fault outlives the reset
   const cudaError_t status = call.wait(deadheat::trace::HostWait::Kind::device);
   if (status != cudaSuccess) return status;
   Runtime& runtime = call.runtime;
@@ -191,15 +194,19 @@ DEADHEAT_API(cudaDeviceReset, device, (), ()) {
   return cudaSuccess;
 }
 
+static bool has_limit(cudaLimit limit) {
+  return unsigned(limit) <= cudaLimitPersistingL2CacheSize && limit != cudaLimitDevRuntimeSyncDepth;
+}
+
 DEADHEAT_API(cudaDeviceGetLimit, device, (size_t * value, cudaLimit limit), (value, limit)) {
   if (!value) return cudaErrorInvalidValue;
-  if (unsigned(limit) > cudaLimitPersistingL2CacheSize) return cudaErrorUnsupportedLimit;
+  if (!has_limit(limit)) return cudaErrorUnsupportedLimit;
   *value = call.runtime.limits[limit];
   return cudaSuccess;
 }
 
 DEADHEAT_API(cudaDeviceSetLimit, device, (cudaLimit limit, size_t value), (limit, value)) {
-  if (unsigned(limit) > cudaLimitPersistingL2CacheSize) return cudaErrorUnsupportedLimit;
+  if (!has_limit(limit)) return cudaErrorUnsupportedLimit;
   call.runtime.limits[limit] = value;
   return cudaSuccess;
 }
@@ -230,12 +237,12 @@ DEADHEAT_API(cudaCtxResetPersistingL2Cache, device, (), ()) { return cudaSuccess
 DEADHEAT_API(cudaDeviceCanAccessPeer, device, (int* can, int ordinal, int peer), (can, ordinal, peer)) {
   if (!can) return cudaErrorInvalidValue;
   if (ordinal != 0 || peer != 0) return cudaErrorInvalidDevice;
-  *can = 0;
+  *can = 0; // a device is no peer of itself
   return cudaSuccess;
 }
 
 DEADHEAT_API(cudaDeviceEnablePeerAccess, device, (int peer, unsigned flags), (peer, flags)) {
-  return cudaErrorInvalidDevice;
+  return peer == 0 ? cudaErrorPeerAccessUnsupported : cudaErrorInvalidDevice;
 }
 
 DEADHEAT_API(cudaDeviceDisablePeerAccess, device, (int peer), (peer)) {
@@ -258,8 +265,7 @@ static cudaError_t no_driver(void** function, cudaDriverEntryPointQueryResult* r
   if (!function) return cudaErrorInvalidValue;
   *function = nullptr;
   say_once("cudaGetDriverEntryPoint: there is no CUDA driver behind the embedded device");
-  if (!result) return cudaErrorSymbolNotFound;
-  *result = cudaDriverEntryPointSymbolNotFound;
+  if (result) *result = cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 

@@ -31,8 +31,9 @@ struct Call {
 
 // What a call needs before it can start.
 enum class Need : std::uint8_t {
-  nothing, // works without a device and after a fault
-  device   // needs one that has not failed
+  nothing,     // works without a device and after a fault
+  initialized, // needs a device, but works after a fault
+  device       // needs one that has not failed
 };
 
 // Begins an API call: false (and *status) when it cannot go ahead. The lock is held when it returns true.
@@ -40,7 +41,7 @@ bool begin_call(Need need, cudaError_t* status);
 // Ends it: notes the error for cudaGetLastError and gives the lock back.
 cudaError_t end_call(cudaError_t status);
 cudaError_t exception_status() noexcept; // of the exception being handled
-// Of the calling thread; an error that a fault left behind cannot be reset (Runtime API, cudaGetLastError).
+// Of the calling thread.
 cudaError_t last_error(bool reset) noexcept;
 
 template <class Body>

@@ -33,7 +33,7 @@ cudaError_t record(Call& call, cudaEvent_t handle, cudaStream_t stream_handle, u
   bool captured = false;
   const cudaError_t status = capture_record(call, *event, *stream, flags & cudaEventRecordExternal, &captured);
   if (captured || status != cudaSuccess) return status;
-  if (flags & cudaEventRecordExternal) return cudaErrorInvalidValue;
+  if (flags & cudaEventRecordExternal) return cudaErrorIllegalState;
   event->position = ++call.runtime.submitted;
   event->recorded = true;
   event->capture = nullptr;
@@ -97,11 +97,15 @@ DEADHEAT_API(cudaEventElapsedTime, device, (float* milliseconds, cudaEvent_t beg
   Event* begin = call.event(begin_handle);
   Event* end = call.event(end_handle);
   if (!milliseconds) return cudaErrorInvalidValue;
-  if (!begin || !end || !begin->recorded || !end->recorded) return cudaErrorInvalidResourceHandle;
+  if (!begin || !end) return cudaErrorInvalidResourceHandle;
+  for (Event* event : {begin, end}) {
+    const cudaError_t status = forbid_on(call, *event);
+    if (status != cudaSuccess) return status;
+  }
+  if (!begin->recorded || !end->recorded) return cudaErrorInvalidResourceHandle;
   if ((begin->flags | end->flags) & cudaEventDisableTiming) return cudaErrorInvalidResourceHandle;
   for (Event* event : {begin, end}) {
-    cudaError_t status = forbid_on(call, *event);
-    if (status == cudaSuccess) status = call.query(HostWait::Kind::event, event->id);
+    const cudaError_t status = call.query(HostWait::Kind::event, event->id);
     if (status != cudaSuccess) return status;
   }
   *milliseconds = float(std::int64_t(end->position - begin->position)) * milliseconds_an_operation;

@@ -111,7 +111,7 @@ static cudaError_t occupancy(Call& call, int* blocks, const void* function, int 
   Kernel kernel;
   const cudaError_t status = find_kernel(call, function, &kernel);
   if (status != cudaSuccess) return status;
-  *blocks = int(blocks_per_multiprocessor(call.device().profile(), *kernel.info, unsigned(threads), shared));
+  *blocks = int(blocks_per_multiprocessor(call.device().profile(), kernel, unsigned(threads), shared));
   return cudaSuccess;
 }
 
@@ -134,12 +134,12 @@ DEADHEAT_API(cudaOccupancyAvailableDynamicSMemPerBlock, device,
   const cudaError_t status = find_kernel(call, function, &kernel);
   if (status != cudaSuccess) return status;
   const deadheat::device::Profile& profile = call.device().profile();
-  if (unsigned(blocks) > blocks_per_multiprocessor(profile, *kernel.info, unsigned(threads), 0)) {
+  if (unsigned(blocks) > blocks_per_multiprocessor(profile, kernel, unsigned(threads), 0)) {
     return cudaErrorInvalidValue;
   }
   const std::uint64_t taken = kernel.info->static_shared + 1024, each = profile.shared_per_multiprocessor / unsigned(blocks);
-  const std::uint64_t most = profile.shared_per_block_optin - kernel.info->static_shared;
-  *bytes = each <= taken ? 0 : std::min(each - taken, most) / 128 * 128;
+  const std::uint64_t most = dynamic_shared_limit(profile, kernel);
+  *bytes = each <= taken ? 0 : std::min(each - taken, most);
   return cudaSuccess;
 }
 

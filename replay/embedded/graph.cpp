@@ -158,20 +158,13 @@ cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsig
   if (!unfold(*graph, &made->steps)) return cudaErrorInvalidValue;
   made->id = call.runtime.next_graph++;
   made->flags = flags;
-  made->source = graph->clone();
   *result = reinterpret_cast<cudaGraphExec_t>(made.get());
   call.runtime.executables.emplace(*result, std::move(made));
   return cudaSuccess;
 }
 
 cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream) {
-  if (stream.capture) {
-    if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
-    GraphNode* node = stream.capture->graph->add(cudaGraphNodeTypeGraph, {trace::Marker{}, {}, {}}, stream.tail);
-    node->child = executable.source->clone();
-    stream.tail = {node};
-    return cudaSuccess;
-  }
+  if (stream.capture) return refuse_capture(call, stream, nullptr);
   device::Device& device = call.device();
   if (executable.done == 0) {
     executable.done = device.create_event();

@@ -54,7 +54,6 @@ class GraphExec {
   std::uint32_t id = 0;
   unsigned long long flags = 0;
   std::vector<Step> steps;
-  std::unique_ptr<Graph> source;         // a copy, for launches into capturing streams
   std::uint32_t done = 0;                // event recorded behind each launch: launches of one graph do not overlap
   std::uint32_t last_stream = 0;
 

@@ -254,6 +254,5 @@ DEADHEAT_API(cudaGraphExecUpdate, device,
   if (result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
   // Nodes keep the names that they were instantiated under.
   for (size_t i = 0; i < steps.size(); ++i) executable->steps[i].work = std::move(steps[i].work);
-  executable->source = graph->clone();
   return cudaSuccess;
 }

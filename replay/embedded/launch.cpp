@@ -9,7 +9,7 @@ namespace deadheat::embedded {
 
 cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
   kernel->function = call.runtime.modules.function(function);
-  if (!kernel->function) return cudaErrorInvalidDeviceFunction;
+  if (!kernel->function) return cudaErrorInvalidResourceHandle; // so says CUDA 13
   FatBinary& binary = *kernel->function->binary;
   const cudaError_t status = call.runtime.modules.load(binary, call.device());
   if (status != cudaSuccess) return status;
@@ -17,11 +17,12 @@ cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
   return kernel->info ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 
-std::uint32_t blocks_per_multiprocessor(const device::Profile& profile, const engine::KernelInfo& kernel,
-                                        std::uint32_t threads, std::uint64_t dynamic_shared) {
+std::uint32_t blocks_per_multiprocessor(const device::Profile& profile, const Kernel& kernel, std::uint32_t threads,
+                                        std::uint64_t dynamic_shared) {
   constexpr std::uint64_t system_shared = 1024; // a block, for the system (Programming Guide, compute capability 9.0)
-  const std::uint64_t shared = kernel.static_shared + dynamic_shared;
-  if (threads == 0 || threads > kernel.max_threads || shared > profile.shared_per_block_optin) return 0;
+  const std::uint64_t shared = kernel.info->static_shared + dynamic_shared;
+  if (threads == 0 || threads > kernel.info->max_threads) return 0;
+  if (dynamic_shared > dynamic_shared_limit(profile, kernel) || shared > profile.shared_per_block_optin) return 0;
   const std::uint64_t warps = (threads + 31) / 32;
   return std::uint32_t(std::min<std::uint64_t>({profile.max_blocks_per_multiprocessor,
                                                 profile.max_threads_per_multiprocessor / (warps * 32),
@@ -35,13 +36,13 @@ std::uint64_t dynamic_shared_limit(const device::Profile& profile, const Kernel&
 
 static Dim3 extent_of(const dim3& d) { return {d.x, d.y, d.z}; }
 
-// Limits: Programming Guide, "Compute Capabilities"; errors as the driver gives them.
+// Limits: Programming Guide, "Compute Capabilities"; errors as CUDA 13 on an H200 gives them.
 static cudaError_t check_configuration(const device::Profile& profile, const Kernel& kernel,
                                        const LaunchConfiguration& configuration, const LaunchAttributes& attributes) {
   const Dim3 grid = extent_of(configuration.grid), block = extent_of(configuration.block);
-  if (grid.count() == 0 || grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535) return cudaErrorInvalidConfiguration;
+  if (grid.count() == 0 || grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535) return cudaErrorInvalidValue;
   if (block.count() == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 || block.count() > 1024) {
-    return cudaErrorInvalidConfiguration;
+    return cudaErrorInvalidValue;
   }
   if (configuration.shared > dynamic_shared_limit(profile, kernel)) return cudaErrorInvalidValue;
   if (kernel.info->static_shared + configuration.shared > profile.shared_per_block_optin) return cudaErrorInvalidValue;
@@ -54,7 +55,7 @@ static cudaError_t check_configuration(const device::Profile& profile, const Ker
   }
   if (attributes.cooperative) {
     const std::uint64_t most = std::uint64_t(profile.multiprocessors) *
-                               blocks_per_multiprocessor(profile, *kernel.info, std::uint32_t(block.count()),
+                               blocks_per_multiprocessor(profile, kernel, std::uint32_t(block.count()),
                                                          configuration.shared);
     if (grid.count() > most) return cudaErrorCooperativeLaunchTooLarge;
   }

@@ -14,7 +14,7 @@ constexpr std::uint64_t row_alignment = 512; // of cudaMallocPitch
 
 cudaError_t allocate(Call& call, Kind kind, void** result, std::uint64_t bytes, std::uint32_t stream = 0) {
   if (!result) return cudaErrorInvalidValue;
-  const cudaError_t status = stream ? cudaSuccess : forbid_while_capturing(call);
+  const cudaError_t status = forbid_while_capturing(call);
   if (status != cudaSuccess) return status;
   *result = nullptr;
   if (bytes == 0) return cudaSuccess;
@@ -101,7 +101,6 @@ DEADHEAT_API(cudaHostGetFlags, device, (unsigned* flags, void* pointer), (flags,
 
 DEADHEAT_API(cudaMallocManaged, device, (void** pointer, size_t bytes, unsigned flags), (pointer, bytes, flags)) {
   if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost) return cudaErrorInvalidValue;
-  if (bytes == 0) return cudaErrorInvalidValue;
   call.runtime.watch_host_memory();
   return allocate(call, Kind::managed, pointer, bytes);
 }
@@ -237,8 +236,10 @@ DEADHEAT_STREAM_API(cudaMallocFromPoolAsync, _ptsz, device,
 DEADHEAT_STREAM_API(cudaFreeAsync, _ptsz, device, (void* pointer, cudaStream_t handle), (pointer, handle)) {
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
-  if (!pointer) return cudaErrorInvalidValue;
+  if (!pointer) return cudaSuccess;
   if (stream->capture) return refuse_capture(call, *stream, "cudaFreeAsync");
+  const cudaError_t status = forbid_while_capturing(call);
+  if (status != cudaSuccess) return status;
   const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
   if (!allocation || (allocation->kind != Kind::pool && allocation->kind != Kind::device)) return cudaErrorInvalidValue;
   ++call.runtime.submitted;

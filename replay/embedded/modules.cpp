@@ -91,7 +91,11 @@ Function* Modules::function(std::uint32_t module, const std::string& name) const
 
 const Variable* Modules::variable(const void* host) const {
   auto found = variables_.find(host);
-  return found == variables_.end() ? nullptr : &found->second;
+  if (found != variables_.end()) return &found->second;
+  for (const auto& [pointer, variable] : variables_) { // a managed variable's name means the memory it stands for
+    if (variable.managed && *static_cast<void* const*>(pointer) == host) return &variable;
+  }
+  return nullptr;
 }
 
 bool Modules::is_binary(const void* handle) const {

@@ -221,9 +221,10 @@ bool begin_call(Need need, cudaError_t* status) {
     if (*status != cudaSuccess) return false;
     ++state.calls;
     if (thread.number == 0) thread.number = ++state.host_threads;
-    if (need == Need::device) {
+    if (need != Need::nothing) {
       state.fault_seen();
-      *status = state.sticky != cudaSuccess ? state.sticky : state.need_device();
+      if (need == Need::device) *status = state.sticky;
+      if (*status == cudaSuccess) *status = state.need_device();
       if (*status != cudaSuccess) {
         thread.last_error = *status;
         return false;
@@ -256,12 +257,10 @@ cudaError_t exception_status() noexcept {
 cudaError_t last_error(bool reset) noexcept {
   cudaError_t status = cudaSuccess;
   if (!begin_call(Need::nothing, &status)) return status;
-  Runtime& state = runtime();
   ThreadState& thread = thread_state();
-  state.fault_seen();
-  status = state.sticky != cudaSuccess ? state.sticky : thread.last_error;
+  status = thread.last_error;
   if (reset) thread.last_error = cudaSuccess;
-  state.lock.unlock();
+  runtime().lock.unlock();
   return status;
 }
 

@@ -94,7 +94,7 @@ struct Runtime {
   std::uint64_t next_capture = 1;
   std::uint32_t next_graph = 1;
 
-  std::size_t limits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0}; // by cudaLimit
+  std::size_t limits[8] = {1024, 8 << 20, 8 << 20, 0, 2048, 64, 0, 0}; // by cudaLimit
   unsigned device_flags = 0;
   cudaFuncCache cache_config = cudaFuncCachePreferNone;
 
