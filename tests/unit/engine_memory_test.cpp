@@ -230,7 +230,7 @@ TEST_P(Modes, spinning_lets_others_run) {
   EXPECT_EQ(r.download<std::uint32_t>(out, 2)[1], 31u);
   bool spun = false;
   for (auto& [step, address] : r.stops) spun |= step == Step::spin && address == f;
-  EXPECT_TRUE(spun);
+  EXPECT_EQ(spun, !r.mode.record); // recorded threads stop before every strong operation, so the writer comes first
   if (r.mode.record) {
     EXPECT_GE(r.strong.size(), 3u);
     EXPECT_EQ(r.strong.back().read, 1u);
