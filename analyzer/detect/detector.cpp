@@ -114,6 +114,7 @@ bool Detector::access(const trace::AccessView& view) {
       }
       // What the access reads, it has seen before it is compared with others; what it releases comes after.
       causality_.strong_access(strong, now_);
+      access.stored = site.access != AccessKind::atomic || strong.writes;
       touch(lane, 1);
     }
     return true;
@@ -328,8 +329,8 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   RaceClass race_class = RaceClass::data;
   if (kind == Conflict::strong) {
     auto plain = [](const MemoryAccess& access) {
-      return access.kind != AccessKind::atomic &&
-             (access.ordering == Ordering::relaxed || access.ordering == Ordering::volatile_);
+      // Relaxed loads and stores are written by people who chose them; only volatile ones are suspected.
+      return access.kind != AccessKind::atomic && access.ordering == Ordering::volatile_;
     };
     if (!plain(first) || !plain(second) || steers_wait_loop(first) || steers_wait_loop(second)) return;
     race_class = RaceClass::strong;

@@ -76,7 +76,7 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   order::ThreadKey unordered = first.thread;
   if (ordered(first, second, &unordered)) return true;
   if (!first.writes() && !second.writes()) return false;
-  if (first.writes() && is_strong(first.ordering) &&
+  if (first.writes() && first.stored && is_strong(first.ordering) &&
       causality_.observed({memory, first.address}, first.stamp, second.thread, second.stamp)) {
     return true;
   }
@@ -111,11 +111,19 @@ void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry
       if (conflict || same_side || full) {
         bool before = check(memory, older, entry, address);
         bool covered = (older.mask & ~entry.mask) == 0;
+        // Would a later access be morally strong with the one if it is with the other?
+        bool alike = !is_strong(access.ordering) ||
+                     (is_strong(older.access.ordering) && access.thread.block_bits() == older.access.thread.block_bits() &&
+                      access.scope == older.access.scope && access.address == older.access.address &&
+                      access.bytes == older.access.bytes);
         // Of read-modify-writes that link to each other the last stands for all (they are in observation order).
-        bool linked = same_side && access.atomic_operation() && older.access.atomic_operation() &&
-                      morally_strong(older.access, access);
-        drop = covered && ((before && (same_side || (full && access.kind == AccessKind::write &&
-                                                     !is_strong(access.ordering) && !access.group))) || linked);
+        bool linked = alike && access.atomic_operation() && older.access.atomic_operation() && older.access.stored &&
+                      is_strong(access.ordering) && morally_strong(older.access, access);
+        // A strong write may be ordered by having been observed, which says nothing about what came before it.
+        bool observable = is_strong(access.ordering) && access.writes() && older.access.writes();
+        bool stands_for = linked || (before && alike && (!observable || full));
+        bool overwrites = before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
+        drop = covered && ((same_side && stands_for) || overwrites);
       }
     }
     if (!drop) {

@@ -34,6 +34,7 @@ struct MemoryAccess {
   AccessKind kind = AccessKind::read;
   Ordering ordering = Ordering::weak;
   Scope scope = Scope::none;
+  bool stored = true;                // false: an atomic that left memory as it was (a failed cas)
   bool atomic_operation() const { return kind == AccessKind::atomic; }
   bool writes() const { return kind != AccessKind::read; }
 };

@@ -37,6 +37,7 @@ namespace deadheat::order {
 struct Location {
   std::uint64_t block = 0; // 0: global memory; else ThreadKey::block_bits + 1 of the block whose memory it is
   std::uint64_t address = 0;
+  std::uint32_t bytes = 0; // 0: whatever begins there; else exactly the location of that size (8.2)
   friend bool operator==(const Location&, const Location&) = default;
 };
 

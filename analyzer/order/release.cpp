@@ -199,12 +199,14 @@ void Causality::strong_access(const StrongAccess& access, Stamp now) {
     }
   }
 
+  Location sized = access.location; // release and acquire patterns are of one location
+  sized.bytes = access.bytes;
   ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
   bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
   if (acquires) {
     Thread& state = thread(access.thread);
     for (const Pending& read : state.pending) { // earlier strong reads of the same location (8.8)
-      if (!(read.location == access.location)) continue;
+      if (!(read.location == sized)) continue;
       state.own = Clock::join(state.own, acquirable(access.thread, *read.chain, read.count, access.scope));
     }
     bool relays = access.writes && is_release(access.ordering) && latest && device_wide(access.scope) && chain->all_wide;
@@ -212,7 +214,7 @@ void Causality::strong_access(const StrongAccess& access, Stamp now) {
     if (chain) acquire(access.thread, acquirable(access.thread, *chain, count, access.scope));
   }
   if (chain && !access.reduction && !(acquires && device_wide(access.scope))) {
-    await(access.thread, access.location, chain, count);
+    await(access.thread, sized, chain, count);
   }
   if (!access.writes) return;
 
@@ -237,7 +239,7 @@ void Causality::strong_access(const StrongAccess& access, Stamp now) {
     ClockPointer clock = before ? before : snapshot(access.thread, now);
     contribute(*chain, access.thread, access.scope, clock, before != nullptr);
     synced(access.thread, now);
-    release(thread(access.thread).released_at[access.location], access.scope, clock);
+    release(thread(access.thread).released_at[sized], access.scope, clock);
   }
   if (const Thread* state = find_thread(access.thread)) {
     auto contribute_all = [&](const ByScope& released) {
@@ -245,7 +247,7 @@ void Causality::strong_access(const StrongAccess& access, Stamp now) {
         if (released[s]) contribute(*chain, access.thread, Scope(s), released[s]);
       }
     };
-    auto earlier = state->released_at.find(access.location);
+    auto earlier = state->released_at.find(sized);
     if (earlier != state->released_at.end()) contribute_all(earlier->second);
     contribute_all(state->released);
   }

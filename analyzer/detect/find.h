@@ -1,0 +1,24 @@
+// Finding races in a stream of records, wherever they come from: a log, or memory.
+//
+// Thread-safety: none; several findings may run at once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "analyzer/detect/detector.h"
+
+namespace deadheat::detect {
+
+// Plays all records of one log to the visitor, in order; the same records every time.
+using Feed = std::function<void(trace::RecordVisitor&)>;
+
+struct Findings {
+  std::unique_ptr<Detector> detector; // what it learned about launches, allocations, faults
+  std::vector<FoundRace> races;       // ranked
+};
+
+Findings find_races(const Feed& feed);
+
+} // namespace deadheat::detect

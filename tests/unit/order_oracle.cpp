@@ -1,0 +1,244 @@
+#include "tests/unit/order_oracle.h"
+
+#include <map>
+#include <tuple>
+
+namespace deadheat::test {
+
+namespace {
+
+using Relation = std::vector<std::vector<bool>>;
+
+bool same_thread(const Event& a, const Event& b) { return a.block == b.block && a.thread == b.thread; }
+
+class Axioms {
+ public:
+  explicit Axioms(const Execution& execution)
+      : execution_(execution), events_(execution.events), count_(events_.size()),
+        program_(none()), observation_(none()), causality_(none()) {
+    program_order();
+    reads_from();
+    observation_order();
+    Relation base = program_;
+    synchronization(base);
+    close(base);
+    causality(base);
+  }
+
+  bool race(std::size_t a, std::size_t b) const {
+    return conflict(a, b) && !morally_strong(a, b) && !causality_[a][b] && !causality_[b][a];
+  }
+
+ private:
+  Relation none() const { return Relation(count_, std::vector<bool>(count_)); }
+
+  // 8.2.1: overlap, of memory that both threads see.
+  bool overlap(std::size_t a, std::size_t b) const {
+    const Event &x = events_[a], &y = events_[b];
+    if (!x.memory() || !y.memory() || x.shared != y.shared || (x.shared && x.block != y.block)) return false;
+    return x.address < y.address + y.bytes && y.address < x.address + x.bytes;
+  }
+  bool same_location(std::size_t a, std::size_t b) const {
+    return overlap(a, b) && events_[a].address == events_[b].address && events_[a].bytes == events_[b].bytes;
+  }
+  // 8.7.1
+  bool conflict(std::size_t a, std::size_t b) const {
+    auto may_write = [](const Event& e) { return e.access != AccessKind::read; };
+    return overlap(a, b) && (may_write(events_[a]) || may_write(events_[b]));
+  }
+  // 8.5
+  bool in_scope(const Event& of, const Event& other) const {
+    switch (of.scope) {
+      case Scope::none: return false;
+      case Scope::cta: return of.block == other.block;
+      case Scope::cluster: return of.block / execution_.blocks_per_cluster == other.block / execution_.blocks_per_cluster;
+      default: return true;
+    }
+  }
+  // 8.7
+  bool morally_strong(std::size_t a, std::size_t b) const {
+    const Event &x = events_[a], &y = events_[b];
+    if (!x.strong() || !y.strong() || !in_scope(x, y) || !in_scope(y, x)) return false;
+    return !x.memory() || !y.memory() || same_location(a, b);
+  }
+
+  // 8.9.1; the accesses of an asynchronous copy come after what precedes its issue, and before nothing (8.9.1.1).
+  void program_order() {
+    for (std::size_t b = 0; b < count_; ++b) {
+      std::size_t end = events_[b].kind == Event::Kind::copy ? events_[b].group : b;
+      for (std::size_t a = 0; a < end; ++a) {
+        program_[a][b] = same_thread(events_[a], events_[b]) && events_[a].kind != Event::Kind::copy;
+      }
+    }
+  }
+
+  // Which write each strong read saw, where it saw one write whole.
+  void reads_from() {
+    saw_.assign(count_, count_);
+    for (std::size_t r = 0; r < count_; ++r) {
+      if (!events_[r].reads()) continue;
+      std::size_t seen = count_;
+      bool whole = true;
+      for (std::uint32_t byte = 0; byte < events_[r].bytes; ++byte) {
+        std::size_t writer = count_;
+        for (std::size_t w = 0; w < r; ++w) {
+          const Event& e = events_[w];
+          std::uint64_t at = events_[r].address + byte;
+          if (e.writes() && overlap(w, r) && e.address <= at && at < e.address + e.bytes) writer = w;
+        }
+        if (byte == 0) seen = writer;
+        whole = whole && writer == seen;
+      }
+      if (whole) saw_[r] = seen;
+    }
+  }
+
+  // 8.9.2
+  void observation_order() {
+    for (std::size_t r = 0; r < count_; ++r) {
+      std::size_t w = saw_[r];
+      if (w == count_ || !morally_strong(w, r)) continue;
+      observation_[w][r] = true;
+      if (events_[w].access != AccessKind::atomic) continue;
+      for (std::size_t earlier = 0; earlier < w; ++earlier) {
+        if (observation_[earlier][w]) observation_[earlier][r] = true; // w is Z
+      }
+    }
+  }
+
+  struct Pattern { std::size_t end, access; }; // of a release: first operation, write; of an acquire: last, read
+
+  bool is_fence(std::size_t e) const { return events_[e].kind == Event::Kind::fence; }
+  // 8.8
+  std::vector<Pattern> release_patterns() const {
+    std::vector<Pattern> patterns;
+    for (std::size_t w = 0; w < count_; ++w) {
+      if (!events_[w].writes() || !events_[w].strong()) continue;
+      if (is_release(events_[w].ordering)) patterns.push_back({w, w});
+      for (std::size_t e = 0; e < w; ++e) {
+        if (!program_[e][w] || !is_release(events_[e].ordering)) continue;
+        if (is_fence(e) || (events_[e].writes() && same_location(e, w))) patterns.push_back({e, w});
+      }
+    }
+    return patterns;
+  }
+  std::vector<Pattern> acquire_patterns() const {
+    std::vector<Pattern> patterns;
+    for (std::size_t r = 0; r < count_; ++r) {
+      if (!events_[r].reads() || !events_[r].strong() || events_[r].reduction) continue;
+      if (is_acquire(events_[r].ordering)) patterns.push_back({r, r});
+      for (std::size_t e = r + 1; e < count_; ++e) {
+        if (!program_[r][e] || !is_acquire(events_[e].ordering)) continue;
+        bool acquire = events_[e].reads() && !events_[e].reduction && same_location(r, e);
+        if (is_fence(e) || acquire) patterns.push_back({e, r});
+      }
+    }
+    return patterns;
+  }
+
+  // 8.9.4
+  void synchronization(Relation& base) {
+    std::vector<Pattern> acquires = acquire_patterns();
+    for (const Pattern& release : release_patterns()) {
+      for (const Pattern& acquire : acquires) {
+        if (observation_[release.access][acquire.access] && morally_strong(release.end, acquire.end)) {
+          base[release.end][acquire.end] = true;
+        }
+      }
+    }
+    for (std::size_t a = 0; a < count_; ++a) {
+      for (std::size_t b = 0; b < count_; ++b) {
+        const Event &x = events_[a], &y = events_[b];
+        using Kind = Event::Kind;
+        bool same_block = x.block == y.block;
+        bool same_cluster = x.block / execution_.blocks_per_cluster == y.block / execution_.blocks_per_cluster;
+        if (x.kind == Kind::arrive && y.kind == Kind::leave && same_block && x.barrier == y.barrier && x.phase == y.phase) {
+          base[a][b] = true;
+        }
+        bool group = (x.kind == Kind::block_barrier || x.kind == Kind::warp_barrier) && x.kind == y.kind;
+        if (group && x.group == y.group && a != b) base[a][b] = true; // arrival of one, departure of the other
+        if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase && !x.relaxed) {
+          base[a][b] = true;
+        }
+        if (x.kind == Kind::copy && y.kind == Kind::copy_wait && a < b && same_thread(x, y) && waited(x.group, b)) {
+          base[a][b] = true;
+        }
+      }
+    }
+  }
+  // 9.7.9.25.3: is the group of the copy issued at `issue` none of the last `phase` groups committed before `wait`?
+  bool waited(std::size_t issue, std::size_t wait) const {
+    std::uint32_t commits = 0;
+    for (std::size_t e = issue; e < wait; ++e) {
+      commits += events_[e].kind == Event::Kind::copy_commit && same_thread(events_[e], events_[wait]);
+    }
+    return commits > events_[wait].phase;
+  }
+
+  void close(Relation& base) const {
+    for (std::size_t via = 0; via < count_; ++via) {
+      for (std::size_t a = 0; a < count_; ++a) {
+        if (!base[a][via]) continue;
+        for (std::size_t b = 0; b < count_; ++b) {
+          if (base[via][b]) base[a][b] = true;
+        }
+      }
+    }
+  }
+
+  // 8.9.5
+  void causality(const Relation& base) {
+    causality_ = base;
+    for (std::size_t a = 0; a < count_; ++a) {
+      for (std::size_t via = 0; via < count_; ++via) {
+        if (!observation_[a][via]) continue;
+        for (std::size_t b = 0; b < count_; ++b) {
+          if (base[via][b]) causality_[a][b] = true;
+        }
+      }
+    }
+  }
+
+  const Execution& execution_;
+  const std::vector<Event>& events_;
+  std::size_t count_;
+  Relation program_, observation_, causality_;
+  std::vector<std::size_t> saw_;
+};
+
+} // namespace
+
+void run(Execution& execution) {
+  std::map<std::tuple<bool, std::uint32_t, std::uint64_t>, std::uint8_t> memory; // shared, block, address → byte
+  std::uint64_t next = 0;
+  for (Event& event : execution.events) {
+    if (!event.memory()) continue;
+    auto at = [&](std::uint32_t byte) -> std::uint8_t& {
+      return memory[{event.shared, event.shared ? event.block : 0, event.address + byte}];
+    };
+    event.value_read = 0;
+    for (std::uint32_t byte = 0; byte < event.bytes && byte < 8; ++byte) {
+      event.value_read |= std::uint64_t(at(byte)) << 8 * byte;
+    }
+    if (!event.writes()) continue;
+    ++next; // every byte tells the write, up to 255 of them
+    event.value_written = 0;
+    for (std::uint32_t byte = 0; byte < event.bytes; ++byte) {
+      at(byte) = std::uint8_t(next);
+      if (byte < 8) event.value_written |= (next & 255) << 8 * byte;
+    }
+  }
+}
+
+std::set<std::pair<std::size_t, std::size_t>> data_races(const Execution& execution) {
+  Axioms axioms(execution);
+  std::set<std::pair<std::size_t, std::size_t>> races;
+  for (std::size_t b = 0; b < execution.events.size(); ++b) {
+    for (std::size_t a = 0; a < b; ++a) {
+      if (axioms.race(a, b)) races.insert({a, b});
+    }
+  }
+  return races;
+}
+
+} // namespace deadheat::test

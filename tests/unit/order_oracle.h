@@ -1,0 +1,69 @@
+// An oracle for races: the axioms of the PTX memory consistency model (PTX ISA 9.0, section 8), said once more and
+// naively, over a little execution. Quadratic and worse; shares no code with analyzer/.
+//
+// An execution is a list of events in the order in which they happened (every read sees the last write), each by one
+// thread of one launch. Strong writes write values that occur once, so that a value tells which write a read saw.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "deadheat/memory_model.h"
+
+namespace deadheat::test {
+
+struct Event {
+  enum class Kind : std::uint8_t {
+    access,
+    fence,
+    arrive,         // at barrier `barrier`, phase `phase` of the block
+    leave,          // the same, after its completion
+    block_barrier,  // one event a thread; those of one barrier have one `group`
+    warp_barrier,   // the same
+    copy_issue,     // cp.async; its accesses are events of their own (`copy`)
+    copy,           // an access made by the copy that event `group` issued
+    copy_commit,
+    copy_wait,      // for all but the last `phase` groups of the thread
+    cluster_arrive, // phase `phase`
+    cluster_wait,
+    exit
+  };
+  Kind kind = Kind::access;
+  std::uint32_t block = 0, thread = 0;
+  // of accesses and copies
+  AccessKind access = AccessKind::read;
+  bool shared = false;         // in the block's shared memory
+  std::uint64_t address = 0;
+  std::uint32_t bytes = 4;
+  Ordering ordering = Ordering::weak; // of fences too
+  Scope scope = Scope::none;
+  bool reduction = false;      // red
+  bool stored = true;          // false: an atomic that did not store (a failed cas)
+  std::uint64_t value_read = 0, value_written = 0; // of strong accesses; filled in by run()
+  std::uint32_t line = 0;
+  // of barriers and groups
+  std::uint32_t barrier = 0, phase = 0, group = 0;
+  bool relaxed = false;        // barrier.cluster.arrive.relaxed
+
+  bool memory() const { return kind == Kind::access || kind == Kind::copy; }
+  bool reads() const { return memory() && access != AccessKind::write; }
+  bool writes() const { return memory() && access != AccessKind::read && stored; }
+  bool strong() const { return is_strong(ordering) && kind != Kind::copy; }
+};
+
+struct Execution {
+  std::vector<Event> events;
+  std::uint32_t blocks_per_cluster = 1;
+};
+
+// Executes the events one after another: fills in which values strong accesses read and write.
+void run(Execution& execution);
+
+// Pairs of events (indices, first < second) that are a data race (8.7.1).
+std::set<std::pair<std::size_t, std::size_t>> data_races(const Execution& execution);
+
+} // namespace deadheat::test

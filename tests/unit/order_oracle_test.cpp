@@ -1,0 +1,433 @@
+// Random little executions: the races that the detector finds are those that the axioms name, no more and no fewer.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "analyzer/detect/find.h"
+#include "tests/unit/order_oracle.h"
+#include "tracer/recorder/access_view.h"
+
+namespace deadheat::test {
+namespace {
+
+constexpr std::uint64_t memory = 0x8000'0000'0000;
+using Races = std::set<std::pair<std::uint32_t, std::uint32_t>>; // lines, the smaller first
+
+// ---- numbers → events -------------------------------------------------------------------------------------------------
+
+// Takes choices out of a number, so that the numbers' shrinking shrinks the execution.
+class Choices {
+ public:
+  explicit Choices(std::uint64_t bits) : bits_(bits) {}
+  std::uint32_t below(std::uint32_t count) {
+    std::uint32_t choice = std::uint32_t(bits_ % count);
+    bits_ /= count;
+    return choice;
+  }
+  template <typename T, std::size_t n>
+  T of(const T (&list)[n]) { return list[below(n)]; }
+
+ private:
+  std::uint64_t bits_;
+};
+
+constexpr std::uint32_t threads_of_block[] = {0, 1, 33};
+
+class Builder {
+ public:
+  explicit Builder(std::uint32_t blocks_per_cluster) { execution_.blocks_per_cluster = blocks_per_cluster; }
+
+  void step(std::uint64_t bits) {
+    Choices choose(bits);
+    Event event;
+    std::uint32_t what = choose.below(16);
+    event.block = choose.below(2);
+    event.thread = choose.of(threads_of_block);
+    if (what < 6) {
+      weak(event, choose);
+    } else if (what < 11) {
+      strong(event, choose);
+    } else if (what < 13) {
+      event.kind = Event::Kind::fence;
+      event.ordering = choose.of({Ordering::sc, Ordering::acq_rel, Ordering::acquire, Ordering::release});
+      event.scope = choose.of({Scope::gpu, Scope::cta, Scope::cluster, Scope::sys});
+      add(event);
+    } else if (what < 15) {
+      barrier(event, choose);
+    } else {
+      copy(event, choose);
+    }
+  }
+  Execution take() {
+    run(execution_);
+    return std::move(execution_);
+  }
+
+ private:
+  std::size_t add(Event event) {
+    event.line = std::uint32_t(execution_.events.size() + 1);
+    execution_.events.push_back(event);
+    return execution_.events.size() - 1;
+  }
+  void weak(Event& event, Choices& choose) {
+    event.access = choose.below(2) ? AccessKind::write : AccessKind::read;
+    event.bytes = choose.of({4u, 1u, 2u, 8u});
+    event.shared = choose.below(3) == 0;
+    event.address = (event.shared ? 0 : memory) + choose.of({0u, 8u, 64u}) + choose.below(8 / event.bytes) * event.bytes;
+    add(event);
+  }
+  void strong(Event& event, Choices& choose) {
+    event.access = choose.of({AccessKind::atomic, AccessKind::write, AccessKind::read});
+    event.bytes = choose.of({4u, 4u, 4u, 8u});
+    event.shared = choose.below(6) == 0;
+    event.address = (event.shared ? 0 : memory) + 64 + (event.bytes == 4 ? choose.below(2) * 4 : 0);
+    event.scope = choose.of({Scope::gpu, Scope::gpu, Scope::cta, Scope::cluster, Scope::sys});
+    switch (event.access) {
+      case AccessKind::read: event.ordering = choose.of({Ordering::acquire, Ordering::relaxed, Ordering::volatile_}); break;
+      case AccessKind::write: event.ordering = choose.of({Ordering::release, Ordering::relaxed, Ordering::volatile_}); break;
+      default:
+        event.ordering = choose.of({Ordering::relaxed, Ordering::acq_rel, Ordering::release, Ordering::acquire});
+        event.stored = choose.below(5) != 4;
+        event.reduction = event.stored && !is_acquire(event.ordering) && choose.below(3) == 2;
+    }
+    if (event.ordering == Ordering::volatile_) event.scope = Scope::sys;
+    add(event);
+  }
+  void barrier(Event& event, Choices& choose) {
+    std::uint32_t what = choose.below(5), mask = choose.below(7) + 1;
+    auto each = [&](std::uint32_t members, auto&& f) {
+      for (std::uint32_t i = 0; i < 3; ++i) {
+        if (!(members >> i & 1)) continue;
+        event.thread = threads_of_block[i];
+        f();
+      }
+    };
+    switch (what) {
+      case 0:
+        event.kind = Event::Kind::block_barrier;
+        event.group = ++groups_;
+        each(7, [&] { add(event); });
+        break;
+      case 1:
+        event.kind = Event::Kind::warp_barrier;
+        event.group = ++groups_;
+        each(3, [&] { add(event); });
+        break;
+      case 2: // bar.arrive
+        event.kind = Event::Kind::arrive;
+        event.barrier = 1;
+        event.phase = phases_[event.block];
+        each(mask, [&] { add(event); });
+        break;
+      case 3: // bar.sync by the rest
+        event.barrier = 1;
+        event.phase = phases_[event.block]++;
+        event.kind = Event::Kind::arrive;
+        each(mask, [&] { add(event); });
+        event.kind = Event::Kind::leave;
+        each(mask, [&] { add(event); });
+        break;
+      case 4: { // the whole cluster arrives, then waits
+        std::uint32_t block = event.block, size = execution_.blocks_per_cluster;
+        bool relaxed = choose.below(4) == 3;
+        for (Event::Kind kind : {Event::Kind::cluster_arrive, Event::Kind::cluster_wait}) {
+          event.kind = kind;
+          event.phase = cluster_phases_[block / size];
+          event.relaxed = relaxed && kind == Event::Kind::cluster_arrive;
+          for (event.block = block / size * size; event.block < block / size * size + size; ++event.block) {
+            each(7, [&] { add(event); });
+          }
+        }
+        ++cluster_phases_[block / size];
+        break;
+      }
+    }
+  }
+  void copy(Event& event, Choices& choose) {
+    std::uint32_t what = choose.below(4);
+    if (what < 2) {
+      event.kind = Event::Kind::copy_issue;
+      event.bytes = 4;
+      std::size_t issue = add(event);
+      event.kind = Event::Kind::copy;
+      event.group = std::uint32_t(issue);
+      event.line = 0;
+      event.address = memory + choose.below(2) * 4;
+      add(event);
+      event.access = AccessKind::write;
+      event.shared = true;
+      event.address = choose.below(2) * 4;
+      add(event);
+    } else {
+      event.kind = what == 2 ? Event::Kind::copy_commit : Event::Kind::copy_wait;
+      event.phase = what == 3 ? choose.below(2) : 0;
+      add(event);
+    }
+  }
+
+  Execution execution_;
+  std::uint32_t groups_ = 0;
+  std::map<std::uint32_t, std::uint32_t> phases_, cluster_phases_;
+};
+
+// ---- events → records -------------------------------------------------------------------------------------------------
+
+// The pooled form gives events that look the same one line; the sides of a race are then many events each.
+class Records {
+ public:
+  Records(const Execution& execution, bool pooled) : execution_(execution) {
+    trace::Module module;
+    module.id = 1;
+    for (const Event& event : execution.events) {
+      Site site;
+      site.kind = event.kind == Event::Kind::copy ? SiteKind::async_copy : SiteKind::access;
+      site.access = event.access;
+      site.space = event.shared ? Space::shared : Space::global;
+      site.ordering = event.ordering;
+      site.scope = event.scope;
+      site.element_bytes = std::uint8_t(event.bytes);
+      site.opcode = event.reduction ? "red.add.u32" : "atom.add.u32";
+      auto alike = std::make_tuple(event.kind, event.access, event.ordering, event.scope, event.bytes, event.shared,
+                                   event.reduction);
+      std::uint32_t line = event.line;
+      if (pooled) line = pool_.try_emplace(alike, line).first->second;
+      bool second_of_copy = event.kind == Event::Kind::copy && !lines_.empty() && event.access == AccessKind::write;
+      if (second_of_copy) line = lines_.back(); // one instruction
+      lines_.push_back(line);
+      site.source.push_back({"", "a.cu", line, 1});
+      site.id = std::uint32_t(module.sites.size());
+      module.sites.push_back(site);
+    }
+    records_.push_back(module);
+    trace::Allocate allocation;
+    allocation.allocation = 1;
+    allocation.address = memory;
+    allocation.bytes = 4096;
+    records_.push_back(allocation);
+    trace::Launch launch;
+    launch.module = 1;
+    launch.grid = {2, 1, 1};
+    launch.block = {64, 1, 1};
+    launch.cluster = {execution.blocks_per_cluster, 1, 1};
+    launch.instrumented = true;
+    trace::Operation operation;
+    operation.id = operation.launch = 1;
+    operation.stream = 1;
+    operation.what = launch;
+    records_.push_back(operation);
+    records_.push_back(trace::OperationBegin{1});
+    for (std::size_t i = 0; i < execution.events.size(); ++i) event(i);
+    records_.push_back(trace::OperationEnd{1});
+  }
+
+  Races found() {
+    detect::Findings findings = detect::find_races([&](trace::RecordVisitor& visitor) {
+      for (trace::Record record : records_) {
+        if (auto* access = std::get_if<trace::Access>(&record)) {
+          trace::AccessView view = view_of(*access);
+          visitor.access(view);
+        } else {
+          visitor.record(record);
+        }
+      }
+    });
+    auto line = [&](const detect::Touch& touch) {
+      return findings.detector->sides().place(touch.place).site->source[0].line;
+    };
+    Races races;
+    for (const detect::FoundRace& race : findings.races) {
+      if (race.race_class == RaceClass::data) races.insert(std::minmax(line(race.first), line(race.second)));
+    }
+    return races;
+  }
+  Races expected() const {
+    Races races;
+    for (auto [a, b] : data_races(execution_)) races.insert(std::minmax(lines_[a], lines_[b]));
+    return races;
+  }
+
+ private:
+  template <typename T>
+  T of_warp(const Event& event) {
+    T record;
+    record.warp = {1, event.block, event.thread / 32};
+    record.mask = 1u << event.thread % 32;
+    return record;
+  }
+  void event(std::size_t i) {
+    const Event& event = execution_.events[i];
+    unsigned lane = event.thread % 32;
+    bool first_of_group = i == 0 || execution_.events[i - 1].group != event.group || execution_.events[i - 1].kind != event.kind;
+    switch (event.kind) {
+      case Event::Kind::access: {
+        auto record = of_warp<trace::Access>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
+        record.space = event.shared ? Space::shared : Space::global;
+        record.address[lane] = event.address;
+        if (event.strong()) {
+          record.value_read[lane] = event.reads() ? event.value_read : 0;
+          record.value_written[lane] = event.writes() ? event.value_written : 0;
+          record.order_first[lane] = record.order_last[lane] = i + 1;
+          record.wrote[lane] = event.writes();
+        }
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::fence: {
+        auto record = of_warp<trace::Fence>(event);
+        record.ordering = event.ordering;
+        record.scope = event.scope;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::arrive: {
+        auto record = of_warp<trace::BarrierArrive>(event);
+        record.barrier = event.barrier;
+        record.phase = event.phase;
+        record.sync = leaves(event);
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::leave:
+        if (execution_.events[i - 1].kind == Event::Kind::arrive) {
+          records_.push_back(trace::BarrierComplete{1, event.block, event.barrier, event.phase});
+        }
+        break;
+      case Event::Kind::block_barrier:
+        if (first_of_group) records_.push_back(trace::BlockBarrier{1, event.block, 0, event.group, 1, 0});
+        break;
+      case Event::Kind::warp_barrier:
+        if (first_of_group) {
+          auto record = of_warp<trace::WarpBarrier>(event);
+          record.mask = event.group % 2 ? 3 : ~0u; // whole warps have a way of their own
+          records_.push_back(record);
+        }
+        break;
+      case Event::Kind::copy_issue: {
+        auto record = of_warp<trace::AsyncCopy>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i + 1);
+        record.bytes = record.source_bytes[lane] = 4;
+        record.source[lane] = execution_.events[i + 1].address;
+        record.destination[lane] = execution_.events[i + 2].address;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::copy: break;
+      case Event::Kind::copy_commit: records_.push_back(of_warp<trace::AsyncCommit>(event)); break;
+      case Event::Kind::copy_wait: {
+        auto record = of_warp<trace::AsyncWait>(event);
+        record.pending = event.phase;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::cluster_arrive:
+      case Event::Kind::cluster_wait: {
+        auto record = of_warp<trace::ClusterBarrier>(event);
+        record.phase = event.phase;
+        record.wait = event.kind == Event::Kind::cluster_wait;
+        record.relaxed = event.relaxed;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
+    }
+  }
+  bool leaves(const Event& arrival) const {
+    for (const Event& event : execution_.events) {
+      if (event.kind == Event::Kind::leave && event.block == arrival.block && event.thread == arrival.thread &&
+          event.barrier == arrival.barrier && event.phase == arrival.phase) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Execution& execution_;
+  using Alike = std::tuple<Event::Kind, AccessKind, Ordering, Scope, std::uint32_t, bool, bool>;
+  std::map<Alike, std::uint32_t> pool_;
+  std::vector<std::uint32_t> lines_;
+  std::vector<trace::Record> records_;
+};
+
+std::string text(const Execution& execution) {
+  static const char* kinds[] = {"access", "fence", "arrive", "leave", "block_barrier", "warp_barrier", "copy_issue",
+                                "copy", "copy_commit", "copy_wait", "cluster_arrive", "cluster_wait", "exit"};
+  static const char* accesses[] = {"read", "write", "atomic", "free"};
+  static const char* orderings[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio", "nc"};
+  static const char* scopes[] = {"", "cta", "cluster", "gpu", "sys"};
+  std::string out = std::to_string(execution.blocks_per_cluster) + " blocks a cluster\n";
+  for (const Event& e : execution.events) {
+    out += std::to_string(e.line) + ": block " + std::to_string(e.block) + " thread " + std::to_string(e.thread) + " " +
+           kinds[int(e.kind)];
+    if (e.memory()) {
+      out += std::string(" ") + accesses[int(e.access)] + (e.reduction ? "(red)" : "") + (e.stored ? "" : "(failed)") +
+             (e.shared ? " shared " : " global ") + std::to_string(e.address & 4095) + "+" + std::to_string(e.bytes);
+    }
+    if (e.memory() || e.kind == Event::Kind::fence) {
+      out += std::string(" ") + orderings[int(e.ordering)] + " " + scopes[int(e.scope)];
+    }
+    if (!e.memory()) out += " phase " + std::to_string(e.phase) + " group " + std::to_string(e.group);
+    out += "\n";
+  }
+  return out;
+}
+std::string text(const Races& races) {
+  std::string out;
+  for (auto [a, b] : races) out += std::to_string(a) + "-" + std::to_string(b) + " ";
+  return out;
+}
+
+void compare(const std::vector<std::uint64_t>& steps, bool clusters, bool pooled) {
+  Builder builder(clusters ? 2 : 1);
+  for (std::size_t i = 0; i < steps.size() && i < 60; ++i) builder.step(steps[i]);
+  Execution execution = builder.take();
+  if (execution.events.size() > 250) return; // values of writes are bytes
+  Records records(execution, pooled);
+  Races found = records.found(), expected = records.expected();
+  if (found != expected) {
+    RC_FAIL(text(execution) + "found:    " + text(found) + "\nexpected: " + text(expected));
+  }
+}
+
+RC_GTEST_PROP(Oracle, EveryEventItsOwnLine, (const std::vector<std::uint64_t>& steps, bool clusters)) {
+  compare(steps, clusters, false);
+}
+RC_GTEST_PROP(Oracle, LikeEventsOfOneLine, (const std::vector<std::uint64_t>& steps, bool clusters)) {
+  compare(steps, clusters, true);
+}
+
+// Without shrinking, thousands at once; DEADHEAT_ORACLE_ROUNDS and DEADHEAT_ORACLE_SEED ask for more and for others.
+TEST(Oracle, ManyExecutions) {
+  auto setting = [](const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text ? std::strtoull(text, nullptr, 10) : otherwise;
+  };
+  const std::uint64_t rounds = setting("DEADHEAT_ORACLE_ROUNDS", 10000);
+  std::uint64_t state = setting("DEADHEAT_ORACLE_SEED", 1) * 88172645463325252ull | 1;
+  auto next = [&] {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+  };
+  std::size_t racy = 0;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    Builder builder(round % 2 + 1);
+    std::size_t length = 2 + next() % 28;
+    for (std::size_t i = 0; i < length; ++i) builder.step(next());
+    Execution execution = builder.take();
+    Records records(execution, round % 4 >= 2);
+    Races found = records.found(), expected = records.expected();
+    ASSERT_EQ(found, expected) << text(execution) << "found:    " << text(found) << "\nexpected: " << text(expected);
+    racy += !found.empty();
+  }
+  EXPECT_GT(racy, rounds / 10);
+}
+
+} // namespace
+} // namespace deadheat::test
