@@ -99,6 +99,7 @@ struct LaunchRequest {
   std::uint32_t dynamic_shared = 0, total_shared = 0;
   std::vector<std::uint8_t> params;
   bool cooperative = false;
+  std::uint64_t grid_workspace = 0;        // device address, of cooperative launches
   std::uint32_t call_stack = 0;            // bytes beyond the kernel's frame, for calls
 };
 

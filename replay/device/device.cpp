@@ -14,11 +14,15 @@ bool shared_kind(trace::Allocate::Kind kind) {
 Expected<std::unique_ptr<Device>> Device::create(DeviceOptions options) {
   Expected<std::unique_ptr<Memory>> memory = Memory::create(options.seed, options.profile.memory_bytes);
   if (!memory) return memory.error();
-  return std::unique_ptr<Device>(std::make_unique<DeviceImpl>(std::move(options), std::move(*memory)));
+  // First of all, so that it lies at the same place in every run.
+  Expected<std::uint64_t> workspaces =
+      (*memory)->place(false, DeviceImpl::workspace_bytes * DeviceImpl::workspace_slots);
+  if (!workspaces) return workspaces.error();
+  return std::unique_ptr<Device>(std::make_unique<DeviceImpl>(std::move(options), std::move(*memory), *workspaces));
 }
 
-DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory)
-    : options_(std::move(options)), memory_(std::move(memory)) {
+DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, std::uint64_t workspaces)
+    : options_(std::move(options)), memory_(std::move(memory)), workspaces_(workspaces) {
   if (!options_.modules) options_.modules = make_module_cache();
   MachineOptions machine;
   machine.seed = options_.seed;

@@ -31,7 +31,9 @@ inline constexpr const char* heap_name = "device malloc heap";      // of the al
 
 class DeviceImpl final : public Device, public Environment {
  public:
-  DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory);
+  static constexpr std::uint64_t workspace_bytes = 512, workspace_slots = 64; // of cooperative launches
+
+  DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, std::uint64_t workspaces);
   ~DeviceImpl() override;
 
   Expected<std::uint32_t> load_module(std::string ptx_text, std::string origin, std::uint32_t id) override;
@@ -117,6 +119,7 @@ class DeviceImpl final : public Device, public Environment {
   engine::Mode mode_of(const trace::Operation& operation) const;
   bool begin(Pending& pending); // false: it failed, and fault_ is set
   bool begin_launch(Pending& pending);
+  std::uint64_t grid_workspace(std::uint32_t launch);
   void run_copy(Pending& pending);
   void run_set(const trace::Set& set, std::uint32_t operation);
   void run_pool(const trace::PoolOperation& pool, std::uint32_t operation);
@@ -148,6 +151,7 @@ class DeviceImpl final : public Device, public Environment {
 
   DeviceOptions options_;
   std::unique_ptr<Memory> memory_;
+  std::uint64_t workspaces_ = 0; // host address, of cooperative launches
   order::StreamOrder order_;
   std::optional<Holds> holds_;
   std::optional<Control> control_;

@@ -93,6 +93,7 @@ Launch* Machine::begin(LaunchRequest request) {
   c.dynamic_shared = r.dynamic_shared;
   c.total_shared = r.total_shared;
   c.gridid = r.launch;
+  c.grid_workspace = r.grid_workspace;
   c.launch = &l;
   if (holds_) holds_->begin(l);
   launches_.push_back(std::move(launch));

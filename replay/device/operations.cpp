@@ -159,6 +159,17 @@ engine::Mode DeviceImpl::mode_of(const trace::Operation& operation) const {
   return mode;
 }
 
+// The driver gives each cooperative launch a workspace, in which cooperative groups keep the grid's barrier. It is not
+// an allocation of the program; a slot is used again after workspace_slots launches.
+std::uint64_t DeviceImpl::grid_workspace(std::uint32_t launch) {
+  const std::uint64_t slot = workspaces_ + launch % workspace_slots * workspace_bytes;
+  memory_->validate(slot, workspace_bytes);
+  std::memset(reinterpret_cast<void*>(slot), 0, workspace_bytes);
+  const std::uint32_t size = workspace_bytes;
+  std::memcpy(reinterpret_cast<void*>(slot), &size, sizeof size);
+  return to_device(slot);
+}
+
 bool DeviceImpl::begin_launch(Pending& pending) {
   const auto& launch = std::get<trace::Launch>(pending.operation.what);
   const CachedModule& module = *modules_.at(launch.module).code;
@@ -190,6 +201,7 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   request.params = std::move(pending.data);
   request.params.resize(std::max<std::size_t>(info.parameter_bytes, 16));
   request.cooperative = launch.cooperative;
+  if (launch.cooperative) request.grid_workspace = grid_workspace(pending.operation.launch);
   request.call_stack = has_calls(module.module->ptx(), launch.kernel) ? call_stack_bytes : 0;
   pending.launch = machine_->begin(std::move(request));
   return true;

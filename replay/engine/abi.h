@@ -101,6 +101,7 @@ struct LaunchContext {
   std::uint32_t nclusterid[3] = {1, 1, 1}, cluster_nctaid[3] = {1, 1, 1};
   std::uint32_t dynamic_shared = 0, total_shared = 0; // bytes
   std::uint64_t gridid = 0;
+  std::uint64_t grid_workspace = 0;    // device address; of cooperative launches: {u32 size, u32 barrier}
   void* launch = nullptr;              // the machine's
 };
 

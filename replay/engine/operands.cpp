@@ -167,6 +167,9 @@ constexpr ContextField fields[] = {
     {"%dynamic_smem_size", In::launch, offsetof(LaunchContext, dynamic_shared)},
     {"%total_smem_size", In::launch, offsetof(LaunchContext, total_shared)},
     {"%gridid", In::launch, offsetof(LaunchContext, gridid), 64},
+    // Cooperative groups find the grid's workspace there (cooperative_groups/details/driver_abi.h).
+    {"%envreg1", In::launch, offsetof(LaunchContext, grid_workspace) + 4},
+    {"%envreg2", In::launch, offsetof(LaunchContext, grid_workspace)},
 };
 
 } // namespace

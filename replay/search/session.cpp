@@ -92,18 +92,16 @@ Expected<Session> Session::open(const std::string& trace) {
 
     Session session;
     session.trace_ = trace;
-    bool launches = false;
+    bool operations = false;
     struct Visitor : trace::RecordVisitor {
       Session& session;
-      bool& launches;
+      bool& operations;
       const trace::TraceReader& reader;
       Error error;
-      Visitor(Session& s, bool& l, const trace::TraceReader& r) : session(s), launches(l), reader(r) {}
+      Visitor(Session& s, bool& o, const trace::TraceReader& r) : session(s), operations(o), reader(r) {}
       bool access(const trace::AccessView&) override { return true; }
       bool record(trace::Record& record) override {
-        if (auto* operation = std::get_if<trace::Operation>(&record)) {
-          launches |= std::holds_alternative<trace::Launch>(operation->what);
-        }
+        operations |= std::holds_alternative<trace::Operation>(record);
         if (auto* process = std::get_if<trace::Process>(&record)) session.process_ = *process;
         if (auto* read = std::get_if<trace::HostRead>(&record)) {
           Expected<std::vector<std::uint8_t>> bytes = reader.bytes(read->data);
@@ -116,13 +114,13 @@ Expected<Session> Session::open(const std::string& trace) {
         if (is_command(record)) session.commands_.push_back(std::make_shared<const trace::Record>(std::move(record)));
         return true;
       }
-    } visitor(session, launches, *reader);
+    } visitor(session, operations, *reader);
     if (!log->for_each(visitor)) return visitor.error;
-    if (!launches) continue;
+    if (!operations) continue;
     sort_outputs(session.recorded_.outputs);
     return session;
   }
-  return Error{"no launches to replay", trace};
+  return Error{"no operations to replay", trace};
 }
 
 Expected<std::vector<std::uint8_t>> Session::blob(const trace::BlobHash& hash) const {
@@ -144,6 +142,7 @@ Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, s
   options.live = false;
   options.record_accesses = false;
   options.sink = &collector;
+  options.modules = modules_;
   options.schedule = schedule;
   options.budget = budget;
   Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);

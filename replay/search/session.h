@@ -28,7 +28,7 @@ struct Run {
 
 class Session {
  public:
-  // Loads the commands of the log in `trace` that has launches (the first, if several do).
+  // Loads the commands of the log in `trace` that has operations (the first, if several do).
   static Expected<Session> open(const std::string& trace);
 
   // Executes the commands under `schedule`. With `reference`, stops as soon as an output differs from it. With a
@@ -52,6 +52,7 @@ class Session {
   Outputs recorded_;
   mutable std::map<trace::BlobHash, std::shared_ptr<const std::vector<std::uint8_t>>> blobs_;
   mutable std::shared_ptr<ValueTypes> types_;
+  std::shared_ptr<device::ModuleCache> modules_ = device::make_module_cache(); // code compiled once for all runs
 };
 
 } // namespace deadheat::search
