@@ -1,23 +1,12 @@
 #include "analyzer/detect/analyze.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 
 #include "analyzer/detect/detector.h"
 
 namespace deadheat::detect {
 
 namespace {
-
-std::string demangle(const std::string& name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string result = status == 0 && text ? text : name;
-  std::free(text);
-  return result;
-}
 
 // Turns what the detector found into the words of reports.
 class Describer {
@@ -37,7 +26,7 @@ class Describer {
     side.source = place.site->source;
     side.opcode = place.site->opcode;
     if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) {
-      side.kernel = demangle(info->launch.kernel);
+      side.kernel = demangled(info->launch.kernel);
       side.stream = info->stream;
       side.block = coordinates(touch.thread.block(), info->launch.grid);
       side.thread = coordinates(touch.thread.thread(), info->launch.block);
@@ -64,6 +53,7 @@ class Describer {
     race.id = id;
     race.level = found.level;
     race.race_class = found.race_class;
+    race.certainty = found.certainty;
     race.first = side(found.first);
     race.second = side(found.second);
     race.address = found.address;
@@ -94,7 +84,7 @@ class Describer {
     for (order::OperationIndex index = 1; index <= detector_.operations().count(); ++index) {
       const Detector::LaunchInfo* info = detector_.launch_of(index);
       if (!info || info->number != error.launch) continue;
-      side.kernel = demangle(info->launch.kernel);
+      side.kernel = demangled(info->launch.kernel);
       side.stream = info->stream;
       side.block = coordinates(error.block, info->launch.grid);
       side.thread = coordinates(error.thread, info->launch.block);
@@ -155,7 +145,7 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
     OrderDependent entry;
     const Site& site = *detector.sides().place(place).site;
     entry.site.op = AccessKind::atomic;
-    entry.site.kernel = demangle(site.function);
+    entry.site.kernel = demangled(site.function);
     entry.site.source = site.source;
     entry.site.opcode = site.opcode;
     entry.site.name.module = detector.sides().place(place).module;

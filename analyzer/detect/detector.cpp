@@ -113,7 +113,7 @@ bool Detector::access(const trace::AccessView& view) {
         if (!first && at->second != view.address[lane]) loop.varied = true;
       }
       // What the access reads, it has seen before it is compared with others; what it releases comes after.
-      causality_.strong_access(strong, now_);
+      access.continues = causality_.strong_access(strong, now_);
       access.stored = site.access != AccessKind::atomic || strong.writes;
       touch(lane, 1);
     }
@@ -138,8 +138,9 @@ bool Detector::record(trace::Record& record) {
         if constexpr (std::is_same_v<T, trace::Module>) {
           sides_.module(r);
         } else if constexpr (std::is_same_v<T, trace::Allocate>) {
-          live_[r.address] = r.allocation;
-          allocations_[r.allocation] = r;
+          allocated(r);
+        } else if constexpr (std::is_same_v<T, trace::Free>) {
+          freed(r);
         } else if constexpr (std::is_same_v<T, trace::StreamCreate> || std::is_same_v<T, trace::StreamDestroy> ||
                              std::is_same_v<T, trace::EventRecord> || std::is_same_v<T, trace::StreamWait> ||
                              std::is_same_v<T, trace::HostWait> || std::is_same_v<T, trace::GraphLaunch> ||
@@ -150,6 +151,9 @@ bool Detector::record(trace::Record& record) {
           OperationIndex index = operations_.submitted(r);
           if (auto* launch = std::get_if<trace::Launch>(&r.what)) {
             launches_[r.launch] = index;
+            for (Dim3* extent : {&launch->grid, &launch->block, &launch->cluster}) {
+              *extent = {std::max(extent->x, 1u), std::max(extent->y, 1u), std::max(extent->z, 1u)};
+            }
             launch_infos_[index] = {r.launch, r.id, r.stream, *launch};
             ++summary_.launches;
             ++(launch->instrumented ? summary_.instrumented : summary_.opaque);
@@ -258,20 +262,42 @@ bool Detector::record(trace::Record& record) {
 
 // ---- operations ------------------------------------------------------------------------------------------------------
 
-void Detector::range(OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range) {
+void Detector::allocated(const trace::Allocate& allocation) {
+  if (!allocation.allocation || allocation.bytes > ~allocation.address) return;
+  std::uint64_t end = allocation.address + allocation.bytes;
+  for (auto at = live_.lower_bound(allocation.address); at != live_.end() && at->first < end;) at = live_.erase(at);
+  live_[allocation.address] = allocation.allocation;
+  allocations_[allocation.allocation] = allocation;
+  shadow_.forget_range(allocation.address, allocation.bytes);
+}
+
+void Detector::freed(const trace::Free& free) {
+  if (free.operation) return; // in the order of its stream: an operation, which is an access
+  // cudaFree waits for the device (Programming Guide, "Implicit Synchronization").
+  operations_.apply(trace::HostWait{trace::HostWait::Kind::device, 0, 0, false, free.host_thread});
+  auto found = allocations_.find(free.allocation);
+  if (found == allocations_.end()) return;
+  auto at = live_.find(found->second.address);
+  if (at != live_.end() && at->second == free.allocation) live_.erase(at);
+}
+
+void Detector::range(OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range,
+                     bool possible) {
   MemoryAccess access;
   access.thread = ThreadKey(index, 0, 0);
   access.place = sides_.operation(operations_.id(index), api, kind, operations_.stream(index));
   access.stamp = now_;
   access.kind = kind;
-  constexpr std::uint64_t most_rows = 1 << 20; // of a damaged trace
-  for (std::uint64_t slice = 0; slice < std::min(range.depth, most_rows); ++slice) {
-    for (std::uint64_t row = 0; row < std::min(range.height, most_rows); ++row) {
+  access.possible = possible;
+  constexpr std::uint64_t most_rows = 1 << 24; // a damaged trace asks for more
+  std::uint64_t rows = 0;
+  for (std::uint64_t slice = 0; slice < range.depth && range.width; ++slice) {
+    for (std::uint64_t row = 0; row < range.height; ++row) {
+      if (++rows > most_rows) return;
       std::uint64_t address = range.address + slice * range.slice + row * range.pitch;
-      std::uint64_t owner = allocation_at(address);
-      const trace::Allocate* allocation = owner ? this->allocation(std::uint32_t(owner)) : nullptr;
-      if (!allocation) continue;
-      shadow_.range(0, access, address, std::min(range.width, allocation->address + allocation->bytes - address));
+      const trace::Allocate* owner = allocation(allocation_at(address));
+      if (!owner) continue;
+      shadow_.range(0, access, address, std::min(range.width, owner->address + owner->bytes - address));
     }
   }
 }
@@ -283,6 +309,12 @@ void Detector::begin_operation(std::uint32_t id) {
   const trace::Operation& operation = found->second;
   if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
+    if (launch->instrumented) return;
+    for (std::uint64_t id : launch->footprint) { // it may have written anything that it can reach
+      const trace::Allocate* reached = id <= ~0u ? allocation(std::uint32_t(id)) : nullptr;
+      if (!reached) continue;
+      range(index, demangled(launch->kernel), AccessKind::write, {reached->address, 0, reached->bytes, 1, 1, 0}, true);
+    }
   } else if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
     // Pageable host memory is the host's; page-locked memory is an allocation like any other.
     if (!copy->pageable_source) range(index, copy->api, AccessKind::read, copy->source);
@@ -341,12 +373,14 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   } else if (overlap.memory) {
     level = RaceLevel::shared;
   }
-  PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class};
+  Certainty certainty = first.possible || second.possible ? Certainty::possible : Certainty::certain;
+  PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class, certainty};
   FoundRace& race = races_[key];
   Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
   if (race.occurrences++ == 0) {
     race.level = level;
     race.race_class = race_class;
+    race.certainty = certainty;
     race.first = one;
     race.second = two;
     race.address = overlap.address;
@@ -370,6 +404,12 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
 
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
   ThreadKey a = first.thread, b = second.thread;
+  if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
+    if (a.operation() == b.operation()) {
+      return "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what the same launch "
+             "writes: no synchronization orders it";
+    }
+  }
   if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
   if (first.group) {
     return "the asynchronous copy was not waited for: no cp.async.wait_group of the copying thread, followed by a "
@@ -411,6 +451,7 @@ std::vector<FoundRace> Detector::races() const {
   }
   // Data races first, then those most likely to matter: not the same value, then what happened first.
   std::stable_sort(result.begin(), result.end(), [](const FoundRace& a, const FoundRace& b) {
+    if (a.certainty != b.certainty) return a.certainty < b.certainty;
     if (a.race_class != b.race_class) return a.race_class < b.race_class;
     if (a.same_value != b.same_value) return b.same_value;
     return a.second.stamp < b.second.stamp;

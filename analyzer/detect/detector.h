@@ -34,6 +34,7 @@ struct Touch {
 struct FoundRace {
   RaceLevel level = RaceLevel::global;
   RaceClass race_class = RaceClass::data;
+  Certainty certainty = Certainty::certain;
   Touch first, second;
   std::uint64_t address = 0;
   std::uint32_t bytes = 0;
@@ -72,6 +73,7 @@ class Detector final : public trace::RecordVisitor {
     SideId a = 0, b = 0;
     RaceLevel level = RaceLevel::global;
     RaceClass race_class = RaceClass::data;
+    Certainty certainty = Certainty::certain;
     friend auto operator<=>(const PairKey&, const PairKey&) = default;
   };
   struct WaitLoop { std::unordered_map<std::uint64_t, std::uint64_t> address; bool varied = false; };
@@ -81,8 +83,10 @@ class Detector final : public trace::RecordVisitor {
   bool steers_wait_loop(const MemoryAccess& access) const;
   void begin_operation(std::uint32_t id);
   void end_operation(std::uint32_t id);
-  void host_ranges(const trace::Copy& copy, order::OperationIndex index);
-  void range(order::OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range);
+  void allocated(const trace::Allocate& allocation);
+  void freed(const trace::Free& free);
+  void range(order::OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range,
+             bool possible = false);
   order::OperationIndex operation_of(std::uint32_t launch) const; // 0: unknown
   std::uint32_t allocation_at(std::uint64_t address) const;
 

@@ -44,6 +44,35 @@ void Shadow::forget_shared(order::ThreadKey block) {
   last_key_ = {~0ull, ~0ull};
 }
 
+void Shadow::forget_range(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t end = address + bytes, first = address / page_bytes, last = (end + page_bytes - 1) / page_bytes;
+  auto forget = [&](auto at) {
+    const std::uint64_t base = at->first.number * page_bytes;
+    if (address <= base && base + page_bytes <= end) return pages_.erase(at);
+    for (std::uint64_t word = 0; word < at->second->words.size(); ++word) {
+      if (address <= base + 4 * word && base + 4 * word + 4 <= end) at->second->words[word].clear();
+    }
+    return std::next(at);
+  };
+  last_key_ = {~0ull, ~0ull};
+  if (last - first <= pages_.size()) {
+    for (std::uint64_t number = first; number < last; ++number) {
+      if (auto at = pages_.find({0, number}); at != pages_.end()) forget(at);
+    }
+    return;
+  }
+  for (auto at = pages_.begin(); at != pages_.end();) {
+    bool inside = at->first.memory == 0 && first <= at->first.number && at->first.number < last;
+    at = inside ? forget(at) : std::next(at);
+  }
+}
+
+// A read outside the memory model (8.1): whatever its launch writes may or may not be seen, synchronized or not.
+bool Shadow::outside_model(const MemoryAccess& first, const MemoryAccess& second) const {
+  return first.thread.operation() == second.thread.operation() &&
+         ((first.ordering == Ordering::nc && second.writes()) || (second.ordering == Ordering::nc && first.writes()));
+}
+
 bool Shadow::morally_strong(const MemoryAccess& first, const MemoryAccess& second) const {
   return is_strong(first.ordering) && is_strong(second.ordering) && first.address == second.address &&
          first.bytes == second.bytes && !first.group && !second.group &&
@@ -74,7 +103,8 @@ bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, orde
 bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address) {
   const MemoryAccess &first = older.access, &second = entry.access;
   order::ThreadKey unordered = first.thread;
-  if (ordered(first, second, &unordered)) return true;
+  bool before = ordered(first, second, &unordered);
+  if (before && !outside_model(first, second)) return true;
   if (!first.writes() && !second.writes()) return false;
   if (first.writes() && first.stored && is_strong(first.ordering) &&
       causality_.observed({memory, first.address}, first.stamp, second.thread, second.stamp)) {
@@ -94,7 +124,7 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
     begin = std::max(begin, address);
     sink_(conflict, named, second, {memory, begin, end > begin ? std::uint32_t(end - begin) : 4});
   }
-  return false;
+  return before;
 }
 
 void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry& entry, std::uint64_t address) {
@@ -118,7 +148,7 @@ void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry
                       access.bytes == older.access.bytes);
         // Of read-modify-writes that link to each other the last stands for all (they are in observation order).
         bool linked = alike && access.atomic_operation() && older.access.atomic_operation() && older.access.stored &&
-                      is_strong(access.ordering) && morally_strong(older.access, access);
+                      access.continues && older.access.stamp >= access.continues;
         // A strong write may be ordered by having been observed, which says nothing about what came before it.
         bool observable = is_strong(access.ordering) && access.writes() && older.access.writes();
         bool stands_for = linked || (before && alike && (!observable || full));

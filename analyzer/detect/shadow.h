@@ -34,6 +34,8 @@ struct MemoryAccess {
   AccessKind kind = AccessKind::read;
   Ordering ordering = Ordering::weak;
   Scope scope = Scope::none;
+  order::Stamp continues = 0;        // as Causality::strong_access returns it
+  bool possible = false;             // an opaque kernel's footprint: it may not touch this at all
   bool stored = true;                // false: an atomic that left memory as it was (a failed cas)
   bool atomic_operation() const { return kind == AccessKind::atomic; }
   bool writes() const { return kind != AccessKind::read; }
@@ -58,6 +60,8 @@ class Shadow {
   void access(std::uint64_t memory, const MemoryAccess& access);
   // The same for a range of any length.
   void range(std::uint64_t memory, MemoryAccess access, std::uint64_t address, std::uint64_t bytes);
+  // Forgets global memory that is allocated anew: what was there before cannot be touched without touching freed memory.
+  void forget_range(std::uint64_t address, std::uint64_t bytes);
   // Forgets the shared memory of an operation's blocks, or of one block.
   void forget_shared(order::OperationIndex operation);
   void forget_shared(order::ThreadKey block);
@@ -85,6 +89,7 @@ class Shadow {
   void word(std::uint64_t memory, std::vector<Entry>& entries, const Entry& entry, std::uint64_t address);
   bool ordered(const MemoryAccess& first, const MemoryAccess& second, order::ThreadKey* unordered) const;
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
+  bool outside_model(const MemoryAccess& first, const MemoryAccess& second) const;
   bool check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address);
 
   const order::Causality& causality_;

@@ -78,7 +78,8 @@ class Causality {
   void barrier_complete(OperationIndex operation, std::uint32_t block, std::uint32_t barrier, std::uint32_t phase);
   void warp_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask, Stamp now);
   void fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now);
-  void strong_access(const StrongAccess& access, Stamp now);
+  // Returns the stamp of the first write of the chain whose last write the access read; 0 when it read none so.
+  Stamp strong_access(const StrongAccess& access, Stamp now);
   void cluster_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask,
                        std::uint32_t phase, bool wait, bool relaxed, Stamp now);
 

@@ -38,7 +38,19 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   OperationIndex at = OperationIndex(operations_.size());
   indices_[operation.id] = at;
   operations_.push_back(std::move(op));
+  if (auto* copy = std::get_if<trace::Copy>(&operation.what)) host_waits_for(*copy, at);
   return at;
+}
+
+// Which copies have been made, or begun, when their call returns (Runtime API, "API synchronization behavior").
+void OperationClocks::host_waits_for(const trace::Copy& copy, OperationIndex at) {
+  using Direction = trace::Copy::Direction;
+  const bool synchronous = !copy.api.empty() && copy.api.find("Async") == std::string::npos;
+  if (copy.direction == Direction::d2h && (synchronous || copy.pageable_destination)) join(host_, at);
+  if (copy.direction == Direction::h2d && synchronous) {
+    if (!copy.pageable_source) return join(host_, at);
+    for (const auto& [chain, position] : operations_[at].clock) host_[chain] = std::max(host_[chain], position);
+  }
 }
 
 void OperationClocks::apply(const trace::StreamWait& record) {

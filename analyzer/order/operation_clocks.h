@@ -47,6 +47,7 @@ class OperationClocks {
     std::uint32_t stream = 0, chain = 0, position = 0;
     ChainClock clock; // complete before it starts
   };
+  void host_waits_for(const trace::Copy& copy, OperationIndex at);
   void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
 
   StreamOrder streams_;

@@ -173,7 +173,7 @@ const Causality::Write* Causality::observed_write(LocationState& state, const St
   return seen;
 }
 
-void Causality::strong_access(const StrongAccess& access, Stamp now) {
+Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   auto [place, fresh] = locations_.try_emplace(access.location);
   LocationState& at = place->second;
   if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
@@ -216,7 +216,8 @@ void Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (chain && !access.reduction && !(acquires && device_wide(access.scope))) {
     await(access.thread, sized, chain, count);
   }
-  if (!access.writes) return;
+  const Stamp continues = latest ? chain->first : 0;
+  if (!access.writes) return continues;
 
   if (!chain) {
     chain = std::make_shared<Chain>();
@@ -256,6 +257,7 @@ void Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
   at.writes.push_back({access.thread, access.scope, access.bytes, access.value_written, access.order_first,
                        access.order_last, now, chain, chain->contributions.size()});
+  return continues;
 }
 
 void Causality::forget_locations() {
