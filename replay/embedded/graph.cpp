@@ -164,7 +164,10 @@ cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsig
 }
 
 cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream) {
-  if (stream.capture) return refuse_capture(call, stream, nullptr);
+  if (stream.capture) {
+    stream.capture->invalidated = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
   device::Device& device = call.device();
   if (executable.done == 0) {
     executable.done = device.create_event();

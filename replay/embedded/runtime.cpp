@@ -158,6 +158,9 @@ cudaError_t Runtime::need_device() {
     return no_device = cudaErrorInitializationError;
   }
   device = std::move(*made);
+  const device::Profile& profile = device->profile();
+  recording->record(trace::Device{0, profile.name, profile.compute_major, profile.compute_minor,
+                                  profile.multiprocessors, profile.memory_bytes});
   on_exit([](int status, void*) { exit_status = status; }, nullptr);
   return cudaSuccess;
 }

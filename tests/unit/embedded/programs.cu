@@ -1,0 +1,414 @@
+// Small CUDA programs, one a word on the command line. Each prints what it computed; embedded_programs.cpp knows what.
+#include <cuda_runtime.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#define CHECK(call)                                                                              \
+  do {                                                                                           \
+    cudaError_t status_ = (call);                                                                \
+    if (status_ != cudaSuccess) {                                                                \
+      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(status_));              \
+      std::exit(1);                                                                              \
+    }                                                                                            \
+  } while (0)
+
+__device__ int numbers[4] = {1, 2, 3, 4};
+__constant__ int factor[2];
+__managed__ int shared_sum = 5;
+
+__global__ void add(const float* a, const float* b, float* c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] + b[i];
+}
+__global__ void scale(int* data, int n, int by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) data[i] *= by;
+}
+__global__ void fill(int* data, int n, int value) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) data[i] = value;
+}
+__global__ void use_symbols(int* out) { *out = numbers[3] * factor[1]; numbers[0] = 10; shared_sum += 1; }
+__global__ void raise_flag(volatile int* flag, int value) { *flag = value; }
+__global__ void wait_flag(volatile int* flag, int* out) { while (*flag == 0) {} *out = *flag; }
+__global__ void out_of_bounds(int* data) { data[threadIdx.x + 1000000] = 1; }
+__global__ void say_hello() { printf("hello from %d\n", threadIdx.x); }
+extern __shared__ int dynamic_shared[];
+__global__ void big_shared(int* out, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) dynamic_shared[i] = i;
+  __syncthreads();
+  if (threadIdx.x == 0) *out = dynamic_shared[n - 1];
+}
+struct Many { char c; double d; short s[3]; };
+template <class T> __global__ void arguments(T value, Many many, char last, int* out) {
+  *out = int(value) + many.c + int(many.d) + many.s[2] + last;
+}
+
+template <class T> static T* device(std::size_t count) {
+  T* pointer = nullptr;
+  CHECK(cudaMalloc(&pointer, count * sizeof(T)));
+  return pointer;
+}
+static int read(const int* pointer) {
+  int value = 0;
+  CHECK(cudaMemcpy(&value, pointer, sizeof value, cudaMemcpyDeviceToHost));
+  return value;
+}
+
+static void vector_add() {
+  const int n = 1000;
+  std::vector<float> a(n), b(n), c(n);
+  for (int i = 0; i < n; ++i) a[i] = i, b[i] = 2 * i;
+  float *da = device<float>(n), *db = device<float>(n), *dc = device<float>(n);
+  CHECK(cudaMemcpy(da, a.data(), n * 4, cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpy(db, b.data(), n * 4, cudaMemcpyHostToDevice));
+  add<<<(n + 255) / 256, 256>>>(da, db, dc, n);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpy(c.data(), dc, n * 4, cudaMemcpyDeviceToHost));
+  double sum = 0;
+  for (float x : c) sum += x;
+  std::printf("%g\n", sum);
+  CHECK(cudaFree(da));
+}
+
+static void streams() {
+  const int n = 1 << 12;
+  cudaStream_t s[2];
+  cudaEvent_t begin, middle, end;
+  CHECK(cudaStreamCreate(&s[0]));
+  CHECK(cudaStreamCreateWithFlags(&s[1], cudaStreamNonBlocking));
+  CHECK(cudaEventCreate(&begin));
+  CHECK(cudaEventCreateWithFlags(&middle, cudaEventDisableTiming));
+  CHECK(cudaEventCreate(&end));
+  int *data = device<int>(n), *host = nullptr;
+  CHECK(cudaMallocHost(&host, n * 4));
+  for (int i = 0; i < n; ++i) host[i] = i;
+  CHECK(cudaEventRecord(begin, s[0]));
+  CHECK(cudaMemcpyAsync(data, host, n * 4, cudaMemcpyHostToDevice, s[0]));
+  scale<<<n / 256, 256, 0, s[0]>>>(data, n, 3);
+  CHECK(cudaEventRecord(middle, s[0]));
+  CHECK(cudaStreamWaitEvent(s[1], middle, 0));
+  scale<<<n / 256, 256, 0, s[1]>>>(data, n, 5);
+  CHECK(cudaMemcpyAsync(host, data, n * 4, cudaMemcpyDeviceToHost, s[1]));
+  CHECK(cudaEventRecord(end, s[1]));
+  int queries = 0;
+  while (cudaEventQuery(end) == cudaErrorNotReady) ++queries;
+  float milliseconds = -1;
+  CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
+  long long sum = 0;
+  for (int i = 0; i < n; ++i) sum += host[i];
+  std::printf("%lld waited %d elapsed %g\n", sum, queries > 0, milliseconds);
+  CHECK(cudaStreamDestroy(s[0]));
+  CHECK(cudaEventDestroy(end));
+}
+
+static void symbols() {
+  int values[2] = {6, 7}, back[4] = {};
+  int* out = device<int>(1);
+  CHECK(cudaMemcpyToSymbol(factor, values, sizeof values));
+  CHECK(cudaMemcpyToSymbol(numbers, &values[0], 4, 12));
+  shared_sum = 100;
+  use_symbols<<<1, 1>>>(out);
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpyFromSymbol(back, numbers, sizeof back));
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  CHECK(cudaGetSymbolAddress(&address, numbers));
+  CHECK(cudaGetSymbolSize(&bytes, factor));
+  CHECK(cudaMemset(address, 0, 4));
+  int first = -1;
+  CHECK(cudaMemcpyFromSymbol(&first, numbers, 4));
+  std::printf("%d %d %d %d %d %zu %d\n", read(out), back[0], back[1], back[3], shared_sum, bytes, first);
+}
+
+static void copies() {
+  int host[64], back[64] = {};
+  std::iota(host, host + 64, 0);
+  int* pitched = nullptr;
+  std::size_t pitch = 0;
+  CHECK(cudaMallocPitch(&pitched, &pitch, 8 * 4, 8));
+  CHECK(cudaMemset2D(pitched, pitch, 0xFF, 8 * 4, 8));
+  CHECK(cudaMemcpy2D(pitched, pitch, host, 8 * 4, 4 * 4, 8, cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpy2D(back, 8 * 4, pitched, pitch, 8 * 4, 8, cudaMemcpyDeviceToHost));
+  std::printf("%d %d %d %d\n", back[0], back[3], back[4], back[8 * 7 + 3]);
+  cudaPitchedPtr cube;
+  CHECK(cudaMalloc3D(&cube, make_cudaExtent(16, 2, 2)));
+  cudaMemcpy3DParms p = {};
+  p.srcPtr = make_cudaPitchedPtr(host, 16, 16, 2);
+  p.dstPtr = cube;
+  p.extent = make_cudaExtent(16, 2, 2);
+  p.kind = cudaMemcpyHostToDevice;
+  CHECK(cudaMemcpy3D(&p));
+  int line[4] = {};
+  CHECK(cudaMemcpy(line, static_cast<char*>(cube.ptr) + 3 * cube.pitch, 16, cudaMemcpyDefault));
+  std::printf("%d %d\n", line[0], line[3]);
+  int* other = device<int>(64);
+  CHECK(cudaMemcpy(other, cube.ptr, 16, cudaMemcpyDefault));
+  CHECK(cudaMemcpyPeer(other + 4, 0, other, 0, 16));
+  std::printf("%d\n", read(other + 6));
+}
+
+static void graphs() {
+  const int n = 256;
+  cudaStream_t a, b;
+  cudaEvent_t fork, join;
+  CHECK(cudaStreamCreate(&a));
+  CHECK(cudaStreamCreate(&b));
+  CHECK(cudaEventCreate(&fork));
+  CHECK(cudaEventCreate(&join));
+  int* data = device<int>(2 * n);
+  int host = 0;
+  CHECK(cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal));
+  fill<<<1, n, 0, a>>>(data, n, 1);
+  CHECK(cudaEventRecord(fork, a));
+  CHECK(cudaStreamWaitEvent(b, fork, 0));
+  scale<<<1, n, 0, a>>>(data, n, 2);
+  fill<<<1, n, 0, b>>>(data + n, n, 20);
+  CHECK(cudaEventRecord(join, b));
+  CHECK(cudaStreamWaitEvent(a, join, 0));
+  scale<<<2, n, 0, a>>>(data, 2 * n, 3);
+  CHECK(cudaMemcpyAsync(&host, data + n, 4, cudaMemcpyDeviceToHost, a));
+  cudaGraph_t graph;
+  CHECK(cudaStreamEndCapture(a, &graph));
+  std::size_t nodes = 0;
+  CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  cudaGraphExec_t executable;
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphDestroy(graph));
+  for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(executable, i % 2 ? a : b));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%zu %d %d %d\n", nodes, read(data), read(data + n), host);
+  CHECK(cudaGraphExecDestroy(executable));
+}
+
+static void CUDART_CB host_function(void* data) {
+  int device = 0;
+  std::printf("callback %s: %s\n", static_cast<const char*>(data), cudaGetErrorName(cudaGetDevice(&device)));
+}
+static void CUDART_CB stream_callback(cudaStream_t, cudaError_t status, void* data) {
+  std::printf("stream callback %s: %d\n", static_cast<const char*>(data), int(status));
+}
+static void callbacks() {
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaLaunchHostFunc(stream, host_function, const_cast<char*>("one")));
+  CHECK(cudaStreamAddCallback(stream, stream_callback, const_cast<char*>("two"), 0));
+  CHECK(cudaStreamSynchronize(stream));
+  std::printf("done\n");
+}
+
+static void memory() {
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  int *host = nullptr, *mapped = nullptr, *managed = nullptr, *pool = nullptr;
+  CHECK(cudaHostAlloc(&host, 1024, cudaHostAllocMapped));
+  CHECK(cudaHostGetDevicePointer(&mapped, host, 0));
+  fill<<<1, 256>>>(mapped, 256, 4);
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMallocManaged(&managed, 1024));
+  for (int i = 0; i < 256; ++i) managed[i] = host[i] + i;
+  scale<<<1, 256>>>(managed, 256, 10);
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMallocAsync(&pool, 1024, stream));
+  CHECK(cudaMemsetAsync(pool, 0, 1024, stream));
+  CHECK(cudaMemcpyAsync(pool, managed, 512, cudaMemcpyDefault, stream));
+  CHECK(cudaMemcpyAsync(host, pool, 1024, cudaMemcpyDeviceToHost, stream));
+  CHECK(cudaFreeAsync(pool, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  std::printf("%d %d %d\n", host[0], host[127], host[128]);
+  std::size_t free_before = 0, free_after = 0, total = 0;
+  CHECK(cudaMemGetInfo(&free_before, &total));
+  void* large = nullptr;
+  CHECK(cudaMalloc(&large, 1 << 30));
+  CHECK(cudaMemGetInfo(&free_after, &total));
+  std::printf("%d\n", free_before - free_after >= (1u << 30));
+  CHECK(cudaFree(large));
+  CHECK(cudaFreeHost(host));
+  CHECK(cudaFree(managed));
+}
+
+static void launches() {
+  int* out = device<int>(1);
+  CHECK(cudaFuncSetAttribute(big_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 160 * 1024));
+  big_shared<<<1, 64, 160 * 1024>>>(out, 40 * 1024);
+  std::printf("%d\n", read(out));
+  Many many{3, 4.5, {0, 0, 5}};
+  arguments<<<1, 1>>>(6.75, many, 7, out);
+  std::printf("%d\n", read(out));
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = dim3(1);
+  cudaLaunchAttribute attribute[1];
+  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[0].val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = attribute;
+  config.numAttrs = 1;
+  CHECK(cudaLaunchKernelEx(&config, fill, out, 1, 77));
+  std::printf("%d\n", read(out));
+  const char* name = nullptr;
+  CHECK(cudaFuncGetName(&name, reinterpret_cast<const void*>(fill)));
+  std::printf("%s\n", name);
+}
+
+static void two_threads() {
+  int* data = device<int>(512);
+  auto work = [&](int which) {
+    cudaStream_t stream;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    int* mine = data + 256 * which;
+    for (int i = 0; i < 20; ++i) fill<<<1, 256, 0, stream>>>(mine, 256, i + which);
+    CHECK(cudaStreamSynchronize(stream));
+    cudaSetDevice(-1); // an error of this thread's own
+  };
+  std::thread one(work, 0), two(work, 1);
+  one.join();
+  two.join();
+  std::printf("%d %d %d\n", read(data), read(data + 256), int(cudaGetLastError()));
+}
+
+// Reads its own half through the default stream: legacy or, compiled so, the thread's own.
+static void default_stream() {
+  int value[2] = {};
+  int* data = device<int>(2);
+  auto work = [&](int which) {
+    fill<<<1, 1>>>(data + which, 1, which + 1);
+    CHECK(cudaMemcpyAsync(&value[which], data + which, 4, cudaMemcpyDeviceToHost, 0));
+    CHECK(cudaStreamSynchronize(0));
+  };
+  std::thread one(work, 0), two(work, 1);
+  one.join();
+  two.join();
+  unsigned long long own = 0, legacy = 0;
+  CHECK(cudaStreamGetId(0, &own));
+  CHECK(cudaStreamGetId(cudaStreamLegacy, &legacy));
+  std::printf("%d %d %s\n", value[0], value[1], own == legacy ? "legacy" : "own");
+}
+
+static void poll_memory() { // no CUDA call while waiting
+  volatile int* flag = nullptr;
+  CHECK(cudaMallocHost(const_cast<int**>(&flag), 4));
+  *flag = 0;
+  raise_flag<<<1, 1>>>(flag, 9);
+  while (*flag == 0) {}
+  std::printf("%d\n", *flag);
+}
+
+static void spin_on_stream() { // one kernel waits for another's flag
+  cudaStream_t a, b;
+  CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+  int* flag = device<int>(2);
+  CHECK(cudaMemset(flag, 0, 8));
+  CHECK(cudaDeviceSynchronize());
+  wait_flag<<<1, 1, 0, a>>>(flag, flag + 1);
+  raise_flag<<<1, 1, 0, b>>>(flag, 3);
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%d\n", read(flag + 1));
+}
+
+static void hang() {
+  int* flag = device<int>(2);
+  CHECK(cudaMemset(flag, 0, 8));
+  wait_flag<<<1, 1>>>(flag, flag + 1);
+  std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+
+static void fault() {
+  out_of_bounds<<<1, 32>>>(device<int>(4));
+  std::printf("launch %s\n", cudaGetErrorName(cudaGetLastError()));
+  std::printf("sync %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  void* pointer = nullptr;
+  std::printf("malloc %s\n", cudaGetErrorName(cudaMalloc(&pointer, 4)));
+}
+
+static void leave_queued() { // exits with work in the queue
+  static int* data = device<int>(256);
+  fill<<<1, 256>>>(data, 256, 1);
+  cudaLaunchHostFunc(nullptr, host_function, const_cast<char*>("late"));
+  std::printf("leaving\n");
+  std::exit(7);
+}
+
+struct AtEnd { // destroyed after main, calls CUDA
+  ~AtEnd() {
+    if (used) std::printf("destructor %s\n", cudaGetErrorName(cudaFree(pointer)));
+  }
+  bool used = false;
+  void* pointer = nullptr;
+} at_end;
+static void destructor() {
+  at_end.used = true;
+  CHECK(cudaMalloc(&at_end.pointer, 64));
+}
+
+static void forked() {
+  int* data = device<int>(256);
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    void* pointer = nullptr;
+    std::printf("child %s\n", cudaGetErrorName(cudaMalloc(&pointer, 4)));
+    std::fflush(stdout);
+    std::exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  fill<<<1, 256>>>(data, 256, 8);
+  std::printf("parent %d %d\n", read(data + 255), status);
+}
+
+static void killed() {
+  vector_add();
+  std::fflush(stdout);
+  usleep(600 * 1000);
+  vector_add();
+  std::fflush(stdout);
+  raise(SIGKILL);
+}
+
+static void unsupported() {
+  for (int i = 0; i < 2; ++i) {
+    cudaArray_t array = nullptr;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    std::printf("%s\n", cudaGetErrorName(cudaMallocArray(&array, &format, 16)));
+  }
+  std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+}
+
+static void hello() {
+  say_hello<<<1, 2>>>();
+  CHECK(cudaDeviceSynchronize());
+}
+
+static void attributes() {
+  cudaDeviceProp p;
+  CHECK(cudaGetDeviceProperties(&p, 0));
+  int grid = 0, block = 0, blocks = 0;
+  CHECK(cudaOccupancyMaxPotentialBlockSize(&grid, &block, fill));
+  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, fill, 256, 0));
+  std::printf("%d.%d %d %d %d %d\n", p.major, p.minor, p.multiProcessorCount, grid, block, blocks);
+}
+
+int main(int count, char** words) {
+  struct { const char* name; void (*run)(); } const programs[] = {
+      {"vector_add", vector_add}, {"streams", streams}, {"symbols", symbols}, {"copies", copies}, {"graphs", graphs},
+      {"callbacks", callbacks}, {"memory", memory}, {"launches", launches}, {"two_threads", two_threads},
+      {"default_stream", default_stream}, {"poll_memory", poll_memory}, {"spin_on_stream", spin_on_stream},
+      {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"destructor", destructor},
+      {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
+      {"attributes", attributes}, {"nothing", [] {}}};
+  for (const auto& program : programs) {
+    if (count > 1 && std::strcmp(words[1], program.name) == 0) {
+      program.run();
+      return 0;
+    }
+  }
+  return 2;
+}
