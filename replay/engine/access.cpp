@@ -1,6 +1,7 @@
 #include "replay/engine/access.h"
 
 #include "deadheat/address.h"
+#include "replay/engine/cold_calls.h"
 #include "replay/engine/digest.h"
 
 namespace deadheat::engine {
@@ -145,9 +146,10 @@ void check_access(Builder& b, const Access& a) {
     ir.CreateCondBr(good, next, slow, llvm::MDBuilder(b.context()).createBranchWeights(2000, 1));
   }
   ir.SetInsertPoint(slow);
-  Value* legal = b.call_service(offsetof(Services, check), b.i(32),
-                                {b.thread(), b.constant(32, b.site ? b.site->id : no_site),
-                                 b.generic_address(a.place), b.constant(32, a.bytes), b.constant(32, a.is_write ? 1 : 0)});
+  b.call_cold(reinterpret_cast<const void*>(&deadheat_cold_check),
+              {b.thread(), b.constant(32, b.site ? b.site->id : no_site), b.generic_address(a.place),
+               b.constant(32, a.bytes | (a.is_write ? 0x80000000u : 0)), b.pointer_at(b.frame(), frame_legal)});
+  Value* legal = b.context_load(b.frame(), frame_legal, b.i(32));
   llvm::BasicBlock* fault = b.new_block("fault");
   ir.CreateCondBr(ir.CreateICmpEQ(legal, b.constant(32, 0)), fault, next);
   ir.SetInsertPoint(fault);
@@ -196,7 +198,7 @@ void log_access(Builder& b, const Access& a, llvm::ArrayRef<Value*> written) {
     b.context_store(b.thread(), offsetof(ThreadContext, log_cursor), next);
     Value* end = b.context_load(b.thread(), offsetof(ThreadContext, log_end), ir.getPtrTy());
     b.when(ir.CreateICmpEQ(next, end), [&] {
-      b.call_service(offsetof(Services, log_full), ir.getVoidTy(), {b.thread()});
+      b.call_cold(reinterpret_cast<const void*>(&deadheat_cold_log_full), {b.thread()});
     }, false);
   };
   if (Value* visible = b.is_visible(a.place)) b.when(visible, body);

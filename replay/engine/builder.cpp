@@ -477,6 +477,15 @@ Value* Builder::call_helper(const void* helper, llvm::Type* result, llvm::ArrayR
   return call;
 }
 
+void Builder::call_cold(const void* entry, llvm::ArrayRef<Value*> arguments) {
+  std::vector<llvm::Type*> types;
+  for (Value* a : arguments) types.push_back(a->getType());
+  Value* callee = llvm::ConstantExpr::getIntToPtr(constant(64, reinterpret_cast<std::uint64_t>(entry)), ir.getPtrTy());
+  auto* call = ir.CreateCall(llvm::FunctionType::get(ir.getVoidTy(), types, false), callee, arguments);
+  call->setCallingConv(llvm::CallingConv::PreserveAll);
+  call->setDoesNotThrow();
+}
+
 // ---- the body
 
 void Builder::lower_guarded(const ptx::Instruction& instruction) {

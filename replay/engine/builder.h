@@ -45,7 +45,7 @@ struct Unit {
   std::function<FunctionPointer*(std::uint32_t)> pointer_to;      // of functions whose address is taken
   std::map<std::uint32_t, std::uint32_t> frame_bytes;             // known once a function is built
   std::map<std::uint32_t, std::uint32_t> params_offset;
-  std::uint64_t saves_threshold = 12000;    // registers to save over all stops from which they live in the frame
+  std::uint64_t saves_threshold;            // registers to save over all stops from which they live in the frame
 };
 
 llvm::Function* declare_function(Unit& unit, std::uint32_t function);
@@ -124,6 +124,8 @@ class Builder {
   llvm::Value* call_service(std::size_t offset, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments);
   llvm::Value* call_helper(const void* helper, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments,
                            bool pure = true);
+  // A call on a hardly taken path, which keeps every register (cold_calls.h).
+  void call_cold(const void* entry, llvm::ArrayRef<llvm::Value*> arguments);
   llvm::Value* frame() { return frame_; }
 
   // ---- control
@@ -193,6 +195,6 @@ class Builder {
 };
 
 // Offsets in a frame.
-inline constexpr std::uint32_t frame_resume = 0, frame_callee = 4, frame_carry = 8, frame_header = 16;
+inline constexpr std::uint32_t frame_resume = 0, frame_callee = 4, frame_carry = 8, frame_legal = 12, frame_header = 16;
 
 } // namespace deadheat::engine

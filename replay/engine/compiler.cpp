@@ -39,7 +39,15 @@ class PointerArena {
   std::size_t used_ = 0;
 };
 
+// How much code a function becomes, in PTX instructions: what watches an access multiplies it.
+std::size_t work_of(const FunctionTables& f, Mode mode) {
+  std::size_t sites = 0;
+  for (std::uint32_t s : f.site) sites += s != no_site;
+  std::size_t each = (mode.record ? 6u : 0u) + (mode.control ? 8u : 0u) + (mode.check ? 8u : 0u);
+  return f.function->body.size() + sites * each;
+}
 struct Shared { // of one Compiler and its modules
+  CompilerOptions options;
   std::unique_ptr<Jit> jit;
   PointerArena pointers;
 };
@@ -83,10 +91,11 @@ class Loaded final : public LoadedModule {
     shared_->jit->set_target(*module);
     Unit unit{.tables = tables_, .kernel = kernel, .mode = mode, .stops = stopping_functions(tables_, mode),
               .module = *module, .address_of = address_of_,
-              .pointer_to = [this](std::uint32_t f) { return pointer_to(f); }, .frame_bytes = {}, .params_offset = {}};
-    std::size_t statements = 0;
+              .pointer_to = [this](std::uint32_t f) { return pointer_to(f); }, .frame_bytes = {}, .params_offset = {},
+              .saves_threshold = shared_->options.saves_in_frame};
+    std::size_t work = 0;
     for (std::uint32_t f : kernel.reached) {
-      statements += tables_.functions[f].function->body.size();
+      work += work_of(tables_.functions[f], mode);
       Builder builder(unit, f);
       std::string refused = builder.build();
       if (refused.empty()) continue;
@@ -102,7 +111,7 @@ class Loaded final : public LoadedModule {
       }
     std::vector<std::string> names;
     for (std::uint32_t f : kernel.reached) names.push_back(tables_.functions[f].function->name);
-    Effort effort = statements < 6000 ? Effort::full : statements < 60000 ? Effort::quick : Effort::minimal;
+    Effort effort = work < shared_->options.full_effort ? Effort::full : Effort::minimal;
     auto added = shared_->jit->add(std::move(context), std::move(module), names, effort);
     if (!added) return Error{.what = "kernel " + kernel.info.name + ": " + added.error().what, .where = origin_};
     for (std::size_t n = 0; n < kernel.reached.size(); ++n) {
@@ -151,12 +160,14 @@ class Loaded final : public LoadedModule {
 
 class JitCompiler final : public Compiler {
  public:
+  explicit JitCompiler(CompilerOptions options) : options_(options) {}
   Expected<std::unique_ptr<LoadedModule>> load(ptx::Module module, std::string origin,
                                                std::function<std::uint64_t(std::string_view)> address_of) override {
     if (!shared_) {
       auto jit = Jit::create();
       if (!jit) return jit.error();
       shared_ = std::make_shared<Shared>();
+      shared_->options = options_;
       shared_->jit = std::move(*jit);
     }
     if (module.address_size != 64)
@@ -167,11 +178,12 @@ class JitCompiler final : public Compiler {
   }
 
  private:
+  CompilerOptions options_;
   std::shared_ptr<Shared> shared_;
 };
 
 } // namespace
 
-std::unique_ptr<Compiler> make_compiler() { return std::make_unique<JitCompiler>(); }
+std::unique_ptr<Compiler> make_compiler(CompilerOptions options) { return std::make_unique<JitCompiler>(options); }
 
 } // namespace deadheat::engine

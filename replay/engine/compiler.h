@@ -69,6 +69,14 @@ class Compiler {
                                                        std::function<std::uint64_t(std::string_view)> address_of) = 0;
 };
 
-std::unique_ptr<Compiler> make_compiler();
+// How much to spend on compiling; the defaults suit everybody but tests.
+struct CompilerOptions {
+  // Kernels of more work than this (PTX instructions, with what watches their accesses) get quick code: it compiles
+  // five to ten times faster and runs several times slower.
+  std::size_t full_effort = 15000;
+  // Functions with more registers to save than this, over all places where they may stop, keep them in their frame.
+  std::uint64_t saves_in_frame = 12000;
+};
+std::unique_ptr<Compiler> make_compiler(CompilerOptions options = {});
 
 } // namespace deadheat::engine

@@ -39,12 +39,10 @@ class OrcJit final : public Jit {
       llvm::InitializeNativeTarget();
       llvm::InitializeNativeTargetAsmPrinter();
     });
-    for (Effort effort : {Effort::full, Effort::quick, Effort::minimal}) {
+    for (Effort effort : {Effort::full, Effort::minimal}) {
       llvm::orc::JITTargetMachineBuilder builder{llvm::Triple("x86_64-unknown-linux-gnu")};
       builder.setCPU("x86-64-v3");
-      builder.setCodeGenOptLevel(effort == Effort::full    ? llvm::CodeGenOptLevel::Default
-                                 : effort == Effort::quick ? llvm::CodeGenOptLevel::Less
-                                                           : llvm::CodeGenOptLevel::None);
+      builder.setCodeGenOptLevel(effort == Effort::full ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None);
       llvm::TargetOptions& options = builder.getOptions();
       options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
       options.UnsafeFPMath = false;
@@ -119,14 +117,12 @@ class OrcJit final : public Jit {
       passes.addPass(llvm::EarlyCSEPass(true));
       passes.addPass(llvm::SimplifyCFGPass());
       passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
-      if (effort == Effort::full) {
-        llvm::LoopPassManager loop;
-        loop.addPass(llvm::LICMPass(llvm::LICMOptions()));
-        passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loop), true));
-        passes.addPass(llvm::GVNPass(llvm::GVNOptions().setPRE(false).setLoadPRE(false)));
-        passes.addPass(llvm::DSEPass());
-        passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
-      }
+      llvm::LoopPassManager loop;
+      loop.addPass(llvm::LICMPass(llvm::LICMOptions()));
+      passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loop), true));
+      passes.addPass(llvm::GVNPass(llvm::GVNOptions().setPRE(false).setLoadPRE(false)));
+      passes.addPass(llvm::DSEPass());
+      passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
       passes.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().convertSwitchRangeToICmp(true)));
     }
     for (llvm::Function& f : module)

@@ -17,8 +17,9 @@ class Module;
 
 namespace deadheat::engine {
 
-// How much to spend on a module; chosen by its size.
-enum class Effort { full, quick, minimal };
+// How much to spend on a module. Full: a short list of passes and the usual code generator, whose time grows faster
+// than the module. Minimal: straight to instructions.
+enum class Effort { full, minimal };
 
 class Jit {
  public:

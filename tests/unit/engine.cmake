@@ -7,6 +7,11 @@ if(TARGET deadheat_engine)
   foreach(test stops calls memory snippets)
     deadheat_test(engine_${test}_test ${CMAKE_CURRENT_LIST_DIR}/engine_${test}_test.cpp LIBS deadheat_engine_runner)
   endforeach()
+  # The code that large kernels get, for small ones: registers in frames, quick code generation.
+  foreach(test stops calls memory snippets)
+    add_test(NAME engine_${test}_large COMMAND engine_${test}_test)
+    set_tests_properties(engine_${test}_large PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=both TIMEOUT 300)
+  endforeach()
   # Makes data/engine_gpu_results.txt; needs a GPU to run.
   add_executable(engine_reference EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/engine_reference.cpp
     ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp)

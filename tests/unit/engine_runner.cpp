@@ -95,13 +95,22 @@ const Services services = {RunnerServices::log_full, RunnerServices::strong, Run
                            RunnerServices::fault, RunnerServices::clock};
 }
 
+CompilerOptions Runner::options() {
+  CompilerOptions o;
+  const char* force = std::getenv("DEADHEAT_ENGINE_TEST");
+  std::string what = force ? force : "";
+  if (what == "minimal" || what == "both") o.full_effort = 0;
+  if (what == "frame" || what == "both") o.saves_in_frame = 0;
+  return o;
+}
+
 Runner::Runner(const std::string& ptx) {
   shadow_.assign(arena_bytes / 16, 0);
   arena();
   auto module = ptx::parse(ptx, "test");
   EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().message());
   if (!module) std::abort();
-  compiler_ = make_compiler();
+  compiler_ = make_compiler(options());
   for (const ptx::Variable& v : module->variables)
     if (v.space != Space::shared) symbols_[v.name] = allocate(v.size ? v.size : 1);
   auto loaded = compiler_->load(std::move(*module), "test", [this](std::string_view name) {

@@ -23,6 +23,9 @@ struct StrongEvent {
 class Runner {
  public:
   explicit Runner(const std::string& ptx);
+  // For compilers that are made from now on: DEADHEAT_ENGINE_TEST=minimal, frame or both forces the code that large
+  // kernels get on all kernels.
+  static CompilerOptions options();
   ~Runner();
 
   LoadedModule& module() { return *module_; }
