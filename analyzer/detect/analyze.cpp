@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "analyzer/detect/detector.h"
+#include "analyzer/detect/counter.h"
+#include "analyzer/detect/find.h"
 
 namespace deadheat::detect {
 
@@ -122,9 +123,13 @@ void describe_faults(const Detector& detector, const Describer& describer, Analy
 }
 
 void analyze_log(trace::LogReader& log, Analysis& analysis) {
-  Detector detector;
-  log.for_each(detector);
-  std::vector<FoundRace> races = detector.races();
+  const Feed feed = [&](trace::RecordVisitor& visitor) {
+    log.rewind();
+    log.for_each(visitor);
+  };
+  Findings findings = find_races(feed);
+  const Detector& detector = *findings.detector;
+  const std::vector<FoundRace>& races = findings.races;
 
   std::set<Touch> wanted;
   for (const FoundRace& race : races) {
@@ -132,10 +137,7 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
     for (const auto& [first, second] : race.instances) wanted.insert({first, second});
   }
   Counter counter(detector, wanted);
-  if (!races.empty()) {
-    log.rewind();
-    log.for_each(counter);
-  }
+  if (!races.empty()) feed(counter);
 
   Describer describer(detector, &counter);
   for (const FoundRace& race : races) {

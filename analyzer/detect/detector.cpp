@@ -16,16 +16,11 @@ void each_lane(std::uint32_t mask, Each&& each) {
   for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
 }
 
-// A thread of a warp; a damaged trace's numbers are cut to what a key holds.
-ThreadKey key_of(OperationIndex operation, const trace::Warp& warp, unsigned lane) {
-  return ThreadKey(operation, warp.block, (warp.warp & 31) * 32 + lane);
-}
-
 } // namespace
 
-Detector::Detector()
-    : causality_(operations_),
-      shadow_(causality_, sides_,
+Detector::Detector(Suspects& suspects, Pass pass)
+    : causality_(operations_), pass_(pass), filter_(causality_, suspects),
+      shadow_(causality_, sides_, suspects,
               [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
                 conflict(kind, first, second, overlap);
               }) {}
@@ -58,10 +53,27 @@ bool Detector::access(const trace::AccessView& view) {
   ++now_;
   OperationIndex operation = operation_of(view.warp.launch);
   PlaceId place = sides_.site(view.module, view.site);
-  std::uint32_t lanes = std::uint32_t(std::popcount(view.mask));
-  summary_.accesses += lanes;
-  if (!operation || !place || (view.space != Space::global && view.space != Space::shared)) return true;
+  summary_.accesses += std::uint64_t(std::popcount(view.mask));
+  if (!operation || !place || !view.mask || (view.space != Space::global && view.space != Space::shared)) return true;
   const Site& site = *sides_.place(place).site;
+  const std::uint32_t element = std::max<std::uint32_t>(site.element_bytes, 1);
+  const std::uint64_t memory = view.space == Space::shared ? ThreadKey(operation, view.warp.block, 0).block_bits() + 1 : 0;
+
+  if (pass_ == Pass::filter && !view.strong && !is_strong(site.ordering)) {
+    Filter::Warp warp;
+    warp.memory = memory;
+    warp.lane0 = key_of(operation, view.warp, 0);
+    warp.mask = view.mask;
+    warp.bytes = element * site.elements;
+    warp.address = view.address;
+    warp.affine = view.affine;
+    warp.stride = view.stride;
+    warp.write = site.access != AccessKind::read;
+    warp.non_coherent = site.ordering == Ordering::nc;
+    warp.now = now_;
+    filter_.weak(warp);
+    return true;
+  }
 
   MemoryAccess access;
   access.place = place;
@@ -69,63 +81,121 @@ bool Detector::access(const trace::AccessView& view) {
   access.kind = site.access;
   access.ordering = site.ordering;
   access.scope = site.scope;
-  std::uint32_t element = site.element_bytes ? site.element_bytes : 1;
-  std::uint64_t memory = view.space == Space::shared ? ThreadKey(operation, view.warp.block, 0).block_bits() + 1 : 0;
   access.record_bytes = element * site.elements;
-
-  auto touch = [&](unsigned lane, std::uint32_t same) {
-    access.thread = key_of(operation, view.warp, lane);
-    access.lanes = same;
-    access.digest = view.digest[lane];
-    for (unsigned i = 0; i < site.elements; ++i) {
-      access.address = view.address[lane] + std::uint64_t(i) * element;
-      access.bytes = element;
-      shadow_.access(memory, access);
-    }
-  };
-
   if (view.strong || is_strong(site.ordering)) {
-    // One lane after another, in the order in which they reached the location.
-    unsigned order[32], count = 0;
-    each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
-    std::stable_sort(order, order + count, [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
-    bool reduction = site.opcode.rfind("red", 0) == 0;
-    for (unsigned i = 0; i < count; ++i) {
-      unsigned lane = order[i];
-      if (i) ++now_; // each is an event of its own
-      access.stamp = now_;
-      order::StrongAccess strong;
-      strong.thread = key_of(operation, view.warp, lane);
-      strong.location = {memory, view.address[lane]};
-      strong.ordering = site.ordering;
-      strong.scope = site.scope;
-      strong.bytes = element;
-      strong.reads = site.access != AccessKind::write;
-      strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && (view.wrote >> lane & 1));
-      strong.reduction = reduction;
-      strong.value_read = view.value_read[lane];
-      strong.value_written = view.value_written[lane];
-      strong.order_first = view.order_first[lane];
-      strong.order_last = view.order_last[lane];
-      if (site.access == AccessKind::read && site.in_loop) {
-        WaitLoop& loop = wait_loops_[place];
-        auto [at, first] = loop.address.try_emplace(strong.thread.bits, view.address[lane]);
-        if (!first && at->second != view.address[lane]) loop.varied = true;
-      }
-      // What the access reads, it has seen before it is compared with others; what it releases comes after.
-      access.continues = causality_.strong_access(strong, now_);
-      access.stored = site.access != AccessKind::atomic || strong.writes;
-      touch(lane, 1);
-    }
+    strong_accesses(view, site, access, memory);
     return true;
   }
-  bool broadcast = site.access == AccessKind::read && view.affine && view.stride == 0 && lanes > 1;
-  if (broadcast) {
-    touch(unsigned(std::countr_zero(view.mask)), view.mask);
-  } else {
-    each_lane(view.mask, [&](unsigned lane) { touch(lane, 1); });
+  if (site.access == AccessKind::read && view.affine && view.stride == 0 && (view.mask & (view.mask - 1))) {
+    const unsigned first = unsigned(std::countr_zero(view.mask)); // a broadcast: one access for all lanes
+    access.thread = key_of(operation, view.warp, first);
+    access.lanes = view.mask;
+    touch(memory, access, site, view.address[first]);
+    return true;
   }
+  each_lane(view.mask, [&](unsigned lane) {
+    access.thread = key_of(operation, view.warp, lane);
+    access.digest = view.digest[lane];
+    touch(memory, access, site, view.address[lane]);
+  });
   return true;
+}
+
+// One access an element.
+void Detector::touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address) {
+  access.bytes = std::max<std::uint32_t>(site.element_bytes, 1);
+  for (unsigned i = 0; i < site.elements; ++i) {
+    access.address = address + std::uint64_t(i) * access.bytes;
+    shadow_.access(memory, access);
+  }
+}
+
+// One lane after another, in the order in which they reached the location; each is an event of its own.
+void Detector::strong_accesses(const trace::AccessView& view, const Site& site, MemoryAccess& access,
+                               std::uint64_t memory) {
+  unsigned order[32], count = 0;
+  each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
+  std::stable_sort(order, order + count, [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
+  const OperationIndex operation = operation_of(view.warp.launch);
+  const LaunchInfo* info = launch_of(operation);
+  const bool alone = memory && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
+  order::StrongAccess strong;
+  strong.ordering = site.ordering;
+  strong.scope = site.scope;
+  strong.bytes = std::max<std::uint32_t>(site.element_bytes, 1);
+  strong.reads = site.access != AccessKind::write;
+  strong.reduction = site.opcode.rfind("red", 0) == 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned lane = order[i];
+    if (i) ++now_;
+    access.stamp = now_;
+    access.thread = strong.thread = key_of(operation, view.warp, lane);
+    strong.location = {memory, view.address[lane], 0};
+    strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && (view.wrote >> lane & 1));
+    strong.value_read = view.value_read[lane];
+    strong.value_written = view.value_written[lane];
+    strong.order_first = view.order_first[lane];
+    strong.order_last = view.order_last[lane];
+    if (site.access == AccessKind::read && site.in_loop) {
+      WaitLoop& loop = wait_loops_[access.place];
+      auto [at, first] = loop.address.try_emplace(strong.thread.bits, view.address[lane]);
+      if (!first && at->second != view.address[lane]) loop.varied = true;
+    }
+    // What the access reads, it has seen before it is compared with others; what it releases comes after.
+    access.continues = causality_.strong_access(strong, now_);
+    access.stored = site.access != AccessKind::atomic || strong.writes;
+    access.digest = view.digest[lane];
+    if (pass_ == Pass::pairs) {
+      touch(memory, access, site, view.address[lane]);
+      continue;
+    }
+    const bool covering = order::device_wide(site.scope) || (alone && site.scope != Scope::none);
+    for (unsigned e = 0; e < site.elements; ++e) {
+      bool unordered = filter_.strong({memory, access.thread, view.address[lane] + std::uint64_t(e) * strong.bytes,
+                                       strong.bytes, covering, site.access != AccessKind::read,
+                                       site.access != AccessKind::atomic, now_});
+      if (unordered && sides_.place(access.place).float_add) ++order_dependent_[access.place];
+    }
+  }
+}
+
+void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
+  const OperationIndex operation = operation_of(copy.warp.launch);
+  const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
+  if (!operation || !read || !write || copy.bytes > 16) return;
+  const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
+  summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
+  each_lane(copy.mask, [&](unsigned lane) {
+    MemoryAccess access;
+    access.thread = key_of(operation, copy.warp, lane);
+    access.stamp = now_;
+    access.group = causality_.async_issue(access.thread, now_);
+    access.place = read;
+    access.address = copy.source[lane];
+    access.bytes = std::min(copy.source_bytes[lane], copy.bytes);
+    if (pass_ == Pass::filter) {
+      filter_.copy(0, access.thread, access.group, access.address, access.bytes, false, now_);
+      filter_.copy(memory, access.thread, access.group, copy.destination[lane], copy.bytes, true, now_);
+      return;
+    }
+    shadow_.access(0, access);
+    access.place = write;
+    access.kind = AccessKind::write;
+    access.address = copy.destination[lane];
+    access.bytes = access.record_bytes = copy.bytes;
+    access.digest = copy.digest[lane];
+    shadow_.access(memory, access);
+  });
+}
+
+void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
+  if (block) {
+    filter_.forget_shared(*block);
+    shadow_.forget_shared(*block);
+  } else {
+    filter_.forget_shared(operation);
+    shadow_.forget_shared(operation);
+  }
 }
 
 // ---- other records ---------------------------------------------------------------------------------------------------
@@ -193,27 +263,7 @@ bool Detector::record(trace::Record& record) {
             causality_.cluster_barrier(operation, r.warp.block, r.warp.warp & 31, r.mask, r.phase, r.wait, r.relaxed, now_);
           }
         } else if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
-          OperationIndex operation = operation_of(r.warp.launch);
-          PlaceId read = sides_.site(r.module, r.site), write = sides_.async_write(r.module, r.site);
-          if (!operation || !read || !write || r.bytes > 16) return;
-          std::uint64_t memory = ThreadKey(operation, r.warp.block, 0).block_bits() + 1;
-          each_lane(r.mask, [&](unsigned lane) {
-            MemoryAccess access;
-            access.thread = key_of(operation, r.warp, lane);
-            access.stamp = now_;
-            access.group = causality_.async_issue(access.thread, now_);
-            access.place = read;
-            access.address = r.source[lane];
-            access.bytes = std::min(r.source_bytes[lane], r.bytes);
-            shadow_.access(0, access);
-            access.place = write;
-            access.kind = AccessKind::write;
-            access.address = r.destination[lane];
-            access.bytes = access.record_bytes = r.bytes;
-            access.digest = r.digest[lane];
-            shadow_.access(memory, access);
-          });
-          summary_.accesses += 2 * unsigned(std::popcount(r.mask));
+          asynchronous_copy(r);
         } else if constexpr (std::is_same_v<T, trace::AsyncCommit>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             each_lane(r.mask, [&](unsigned lane) { causality_.async_commit(key_of(operation, r.warp, lane)); });
@@ -244,7 +294,8 @@ bool Detector::record(trace::Record& record) {
         } else if constexpr (std::is_same_v<T, trace::ThreadExit>) {
           OperationIndex operation = operation_of(r.warp.launch);
           if (operation && causality_.thread_exit(operation, r.warp.block, r.warp.warp, r.mask)) {
-            shadow_.forget_shared(ThreadKey(operation, r.warp.block, 0));
+            const ThreadKey block(operation, r.warp.block, 0);
+            forget_shared(operation, &block);
           }
         } else if constexpr (std::is_same_v<T, trace::MemoryError>) {
           memory_errors.push_back(r);
@@ -268,6 +319,7 @@ void Detector::allocated(const trace::Allocate& allocation) {
   for (auto at = live_.lower_bound(allocation.address); at != live_.end() && at->first < end;) at = live_.erase(at);
   live_[allocation.address] = allocation.allocation;
   allocations_[allocation.allocation] = allocation;
+  filter_.forget_range(allocation.address, allocation.bytes);
   shadow_.forget_range(allocation.address, allocation.bytes);
 }
 
@@ -297,7 +349,9 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
       std::uint64_t address = range.address + slice * range.slice + row * range.pitch;
       const trace::Allocate* owner = allocation(allocation_at(address));
       if (!owner) continue;
-      shadow_.range(0, access, address, std::min(range.width, owner->address + owner->bytes - address));
+      const std::uint64_t bytes = std::min(range.width, owner->address + owner->bytes - address);
+      if (pass_ == Pass::filter) filter_.range(index, address, bytes, access.writes(), now_);
+      else shadow_.range(0, access, address, bytes);
     }
   }
 }
@@ -336,7 +390,7 @@ void Detector::end_operation(std::uint32_t id) {
   if (!index || found == submitted_.end()) return;
   if (std::holds_alternative<trace::Launch>(found->second.what)) {
     causality_.launch_end(index);
-    shadow_.forget_shared(index);
+    forget_shared(index, nullptr);
   }
   submitted_.erase(found);
 }
@@ -443,6 +497,10 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
   return text;
 }
 
+void Detector::add_order_dependent(const std::map<PlaceId, std::uint64_t>& more) {
+  for (const auto& [place, count] : more) order_dependent_[place] += count;
+}
+
 std::vector<FoundRace> Detector::races() const {
   std::vector<FoundRace> result;
   for (const auto& [key, race] : races_) {
@@ -457,64 +515,6 @@ std::vector<FoundRace> Detector::races() const {
     return a.second.stamp < b.second.stamp;
   });
   return result;
-}
-
-// ---- counting --------------------------------------------------------------------------------------------------------
-
-Counter::Counter(const Detector& detector, const std::set<Touch>& wanted) : detector_(detector) {
-  for (const Touch& touch : wanted) {
-    const Place& place = detector.sides().place(touch.place);
-    if (!place.site) continue;
-    sites_.insert({place.module, place.site_number});
-    wanted_.insert({touch.thread.bits, touch.stamp});
-  }
-}
-
-void Counter::count(const trace::Warp& warp, std::uint32_t module, std::uint32_t site, std::uint32_t mask) {
-  if (!sites_.count({module, site})) return;
-  auto operation = launches_.find(warp.launch);
-  if (operation == launches_.end()) return;
-  each_lane(mask, [&](unsigned lane) {
-    std::uint64_t thread = key_of(operation->second, warp, lane).bits;
-    std::uint64_t earlier = counts_[{thread, std::uint64_t(module) << 32 | site}]++;
-    if (wanted_.count({thread, now_})) nth_[{thread, now_}] = earlier;
-  });
-}
-
-bool Counter::access(const trace::AccessView& view) {
-  ++now_; // stamps count exactly as in Detector::access
-  PlaceId place = detector_.sides().site(view.module, view.site);
-  bool known = launches_.count(view.warp.launch) && place && (view.space == Space::global || view.space == Space::shared);
-  if (known && (view.strong || is_strong(detector_.sides().place(place).site->ordering))) {
-    unsigned order[32], count_lanes = 0;
-    each_lane(view.mask, [&](unsigned lane) { order[count_lanes++] = lane; });
-    std::stable_sort(order, order + count_lanes,
-                     [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
-    for (unsigned i = 0; i < count_lanes; ++i) {
-      if (i) ++now_;
-      count(view.warp, view.module, view.site, 1u << order[i]);
-    }
-    return true;
-  }
-  if (known) count(view.warp, view.module, view.site, view.mask);
-  return true;
-}
-
-bool Counter::record(trace::Record& record) {
-  ++now_;
-  if (auto* operation = std::get_if<trace::Operation>(&record)) {
-    if (std::holds_alternative<trace::Launch>(operation->what)) {
-      launches_[operation->launch] = detector_.operations().index(operation->id);
-    }
-  } else if (auto* copy = std::get_if<trace::AsyncCopy>(&record)) {
-    count(copy->warp, copy->module, copy->site, copy->mask);
-  }
-  return true;
-}
-
-std::uint64_t Counter::nth(const Touch& touch) const {
-  auto found = nth_.find({touch.thread.bits, touch.stamp});
-  return found == nth_.end() ? 0 : found->second;
 }
 
 } // namespace deadheat::detect

@@ -1,8 +1,9 @@
 // The detector: records in, races out.
 //
-// Feed it every record of one log, in order; it applies synchronization to order::Causality and accesses to Shadow and
-// collects the conflicts that nothing orders by pairs of sides. A second feeding of the same records through Counter
-// finds which execution of its site each reported access was.
+// Feed it every record of one log, in order; it applies synchronization to order::Causality. In the first pass it gives
+// the accesses to Filter, which finds the words that a race may touch. In the second it gives those of such words to
+// Shadow and collects the conflicts that nothing orders by pairs of sides. A further feeding of the same records through
+// Counter finds which execution of its site each reported access was. find.h does all that.
 //
 // Thread-safety: none.
 #pragma once
@@ -14,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/detect/filter.h"
 #include "analyzer/detect/shadow.h"
 #include "analyzer/detect/sides.h"
 #include "analyzer/order/causality.h"
@@ -22,6 +24,11 @@
 #include "tracer/recorder/reader.h"
 
 namespace deadheat::detect {
+
+// A thread of a warp; a damaged trace's numbers are cut to what a key holds.
+inline order::ThreadKey key_of(order::OperationIndex operation, const trace::Warp& warp, unsigned lane) {
+  return order::ThreadKey(operation, warp.block, (warp.warp & 31) * 32 + lane);
+}
 
 // One side of one occurrence of a race.
 struct Touch {
@@ -48,7 +55,9 @@ struct FoundRace {
 
 class Detector final : public trace::RecordVisitor {
  public:
-  Detector();
+  enum class Pass : std::uint8_t { filter, pairs };
+  // The first pass fills `suspects`, the second reads them.
+  Detector(Suspects& suspects, Pass pass);
   bool access(const trace::AccessView& access) override;
   bool record(trace::Record& record) override;
 
@@ -62,6 +71,7 @@ class Detector final : public trace::RecordVisitor {
   const Summary& summary() const { return summary_; }
   // Places of float atomics that unordered threads made to the same bytes, with how often.
   const std::map<PlaceId, std::uint64_t>& order_dependent() const { return order_dependent_; }
+  void add_order_dependent(const std::map<PlaceId, std::uint64_t>& more);
   std::vector<trace::MemoryError> memory_errors;
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
@@ -80,6 +90,10 @@ class Detector final : public trace::RecordVisitor {
 
   void conflict(Conflict conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
+  void strong_accesses(const trace::AccessView& view, const Site& site, MemoryAccess& access, std::uint64_t memory);
+  void asynchronous_copy(const trace::AsyncCopy& copy);
+  void touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address);
+  void forget_shared(order::OperationIndex operation, const order::ThreadKey* block);
   bool steers_wait_loop(const MemoryAccess& access) const;
   void begin_operation(std::uint32_t id);
   void end_operation(std::uint32_t id);
@@ -93,6 +107,8 @@ class Detector final : public trace::RecordVisitor {
   Sides sides_;
   order::OperationClocks operations_;
   order::Causality causality_;
+  const Pass pass_;
+  Filter filter_;
   Shadow shadow_;
   order::Stamp now_ = 0;
   Summary summary_;
@@ -105,26 +121,6 @@ class Detector final : public trace::RecordVisitor {
   std::map<PlaceId, std::uint64_t> order_dependent_;
   std::unordered_map<PlaceId, WaitLoop> wait_loops_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, order::Stamp> warp_values_; // (block bits, warp) → last shfl, vote
-};
-
-// Counts executions: nth of each wanted (thread, place, stamp).
-class Counter final : public trace::RecordVisitor {
- public:
-  // `wanted`: what to look up; `launches`: launch number → operation index, as the Detector numbered them.
-  Counter(const Detector& detector, const std::set<Touch>& wanted);
-  bool access(const trace::AccessView& access) override;
-  bool record(trace::Record& record) override;
-  std::uint64_t nth(const Touch& touch) const;
-
- private:
-  void count(const trace::Warp& warp, std::uint32_t module, std::uint32_t site, std::uint32_t mask);
-  const Detector& detector_;
-  order::Stamp now_ = 0;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> sites_;   // (module, site) that are wanted
-  std::unordered_map<std::uint32_t, std::uint32_t> launches_; // launch number → operation index
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> counts_; // (thread, module<<32|site)
-  std::map<std::pair<std::uint64_t, order::Stamp>, std::uint64_t> nth_;     // (thread, stamp)
-  std::set<std::pair<std::uint64_t, order::Stamp>> wanted_;
 };
 
 } // namespace deadheat::detect

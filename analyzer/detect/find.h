@@ -3,6 +3,7 @@
 // Thread-safety: none; several findings may run at once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -17,6 +18,7 @@ using Feed = std::function<void(trace::RecordVisitor&)>;
 struct Findings {
   std::unique_ptr<Detector> detector; // what it learned about launches, allocations, faults
   std::vector<FoundRace> races;       // ranked
+  std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
 };
 
 Findings find_races(const Feed& feed);

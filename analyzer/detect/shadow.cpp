@@ -166,7 +166,7 @@ void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry
 }
 
 void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
-  if (!access.bytes) return;
+  if (!access.bytes || !suspects_.touches(memory, access.address, access.bytes)) return;
   std::uint64_t end = access.address + access.bytes;
   for (std::uint64_t at = access.address & ~3ull; at < end; at += 4) {
     Page& page = this->page(memory, at);
@@ -186,6 +186,10 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
     std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
     access.address = address;
     access.bytes = std::uint32_t(page_end - address);
+    if (!suspects_.page(memory, address)) {
+      address = page_end;
+      continue;
+    }
     Page& page = this->page(memory, address);
     if (access.bytes == page_bytes) {
       Entry entry{access, 15};

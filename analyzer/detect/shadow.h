@@ -2,7 +2,7 @@
 //
 // A page covers 4096 bytes of global memory or of one block's shared memory. It holds, for each 4-byte word, the
 // accesses that a later one may race with, each with a mask of the bytes of the word; accesses that cover the whole
-// page (copies, sets) are kept once. Of accesses of one side, those that a later one of that side comes after are
+// page (copies, sets) are kept once. Only suspect words are looked at (filter.h). Of accesses of one side, those that a later one of that side comes after are
 // dropped: whatever races with the older races with the newer, or is ordered by it.
 //
 // Thread-safety: none.
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "analyzer/detect/sides.h"
+#include "analyzer/detect/suspects.h"
 #include "analyzer/order/causality.h"
 #include "deadheat/memory_model.h"
 
@@ -52,8 +53,8 @@ using ConflictSink =
 
 class Shadow {
  public:
-  Shadow(const order::Causality& causality, const Sides& sides, ConflictSink sink)
-      : causality_(causality), sides_(sides), sink_(std::move(sink)) {}
+  Shadow(const order::Causality& causality, const Sides& sides, const Suspects& suspects, ConflictSink sink)
+      : causality_(causality), sides_(sides), suspects_(suspects), sink_(std::move(sink)) {}
 
   // `memory`: 0 for global memory, else ThreadKey::block_bits + 1 of the block whose shared memory it is. Reports the
   // conflicts of `access` with what is there, then adds it.
@@ -67,7 +68,6 @@ class Shadow {
   void forget_shared(order::ThreadKey block);
 
  private:
-  static constexpr std::uint64_t page_bytes = 4096;
   struct Entry {
     MemoryAccess access;
     std::uint8_t mask = 15; // bytes of the word
@@ -75,15 +75,6 @@ class Shadow {
   struct Page {
     std::vector<Entry> whole;
     std::array<std::vector<Entry>, page_bytes / 4> words;
-  };
-  struct PageKey {
-    std::uint64_t memory = 0, number = 0;
-    friend bool operator==(const PageKey&, const PageKey&) = default;
-  };
-  struct PageHash {
-    std::size_t operator()(const PageKey& key) const {
-      return std::hash<std::uint64_t>()(key.number * 0x9e3779b97f4a7c15u ^ key.memory * 0xc2b2ae3d27d4eb4fu);
-    }
   };
   Page& page(std::uint64_t memory, std::uint64_t address);
   void word(std::uint64_t memory, std::vector<Entry>& entries, const Entry& entry, std::uint64_t address);
@@ -94,6 +85,7 @@ class Shadow {
 
   const order::Causality& causality_;
   const Sides& sides_;
+  const Suspects& suspects_;
   ConflictSink sink_;
   std::unordered_map<PageKey, std::unique_ptr<Page>, PageHash> pages_;
   // operation → block bits → its pages
