@@ -7,7 +7,7 @@ namespace deadheat::order {
 
 namespace {
 
-constexpr std::size_t most_writes = 8, most_chains = 8, most_observers = 512, most_pending = 32;
+constexpr std::size_t most_writes = 8, most_chains = 8, most_observers = 64, most_pending = 32;
 constexpr std::size_t most_contributions = 4096;
 constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 
@@ -187,12 +187,15 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       chain = seen->chain;
       count = seen->contributions;
       latest = seen == &at.writes.back();
-      Stamp& observed = chain->observed[access.thread.bits];
-      if (observed < seen->stamp) {
+      bool again = false; // a wait loop reads the same write many times
+      if (!access.writes) {
+        Stamp& observed = chain->observed[access.thread.bits];
+        again = observed == seen->stamp;
         observed = seen->stamp;
+      }
+      if (!again) {
         if (chain->observers.size() >= most_observers) {
           chain->observers.erase(chain->observers.begin(), chain->observers.begin() + most_observers / 2);
-          if (chain->observed.size() > 4 * most_observers) chain->observed.clear();
         }
         chain->observers.push_back({access.thread, now, seen->stamp});
       }
