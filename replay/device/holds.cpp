@@ -1,6 +1,7 @@
 #include "replay/device/holds.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "replay/device/machine.h"
 
@@ -42,11 +43,13 @@ void Holds::begin(Launch& launch) {
 }
 
 void Holds::ended(const Launch& launch) {
-  for (State& s : states_)
+  for (State& s : states_) {
+    if (s.hold.held.launch && s.hold.held.launch == launch.request.launch) s.unseen = false; // its memory may go away
     if (s.hold.until.launch && s.hold.until.launch == launch.request.launch && !s.until_done) {
       s.until_gone = true;
       let_go(s);
     }
+  }
 }
 
 bool Holds::names(std::uint32_t launch, std::uint32_t block) const {
@@ -76,6 +79,7 @@ Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
   Action action = Action::go;
   if (is_copy(block, site)) return action;
   for (State& s : states_) {
+    if (s.unseen) watch(s, block, thread);
     if (is_at(s.hold.until, block, thread.linear, site) && s.until_seen++ == s.hold.until.nth) s.performs_until = true;
     if (is_at(s.hold.held, block, thread.linear, site) && s.held_seen++ == s.hold.held.nth) {
       s.reached = true;
@@ -90,21 +94,58 @@ Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
   return action;
 }
 
+// Of a write that shall not be seen: does something order the two after all?
+void Holds::watch(State& s, const Block& block, const ThreadContext& thread) {
+  const std::vector<Site>& sites = *block.launch->request.sites->sites;
+  if (thread.pending_site >= sites.size()) return;
+  const Site& site = sites[thread.pending_site];
+  const bool same_block = s.hold.held.launch == s.hold.until.launch && s.hold.held.block == s.hold.until.block;
+  if (site.scope == Scope::none || (site.scope == Scope::cta && !same_block)) return;
+  const bool fence = site.kind == SiteKind::fence;
+  if (is_of(s.hold.held, block, thread.linear)) s.released_by_held |= fence || is_release(site.ordering);
+  if (is_of(s.hold.until, block, thread.linear)) s.acquired_by_until |= fence || is_acquire(site.ordering);
+}
+
+void Holds::met(const Block& block, const std::array<std::uint32_t, max_warps>& lanes) {
+  auto among = [&](const AccessName& name) {
+    return is_of(name, block, name.thread) && lanes[name.thread / warp_lanes] >> name.thread % warp_lanes & 1;
+  };
+  for (State& s : states_)
+    if (s.unseen && among(s.hold.held) && among(s.hold.until)) s.met = true;
+}
+
+std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std::int64_t otherwise) {
+  for (State& s : states_) {
+    if (!s.performs_until || !is_of(s.hold.until, block, thread.linear)) continue;
+    if (s.waits) otherwise = 0;
+    if (!s.unseen || s.met || (s.released_by_held && s.acquired_by_until)) continue;
+    if (std::memcmp(s.at, s.after.data(), s.after.size()) != 0) continue; // others have written there since
+    otherwise = 0;
+    std::memcpy(s.at, s.before.data(), s.before.size());
+    s.shown = true;
+  }
+  return otherwise;
+}
+
 bool Holds::resumed(Block& block, const ThreadContext& thread) {
   bool any = false;
   for (State& s : states_) {
     if (!s.performs_until || !is_of(s.hold.until, block, thread.linear)) continue;
     s.performs_until = false;
     s.until_done = true;
+    if (s.shown) {
+      // What a read saw is over; an atomic's result stays; a write is overtaken.
+      const Site& site = (*block.launch->request.sites->sites)[s.hold.until.site];
+      if (site.access == AccessKind::write || std::memcmp(s.at, s.before.data(), s.before.size()) == 0)
+        std::memcpy(s.at, s.after.data(), s.after.size());
+      s.shown = false;
+      s.before_held = true;
+      s.released = false;
+    }
+    s.unseen = false;
     any |= let_go(s);
   }
   return any;
-}
-
-std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std::int64_t otherwise) const {
-  for (const State& s : states_)
-    if (s.waits && s.performs_until && is_of(s.hold.until, block, thread.linear)) return 0;
-  return otherwise;
 }
 
 bool Holds::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
@@ -196,7 +237,27 @@ void Holds::settle_held(Machine& machine, State& s) {
   state.before_visible |= 1u << lane;
   machine.make_ready(block, warp, 1u << lane);
   machine.note_progress();
+  s.unseen = s.released && can_be_unseen(machine, s);
   machine.run_lane(block, warp, lane, 0);
+  if (s.unseen) {
+    s.after.assign(s.at, s.at + s.before.size());
+    s.unseen = s.before != s.after; // else there is nothing to see
+  }
+}
+
+// Before the held thread performs its access: saves what it will overwrite.
+bool Holds::can_be_unseen(Machine& machine, State& s) {
+  Block& block = *s.block;
+  const AccessName& held = s.hold.held;
+  if (!s.hold.until.launch) return false;
+  const Site& site = (*block.launch->request.sites->sites)[held.site];
+  if (site.kind != SiteKind::access || site.access == AccessKind::read) return false;
+  const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;
+  const ThreadContext& thread = block.threads[held.thread];
+  s.at = machine.bytes_at(thread, thread.pending_address, bytes);
+  if (!s.at || bytes == 0) return false;
+  s.before.assign(s.at, s.at + bytes);
+  return true;
 }
 
 // Runs the thread of `until` and what it waits for, as far as that goes. True: `until` has been performed.

@@ -2,13 +2,18 @@
 //
 // The rest of the run follows the natural order, with the smallest detour that brings `until` about: its thread runs,
 // and what that thread waits for, and then the held access itself; everything else goes on as if nothing had happened.
-// When nothing else can go on the hold is released.
+// When nothing else can go on the hold is released, unless the held access is a write and memory can still look to
+// `until` as if it had not happened: a read or atomic then sees the bytes from before the write, a write is overtaken
+// by the held one. Races allow that (nothing orders the two, so the read may see either write, PTX ISA 8.10; weak memory
+// needs no delay that others could notice). It is not done where a barrier, or a release of the one thread and an
+// acquire of the other in scopes that include each other, come between the two.
 //
 // The sides of a hold are accesses of threads, cp.async copies, or whole operations (AccessName::launch == 0).
 //
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -34,7 +39,10 @@ class Holds {
   Action reached(Block& block, const engine::ThreadContext& thread); // stopped before pending_site
   // The thread was resumed and stopped again. True: a held thread may go on now.
   bool resumed(Block& block, const engine::ThreadContext& thread);
-  std::int64_t quantum(const Block& block, const engine::ThreadContext& thread, std::int64_t otherwise) const;
+  // About to be resumed: for how many visible operations. Shows the thread the memory that it shall see.
+  std::int64_t quantum(const Block& block, const engine::ThreadContext& thread, std::int64_t otherwise);
+  // These lanes (by warp) have met at a barrier.
+  void met(const Block& block, const std::array<std::uint32_t, max_warps>& lanes);
   bool exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
   // ---- copies: sets `hold` and `until` of a copy just issued
   void copy_issued(Block& block, const engine::ThreadContext& thread, AsyncCopy& copy);
@@ -64,11 +72,17 @@ class Holds {
     bool before_held = false;                    // until was performed before held was reached, or while it waited
     bool urgent = false;                         // the held thread shall perform its access now
     Block* block = nullptr;                      // of the held thread or copy
+    // A held write that was performed, and that `until` shall not see:
+    bool unseen = false, shown = false, released_by_held = false, acquired_by_until = false, met = false;
+    std::uint8_t* at = nullptr;
+    std::vector<std::uint8_t> before, after;     // bytes at `at`
     bool free() const { return until_done || until_gone || released; }
   };
   bool let_go(State& state); // the wait is over
   bool drive(Machine& machine, State& state);
   void settle_held(Machine& machine, State& state);
+  bool can_be_unseen(Machine& machine, State& state);
+  void watch(State& state, const Block& block, const engine::ThreadContext& thread);
   void count_waiting();
 
   std::vector<State> states_;

@@ -117,6 +117,9 @@ class Machine {
   void make_ready(Block& block, std::uint32_t warp, std::uint32_t lanes);
   bool perform_copies(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all);
   bool perform_copy_group(Block& block, std::uint32_t thread, std::uint32_t group);
+  std::uint8_t* bytes_at(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const {
+    return const_cast<std::uint8_t*>(readable(thread, address, bytes)); // null: not memory of the thread
+  }
   void note_progress() { ++progress_; }
   bool faulted() const { return fault_.has_value(); }
 

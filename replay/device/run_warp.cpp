@@ -279,6 +279,7 @@ void Machine::complete(Block& block, std::uint32_t number) {
                        barrier.arrived == block.live;
     say_barrier(block, number, barrier, whole);
   }
+  if (block.named) holds_->met(block, barrier.waiting);
   const SiteTable& sites = *block.launch->request.sites;
   const bool red = sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {

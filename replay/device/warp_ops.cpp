@@ -1,6 +1,7 @@
 // Rendezvous of lanes: bar.warp.sync, shfl, vote, match, redux, activemask, elect (PTX ISA 9.7.9, 9.7.13).
 #include <algorithm>
 
+#include "replay/device/holds.h"
 #include "replay/device/machine.h"
 
 namespace deadheat::device {
@@ -156,6 +157,11 @@ void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members
   const WarpOp op = WarpOp(lanes[__builtin_ctz(members)].arg[0]);
   answer(op, lanes, members);
   if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
+  if (block.named && op == WarpOp::barrier) {
+    std::array<std::uint32_t, max_warps> lanes{};
+    lanes[warp] = members;
+    holds_->met(block, lanes);
+  }
   block.warps[warp].at_warp &= ~members;
   make_ready(block, warp, members);
   ++progress_;

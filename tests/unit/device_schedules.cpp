@@ -9,7 +9,7 @@ using Direction = trace::Copy::Direction;
 
 namespace {
 
-enum : std::uint32_t { read_x, write_x, write_out, bar, add, copy, commit, wait, flag_load, flag_store };
+enum : std::uint32_t { read_x, write_x, write_out, bar, add, copy, commit, wait, flag_load, flag_store, relaxed_load, relaxed_store };
 
 // Thread 0 of block 0 reads x, thread 0 of the last block writes it: a race.
 template <Mode M> std::int32_t race(ThreadContext* t, std::uint8_t* bytes) {
@@ -76,22 +76,27 @@ template <Mode M> std::int32_t staged(ThreadContext* t, std::uint8_t* bytes) {
   END
 }
 
-// Block 1 waits for block 0's flag.
-template <Mode M> std::int32_t flags(ThreadContext* t, std::uint8_t* bytes) {
+// Block 1 waits for block 0's flag, which orders the data or does not.
+template <Mode M, std::uint32_t Load, std::uint32_t Store> std::int32_t flag(ThreadContext* t, std::uint8_t* bytes) {
   struct Mine : Frame { std::uint32_t value; };
   auto& f = frame<Mine>(bytes);
   BEGIN
   if (t->block->linear == 0) {
     STORE(write_x, param<std::uint64_t>(t, 8), std::uint32_t, 9);
-    STRONG_STORE(flag_store, param<std::uint64_t>(t, 0), 1);
+    STRONG_STORE(Store, param<std::uint64_t>(t, 0), 1);
   } else {
     do {
-      STRONG_LOAD(flag_load, param<std::uint64_t>(t, 0), f.value);
+      STRONG_LOAD(Load, param<std::uint64_t>(t, 0), f.value);
     } while (!f.value);
     LOAD(read_x, param<std::uint64_t>(t, 8), std::uint32_t, f.value);
     STORE(write_out, param<std::uint64_t>(t, 8) + 4, std::uint32_t, f.value);
   }
   END
+}
+
+template <Mode M> std::int32_t flags(ThreadContext* t, std::uint8_t* b) { return flag<M, flag_load, flag_store>(t, b); }
+template <Mode M> std::int32_t relaxed_flags(ThreadContext* t, std::uint8_t* b) {
+  return flag<M, relaxed_load, relaxed_store>(t, b);
 }
 
 FakeSource make_source() {
@@ -107,6 +112,9 @@ FakeSource make_source() {
   s.site(K::async_wait);
   s.site(K::access, AccessKind::read, Ordering::acquire);
   s.site(K::access, AccessKind::write, Ordering::release);
+  s.site(K::access, AccessKind::read, Ordering::relaxed);
+  s.site(K::access, AccessKind::write, Ordering::relaxed);
+  ADD_KERNEL(s, relaxed_flags, 16, 0);
   ADD_KERNEL(s, race, 16, 0);
   ADD_KERNEL(s, with_barrier, 16, 4096);
   ADD_KERNEL(s, without_barrier, 16, 4096);
@@ -209,6 +217,19 @@ TEST_F(Schedules, AHoldAgainstAFlagIsReleased) {
   EXPECT_EQ(again.progress, Progress::done);
   EXPECT_EQ(again.host_reads, rig.sink.host_reads());
   EXPECT_EQ(again.choices.hold_state, std::vector<std::uint8_t>{4});
+}
+
+TEST_F(Schedules, AReadNeedNotSeeWhatAFlagDoesNotOrder) {
+  const std::uint64_t a = rig.alloc(4), b = rig.alloc(8);
+  rig.set(a, 0, 4);
+  rig.set(b, 0, 8);
+  const std::uint32_t op = rig.launch("relaxed_flags", 2, 1, {a, b});
+  EXPECT_EQ(rig.read(b, 2), (std::vector<std::uint32_t>{9, 9}));
+  const Replayed again = replay(source, rig, holds(thread(op, 1, 0, 0, write_x), thread(op, 1, 1, 0, read_x)));
+  EXPECT_EQ(again.progress, Progress::done);
+  EXPECT_EQ(again.choices.hold_state, std::vector<std::uint8_t>{3});
+  EXPECT_EQ(word(again.host_reads, 1), 0u) << "the read saw the data from before the flag";
+  EXPECT_EQ(word(again.host_reads, 0), 9u) << "and the write has happened";
 }
 
 TEST_F(Schedules, AnAccessWaitsForACopyOfAnotherStream) {
