@@ -184,7 +184,7 @@ cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream) {
     place.graph_node = std::uint32_t(i);
     for (std::uint32_t before : step.after) place.node_dependencies.push_back(operations[before]);
     operations.push_back(0);
-    const Work nothing{trace::Marker{}, {}, {}};
+    const Work nothing{trace::Marker{}, {}, {}, {}};
     status = submit_now(call, stream.id, step.enabled ? step.work : nothing, place, &operations.back());
   }
   device.end_graph(launch);

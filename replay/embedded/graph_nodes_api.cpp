@@ -188,7 +188,7 @@ DEADHEAT_API(cudaGraphAddHostNode, device,
 DEADHEAT_API(cudaGraphAddEmptyNode, device,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count),
              (node, graph, after, count)) {
-  return add(call, node, graph, after, count, cudaGraphNodeTypeEmpty, {deadheat::trace::Marker{}, {}, {}});
+  return add(call, node, graph, after, count, cudaGraphNodeTypeEmpty, {deadheat::trace::Marker{}, {}, {}, {}});
 }
 
 DEADHEAT_API(cudaGraphAddChildGraphNode, device,
@@ -196,7 +196,7 @@ DEADHEAT_API(cudaGraphAddChildGraphNode, device,
              (node, graph, after, count, child)) {
   const Graph* inner = graph_of(call, child);
   if (!inner) return cudaErrorInvalidValue;
-  return add(call, node, graph, after, count, cudaGraphNodeTypeGraph, {deadheat::trace::Marker{}, {}, {}}, inner);
+  return add(call, node, graph, after, count, cudaGraphNodeTypeGraph, {deadheat::trace::Marker{}, {}, {}, {}}, inner);
 }
 
 // Work of a node described by the union of all kinds.

@@ -3,6 +3,8 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -69,7 +71,12 @@ std::string describe_fault(const trace::MemoryError& fault, const LaunchNote* la
 
 std::string file_of(const void* address) {
   Dl_info info;
-  return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "";
+  link_map* map = nullptr;
+  if (!dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) || !map) return "";
+  if (map->l_name && *map->l_name) return map->l_name;
+  char path[4096]; // the program itself has no name here, and argv[0] may be a word from PATH
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string(path, std::size_t(length)) : std::string(info.dli_fname ? info.dli_fname : "");
 }
 
 } // namespace deadheat::embedded

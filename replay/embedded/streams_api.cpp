@@ -136,5 +136,5 @@ DEADHEAT_STREAM_API(cudaStreamAddCallback, _ptsz, device,
   if (!function || flags) return cudaErrorInvalidValue;
   if (stream->capture) return refuse_capture(call, *stream, nullptr);
   return submit(call, *stream, {deadheat::trace::HostCallback{call.api},
-                                [handle, function, data] { function(handle, cudaSuccess, data); }, {}});
+                                [handle, function, data] { function(handle, cudaSuccess, data); }, {}, {}});
 }

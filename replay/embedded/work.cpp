@@ -1,5 +1,6 @@
 #include "replay/embedded/work.h"
 
+#include "replay/embedded/call_site.h"
 #include "replay/embedded/graph.h"
 
 namespace deadheat::embedded {
@@ -15,7 +16,7 @@ std::function<void()> as_callback(Runtime& runtime, std::function<void()> functi
 }
 
 Work host_work(const Call& call, const cudaHostNodeParams& host) {
-  return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host};
+  return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host, {}};
 }
 
 cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,
@@ -24,6 +25,7 @@ cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const
   request.stream = stream;
   request.host_thread = call.thread.number;
   request.what = work.what;
+  request.call_site = work.call_site;
   if (work.callback) call.device().next_callback(as_callback(call.runtime, work.callback));
   ++call.runtime.submitted;
   Expected<std::uint32_t> id = call.device().submit(std::move(request));
@@ -37,6 +39,10 @@ cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const
 
 cudaError_t submit(Call& call, Stream& stream, Work work, std::uint32_t* operation) {
   if (operation) *operation = 0;
+  if (!call.runtime.options.output.empty()) {
+    const auto* launch = std::get_if<trace::Launch>(&work.what);
+    work.call_site = launch ? call_site(launch->kernel) : call_site();
+  }
   bool captured = false;
   const cudaError_t status = capture(call, stream, work, &captured);
   if (captured || status != cudaSuccess) return status;

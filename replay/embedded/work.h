@@ -13,6 +13,7 @@ struct Work {
   decltype(trace::Operation::what) what;
   std::function<void()> callback = {}; // of a HostCallback: the program's function …
   cudaHostNodeParams host = {};        // … and what it was made from, if it can be a graph's node
+  std::string call_site = {};          // of the call that submitted or captured it, when recording
 };
 
 Work host_work(const Call& call, const cudaHostNodeParams& host);

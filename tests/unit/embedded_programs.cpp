@@ -143,6 +143,7 @@ TEST(Embedded, RecordsWhatAProgramDoes) {
       EXPECT_EQ(launch->grid, (Dim3{4, 1, 1}));
       EXPECT_EQ(launch->arguments.size, 28u);
       EXPECT_TRUE(launch->instrumented);
+      EXPECT_NE(operation.call_site.find("(vector_add())"), std::string::npos) << operation.call_site;
     }
     if (const auto* copy = std::get_if<trace::Copy>(&operation.what)) {
       ++copies;
@@ -156,6 +157,20 @@ TEST(Embedded, RecordsWhatAProgramDoes) {
   EXPECT_EQ(lanes, 3000u); // two reads and a write for each of 1000 elements
   ASSERT_EQ(all<trace::ProgramEnd>(records).size(), 1u);
   EXPECT_TRUE(all<trace::ProgramEnd>(records)[0].clean);
+}
+
+TEST(Embedded, CallsAreNamedByTheirLine) {
+  const std::string trace = scratch("lines");
+  EXPECT_EQ(run("debug", {"graphs"}, "output=" + trace).status, 0);
+  std::vector<std::string> fills;
+  for (const trace::Operation& operation : all<trace::Operation>(records_of(trace))) {
+    const auto* launch = std::get_if<trace::Launch>(&operation.what);
+    if (launch && launch->kernel == "_Z4fillPiii") fills.push_back(operation.call_site);
+  }
+  ASSERT_EQ(fills.size(), 6u);
+  EXPECT_NE(fills[0].find("programs.cu:"), std::string::npos) << fills[0];
+  EXPECT_NE(fills[0], fills[1]);
+  EXPECT_EQ(fills[0], fills[2]); // of the launch that was captured, each time that the graph runs
 }
 
 TEST(Embedded, SameSeedSameTrace) {
