@@ -25,7 +25,7 @@ class Machine;
 
 class Control {
  public:
-  static constexpr std::uint32_t resident_threads = 32768; // at a time, in launches that are not cooperative
+  static constexpr std::uint32_t resident_threads = 4096; // at a time, in launches that are not cooperative
 
   explicit Control(const Schedule& schedule);
 

@@ -130,7 +130,8 @@ class Machine {
   void stopped(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread, engine::Step step);
   void take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum);
   void perform_visible(Block& block, std::uint32_t warp);
-  void arrive(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread);
+  void arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void arrive_together(Block& block, std::uint32_t warp, std::uint32_t lanes, const engine::ThreadContext& first);
   void exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void complete(Block& block, std::uint32_t barrier);
   void check_barriers(Block& block);

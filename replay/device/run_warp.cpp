@@ -23,7 +23,7 @@ constexpr std::size_t max_awaited = 16;
 
 } // namespace
 
-inline Step Machine::resume(Block& block, ThreadContext& thread, std::int64_t quantum) {
+[[gnu::always_inline]] inline Step Machine::resume(Block& block, ThreadContext& thread, std::int64_t quantum) {
   exec_.quantum = quantum;
   const bool record = block.launch->request.mode.record;
   if (record) recorder_->lend(thread);
@@ -35,11 +35,31 @@ inline Step Machine::resume(Block& block, ThreadContext& thread, std::int64_t qu
 }
 
 // Resumes one lane that is ready, and marks where it stopped.
-inline void Machine::take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum) {
+[[gnu::always_inline]] inline void Machine::take_lane(Block& block, std::uint32_t warp, std::uint32_t lane,
+                                                      std::int64_t quantum) {
   ThreadContext& thread = block.threads[warp * warp_lanes + lane];
   if (block.named) [[unlikely]] quantum = holds_->quantum(block, thread, quantum);
   const Step step = resume(block, thread, quantum);
   if (block.named) [[unlikely]] detour_ |= holds_->resumed(block, thread);
+  WarpState& state = block.warps[warp];
+  const std::uint32_t bit = 1u << lane;
+  if (!control_) { // what most stops are
+    if (step == Step::barrier) {
+      state.ready &= ~bit;
+      state.arriving |= bit;
+      return;
+    }
+    if (step == Step::warp) {
+      state.ready &= ~bit;
+      state.at_warp |= bit;
+      return;
+    }
+    if (step == Step::exited) {
+      state.ready &= ~bit;
+      state.exiting |= bit;
+      return;
+    }
+  }
   stopped(block, warp, lane, thread, step);
 }
 
@@ -117,7 +137,7 @@ Step Machine::run_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std
   return step;
 }
 
-inline void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, ThreadContext& thread, Step step) {
+void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, ThreadContext& thread, Step step) {
   WarpState& state = block.warps[warp];
   const std::uint32_t bit = 1u << lane;
   const LaunchRequest& request = block.launch->request;
@@ -144,12 +164,10 @@ inline void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lan
   if (control_) control_->not_ready(block, thread.linear);
   switch (step) {
     case Step::exited:
-      if (request.mode.record) state.exiting |= bit;
-      else exited(block, warp, bit);
+      state.exiting |= bit;
       break;
     case Step::barrier:
-      if (request.mode.record) state.arriving |= bit;
-      else arrive(block, warp, lane, thread);
+      state.arriving |= bit;
       break;
     case Step::warp:
       state.at_warp |= bit;
@@ -196,20 +214,15 @@ inline void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lan
 
 void Machine::settle(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
-  if (block.launch->request.mode.record) {
-    flush(block, warp);
-    if (const std::uint32_t lanes = state.exiting) {
-      state.exiting = 0;
-      exited(block, warp, lanes);
-    }
-    if (std::uint32_t lanes = state.arriving) {
-      state.arriving = 0;
-      if (recording(block)) say_arrive(block, warp, lanes);
-      for (; lanes; lanes &= lanes - 1) {
-        const std::uint32_t lane = std::uint32_t(__builtin_ctz(lanes));
-        arrive(block, warp, lane, block.threads[warp * warp_lanes + lane]);
-      }
-    }
+  if (block.launch->request.mode.record) flush(block, warp);
+  if (const std::uint32_t lanes = state.exiting) {
+    state.exiting = 0;
+    exited(block, warp, lanes);
+  }
+  if (const std::uint32_t lanes = state.arriving) {
+    state.arriving = 0;
+    if (recording(block)) say_arrive(block, warp, lanes);
+    arrive(block, warp, lanes);
   }
   if (state.waiting_copy) copy_waits(block, warp);
 }
@@ -240,35 +253,60 @@ void Machine::check_barriers(Block& block) {
   }
 }
 
-void Machine::arrive(Block& block, std::uint32_t warp, std::uint32_t lane, ThreadContext& thread) {
-  const std::uint32_t number = std::uint32_t(thread.arg[0]) % max_barriers, count = std::uint32_t(thread.arg[1]);
-  const std::uint8_t flags = block.launch->request.sites->flags_of(thread.pending_site);
+// Counts the arrivals of a warp: all lanes at the same barrier at once, where they agree.
+void Machine::arrive(Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  const ThreadContext* threads = block.threads + warp * warp_lanes;
+  while (lanes) {
+    const ThreadContext& first = threads[__builtin_ctz(lanes)];
+    std::uint32_t same = 0;
+    for (std::uint32_t m = lanes; m; m &= m - 1) {
+      const ThreadContext& t = threads[__builtin_ctz(m)];
+      if (t.arg[0] == first.arg[0] && t.arg[1] == first.arg[1] && t.pending_site == first.pending_site) same |= m & -m;
+    }
+    lanes &= ~same;
+    arrive_together(block, warp, same, first);
+  }
+}
+
+void Machine::arrive_together(Block& block, std::uint32_t warp, std::uint32_t lanes, const ThreadContext& first) {
+  const std::uint32_t number = std::uint32_t(first.arg[0]) % max_barriers, count = std::uint32_t(first.arg[1]);
+  const std::uint8_t flags = block.launch->request.sites->flags_of(first.pending_site);
   Barrier& barrier = block.barriers[number];
   block.used_barriers |= 1u << number;
   if (barrier.arrived == 0) {
     barrier.expected = count;
-    barrier.site = thread.pending_site;
+    barrier.site = first.pending_site;
     barrier.mixed = flags & SiteTable::arrive_only;
     barrier.popc = barrier.any = 0;
     barrier.all = 1;
   } else {
-    if (barrier.expected != count) sync_error(block, thread, "threads arrive at a barrier with different thread counts");
-    if (barrier.site != thread.pending_site || flags & SiteTable::arrive_only) barrier.mixed = true;
+    if (barrier.expected != count) sync_error(block, first, "threads arrive at a barrier with different thread counts");
+    if (barrier.site != first.pending_site || flags & SiteTable::arrive_only) barrier.mixed = true;
   }
-  ++barrier.arrived;
-  if (flags & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or)) {
-    const bool predicate = thread.arg[2] & 1;
-    barrier.popc += predicate;
-    barrier.all &= predicate;
-    barrier.any |= predicate;
+  // A count that a warp overshoots: the lanes beyond it are the next phase's.
+  const std::uint32_t room = barrier.expected ? barrier.expected - barrier.arrived : warp_lanes;
+  std::uint32_t rest = 0;
+  while (std::uint32_t(__builtin_popcount(lanes)) > room) {
+    const std::uint32_t last = 1u << (31 - __builtin_clz(lanes));
+    lanes &= ~last;
+    rest |= last;
   }
+  barrier.arrived += std::uint32_t(__builtin_popcount(lanes));
+  if (flags & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or))
+    for (std::uint32_t m = lanes; m; m &= m - 1) {
+      const bool predicate = block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(m))].arg[2] & 1;
+      barrier.popc += predicate;
+      barrier.all &= predicate;
+      barrier.any |= predicate;
+    }
   if (flags & SiteTable::arrive_only) {
-    make_ready(block, warp, 1u << lane);
+    make_ready(block, warp, lanes);
   } else {
-    block.warps[warp].at_barrier |= 1u << lane;
-    barrier.waiting[warp] |= 1u << lane;
+    block.warps[warp].at_barrier |= lanes;
+    barrier.waiting[warp] |= lanes;
   }
   if (barrier.arrived >= (barrier.expected ? barrier.expected : block.live)) complete(block, number);
+  if (rest) arrive_together(block, warp, rest, block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(rest))]);
 }
 
 void Machine::complete(Block& block, std::uint32_t number) {
