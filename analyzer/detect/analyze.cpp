@@ -82,14 +82,12 @@ class Describer {
       side.source = detector_.sides().place(place).site->source;
       side.opcode = detector_.sides().place(place).site->opcode;
     }
-    for (order::OperationIndex index = 1; index <= detector_.operations().count(); ++index) {
-      const Detector::LaunchInfo* info = detector_.launch_of(index);
-      if (!info || info->number != error.launch) continue;
+    const Detector::LaunchInfo* info = detector_.launch_of(detector_.operation_of(error.launch));
+    if (info && error.launch) {
       side.kernel = demangled(info->launch.kernel);
       side.stream = info->stream;
       side.block = coordinates(error.block, info->launch.grid);
       side.thread = coordinates(error.thread, info->launch.block);
-      break;
     }
     return side;
   }
@@ -164,7 +162,18 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
   analysis.summary.instrumented += summary.instrumented;
   analysis.summary.opaque += summary.opaque;
   analysis.summary.accesses += summary.accesses;
+  analysis.summary.assumed_edges += detector.assumed_edges();
   analysis.summary.complete &= log.complete();
+  if (findings.unchecked) {
+    analysis.summary.complete = false;
+    analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.unchecked) +
+                                " records were not checked: the kernels touched more memory than the analysis may track");
+  }
+  if (detector.unknown()) {
+    analysis.summary.complete = false;
+    analysis.warnings.push_back(log.path() + ": " + std::to_string(detector.unknown()) +
+                                " records were left out: they name launches, sites or memory that the trace does not have");
+  }
   for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
 }
 

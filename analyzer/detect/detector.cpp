@@ -54,7 +54,12 @@ bool Detector::access(const trace::AccessView& view) {
   OperationIndex operation = operation_of(view.warp.launch);
   PlaceId place = sides_.site(view.module, view.site);
   summary_.accesses += std::uint64_t(std::popcount(view.mask));
+  if (!operation || !place) ++unknown_;
   if (!operation || !place || !view.mask || (view.space != Space::global && view.space != Space::shared)) return true;
+  if (filter_.full()) {
+    ++unchecked_;
+    return true;
+  }
   const Site& site = *sides_.place(place).site;
   const std::uint32_t element = std::max<std::uint32_t>(site.element_bytes, 1);
   const std::uint64_t memory = view.space == Space::shared ? ThreadKey(operation, view.warp.block, 0).block_bits() + 1 : 0;
@@ -162,7 +167,10 @@ void Detector::strong_accesses(const trace::AccessView& view, const Site& site, 
 void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
   const OperationIndex operation = operation_of(copy.warp.launch);
   const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
-  if (!operation || !read || !write || copy.bytes > 16) return;
+  if (!operation || !read || !write || copy.bytes > 16) {
+    ++unknown_;
+    return;
+  }
   const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
   summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
   each_lane(copy.mask, [&](unsigned lane) {
@@ -314,7 +322,11 @@ bool Detector::record(trace::Record& record) {
 // ---- operations ------------------------------------------------------------------------------------------------------
 
 void Detector::allocated(const trace::Allocate& allocation) {
-  if (!allocation.allocation || allocation.bytes > ~allocation.address) return;
+  if (!allocation.allocation) return;
+  if (allocation.address >= address_limit || allocation.bytes >= address_limit) {
+    ++unknown_;
+    return;
+  }
   std::uint64_t end = allocation.address + allocation.bytes;
   for (auto at = live_.lower_bound(allocation.address); at != live_.end() && at->first < end;) at = live_.erase(at);
   live_[allocation.address] = allocation.allocation;
@@ -341,15 +353,32 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
   access.stamp = now_;
   access.kind = kind;
   access.possible = possible;
-  constexpr std::uint64_t most_rows = 1 << 24; // a damaged trace asks for more
-  std::uint64_t rows = 0;
-  for (std::uint64_t slice = 0; slice < range.depth && range.width; ++slice) {
+  constexpr std::uint64_t most_rows = 1 << 22, most_pages = 1 << 25; // a damaged trace asks for more
+  // Rows lie apart in memory.
+  const bool overlap = (range.height > 1 && range.pitch < range.width) ||
+                       (range.depth > 1 && range.slice / std::max<std::uint64_t>(range.pitch, 1) < range.height - 1);
+  if (overlap) ++unknown_;
+  std::uint64_t rows = 0, pages = 0;
+  for (std::uint64_t slice = 0; slice < range.depth && range.width && !overlap; ++slice) {
     for (std::uint64_t row = 0; row < range.height; ++row) {
-      if (++rows > most_rows) return;
+      if (++rows > most_rows) {
+        ++unknown_;
+        return;
+      }
       std::uint64_t address = range.address + slice * range.slice + row * range.pitch;
       const trace::Allocate* owner = allocation(allocation_at(address));
       if (!owner) continue;
       const std::uint64_t bytes = std::min(range.width, owner->address + owner->bytes - address);
+      pages += bytes / page_bytes;
+      range_pages_ += bytes / page_bytes;
+      if (pages > most_pages || range_pages_ > 64 * most_pages) {
+        ++unknown_;
+        return;
+      }
+      if (filter_.full()) {
+        ++unchecked_;
+        return;
+      }
       if (pass_ == Pass::filter) filter_.range(index, address, bytes, access.writes(), now_);
       else shadow_.range(0, access, address, bytes);
     }

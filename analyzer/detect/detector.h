@@ -66,6 +66,7 @@ class Detector final : public trace::RecordVisitor {
   const Sides& sides() const { return sides_; }
   const order::OperationClocks& operations() const { return operations_; }
   struct LaunchInfo { std::uint32_t number = 0, operation = 0, stream = 0; trace::Launch launch; };
+  order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
   const LaunchInfo* launch_of(order::OperationIndex operation) const;
   const trace::Allocate* allocation(std::uint32_t id) const;
   const Summary& summary() const { return summary_; }
@@ -76,6 +77,11 @@ class Detector final : public trace::RecordVisitor {
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
   bool clean_end = false;
+  std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
+  // Records that name a launch or site that does not exist, or more memory than there can be.
+  std::uint64_t unknown() const { return unknown_; }
+  // Accesses after memory ran out.
+  std::uint64_t unchecked() const { return unchecked_; }
 
  private:
   static constexpr std::size_t most_instances = 16;
@@ -101,7 +107,6 @@ class Detector final : public trace::RecordVisitor {
   void freed(const trace::Free& free);
   void range(order::OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range,
              bool possible = false);
-  order::OperationIndex operation_of(std::uint32_t launch) const; // 0: unknown
   std::uint32_t allocation_at(std::uint64_t address) const;
 
   Sides sides_;
@@ -111,6 +116,7 @@ class Detector final : public trace::RecordVisitor {
   Filter filter_;
   Shadow shadow_;
   order::Stamp now_ = 0;
+  std::uint64_t unknown_ = 0, unchecked_ = 0, range_pages_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
   std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number

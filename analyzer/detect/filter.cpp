@@ -133,12 +133,18 @@ Filter::Page& Filter::page(std::uint64_t memory, std::uint64_t address) {
   if (key == last_key_) return *last_page_;
   auto [at, fresh] = pages_.try_emplace(key);
   if (fresh) {
-    at->second.key = key;
     if (memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory - 1].push_back(key);
   }
   last_key_ = key;
   last_page_ = &at->second; // node-based: it stays
   return *last_page_;
+}
+
+void Filter::erase(const PageKey& key) {
+  auto at = pages_.find(key);
+  if (at == pages_.end()) return;
+  cell_pages_ -= at->second.weight();
+  pages_.erase(at);
 }
 
 Filter::Cell* Filter::cells(Page& page, std::uint32_t unit_log2) {
@@ -149,15 +155,18 @@ Filter::Cell* Filter::cells(Page& page, std::uint32_t unit_log2) {
   for (std::size_t i = 0; i < count; ++i) {
     finer[i] = page.cells ? page.cells[i >> (page.shift - shift)] : page.whole;
   }
+  cell_pages_ -= page.weight();
   page.cells = std::move(finer);
   page.shift = std::uint8_t(shift);
   page.whole = Cell{};
+  cell_pages_ += page.weight();
   return page.cells.get();
 }
 
 // Calls each(cell, address of the cell) for the cells of a range, each no larger than what the range divides into.
 template <typename Each>
 inline void Filter::each_cell(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each) {
+  if (address >= address_limit) return;
   const std::uint64_t bits = address | bytes;
   const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
   for (const std::uint64_t end = address + bytes; address < end;) {
@@ -307,6 +316,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
       }
       if (any && good) { // all cells are equal now
         at.whole = at.cells[0];
+        cell_pages_ -= at.weight();
         at.cells.reset();
         at.shift = 2;
       }
@@ -326,7 +336,10 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
   last_key_ = {~0ull, ~0ull};
   auto forget = [&](auto at) {
     const std::uint64_t base = at->first.number * page_bytes;
-    if (address <= base && base + page_bytes <= end) return pages_.erase(at);
+    if (address <= base && base + page_bytes <= end) {
+      cell_pages_ -= at->second.weight();
+      return pages_.erase(at);
+    }
     Page& page = at->second;
     Cell* list = cells(page, 2);
     const std::uint64_t step = 1ull << page.shift;
@@ -353,7 +366,7 @@ void Filter::forget_shared(order::OperationIndex operation) {
   auto found = shared_pages_.find(operation);
   if (found == shared_pages_.end()) return;
   for (const auto& [block, keys] : found->second) {
-    for (const PageKey& key : keys) pages_.erase(key);
+    for (const PageKey& key : keys) erase(key);
   }
   shared_pages_.erase(found);
   last_key_ = {~0ull, ~0ull};
@@ -366,7 +379,7 @@ void Filter::forget_shared(ThreadKey block) {
   if (found == shared_pages_.end()) return;
   auto pages = found->second.find(block.block_bits());
   if (pages == found->second.end()) return;
-  for (const PageKey& key : pages->second) pages_.erase(key);
+  for (const PageKey& key : pages->second) erase(key);
   found->second.erase(pages);
   last_key_ = {~0ull, ~0ull};
 }

@@ -55,6 +55,9 @@ class Filter {
   // A copy or set, or the freeing of memory.
   void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
+  // Cells take as much memory as they may: nothing more should be given to it.
+  bool full() const { return cell_pages_ >= most_cell_pages; }
+
   void forget_range(std::uint64_t address, std::uint64_t bytes); // global memory
   void forget_shared(order::OperationIndex operation);
   void forget_shared(order::ThreadKey block);
@@ -78,7 +81,7 @@ class Filter {
     std::uint8_t shift = 2;          // log2 of the bytes of a cell
     std::unique_ptr<Cell[]> cells;   // null: only `whole` matters
     Cell whole;                      // of the page, as ranges touched it
-    PageKey key;
+    std::uint64_t weight() const { return cells ? 4u >> shift : 0; } // in pages of 4-byte cells
   };
   // Who acts now; what of earlier segments is known to be ordered before all its warp's lanes.
   struct Actor {
@@ -92,6 +95,7 @@ class Filter {
 
   SegmentId segment(order::ThreadKey lane0, order::Stamp now);
   Page& page(std::uint64_t memory, std::uint64_t address);
+  void erase(const PageKey& key);
   Cell* cells(Page& page, std::uint32_t unit_log2); // with cells no larger than that
   template <typename Each> void each_cell(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each);
   bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
@@ -103,8 +107,12 @@ class Filter {
   bool write(Cell& cell, Actor& actor, unsigned lane);
   void mark(Cell& cell, std::uint64_t memory, std::uint64_t address);
 
+  // Of 16 kB each, or as many finer ones: 8 GB, for 2 GB of memory that kernels touched.
+  static constexpr std::uint64_t most_cell_pages = 1 << 19;
+
   const order::Causality& causality_;
   Suspects& suspects_;
+  std::uint64_t cell_pages_ = 0; // now, in pages of 4-byte cells
   std::vector<Segment> segments_{1};
   std::unordered_map<std::uint64_t, SegmentId> current_; // warp → its segment
   std::uint64_t last_warp_ = ~0ull;

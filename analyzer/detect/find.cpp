@@ -7,6 +7,7 @@ Findings find_races(const Feed& feed) {
   Suspects suspects;
   findings.detector = std::make_unique<Detector>(suspects, Detector::Pass::filter);
   feed(*findings.detector);
+  findings.unchecked = findings.detector->unchecked();
   findings.suspect_words = suspects.words();
   if (suspects.empty()) return findings;
   const std::map<PlaceId, std::uint64_t> order_dependent = findings.detector->order_dependent();

@@ -18,6 +18,7 @@ using Feed = std::function<void(trace::RecordVisitor&)>;
 struct Findings {
   std::unique_ptr<Detector> detector; // what it learned about launches, allocations, faults
   std::vector<FoundRace> races;       // ranked
+  std::uint64_t unchecked = 0;        // records that came after memory ran out
   std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
 };
 

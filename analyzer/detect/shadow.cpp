@@ -8,6 +8,8 @@ namespace deadheat::detect {
 namespace {
 
 constexpr std::size_t crowded = 24; // entries of a word from which covered ones of other sides are dropped too
+// Entries of a word at most: beyond, a new one takes the place of another, of its own side if there is one near.
+constexpr std::size_t most_entries = 128;
 
 } // namespace
 
@@ -162,11 +164,23 @@ void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry
     }
   }
   entries.resize(kept);
-  entries.push_back(entry);
+  if (kept < most_entries) {
+    entries.push_back(entry);
+    return;
+  }
+  const std::size_t start = std::size_t(access.stamp * 0x9e3779b97f4a7c15u >> 32) % kept;
+  std::size_t victim = start;
+  for (std::size_t i = 0; i < 16; ++i) {
+    const std::size_t at = (start + i) % kept;
+    if (sides_.place(entries[at].access.place).side != side) continue;
+    victim = at;
+    break;
+  }
+  entries[victim] = entry;
 }
 
 void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
-  if (!access.bytes || !suspects_.touches(memory, access.address, access.bytes)) return;
+  if (!access.bytes || access.address >= address_limit || !suspects_.touches(memory, access.address, access.bytes)) return;
   std::uint64_t end = access.address + access.bytes;
   for (std::uint64_t at = access.address & ~3ull; at < end; at += 4) {
     Page& page = this->page(memory, at);

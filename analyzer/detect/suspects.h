@@ -14,6 +14,8 @@
 namespace deadheat::detect {
 
 inline constexpr std::uint64_t page_bytes = 4096;
+// No device address reaches this; what a damaged trace says beyond it is left out.
+inline constexpr std::uint64_t address_limit = std::uint64_t(1) << 62;
 
 struct PageKey {
   std::uint64_t memory = 0, number = 0;

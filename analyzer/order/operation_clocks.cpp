@@ -30,6 +30,11 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
       if (chain_length_[before.chain] == before.position) op.chain = before.chain;
     }
   }
+  if (!op.chain) { // any chain whose end comes before: chains are as many as operations were ever unordered
+    for (const auto& [chain, position] : op.clock) {
+      if (chain_length_[chain] == position) op.chain = chain;
+    }
+  }
   if (!op.chain) {
     op.chain = std::uint32_t(chain_length_.size());
     chain_length_.push_back(0);

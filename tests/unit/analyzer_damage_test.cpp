@@ -1,0 +1,222 @@
+// Traces that lie: records of every kind with any numbers in them. Whatever they say, the analysis ends, with an answer.
+#include "tests/unit/analyzer_traces.h"
+#include "tests/unit/trace_generate.h"
+
+namespace deadheat::test {
+namespace {
+
+using Races = std::vector<std::string>;
+
+// Random records, their ids pulled towards those that exist.
+trace::Record lie(trace::Random& random) {
+  trace::Record record = random.any();
+  auto near = [&](std::uint32_t& id) {
+    if (random.below(4)) id = std::uint32_t(random.below(6));
+  };
+  std::visit(
+      [&](auto& r) {
+        if constexpr (requires { r.module; }) near(r.module);
+        if constexpr (requires { r.site; }) near(r.site);
+        if constexpr (requires { r.operation; }) near(r.operation);
+        if constexpr (requires { r.launch; }) near(r.launch);
+        if constexpr (requires { r.block; }) near(r.block);
+        if constexpr (requires { r.id; r.stream; }) near(r.id);
+        if constexpr (requires { r.stream; }) near(r.stream);
+        if constexpr (requires { r.event; }) near(r.event);
+        if constexpr (requires { r.record_operation; }) near(r.record_operation);
+        if constexpr (requires { r.allocation; }) near(r.allocation);
+        if constexpr (requires { r.phase; r.barrier; }) near(r.phase);
+      },
+      record);
+  if (auto* access = std::get_if<trace::Access>(&record); access && random.below(2)) {
+    for (auto& address : access->address) address = memory + random.below(8192);
+  }
+  if (auto* allocation = std::get_if<trace::Allocate>(&record)) {
+    allocation->address = memory + random.below(1 << 17);
+    allocation->bytes = random.below(8) ? random.below(1 << 16) : ~0ull;
+  }
+  if (auto* copy = std::get_if<trace::AsyncCopy>(&record)) copy->bytes = 4u << random.below(4);
+  return record;
+}
+
+TEST(LyingTraces, EndInAnAnswer) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    trace::Random random(seed);
+    LittleTrace trace;
+    for (std::uint32_t line = 0; line < 6; ++line) {
+      LittleTrace::SiteOf of;
+      of.access = AccessKind(random.below(3));
+      of.space = random.below(2) ? Space::global : Space::shared;
+      of.ordering = Ordering(random.below(9));
+      of.scope = Scope(random.below(5));
+      of.bytes = 1u << random.below(5);
+      of.elements = unsigned(1 + random.below(4));
+      of.kind = line == 5 ? SiteKind::async_copy : SiteKind::access;
+      trace.site(line, of);
+    }
+    trace.stream(2);
+    trace.launch(1);
+    trace.launch(2, {2, 2, 1}, {128, 1, 1});
+    for (int i = 0; i < 400; ++i) trace.add(lie(random));
+    Analysis analysis = trace.analyze();
+    EXPECT_LE(analysis.races.size(), 2000u) << "seed " << seed;
+  }
+}
+
+TEST(LyingTraces, SayWhatWasLeftOut) {
+  LittleTrace trace;
+  auto read = trace.site(1, {});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, read, memory);
+  EXPECT_TRUE(trace.analyze().summary.complete);
+  trace.access(l + 7, 0, 0, read, memory);
+  Analysis analysis = trace.analyze();
+  EXPECT_FALSE(analysis.summary.complete);
+  ASSERT_EQ(analysis.warnings.size(), 1u);
+  EXPECT_NE(analysis.warnings[0].find("1 records were left out"), std::string::npos);
+}
+
+TEST(LyingTraces, CopiesLargerThanMemory) {
+  LittleTrace trace;
+  trace::Set set;
+  set.destination = {memory, 0, ~0ull, ~0ull, ~0ull, 0};
+  set.api = "cudaMemset3D";
+  trace::Operation operation;
+  operation.what = set;
+  std::uint32_t id = trace.submit(operation, 1);
+  trace.begin(id);
+  trace.end(id);
+  EXPECT_FALSE(trace.analyze().summary.complete);
+}
+
+// ---- what else an analysis says ----------------------------------------------------------------------------------------
+
+class Findings : public ::testing::Test {
+ protected:
+  LittleTrace trace;
+  std::uint32_t write = trace.site(1, {.access = AccessKind::write});
+  std::uint32_t read = trace.site(2, {});
+};
+
+TEST_F(Findings, NonCoherentReadsOfWhatTheLaunchWrites) {
+  auto cached = trace.site(3, {.ordering = Ordering::nc});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, memory);
+  trace.block_barrier(l, 0);
+  trace.access(l, 0, 40, cached, memory); // the barrier does not help
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_NE(analysis.races[0].why.find("non-coherent"), std::string::npos);
+}
+
+TEST_F(Findings, NonCoherentReadsOfWhatAnEarlierLaunchWrote) {
+  auto cached = trace.site(3, {.ordering = Ordering::nc});
+  auto first = trace.launch();
+  trace.access(first, 0, 0, write, memory);
+  trace.end_launch(first);
+  auto second = trace.launch();
+  trace.access(second, 0, 40, cached, memory);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Findings, FloatSumsDependOnTheirOrder) {
+  auto add = trace.site(5, {.access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu,
+                            .opcode = "red.global.add.f32"});
+  auto count = trace.site(6, {.access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu,
+                              .opcode = "red.global.add.u32"});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, add, memory, 0, 0, 1);
+  trace.access(l, 0, 0, add, memory, 0, 1, 2); // the same thread again: ordered
+  EXPECT_TRUE(trace.analyze().order_dependent.empty());
+  for (unsigned block = 0; block < 4; ++block) {
+    trace.access(l, block, 1, add, memory, 0, block + 2, block + 3);
+    trace.access(l, block, 1, count, memory + 4, 0, block, block + 1);
+  }
+  Analysis analysis = trace.analyze();
+  EXPECT_TRUE(analysis.races.empty());
+  ASSERT_EQ(analysis.order_dependent.size(), 1u);
+  EXPECT_EQ(analysis.order_dependent[0].site.source[0].line, 5u);
+  EXPECT_EQ(analysis.order_dependent[0].atomic, "add.f32");
+}
+
+TEST_F(Findings, ManyReadersAndAWriterThatComesAfterThem) {
+  auto l = trace.launch(1, {2, 1, 1}, {1024, 1, 1});
+  for (unsigned thread = 0; thread < 1024; ++thread) trace.access(l, 0, thread, read, memory);
+  trace.block_barrier(l, 0);
+  trace.access(l, 0, 7, write, memory);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 1, 7, read, memory); // another block
+  EXPECT_EQ(trace.races(), Races{"1-2"});
+}
+
+TEST_F(Findings, FreedAndAllocatedAnew) {
+  trace.stream(2);
+  trace.stream(3);
+  auto first = trace.launch(2);
+  trace.access(first, 0, 0, write, memory);
+  trace.end_launch(first);
+  trace.add(trace::Free{1, 0, 1}); // cudaFree waits
+  trace.allocate(2, memory, 4096);
+  auto second = trace.launch(3);
+  trace.access(second, 0, 0, write, memory);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Findings, OpaqueKernelsMayHaveTouchedWhatTheyReach) {
+  trace.stream(2);
+  trace.stream(3);
+  trace::Launch launch;
+  launch.kernel = "_Z6opaquePf";
+  launch.footprint = {1};
+  trace::Operation operation;
+  operation.launch = 77;
+  operation.what = launch;
+  std::uint32_t id = trace.submit(operation, 2);
+  trace.begin(id);
+  trace.end(id);
+  auto l = trace.launch(3);
+  trace.access(l, 0, 0, read, memory + 128);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].certainty, Certainty::possible);
+  EXPECT_EQ(analysis.races[0].first.kernel, "opaque(float*)");
+  EXPECT_EQ(analysis.summary.opaque, 1u);
+}
+
+TEST_F(Findings, WaitLoopsAreNoFindings) {
+  auto set = trace.site(5, {.access = AccessKind::write, .ordering = Ordering::volatile_, .scope = Scope::sys});
+  auto poll = trace.site(6, {.ordering = Ordering::volatile_, .scope = Scope::sys, .in_loop = true});
+  auto l = trace.launch();
+  for (int i = 0; i < 5; ++i) trace.access(l, 1, 0, poll, memory);
+  trace.access(l, 0, 0, set, memory, 1, 0, 1);
+  trace.access(l, 1, 0, poll, memory, 0, 1);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
+TEST_F(Findings, DownloadsToPageableMemoryHoldTheHost) {
+  trace.stream(2);
+  trace.stream(3);
+  trace::Copy copy;
+  copy.direction = trace::Copy::Direction::d2h;
+  copy.source = {memory, 0, 64, 1, 1, 0};
+  copy.api = "cudaMemcpyAsync";
+  auto run = [&](bool pageable) {
+    copy.pageable_destination = pageable;
+    trace::Operation operation;
+    operation.what = copy;
+    std::uint32_t id = trace.submit(operation, 2);
+    trace.begin(id);
+    trace.end(id);
+    auto l = trace.launch(3);
+    trace.access(l, 0, 0, write, memory);
+    trace.end_launch(l);
+  };
+  run(true);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.add(trace::HostWait{});
+  run(false);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+} // namespace
+} // namespace deadheat::test
