@@ -5,9 +5,12 @@
 // on the host's stack while it is stopped: its state is the bytes of ThreadContext and of its stack, so it can be
 // copied.
 //
-// A frame: u32 resume point (0: start), then saved registers, then the function's parameters and results, then its
-// local memory; the layout is the code generator's, FunctionDescriptor::frame_bytes its size. Calls put the callee's
-// frame at ThreadContext::stack + stack_used and call again on resume.
+// A frame: u32 resume point (0: start), 12 bytes of the code generator's, the function's parameters and results, its
+// local memory, saved registers; FunctionDescriptor::frame_bytes is its size. Calls put the callee's frame at
+// ThreadContext::stack + stack_used and call again on resume. A thread starts with its frame at stack, and stack_used
+// behind it.
+//
+// MXCSR must hold its default (round to nearest, no flushing) while compiled code runs.
 //
 // The code reads and writes these structs by offset: standard layout only. No virtuals here.
 #pragma once
@@ -78,7 +81,8 @@ struct Services {
   std::int32_t (*print)(ThreadContext*, std::uint64_t format, std::uint64_t arguments); // vprintf; generic addresses
   std::uint64_t (*allocate)(ThreadContext*, std::uint64_t bytes);                        // malloc; device address or 0
   void (*release)(ThreadContext*, std::uint64_t address);                                // free
-  // Sets thread->fault_*: kind is trace::MemoryError::Kind (trap, assertion, stack_overflow …); text may be null.
+  // Sets thread->fault_*: kind is trace::MemoryError::Kind (trap, assertion, stack_overflow …); text may be null. Of an
+  // assertion arg[0], arg[1] and arg[3] are the generic addresses of message, file and function, arg[2] is the line.
   void (*fault)(ThreadContext*, std::uint32_t site, std::uint32_t kind, const char* text);
   std::uint64_t (*clock)(ThreadContext*, std::uint32_t which); // 0 %clock64, 1 %globaltimer: deterministic counters
 };

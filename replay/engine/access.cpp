@@ -29,13 +29,12 @@ void count_visible(Builder& b) {
 
 Value* site_marked(Builder& b) {
   Value* launch = b.launch_context();
-  Value* marks = b.entry_value("site_stop", [&] {
-    return b.context_load(launch, offsetof(LaunchContext, site_stop), b.ir.getPtrTy());
-  });
+  Value* marks = b.entry_value(
+      "site_stop", [&] { return b.context_load(launch, offsetof(LaunchContext, site_stop), b.ir.getPtrTy()); });
   return b.ir.CreateICmpNE(b.context_load(marks, b.site->id, b.i(8)), b.constant(8, 0));
 }
 
-} // namespace
+}  // namespace
 
 void before_access(Builder& b, const ptx::Operand& address, Space space, bool strong) {
   if (!b.site || !may_be_visible(space)) return;
@@ -44,9 +43,7 @@ void before_access(Builder& b, const ptx::Operand& address, Space space, bool st
   Builder::Place p = b.place(address, space);
   if (!may_be_visible(p.space)) return;
   auto body = [&] {
-    Builder::Place here = b.place(address, space);
     auto pend = [&] { set_pending(b, b.generic_address(b.place(address, space))); };
-    (void)here;
     if (b.mode.control) {
       Value* used = quantum_used_up(b);
       if (always) {
@@ -62,8 +59,10 @@ void before_access(Builder& b, const ptx::Operand& address, Space space, bool st
     }
   };
   Value* visible = b.is_visible(p);
-  if (visible) b.when(visible, body);
-  else body();
+  if (visible)
+    b.when(visible, body);
+  else
+    body();
 }
 
 void before_fence(Builder& b) {
@@ -93,17 +92,15 @@ void check_access(Builder& b, const Access& a) {
   Value* aligned = nullptr;
   unsigned natural = 1;
   while (natural < a.bytes && natural < 32) natural *= 2;
-  if (natural > 1)
-    aligned = ir.CreateICmpEQ(ir.CreateAnd(address, b.constant(64, natural - 1)), b.constant(64, 0));
+  if (natural > 1) aligned = ir.CreateICmpEQ(ir.CreateAnd(address, b.constant(64, natural - 1)), b.constant(64, 0));
   auto both = [&](Value* x, Value* y) { return x ? ir.CreateAnd(x, y) : y; };
   Value* good = nullptr;
   auto in_global = [&](Value* where) -> Value* {
     Value* in_arena = ir.CreateSub(where, b.constant(64, to_device(device_arena)));
     Value* inside = ir.CreateICmpULT(in_arena, b.constant(64, device_arena_bytes));
     Value* exec = b.exec_context();
-    Value* shadow = b.entry_value("shadow", [&] {
-      return b.context_load(exec, offsetof(ExecContext, shadow), b.ir.getPtrTy());
-    });
+    Value* shadow =
+        b.entry_value("shadow", [&] { return b.context_load(exec, offsetof(ExecContext, shadow), b.ir.getPtrTy()); });
     // Outside the arena look at granule 0, which exists, and let `inside` decide.
     Value* granule = ir.CreateLShr(ir.CreateSelect(inside, in_arena, b.constant(64, 0)), 4);
     Value* valid = b.context_load(ir.CreateGEP(ir.getInt8Ty(), shadow, granule), 0, b.i(8));
@@ -197,15 +194,18 @@ void log_access(Builder& b, const Access& a, llvm::ArrayRef<Value*> written) {
     Value* next = b.pointer_at(cursor, sizeof(LogEntry));
     b.context_store(b.thread(), offsetof(ThreadContext, log_cursor), next);
     Value* end = b.context_load(b.thread(), offsetof(ThreadContext, log_end), ir.getPtrTy());
-    b.when(ir.CreateICmpEQ(next, end), [&] {
-      b.call_cold(reinterpret_cast<const void*>(&deadheat_cold_log_full), {b.thread()});
-    }, false);
+    b.when(
+        ir.CreateICmpEQ(next, end),
+        [&] { b.call_cold(reinterpret_cast<const void*>(&deadheat_cold_log_full), {b.thread()}); }, false);
   };
-  if (Value* visible = b.is_visible(a.place)) b.when(visible, body);
-  else body();
+  if (Value* visible = b.is_visible(a.place))
+    b.when(visible, body);
+  else
+    body();
 }
 
-void report_strong(Builder& b, const Access& a, llvm::ArrayRef<Value*> read, llvm::ArrayRef<Value*> written, Value* wrote) {
+void report_strong(Builder& b, const Access& a, llvm::ArrayRef<Value*> read, llvm::ArrayRef<Value*> written,
+                   Value* wrote) {
   if (!b.mode.record || !b.site || !may_be_visible(a.place.space)) return;
   auto body = [&] {
     for (unsigned n = 0; n < a.elements; ++n) {
@@ -218,8 +218,10 @@ void report_strong(Builder& b, const Access& a, llvm::ArrayRef<Value*> read, llv
                       wrote ? b.ir.CreateZExt(wrote, b.i(32)) : b.constant(32, written.empty() ? 0 : 1)});
     }
   };
-  if (Value* visible = b.is_visible(a.place)) b.when(visible, body);
-  else body();
+  if (Value* visible = b.is_visible(a.place))
+    b.when(visible, body);
+  else
+    body();
 }
 
 void after_strong(Builder& b, const Access* a, Value* read, Value* wrote) {
@@ -229,7 +231,8 @@ void after_strong(Builder& b, const Access* a, Value* read, Value* wrote) {
   if (a && read) {
     Value* address = b.generic_address(a->place);
     Value* value = ir.CreateZExtOrTrunc(read, b.i(64));
-    Value* same_site = ir.CreateICmpEQ(b.thread_load(offsetof(ThreadContext, spin_site), 32), b.constant(32, b.site->id));
+    Value* same_site =
+        ir.CreateICmpEQ(b.thread_load(offsetof(ThreadContext, spin_site), 32), b.constant(32, b.site->id));
     Value* same_place = ir.CreateICmpEQ(b.thread_load(offsetof(ThreadContext, spin_address), 64), address);
     Value* same_value = ir.CreateICmpEQ(b.thread_load(offsetof(ThreadContext, spin_value), 64), value);
     Value* unchanged = ir.CreateAnd(ir.CreateAnd(same_site, same_place), same_value);
@@ -248,4 +251,4 @@ void stop_when_used_up(Builder& b) {
   b.stop_when(quantum_used_up(b), Step::spin, [&] { set_pending(b, nullptr); });
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

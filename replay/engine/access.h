@@ -12,14 +12,16 @@ namespace deadheat::engine {
 
 struct Access {
   Builder::Place place;
-  unsigned bytes = 0;             // of the whole access
+  unsigned bytes = 0;  // of the whole access
   unsigned elements = 1, element_bytes = 0;
   bool is_write = false, is_atomic = false;
-  bool strong = false;            // strong or atomic, and possibly visible
+  bool strong = false;  // strong or atomic, and possibly visible
 };
 
 // Whether accesses to the space are visible operations at all (local, param and constant ones are not).
-inline bool may_be_visible(Space s) { return s == Space::generic || s == Space::global || s == Space::shared; }
+inline bool may_be_visible(Space s) {
+  return s == Space::generic || s == Space::global || s == Space::shared;
+}
 
 // Stops before a visible operation: in control mode when the quantum is used up or the site marked; in record mode
 // before strong ones.
@@ -45,4 +47,4 @@ void stop_when_used_up(Builder& b);
 // A 32-bit mix of the bytes written: the value itself up to 4 bytes. The same as engine::digest in digest.h.
 llvm::Value* digest(Builder& b, llvm::ArrayRef<llvm::Value*> written);
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -26,8 +26,12 @@ llvm::Function* declare_function(Unit& unit, std::uint32_t function) {
 }
 
 Builder::Builder(Unit& u, std::uint32_t function_index)
-    : ir(u.module.getContext()), unit(u), tables(u.tables.functions[function_index]), function(*tables.function),
-      mode(u.mode), index_(function_index) {
+    : ir(u.module.getContext()),
+      unit(u),
+      tables(u.tables.functions[function_index]),
+      function(*tables.function),
+      mode(u.mode),
+      index_(function_index) {
   llvm::MDBuilder md(context());
   llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("deadheat");
   llvm::MDNode* context_scope = md.createAnonymousAliasScope(domain, "context");
@@ -36,13 +40,15 @@ Builder::Builder(Unit& u, std::uint32_t function_index)
     scopes[unsigned(s)] = md.createAnonymousAliasScope(domain, "space");
   context_scope_ = llvm::MDNode::get(context(), {context_scope});
   std::vector<llvm::Metadata*> all;
-  for (auto* s : scopes) if (s) all.push_back(s);
+  for (auto* s : scopes)
+    if (s) all.push_back(s);
   context_noalias_ = llvm::MDNode::get(context(), all);
   space_noalias_[0] = llvm::MDNode::get(context(), {context_scope});
   for (unsigned s = 1; s < 6; ++s) {
     space_alias_[s] = llvm::MDNode::get(context(), {scopes[s]});
     std::vector<llvm::Metadata*> others{context_scope};
-    for (unsigned o = 1; o < 6; ++o) if (o != s) others.push_back(scopes[o]);
+    for (unsigned o = 1; o < 6; ++o)
+      if (o != s) others.push_back(scopes[o]);
     space_noalias_[s] = llvm::MDNode::get(context(), others);
   }
 }
@@ -94,124 +100,7 @@ std::uint32_t Builder::param_offset(std::string_view name, bool& found) const {
   return found ? it->second : 0;
 }
 
-// ---- registers
-
-namespace {
-
-bool makes_float(const ptx::Instruction& i) {
-  using ptx::Opcode;
-  if (i.types.empty() || !is_float(i.types[0])) return false;
-  switch (i.opcode) {
-    case Opcode::add: case Opcode::sub: case Opcode::mul: case Opcode::fma: case Opcode::mad: case Opcode::div:
-    case Opcode::rcp: case Opcode::sqrt: case Opcode::rsqrt: case Opcode::ex2: case Opcode::lg2: case Opcode::sin:
-    case Opcode::cos: case Opcode::tanh: case Opcode::min: case Opcode::max: case Opcode::neg: case Opcode::abs:
-    case Opcode::set:
-      return true;
-    case Opcode::cvt: // from bf16 is a shift
-      return i.types.size() > 1 && i.types[1] != ptx::Type::bf16;
-    default:
-      return false;
-  }
-}
-
-bool is_copy(const ptx::Instruction& i) {
-  using ptx::Opcode;
-  return i.opcode == Opcode::mov || i.opcode == Opcode::selp || i.opcode == Opcode::slct;
-}
-
-bool is_nan_bits(std::uint64_t bits, unsigned width) {
-  if (width == 32) return (bits & 0x7fffffffu) > 0x7f800000u;
-  return (bits & 0x7fffffffffffffffull) > 0x7ff0000000000000ull;
-}
-
-} // namespace
-
-// Decides which registers are kept as float or double, and which are raw (see builder.h).
-void Builder::classify_registers() {
-  std::size_t n = function.registers.size();
-  std::vector<std::int32_t> votes(n, 0);
-  std::vector<std::uint8_t> computed(n, 0), moved(n, 0);
-  std::vector<std::pair<ptx::RegisterId, ptx::RegisterId>> copies; // destination, source
-  auto width = [&](ptx::RegisterId r) { return ptx::bits(function.registers[r].type); };
-  auto vote = [&](const Operand& o, ptx::Type type) {
-    if (o.kind != Operand::Kind::reg) return;
-    if (is_float(type) && ptx::bits(type) == width(o.reg)) votes[o.reg] += 2;
-    else votes[o.reg] -= 2;
-  };
-  ptx::RegisterUse e;
-  for (const ptx::Statement& s : function.body) {
-    const ptx::Instruction* i = s.instruction();
-    if (!i || i->operands.empty()) continue;
-    using ptx::Opcode;
-    ptx::register_use(*i, e);
-    bool copy = is_copy(*i) && i->operands[0].kind == Operand::Kind::reg;
-    bool makes = makes_float(*i) && i->operands[0].kind == Operand::Kind::reg;
-    for (ptx::RegisterId r : e.writes) {
-      if (makes) { if (computed[r] == 0) computed[r] = 1; }
-      else if (!copy) computed[r] = 2; // bits from elsewhere
-    }
-    bool neutral = copy || i->opcode == Opcode::ld || i->opcode == Opcode::st || i->opcode == Opcode::shfl;
-    if (neutral) {
-      if (copy) {
-        ptx::RegisterId to = i->operands[0].reg;
-        std::size_t values = i->opcode == Opcode::mov ? 2 : 3;
-        for (std::size_t k = 1; k < values && k < i->operands.size(); ++k) {
-          const Operand& o = i->operands[k];
-          if (o.kind == Operand::Kind::reg && width(o.reg) == width(to)) copies.push_back({to, o.reg});
-          else if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) {
-            if (is_nan_bits(o.bits, width(to)) && o.kind == (width(to) == 32 ? Operand::Kind::f32 : Operand::Kind::f64)) computed[to] = 2;
-            else votes[to] += 1;
-          } else if (o.kind == Operand::Kind::integer) {
-            if (is_nan_bits(o.bits, width(to))) computed[to] = 2;
-          } else {
-            computed[to] = 2;
-          }
-        }
-        if (i->opcode == Opcode::selp && i->operands.size() > 3) vote(i->operands[3], ptx::Type::pred);
-      } else if (i->opcode == Opcode::ld || i->opcode == Opcode::st) {
-        if (!i->types.empty() && is_float(i->types[0]))
-          for (const Operand& o : i->operands) {
-            if (o.kind == Operand::Kind::reg) votes[o.reg] += 1;
-            for (const Operand& v : o.elements)
-              if (o.kind == Operand::Kind::vector && v.kind == Operand::Kind::reg) votes[v.reg] += 1;
-          }
-      }
-      continue;
-    }
-    for (std::size_t k = 0; k < i->operands.size(); ++k) {
-      ptx::Type type = i->types.empty() ? ptx::Type::none : i->types[0];
-      bool compares = i->opcode == Opcode::set || i->opcode == Opcode::cvt || i->opcode == Opcode::slct;
-      if (compares && k > 0 && i->types.size() > 1) type = i->types.back();
-      if (i->opcode == Opcode::atom || i->opcode == Opcode::red) type = ptx::Type::none;
-      vote(i->operands[k], type);
-      for (const Operand& v : i->operands[k].elements)
-        vote(v, i->opcode == Opcode::setp || i->operands[k].kind == Operand::Kind::vector ? type : ptx::Type::none);
-    }
-  }
-  for (int round = 0; round < 8; ++round) { // copies spread both properties
-    bool changed = false;
-    for (auto [to, from] : copies) {
-      if (computed[from] == 2 && computed[to] != 2) { computed[to] = 2; changed = true; }
-      if (votes[to] == 0 && votes[from] != 0) { votes[to] = votes[from] > 0 ? 1 : -1; changed = true; }
-      if (votes[from] == 0 && votes[to] != 0) { votes[from] = votes[to] > 0 ? 1 : -1; changed = true; }
-    }
-    if (!changed) break;
-    if (round == 7) // not settled: nothing that is copied to counts as computed
-      for (auto [to, from] : copies) computed[to] = 2;
-  }
-  // A copy's source may have been left open (never written but by copies): such webs hold constants only.
-  slots_.resize(n);
-  for (std::size_t r = 0; r < n; ++r) {
-    ptx::Type type = function.registers[r].type;
-    unsigned w = type == ptx::Type::pred ? 1 : ptx::bits(type);
-    bool as_float = votes[r] > 0 || (votes[r] == 0 && is_float(type));
-    Slot& slot = slots_[r];
-    if (w == 32 && as_float) slot.type = f32();
-    else if (w == 64 && as_float) slot.type = f64();
-    else slot.type = i(std::max(w, 1u));
-    slot.raw = computed[r] == 1 && (w == 32 || w == 64);
-  }
-}
+// ---- registers (their classes: registers.cpp)
 
 void Builder::make_slots() {
   const llvm::DataLayout& layout = unit.module.getDataLayout();
@@ -262,8 +151,12 @@ bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) c
   if (instruction.opcode == ptx::Opcode::call || instruction.opcode == ptx::Opcode::nanosleep) return true;
   if (!at) return false;
   switch (at->kind) {
-    case SiteKind::barrier: case SiteKind::warp_barrier: case SiteKind::warp_value: case SiteKind::cluster_barrier:
-    case SiteKind::mbarrier: case SiteKind::async_wait:
+    case SiteKind::barrier:
+    case SiteKind::warp_barrier:
+    case SiteKind::warp_value:
+    case SiteKind::cluster_barrier:
+    case SiteKind::mbarrier:
+    case SiteKind::async_wait:
       return true;
     case SiteKind::fence:
       return mode.control || mode.record || at->in_loop;
@@ -281,11 +174,14 @@ bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) c
 bool Builder::always_stops_at(const ptx::Instruction& instruction, const Site* at) const {
   if (instruction.guard || !at) return false;
   switch (at->kind) {
-    case SiteKind::barrier: case SiteKind::warp_barrier: case SiteKind::warp_value: case SiteKind::async_wait:
+    case SiteKind::barrier:
+    case SiteKind::warp_barrier:
+    case SiteKind::warp_value:
+    case SiteKind::async_wait:
       return true;
     case SiteKind::fence:
       return mode.record;
-    case SiteKind::access: // generic ones may be local
+    case SiteKind::access:  // generic ones may be local
       return mode.record && (is_strong(at->ordering) || at->access == AccessKind::atomic) &&
              (at->space == Space::global || at->space == Space::shared);
     default:
@@ -352,7 +248,9 @@ void Builder::stop(Step step) {
   ir.SetInsertPoint(next);
 }
 
-void Builder::stop_with(Value* step, BasicBlock* again) { save_and_return(step, again); }
+void Builder::stop_with(Value* step, BasicBlock* again) {
+  save_and_return(step, again);
+}
 
 void Builder::stop_when(Value* condition, Step step, const std::function<void()>& before) {
   BasicBlock* stopping = new_block("stopping");
@@ -364,11 +262,17 @@ void Builder::stop_when(Value* condition, Step step, const std::function<void()>
   ir.SetInsertPoint(next);
 }
 
-void Builder::finish(std::int32_t step) { ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step)))); }
+void Builder::finish(std::int32_t step) {
+  ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step))));
+}
 
-llvm::MDNode* Builder::unlikely() { return llvm::MDBuilder(context()).createBranchWeights(1, 2000); }
+llvm::MDNode* Builder::unlikely() {
+  return llvm::MDBuilder(context()).createBranchWeights(1, 2000);
+}
 
-BasicBlock* Builder::new_block(const char* name) { return BasicBlock::Create(context(), name, llvm_function_); }
+BasicBlock* Builder::new_block(const char* name) {
+  return BasicBlock::Create(context(), name, llvm_function_);
+}
 
 void Builder::when(Value* condition, const std::function<void()>& body, bool likely) {
   BasicBlock* taken = new_block("when");
@@ -396,7 +300,8 @@ void Builder::mark(llvm::Instruction* access, Space space, bool context_access) 
     access->setMetadata(llvm::LLVMContext::MD_noalias, context_noalias_);
     return;
   }
-  if (llvm::MDNode* scope = space_alias_[unsigned(space)]) access->setMetadata(llvm::LLVMContext::MD_alias_scope, scope);
+  if (llvm::MDNode* scope = space_alias_[unsigned(space)])
+    access->setMetadata(llvm::LLVMContext::MD_alias_scope, scope);
   access->setMetadata(llvm::LLVMContext::MD_noalias, space_noalias_[unsigned(space)]);
 }
 
@@ -414,8 +319,12 @@ void Builder::context_store(Value* base, std::uint64_t offset, Value* value) {
   mark(ir.CreateStore(value, pointer_at(base, offset)), Space::generic, true);
 }
 
-Value* Builder::thread_load(std::size_t offset, unsigned bits) { return context_load(thread_, offset, i(bits)); }
-void Builder::thread_store(std::size_t offset, Value* value) { context_store(thread_, offset, value); }
+Value* Builder::thread_load(std::size_t offset, unsigned bits) {
+  return context_load(thread_, offset, i(bits));
+}
+void Builder::thread_store(std::size_t offset, Value* value) {
+  context_store(thread_, offset, value);
+}
 
 Value* Builder::entry_value(const std::string& name, const std::function<Value*()>& make) {
   auto it = entry_values_.find(name);
@@ -447,9 +356,8 @@ Value* Builder::stack_base() {
 }
 Value* Builder::frame_base_offset() {
   Value* stack = stack_base();
-  return entry_value("frame offset", [&] {
-    return ir.CreateSub(ir.CreatePtrToInt(frame_, i(64)), ir.CreatePtrToInt(stack, i(64)));
-  });
+  return entry_value("frame offset",
+                     [&] { return ir.CreateSub(ir.CreatePtrToInt(frame_, i(64)), ir.CreatePtrToInt(stack, i(64))); });
 }
 
 Value* Builder::call_service(std::size_t offset, llvm::Type* result, llvm::ArrayRef<Value*> arguments) {
@@ -547,7 +455,8 @@ std::string Builder::build() {
     ir.CreateBr(start_);
   } else {
     BasicBlock* impossible = new_block("impossible");
-    auto* dispatch = ir.CreateSwitch(context_load(frame_, frame_resume, i(32)), impossible, unsigned(resumes_.size() + 1));
+    auto* dispatch =
+        ir.CreateSwitch(context_load(frame_, frame_resume, i(32)), impossible, unsigned(resumes_.size() + 1));
     dispatch->addCase(ir.getInt32(0), start_);
     for (auto [number, block] : resumes_) dispatch->addCase(ir.getInt32(number), block);
     ir.SetInsertPoint(impossible);
@@ -563,4 +472,4 @@ std::string Builder::build() {
   return {};
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -19,4 +19,4 @@ void deadheat_cold_check(ThreadContext* thread, std::uint32_t site, std::uint64_
                          std::uint32_t* legal);
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

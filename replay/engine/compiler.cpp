@@ -46,7 +46,7 @@ std::size_t work_of(const FunctionTables& f, Mode mode) {
   std::size_t each = (mode.record ? 6u : 0u) + (mode.control ? 8u : 0u) + (mode.check ? 8u : 0u);
   return f.function->body.size() + sites * each;
 }
-struct Shared { // of one Compiler and its modules
+struct Shared {  // of one Compiler and its modules
   CompilerOptions options;
   std::unique_ptr<Jit> jit;
   PointerArena pointers;
@@ -89,9 +89,15 @@ class Loaded final : public LoadedModule {
     auto context = std::make_unique<llvm::LLVMContext>();
     auto module = std::make_unique<llvm::Module>("kernel", *context);
     shared_->jit->set_target(*module);
-    Unit unit{.tables = tables_, .kernel = kernel, .mode = mode, .stops = stopping_functions(tables_, mode),
-              .module = *module, .address_of = address_of_,
-              .pointer_to = [this](std::uint32_t f) { return pointer_to(f); }, .frame_bytes = {}, .params_offset = {},
+    Unit unit{.tables = tables_,
+              .kernel = kernel,
+              .mode = mode,
+              .stops = stopping_functions(tables_, mode),
+              .module = *module,
+              .address_of = address_of_,
+              .pointer_to = [this](std::uint32_t f) { return pointer_to(f); },
+              .frame_bytes = {},
+              .params_offset = {},
               .saves_threshold = shared_->options.saves_in_frame};
     std::size_t work = 0;
     for (std::uint32_t f : kernel.reached) {
@@ -117,16 +123,18 @@ class Loaded final : public LoadedModule {
     for (std::size_t n = 0; n < kernel.reached.size(); ++n) {
       std::uint32_t f = kernel.reached[n];
       FunctionDescriptor d{reinterpret_cast<EntryPoint>((*added)[n]), unit.frame_bytes[f], unit.params_offset[f]};
-      if (n == 0) compiled_[key] = std::make_unique<FunctionDescriptor>(d);
-      else if (auto p = pointers_.find(f); p != pointers_.end()) p->second->by_mode[number(mode)] = d;
+      if (n == 0)
+        compiled_[key] = std::make_unique<FunctionDescriptor>(d);
+      else if (auto p = pointers_.find(f); p != pointers_.end())
+        p->second->by_mode[number(mode)] = d;
     }
     return compiled_[key].get();
   }
 
   std::vector<std::uint8_t> initial_bytes(const ptx::Variable& v) override {
     std::vector<std::uint8_t> bytes(v.size, 0);
-    std::copy(v.initializer.begin(), v.initializer.begin() + std::ptrdiff_t(std::min(v.initializer.size(), bytes.size())),
-              bytes.begin());
+    std::copy(v.initializer.begin(),
+              v.initializer.begin() + std::ptrdiff_t(std::min(v.initializer.size(), bytes.size())), bytes.begin());
     for (const auto& r : v.relocations) {
       std::uint64_t value = std::uint64_t(r.addend);
       auto f = tables_.by_name.find(r.symbol);
@@ -182,8 +190,10 @@ class JitCompiler final : public Compiler {
   std::shared_ptr<Shared> shared_;
 };
 
-} // namespace
+}  // namespace
 
-std::unique_ptr<Compiler> make_compiler(CompilerOptions options) { return std::make_unique<JitCompiler>(options); }
+std::unique_ptr<Compiler> make_compiler(CompilerOptions options) {
+  return std::make_unique<JitCompiler>(options);
+}
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -22,4 +22,4 @@ inline std::uint32_t digest(const void* bytes, std::uint32_t count) {
   return h;
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

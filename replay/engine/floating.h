@@ -23,16 +23,16 @@ llvm::Value* read_flushed(Builder& b, const ptx::Instruction& i, const ptx::Oper
 // min or max with PTX's rules: -0 < +0; of a number and a NaN the number, or NaN if `nan`.
 llvm::Value* minmax(Builder& b, llvm::Value* x, llvm::Value* y, bool is_min, bool nan);
 
-bool is_bf16(ptx::Type type); // bf16 or bf16x2
-llvm::Value* half_to_float(Builder& b, llvm::Value* bits16, bool bf16);        // exact
-llvm::Value* float_to_half(Builder& b, llvm::Value* value, bool bf16);         // nearest; NaN 0x7fff
-llvm::Value* double_to_half(Builder& b, llvm::Value* value, bool bf16);        // nearest, one rounding
-llvm::Value* double_to_odd_float(Builder& b, llvm::Value* value);              // to round again later
-llvm::Value* add_halves(Builder& b, llvm::Value* x, llvm::Value* y, bool bf16); // for atomics
+bool is_bf16(ptx::Type type);                                                    // bf16 or bf16x2
+llvm::Value* half_to_float(Builder& b, llvm::Value* bits16, bool bf16);          // exact
+llvm::Value* float_to_half(Builder& b, llvm::Value* value, bool bf16);           // nearest; NaN 0x7fff
+llvm::Value* double_to_half(Builder& b, llvm::Value* value, bool bf16);          // nearest, one rounding
+llvm::Value* double_to_odd_float(Builder& b, llvm::Value* value);                // to round again later
+llvm::Value* add_halves(Builder& b, llvm::Value* x, llvm::Value* y, bool bf16);  // for atomics
 // Applies f to each lane of a half type (one or two).
 llvm::Value* by_half_lane(Builder& b, ptx::Type type, llvm::ArrayRef<llvm::Value*> in,
                           const std::function<llvm::Value*(llvm::ArrayRef<llvm::Value*>)>& f);
-llvm::Value* narrow(Builder& b, llvm::Value* value, numeric::Narrowing how);   // float or double → i32
-llvm::Value* widen(Builder& b, llvm::Value* bits, numeric::Format format);     // i32 → float
+llvm::Value* narrow(Builder& b, llvm::Value* value, numeric::Narrowing how);  // float or double → i32
+llvm::Value* widen(Builder& b, llvm::Value* bits, numeric::Format format);    // i32 → float
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -29,7 +29,9 @@ namespace deadheat::engine {
 
 namespace {
 
-std::string text(llvm::Error error) { return llvm::toString(std::move(error)); }
+std::string text(llvm::Error error) {
+  return llvm::toString(std::move(error));
+}
 
 class OrcJit final : public Jit {
  public:
@@ -68,7 +70,7 @@ class OrcJit final : public Jit {
 
   Expected<std::vector<void*>> add(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
                                    const std::vector<std::string>& names, Effort effort) override {
-    const char* dump = std::getenv("DEADHEAT_DUMP_IR"); // for work on the code generator
+    const char* dump = std::getenv("DEADHEAT_DUMP_IR");  // for work on the code generator
     if (dump) module->print(llvm::errs(), nullptr);
 #ifndef NDEBUG
     std::string broken;
@@ -134,7 +136,7 @@ class OrcJit final : public Jit {
   unsigned count_ = 0;
 };
 
-} // namespace
+}  // namespace
 
 Expected<std::unique_ptr<Jit>> Jit::create() {
   auto jit = std::make_unique<OrcJit>();
@@ -143,4 +145,4 @@ Expected<std::unique_ptr<Jit>> Jit::create() {
   return std::unique_ptr<Jit>(std::move(jit));
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -13,7 +13,7 @@
 namespace llvm {
 class LLVMContext;
 class Module;
-} // namespace llvm
+}  // namespace llvm
 
 namespace deadheat::engine {
 
@@ -28,8 +28,9 @@ class Jit {
   // Prepares an empty module for this target.
   virtual void set_target(llvm::Module& module) = 0;
   // Optimizes, compiles, links; addresses of `names` in order. The code lives as long as the Jit.
-  virtual Expected<std::vector<void*>> add(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
-                                           const std::vector<std::string>& names, Effort effort) = 0;
+  virtual Expected<std::vector<void*>> add(std::unique_ptr<llvm::LLVMContext> context,
+                                           std::unique_ptr<llvm::Module> module, const std::vector<std::string>& names,
+                                           Effort effort) = 0;
 };
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

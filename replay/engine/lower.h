@@ -12,7 +12,7 @@ namespace deadheat::engine {
 class Builder;
 using Lowering = void (*)(Builder&, const ptx::Instruction&);
 
-Lowering lowering_of(ptx::Opcode opcode); // null: not supported
+Lowering lowering_of(ptx::Opcode opcode);  // null: not supported
 // Whether an instruction can run, without building it: empty, or the reason.
 std::string refusal_of(const ptx::Instruction& instruction);
 
@@ -45,7 +45,6 @@ void lower_szext(Builder&, const ptx::Instruction&);
 void lower_fns(Builder&, const ptx::Instruction&);
 void lower_prmt(Builder&, const ptx::Instruction&);
 // ---- lower_video.cpp
-void lower_video(Builder&, const ptx::Instruction&);
 void lower_simd_video(Builder&, const ptx::Instruction&);
 // ---- lower_compare.cpp
 void lower_set(Builder&, const ptx::Instruction&);
@@ -57,7 +56,7 @@ void lower_copysign(Builder&, const ptx::Instruction&);
 // ---- lower_float.cpp, lower_half.cpp: called by the above for floating-point types
 void lower_float(Builder&, const ptx::Instruction&);
 void lower_half(Builder&, const ptx::Instruction&);
-void lower_unary_float(Builder&, const ptx::Instruction&); // rcp sqrt rsqrt ex2 lg2 sin cos tanh
+void lower_unary_float(Builder&, const ptx::Instruction&);  // rcp sqrt rsqrt ex2 lg2 sin cos tanh
 void lower_fma(Builder&, const ptx::Instruction&);
 // ---- lower_convert.cpp
 void lower_cvt(Builder&, const ptx::Instruction&);
@@ -65,7 +64,6 @@ void lower_cvt(Builder&, const ptx::Instruction&);
 void lower_mov(Builder&, const ptx::Instruction&);
 void lower_cvta(Builder&, const ptx::Instruction&);
 void lower_isspacep(Builder&, const ptx::Instruction&);
-void lower_mapa(Builder&, const ptx::Instruction&);
 void lower_nothing(Builder&, const ptx::Instruction&);
 // ---- lower_memory.cpp, lower_atomic.cpp
 void lower_ld(Builder&, const ptx::Instruction&);
@@ -92,12 +90,15 @@ void lower_activemask(Builder&, const ptx::Instruction&);
 void lower_elect(Builder&, const ptx::Instruction&);
 
 // ---- type properties that several families need
-inline bool is_float(ptx::Type t) { return t == ptx::Type::f32 || t == ptx::Type::f64; }
+inline bool is_float(ptx::Type t) {
+  return t == ptx::Type::f32 || t == ptx::Type::f64;
+}
 inline bool is_half(ptx::Type t) {
   return t == ptx::Type::f16 || t == ptx::Type::f16x2 || t == ptx::Type::bf16 || t == ptx::Type::bf16x2;
 }
 inline bool is_signed(ptx::Type t) {
-  return t == ptx::Type::s8 || t == ptx::Type::s16 || t == ptx::Type::s32 || t == ptx::Type::s64 || t == ptx::Type::s16x2;
+  return t == ptx::Type::s8 || t == ptx::Type::s16 || t == ptx::Type::s32 || t == ptx::Type::s64 ||
+         t == ptx::Type::s16x2;
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -26,9 +26,9 @@ Value* combine(Builder& b, const ptx::Instruction& i, Type type, Value* old, Val
   if (i.has(Modifier::and_)) return ir.CreateAnd(old, x);
   if (i.has(Modifier::or_)) return ir.CreateOr(old, x);
   if (i.has(Modifier::xor_)) return ir.CreateXor(old, x);
-  if (i.has(Modifier::inc)) // old >= x ? 0 : old + 1
+  if (i.has(Modifier::inc))  // old >= x ? 0 : old + 1
     return ir.CreateSelect(ir.CreateICmpUGE(old, x), b.constant(bits, 0), ir.CreateAdd(old, b.constant(bits, 1)));
-  if (i.has(Modifier::dec)) { // old == 0 or old > x ? x : old - 1
+  if (i.has(Modifier::dec)) {  // old == 0 or old > x ? x : old - 1
     Value* wraps = ir.CreateOr(ir.CreateICmpEQ(old, b.constant(bits, 0)), ir.CreateICmpUGT(old, x));
     return ir.CreateSelect(wraps, x, ir.CreateSub(old, b.constant(bits, 1)));
   }
@@ -54,7 +54,7 @@ Value* combine(Builder& b, const ptx::Instruction& i, Type type, Value* old, Val
   return old;
 }
 
-} // namespace
+}  // namespace
 
 void lower_atom(Builder& b, const ptx::Instruction& i) {
   bool red = i.opcode == Opcode::red;
@@ -73,7 +73,8 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
   a.element_bytes = bits / 8;
   a.bytes = a.elements * a.element_bytes;
   a.is_write = a.is_atomic = a.strong = true;
-  if (a.elements > 1 && (first.kind != Operand::Kind::vector || first.elements.size() < a.elements)) return b.refuse("vector operand");
+  if (a.elements > 1 && (first.kind != Operand::Kind::vector || first.elements.size() < a.elements))
+    return b.refuse("vector operand");
   std::vector<Value*> x, y;
   for (unsigned n = 0; n < a.elements; ++n) {
     x.push_back(b.read(a.elements > 1 ? first.elements[n] : first, bits));
@@ -99,4 +100,4 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
   after_strong(b, &a, b.ir.CreateZExtOrTrunc(old[0], b.i(64)), moved);
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -13,7 +13,9 @@ using ptx::Type;
 
 namespace {
 
-unsigned width_of(const ptx::Instruction& i) { return i.type() == Type::pred ? 1 : ptx::bits(i.type()); }
+unsigned width_of(const ptx::Instruction& i) {
+  return i.type() == Type::pred ? 1 : ptx::bits(i.type());
+}
 
 // v << n, v >> n with PTX's clamping: shifts by the width or more shift everything out.
 Value* shift_left(Builder& b, Value* v, Value* n) {
@@ -50,26 +52,42 @@ Value* low_ones(Builder& b, Value* n, unsigned bits) {
 Value* table2(Builder& b, unsigned table, Value* p, Value* q) {
   auto& ir = b.ir;
   switch (table & 15) {
-    case 0: return b.constant(32, 0);
-    case 1: return ir.CreateNot(ir.CreateOr(p, q));
-    case 2: return ir.CreateAnd(ir.CreateNot(p), q);
-    case 3: return ir.CreateNot(p);
-    case 4: return ir.CreateAnd(p, ir.CreateNot(q));
-    case 5: return ir.CreateNot(q);
-    case 6: return ir.CreateXor(p, q);
-    case 7: return ir.CreateNot(ir.CreateAnd(p, q));
-    case 8: return ir.CreateAnd(p, q);
-    case 9: return ir.CreateNot(ir.CreateXor(p, q));
-    case 10: return q;
-    case 11: return ir.CreateOr(ir.CreateNot(p), q);
-    case 12: return p;
-    case 13: return ir.CreateOr(p, ir.CreateNot(q));
-    case 14: return ir.CreateOr(p, q);
-    default: return b.constant(32, 0xffffffffu);
+    case 0:
+      return b.constant(32, 0);
+    case 1:
+      return ir.CreateNot(ir.CreateOr(p, q));
+    case 2:
+      return ir.CreateAnd(ir.CreateNot(p), q);
+    case 3:
+      return ir.CreateNot(p);
+    case 4:
+      return ir.CreateAnd(p, ir.CreateNot(q));
+    case 5:
+      return ir.CreateNot(q);
+    case 6:
+      return ir.CreateXor(p, q);
+    case 7:
+      return ir.CreateNot(ir.CreateAnd(p, q));
+    case 8:
+      return ir.CreateAnd(p, q);
+    case 9:
+      return ir.CreateNot(ir.CreateXor(p, q));
+    case 10:
+      return q;
+    case 11:
+      return ir.CreateOr(ir.CreateNot(p), q);
+    case 12:
+      return p;
+    case 13:
+      return ir.CreateOr(p, ir.CreateNot(q));
+    case 14:
+      return ir.CreateOr(p, q);
+    default:
+      return b.constant(32, 0xffffffffu);
   }
 }
 
-} // namespace
+}  // namespace
 
 void lower_logic(Builder& b, const ptx::Instruction& i) {
   unsigned bits = width_of(i);
@@ -113,13 +131,21 @@ void lower_lop3(Builder& b, const ptx::Instruction& i) {
   Value *x = b.read(o[1], 32), *y = b.read(o[2], 32), *z = b.read(o[3], 32);
   unsigned table = unsigned(o[4].bits) & 255, high = table >> 4, low = table & 15;
   Value* r;
-  if (high == low) r = table2(b, low, y, z);
-  else if (high == (~low & 15)) r = b.ir.CreateXor(x, table2(b, low, y, z));
-  else if (low == 0) r = b.ir.CreateAnd(x, table2(b, high, y, z));
-  else if (high == 0) r = b.ir.CreateAnd(b.ir.CreateNot(x), table2(b, low, y, z));
-  else if (high == 15) r = b.ir.CreateOr(x, table2(b, low, y, z));
-  else if (low == 15) r = b.ir.CreateOr(b.ir.CreateNot(x), table2(b, high, y, z));
-  else r = b.ir.CreateOr(b.ir.CreateAnd(x, table2(b, high, y, z)), b.ir.CreateAnd(b.ir.CreateNot(x), table2(b, low, y, z)));
+  if (high == low)
+    r = table2(b, low, y, z);
+  else if (high == (~low & 15))
+    r = b.ir.CreateXor(x, table2(b, low, y, z));
+  else if (low == 0)
+    r = b.ir.CreateAnd(x, table2(b, high, y, z));
+  else if (high == 0)
+    r = b.ir.CreateAnd(b.ir.CreateNot(x), table2(b, low, y, z));
+  else if (high == 15)
+    r = b.ir.CreateOr(x, table2(b, low, y, z));
+  else if (low == 15)
+    r = b.ir.CreateOr(b.ir.CreateNot(x), table2(b, high, y, z));
+  else
+    r = b.ir.CreateOr(b.ir.CreateAnd(x, table2(b, high, y, z)),
+                      b.ir.CreateAnd(b.ir.CreateNot(x), table2(b, low, y, z)));
   if (o[0].kind != Operand::Kind::pair) return b.write(o[0], r);
   if (o.size() < 6) return b.refuse("operands");
   Value* some = b.ir.CreateICmpNE(r, b.constant(32, 0));
@@ -132,9 +158,12 @@ void lower_lop3(Builder& b, const ptx::Instruction& i) {
 void lower_count(Builder& b, const ptx::Instruction& i) {
   Value* x = b.read(i.operands[1], width_of(i));
   Value* r;
-  if (i.opcode == Opcode::brev) r = b.ir.CreateUnaryIntrinsic(llvm::Intrinsic::bitreverse, x);
-  else if (i.opcode == Opcode::popc) r = b.ir.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x);
-  else r = b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, x, b.constant(1, 0));
+  if (i.opcode == Opcode::brev)
+    r = b.ir.CreateUnaryIntrinsic(llvm::Intrinsic::bitreverse, x);
+  else if (i.opcode == Opcode::popc)
+    r = b.ir.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x);
+  else
+    r = b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, x, b.constant(1, 0));
   b.write(i.operands[0], i.opcode == Opcode::brev ? r : b.ir.CreateZExtOrTrunc(r, b.i(32)));
 }
 
@@ -143,9 +172,11 @@ void lower_bfind(Builder& b, const ptx::Instruction& i) {
   unsigned bits = width_of(i);
   Value* x = b.read(i.operands[1], bits);
   if (is_signed(i.type())) x = b.ir.CreateXor(x, b.ir.CreateAShr(x, bits - 1));
-  Value* zeros = b.ir.CreateZExtOrTrunc(b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, x, b.constant(1, 0)), b.i(32));
+  Value* zeros =
+      b.ir.CreateZExtOrTrunc(b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, x, b.constant(1, 0)), b.i(32));
   Value* found = i.has(Modifier::shiftamt) ? zeros : b.ir.CreateSub(b.constant(32, bits - 1), zeros);
-  b.write(i.operands[0], b.ir.CreateSelect(b.ir.CreateICmpEQ(x, b.constant(bits, 0)), b.constant(32, 0xffffffffu), found));
+  b.write(i.operands[0],
+          b.ir.CreateSelect(b.ir.CreateICmpEQ(x, b.constant(bits, 0)), b.constant(32, 0xffffffffu), found));
 }
 
 // Position and length of a bit field. The ISA masks them to 8 bits; GPUs do so for 32-bit fields only.
@@ -154,7 +185,7 @@ Value* field_operand(Builder& b, const Operand& o, unsigned bits) {
   Value* v = b.read(o, 32);
   return bits == 32 ? b.ir.CreateAnd(v, b.constant(32, 255)) : v;
 }
-} // namespace
+}  // namespace
 
 void lower_bfe(Builder& b, const ptx::Instruction& i) {
   unsigned bits = width_of(i);
@@ -165,12 +196,14 @@ void lower_bfe(Builder& b, const ptx::Instruction& i) {
   Value* field = ir.CreateAnd(shift_right(b, x, position, false), mask);
   if (is_signed(i.type())) {
     // The sign is the field's top bit, or the top bit of x where the field reaches beyond it.
-    Value* top = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, ir.CreateSub(ir.CreateAdd(position, length), b.constant(32, 1)),
-                                          b.constant(32, bits - 1));
+    Value* top =
+        ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, ir.CreateSub(ir.CreateAdd(position, length), b.constant(32, 1)),
+                                 b.constant(32, bits - 1));
     Value* sign = ir.CreateTrunc(shift_right(b, x, top, false), b.i(1));
     sign = ir.CreateAnd(sign, ir.CreateICmpNE(length, b.constant(32, 0)));
     // Bits of the field beyond the top of x are copies of the sign, too.
-    Value* available = ir.CreateSub(b.constant(32, bits), ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, position, b.constant(32, bits)));
+    Value* available = ir.CreateSub(b.constant(32, bits),
+                                    ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, position, b.constant(32, bits)));
     Value* real = low_ones(b, ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, length, available), bits);
     field = ir.CreateSelect(sign, ir.CreateOr(field, ir.CreateNot(real)), ir.CreateAnd(field, real));
   }
@@ -184,7 +217,8 @@ void lower_bfi(Builder& b, const ptx::Instruction& i) {
   Value *x = b.read(i.operands[1], bits), *into = b.read(i.operands[2], bits);
   Value *position = field_operand(b, i.operands[3], bits), *length = field_operand(b, i.operands[4], bits);
   Value* mask = shift_left(b, low_ones(b, length, bits), position);
-  b.write(i.operands[0], ir.CreateOr(ir.CreateAnd(into, ir.CreateNot(mask)), ir.CreateAnd(shift_left(b, x, position), mask)));
+  b.write(i.operands[0],
+          ir.CreateOr(ir.CreateAnd(into, ir.CreateNot(mask)), ir.CreateAnd(shift_left(b, x, position), mask)));
 }
 
 // bmsk.{clamp,wrap} d, a, b: b ones from bit a on.
@@ -200,16 +234,19 @@ void lower_bmsk(Builder& b, const ptx::Instruction& i) {
 // szext.{clamp,wrap}: the low b bits, extended.
 void lower_szext(Builder& b, const ptx::Instruction& i) {
   Value *x = b.read(i.operands[1], 32), *n = b.read(i.operands[2], 32);
-  if (i.has(Modifier::wrap)) n = b.ir.CreateAnd(n, b.constant(32, 31));
-  else n = b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, n, b.constant(32, 32));
+  if (i.has(Modifier::wrap))
+    n = b.ir.CreateAnd(n, b.constant(32, 31));
+  else
+    n = b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, n, b.constant(32, 32));
   Value* up = b.ir.CreateSub(b.constant(32, 32), n);
   Value* r = shift_right(b, shift_left(b, x, up), up, is_signed(i.type()));
   b.write(i.operands[0], b.ir.CreateSelect(b.ir.CreateICmpEQ(n, b.constant(32, 0)), b.constant(32, 0), r));
 }
 
 void lower_fns(Builder& b, const ptx::Instruction& i) {
-  b.write(i.operands[0], b.call_helper(reinterpret_cast<const void*>(&numeric::find_nth_set), b.i(32),
-                                       {b.read(i.operands[1], 32), b.read(i.operands[2], 32), b.read(i.operands[3], 32)}));
+  b.write(i.operands[0],
+          b.call_helper(reinterpret_cast<const void*>(&numeric::find_nth_set), b.i(32),
+                        {b.read(i.operands[1], 32), b.read(i.operands[2], 32), b.read(i.operands[3], 32)}));
 }
 
 // prmt: each result byte is one of the eight bytes of b:a, or copies of its sign. The modes compute the selectors
@@ -220,7 +257,10 @@ void lower_prmt(Builder& b, const ptx::Instruction& i) {
                            ir.CreateShl(ir.CreateZExt(b.read(i.operands[2], 32), b.i(64)), 32));
   Value* c = b.read(i.operands[3], 32);
   // Selectors of the four bytes for c & 3 = 0..3 (PTX ISA 9.7.8.7, table of modes), lowest nibble first.
-  struct Mode { Modifier modifier; std::uint16_t selectors[4]; };
+  struct Mode {
+    Modifier modifier;
+    std::uint16_t selectors[4];
+  };
   static constexpr Mode modes[] = {
       {Modifier::f4e, {0x3210, 0x4321, 0x5432, 0x6543}}, {Modifier::b4e, {0x5670, 0x6701, 0x7012, 0x0123}},
       {Modifier::rc8, {0x0000, 0x1111, 0x2222, 0x3333}}, {Modifier::ecl, {0x3210, 0x3211, 0x3222, 0x3333}},
@@ -250,4 +290,4 @@ void lower_prmt(Builder& b, const ptx::Instruction& i) {
   b.write(i.operands[0], r);
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

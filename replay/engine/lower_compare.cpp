@@ -14,7 +14,7 @@ namespace {
 
 struct Comparison {
   Modifier modifier;
-  CmpInst::Predicate s, u, f; // signed, unsigned, floating-point
+  CmpInst::Predicate s, u, f;  // signed, unsigned, floating-point
 };
 constexpr CmpInst::Predicate none = CmpInst::BAD_ICMP_PREDICATE;
 constexpr Comparison comparisons[] = {
@@ -39,10 +39,14 @@ constexpr Comparison comparisons[] = {
 };
 
 // The comparisons of all lanes (one but for f16x2 and bf16x2).
-std::vector<Value*> compare(Builder& b, const ptx::Instruction& i, Type type, const Operand& left, const Operand& right) {
+std::vector<Value*> compare(Builder& b, const ptx::Instruction& i, Type type, const Operand& left,
+                            const Operand& right) {
   const Comparison* c = nullptr;
   for (const Comparison& known : comparisons)
-    if (i.has(known.modifier)) { c = &known; break; }
+    if (i.has(known.modifier)) {
+      c = &known;
+      break;
+    }
   if (!c) {
     b.refuse("comparison");
     return {b.ir.getFalse()};
@@ -83,7 +87,7 @@ Value* combine(Builder& b, const ptx::Instruction& i, Value* v, Value* c) {
   return b.ir.CreateXor(v, c);
 }
 
-} // namespace
+}  // namespace
 
 void lower_setp(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;
@@ -92,7 +96,7 @@ void lower_setp(Builder& b, const ptx::Instruction& i) {
   bool pair = o[0].kind == Operand::Kind::pair;
   Value* c = combines(i) && o.size() > 3 ? b.read_predicate(o[3]) : nullptr;
   auto with = [&](Value* v) { return c ? combine(b, i, v, c) : v; };
-  if (lanes.size() == 2) { // f16x2: p|q of the two lanes
+  if (lanes.size() == 2) {  // f16x2: p|q of the two lanes
     Value *p = with(lanes[0]), *q = with(lanes[1]);
     b.write(pair ? o[0].elements[0] : o[0], p);
     if (pair) b.write(o[0].elements[1], q);
@@ -110,13 +114,17 @@ void lower_set(Builder& b, const ptx::Instruction& i) {
   Type to = i.types[0], from = i.types.size() > 1 ? i.types[1] : i.types[0];
   std::vector<Value*> lanes = compare(b, i, from, o[1], o[2]);
   Value* c = combines(i) && o.size() > 3 ? b.read_predicate(o[3]) : nullptr;
-  for (Value*& v : lanes) if (c) v = combine(b, i, v, c);
+  for (Value*& v : lanes)
+    if (c) v = combine(b, i, v, c);
   unsigned bits = ptx::bits(to);
   std::uint64_t yes = ~std::uint64_t(0);
   unsigned lane_bits = lanes.size() == 2 ? 16 : bits;
-  if (to == Type::f32) yes = 0x3f800000;
-  else if (to == Type::f16 || to == Type::f16x2) yes = 0x3c00;
-  else if (to == Type::bf16 || to == Type::bf16x2) yes = 0x3f80;
+  if (to == Type::f32)
+    yes = 0x3f800000;
+  else if (to == Type::f16 || to == Type::f16x2)
+    yes = 0x3c00;
+  else if (to == Type::bf16 || to == Type::bf16x2)
+    yes = 0x3f80;
   if (lanes.size() == 1) return b.write(o[0], b.ir.CreateSelect(lanes[0], b.constant(bits, yes), b.constant(bits, 0)));
   Value* all = b.constant(bits, 0);
   for (unsigned n = 0; n < 2; ++n) {
@@ -141,7 +149,7 @@ void select(Builder& b, const ptx::Instruction& i, Type type, Value* choice) {
   b.write(o[0], b.ir.CreateSelect(choice, x, y));
 }
 
-} // namespace
+}  // namespace
 
 void lower_selp(Builder& b, const ptx::Instruction& i) {
   if (i.operands.size() < 4) return b.refuse("operands");
@@ -153,8 +161,10 @@ void lower_slct(Builder& b, const ptx::Instruction& i) {
   if (i.operands.size() < 4 || i.types.size() < 2) return b.refuse("operands");
   Type type = i.types[1];
   Value* choice;
-  if (type == Type::f32) choice = b.ir.CreateFCmpOGE(read_flushed(b, i, i.operands[3], type), llvm::ConstantFP::get(b.f32(), 0.0));
-  else choice = b.ir.CreateICmpSGE(b.read(i.operands[3], 32), b.constant(32, 0));
+  if (type == Type::f32)
+    choice = b.ir.CreateFCmpOGE(read_flushed(b, i, i.operands[3], type), llvm::ConstantFP::get(b.f32(), 0.0));
+  else
+    choice = b.ir.CreateICmpSGE(b.read(i.operands[3], 32), b.constant(32, 0));
   select(b, i, i.type(), choice);
 }
 
@@ -167,15 +177,19 @@ void lower_testp(Builder& b, const ptx::Instruction& i) {
   Value* infinity = llvm::ConstantFP::getInfinity(t);
   Value* least = llvm::ConstantFP::get(t, type == Type::f64 ? 0x1p-1022 : 0x1p-126);
   Value* r;
-  if (i.has(Modifier::finite)) r = ir.CreateFCmpOLT(magnitude, infinity);
-  else if (i.has(Modifier::infinite)) r = ir.CreateFCmpOEQ(magnitude, infinity);
-  else if (i.has(Modifier::number)) r = ir.CreateFCmpORD(v, v);
-  else if (i.has(Modifier::notanumber)) r = ir.CreateFCmpUNO(v, v);
-  else if (i.has(Modifier::normal)) { // zeros count as normal on GPUs
+  if (i.has(Modifier::finite))
+    r = ir.CreateFCmpOLT(magnitude, infinity);
+  else if (i.has(Modifier::infinite))
+    r = ir.CreateFCmpOEQ(magnitude, infinity);
+  else if (i.has(Modifier::number))
+    r = ir.CreateFCmpORD(v, v);
+  else if (i.has(Modifier::notanumber))
+    r = ir.CreateFCmpUNO(v, v);
+  else if (i.has(Modifier::normal)) {  // zeros count as normal on GPUs
     Value* zero = ir.CreateFCmpOEQ(magnitude, llvm::ConstantFP::get(t, 0.0));
     r = ir.CreateAnd(ir.CreateOr(zero, ir.CreateFCmpOGE(magnitude, least)), ir.CreateFCmpOLT(magnitude, infinity));
-  }
-  else r = ir.CreateAnd(ir.CreateFCmpOLT(magnitude, least), ir.CreateFCmpOGT(magnitude, llvm::ConstantFP::get(t, 0.0)));
+  } else
+    r = ir.CreateAnd(ir.CreateFCmpOLT(magnitude, least), ir.CreateFCmpOGT(magnitude, llvm::ConstantFP::get(t, 0.0)));
   b.write(i.operands[0], r);
 }
 
@@ -184,7 +198,8 @@ void lower_copysign(Builder& b, const ptx::Instruction& i) {
   unsigned bits = ptx::bits(i.type());
   std::uint64_t sign = std::uint64_t(1) << (bits - 1);
   Value *x = b.read(i.operands[1], bits), *y = b.read(i.operands[2], bits);
-  b.write(i.operands[0], b.ir.CreateOr(b.ir.CreateAnd(x, b.constant(bits, sign)), b.ir.CreateAnd(y, b.constant(bits, ~sign))));
+  b.write(i.operands[0],
+          b.ir.CreateOr(b.ir.CreateAnd(x, b.constant(bits, sign)), b.ir.CreateAnd(y, b.constant(bits, ~sign))));
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

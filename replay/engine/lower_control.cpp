@@ -9,7 +9,9 @@ using llvm::BasicBlock;
 using llvm::Value;
 using ptx::Operand;
 
-void lower_bra(Builder& b, const ptx::Instruction& i) { b.ir.CreateBr(b.label_block(i.operands[0].text)); }
+void lower_bra(Builder& b, const ptx::Instruction& i) {
+  b.ir.CreateBr(b.label_block(i.operands[0].text));
+}
 
 void lower_brx(Builder& b, const ptx::Instruction& i) {
   if (i.operands.size() < 2) return b.refuse("operands");
@@ -29,15 +31,19 @@ void lower_ret(Builder& b, const ptx::Instruction&) {
   b.finish(b.function.entry ? std::int32_t(Step::exited) : returned);
 }
 
-void lower_exit(Builder& b, const ptx::Instruction&) { b.finish(std::int32_t(Step::exited)); }
+void lower_exit(Builder& b, const ptx::Instruction&) {
+  b.finish(std::int32_t(Step::exited));
+}
 
 namespace {
 
 void fault(Builder& b, trace::MemoryError::Kind kind, const char* text) {
-  Value* message = text ? llvm::ConstantExpr::getIntToPtr(b.constant(64, reinterpret_cast<std::uint64_t>(text)), b.ir.getPtrTy())
-                        : static_cast<Value*>(llvm::ConstantPointerNull::get(b.ir.getPtrTy()));
-  b.call_service(offsetof(Services, fault), b.ir.getVoidTy(),
-                 {b.thread(), b.constant(32, b.site ? b.site->id : no_site), b.constant(32, std::uint64_t(kind)), message});
+  Value* message =
+      text ? llvm::ConstantExpr::getIntToPtr(b.constant(64, reinterpret_cast<std::uint64_t>(text)), b.ir.getPtrTy())
+           : static_cast<Value*>(llvm::ConstantPointerNull::get(b.ir.getPtrTy()));
+  b.call_service(
+      offsetof(Services, fault), b.ir.getVoidTy(),
+      {b.thread(), b.constant(32, b.site ? b.site->id : no_site), b.constant(32, std::uint64_t(kind)), message});
   b.finish(std::int32_t(Step::fault));
 }
 
@@ -71,15 +77,19 @@ void set_result(Builder& b, const ptx::Instruction& i, Value* v) {
 bool call_provided(Builder& b, const ptx::Instruction& i, std::string_view name) {
   const auto& args = i.operands[2].elements;
   if (name == "vprintf" && args.size() >= 2) {
-    set_result(b, i, b.call_service(offsetof(Services, print), b.i(32), {b.thread(), argument(b, args[0], 64), argument(b, args[1], 64)}));
+    set_result(b, i,
+               b.call_service(offsetof(Services, print), b.i(32),
+                              {b.thread(), argument(b, args[0], 64), argument(b, args[1], 64)}));
   } else if (name == "malloc" && !args.empty()) {
     set_result(b, i, b.call_service(offsetof(Services, allocate), b.i(64), {b.thread(), argument(b, args[0], 64)}));
   } else if (name == "free" && !args.empty()) {
     b.call_service(offsetof(Services, release), b.ir.getVoidTy(), {b.thread(), argument(b, args[0], 64)});
   } else if (name == "__assertfail") {
-    // void __assertfail(message, file, u32 line, function, char size): the machine reads the texts from these addresses.
+    // void __assertfail(message, file, u32 line, function, char size): the machine reads the texts from these
+    // addresses.
     for (std::size_t n = 0; n < args.size() && n < 4; ++n)
-      b.thread_store(offsetof(ThreadContext, arg) + 8 * n, b.ir.CreateZExt(argument(b, args[n], n == 2 ? 32 : 64), b.i(64)));
+      b.thread_store(offsetof(ThreadContext, arg) + 8 * n,
+                     b.ir.CreateZExt(argument(b, args[n], n == 2 ? 32 : 64), b.i(64)));
     fault(b, trace::MemoryError::Kind::assertion, nullptr);
   } else if (name == "cudaDeviceSynchronize") {
     set_result(b, i, b.constant(32, 0));
@@ -89,14 +99,16 @@ bool call_provided(Builder& b, const ptx::Instruction& i, std::string_view name)
   return true;
 }
 
-} // namespace
+}  // namespace
 
 void lower_trap(Builder& b, const ptx::Instruction& i) {
   if (i.opcode == ptx::Opcode::brkpt) return;
   fault(b, trace::MemoryError::Kind::trap, nullptr);
 }
 
-void lower_nanosleep(Builder& b, const ptx::Instruction&) { stop_when_used_up(b); }
+void lower_nanosleep(Builder& b, const ptx::Instruction&) {
+  stop_when_used_up(b);
+}
 
 // stacksave, stackrestore, alloca (PTX ISA 9.7.16): local memory on top of the frame.
 void lower_alloca(Builder& b, const ptx::Instruction& i) {
@@ -106,10 +118,12 @@ void lower_alloca(Builder& b, const ptx::Instruction& i) {
     return b.thread_store(offsetof(ThreadContext, stack_used), b.read(i.operands[0], 32));
   std::uint64_t align = i.operands.size() > 2 ? std::max<std::uint64_t>(i.operands[2].bits, 16) : 16;
   Value* start = b.ir.CreateAnd(b.ir.CreateAdd(used, b.constant(32, align - 1)), b.constant(32, ~(align - 1)));
-  Value* size = b.ir.CreateAnd(b.ir.CreateAdd(b.read(i.operands[1], 32), b.constant(32, 15)), b.constant(32, ~std::uint64_t(15)));
+  Value* size =
+      b.ir.CreateAnd(b.ir.CreateAdd(b.read(i.operands[1], 32), b.constant(32, 15)), b.constant(32, ~std::uint64_t(15)));
   Value* end = b.ir.CreateAdd(b.ir.CreateZExt(start, b.i(64)), b.ir.CreateZExt(size, b.i(64)));
   Value* limit = b.ir.CreateZExt(b.thread_load(offsetof(ThreadContext, stack_bytes), 32), b.i(64));
-  b.when(b.ir.CreateICmpUGT(end, limit), [&] { fault(b, trace::MemoryError::Kind::stack_overflow, nullptr); }, false);
+  b.when(
+      b.ir.CreateICmpUGT(end, limit), [&] { fault(b, trace::MemoryError::Kind::stack_overflow, nullptr); }, false);
   b.thread_store(offsetof(ThreadContext, stack_used), b.ir.CreateTrunc(end, b.i(32)));
   b.write(i.operands[0], b.ir.CreateZExt(start, b.i(64)));
 }
@@ -140,7 +154,7 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
       auto at = b.function.labels.find(i.operands[3].text);
       if (at != b.function.labels.end()) prototype = std::get_if<ptx::Directive>(&b.function.body[at->second].node);
     }
-    if (prototype && !prototype->targets.empty()) { // .calltargets: any of them tells the signature
+    if (prototype && !prototype->targets.empty()) {  // .calltargets: any of them tells the signature
       auto it = b.unit.tables.by_name.find(prototype->targets[0]);
       if (it == b.unit.tables.by_name.end()) return b.refuse("call target");
       const ptx::Function& f = *b.unit.tables.functions[it->second].function;
@@ -178,11 +192,13 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
       Value* d = ir.CreateIntToPtr(pointer, ir.getPtrTy());
       return b.pointer_at(d, number(b.mode) * sizeof(FunctionDescriptor));
     };
-    b.when(ir.CreateICmpEQ(b.read(callee, 64), b.constant(64, 0)),
-           [&] { fault(b, trace::MemoryError::Kind::trap, "call through a null function pointer"); }, false);
+    b.when(
+        ir.CreateICmpEQ(b.read(callee, 64), b.constant(64, 0)),
+        [&] { fault(b, trace::MemoryError::Kind::trap, "call through a null function pointer"); }, false);
     descriptor = descriptor_of();
-    b.when(ir.CreateIsNull(b.context_load(descriptor, offsetof(FunctionDescriptor, entry), ir.getPtrTy())),
-           [&] { fault(b, trace::MemoryError::Kind::trap, "call through a pointer to no function"); }, false);
+    b.when(
+        ir.CreateIsNull(b.context_load(descriptor, offsetof(FunctionDescriptor, entry), ir.getPtrTy())),
+        [&] { fault(b, trace::MemoryError::Kind::trap, "call through a pointer to no function"); }, false);
     frame_bytes = b.context_load(descriptor, offsetof(FunctionDescriptor, frame_bytes), b.i(32));
   }
 
@@ -190,8 +206,9 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
   Value* used = b.thread_load(offsetof(ThreadContext, stack_used), 32);
   used = ir.CreateAnd(ir.CreateAdd(used, b.constant(32, 15)), b.constant(32, ~std::uint64_t(15)));
   Value* top = ir.CreateAdd(used, frame_bytes);
-  b.when(ir.CreateICmpUGT(top, b.thread_load(offsetof(ThreadContext, stack_bytes), 32)),
-         [&] { fault(b, trace::MemoryError::Kind::stack_overflow, nullptr); }, false);
+  b.when(
+      ir.CreateICmpUGT(top, b.thread_load(offsetof(ThreadContext, stack_bytes), 32)),
+      [&] { fault(b, trace::MemoryError::Kind::stack_overflow, nullptr); }, false);
   b.thread_store(offsetof(ThreadContext, stack_used), top);
   b.context_store(b.frame(), frame_callee, used);
   auto callee_frame = [&]() -> Value* {
@@ -231,8 +248,10 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
   call->setDoesNotThrow();
   ir.CreateCondBr(ir.CreateICmpEQ(call, b.constant(32, std::uint64_t(std::int64_t(returned)))), done, stopped);
   ir.SetInsertPoint(stopped);
-  if (!direct || b.unit.stops[index]) b.stop_with(call, again);
-  else ir.CreateRet(call);
+  if (!direct || b.unit.stops[index])
+    b.stop_with(call, again);
+  else
+    ir.CreateRet(call);
   ir.SetInsertPoint(done);
   b.thread_store(offsetof(ThreadContext, stack_used), b.context_load(b.frame(), frame_callee, b.i(32)));
   frame = callee_frame();
@@ -248,4 +267,4 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
   }
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

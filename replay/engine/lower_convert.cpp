@@ -12,8 +12,12 @@ using ptx::Type;
 
 namespace {
 
-bool is_scalar_half(Type t) { return t == Type::f16 || t == Type::bf16; }
-bool is_number(Type t) { return is_float(t) || is_scalar_half(t); }
+bool is_scalar_half(Type t) {
+  return t == Type::f16 || t == Type::bf16;
+}
+bool is_number(Type t) {
+  return is_float(t) || is_scalar_half(t);
+}
 
 // To an integral value in a float's own format: .rni .rzi .rmi .rpi.
 bool to_integral(const ptx::Instruction& i) {
@@ -30,11 +34,12 @@ Value* integral(Builder& b, const ptx::Instruction& i, Value* v) {
 Value* integer_to_integer(Builder& b, const ptx::Instruction& i, Value* v, Type to, Type from) {
   auto& ir = b.ir;
   unsigned from_bits = ptx::bits(from), to_bits = ptx::bits(to);
-  if (i.has(Modifier::sat)) { // clamped in 128 bits: covers every pair
+  if (i.has(Modifier::sat)) {  // clamped in 128 bits: covers every pair
     auto* wide = b.i(128);
     v = is_signed(from) ? ir.CreateSExt(v, wide) : ir.CreateZExt(v, wide);
     llvm::APInt low = is_signed(to) ? llvm::APInt::getSignedMinValue(to_bits).sext(128) : llvm::APInt(128, 0);
-    llvm::APInt high = is_signed(to) ? llvm::APInt::getSignedMaxValue(to_bits).sext(128) : llvm::APInt::getMaxValue(to_bits).zext(128);
+    llvm::APInt high =
+        is_signed(to) ? llvm::APInt::getSignedMaxValue(to_bits).sext(128) : llvm::APInt::getMaxValue(to_bits).zext(128);
     v = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, llvm::ConstantInt::get(b.context(), low));
     v = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, llvm::ConstantInt::get(b.context(), high));
     return ir.CreateTrunc(v, b.i(to_bits));
@@ -87,13 +92,16 @@ Value* to_half(Builder& b, const ptx::Instruction& i, Value* v, bool bf16, Round
 struct Packed {
   Type type;
   Format format;
-  unsigned bits; // of one element
+  unsigned bits;  // of one element
 };
-constexpr Packed packed_formats[] = {
-    {Type::e4m3x2, Format::e4m3, 8}, {Type::e5m2x2, Format::e5m2, 8}, {Type::e2m3x2, Format::e2m3, 8},
-    {Type::e3m2x2, Format::e3m2, 8}, {Type::e2m1x2, Format::e2m1, 4}};
+constexpr Packed packed_formats[] = {{Type::e4m3x2, Format::e4m3, 8},
+                                     {Type::e5m2x2, Format::e5m2, 8},
+                                     {Type::e2m3x2, Format::e2m3, 8},
+                                     {Type::e3m2x2, Format::e3m2, 8},
+                                     {Type::e2m1x2, Format::e2m1, 4}};
 const Packed* packed(Type t) {
-  for (const Packed& p : packed_formats) if (p.type == t) return &p;
+  for (const Packed& p : packed_formats)
+    if (p.type == t) return &p;
   return nullptr;
 }
 
@@ -143,7 +151,7 @@ bool convert_packed(Builder& b, const ptx::Instruction& i, Type to, Type from) {
   return false;
 }
 
-} // namespace
+}  // namespace
 
 void lower_cvt(Builder& b, const ptx::Instruction& i) {
   auto& ir = b.ir;
@@ -159,15 +167,17 @@ void lower_cvt(Builder& b, const ptx::Instruction& i) {
     return b.write(o[0], ir.CreateAnd(ir.CreateAdd(bits, up), b.constant(32, 0xffffe000)));
   }
   if (to == Type::f32 && from == Type::bf16 && !to_integral(i) && !i.has(Modifier::sat) && !i.has(Modifier::relu))
-    return b.write(o[0], ir.CreateShl(ir.CreateZExt(b.read(o[1], 16), b.i(32)), 16)); // NaNs too
+    return b.write(o[0], ir.CreateShl(ir.CreateZExt(b.read(o[1], 16), b.i(32)), 16));  // NaNs too
   if (to == Type::tf32 && from == Type::f32) {
-    Value* r = narrow(b, b.read_float(o[1], from), {Format::tf32, rounding_of(i), i.has(Modifier::satfinite), i.has(Modifier::relu)});
+    Value* r = narrow(b, b.read_float(o[1], from),
+                      {Format::tf32, rounding_of(i), i.has(Modifier::satfinite), i.has(Modifier::relu)});
     return b.write(o[0], r);
   }
   bool to_number = is_number(to), from_number = is_number(from);
   bool known_integer = !to_number && !from_number;
   for (Type t : {to, from})
-    if (!is_number(t) && (ptx::bits(t) < 8 || ptx::bits(t) > 64 || ptx::name(t)[0] == 'e' || ptx::bits(t) % 8)) return b.refuse("types");
+    if (!is_number(t) && (ptx::bits(t) < 8 || ptx::bits(t) > 64 || ptx::name(t)[0] == 'e' || ptx::bits(t) % 8))
+      return b.refuse("types");
   if (known_integer)
     return b.write(o[0], integer_to_integer(b, i, b.read(o[1], ptx::bits(from)), to, from), is_signed(to));
   Rounding rounding = rounding_of(i);
@@ -180,7 +190,7 @@ void lower_cvt(Builder& b, const ptx::Instruction& i) {
     return b.write_float(o[0], i.has(Modifier::sat) ? saturate(b, v) : v);
   }
   Value* v = read_number(b, i, o[1], from);
-  if (!to_number) { // saturates
+  if (!to_number) {  // saturates
     unsigned bits = ptx::bits(to);
     Value* rounded = integral(b, i, v);
     Value* r = ir.CreateIntrinsic(is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
@@ -194,15 +204,17 @@ void lower_cvt(Builder& b, const ptx::Instruction& i) {
   if (is_scalar_half(to)) return b.write(o[0], to_half(b, i, v, is_bf16(to), rounding));
   bool wide = v->getType()->isDoubleTy();
   if (to == Type::f64 && !wide) v = ir.CreateFPExt(v, b.f64());
-  if (to == Type::f32 && wide && i.has(Modifier::ftz)) { // what is tiny before rounding is flushed
-    Value* tiny = ir.CreateFCmpOLT(ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v), llvm::ConstantFP::get(b.f64(), 0x1p-126));
+  if (to == Type::f32 && wide && i.has(Modifier::ftz)) {  // what is tiny before rounding is flushed
+    Value* tiny =
+        ir.CreateFCmpOLT(ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v), llvm::ConstantFP::get(b.f64(), 0x1p-126));
     Value* zero = ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, llvm::ConstantFP::get(b.f64(), 0.0), v);
     v = ir.CreateSelect(tiny, zero, v);
   }
   if (to == Type::f32 && wide)
-    v = rounding == Rounding::nearest ? ir.CreateFPTrunc(v, b.f32()) : b.call_helper(numeric::to_float_rounded(rounding), b.f32(), {v});
+    v = rounding == Rounding::nearest ? ir.CreateFPTrunc(v, b.f32())
+                                      : b.call_helper(numeric::to_float_rounded(rounding), b.f32(), {v});
   if (to == Type::f32 && i.has(Modifier::ftz)) v = flush(b, v);
   b.write_float(o[0], clamp(b, i, v));
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

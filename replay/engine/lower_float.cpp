@@ -69,7 +69,9 @@ Value* call_rounded(Builder& b, Operation o, Rounding r, llvm::ArrayRef<Value*> 
 }
 
 template <typename F>
-const void* address(F f) { return reinterpret_cast<const void*>(f); }
+const void* address(F f) {
+  return reinterpret_cast<const void*>(f);
+}
 
 // div.approx, div.full: within 2 ulp where the divisor's reciprocal is normal; beyond 2^126 the reciprocal is flushed
 // (PTX ISA 9.7.3.8).
@@ -79,15 +81,17 @@ Value* divide(Builder& b, const ptx::Instruction& i, Value* x, Value* y) {
   Value* magnitude = b.ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y);
   Value* large = b.ir.CreateAnd(b.ir.CreateFCmpOGT(magnitude, llvm::ConstantFP::get(y->getType(), 0x1p126)),
                                 b.ir.CreateFCmpONE(magnitude, llvm::ConstantFP::getInfinity(y->getType())));
-  Value* flushed = b.ir.CreateFMul(x, b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, llvm::ConstantFP::get(y->getType(), 0.0), y));
+  Value* flushed = b.ir.CreateFMul(
+      x, b.ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, llvm::ConstantFP::get(y->getType(), 0.0), y));
   return b.ir.CreateSelect(large, flushed, q);
 }
 
-} // namespace
+}  // namespace
 
 void lower_float(Builder& b, const ptx::Instruction& i) {
   Type type = i.type();
-  for (Type t : i.types) if (t != type) return b.refuse("mixed precision");
+  for (Type t : i.types)
+    if (t != type) return b.refuse("mixed precision");
   auto& ir = b.ir;
   Rounding rounding = rounding_of(i);
   bool directed = rounding != Rounding::nearest;
@@ -100,7 +104,8 @@ void lower_float(Builder& b, const ptx::Instruction& i) {
     case Opcode::add:
       return finish(b, i, directed ? call_rounded(b, Operation::add, rounding, {x, y}) : ir.CreateFAdd(x, y));
     case Opcode::sub:
-      return finish(b, i, directed ? call_rounded(b, Operation::add, rounding, {x, ir.CreateFNeg(y)}) : ir.CreateFSub(x, y));
+      return finish(b, i,
+                    directed ? call_rounded(b, Operation::add, rounding, {x, ir.CreateFNeg(y)}) : ir.CreateFSub(x, y));
     case Opcode::mul:
       return finish(b, i, directed ? call_rounded(b, Operation::multiply, rounding, {x, y}) : ir.CreateFMul(x, y));
     case Opcode::div:
@@ -109,7 +114,7 @@ void lower_float(Builder& b, const ptx::Instruction& i) {
     case Opcode::max: {
       bool is_min = i.opcode == Opcode::min, nan = i.has(Modifier::nan) || i.has(Modifier::NaN);
       Value* sign = nullptr;
-      if (i.has(Modifier::xorsign)) { // .xorsign.abs
+      if (i.has(Modifier::xorsign)) {  // .xorsign.abs
         sign = ir.CreateXor(ir.CreateBitCast(x, b.i(32)), ir.CreateBitCast(y, b.i(32)));
         x = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
         y = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y);
@@ -129,7 +134,8 @@ void lower_fma(Builder& b, const ptx::Instruction& i) {
   if (is_half(i.type())) return lower_half(b, i);
   Type type = i.type();
   if (!is_float(type)) return b.refuse("not supported");
-  for (Type t : i.types) if (t != type) return b.refuse("mixed precision");
+  for (Type t : i.types)
+    if (t != type) return b.refuse("mixed precision");
   Value* x = read_flushed(b, i, i.operands[1], type);
   Value* y = read_flushed(b, i, i.operands[2], type);
   Value* z = read_flushed(b, i, i.operands[3], type);
@@ -166,13 +172,19 @@ void lower_unary_float(Builder& b, const ptx::Instruction& i) {
   }
   if (is_double) return b.refuse("not supported");
   switch (i.opcode) {
-    case Opcode::ex2: return call(address(&numeric::ex2));
-    case Opcode::lg2: return call(address(&numeric::lg2));
-    case Opcode::sin: return call(address(&numeric::sine));
-    case Opcode::cos: return call(address(&numeric::cosine));
-    case Opcode::tanh: return call(address(&numeric::tanh));
-    default: return b.refuse("not supported");
+    case Opcode::ex2:
+      return call(address(&numeric::ex2));
+    case Opcode::lg2:
+      return call(address(&numeric::lg2));
+    case Opcode::sin:
+      return call(address(&numeric::sine));
+    case Opcode::cos:
+      return call(address(&numeric::cosine));
+    case Opcode::tanh:
+      return call(address(&numeric::tanh));
+    default:
+      return b.refuse("not supported");
   }
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -11,7 +11,9 @@ using ptx::Opcode;
 using ptx::Operand;
 using ptx::Type;
 
-bool is_bf16(Type t) { return t == Type::bf16 || t == Type::bf16x2; }
+bool is_bf16(Type t) {
+  return t == Type::bf16 || t == Type::bf16x2;
+}
 
 Value* half_to_float(Builder& b, Value* v, bool bf16) {
   if (bf16) return b.ir.CreateBitCast(b.ir.CreateShl(b.ir.CreateZExt(v, b.i(32)), 16), b.f32());
@@ -47,7 +49,9 @@ Value* double_to_odd_float(Builder& b, Value* v) {
   return ir.CreateBitCast(ir.CreateSelect(adjust, moved, bits), b.f32());
 }
 
-Value* double_to_half(Builder& b, Value* v, bool bf16) { return float_to_half(b, double_to_odd_float(b, v), bf16); }
+Value* double_to_half(Builder& b, Value* v, bool bf16) {
+  return float_to_half(b, double_to_odd_float(b, v), bf16);
+}
 
 Value* add_halves(Builder& b, Value* x, Value* y, bool bf16) {
   return float_to_half(b, b.ir.CreateFAdd(half_to_float(b, x, bf16), half_to_float(b, y, bf16)), bf16);
@@ -85,27 +89,34 @@ class Lane {
   Value* operator()(llvm::ArrayRef<Value*> in) {
     auto& ir = b_.ir;
     switch (i_.opcode) {
-      case Opcode::neg: return bits_result(ir.CreateXor(in[0], b_.constant(16, 0x8000)));
-      case Opcode::abs: return bits_result(ir.CreateAnd(in[0], b_.constant(16, 0x7fff)));
-      default: break;
+      case Opcode::neg:
+        return bits_result(ir.CreateXor(in[0], b_.constant(16, 0x8000)));
+      case Opcode::abs:
+        return bits_result(ir.CreateAnd(in[0], b_.constant(16, 0x7fff)));
+      default:
+        break;
     }
     std::vector<Value*> v;
     for (Value* bits : in) v.push_back(half_to_float(b_, i_.has(Modifier::ftz) ? flush16(bits) : bits, bf_));
     auto wide = [&](Value* f) { return ir.CreateFPExt(f, b_.f64()); };
     switch (i_.opcode) {
-      case Opcode::add: return result(float_to_half(b_, ir.CreateFAdd(v[0], v[1]), bf_));
-      case Opcode::sub: return result(float_to_half(b_, ir.CreateFSub(v[0], v[1]), bf_));
+      case Opcode::add:
+        return result(float_to_half(b_, ir.CreateFAdd(v[0], v[1]), bf_));
+      case Opcode::sub:
+        return result(float_to_half(b_, ir.CreateFSub(v[0], v[1]), bf_));
       case Opcode::mul:
         if (bf_) return result(double_to_half(b_, ir.CreateFMul(wide(v[0]), wide(v[1])), true));
         return result(float_to_half(b_, ir.CreateFMul(v[0], v[1]), false));
-      case Opcode::fma: case Opcode::mad: {
+      case Opcode::fma:
+      case Opcode::mad: {
         Value *x = wide(v[0]), *y = wide(v[1]), *z = wide(v[2]);
         // Half precision: the double sum is exact, or so far from a tie that its rounding cannot matter.
         Value* sum = bf_ ? b_.call_helper(reinterpret_cast<const void*>(&numeric::fma_to_odd), b_.f64(), {x, y, z})
                          : ir.CreateFAdd(ir.CreateFMul(x, y), z);
         return result(double_to_half(b_, sum, bf_));
       }
-      case Opcode::min: case Opcode::max: {
+      case Opcode::min:
+      case Opcode::max: {
         bool is_min = i_.opcode == Opcode::min, nan = i_.has(Modifier::nan) || i_.has(Modifier::NaN);
         Value* sign = nullptr;
         if (i_.has(Modifier::xorsign)) {
@@ -118,9 +129,12 @@ class Lane {
         if (sign) h = ir.CreateSelect(ir.CreateFCmpUNO(m, m), h, ir.CreateOr(h, sign));
         return result(h);
       }
-      case Opcode::ex2: return call(&numeric::ex2, v[0]);
-      case Opcode::tanh: return call(&numeric::tanh, v[0]);
-      default: break;
+      case Opcode::ex2:
+        return call(&numeric::ex2, v[0]);
+      case Opcode::tanh:
+        return call(&numeric::tanh, v[0]);
+      default:
+        break;
     }
     b_.refuse("not supported");
     return b_.constant(16, 0);
@@ -137,14 +151,15 @@ class Lane {
   }
   Value* bits_result(Value* bits) {
     if (i_.has(Modifier::ftz)) bits = flush16(bits);
-    Value* nan = b_.ir.CreateICmpUGT(b_.ir.CreateAnd(bits, b_.constant(16, 0x7fff)), b_.constant(16, bf_ ? 0x7f80 : 0x7c00));
+    Value* nan =
+        b_.ir.CreateICmpUGT(b_.ir.CreateAnd(bits, b_.constant(16, 0x7fff)), b_.constant(16, bf_ ? 0x7f80 : 0x7c00));
     return b_.ir.CreateSelect(nan, b_.constant(16, 0x7fff), bits);
   }
   Value* result(Value* bits) {
     auto& ir = b_.ir;
     if (i_.has(Modifier::ftz)) bits = flush16(bits);
     if (i_.has(Modifier::sat)) bits = float_to_half(b_, saturate(b_, half_to_float(b_, bits, bf_)), bf_);
-    if (i_.has(Modifier::relu)) { // negative numbers and -0 to 0; NaN stays
+    if (i_.has(Modifier::relu)) {  // negative numbers and -0 to 0; NaN stays
       Value* negative = ir.CreateICmpSLT(bits, b_.constant(16, 0));
       bits = ir.CreateSelect(negative, b_.constant(16, 0), bits);
     }
@@ -155,14 +170,15 @@ class Lane {
   bool bf_;
 };
 
-} // namespace
+}  // namespace
 
 void lower_half(Builder& b, const ptx::Instruction& i) {
-  for (Type t : i.types) if (t != i.type()) return b.refuse("mixed precision");
+  for (Type t : i.types)
+    if (t != i.type()) return b.refuse("mixed precision");
   unsigned bits = ptx::bits(i.type());
   std::vector<Value*> in;
   for (std::size_t n = 1; n < i.operands.size(); ++n) in.push_back(b.read(i.operands[n], bits));
   b.write(i.operands[0], by_half_lane(b, i.type(), in, Lane(b, i)));
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

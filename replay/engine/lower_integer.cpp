@@ -14,7 +14,9 @@ namespace {
 
 using llvm::Intrinsic::ID;
 
-Value* binary(Builder& b, ID id, Value* x, Value* y) { return b.ir.CreateBinaryIntrinsic(id, x, y); }
+Value* binary(Builder& b, ID id, Value* x, Value* y) {
+  return b.ir.CreateBinaryIntrinsic(id, x, y);
+}
 
 Value* carry_in(Builder& b, unsigned bits) {
   return b.ir.CreateZExt(b.context_load(b.frame(), frame_carry, b.i(8)), b.i(bits));
@@ -24,7 +26,8 @@ void set_carry(Builder& b, Value* carry) {
 }
 
 // Applies f to 16-bit halves of packed types, to the whole of others.
-Value* by_lane(Builder& b, Type type, llvm::ArrayRef<Value*> in, const std::function<Value*(llvm::ArrayRef<Value*>)>& f) {
+Value* by_lane(Builder& b, Type type, llvm::ArrayRef<Value*> in,
+               const std::function<Value*(llvm::ArrayRef<Value*>)>& f) {
   if (type != Type::u16x2 && type != Type::s16x2) return f(in);
   Value* all = nullptr;
   for (unsigned lane = 0; lane < 2; ++lane) {
@@ -73,7 +76,7 @@ bool floating(Builder& b, const ptx::Instruction& i) {
   return false;
 }
 
-} // namespace
+}  // namespace
 
 void lower_add(Builder& b, const ptx::Instruction& i) {
   if (floating(b, i)) return;
@@ -81,9 +84,10 @@ void lower_add(Builder& b, const ptx::Instruction& i) {
   Value *x = b.read(i.operands[1], bits), *y = b.read(i.operands[2], bits);
   if (i.has(Modifier::cc)) return b.write(i.operands[0], add_with_carry(b, x, y, nullptr, true));
   b.write(i.operands[0], by_lane(b, i.type(), {x, y}, [&](llvm::ArrayRef<Value*> v) -> Value* {
-    if (i.has(Modifier::sat)) return binary(b, is_signed(i.type()) ? llvm::Intrinsic::sadd_sat : llvm::Intrinsic::uadd_sat, v[0], v[1]);
-    return b.ir.CreateAdd(v[0], v[1]);
-  }));
+            if (i.has(Modifier::sat))
+              return binary(b, is_signed(i.type()) ? llvm::Intrinsic::sadd_sat : llvm::Intrinsic::uadd_sat, v[0], v[1]);
+            return b.ir.CreateAdd(v[0], v[1]);
+          }));
 }
 
 void lower_sub(Builder& b, const ptx::Instruction& i) {
@@ -92,9 +96,10 @@ void lower_sub(Builder& b, const ptx::Instruction& i) {
   Value *x = b.read(i.operands[1], bits), *y = b.read(i.operands[2], bits);
   if (i.has(Modifier::cc)) return b.write(i.operands[0], subtract_with_borrow(b, x, y, nullptr, true));
   b.write(i.operands[0], by_lane(b, i.type(), {x, y}, [&](llvm::ArrayRef<Value*> v) -> Value* {
-    if (i.has(Modifier::sat)) return binary(b, is_signed(i.type()) ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::usub_sat, v[0], v[1]);
-    return b.ir.CreateSub(v[0], v[1]);
-  }));
+            if (i.has(Modifier::sat))
+              return binary(b, is_signed(i.type()) ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::usub_sat, v[0], v[1]);
+            return b.ir.CreateSub(v[0], v[1]);
+          }));
 }
 
 void lower_addc(Builder& b, const ptx::Instruction& i) {
@@ -102,7 +107,8 @@ void lower_addc(Builder& b, const ptx::Instruction& i) {
   Value *x = b.read(i.operands[1], bits), *y = b.read(i.operands[2], bits);
   Value* c = carry_in(b, bits);
   bool set = i.has(Modifier::cc);
-  b.write(i.operands[0], i.opcode == Opcode::subc ? subtract_with_borrow(b, x, y, c, set) : add_with_carry(b, x, y, c, set));
+  b.write(i.operands[0],
+          i.opcode == Opcode::subc ? subtract_with_borrow(b, x, y, c, set) : add_with_carry(b, x, y, c, set));
 }
 
 void lower_mul(Builder& b, const ptx::Instruction& i) {
@@ -164,12 +170,14 @@ Value* divide(Builder& b, const ptx::Instruction& i, bool remainder) {
   return b.ir.CreateSelect(zero, remainder ? x : static_cast<Value*>(b.constant(bits, ~std::uint64_t(0))), r);
 }
 
-} // namespace
+}  // namespace
 
 void lower_div(Builder& b, const ptx::Instruction& i) {
   if (!floating(b, i)) b.write(i.operands[0], divide(b, i, false));
 }
-void lower_rem(Builder& b, const ptx::Instruction& i) { b.write(i.operands[0], divide(b, i, true)); }
+void lower_rem(Builder& b, const ptx::Instruction& i) {
+  b.write(i.operands[0], divide(b, i, true));
+}
 
 void lower_abs(Builder& b, const ptx::Instruction& i) {
   if (floating(b, i)) return;
@@ -186,12 +194,15 @@ void lower_minmax(Builder& b, const ptx::Instruction& i) {
   if (floating(b, i)) return;
   unsigned bits = ptx::bits(i.type());
   bool s = is_signed(i.type()), low = i.opcode == Opcode::min;
-  ID id = low ? (s ? llvm::Intrinsic::smin : llvm::Intrinsic::umin) : (s ? llvm::Intrinsic::smax : llvm::Intrinsic::umax);
-  Value* r = by_lane(b, i.type(), {b.read(i.operands[1], bits), b.read(i.operands[2], bits)}, [&](llvm::ArrayRef<Value*> v) -> Value* {
-    Value* m = binary(b, id, v[0], v[1]);
-    if (i.has(Modifier::relu)) m = binary(b, llvm::Intrinsic::smax, m, llvm::ConstantInt::get(m->getType(), 0));
-    return m;
-  });
+  ID id =
+      low ? (s ? llvm::Intrinsic::smin : llvm::Intrinsic::umin) : (s ? llvm::Intrinsic::smax : llvm::Intrinsic::umax);
+  Value* r = by_lane(b, i.type(), {b.read(i.operands[1], bits), b.read(i.operands[2], bits)},
+                     [&](llvm::ArrayRef<Value*> v) -> Value* {
+                       Value* m = binary(b, id, v[0], v[1]);
+                       if (i.has(Modifier::relu))
+                         m = binary(b, llvm::Intrinsic::smax, m, llvm::ConstantInt::get(m->getType(), 0));
+                       return m;
+                     });
   b.write(i.operands[0], r);
 }
 
@@ -221,4 +232,4 @@ void lower_dp(Builder& b, const ptx::Instruction& i) {
   b.write(i.operands[0], sum);
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

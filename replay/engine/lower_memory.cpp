@@ -17,7 +17,8 @@ unsigned element_count(const ptx::Instruction& i) {
 }
 
 bool strong_site(const Builder& b) {
-  return b.site && b.site->kind == SiteKind::access && (is_strong(b.site->ordering) || b.site->access == AccessKind::atomic);
+  return b.site && b.site->kind == SiteKind::access &&
+         (is_strong(b.site->ordering) || b.site->access == AccessKind::atomic);
 }
 
 Access access_of(Builder& b, const ptx::Instruction& i, const Operand& address, bool is_write) {
@@ -31,9 +32,11 @@ Access access_of(Builder& b, const ptx::Instruction& i, const Operand& address, 
   return a;
 }
 
-const Operand& element(const Operand& o, unsigned n) { return o.kind == Operand::Kind::vector ? o.elements[n] : o; }
+const Operand& element(const Operand& o, unsigned n) {
+  return o.kind == Operand::Kind::vector ? o.elements[n] : o;
+}
 
-} // namespace
+}  // namespace
 
 void lower_ld(Builder& b, const ptx::Instruction& i) {
   if (i.operands.size() < 2) return b.refuse("operands");
@@ -49,19 +52,23 @@ void lower_ld(Builder& b, const ptx::Instruction& i) {
   bool invariant = a.place.space == Space::param;
   std::vector<Value*> values;
   for (unsigned n = 0; n < a.elements; ++n)
-    values.push_back(b.load(b.i(a.element_bytes * 8), b.pointer_at(pointer, n * a.element_bytes), a.place.space, invariant));
+    values.push_back(
+        b.load(b.i(a.element_bytes * 8), b.pointer_at(pointer, n * a.element_bytes), a.place.space, invariant));
   for (unsigned n = 0; n < a.elements; ++n) {
     Value* v = values[n];
     if (i.type() == Type::pred || i.type() == Type::b1) v = b.ir.CreateTrunc(v, b.i(1));
-    if (a.elements == 1 && to.kind == Operand::Kind::vector && to.elements.size() == 1) b.write(to.elements[0], v, is_signed(i.type()));
-    else b.write(element(to, n), v, is_signed(i.type()));
+    if (a.elements == 1 && to.kind == Operand::Kind::vector && to.elements.size() == 1)
+      b.write(to.elements[0], v, is_signed(i.type()));
+    else
+      b.write(element(to, n), v, is_signed(i.type()));
   }
   if (strong) {
     report_strong(b, a, values, {}, nullptr);
     // Vector loads spin on their first 64 bits.
     Value* first = b.ir.CreateZExtOrTrunc(values[0], b.i(64));
     for (unsigned n = 1; n < values.size(); ++n)
-      first = b.ir.CreateXor(b.ir.CreateMul(first, b.constant(64, 0x9e3779b97f4a7c15ull)), b.ir.CreateZExtOrTrunc(values[n], b.i(64)));
+      first = b.ir.CreateXor(b.ir.CreateMul(first, b.constant(64, 0x9e3779b97f4a7c15ull)),
+                             b.ir.CreateZExtOrTrunc(values[n], b.i(64)));
     after_strong(b, &a, first, nullptr);
   } else {
     log_access(b, a, {});
@@ -79,7 +86,9 @@ void lower_st(Builder& b, const ptx::Instruction& i) {
   if (from.kind == Operand::Kind::vector && from.elements.size() < a.elements) return b.refuse("vector operand");
   std::vector<Value*> values;
   for (unsigned n = 0; n < a.elements; ++n) {
-    const Operand& o = a.elements == 1 && from.kind == Operand::Kind::vector && from.elements.size() == 1 ? from.elements[0] : element(from, n);
+    const Operand& o = a.elements == 1 && from.kind == Operand::Kind::vector && from.elements.size() == 1
+                           ? from.elements[0]
+                           : element(from, n);
     Value* v = b.read(o, ptx::bits(i.type()));
     if (a.element_bytes * 8 != ptx::bits(i.type())) v = b.ir.CreateZExt(v, b.i(a.element_bytes * 8));
     values.push_back(v);
@@ -97,7 +106,7 @@ void lower_st(Builder& b, const ptx::Instruction& i) {
 
 // A fence orders nothing by itself in a sequential execution: it is a place to stop (PTX ISA 9.7.13.4).
 void lower_fence(Builder& b, const ptx::Instruction&) {
-  if (!b.site || b.site->kind != SiteKind::fence) return; // fence.proxy: nothing to do
+  if (!b.site || b.site->kind != SiteKind::fence) return;  // fence.proxy: nothing to do
   before_fence(b);
   after_strong(b, nullptr, nullptr, nullptr);
 }
@@ -127,8 +136,7 @@ void lower_cp(Builder& b, const ptx::Instruction& i) {
   if (last > 3) {
     const Operand& o = i.operands[3];
     bool predicate = o.kind == Operand::Kind::reg && b.function.registers[o.reg].type == Type::pred;
-    source_bytes = predicate ? b.ir.CreateSelect(b.read_predicate(o), b.constant(32, 0), source_bytes)
-                             : b.read(o, 32);
+    source_bytes = predicate ? b.ir.CreateSelect(b.read_predicate(o), b.constant(32, 0), source_bytes) : b.read(o, 32);
   }
   Access to, from;
   to.place = b.place(i.operands[0], Space::shared);
@@ -137,10 +145,10 @@ void lower_cp(Builder& b, const ptx::Instruction& i) {
   check_access(b, to);
   from.place = b.place(i.operands[1], Space::global);
   from.bytes = bytes;
-  if (b.mode.check) // nothing is read, so nothing is checked, where source_bytes is 0
+  if (b.mode.check)  // nothing is read, so nothing is checked, where source_bytes is 0
     b.when(b.ir.CreateICmpNE(source_bytes, b.constant(32, 0)), [&] { check_access(b, from); });
   b.call_service(offsetof(Services, async_copy), b.ir.getVoidTy(),
                  {b.thread(), site, b.offset(to.place), b.offset(from.place), b.constant(32, bytes), source_bytes});
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -1,7 +1,7 @@
 // mov, cvta, isspacep, and instructions that do nothing here (PTX ISA 9.7.9).
 #include "deadheat/address.h"
-#include "replay/engine/lower.h"
 #include "replay/engine/builder.h"
+#include "replay/engine/lower.h"
 
 namespace deadheat::engine {
 
@@ -20,7 +20,8 @@ void lower_mov(Builder& b, const ptx::Instruction& i) {
     b.write_float(to, b.read_float(from, type));
     return;
   }
-  if (to.kind == Operand::Kind::vector && from.kind == Operand::Kind::vector && to.elements.size() == from.elements.size()) {
+  if (to.kind == Operand::Kind::vector && from.kind == Operand::Kind::vector &&
+      to.elements.size() == from.elements.size()) {
     std::vector<Value*> values;
     for (const Operand& o : from.elements) values.push_back(b.read(o, bits));
     for (std::size_t n = 0; n < values.size(); ++n) b.write(to.elements[n], values[n]);
@@ -35,10 +36,7 @@ void lower_cvta(Builder& b, const ptx::Instruction& i) {
   Space space = b.space_of(i);
   // A parameter of a function that is not a kernel lies in its frame.
   if (space == Space::param && !b.function.entry) space = Space::local;
-  Value* v;
-  bool from_param = i.operands[1].kind == Operand::Kind::symbol;
-  (void)from_param;
-  v = b.read(i.operands[1], 64);
+  Value* v = b.read(i.operands[1], 64);
   std::uint64_t window = space == Space::shared  ? shared_window
                          : space == Space::local ? local_window
                          : space == Space::param ? param_window
@@ -59,21 +57,25 @@ void lower_isspacep(Builder& b, const ptx::Instruction& i) {
   };
   Value* is;
   switch (space) {
-    case Space::shared: is = in(shared_window); break;
-    case Space::local: is = in(local_window); break;
-    case Space::param: is = in(param_window); break;
-    case Space::constant: is = b.ir.getFalse(); break; // constants are not told from global memory
-    default: is = b.ir.CreateICmpULT(a, b.constant(64, window_bit)); break;
+    case Space::shared:
+      is = in(shared_window);
+      break;
+    case Space::local:
+      is = in(local_window);
+      break;
+    case Space::param:
+      is = in(param_window);
+      break;
+    case Space::constant:
+      is = b.ir.getFalse();
+      break;  // constants are not told from global memory
+    default:
+      is = b.ir.CreateICmpULT(a, b.constant(64, window_bit));
+      break;
   }
   b.write(i.operands[0], is);
 }
 
-// mapa, getctarank: clusters of one block.
-void lower_mapa(Builder& b, const ptx::Instruction& i) {
-  b.refuse("thread block clusters are not supported");
-  (void)i;
-}
-
 void lower_nothing(Builder&, const ptx::Instruction&) {}
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

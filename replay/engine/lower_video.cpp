@@ -19,9 +19,17 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
     if (o[n].text.find('.') != std::string_view::npos) return b.refuse("selectors");
   unsigned lanes = 2;
   switch (i.opcode) {
-    case Opcode::vadd4: case Opcode::vsub4: case Opcode::vavrg4: case Opcode::vabsdiff4: case Opcode::vmin4:
-    case Opcode::vmax4: case Opcode::vset4: lanes = 4; break;
-    default: break;
+    case Opcode::vadd4:
+    case Opcode::vsub4:
+    case Opcode::vavrg4:
+    case Opcode::vabsdiff4:
+    case Opcode::vmin4:
+    case Opcode::vmax4:
+    case Opcode::vset4:
+      lanes = 4;
+      break;
+    default:
+      break;
   }
   unsigned width = 32 / lanes;
   auto of_signed = [](Type t) { return t == Type::s32; };
@@ -37,21 +45,36 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
     };
     Value *p = lane(x, sa), *q = lane(y, sb), *r;
     switch (i.opcode) {
-      case Opcode::vadd2: case Opcode::vadd4: r = ir.CreateAdd(p, q); break;
-      case Opcode::vsub2: case Opcode::vsub4: r = ir.CreateSub(p, q); break;
-      case Opcode::vabsdiff2: case Opcode::vabsdiff4:
+      case Opcode::vadd2:
+      case Opcode::vadd4:
+        r = ir.CreateAdd(p, q);
+        break;
+      case Opcode::vsub2:
+      case Opcode::vsub4:
+        r = ir.CreateSub(p, q);
+        break;
+      case Opcode::vabsdiff2:
+      case Opcode::vabsdiff4:
         r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::abs, ir.CreateSub(p, q), b.constant(1, 0));
         break;
-      case Opcode::vmin2: case Opcode::vmin4: r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, p, q); break;
-      case Opcode::vmax2: case Opcode::vmax4: r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, p, q); break;
-      case Opcode::vavrg2: case Opcode::vavrg4: {
+      case Opcode::vmin2:
+      case Opcode::vmin4:
+        r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, p, q);
+        break;
+      case Opcode::vmax2:
+      case Opcode::vmax4:
+        r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, p, q);
+        break;
+      case Opcode::vavrg2:
+      case Opcode::vavrg4: {
         // Rounds half away from zero for a negative sum down: (a + b + ((a + b) >= 0)) >> 1.
         Value* t = ir.CreateAdd(p, q);
         Value* up = ir.CreateZExt(ir.CreateICmpSGE(t, b.constant(32, 0)), b.i(32));
         r = ir.CreateAShr(ir.CreateAdd(t, up), 1);
         break;
       }
-      case Opcode::vset2: case Opcode::vset4: {
+      case Opcode::vset2:
+      case Opcode::vset4: {
         Value* is = i.has(Modifier::eq)   ? ir.CreateICmpEQ(p, q)
                     : i.has(Modifier::ne) ? ir.CreateICmpNE(p, q)
                     : i.has(Modifier::lt) ? ir.CreateICmpSLT(p, q)
@@ -61,7 +84,8 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
         r = ir.CreateZExt(is, b.i(32));
         break;
       }
-      default: return b.refuse("not supported");
+      default:
+        return b.refuse("not supported");
     }
     if (i.has(Modifier::add)) {
       sum = ir.CreateAdd(sum, r);
@@ -79,4 +103,4 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
   b.write(o[0], i.has(Modifier::add) ? sum : packed);
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -23,11 +23,17 @@ void set_site(Builder& b) {
   b.thread_store(offsetof(ThreadContext, pending_site), b.constant(32, b.site ? b.site->id : no_site));
 }
 
-Value* full_mask(Builder& b) { return b.constant(64, 0xffffffffu); }
+Value* full_mask(Builder& b) {
+  return b.constant(64, 0xffffffffu);
+}
 
 // Operand 0 may be d, p|q or _.
-const Operand& first(const Operand& o) { return o.kind == Operand::Kind::pair ? o.elements[0] : o; }
-const Operand* second(const Operand& o) { return o.kind == Operand::Kind::pair ? &o.elements[1] : nullptr; }
+const Operand& first(const Operand& o) {
+  return o.kind == Operand::Kind::pair ? o.elements[0] : o;
+}
+const Operand* second(const Operand& o) {
+  return o.kind == Operand::Kind::pair ? &o.elements[1] : nullptr;
+}
 
 void rendezvous(Builder& b, WarpOp op, Value* mask) {
   set_site(b);
@@ -36,7 +42,7 @@ void rendezvous(Builder& b, WarpOp op, Value* mask) {
   b.stop(Step::warp);
 }
 
-} // namespace
+}  // namespace
 
 void lower_bar(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;
@@ -47,15 +53,17 @@ void lower_bar(Builder& b, const ptx::Instruction& i) {
   bool red = i.has(Modifier::red);
   std::size_t at = red ? 1 : 0;
   if (o.size() <= at) return b.refuse("operands");
-  std::size_t counts = o.size() - at - (red ? 1 : 0); // barrier, and a thread count if written
+  std::size_t counts = o.size() - at - (red ? 1 : 0);  // barrier, and a thread count if written
   set_site(b);
   set_argument(b, 0, b.read(o[at], 32));
   set_argument(b, 1, counts > 1 ? b.read(o[at + 1], 32) : b.constant(32, 0));
   set_argument(b, 2, red ? b.read_predicate(o.back()) : static_cast<Value*>(b.constant(1, 0)));
   b.stop(Step::barrier);
   if (!red) return;
-  if (i.has(Modifier::popc)) b.write(o[0], result(b, 0, 32));
-  else b.write(o[0], result(b, 0, 1));
+  if (i.has(Modifier::popc))
+    b.write(o[0], result(b, 0, 32));
+  else
+    b.write(o[0], result(b, 0, 1));
 }
 
 // shfl.sync.mode.b32 d|p, a, b, c, membermask
@@ -78,10 +86,10 @@ void lower_vote(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;
   if (o.size() < 2) return b.refuse("operands");
   bool ballot = i.has(Modifier::ballot);
-  WarpOp op = ballot                  ? WarpOp::vote_ballot
-              : i.has(Modifier::all)  ? WarpOp::vote_all
-              : i.has(Modifier::any)  ? WarpOp::vote_any
-                                      : WarpOp::vote_uni;
+  WarpOp op = ballot                 ? WarpOp::vote_ballot
+              : i.has(Modifier::all) ? WarpOp::vote_all
+              : i.has(Modifier::any) ? WarpOp::vote_any
+                                     : WarpOp::vote_uni;
   set_argument(b, 2, b.read_predicate(o[1]));
   rendezvous(b, op, o.size() > 2 ? b.read(o[2], 32) : full_mask(b));
   b.write(o[0], result(b, 0, ballot ? 32 : 1));
@@ -100,9 +108,9 @@ void lower_redux(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;
   if (o.size() < 3) return b.refuse("operands");
   bool s = is_signed(i.type());
-  WarpOp op = i.has(Modifier::add)   ? WarpOp::redux_add
-              : i.has(Modifier::min) ? (s ? WarpOp::redux_min_s : WarpOp::redux_min_u)
-              : i.has(Modifier::max) ? (s ? WarpOp::redux_max_s : WarpOp::redux_max_u)
+  WarpOp op = i.has(Modifier::add)    ? WarpOp::redux_add
+              : i.has(Modifier::min)  ? (s ? WarpOp::redux_min_s : WarpOp::redux_min_u)
+              : i.has(Modifier::max)  ? (s ? WarpOp::redux_max_s : WarpOp::redux_max_u)
               : i.has(Modifier::and_) ? WarpOp::redux_and
               : i.has(Modifier::or_)  ? WarpOp::redux_or
                                       : WarpOp::redux_xor;
@@ -123,4 +131,4 @@ void lower_elect(Builder& b, const ptx::Instruction& i) {
   if (const Operand* p = second(i.operands[0])) b.write(*p, result(b, 1, 1));
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

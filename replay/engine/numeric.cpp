@@ -10,26 +10,38 @@ namespace deadheat::engine::numeric {
 
 namespace {
 
-std::uint64_t bits_of(double d) { std::uint64_t u; std::memcpy(&u, &d, 8); return u; }
-std::uint32_t bits_of(float f) { std::uint32_t u; std::memcpy(&u, &f, 4); return u; }
-double double_of(std::uint64_t u) { double d; std::memcpy(&d, &u, 8); return d; }
-float float_of(std::uint32_t u) { float f; std::memcpy(&f, &u, 4); return f; }
+std::uint64_t bits_of(double d) {
+  std::uint64_t u;
+  std::memcpy(&u, &d, 8);
+  return u;
+}
+std::uint32_t bits_of(float f) {
+  std::uint32_t u;
+  std::memcpy(&u, &f, 4);
+  return u;
+}
+double double_of(std::uint64_t u) {
+  double d;
+  std::memcpy(&d, &u, 8);
+  return d;
+}
+float float_of(std::uint32_t u) {
+  float f;
+  std::memcpy(&f, &u, 4);
+  return f;
+}
 
 // One asm block each, so that nothing moves across the change of rounding mode.
-struct Mxcsr {
-  unsigned wanted, saved;
-};
-
 template <unsigned mode>
 struct Rounded {
   static constexpr unsigned control = 0x1f80u | mode << 13;
-#define DEADHEAT_BINARY(name, type, instruction)                                                        \
-  static type name(type a, type b) {                                                                    \
-    unsigned saved, wanted = control;                                                                   \
-    asm volatile("vstmxcsr %[saved]\n vldmxcsr %[wanted]\n " instruction                                \
-                 " %[b], %[a], %[a]\n vldmxcsr %[saved]"                                                \
-                 : [a] "+x"(a), [saved] "=m"(saved) : [b] "x"(b), [wanted] "m"(wanted));                \
-    return a;                                                                                           \
+#define DEADHEAT_BINARY(name, type, instruction)                                                                 \
+  static type name(type a, type b) {                                                                             \
+    unsigned saved, wanted = control;                                                                            \
+    asm volatile("vstmxcsr %[saved]\n vldmxcsr %[wanted]\n " instruction " %[b], %[a], %[a]\n vldmxcsr %[saved]" \
+                 : [a] "+x"(a), [saved] "=m"(saved)                                                              \
+                 : [b] "x"(b), [wanted] "m"(wanted));                                                            \
+    return a;                                                                                                    \
   }
   DEADHEAT_BINARY(add32, float, "vaddss")
   DEADHEAT_BINARY(multiply32, float, "vmulss")
@@ -38,24 +50,25 @@ struct Rounded {
   DEADHEAT_BINARY(multiply64, double, "vmulsd")
   DEADHEAT_BINARY(divide64, double, "vdivsd")
 #undef DEADHEAT_BINARY
-#define DEADHEAT_FMA(name, type, instruction)                                                           \
-  static type name(type a, type b, type c) {                                                            \
-    unsigned saved, wanted = control;                                                                   \
-    asm volatile("vstmxcsr %[saved]\n vldmxcsr %[wanted]\n " instruction                                \
-                 " %[c], %[b], %[a]\n vldmxcsr %[saved]"                                                \
-                 : [a] "+x"(a), [saved] "=m"(saved) : [b] "x"(b), [c] "x"(c), [wanted] "m"(wanted));    \
-    return a;                                                                                           \
+#define DEADHEAT_FMA(name, type, instruction)                                                                    \
+  static type name(type a, type b, type c) {                                                                     \
+    unsigned saved, wanted = control;                                                                            \
+    asm volatile("vstmxcsr %[saved]\n vldmxcsr %[wanted]\n " instruction " %[c], %[b], %[a]\n vldmxcsr %[saved]" \
+                 : [a] "+x"(a), [saved] "=m"(saved)                                                              \
+                 : [b] "x"(b), [c] "x"(c), [wanted] "m"(wanted));                                                \
+    return a;                                                                                                    \
   }
   DEADHEAT_FMA(fma32, float, "vfmadd213ss")
   DEADHEAT_FMA(fma64, double, "vfmadd213sd")
 #undef DEADHEAT_FMA
-#define DEADHEAT_UNARY(name, to, from, constraint, instruction)                                         \
-  static to name(from a) {                                                                              \
-    unsigned saved, wanted = control;                                                                   \
-    to r;                                                                                               \
-    asm volatile("vstmxcsr %[saved]\n vldmxcsr %[wanted]\n " instruction "\n vldmxcsr %[saved]"         \
-                 : [r] "=&x"(r), [saved] "=m"(saved) : [a] constraint(a), [wanted] "m"(wanted));        \
-    return r;                                                                                           \
+#define DEADHEAT_UNARY(name, to, from, constraint, instruction)                                 \
+  static to name(from a) {                                                                      \
+    unsigned saved, wanted = control;                                                           \
+    to r;                                                                                       \
+    asm volatile("vstmxcsr %[saved]\n vldmxcsr %[wanted]\n " instruction "\n vldmxcsr %[saved]" \
+                 : [r] "=&x"(r), [saved] "=m"(saved)                                            \
+                 : [a] constraint(a), [wanted] "m"(wanted));                                    \
+    return r;                                                                                   \
   }
   DEADHEAT_UNARY(root32, float, float, "x", "vsqrtss %[a], %[a], %[r]")
   DEADHEAT_UNARY(root64, double, double, "x", "vsqrtsd %[a], %[a], %[r]")
@@ -77,11 +90,16 @@ struct Rounded {
   static const void* operation(Operation o, bool is_double) {
     auto p = [](auto f) { return reinterpret_cast<const void*>(f); };
     switch (o) {
-      case Operation::add: return is_double ? p(&add64) : p(&add32);
-      case Operation::multiply: return is_double ? p(&multiply64) : p(&multiply32);
-      case Operation::divide: return is_double ? p(&divide64) : p(&divide32);
-      case Operation::fma: return is_double ? p(&fma64) : p(&fma32);
-      case Operation::root: return is_double ? p(&root64) : p(&root32);
+      case Operation::add:
+        return is_double ? p(&add64) : p(&add32);
+      case Operation::multiply:
+        return is_double ? p(&multiply64) : p(&multiply32);
+      case Operation::divide:
+        return is_double ? p(&divide64) : p(&divide32);
+      case Operation::fma:
+        return is_double ? p(&fma64) : p(&fma32);
+      case Operation::root:
+        return is_double ? p(&root64) : p(&root32);
     }
     return nullptr;
   }
@@ -98,14 +116,14 @@ struct Shape {
   double largest;
 };
 constexpr Shape shapes[] = {
-    {5, 10, true, true, 65504.0},                  // f16
-    {8, 7, true, true, 3.3895313892515355e38},     // bf16
-    {8, 10, true, true, 3.4011621342146535e38},    // tf32
-    {4, 3, false, true, 448.0},                    // e4m3
-    {5, 2, true, true, 57344.0},                   // e5m2
-    {2, 3, false, false, 7.5},                     // e2m3
-    {3, 2, false, false, 28.0},                    // e3m2
-    {2, 1, false, false, 6.0},                     // e2m1
+    {5, 10, true, true, 65504.0},                // f16
+    {8, 7, true, true, 3.3895313892515355e38},   // bf16
+    {8, 10, true, true, 3.4011621342146535e38},  // tf32
+    {4, 3, false, true, 448.0},                  // e4m3
+    {5, 2, true, true, 57344.0},                 // e5m2
+    {2, 3, false, false, 7.5},                   // e2m3
+    {3, 2, false, false, 28.0},                  // e3m2
+    {2, 1, false, false, 6.0},                   // e2m1
 };
 
 // magnitude >= 0, finite, in units of 2^0; `sticky`: a little more than that was meant.
@@ -117,43 +135,53 @@ std::uint32_t round_magnitude(double magnitude, bool sticky, bool negative, cons
   std::uint64_t m = bits_of(magnitude);
   int exponent = int(m >> 52) - 1023;
   std::uint64_t significand = (m & 0xfffffffffffffull) | (std::uint64_t(1) << 52);
-  if ((m >> 52) == 0) { // subnormal doubles and zero: below every format but through its sticky bit
+  if ((m >> 52) == 0) {  // subnormal doubles and zero: below every format but through its sticky bit
     exponent = -1022;
     significand = m;
   }
-  int lowest = 1 - bias;                        // exponent of the smallest normal number
-  int drop = 52 - shape.mantissa_bits;          // bits below the last one kept
+  int lowest = 1 - bias;                // exponent of the smallest normal number
+  int drop = 52 - shape.mantissa_bits;  // bits below the last one kept
   if (exponent < lowest) drop += lowest - exponent;
   std::uint64_t kept, rest, half;
   if (drop >= 63) {
     kept = 0;
     rest = 1;
-    half = 2; // far below half
+    half = 2;  // far below half
   } else {
     kept = significand >> drop;
     rest = significand & ((std::uint64_t(1) << drop) - 1);
     half = std::uint64_t(1) << (drop - 1);
-    if (sticky) { // doubles the resolution
+    if (sticky) {  // doubles the resolution
       rest = rest * 2 + 1;
       half *= 2;
     }
   }
   bool up = false;
   switch (rounding) {
-    case Rounding::nearest: up = rest > half || (rest == half && (kept & 1)); break;
-    case Rounding::away: up = rest >= half; break;
-    case Rounding::up: up = rest != 0 && !negative; break;
-    case Rounding::down: up = rest != 0 && negative; break;
-    case Rounding::zero: break;
+    case Rounding::nearest:
+      up = rest > half || (rest == half && (kept & 1));
+      break;
+    case Rounding::away:
+      up = rest >= half;
+      break;
+    case Rounding::up:
+      up = rest != 0 && !negative;
+      break;
+    case Rounding::down:
+      up = rest != 0 && negative;
+      break;
+    case Rounding::zero:
+      break;
   }
   kept += up ? 1 : 0;
   // As bits: a carry out of the mantissa moves into the exponent by itself.
-  std::uint64_t code = exponent < lowest ? kept
-                                         : (std::uint64_t(exponent + bias - 1) << shape.mantissa_bits) + kept;
-  std::uint64_t top = (std::uint64_t(1) << (shape.exponent_bits + shape.mantissa_bits)) - 1; // all ones
-  std::uint64_t last;                            // code of the largest finite number
-  if (shape.infinity) last = top - (std::uint64_t(1) << shape.mantissa_bits);
-  else last = shape.nan ? top - 1 : top;
+  std::uint64_t code = exponent < lowest ? kept : (std::uint64_t(exponent + bias - 1) << shape.mantissa_bits) + kept;
+  std::uint64_t top = (std::uint64_t(1) << (shape.exponent_bits + shape.mantissa_bits)) - 1;  // all ones
+  std::uint64_t last;  // code of the largest finite number
+  if (shape.infinity)
+    last = top - (std::uint64_t(1) << shape.mantissa_bits);
+  else
+    last = shape.nan ? top - 1 : top;
   if (code > last) overflow = true;
   return std::uint32_t(code > last ? last : code);
 }
@@ -169,14 +197,22 @@ std::uint32_t infinity_of(Format format, bool negative) {
   return place(((1u << s.exponent_bits) - 1) << s.mantissa_bits, negative, format);
 }
 
-std::uint32_t nan_of(Format format) { // canonical (PTX ISA 9.7.9.21: cvt)
+std::uint32_t nan_of(Format format) {  // canonical (PTX ISA 9.7.9.21: cvt)
   switch (format) {
-    case Format::f16: case Format::bf16: return 0x7fff;
-    case Format::tf32: return 0x7fffe000;
-    case Format::e4m3: case Format::e5m2: return 0x7f;
-    case Format::e2m3: return 0x1f; // no NaN: the largest number
-    case Format::e3m2: return 0x1f;
-    case Format::e2m1: return 0x7;
+    case Format::f16:
+    case Format::bf16:
+      return 0x7fff;
+    case Format::tf32:
+      return 0x7fffe000;
+    case Format::e4m3:
+    case Format::e5m2:
+      return 0x7f;
+    case Format::e2m3:
+      return 0x1f;  // no NaN: the largest number
+    case Format::e3m2:
+      return 0x1f;
+    case Format::e2m1:
+      return 0x7;
   }
   return 0;
 }
@@ -210,37 +246,51 @@ std::uint32_t narrow_sticky(double value, bool sticky, std::uint32_t code) {
   return place(m, negative, format);
 }
 
-} // namespace
+}  // namespace
 
 const void* rounded(Operation o, bool is_double, Rounding r) {
   switch (r) {
-    case Rounding::down: return Rounded<1>::operation(o, is_double);
-    case Rounding::up: return Rounded<2>::operation(o, is_double);
-    case Rounding::zero: return Rounded<3>::operation(o, is_double);
-    default: return Rounded<0>::operation(o, is_double);
+    case Rounding::down:
+      return Rounded<1>::operation(o, is_double);
+    case Rounding::up:
+      return Rounded<2>::operation(o, is_double);
+    case Rounding::zero:
+      return Rounded<3>::operation(o, is_double);
+    default:
+      return Rounded<0>::operation(o, is_double);
   }
 }
 
 const void* to_float_rounded(Rounding r) {
   auto p = [](auto f) { return reinterpret_cast<const void*>(f); };
   switch (r) {
-    case Rounding::down: return p(&Rounded<1>::narrow32);
-    case Rounding::up: return p(&Rounded<2>::narrow32);
-    case Rounding::zero: return p(&Rounded<3>::narrow32);
-    default: return p(&Rounded<0>::narrow32);
+    case Rounding::down:
+      return p(&Rounded<1>::narrow32);
+    case Rounding::up:
+      return p(&Rounded<2>::narrow32);
+    case Rounding::zero:
+      return p(&Rounded<3>::narrow32);
+    default:
+      return p(&Rounded<0>::narrow32);
   }
 }
 
 const void* from_integer_rounded(bool is_double, bool is_signed, Rounding r) {
   switch (r) {
-    case Rounding::down: return Rounded<1>::integer(is_double, is_signed);
-    case Rounding::up: return Rounded<2>::integer(is_double, is_signed);
-    case Rounding::zero: return Rounded<3>::integer(is_double, is_signed);
-    default: return Rounded<0>::integer(is_double, is_signed);
+    case Rounding::down:
+      return Rounded<1>::integer(is_double, is_signed);
+    case Rounding::up:
+      return Rounded<2>::integer(is_double, is_signed);
+    case Rounding::zero:
+      return Rounded<3>::integer(is_double, is_signed);
+    default:
+      return Rounded<0>::integer(is_double, is_signed);
   }
 }
 
-std::uint32_t narrow(double value, std::uint32_t code) { return narrow_sticky(value, false, code); }
+std::uint32_t narrow(double value, std::uint32_t code) {
+  return narrow_sticky(value, false, code);
+}
 
 std::uint32_t narrow_integer(std::int64_t value, std::uint32_t is_signed, std::uint32_t code) {
   bool negative = is_signed && value < 0;
@@ -273,7 +323,7 @@ float widen(std::uint32_t bits, std::uint32_t which) {
 }
 
 double fma_to_odd(double a, double b, double c) {
-  double product = a * b; // exact: callers have at most 24 bits each
+  double product = a * b;  // exact: callers have at most 24 bits each
   double sum = product + c;
   double back = sum - product;
   double error = (product - (sum - back)) + (c - back);
@@ -289,17 +339,28 @@ namespace {
 // 2^f for |f| <= 0.5: series of exp(f ln 2); error below 1e-13.
 double ex2_part(double f) {
   double t = f * 0.693147180559945309417;
-  double p = 2.08767569878680989792e-9; // 1/12!
-  constexpr double c[] = {2.50521083854417187751e-8, 2.75573192239858906526e-7, 2.75573192239858906526e-6,
-                          2.48015873015873015873e-5, 1.98412698412698412698e-4, 1.38888888888888888889e-3,
-                          8.33333333333333333333e-3, 4.16666666666666666667e-2, 1.66666666666666666667e-1, 0.5, 1.0, 1.0};
+  double p = 2.08767569878680989792e-9;  // 1/12!
+  constexpr double c[] = {2.50521083854417187751e-8,
+                          2.75573192239858906526e-7,
+                          2.75573192239858906526e-6,
+                          2.48015873015873015873e-5,
+                          1.98412698412698412698e-4,
+                          1.38888888888888888889e-3,
+                          8.33333333333333333333e-3,
+                          4.16666666666666666667e-2,
+                          1.66666666666666666667e-1,
+                          0.5,
+                          1.0,
+                          1.0};
   for (double k : c) p = std::fma(p, t, k);
   return p;
 }
 
-double power_of_two(int n) { return double_of(std::uint64_t(1023 + n) << 52); }
+double power_of_two(int n) {
+  return double_of(std::uint64_t(1023 + n) << 52);
+}
 
-double ex2_double(double x) { // |x| <= 1000
+double ex2_double(double x) {  // |x| <= 1000
   double n = std::nearbyint(x);
   return ex2_part(x - n) * power_of_two(int(n));
 }
@@ -308,7 +369,7 @@ double ex2_double(double x) { // |x| <= 1000
 double reduce(double x, int& quadrant) {
   constexpr double two_over_pi = 0.63661977236758134308;
   constexpr double high = 1.57079632679489655800, low = 6.12323399573676603587e-17;
-  if (std::fabs(x) > 1e12) x = std::fmod(x, 6.28318530717958647693); // exact; the input's own grain is coarser
+  if (std::fabs(x) > 1e12) x = std::fmod(x, 6.28318530717958647693);  // exact; the input's own grain is coarser
   double n = std::nearbyint(x * two_over_pi);
   double r = std::fma(-n, high, x);
   r = std::fma(-n, low, r);
@@ -318,7 +379,7 @@ double reduce(double x, int& quadrant) {
 
 double sine_part(double r) {
   double s = r * r;
-  double p = 1.60590438368216145994e-10; // 1/13!
+  double p = 1.60590438368216145994e-10;  // 1/13!
   constexpr double c[] = {-2.50521083854417187751e-8, 2.75573192239858906526e-6, -1.98412698412698412698e-4,
                           8.33333333333333333333e-3, -1.66666666666666666667e-1};
   for (double k : c) p = std::fma(p, s, k);
@@ -327,14 +388,19 @@ double sine_part(double r) {
 
 double cosine_part(double r) {
   double s = r * r;
-  double p = -1.14707455977297247139e-11; // -1/14!
-  constexpr double c[] = {2.08767569878680989792e-9, -2.75573192239858906526e-7, 2.48015873015873015873e-5,
-                          -1.38888888888888888889e-3, 4.16666666666666666667e-2, -0.5, 1.0};
+  double p = -1.14707455977297247139e-11;  // -1/14!
+  constexpr double c[] = {2.08767569878680989792e-9,
+                          -2.75573192239858906526e-7,
+                          2.48015873015873015873e-5,
+                          -1.38888888888888888889e-3,
+                          4.16666666666666666667e-2,
+                          -0.5,
+                          1.0};
   for (double k : c) p = std::fma(p, s, k);
   return p;
 }
 
-} // namespace
+}  // namespace
 
 float ex2(float x) {
   if (!(x < 128.0f)) return x != x ? x : std::numeric_limits<float>::infinity();
@@ -347,7 +413,7 @@ float lg2(float x) {
   if (x == 0) return -std::numeric_limits<float>::infinity();
   if (x < 0) return std::numeric_limits<float>::quiet_NaN();
   if (x == std::numeric_limits<float>::infinity()) return x;
-  std::uint64_t bits = bits_of(double(x)); // normal as a double
+  std::uint64_t bits = bits_of(double(x));  // normal as a double
   int exponent = int(bits >> 52) - 1023;
   double m = double_of((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull);
   if (m > 1.41421356237309504880) {
@@ -389,22 +455,32 @@ float tanh(float x) {
 }
 
 float rsqrt(float x) {
-  if (x == 0) return bits_of(x) >> 31 ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  if (x == 0)
+    return bits_of(x) >> 31 ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
   return float(1.0 / std::sqrt(double(x)));
 }
 
 double rsqrt64(double x) {
-  if (x == 0) return bits_of(x) >> 63 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  if (x == 0)
+    return bits_of(x) >> 63 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   return 1.0 / std::sqrt(x);
 }
 
 namespace {
-double flushed(double x) { return std::fabs(x) < std::numeric_limits<double>::min() ? std::copysign(0.0, x) : x; }
-double high_word(double x) { return x != x ? x : double_of(bits_of(x) & 0xffffffff00000000ull); }
-} // namespace
+double flushed(double x) {
+  return std::fabs(x) < std::numeric_limits<double>::min() ? std::copysign(0.0, x) : x;
+}
+double high_word(double x) {
+  return x != x ? x : double_of(bits_of(x) & 0xffffffff00000000ull);
+}
+}  // namespace
 
-double rcp_gross(double x) { return high_word(flushed(1.0 / flushed(high_word(x)))); }
-double rsqrt_gross(double x) { return high_word(rsqrt64(flushed(high_word(x)))); }
+double rcp_gross(double x) {
+  return high_word(flushed(1.0 / flushed(high_word(x))));
+}
+double rsqrt_gross(double x) {
+  return high_word(rsqrt64(flushed(high_word(x))));
+}
 
 std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset) {
   if (offset == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffffu;
@@ -415,4 +491,4 @@ std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t 
   return 0xffffffffu;
 }
 
-} // namespace deadheat::engine::numeric
+}  // namespace deadheat::engine::numeric

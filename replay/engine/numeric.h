@@ -11,13 +11,13 @@
 
 namespace deadheat::engine::numeric {
 
-enum class Rounding : std::uint32_t { nearest = 0, down = 1, up = 2, zero = 3, away = 4 }; // 0..3: as in MXCSR
+enum class Rounding : std::uint32_t { nearest = 0, down = 1, up = 2, zero = 3, away = 4 };  // 0..3: as in MXCSR
 enum class Operation { add, multiply, divide, fma, root };
 
 // The function for an operation in a directed rounding (not nearest): float (float…) or double (double…).
 const void* rounded(Operation operation, bool is_double, Rounding rounding);
-const void* to_float_rounded(Rounding rounding);                                        // float (double)
-const void* from_integer_rounded(bool is_double, bool is_signed, Rounding rounding); // float or double (i64)
+const void* to_float_rounded(Rounding rounding);                                      // float (double)
+const void* from_integer_rounded(bool is_double, bool is_signed, Rounding rounding);  // float or double (i64)
 
 // Narrow formats by name (PTX ISA 5.2.3).
 enum class Format : std::uint32_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1 };
@@ -25,10 +25,11 @@ enum class Format : std::uint32_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m
 struct Narrowing {
   Format format;
   Rounding rounding = Rounding::nearest;
-  bool finite = false; // .satfinite
+  bool finite = false;  // .satfinite
   bool relu = false;
   std::uint32_t code() const {
-    return std::uint32_t(format) | std::uint32_t(rounding) << 8 | std::uint32_t(finite) << 16 | std::uint32_t(relu) << 17;
+    return std::uint32_t(format) | std::uint32_t(rounding) << 8 | std::uint32_t(finite) << 16 |
+           std::uint32_t(relu) << 17;
   }
 };
 std::uint32_t narrow(double value, std::uint32_t code);
@@ -37,7 +38,7 @@ std::uint32_t narrow_integer(std::int64_t value, std::uint32_t is_signed, std::u
 float widen(std::uint32_t bits, std::uint32_t format);
 
 // fma with one rounding to bfloat16 (nearest), in float.
-double fma_to_odd(double a, double b, double c); // rounded to odd: rounds correctly to any format of <= 51 bits later
+double fma_to_odd(double a, double b, double c);  // rounded to odd: rounds correctly to any format of <= 51 bits later
 
 float ex2(float x);
 float lg2(float x);
@@ -45,10 +46,10 @@ float sine(float x);
 float cosine(float x);
 float tanh(float x);
 float rsqrt(float x);
-double rcp_gross(double x);   // rcp.approx.ftz.f64: the high word only
-double rsqrt_gross(double x); // rsqrt.approx.ftz.f64
-double rsqrt64(double x);     // rsqrt.approx.f64
+double rcp_gross(double x);    // rcp.approx.ftz.f64: the high word only
+double rsqrt_gross(double x);  // rsqrt.approx.ftz.f64
+double rsqrt64(double x);      // rsqrt.approx.f64
 
-std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset); // fns (PTX ISA 9.7.1.21)
+std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset);  // fns (PTX ISA 9.7.1.21)
 
-} // namespace deadheat::engine::numeric
+}  // namespace deadheat::engine::numeric

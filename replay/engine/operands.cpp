@@ -32,14 +32,14 @@ Value* Builder::read(const Operand& o, unsigned bits) {
       return v;
     }
     case Operand::Kind::integer:
-      if (bits > 64) { // sign-extended from 64 bits
+      if (bits > 64) {  // sign-extended from 64 bits
         return llvm::ConstantInt::get(i(bits), o.bits, true);
       }
       return constant(bits, bits == 1 ? o.bits != 0 : o.bits);
     case Operand::Kind::f32:
       return constant(bits, o.bits);
     case Operand::Kind::f64:
-      if (bits == 32) { // a double written where a float is wanted
+      if (bits == 32) {  // a double written where a float is wanted
         double d;
         std::memcpy(&d, &o.bits, 8);
         float f = float(d);
@@ -52,7 +52,7 @@ Value* Builder::read(const Operand& o, unsigned bits) {
       return special(o.text, bits);
     case Operand::Kind::symbol:
       return ir.CreateZExtOrTrunc(symbol_address(o), i(bits));
-    case Operand::Kind::vector: { // packs, first element lowest
+    case Operand::Kind::vector: {  // packs, first element lowest
       if (o.elements.empty()) break;
       unsigned each = bits / unsigned(o.elements.size());
       Value* all = constant(bits, 0);
@@ -90,11 +90,13 @@ unsigned Builder::register_bits(const Operand& o) const {
   return type == ptx::Type::pred ? 1 : ptx::bits(type);
 }
 
-Value* Builder::read_predicate(const Operand& o) { return read(o, 1); }
+Value* Builder::read_predicate(const Operand& o) {
+  return read(o, 1);
+}
 
 void Builder::write(const Operand& to, Value* v, bool sign) {
   if (to.kind == Operand::Kind::sink) return;
-  if (to.kind == Operand::Kind::vector) { // unpacks
+  if (to.kind == Operand::Kind::vector) {  // unpacks
     unsigned each = v->getType()->getIntegerBitWidth() / unsigned(to.elements.size());
     for (std::size_t n = 0; n < to.elements.size(); ++n)
       write(to.elements[n], ir.CreateTrunc(ir.CreateLShr(v, each * n), i(each)));
@@ -139,7 +141,9 @@ struct ContextField {
   unsigned bits = 32;
 };
 
-constexpr std::size_t component(std::size_t base, unsigned n) { return base + 4 * n; }
+constexpr std::size_t component(std::size_t base, unsigned n) {
+  return base + 4 * n;
+}
 using In = ContextField::In;
 constexpr ContextField fields[] = {
     {"%tid.x", In::thread, component(offsetof(ThreadContext, tid), 0)},
@@ -172,7 +176,7 @@ constexpr ContextField fields[] = {
     {"%envreg2", In::launch, offsetof(LaunchContext, grid_workspace)},
 };
 
-} // namespace
+}  // namespace
 
 Value* Builder::special(std::string_view name, unsigned bits) {
   auto fit = [&](Value* v) { return ir.CreateZExtOrTrunc(v, i(bits)); };
@@ -187,9 +191,8 @@ Value* Builder::special(std::string_view name, unsigned bits) {
   if (name == "WARP_SZ" || name == "%warpsize") return constant(bits, 32);
   if (name == "%nwarpid") {
     Value *x = sr("%ntid.x"), *y = sr("%ntid.y"), *z = sr("%ntid.z");
-    return derived([&] {
-      return ir.CreateLShr(ir.CreateAdd(ir.CreateMul(ir.CreateMul(x, y), z), constant(32, 31)), 5);
-    });
+    return derived(
+        [&] { return ir.CreateLShr(ir.CreateAdd(ir.CreateMul(ir.CreateMul(x, y), z), constant(32, 31)), 5); });
   }
   if (name.starts_with("%lanemask_")) {
     Value* lane = sr("%laneid");
@@ -241,8 +244,10 @@ Value* Builder::special(std::string_view name, unsigned bits) {
 // ---- addresses
 
 namespace {
-unsigned low_mask_bits(Space space) { return space == Space::shared || space == Space::local || space == Space::param ? 32 : 64; }
+unsigned low_mask_bits(Space space) {
+  return space == Space::shared || space == Space::local || space == Space::param ? 32 : 64;
 }
+}  // namespace
 
 Space Builder::space_of(const ptx::Instruction& instruction) {
   using ptx::Modifier;
@@ -251,7 +256,8 @@ Space Builder::space_of(const ptx::Instruction& instruction) {
   if (instruction.has(Modifier::shared_cluster)) return Space::shared;
   if (instruction.has(Modifier::local)) return Space::local;
   if (instruction.has(Modifier::const_)) return Space::constant;
-  if (instruction.has(Modifier::param) || instruction.has(Modifier::param_entry) || instruction.has(Modifier::param_func))
+  if (instruction.has(Modifier::param) || instruction.has(Modifier::param_entry) ||
+      instruction.has(Modifier::param_func))
     return Space::param;
   return Space::generic;
 }
@@ -266,7 +272,8 @@ Value* Builder::symbol_address(const Operand& o) {
       return constant(64, it->second + std::uint64_t(o.offset));
     }
     if (v.space == Space::local || v.space == Space::param)
-      return ir.CreateAdd(frame_base_offset(), constant(64, variable_offsets_[std::size_t(o.variable)] + std::uint64_t(o.offset)));
+      return ir.CreateAdd(frame_base_offset(),
+                          constant(64, variable_offsets_[std::size_t(o.variable)] + std::uint64_t(o.offset)));
     return constant(64, unit.address_of(v.name) + std::uint64_t(o.offset));
   }
   bool found = false;
@@ -284,8 +291,7 @@ Value* Builder::symbol_address(const Operand& o) {
     return constant(64, unit.address_of(v->name) + std::uint64_t(o.offset));
   }
   auto f = unit.tables.by_name.find(o.text);
-  if (f != unit.tables.by_name.end())
-    return constant(64, reinterpret_cast<std::uint64_t>(unit.pointer_to(f->second)));
+  if (f != unit.tables.by_name.end()) return constant(64, reinterpret_cast<std::uint64_t>(unit.pointer_to(f->second)));
   refuse("unknown symbol " + std::string(o.text));
   return constant(64, 0);
 }
@@ -302,13 +308,11 @@ Builder::Place Builder::place(const Operand& address, Space space) {
   const Operand& base = address.elements[0];
   switch (base.kind) {
     case Operand::Kind::reg: {
-      unsigned width = ptx::bits(function.registers[base.reg].type);
       if (low_mask_bits(space) == 32) {
         // Offsets: 32 bits matter. Sign extension keeps base + displacement foldable and is exact for offsets < 2^31.
         p.base = ir.CreateSExt(read(base, 32), i(64));
       } else {
         p.base = read(base, 64);
-        (void)width;
       }
       break;
     }
@@ -333,17 +337,21 @@ Builder::Place Builder::place(const Operand& address, Space space) {
       if (frame_memory) {
         p.space = Space::local;
         p.base = nullptr;
-        p.wide_base = false; // relative to the frame
+        p.wide_base = false;  // relative to the frame
         p.displacement += at;
       } else {
         Value* a = symbol_address(symbol);
-        if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(a)) p.displacement += std::int64_t(c->getZExtValue());
-        else p.base = a;
-        if (space == Space::generic) { // a variable named without its space: its generic address
+        if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(a))
+          p.displacement += std::int64_t(c->getZExtValue());
+        else
+          p.base = a;
+        if (space == Space::generic) {  // a variable named without its space: its generic address
           const ptx::Variable* v = symbol.variable >= 0 ? &function.variables[std::size_t(symbol.variable)]
                                                         : unit.tables.module.variable(symbol.text);
-          if (v && v->space == Space::shared) p.space = Space::shared;
-          else p.space = Space::global;
+          if (v && v->space == Space::shared)
+            p.space = Space::shared;
+          else
+            p.space = Space::global;
         }
       }
       break;
@@ -360,9 +368,12 @@ Builder::Place Builder::place(const Operand& address, Space space) {
 
 Value* Builder::offset(const Place& p) {
   Value* sum;
-  if (!p.wide_base) sum = ir.CreateAdd(frame_base_offset(), constant(64, std::uint64_t(p.displacement)));
-  else if (!p.base) sum = constant(64, std::uint64_t(p.displacement));
-  else sum = p.displacement ? ir.CreateAdd(p.base, constant(64, std::uint64_t(p.displacement))) : p.base;
+  if (!p.wide_base)
+    sum = ir.CreateAdd(frame_base_offset(), constant(64, std::uint64_t(p.displacement)));
+  else if (!p.base)
+    sum = constant(64, std::uint64_t(p.displacement));
+  else
+    sum = p.displacement ? ir.CreateAdd(p.base, constant(64, std::uint64_t(p.displacement))) : p.base;
   if (low_mask_bits(p.space) == 32) sum = ir.CreateAnd(sum, constant(64, 0xffffffffu));
   return sum;
 }
@@ -370,10 +381,14 @@ Value* Builder::offset(const Place& p) {
 Value* Builder::generic_address(const Place& p) {
   Value* o = offset(p);
   switch (p.space) {
-    case Space::shared: return ir.CreateAdd(o, constant(64, shared_window));
-    case Space::local: return ir.CreateAdd(o, constant(64, local_window));
-    case Space::param: return ir.CreateAdd(o, constant(64, param_window));
-    default: return o;
+    case Space::shared:
+      return ir.CreateAdd(o, constant(64, shared_window));
+    case Space::local:
+      return ir.CreateAdd(o, constant(64, local_window));
+    case Space::param:
+      return ir.CreateAdd(o, constant(64, param_window));
+    default:
+      return o;
   }
 }
 
@@ -392,25 +407,24 @@ Value* Builder::host_pointer(const Place& p) {
     return p.displacement ? ir.CreateGEP(byte, pointer, constant(64, std::uint64_t(p.displacement))) : pointer;
   };
   auto in_window = [&](Value* window) -> Value* {
-    if (mode.check) return ir.CreateGEP(byte, window, offset(p)); // exactly what was checked
+    if (mode.check) return ir.CreateGEP(byte, window, offset(p));  // exactly what was checked
     return with_displacement(p.base ? ir.CreateGEP(byte, window, p.base) : window);
   };
   switch (p.space) {
-    case Space::shared: return in_window(shared_base());
+    case Space::shared:
+      return in_window(shared_base());
     case Space::local:
       if (!p.wide_base) return with_displacement(frame_);
       return in_window(stack_base());
     case Space::param: {
       Value* launch = launch_context();
-      Value* params = entry_value("params", [&] {
-        return context_load(launch, offsetof(LaunchContext, params), ir.getPtrTy());
-      });
+      Value* params =
+          entry_value("params", [&] { return context_load(launch, offsetof(LaunchContext, params), ir.getPtrTy()); });
       return in_window(params);
     }
     case Space::global:
     case Space::constant: {
-      if (!p.base)
-        return ir.CreateIntToPtr(constant(64, to_host(std::uint64_t(p.displacement))), ir.getPtrTy());
+      if (!p.base) return ir.CreateIntToPtr(constant(64, to_host(std::uint64_t(p.displacement))), ir.getPtrTy());
       Value* host = ir.CreateAnd(p.base, constant(64, ~device_bit));
       return with_displacement(ir.CreateIntToPtr(host, ir.getPtrTy()));
     }
@@ -418,9 +432,8 @@ Value* Builder::host_pointer(const Place& p) {
       Value* a = offset(p);
       Value* windowed = ir.CreateICmpUGE(a, constant(64, window_bit));
       Value* launch = launch_context();
-      Value* params = entry_value("params", [&] {
-        return context_load(launch, offsetof(LaunchContext, params), ir.getPtrTy());
-      });
+      Value* params =
+          entry_value("params", [&] { return context_load(launch, offsetof(LaunchContext, params), ir.getPtrTy()); });
       Value* bit40 = ir.CreateICmpNE(ir.CreateAnd(a, constant(64, std::uint64_t(1) << 40)), constant(64, 0));
       Value* bit41 = ir.CreateICmpNE(ir.CreateAnd(a, constant(64, std::uint64_t(1) << 41)), constant(64, 0));
       Value* base = ir.CreateSelect(bit41, params, ir.CreateSelect(bit40, stack_base(), shared_base()));
@@ -443,4 +456,4 @@ void Builder::store(Value* value, Value* pointer, Space space) {
   mark(ir.CreateAlignedStore(value, pointer, llvm::Align(1)), space, false);
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

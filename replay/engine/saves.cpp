@@ -21,7 +21,7 @@ class Set {
   std::vector<std::uint64_t> words_;
 };
 
-} // namespace
+}  // namespace
 
 void find_saves(const ptx::Function& function, const ptx::Flow& flow, std::vector<StopPoint>& points) {
   const auto& blocks = flow.blocks();
@@ -43,7 +43,7 @@ void find_saves(const ptx::Function& function, const ptx::Flow& flow, std::vecto
         StopPoint& point = points[n++];
         if (fill)
           for (auto r : point.live) {
-            bool written = false; // by the statement: a stop behind it must save it
+            bool written = false;  // by the statement: a stop behind it must save it
             for (auto w : use.writes) written |= w == r;
             if (written || !held.contains(r)) point.save.push_back(r);
           }
@@ -53,7 +53,7 @@ void find_saves(const ptx::Function& function, const ptx::Flow& flow, std::vecto
       for (auto r : use.writes) held.erase(r);
     }
   };
-  std::vector<Set> out(blocks.size(), Set(registers, true)); // optimistic
+  std::vector<Set> out(blocks.size(), Set(registers, true));  // optimistic
   auto held_at = [&](std::size_t b) {
     Set held(registers, b != 0);
     for (auto p : blocks[b].predecessors) held.intersect(out[p]);
@@ -76,4 +76,4 @@ void find_saves(const ptx::Function& function, const ptx::Flow& flow, std::vecto
   }
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -16,12 +16,12 @@ namespace deadheat::engine {
 
 struct StopPoint {
   std::uint32_t statement = 0;
-  bool always = false;                  // whoever executes the statement stops at it, before it writes anything
-  std::vector<ptx::RegisterId> live;    // to be in the registers when it goes on
-  std::vector<ptx::RegisterId> save;    // filled in: a subset of live
+  bool always = false;                // whoever executes the statement stops at it, before it writes anything
+  std::vector<ptx::RegisterId> live;  // to be in the registers when it goes on
+  std::vector<ptx::RegisterId> save;  // filled in: a subset of live
 };
 
 // `points` ascending by statement.
 void find_saves(const ptx::Function& function, const ptx::Flow& flow, std::vector<StopPoint>& points);
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

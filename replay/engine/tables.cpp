@@ -53,7 +53,8 @@ class Filler {
 
   bool is_parameter(std::string_view name) const {
     for (const auto* list : {&f_.function->params, &f_.function->results})
-      for (const ptx::Variable& v : *list) if (v.name == name) return true;
+      for (const ptx::Variable& v : *list)
+        if (v.name == name) return true;
     return false;
   }
 
@@ -78,15 +79,21 @@ class Filler {
     if (!lowering_of(i.opcode)) return refuse(i, "not supported by the embedded device");
     std::string why = refusal_of(i);
     if (!why.empty()) return refuse(i, why);
-    if (i.opcode == ptx::Opcode::call) call(i);
-    else for (const Operand& o : i.operands) symbol(o);
+    if (i.opcode == ptx::Opcode::call)
+      call(i);
+    else
+      for (const Operand& o : i.operands) symbol(o);
     if (i.opcode == ptx::Opcode::nanosleep) f_.stops = true;
     std::uint32_t number = f_.site[s];
     if (number == no_site) return;
     const Site& site = tables_.sites[number];
     switch (site.kind) {
-      case SiteKind::barrier: case SiteKind::warp_barrier: case SiteKind::warp_value: case SiteKind::cluster_barrier:
-      case SiteKind::mbarrier: case SiteKind::async_wait:
+      case SiteKind::barrier:
+      case SiteKind::warp_barrier:
+      case SiteKind::warp_value:
+      case SiteKind::cluster_barrier:
+      case SiteKind::mbarrier:
+      case SiteKind::async_wait:
         f_.stops = true;
         break;
       case SiteKind::fence:
@@ -113,7 +120,7 @@ class Filler {
   FunctionTables& f_;
 };
 
-} // namespace
+}  // namespace
 
 void fill_tables(ModuleTables& tables, ptx::Module module) {
   tables.module = std::move(module);
@@ -166,7 +173,10 @@ KernelTables kernel_tables(const ModuleTables& tables, std::uint32_t kernel) {
   for (std::size_t n = 0; n < k.reached.size(); ++n) {
     const FunctionTables& t = tables.functions[k.reached[n]];
     auto add = [&](std::uint32_t callee) {
-      if (!seen[callee]) { seen[callee] = true; k.reached.push_back(callee); }
+      if (!seen[callee]) {
+        seen[callee] = true;
+        k.reached.push_back(callee);
+      }
     };
     for (auto c : t.callees) add(c);
     if (t.indirect && !pointers) {
@@ -183,9 +193,10 @@ KernelTables kernel_tables(const ModuleTables& tables, std::uint32_t kernel) {
     shared.insert(shared.end(), tables.functions[n].shared.begin(), tables.functions[n].shared.end());
   std::sort(shared.begin(), shared.end());
   shared.erase(std::unique(shared.begin(), shared.end()), shared.end());
-  auto rank = [&](const ptx::Variable* v) { // deterministic: module scope first, then by function
+  auto rank = [&](const ptx::Variable* v) {  // deterministic: module scope first, then by function
     const auto& m = tables.module.variables;
-    if (!m.empty() && v >= m.data() && v < m.data() + m.size()) return std::pair<std::size_t, std::size_t>(0, std::size_t(v - m.data()));
+    if (!m.empty() && v >= m.data() && v < m.data() + m.size())
+      return std::pair<std::size_t, std::size_t>(0, std::size_t(v - m.data()));
     for (auto n : k.reached) {
       const auto& l = tables.functions[n].function->variables;
       if (!l.empty() && v >= l.data() && v < l.data() + l.size())
@@ -218,8 +229,10 @@ KernelTables kernel_tables(const ModuleTables& tables, std::uint32_t kernel) {
       k.info.refused = "parameter " + f.params[n].name + ": texture and surface references are not supported";
   }
   k.info.parameter_bytes = bytes;
-  if (f.reqntid) k.info.max_threads = std::uint32_t(f.reqntid->count());
-  else if (f.maxntid) k.info.max_threads = std::uint32_t(f.maxntid->count());
+  if (f.reqntid)
+    k.info.max_threads = std::uint32_t(f.reqntid->count());
+  else if (f.maxntid)
+    k.info.max_threads = std::uint32_t(f.maxntid->count());
   for (auto n : k.reached)
     for (const ptx::Variable& v : tables.functions[n].function->variables)
       if (v.space == Space::local) k.info.local_bytes += std::uint32_t(v.size);
@@ -243,4 +256,4 @@ std::vector<bool> stopping_functions(const ModuleTables& tables, Mode mode) {
   return stops;
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

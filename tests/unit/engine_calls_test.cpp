@@ -10,7 +10,9 @@ const std::string header = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
 class Modes : public ::testing::TestWithParam<int> {
  protected:
-  Mode mode() const { return {.record = (GetParam() & 1) != 0, .control = (GetParam() & 2) != 0, .check = (GetParam() & 4) != 0}; }
+  Mode mode() const {
+    return {.record = (GetParam() & 1) != 0, .control = (GetParam() & 2) != 0, .check = (GetParam() & 4) != 0};
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Calls, Modes, ::testing::Range(0, 8));
 
@@ -94,7 +96,7 @@ TEST(Calls, overflow_is_a_fault) {
   r.stack_bytes = 512;
   std::uint64_t out = r.allocate(4);
   r.launch("k", {1}, {1}, 20u, out);
-  EXPECT_EQ(r.fault_kind, 7u) << r.fault; // stack_overflow
+  EXPECT_EQ(r.fault_kind, 7u) << r.fault;  // stack_overflow
 }
 
 const char* const pointers = R"(
@@ -151,7 +153,7 @@ TEST_P(Modes, through_pointers) {
   EXPECT_EQ(r.fault, "");
   EXPECT_EQ(r.download<std::uint32_t>(out, 32)[7], 6u);
   r.launch("k", {1}, {32}, out, 2u);
-  EXPECT_EQ(r.fault_kind, 8u) << r.fault; // trap
+  EXPECT_EQ(r.fault_kind, 8u) << r.fault;  // trap
 }
 
 const char* const provided = R"(
@@ -232,8 +234,9 @@ TEST(Calls, what_cannot_run_is_named) {
 .visible .entry good(.param .u64 out) { .reg .b64 %a; .reg .b32 %r; ld.param.u64 %a, [out]; mov.u32 %r, 5; st.global.u32 [%a], %r; exit; }
 )");
   EXPECT_EQ(r.module().refusals(),
-            (std::vector<std::string>{"kernel a: call.uni: function nowhere has no body",
-                                      "kernel b: wgmma.fence.sync.aligned: not supported by the embedded device (in inner)"}));
+            (std::vector<std::string>{
+                "kernel a: call.uni: function nowhere has no body",
+                "kernel b: wgmma.fence.sync.aligned: not supported by the embedded device (in inner)"}));
   EXPECT_FALSE(r.module().compile("a", {}));
   std::uint64_t out = r.allocate(4);
   r.launch("good", {1}, {1}, out);
@@ -268,5 +271,5 @@ TEST_P(Modes, branch_tables) {
   EXPECT_EQ(r.download<std::uint32_t>(out, 3), (std::vector<std::uint32_t>{111, 110, 100}));
 }
 
-} // namespace
-} // namespace deadheat::engine
+}  // namespace
+}  // namespace deadheat::engine

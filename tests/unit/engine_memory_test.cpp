@@ -12,7 +12,9 @@ const std::string header = ".version 8.1\n.target sm_90\n.address_size 64\n";
 
 class Modes : public ::testing::TestWithParam<int> {
  protected:
-  Mode mode() const { return {.record = (GetParam() & 1) != 0, .control = (GetParam() & 2) != 0, .check = (GetParam() & 4) != 0}; }
+  Mode mode() const {
+    return {.record = (GetParam() & 1) != 0, .control = (GetParam() & 2) != 0, .check = (GetParam() & 4) != 0};
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Memory, Modes, ::testing::Range(0, 8));
 
@@ -74,7 +76,9 @@ TEST_P(Modes, spaces_and_windows) {
   EXPECT_EQ(r.module().kernel("k")->dynamic_shared_offset, 48u);
   EXPECT_EQ(r.module().kernel("k")->parameter_bytes, 16u);
   std::uint64_t out = r.allocate(20);
-  struct Pair { std::uint32_t a, b; };
+  struct Pair {
+    std::uint32_t a, b;
+  };
   r.launch("k", {1}, {1}, out, Pair{5, 6});
   EXPECT_EQ(r.fault, "");
   EXPECT_EQ(r.download<std::uint32_t>(out, 5), (std::vector<std::uint32_t>{37, 12, 5, 7, 48}));
@@ -114,7 +118,12 @@ const char* const vectors = R"(
 TEST_P(Modes, vectors_and_widths) {
   Runner r(header + vectors);
   r.mode = mode();
-  struct In { float f[4]; double d[2]; std::uint8_t b[4]; std::uint16_t h; } in{{1, 2, 3, 4}, {0.5, 0.25}, {1, 0x80, 3, 4}, 0x1234};
+  struct In {
+    float f[4];
+    double d[2];
+    std::uint8_t b[4];
+    std::uint16_t h;
+  } in{{1, 2, 3, 4}, {0.5, 0.25}, {1, 0x80, 3, 4}, 0x1234};
   std::uint64_t a = r.upload(std::vector<In>{in}), out = r.allocate(32);
   r.launch("k", {1}, {1}, a, out);
   EXPECT_EQ(r.fault, "");
@@ -137,17 +146,37 @@ TEST_P(Modes, vectors_and_widths) {
 }
 
 // Every operation, its result and what it leaves.
-struct Atomic { const char* op; const char* type; unsigned bits; std::uint64_t old, a, b, expect; };
+struct Atomic {
+  const char* op;
+  const char* type;
+  unsigned bits;
+  std::uint64_t old, a, b, expect;
+};
 const Atomic atomics[] = {
-    {"add", "u32", 32, 5, 7, 0, 12}, {"add", "u64", 64, 5, ~0ull, 0, 4}, {"add", "s32", 32, 5, 0xfffffffe, 0, 3},
-    {"min", "s32", 32, 5, 0xfffffffe, 0, 0xfffffffe}, {"min", "u32", 32, 5, 0xfffffffe, 0, 5},
-    {"max", "s64", 64, 5, ~0ull, 0, 5}, {"max", "u64", 64, 5, ~0ull, 0, ~0ull}, {"and", "b32", 32, 12, 10, 0, 8},
-    {"or", "b64", 64, 12, 10, 0, 14}, {"xor", "b32", 32, 12, 10, 0, 6}, {"exch", "b64", 64, 12, 10, 0, 10},
-    {"exch", "b32", 32, 12, 10, 0, 10}, {"inc", "u32", 32, 5, 5, 0, 0}, {"inc", "u32", 32, 4, 5, 0, 5},
-    {"dec", "u32", 32, 0, 5, 0, 5}, {"dec", "u32", 32, 3, 5, 0, 2}, {"dec", "u32", 32, 9, 5, 0, 5},
-    {"cas", "b32", 32, 5, 5, 9, 9}, {"cas", "b64", 64, 5, 6, 9, 5}, {"cas", "b16", 16, 5, 5, 9, 9},
-    {"add", "f32", 32, 0x3f800000, 0x40000000, 0, 0x40400000}, {"add", "f64", 64, 0x3ff0000000000000, 0x4000000000000000, 0, 0x4008000000000000},
-    {"add.noftz", "f16x2", 32, 0x3c003c00, 0x40003c00, 0, 0x42004000}, {"add.noftz", "bf16x2", 32, 0x3f803f80, 0x40003f80, 0, 0x40404000},
+    {"add", "u32", 32, 5, 7, 0, 12},
+    {"add", "u64", 64, 5, ~0ull, 0, 4},
+    {"add", "s32", 32, 5, 0xfffffffe, 0, 3},
+    {"min", "s32", 32, 5, 0xfffffffe, 0, 0xfffffffe},
+    {"min", "u32", 32, 5, 0xfffffffe, 0, 5},
+    {"max", "s64", 64, 5, ~0ull, 0, 5},
+    {"max", "u64", 64, 5, ~0ull, 0, ~0ull},
+    {"and", "b32", 32, 12, 10, 0, 8},
+    {"or", "b64", 64, 12, 10, 0, 14},
+    {"xor", "b32", 32, 12, 10, 0, 6},
+    {"exch", "b64", 64, 12, 10, 0, 10},
+    {"exch", "b32", 32, 12, 10, 0, 10},
+    {"inc", "u32", 32, 5, 5, 0, 0},
+    {"inc", "u32", 32, 4, 5, 0, 5},
+    {"dec", "u32", 32, 0, 5, 0, 5},
+    {"dec", "u32", 32, 3, 5, 0, 2},
+    {"dec", "u32", 32, 9, 5, 0, 5},
+    {"cas", "b32", 32, 5, 5, 9, 9},
+    {"cas", "b64", 64, 5, 6, 9, 5},
+    {"cas", "b16", 16, 5, 5, 9, 9},
+    {"add", "f32", 32, 0x3f800000, 0x40000000, 0, 0x40400000},
+    {"add", "f64", 64, 0x3ff0000000000000, 0x4000000000000000, 0, 0x4008000000000000},
+    {"add.noftz", "f16x2", 32, 0x3c003c00, 0x40003c00, 0, 0x42004000},
+    {"add.noftz", "bf16x2", 32, 0x3f803f80, 0x40003f80, 0, 0x40404000},
     {"add.noftz", "f16", 16, 0x3c00, 0x4000, 0, 0x4200},
 };
 
@@ -159,11 +188,15 @@ TEST_P(Modes, atomics) {
     bool cas = std::string(t.op) == "cas";
     std::string operands = std::string("[%p], %a") + (cas ? ", %b" : "");
     for (std::string space : {"", ".global", ".shared"}) {
-      text += ".visible .entry k" + n + space.substr(space.empty() ? 0 : 1) + "(.param .u64 p, .param .u64 a, .param .u64 b)\n{\n" +
-              "  .reg .b64 %p, %g; .reg .b" + bits + " %a, %b, %o;\n  .shared .align 8 .b8 s[8];\n" +
-              "  ld.param.u64 %g, [p];\n  mov.b64 %p, %g;\n  ld.param.b" + bits + " %a, [a];\n  ld.param.b" + bits + " %b, [b];\n";
-      if (space == ".shared") text += "  mov.u64 %p, s;\n  ld.global.b" + bits + " %o, [%g];\n  st.shared.b" + bits + " [%p], %o;\n";
-      text += "  atom" + space + "." + t.op + "." + t.type + " %o, " + operands + ";\n  st.global.b" + bits + " [%g+8], %o;\n";
+      text += ".visible .entry k" + n + space.substr(space.empty() ? 0 : 1) +
+              "(.param .u64 p, .param .u64 a, .param .u64 b)\n{\n" + "  .reg .b64 %p, %g; .reg .b" + bits +
+              " %a, %b, %o;\n  .shared .align 8 .b8 s[8];\n" +
+              "  ld.param.u64 %g, [p];\n  mov.b64 %p, %g;\n  ld.param.b" + bits + " %a, [a];\n  ld.param.b" + bits +
+              " %b, [b];\n";
+      if (space == ".shared")
+        text += "  mov.u64 %p, s;\n  ld.global.b" + bits + " %o, [%g];\n  st.shared.b" + bits + " [%p], %o;\n";
+      text += "  atom" + space + "." + t.op + "." + t.type + " %o, " + operands + ";\n  st.global.b" + bits +
+              " [%g+8], %o;\n";
       if (space == ".shared") text += "  ld.shared.b" + bits + " %o, [%p];\n  st.global.b" + bits + " [%g], %o;\n";
       text += "  ret;\n}\n";
     }
@@ -186,8 +219,12 @@ TEST_P(Modes, atomics) {
       EXPECT_EQ(r.strong[0].read, t.old);
       bool cas = std::string(t.op) == "cas";
       EXPECT_EQ(r.strong[0].wrote, !cas || t.old == t.a);
-      if (r.strong[0].wrote) { EXPECT_EQ(r.strong[0].written, t.expect); }
-      if (space != "shared") { EXPECT_EQ(r.strong[0].address, p); }
+      if (r.strong[0].wrote) {
+        EXPECT_EQ(r.strong[0].written, t.expect);
+      }
+      if (space != "shared") {
+        EXPECT_EQ(r.strong[0].address, p);
+      }
     }
 }
 
@@ -230,7 +267,7 @@ TEST_P(Modes, spinning_lets_others_run) {
   EXPECT_EQ(r.download<std::uint32_t>(out, 2)[1], 31u);
   bool spun = false;
   for (auto& [step, address] : r.stops) spun |= step == Step::spin && address == f;
-  EXPECT_EQ(spun, !r.mode.record); // recorded threads stop before every strong operation, so the writer comes first
+  EXPECT_EQ(spun, !r.mode.record);  // recorded threads stop before every strong operation, so the writer comes first
   if (r.mode.record) {
     EXPECT_GE(r.strong.size(), 3u);
     EXPECT_EQ(r.strong.back().read, 1u);
@@ -289,8 +326,10 @@ TEST_P(Modes, endless_loops_stop) {
   r.most_steps = 50;
   std::uint64_t p = r.allocate(4);
   for (std::string kernel : {"forever", "sleeps", "fences"}) {
-    if (kernel == "forever") r.launch(kernel, {1}, {1}, p);
-    else r.launch(kernel, {1}, {1});
+    if (kernel == "forever")
+      r.launch(kernel, {1}, {1}, p);
+    else
+      r.launch(kernel, {1}, {1});
     EXPECT_TRUE(r.hung) << kernel;
   }
 }
@@ -306,7 +345,7 @@ const char* const bad = R"(
 TEST(Checks, faults_name_what_was_wrong) {
   Runner r(header + bad);
   r.mode.check = true;
-  std::uint64_t p = r.allocate(20); // the last granule is valid in part
+  std::uint64_t p = r.allocate(20);  // the last granule is valid in part
   auto faults = [&](const std::string& kernel, std::uint64_t address) {
     r.launch(kernel, {1}, {1}, address, 1u);
     return r.fault;
@@ -316,10 +355,10 @@ TEST(Checks, faults_name_what_was_wrong) {
   EXPECT_NE(faults("global", p + 20), "");
   EXPECT_NE(faults("global", p + 2), "");
   EXPECT_NE(faults("global", 0), "");
-  EXPECT_NE(faults("global", device_arena), ""); // a host address
+  EXPECT_NE(faults("global", device_arena), "");  // a host address
   EXPECT_EQ(faults("generic", p + 4), "");
   EXPECT_NE(faults("generic", p + 24), "");
-  EXPECT_EQ(faults("generic", shared_window), "write 4 site 4"); // no shared memory at all
+  EXPECT_EQ(faults("generic", shared_window), "write 4 site 4");  // no shared memory at all
   r.launch("wide", {1}, {1}, p);
   EXPECT_EQ(r.fault, "");
   r.launch("wide", {1}, {1}, p + 8);
@@ -362,5 +401,5 @@ TEST_P(Modes, asynchronous_copies) {
   EXPECT_EQ(r.download<std::uint32_t>(out, 3), (std::vector<std::uint32_t>{3, 1, 0}));
 }
 
-} // namespace
-} // namespace deadheat::engine
+}  // namespace
+}  // namespace deadheat::engine

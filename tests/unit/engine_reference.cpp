@@ -33,7 +33,7 @@ void call(const char* name, T... args) {
 
 using Address = std::uint64_t;
 
-} // namespace
+}  // namespace
 
 int main(int argc, char** argv) {
   std::vector<Snippet> all = all_snippets();

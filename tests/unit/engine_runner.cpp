@@ -12,7 +12,7 @@ namespace deadheat::engine {
 
 namespace {
 constexpr std::size_t arena_bytes = 256 << 20;
-std::uint8_t* arena() { // one for all tests of a process
+std::uint8_t* arena() {  // one for all tests of a process
   static std::uint8_t* base = [] {
     void* p = mmap(reinterpret_cast<void*>(device_arena), arena_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
@@ -22,7 +22,7 @@ std::uint8_t* arena() { // one for all tests of a process
   return base;
 }
 std::size_t arena_used = 4096;
-} // namespace
+}  // namespace
 
 struct Runner::Block {
   BlockContext context;
@@ -32,7 +32,7 @@ struct Runner::Block {
     ThreadContext context;
     std::vector<std::uint8_t> stack;
     std::vector<LogEntry> entries;
-    Step state = Step::visible; // anything that may go on
+    Step state = Step::visible;  // anything that may go on
     bool started = false, done = false, waiting = false;
   };
   std::vector<Thread> threads;
@@ -50,10 +50,12 @@ struct RunnerServices {
                      std::uint64_t written, std::uint32_t wrote) {
     of(t).strong.push_back({t->linear, site, address, read, written, wrote != 0});
   }
-  static std::uint32_t check(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t bytes, std::uint32_t w) {
+  static std::uint32_t check(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t bytes,
+                             std::uint32_t w) {
     Runner& r = of(t);
     if (address % bytes == 0 && address >= local_window && address + bytes <= local_window + t->stack_bytes) return 1;
-    if (address % bytes == 0 && !w && address >= param_window && address + bytes <= param_window + r.parameter_bytes_) return 1;
+    if (address % bytes == 0 && !w && address >= param_window && address + bytes <= param_window + r.parameter_bytes_)
+      return 1;
     r.fault = (w ? "write " : "read ") + std::to_string(bytes) + " site " + std::to_string(site);
     t->fault_kind = 0;
     t->fault_address = address;
@@ -65,7 +67,9 @@ struct RunnerServices {
     std::memset(t->block->shared + to + source, 0, bytes - source);
   }
   static void async_commit(ThreadContext*, std::uint32_t) {}
-  static std::uint64_t mbarrier(ThreadContext*, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t) { return 0; }
+  static std::uint64_t mbarrier(ThreadContext*, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t) {
+    return 0;
+  }
   static const void* at(ThreadContext* t, std::uint64_t address) {
     if (address >= local_window) return t->stack + (address - local_window);
     if (address >= shared_window) return t->block->shared + (address - shared_window);
@@ -83,16 +87,17 @@ struct RunnerServices {
   static void fault(ThreadContext* t, std::uint32_t site, std::uint32_t kind, const char* text) {
     t->fault_kind = kind;
     of(t).fault_kind = kind;
-    of(t).fault = "fault " + std::to_string(kind) + " site " + std::to_string(site) + (text ? std::string(" ") + text : "");
+    of(t).fault =
+        "fault " + std::to_string(kind) + " site " + std::to_string(site) + (text ? std::string(" ") + text : "");
   }
   static std::uint64_t clock(ThreadContext* t, std::uint32_t) { return ++of(t).steps; }
 };
 
 namespace {
-const Services services = {RunnerServices::log_full, RunnerServices::strong, RunnerServices::check,
+const Services services = {RunnerServices::log_full,   RunnerServices::strong,       RunnerServices::check,
                            RunnerServices::async_copy, RunnerServices::async_commit, RunnerServices::mbarrier,
-                           RunnerServices::print, RunnerServices::allocate, RunnerServices::release,
-                           RunnerServices::fault, RunnerServices::clock};
+                           RunnerServices::print,      RunnerServices::allocate,     RunnerServices::release,
+                           RunnerServices::fault,      RunnerServices::clock};
 }
 
 CompilerOptions Runner::options() {
@@ -133,11 +138,14 @@ std::uint64_t Runner::allocate(std::size_t bytes) {
   arena_used = (arena_used + bytes + 15) / 16 * 16 + 256;
   if (arena_used > arena_bytes) std::abort();
   std::memset(arena() + at, 0xcd, bytes);
-  for (std::size_t n = 0; n < bytes; n += 16) shadow_[(at + n) / 16] = std::uint8_t(std::min<std::size_t>(16, bytes - n));
+  for (std::size_t n = 0; n < bytes; n += 16)
+    shadow_[(at + n) / 16] = std::uint8_t(std::min<std::size_t>(16, bytes - n));
   return to_device(device_arena + at);
 }
 
-void* Runner::host(std::uint64_t device) { return reinterpret_cast<void*>(to_host(device)); }
+void* Runner::host(std::uint64_t device) {
+  return reinterpret_cast<void*>(to_host(device));
+}
 
 void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vector<std::uint8_t> params) {
   log.clear();
@@ -219,13 +227,20 @@ void Runner::run_block(Block& block) {
       t.started = true;
       t.state = Step(block.code->entry(&t.context, t.stack.data()));
       switch (t.state) {
-        case Step::exited: t.done = true; break;
-        case Step::visible: case Step::spin: stops.push_back({t.state, t.context.pending_address}); break;
+        case Step::exited:
+          t.done = true;
+          break;
+        case Step::visible:
+        case Step::spin:
+          stops.push_back({t.state, t.context.pending_address});
+          break;
         case Step::fault:
           if (fault.empty()) fault = "fault without a reason";
           return;
-        case Step::async_wait: break;
-        default: t.waiting = true;
+        case Step::async_wait:
+          break;
+        default:
+          t.waiting = true;
       }
       if (t.done) RunnerServices::drain(&t.context, t.entries.data());
     }
@@ -255,7 +270,7 @@ void Runner::rendezvous(Block& block) {
     std::uint64_t sum = 0;
     const Site& site = module_->sites()[waiting[0]->context.pending_site];
     for (auto* t : waiting) sum += t->context.arg[2];
-    std::uint64_t answer = site.opcode.find("popc") != std::string::npos  ? sum
+    std::uint64_t answer = site.opcode.find("popc") != std::string::npos   ? sum
                            : site.opcode.find(".and") != std::string::npos ? sum == waiting.size()
                                                                            : sum != 0;
     for (auto* t : waiting) {
@@ -270,13 +285,16 @@ void Runner::rendezvous(Block& block) {
     for (std::size_t n = first; n < std::min(first + 32, block.threads.size()); ++n) {
       auto& t = block.threads[n];
       if (t.done) continue;
-      if (t.state != Step::warp) complete = false;
-      else lanes.push_back(&t);
+      if (t.state != Step::warp)
+        complete = false;
+      else
+        lanes.push_back(&t);
     }
     if (lanes.empty() || (!complete && lanes[0]->context.arg[0] != std::uint64_t(WarpOp::activemask))) continue;
     progress = true;
     auto lane_value = [&](std::uint32_t lane, unsigned n) -> std::uint64_t {
-      for (auto* t : lanes) if (t->context.lane == lane) return t->context.arg[n];
+      for (auto* t : lanes)
+        if (t->context.lane == lane) return t->context.arg[n];
       return 0;
     };
     std::uint32_t present = 0;
@@ -284,31 +302,68 @@ void Runner::rendezvous(Block& block) {
     for (auto* t : lanes) {
       ThreadContext& c = t->context;
       std::uint64_t* r = c.result;
-      auto each = [&](auto f) { for (auto* o : lanes) f(o->context); };
+      auto each = [&](auto f) {
+        for (auto* o : lanes) f(o->context);
+      };
       switch (WarpOp(c.arg[0])) {
-        case WarpOp::shfl_up: case WarpOp::shfl_down: case WarpOp::shfl_bfly: case WarpOp::shfl_idx: {
+        case WarpOp::shfl_up:
+        case WarpOp::shfl_down:
+        case WarpOp::shfl_bfly:
+        case WarpOp::shfl_idx: {
           std::uint32_t bval = c.arg[3] & 31, cval = c.arg[4] & 31, mask = c.arg[4] >> 8 & 31, lane = c.lane;
           std::uint32_t max_lane = (lane & mask) | (cval & ~mask), min_lane = lane & mask, j;
           bool p;
           switch (WarpOp(c.arg[0])) {
-            case WarpOp::shfl_up: j = lane - bval; p = std::int32_t(j) >= std::int32_t(max_lane); break;
-            case WarpOp::shfl_down: j = lane + bval; p = j <= max_lane; break;
-            case WarpOp::shfl_bfly: j = lane ^ bval; p = j <= max_lane; break;
-            default: j = min_lane | (bval & ~mask); p = j <= max_lane;
+            case WarpOp::shfl_up:
+              j = lane - bval;
+              p = std::int32_t(j) >= std::int32_t(max_lane);
+              break;
+            case WarpOp::shfl_down:
+              j = lane + bval;
+              p = j <= max_lane;
+              break;
+            case WarpOp::shfl_bfly:
+              j = lane ^ bval;
+              p = j <= max_lane;
+              break;
+            default:
+              j = min_lane | (bval & ~mask);
+              p = j <= max_lane;
           }
           if (!p) j = lane;
           r[0] = lane_value(j, 2);
           r[1] = p;
           break;
         }
-        case WarpOp::vote_ballot: r[0] = 0; each([&](ThreadContext& o) { r[0] |= o.arg[2] << o.lane; }); break;
-        case WarpOp::vote_all: r[0] = 1; each([&](ThreadContext& o) { r[0] &= o.arg[2]; }); break;
-        case WarpOp::vote_any: r[0] = 0; each([&](ThreadContext& o) { r[0] |= o.arg[2]; }); break;
-        case WarpOp::match_any: r[0] = 0; each([&](ThreadContext& o) { r[0] |= std::uint64_t(o.arg[2] == c.arg[2]) << o.lane; }); break;
-        case WarpOp::redux_add: r[0] = 0; each([&](ThreadContext& o) { r[0] += o.arg[2]; }); break;
-        case WarpOp::activemask: r[0] = present; break;
-        case WarpOp::elect: r[0] = std::uint32_t(__builtin_ctz(present)); r[1] = r[0] == c.lane; break;
-        default: break;
+        case WarpOp::vote_ballot:
+          r[0] = 0;
+          each([&](ThreadContext& o) { r[0] |= o.arg[2] << o.lane; });
+          break;
+        case WarpOp::vote_all:
+          r[0] = 1;
+          each([&](ThreadContext& o) { r[0] &= o.arg[2]; });
+          break;
+        case WarpOp::vote_any:
+          r[0] = 0;
+          each([&](ThreadContext& o) { r[0] |= o.arg[2]; });
+          break;
+        case WarpOp::match_any:
+          r[0] = 0;
+          each([&](ThreadContext& o) { r[0] |= std::uint64_t(o.arg[2] == c.arg[2]) << o.lane; });
+          break;
+        case WarpOp::redux_add:
+          r[0] = 0;
+          each([&](ThreadContext& o) { r[0] += o.arg[2]; });
+          break;
+        case WarpOp::activemask:
+          r[0] = present;
+          break;
+        case WarpOp::elect:
+          r[0] = std::uint32_t(__builtin_ctz(present));
+          r[1] = r[0] == c.lane;
+          break;
+        default:
+          break;
       }
     }
     for (auto* t : lanes) {
@@ -320,4 +375,4 @@ void Runner::rendezvous(Block& block) {
   if (hung) fault = "stuck";
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -45,7 +45,9 @@ class Runner {
   }
   void* host(std::uint64_t device);
 
-  struct Dim { std::uint32_t x = 1, y = 1, z = 1; };
+  struct Dim {
+    std::uint32_t x = 1, y = 1, z = 1;
+  };
   template <typename... T>
   void launch(const std::string& kernel, Dim grid, Dim block, T... args) {
     std::vector<std::uint8_t> params;
@@ -57,19 +59,19 @@ class Runner {
   // Settings of launches.
   Mode mode;
   std::uint32_t dynamic_shared = 0;
-  std::int64_t quantum = 1 << 30;             // given anew each time a thread goes on
+  std::int64_t quantum = 1 << 30;  // given anew each time a thread goes on
   std::vector<std::uint8_t> site_stop = std::vector<std::uint8_t>(4096, 0);
-  std::size_t log_entries = 64;               // of a lane's log
-  std::uint64_t most_steps = 1 << 24;         // then it counts as hanging
+  std::size_t log_entries = 64;        // of a lane's log
+  std::uint64_t most_steps = 1 << 24;  // then it counts as hanging
   std::uint32_t stack_bytes = 1 << 16;
 
   // What happened in the last launch.
-  std::vector<std::pair<std::uint32_t, LogEntry>> log; // thread, entry
+  std::vector<std::pair<std::uint32_t, LogEntry>> log;  // thread, entry
   std::vector<StrongEvent> strong;
-  std::vector<std::pair<Step, std::uint64_t>> stops;   // visible and spin stops: pending_address
+  std::vector<std::pair<Step, std::uint64_t>> stops;  // visible and spin stops: pending_address
   std::uint64_t visible = 0, steps = 0;
   bool hung = false;
-  std::string fault;                          // "kind site address"
+  std::string fault;  // "kind site address"
   std::uint32_t fault_kind = ~0u;
   std::vector<std::string> printed;
 
@@ -91,4 +93,4 @@ class Runner {
   friend struct RunnerServices;
 };
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

@@ -21,10 +21,14 @@ class List {
     if (from_f64 && code.find(".bf16.f64") != std::string::npos) s.nan = O::bf16;
     all.push_back(std::move(s));
   }
-  static O integer(const std::string& type) { return type.ends_with("64") ? O::b64 : type.ends_with("16") ? O::b16 : O::b32; }
+  static O integer(const std::string& type) {
+    return type.ends_with("64") ? O::b64 : type.ends_with("16") ? O::b16 : O::b32;
+  }
   static unsigned bits(O kind) { return operand_bits(kind); }
 
-  void binary(const std::string& op, const std::string& type, O kind) { add(op + "." + type + " %d, %a, %b;", {kind, kind}, bits(kind)); }
+  void binary(const std::string& op, const std::string& type, O kind) {
+    add(op + "." + type + " %d, %a, %b;", {kind, kind}, bits(kind));
+  }
 
   void integers() {
     for (std::string t : {"u16", "s16", "u32", "s32", "u64", "s64"}) {
@@ -42,8 +46,9 @@ class List {
       if (bits(k) < 64) add("mad.wide." + t + " %d, %a, %b, %c;", {k, k, bits(k) == 16 ? O::b32 : O::b64}, bits(k) * 2);
       for (std::string c : {"eq", "ne", "lt", "le", "gt", "ge"})
         add("setp." + c + "." + t + " %p|%q, %a, %b; selp.b32 %d, 1, 2, %p; @%q add.u32 %d, %d, 4;", {k, k}, 32);
-      if (t[0] == 'u') for (std::string c : {"lo", "ls", "hi", "hs"})
-        add("setp." + c + "." + t + " %p, %a, %b; selp.b32 %d, 1, 2, %p;", {k, k}, 32);
+      if (t[0] == 'u')
+        for (std::string c : {"lo", "ls", "hi", "hs"})
+          add("setp." + c + "." + t + " %p, %a, %b; selp.b32 %d, 1, 2, %p;", {k, k}, 32);
       add("shr." + t + " %d, %a, %b;", {k, O::small}, bits(k));
     }
     for (std::string t : {"s16", "s32", "s64"}) {
@@ -60,7 +65,8 @@ class List {
     add("add.sat.s32 %d, %a, %b;", {O::b32, O::b32}, 32);
     add("sub.sat.s32 %d, %a, %b;", {O::b32, O::b32}, 32);
     add("mad.hi.sat.s32 %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
-    for (std::string t : {"u16x2", "s16x2"}) for (std::string op : {"add", "min", "max"}) binary(op, t, O::b32);
+    for (std::string t : {"u16x2", "s16x2"})
+      for (std::string op : {"add", "min", "max"}) binary(op, t, O::b32);
     add("min.relu.s16x2 %d, %a, %b;", {O::b32, O::b32}, 32);
     add("max.relu.s32 %d, %a, %b;", {O::b32, O::b32}, 32);
     for (std::string t : {"u32", "s32"}) {
@@ -74,9 +80,14 @@ class List {
         add("dp2a.hi." + t + "." + u + " %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
       }
     }
-    add("add.cc.u32 %d, %a, %b; addc.cc.u32 %x32, %c, %e; addc.u32 %y32, %a, 0; xor.b32 %d, %d, %x32; xor.b32 %d, %d, %y32;", {O::b32, O::b32, O::b32, O::b32}, 32);
-    add("sub.cc.u32 %d, %a, %b; subc.cc.u32 %x32, %c, %e; subc.u32 %y32, %a, 0; xor.b32 %d, %d, %x32; xor.b32 %d, %d, %y32;", {O::b32, O::b32, O::b32, O::b32}, 32);
-    add("mad.lo.cc.u32 %x32, %a, %b, %c; madc.hi.cc.u32 %y32, %a, %b, %e; addc.u32 %d, %x32, %y32;", {O::b32, O::b32, O::b32, O::b32}, 32);
+    add("add.cc.u32 %d, %a, %b; addc.cc.u32 %x32, %c, %e; addc.u32 %y32, %a, 0; xor.b32 %d, %d, %x32; xor.b32 %d, %d, "
+        "%y32;",
+        {O::b32, O::b32, O::b32, O::b32}, 32);
+    add("sub.cc.u32 %d, %a, %b; subc.cc.u32 %x32, %c, %e; subc.u32 %y32, %a, 0; xor.b32 %d, %d, %x32; xor.b32 %d, %d, "
+        "%y32;",
+        {O::b32, O::b32, O::b32, O::b32}, 32);
+    add("mad.lo.cc.u32 %x32, %a, %b, %c; madc.hi.cc.u32 %y32, %a, %b, %e; addc.u32 %d, %x32, %y32;",
+        {O::b32, O::b32, O::b32, O::b32}, 32);
     add("add.cc.u64 %d, %a, %b; addc.u64 %d, %d, %c;", {O::b64, O::b64, O::b64}, 64);
     for (std::string t : {"b32", "b64"}) {
       O k = integer(t);
@@ -98,25 +109,30 @@ class List {
       add("szext." + m + ".u32 %d, %a, %b;", {O::b32, O::small}, 32);
       add("szext." + m + ".s32 %d, %a, %b;", {O::b32, O::small}, 32);
     }
-    for (std::string lut : {"0x96", "0xe8", "0x1b", "0x80", "0xfe", "0x78", "0xca", "0x00", "0xff", "0x2d", "0xf8", "0x6f"})
+    for (std::string lut :
+         {"0x96", "0xe8", "0x1b", "0x80", "0xfe", "0x78", "0xca", "0x00", "0xff", "0x2d", "0xf8", "0x6f"})
       add("lop3.b32 %d, %a, %b, %c, " + lut + ";", {O::b32, O::b32, O::b32}, 32);
     for (std::string m : {"", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"})
       add("prmt.b32" + m + " %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
     add("fns.b32 %d, %a, %b, %c;", {O::b32, O::small, O::small}, 32);
-    add("rem.s32 %x32, %c, 5; rem.s32 %y32, %b, 31; abs.s32 %y32, %y32; fns.b32 %d, %a, %y32, %x32;", {O::b32, O::b32, O::b32}, 32);
+    add("rem.s32 %x32, %c, 5; rem.s32 %y32, %b, 31; abs.s32 %y32, %y32; fns.b32 %d, %a, %y32, %x32;",
+        {O::b32, O::b32, O::b32}, 32);
     for (std::string op : {"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vavrg"})
       for (std::string n : {"2", "4"})
         for (std::string t : {"u32", "s32"}) {
           add(op + n + "." + t + "." + t + "." + t + " %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
           add(op + n + "." + t + "." + t + "." + t + ".sat %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
-          if (op == "vabsdiff") add(op + n + "." + t + "." + t + "." + t + ".add %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
+          if (op == "vabsdiff")
+            add(op + n + "." + t + "." + t + "." + t + ".add %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
         }
     add("vset4.u32.u32.eq %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
     add("vset2.s32.s32.gt %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
     add("slct.b32.s32 %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
     add("slct.b32.f32 %d, %a, %b, %c;", {O::b32, O::b32, O::f32}, 32);
     add("slct.ftz.b32.f32 %d, %a, %b, %c;", {O::b32, O::b32, O::f32}, 32);
-    add("setp.lt.and.s32 %p, %a, %b, !%q; setp.ne.b32 %q, %a, 0; setp.lt.xor.s32 %p, %a, %b, %q; selp.b32 %d, 5, 6, %p;", {O::b32, O::b32}, 32);
+    add("setp.lt.and.s32 %p, %a, %b, !%q; setp.ne.b32 %q, %a, 0; setp.lt.xor.s32 %p, %a, %b, %q; selp.b32 %d, 5, 6, "
+        "%p;",
+        {O::b32, O::b32}, 32);
     add("set.lt.u32.s32 %d, %a, %b;", {O::b32, O::b32}, 32);
     add("set.lt.f32.u32 %d, %a, %b;", {O::b32, O::b32}, 32);
     add("mov.b32 {%x16, %y16}, %a; mov.b32 %d, {%y16, %x16};", {O::b32}, 32);
@@ -150,8 +166,10 @@ class List {
         }
         add("abs" + ftz + "." + t + " %d, %a;", {k}, w);
         add("neg" + ftz + "." + t + " %d, %a;", {k}, w);
-        for (std::string c : {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"})
-          add("setp." + c + ftz + "." + t + " %p|%q, %a, %b; selp.b32 %d, 1, 2, %p; @%q add.u32 %d, %d, 4;", {k, k}, 32);
+        for (std::string c :
+             {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"})
+          add("setp." + c + ftz + "." + t + " %p|%q, %a, %b; selp.b32 %d, 1, 2, %p; @%q add.u32 %d, %d, 4;", {k, k},
+              32);
       }
       for (std::string what : {"finite", "infinite", "number", "notanumber", "normal", "subnormal"})
         add("testp." + what + "." + t + " %p, %a; selp.b32 %d, 1, 0, %p;", {k}, 32);
@@ -159,10 +177,12 @@ class List {
       add("mov." + t + " %d, %a;", {k}, w);
       add("set.gtu.u32." + t + " %d, %a, %b;", {k, k}, 32);
     }
-    for (std::string f : {"rcp.approx", "rcp.approx.ftz", "sqrt.approx", "rsqrt.approx", "rsqrt.approx.ftz", "ex2.approx", "ex2.approx.ftz",
-                          "lg2.approx", "lg2.approx.ftz", "sin.approx", "cos.approx", "tanh.approx"})
+    for (std::string f :
+         {"rcp.approx", "rcp.approx.ftz", "sqrt.approx", "rsqrt.approx", "rsqrt.approx.ftz", "ex2.approx",
+          "ex2.approx.ftz", "lg2.approx", "lg2.approx.ftz", "sin.approx", "cos.approx", "tanh.approx"})
       add(f + ".f32 %d, %a;", {O::f32}, 32, false);
-    for (std::string f : {"div.approx", "div.approx.ftz", "div.full"}) add(f + ".f32 %d, %a, %b;", {O::f32, O::f32}, 32, false);
+    for (std::string f : {"div.approx", "div.approx.ftz", "div.full"})
+      add(f + ".f32 %d, %a, %b;", {O::f32, O::f32}, 32, false);
     add("rcp.approx.ftz.f64 %d, %a;", {O::f64}, 64, false);
     add("rsqrt.approx.ftz.f64 %d, %a;", {O::f64}, 64, false);
     add("rsqrt.approx.f64 %d, %a;", {O::f64}, 64, false);
@@ -173,7 +193,8 @@ class List {
       O k = t == "f16" ? O::f16 : t == "f16x2" ? O::f16x2 : t == "bf16" ? O::bf16 : O::bf16x2;
       unsigned w = bits(k);
       bool bf = t[0] == 'b';
-      for (std::string op : {"add.rn", "sub.rn", "mul.rn", "min", "max", "min.NaN", "max.NaN", "min.NaN.xorsign.abs"}) binary(op, t, k);
+      for (std::string op : {"add.rn", "sub.rn", "mul.rn", "min", "max", "min.NaN", "max.NaN", "min.NaN.xorsign.abs"})
+        binary(op, t, k);
       add("fma.rn." + t + " %d, %a, %b, %c;", {k, k, k}, w);
       add("fma.rn.relu." + t + " %d, %a, %b, %c;", {k, k, k}, w);
       add("abs." + t + " %d, %a;", {k}, w);
@@ -188,8 +209,10 @@ class List {
       }
       add("tanh.approx." + t + " %d, %a;", {k}, w, false);
       for (std::string c : {"lt", "equ", "nan", "ne"}) {
-        if (w == 16) add("setp." + c + "." + t + " %p, %a, %b; selp.b32 %d, 1, 2, %p;", {k, k}, 32);
-        else add("setp." + c + "." + t + " %p|%q, %a, %b; selp.b32 %d, 1, 2, %p; @%q add.u32 %d, %d, 4;", {k, k}, 32);
+        if (w == 16)
+          add("setp." + c + "." + t + " %p, %a, %b; selp.b32 %d, 1, 2, %p;", {k, k}, 32);
+        else
+          add("setp." + c + "." + t + " %p|%q, %a, %b; selp.b32 %d, 1, 2, %p; @%q add.u32 %d, %d, 4;", {k, k}, 32);
         if (w == 32) add("set." + c + "." + t + "." + t + " %d, %a, %b;", {k, k}, 32);
         if (w == 32) add("set." + c + ".u32." + t + " %d, %a, %b;", {k, k}, 32);
       }
@@ -197,10 +220,14 @@ class List {
   }
 
   void conversions() {
-    struct T { std::string name; O kind; bool f; };
-    const T types[] = {{"u8", O::b16, false}, {"s8", O::b16, false}, {"u16", O::b16, false}, {"s16", O::b16, false},
-                       {"u32", O::b32, false}, {"s32", O::b32, false}, {"u64", O::b64, false}, {"s64", O::b64, false},
-                       {"f16", O::f16, true}, {"bf16", O::bf16, true}, {"f32", O::f32, true}, {"f64", O::f64, true}};
+    struct T {
+      std::string name;
+      O kind;
+      bool f;
+    };
+    const T types[] = {{"u8", O::b16, false},  {"s8", O::b16, false},   {"u16", O::b16, false}, {"s16", O::b16, false},
+                       {"u32", O::b32, false}, {"s32", O::b32, false},  {"u64", O::b64, false}, {"s64", O::b64, false},
+                       {"f16", O::f16, true},  {"bf16", O::bf16, true}, {"f32", O::f32, true},  {"f64", O::f64, true}};
     auto narrower = [](const std::string& to, const std::string& from) {
       auto rank = [](const std::string& t) { return t == "f64" ? 3 : t == "f32" ? 2 : 1; };
       return rank(to) < rank(from);
@@ -208,7 +235,9 @@ class List {
     for (const T& to : types)
       for (const T& from : types) {
         unsigned w = bits(to.kind);
-        auto cvt = [&](const std::string& m) { add("cvt" + m + "." + to.name + "." + from.name + " %d, %a;", {from.kind}, w); };
+        auto cvt = [&](const std::string& m) {
+          add("cvt" + m + "." + to.name + "." + from.name + " %d, %a;", {from.kind}, w);
+        };
         bool bf = to.name == "bf16" || from.name == "bf16";
         if (!to.f && !from.f) {
           cvt("");
@@ -218,7 +247,7 @@ class List {
                                                    : to.name[0] == 's' && width(to.name) > width(from.name);
           if (!within) cvt(".sat");
         } else if (bf && (to.name.ends_with("8") || from.name.ends_with("8"))) {
-          continue; // not in the ISA
+          continue;  // not in the ISA
         } else if (!to.f) {
           for (std::string r : {".rni", ".rzi", ".rmi", ".rpi"}) cvt(r);
           if (from.name == "f32") cvt(".rzi.ftz");
@@ -260,7 +289,7 @@ class List {
   }
 };
 
-} // namespace
+}  // namespace
 
 std::vector<Snippet> all_snippets() {
   List list;
@@ -271,4 +300,4 @@ std::vector<Snippet> all_snippets() {
   return list.all;
 }
 
-} // namespace deadheat::engine
+}  // namespace deadheat::engine

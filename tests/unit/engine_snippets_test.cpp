@@ -46,7 +46,8 @@ TEST_F(Snippets, equal_the_gpu) {
   Runner r(snippet_module(all));
   EXPECT_EQ(r.module().refusals(), std::vector<std::string>());
   // For work on a difference: all results of a GPU, from engine_reference.
-  std::ifstream words(std::getenv("DEADHEAT_GPU_RESULTS") ? std::getenv("DEADHEAT_GPU_RESULTS") : "/dev/null", std::ios::binary);
+  std::ifstream words(std::getenv("DEADHEAT_GPU_RESULTS") ? std::getenv("DEADHEAT_GPU_RESULTS") : "/dev/null",
+                      std::ios::binary);
   unsigned compared = 0;
   for (std::size_t k = 0; k < all.size(); ++k) {
     std::vector<std::uint64_t> ours = run(r, all[k], k);
@@ -68,7 +69,8 @@ TEST_F(Snippets, equal_the_gpu) {
       if (normal_result(all[k], ours[t]) == normal_result(all[k], theirs[t])) continue;
       ++different;
       if (shown++ >= 4) continue;
-      std::fprintf(stderr, "  ours %llx, GPU %llx, operands", static_cast<unsigned long long>(ours[t]), static_cast<unsigned long long>(theirs[t]));
+      std::fprintf(stderr, "  ours %llx, GPU %llx, operands", static_cast<unsigned long long>(ours[t]),
+                   static_cast<unsigned long long>(theirs[t]));
       for (unsigned n = 0; n < all[k].inputs.size(); ++n)
         std::fprintf(stderr, " %llx", static_cast<unsigned long long>(operand_value(all[k].inputs[n], n, t)));
       std::fprintf(stderr, "\n");
@@ -78,14 +80,19 @@ TEST_F(Snippets, equal_the_gpu) {
   EXPECT_GT(compared, 900u);
 }
 
-double as_double(std::uint64_t bits) { float f; std::uint32_t b = std::uint32_t(bits); std::memcpy(&f, &b, 4); return f; }
+double as_double(std::uint64_t bits) {
+  float f;
+  std::uint32_t b = std::uint32_t(bits);
+  std::memcpy(&f, &b, 4);
+  return f;
+}
 
 // Approximate functions: largest errors that the PTX ISA allows (9.7.3), in ulp of the exact result or absolute.
 TEST_F(Snippets, approximations_keep_their_bounds) {
   struct Function {
     const char* op;
     double (*exact)(double);
-    double low, high;       // range of operands
+    double low, high;  // range of operands
     double relative, absolute;
   };
   const Function functions[] = {
@@ -114,14 +121,16 @@ TEST_F(Snippets, approximations_keep_their_bounds) {
     }
     std::memcpy(r.host(memory(r, 0)), in.data(), in.size() * 8);
     std::uint64_t none = memory(r, 1);
-    r.launch("snippet_" + std::to_string(k), {snippet_threads / 128}, {128}, memory(r, 0), none, none, none, memory(r, 4));
+    r.launch("snippet_" + std::to_string(k), {snippet_threads / 128}, {128}, memory(r, 0), none, none, none,
+             memory(r, 4));
     auto out = r.download<std::uint64_t>(memory(r, 4), snippet_threads);
     for (unsigned t = 0; t < snippet_threads; ++t) {
       double x = as_double(in[t]), got = as_double(out[t]), want = functions[k].exact(x);
-      EXPECT_LE(std::fabs(got - want), std::max(std::fabs(want) * functions[k].relative, functions[k].absolute)) << list[k].code << " of " << x;
+      EXPECT_LE(std::fabs(got - want), std::max(std::fabs(want) * functions[k].relative, functions[k].absolute))
+          << list[k].code << " of " << x;
     }
   }
 }
 
-} // namespace
-} // namespace deadheat::engine
+}  // namespace
+}  // namespace deadheat::engine

@@ -64,7 +64,9 @@ DONE:
 
 class Modes : public ::testing::TestWithParam<int> {
  protected:
-  Mode mode() const { return {.record = (GetParam() & 1) != 0, .control = (GetParam() & 2) != 0, .check = (GetParam() & 4) != 0}; }
+  Mode mode() const {
+    return {.record = (GetParam() & 1) != 0, .control = (GetParam() & 2) != 0, .check = (GetParam() & 4) != 0};
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Engine, Modes, ::testing::Range(0, 8));
 
@@ -211,5 +213,5 @@ TEST(Record, logs_of_any_length) {
   }
 }
 
-} // namespace
-} // namespace deadheat::engine
+}  // namespace
+}  // namespace deadheat::engine
