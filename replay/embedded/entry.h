@@ -12,11 +12,13 @@
 namespace deadheat::embedded {
 
 // One API call in progress.
-struct Call {
-  const char* api;
-  DefaultStream null_stream;
-  Runtime& runtime;
-  ThreadState& thread;
+class Call {
+ public:
+  Call(const char* name, DefaultStream stream) : api(name), null_stream(stream) {}
+  const char* const api;
+  const DefaultStream null_stream;
+  Runtime& runtime = embedded::runtime();
+  ThreadState& thread = thread_state();
   device::Device& device() { return *runtime.device; }
 
   // The stream that a handle means, 0 and the special handles included; null for a bad handle.
@@ -27,6 +29,9 @@ struct Call {
   cudaError_t wait(trace::HostWait::Kind kind, std::uint32_t id = 0);
   cudaError_t query(trace::HostWait::Kind kind, std::uint32_t id = 0);
   cudaError_t wait_operation(std::uint32_t operation);
+
+ private:
+  device::Progress wait_while_others_may_help(const std::function<device::Progress()>& drive);
 };
 
 // What a call needs before it can start.
@@ -49,7 +54,7 @@ cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& 
   cudaError_t status = cudaSuccess;
   if (!begin_call(need, &status)) return status;
   try {
-    Call call{api, null_stream, runtime(), thread_state()};
+    Call call(api, null_stream);
     status = body(call);
   } catch (...) {
     status = exception_status();

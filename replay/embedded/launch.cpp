@@ -68,7 +68,7 @@ cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfigurat
   const cudaError_t status = check_configuration(call.device().profile(), kernel, configuration, attributes);
   if (status != cudaSuccess) return status;
   if (!info.refused.empty()) {
-    say_once(info.refused);
+    say_once(refusal(*kernel.function->binary, info));
     return cudaErrorNotSupported;
   }
   launch->module = kernel.function->binary->module;

@@ -41,6 +41,10 @@ std::string architectures(const std::vector<ptx::FatbinEntry>& entries) {
 
 } // namespace
 
+std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel) {
+  return binary.origin + ": kernel " + demangled(kernel.name) + ": " + kernel.refused;
+}
+
 FatBinary* Modules::add(const void* wrapper) {
   binaries_.push_back(std::make_unique<FatBinary>());
   FatBinary* binary = binaries_.back().get();
@@ -129,10 +133,13 @@ cudaError_t Modules::load(FatBinary& binary, device::Device& device) {
     return binary.failed = cudaErrorInvalidPtx;
   }
   binary.module = *loaded;
-  const std::vector<std::string>& refusals = device.module(binary.module)->refusals();
   constexpr std::size_t most = 10;
-  for (std::size_t i = 0; i < std::min(refusals.size(), most); ++i) say(binary.origin + ": " + refusals[i]);
-  if (refusals.size() > most) say(fmt::format("{}: and {} kernels more", binary.origin, refusals.size() - most));
+  std::size_t refused = 0;
+  for (const std::string& name : device.module(binary.module)->kernel_names()) {
+    const engine::KernelInfo* kernel = device.module(binary.module)->kernel(name);
+    if (kernel && !kernel->refused.empty() && ++refused <= most) say_once(refusal(binary, *kernel));
+  }
+  if (refused > most) say(fmt::format("{}: and {} kernels more", binary.origin, refused - most));
   for (const ManagedVariable& variable : binary.managed) {
     *variable.pointer = reinterpret_cast<void*>(device.symbol_address(binary.module, variable.name, nullptr));
   }

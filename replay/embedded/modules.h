@@ -41,7 +41,6 @@ struct Function {
   std::string name;                // mangled
   int max_dynamic_shared = -1;     // set by cudaFuncSetAttribute
   int carveout = -1;
-  bool refusal_told = false;
 };
 
 struct Variable {
@@ -50,6 +49,9 @@ struct Variable {
   std::uint64_t bytes = 0;
   bool managed = false;
 };
+
+// The line that says why a kernel cannot run.
+std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel);
 
 class Modules {
  public:

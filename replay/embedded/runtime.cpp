@@ -321,9 +321,24 @@ cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
   request.kind = kind;
   request.id = id;
   request.host_thread = thread.number;
-  const cudaError_t status = result(device().wait(request));
+  const cudaError_t status = result(wait_while_others_may_help([&] { return device().wait(request); }));
   runtime.recording->flush_if_old();
   return status;
+}
+
+// Nothing can go on, but another host thread may be about to write what a kernel waits for, in memory that it shares
+// with the device: the lock is lent to the others for as long as a host's silence is borne.
+device::Progress Call::wait_while_others_may_help(const std::function<device::Progress()>& drive) {
+  device::Progress progress = drive();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(runtime.options.patience);
+  while (progress == device::Progress::hang && runtime.host_can_watch && std::chrono::steady_clock::now() < end) {
+    runtime.lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    runtime.lock.lock();
+    runtime.recording->note_unrepeatable();
+    progress = drive();
+  }
+  return progress;
 }
 
 cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {
@@ -336,7 +351,8 @@ cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {
 }
 
 cudaError_t Call::wait_operation(std::uint32_t operation) {
-  const cudaError_t status = result(device().wait_operation(operation, thread.number));
+  const cudaError_t status =
+      result(wait_while_others_may_help([&] { return device().wait_operation(operation, thread.number); }));
   runtime.recording->flush_if_old();
   return status;
 }

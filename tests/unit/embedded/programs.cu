@@ -313,6 +313,21 @@ static void spin_on_stream() { // one kernel waits for another's flag
   std::printf("%d\n", read(flag + 1));
 }
 
+static void other_thread_answers() { // a kernel waits for a host thread that makes no CUDA call
+  volatile int* flag = nullptr;
+  CHECK(cudaMallocHost(const_cast<int**>(&flag), 4));
+  *flag = 0;
+  int* out = device<int>(1);
+  wait_flag<<<1, 1>>>(flag, out);
+  std::thread other([=] {
+    usleep(50 * 1000);
+    *flag = 6;
+  });
+  CHECK(cudaDeviceSynchronize());
+  other.join();
+  std::printf("%d\n", read(out));
+}
+
 static void hang() {
   int* flag = device<int>(2);
   CHECK(cudaMemset(flag, 0, 8));
@@ -401,7 +416,7 @@ int main(int count, char** words) {
       {"vector_add", vector_add}, {"streams", streams}, {"symbols", symbols}, {"copies", copies}, {"graphs", graphs},
       {"callbacks", callbacks}, {"memory", memory}, {"launches", launches}, {"two_threads", two_threads},
       {"default_stream", default_stream}, {"poll_memory", poll_memory}, {"spin_on_stream", spin_on_stream},
-      {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"destructor", destructor},
+      {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"destructor", destructor},
       {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
   for (const auto& program : programs) {
