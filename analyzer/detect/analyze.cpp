@@ -63,7 +63,8 @@ class Describer {
     race.same_value = found.same_value;
     race.why = found.why;
     if (const trace::Allocate* allocation = detector_.allocation(found.allocation); allocation && found.allocation) {
-      race.allocation = Race::AllocationRef{allocation->allocation, found.address - allocation->address, allocation->bytes};
+      race.allocation =
+          Race::AllocationRef{allocation->allocation, found.address - allocation->address, allocation->bytes};
     }
     for (const auto& [first, second] : found.instances) race.instances.push_back({name(first), name(second)});
     return race;
@@ -97,9 +98,9 @@ class Describer {
   const Counter* counter_;
 };
 
-constexpr const char* memory_error_names[] = {"out-of-bounds", "use-after-free", "misaligned", "wrong-space",
-                                              "uninitialized", "double-free", "invalid-free", "stack-overflow",
-                                              "trap", "assertion"};
+constexpr const char* memory_error_names[] = {"out-of-bounds", "use-after-free", "misaligned",   "wrong-space",
+                                              "uninitialized", "double-free",    "invalid-free", "stack-overflow",
+                                              "trap",          "assertion"};
 
 void describe_faults(const Detector& detector, const Describer& describer, Analysis& analysis) {
   for (const trace::MemoryError& error : detector.memory_errors) {
@@ -166,18 +167,20 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
   analysis.summary.complete &= log.complete();
   if (findings.unchecked) {
     analysis.summary.complete = false;
-    analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.unchecked) +
-                                " records were not checked: the kernels touched more memory than the analysis may track");
+    analysis.warnings.push_back(
+        log.path() + ": " + std::to_string(findings.unchecked) +
+        " records were not checked: the kernels touched more memory than the analysis may track");
   }
   if (detector.unknown()) {
     analysis.summary.complete = false;
-    analysis.warnings.push_back(log.path() + ": " + std::to_string(detector.unknown()) +
-                                " records were left out: they name launches, sites or memory that the trace does not have");
+    analysis.warnings.push_back(
+        log.path() + ": " + std::to_string(detector.unknown()) +
+        " records were left out: they name launches, sites or memory that the trace does not have");
   }
   for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
 }
 
-} // namespace
+}  // namespace
 
 Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions&) {
   Expected<trace::TraceReader> reader = trace::TraceReader::open(trace);
@@ -198,4 +201,4 @@ Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions&) {
   return analysis;
 }
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

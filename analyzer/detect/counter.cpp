@@ -12,7 +12,7 @@ void each_lane(std::uint32_t mask, Each&& each) {
   for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
 }
 
-} // namespace
+}  // namespace
 
 Counter::Counter(const Detector& detector, const std::set<Touch>& wanted) : detector_(detector) {
   for (const Touch& touch : wanted) {
@@ -35,9 +35,10 @@ void Counter::count(const trace::Warp& warp, std::uint32_t module, std::uint32_t
 }
 
 bool Counter::access(const trace::AccessView& view) {
-  ++now_; // stamps count exactly as in Detector::access
+  ++now_;  // stamps count exactly as in Detector::access
   PlaceId place = detector_.sides().site(view.module, view.site);
-  bool known = launches_.count(view.warp.launch) && place && view.mask && (view.space == Space::global || view.space == Space::shared);
+  bool known = launches_.count(view.warp.launch) && place && view.mask &&
+               (view.space == Space::global || view.space == Space::shared);
   if (known && (view.strong || is_strong(detector_.sides().place(place).site->ordering))) {
     unsigned order[32], count_lanes = 0;
     each_lane(view.mask, [&](unsigned lane) { order[count_lanes++] = lane; });
@@ -70,4 +71,4 @@ std::uint64_t Counter::nth(const Touch& touch) const {
   return found == nth_.end() ? 0 : found->second;
 }
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

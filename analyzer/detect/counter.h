@@ -26,11 +26,11 @@ class Counter final : public trace::RecordVisitor {
   void count(const trace::Warp& warp, std::uint32_t module, std::uint32_t site, std::uint32_t mask);
   const Detector& detector_;
   order::Stamp now_ = 0;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> sites_;   // (module, site) that are wanted
-  std::unordered_map<std::uint32_t, std::uint32_t> launches_; // launch number → operation index
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> counts_; // (thread, module<<32|site)
-  std::map<std::pair<std::uint64_t, order::Stamp>, std::uint64_t> nth_;     // (thread, stamp)
+  std::set<std::pair<std::uint32_t, std::uint32_t>> sites_;                  // (module, site) that are wanted
+  std::unordered_map<std::uint32_t, std::uint32_t> launches_;                // launch number → operation index
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> counts_;  // (thread, module<<32|site)
+  std::map<std::pair<std::uint64_t, order::Stamp>, std::uint64_t> nth_;      // (thread, stamp)
   std::set<std::pair<std::uint64_t, order::Stamp>> wanted_;
 };
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

@@ -16,10 +16,12 @@ void each_lane(std::uint32_t mask, Each&& each) {
   for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
 }
 
-} // namespace
+}  // namespace
 
 Detector::Detector(Suspects& suspects, Pass pass)
-    : causality_(operations_), pass_(pass), filter_(causality_, suspects),
+    : causality_(operations_),
+      pass_(pass),
+      filter_(causality_, suspects),
       shadow_(causality_, sides_, suspects,
               [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
                 conflict(kind, first, second, overlap);
@@ -62,7 +64,8 @@ bool Detector::access(const trace::AccessView& view) {
   }
   const Site& site = *sides_.place(place).site;
   const std::uint32_t element = std::max<std::uint32_t>(site.element_bytes, 1);
-  const std::uint64_t memory = view.space == Space::shared ? ThreadKey(operation, view.warp.block, 0).block_bits() + 1 : 0;
+  const std::uint64_t memory =
+      view.space == Space::shared ? ThreadKey(operation, view.warp.block, 0).block_bits() + 1 : 0;
 
   if (pass_ == Pass::filter && !view.strong && !is_strong(site.ordering)) {
     Filter::Warp warp;
@@ -92,7 +95,7 @@ bool Detector::access(const trace::AccessView& view) {
     return true;
   }
   if (site.access == AccessKind::read && view.affine && view.stride == 0 && (view.mask & (view.mask - 1))) {
-    const unsigned first = unsigned(std::countr_zero(view.mask)); // a broadcast: one access for all lanes
+    const unsigned first = unsigned(std::countr_zero(view.mask));  // a broadcast: one access for all lanes
     access.thread = key_of(operation, view.warp, first);
     access.lanes = view.mask;
     touch(memory, access, site, view.address[first]);
@@ -120,10 +123,11 @@ void Detector::strong_accesses(const trace::AccessView& view, const Site& site, 
                                std::uint64_t memory) {
   unsigned order[32], count = 0;
   each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
-  std::stable_sort(order, order + count, [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
+  std::stable_sort(order, order + count,
+                   [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
   const OperationIndex operation = operation_of(view.warp.launch);
   const LaunchInfo* info = launch_of(operation);
-  const bool alone = memory && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
+  const bool alone = memory && !site.shared_cluster && info && info->launch.cluster.count() == 1;  // with its block
   order::StrongAccess strong;
   strong.ordering = site.ordering;
   strong.scope = site.scope;
@@ -156,9 +160,9 @@ void Detector::strong_accesses(const trace::AccessView& view, const Site& site, 
     }
     const bool covering = order::device_wide(site.scope) || (alone && site.scope != Scope::none);
     for (unsigned e = 0; e < site.elements; ++e) {
-      bool unordered = filter_.strong({memory, access.thread, view.address[lane] + std::uint64_t(e) * strong.bytes,
-                                       strong.bytes, covering, site.access != AccessKind::read,
-                                       site.access != AccessKind::atomic, now_});
+      bool unordered =
+          filter_.strong({memory, access.thread, view.address[lane] + std::uint64_t(e) * strong.bytes, strong.bytes,
+                          covering, site.access != AccessKind::read, site.access != AccessKind::atomic, now_});
       if (unordered && sides_.place(access.place).float_add) ++order_dependent_[access.place];
     }
   }
@@ -206,7 +210,8 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
   }
 }
 
-// ---- other records ---------------------------------------------------------------------------------------------------
+// ---- other records
+// ---------------------------------------------------------------------------------------------------
 
 bool Detector::record(trace::Record& record) {
   ++now_;
@@ -252,7 +257,8 @@ bool Detector::record(trace::Record& record) {
           if (OperationIndex operation = operation_of(r.launch)) causality_.block_barrier(operation, r.block, now_);
         } else if constexpr (std::is_same_v<T, trace::BarrierArrive>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
-            causality_.barrier_arrive(operation, r.warp.block, r.warp.warp & 31, r.mask, r.barrier, r.phase, r.sync, now_);
+            causality_.barrier_arrive(operation, r.warp.block, r.warp.warp & 31, r.mask, r.barrier, r.phase, r.sync,
+                                      now_);
           }
         } else if constexpr (std::is_same_v<T, trace::BarrierComplete>) {
           if (OperationIndex operation = operation_of(r.launch)) {
@@ -268,7 +274,8 @@ bool Detector::record(trace::Record& record) {
           }
         } else if constexpr (std::is_same_v<T, trace::ClusterBarrier>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
-            causality_.cluster_barrier(operation, r.warp.block, r.warp.warp & 31, r.mask, r.phase, r.wait, r.relaxed, now_);
+            causality_.cluster_barrier(operation, r.warp.block, r.warp.warp & 31, r.mask, r.phase, r.wait, r.relaxed,
+                                       now_);
           }
         } else if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
           asynchronous_copy(r);
@@ -319,7 +326,8 @@ bool Detector::record(trace::Record& record) {
   return true;
 }
 
-// ---- operations ------------------------------------------------------------------------------------------------------
+// ---- operations
+// ------------------------------------------------------------------------------------------------------
 
 void Detector::allocated(const trace::Allocate& allocation) {
   if (!allocation.allocation) return;
@@ -336,7 +344,7 @@ void Detector::allocated(const trace::Allocate& allocation) {
 }
 
 void Detector::freed(const trace::Free& free) {
-  if (free.operation) return; // in the order of its stream: an operation, which is an access
+  if (free.operation) return;  // in the order of its stream: an operation, which is an access
   // cudaFree waits for the device (Programming Guide, "Implicit Synchronization").
   operations_.apply(trace::HostWait{trace::HostWait::Kind::device, 0, 0, false, free.host_thread});
   auto found = allocations_.find(free.allocation);
@@ -353,7 +361,7 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
   access.stamp = now_;
   access.kind = kind;
   access.possible = possible;
-  constexpr std::uint64_t most_rows = 1 << 22, most_pages = 1 << 25; // a damaged trace asks for more
+  constexpr std::uint64_t most_rows = 1 << 22, most_pages = 1 << 25;  // a damaged trace asks for more
   // Rows lie apart in memory.
   const bool overlap = (range.height > 1 && range.pitch < range.width) ||
                        (range.depth > 1 && range.slice / std::max<std::uint64_t>(range.pitch, 1) < range.height - 1);
@@ -379,8 +387,10 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
         ++unchecked_;
         return;
       }
-      if (pass_ == Pass::filter) filter_.range(index, address, bytes, access.writes(), now_);
-      else shadow_.range(0, access, address, bytes);
+      if (pass_ == Pass::filter)
+        filter_.range(index, address, bytes, access.writes(), now_);
+      else
+        shadow_.range(0, access, address, bytes);
     }
   }
 }
@@ -393,7 +403,7 @@ void Detector::begin_operation(std::uint32_t id) {
   if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
     if (launch->instrumented) return;
-    for (std::uint64_t id : launch->footprint) { // it may have written anything that it can reach
+    for (std::uint64_t id : launch->footprint) {  // it may have written anything that it can reach
       const trace::Allocate* reached = id <= ~0u ? allocation(std::uint32_t(id)) : nullptr;
       if (!reached) continue;
       range(index, demangled(launch->kernel), AccessKind::write, {reached->address, 0, reached->bytes, 1, 1, 0}, true);
@@ -424,12 +434,13 @@ void Detector::end_operation(std::uint32_t id) {
   submitted_.erase(found);
 }
 
-// ---- conflicts -------------------------------------------------------------------------------------------------------
+// ---- conflicts
+// -------------------------------------------------------------------------------------------------------
 
 bool Detector::steers_wait_loop(const MemoryAccess& access) const {
   const Site* site = sides_.place(access.place).site;
   if (access.kind != AccessKind::read || !site || !site->in_loop) return false;
-  if (access.ordering != Ordering::volatile_) return true; // written for it
+  if (access.ordering != Ordering::volatile_) return true;  // written for it
   auto loop = wait_loops_.find(access.place);
   return loop == wait_loops_.end() || !loop->second.varied;
 }
@@ -505,7 +516,8 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
       return "both are strong, but one has block scope (.cta) and the other is in another block";
     }
     if (first.address != second.address || first.bytes != second.bytes) {
-      return "both are strong, but they overlap only in part: operations of different sizes are not atomic to each other";
+      return "both are strong, but they overlap only in part: operations of different sizes are not atomic to each "
+             "other";
     }
   }
   if (same_block) {
@@ -546,4 +558,4 @@ std::vector<FoundRace> Detector::races() const {
   return result;
 }
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

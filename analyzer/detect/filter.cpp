@@ -9,18 +9,23 @@ using order::ThreadKey;
 
 namespace {
 
-ThreadKey lane_of(ThreadKey lane0, unsigned lane) { return ThreadKey(lane0.operation(), lane0.block(), lane0.thread() + lane); }
-constexpr std::uint8_t mixed_sizes = 0xF0; // like no size
-std::uint8_t who_of(unsigned level, unsigned lane) { return std::uint8_t(level << 5 | lane); }
+ThreadKey lane_of(ThreadKey lane0, unsigned lane) {
+  return ThreadKey(lane0.operation(), lane0.block(), lane0.thread() + lane);
+}
+constexpr std::uint8_t mixed_sizes = 0xF0;  // like no size
+std::uint8_t who_of(unsigned level, unsigned lane) {
+  return std::uint8_t(level << 5 | lane);
+}
 
-} // namespace
+}  // namespace
 
-// ---- segments and epochs -----------------------------------------------------------------------------------------------
+// ---- segments and epochs
+// -----------------------------------------------------------------------------------------------
 
 Filter::SegmentId Filter::segment(ThreadKey lane0, order::Stamp now) {
   if (lane0.bits != last_warp_) {
     last_warp_ = lane0.bits;
-    last_current_ = &current_[lane0.bits]; // node-based: it stays
+    last_current_ = &current_[lane0.bits];  // node-based: it stays
   }
   SegmentId& current = *last_current_;
   if (!current || segments_[current].stamp <= causality_.last_sync(lane0)) {
@@ -64,7 +69,8 @@ bool Filter::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
       }
       actor.operation_unordered = id;
       return false;
-    case many: break;
+    case many:
+      break;
   }
   return false;
 }
@@ -95,7 +101,8 @@ bool Filter::same_operation(SegmentId segment, const Actor& actor) const {
   return segment && segments_[segment].key.operation() == actor.lane0.operation();
 }
 
-// ---- cells -------------------------------------------------------------------------------------------------------------
+// ---- cells
+// -------------------------------------------------------------------------------------------------------------
 
 inline bool Filter::read(Cell& cell, Actor& actor, unsigned lane, Level level, bool outside) {
   // Read again by the same lane, or one more of a group that is known.
@@ -136,7 +143,7 @@ Filter::Page& Filter::page(std::uint64_t memory, std::uint64_t address) {
     if (memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory - 1].push_back(key);
   }
   last_key_ = key;
-  last_page_ = &at->second; // node-based: it stays
+  last_page_ = &at->second;  // node-based: it stays
   return *last_page_;
 }
 
@@ -177,7 +184,8 @@ inline void Filter::each_cell(std::uint64_t memory, std::uint64_t address, std::
   }
 }
 
-// ---- accesses ----------------------------------------------------------------------------------------------------------
+// ---- accesses
+// ----------------------------------------------------------------------------------------------------------
 
 void Filter::weak(const Warp& access) {
   Actor actor;
@@ -200,8 +208,9 @@ void Filter::weak(const Warp& access) {
         const unsigned lane = unsigned(std::countr_zero(rest));
         good = ordered(cell.write, cell.write_who, actor, lane) &&
                (!(cell.flags & strong_writes) || ordered(cell.strong, cell.strong_who, actor, lane));
-        if (cell.write == 0 || std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {
-          if (!(cell.flags & strong_writes)) break; // for all lanes alike
+        if (cell.write == 0 ||
+            std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {
+          if (!(cell.flags & strong_writes)) break;  // for all lanes alike
         }
       }
       if (!good || !read(cell, actor, first, whole_warp, access.non_coherent)) mark(cell, access.memory, at);
@@ -260,7 +269,7 @@ bool Filter::strong(const Strong& access) {
       if (cell.strong && !alike) kept = mixed_sizes;
       cell.strong = 0;
     } else if (!alike) {
-      mark(cell, access.memory, at); // reads of two sizes: rare, and too much for a cell
+      mark(cell, access.memory, at);  // reads of two sizes: rare, and too much for a cell
       return;
     } else {
       unordered = true;
@@ -292,9 +301,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
   Actor actor;
   actor.lane0 = ThreadKey(operation, 0, 0);
   actor.segment = segment(actor.lane0, now);
-  auto touch = [&](Cell& cell) {
-    return write_access ? write(cell, actor, 0) : read(cell, actor, 0, one_lane, false);
-  };
+  auto touch = [&](Cell& cell) { return write_access ? write(cell, actor, 0) : read(cell, actor, 0, one_lane, false); };
   for (const std::uint64_t end = address + bytes; address < end;) {
     const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
     if (page_end - address == page_bytes) {
@@ -314,7 +321,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
           good = good && !(cell.flags & suspect);
         }
       }
-      if (any && good) { // all cells are equal now
+      if (any && good) {  // all cells are equal now
         at.whole = at.cells[0];
         cell_pages_ -= at.weight();
         at.cells.reset();
@@ -329,7 +336,8 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
   }
 }
 
-// ---- memory that is over -----------------------------------------------------------------------------------------------
+// ---- memory that is over
+// -----------------------------------------------------------------------------------------------
 
 void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = address + bytes, first = address / page_bytes, last = (end + page_bytes - 1) / page_bytes;
@@ -361,7 +369,7 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void Filter::forget_shared(order::OperationIndex operation) {
-  std::erase_if(current_, [&](const auto& at) { return (at.first >> 42) == operation; }); // ThreadKey::operation
+  std::erase_if(current_, [&](const auto& at) { return (at.first >> 42) == operation; });  // ThreadKey::operation
   last_warp_ = ~0ull;
   auto found = shared_pages_.find(operation);
   if (found == shared_pages_.end()) return;
@@ -373,7 +381,8 @@ void Filter::forget_shared(order::OperationIndex operation) {
 }
 
 void Filter::forget_shared(ThreadKey block) {
-  for (unsigned warp = 0; warp < 32; ++warp) current_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
+  for (unsigned warp = 0; warp < 32; ++warp)
+    current_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
   last_warp_ = ~0ull;
   auto found = shared_pages_.find(block.operation());
   if (found == shared_pages_.end()) return;
@@ -384,4 +393,4 @@ void Filter::forget_shared(ThreadKey block) {
   last_key_ = {~0ull, ~0ull};
 }
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

@@ -18,4 +18,4 @@ Findings find_races(const Feed& feed) {
   return findings;
 }
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

@@ -16,12 +16,12 @@ namespace deadheat::detect {
 using Feed = std::function<void(trace::RecordVisitor&)>;
 
 struct Findings {
-  std::unique_ptr<Detector> detector; // what it learned about launches, allocations, faults
-  std::vector<FoundRace> races;       // ranked
-  std::uint64_t unchecked = 0;        // records that came after memory ran out
-  std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
+  std::unique_ptr<Detector> detector;  // what it learned about launches, allocations, faults
+  std::vector<FoundRace> races;        // ranked
+  std::uint64_t unchecked = 0;         // records that came after memory ran out
+  std::uint64_t suspect_words = 0;     // words of memory that the second pass had to look at
 };
 
 Findings find_races(const Feed& feed);
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

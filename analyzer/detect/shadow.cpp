@@ -7,11 +7,11 @@ namespace deadheat::detect {
 
 namespace {
 
-constexpr std::size_t crowded = 24; // entries of a word from which covered ones of other sides are dropped too
+constexpr std::size_t crowded = 24;  // entries of a word from which covered ones of other sides are dropped too
 // Entries of a word at most: beyond, a new one takes the place of another, of its own side if there is one near.
 constexpr std::size_t most_entries = 128;
 
-} // namespace
+}  // namespace
 
 Shadow::Page& Shadow::page(std::uint64_t memory, std::uint64_t address) {
   PageKey key{memory, address / page_bytes};
@@ -87,7 +87,8 @@ bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, orde
     std::uint32_t base = access.thread.thread() & ~31u;
     if (access.lanes == 1) return each(access.thread);
     for (std::uint32_t rest = access.lanes; rest; rest &= rest - 1) {
-      order::ThreadKey key(access.thread.operation(), access.thread.block(), base + std::uint32_t(std::countr_zero(rest)));
+      order::ThreadKey key(access.thread.operation(), access.thread.block(),
+                           base + std::uint32_t(std::countr_zero(rest)));
       if (!each(key)) return false;
     }
     return true;
@@ -144,17 +145,19 @@ void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry
         bool before = check(memory, older, entry, address);
         bool covered = (older.mask & ~entry.mask) == 0;
         // Would a later access be morally strong with the one if it is with the other?
-        bool alike = !is_strong(access.ordering) ||
-                     (is_strong(older.access.ordering) && access.thread.block_bits() == older.access.thread.block_bits() &&
-                      access.scope == older.access.scope && access.address == older.access.address &&
-                      access.bytes == older.access.bytes);
+        bool alike =
+            !is_strong(access.ordering) ||
+            (is_strong(older.access.ordering) && access.thread.block_bits() == older.access.thread.block_bits() &&
+             access.scope == older.access.scope && access.address == older.access.address &&
+             access.bytes == older.access.bytes);
         // Of read-modify-writes that link to each other the last stands for all (they are in observation order).
         bool linked = alike && access.atomic_operation() && older.access.atomic_operation() && older.access.stored &&
                       access.continues && older.access.stamp >= access.continues;
         // A strong write may be ordered by having been observed, which says nothing about what came before it.
         bool observable = is_strong(access.ordering) && access.writes() && older.access.writes();
         bool stands_for = linked || (before && alike && (!observable || full));
-        bool overwrites = before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
+        bool overwrites =
+            before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
         drop = covered && ((same_side && stands_for) || overwrites);
       }
     }
@@ -180,7 +183,8 @@ void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry
 }
 
 void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
-  if (!access.bytes || access.address >= address_limit || !suspects_.touches(memory, access.address, access.bytes)) return;
+  if (!access.bytes || access.address >= address_limit || !suspects_.touches(memory, access.address, access.bytes))
+    return;
   std::uint64_t end = access.address + access.bytes;
   for (std::uint64_t at = access.address & ~3ull; at < end; at += 4) {
     Page& page = this->page(memory, at);
@@ -237,4 +241,4 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
   }
 }
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

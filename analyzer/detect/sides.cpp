@@ -25,7 +25,7 @@ bool adds_floats(const Site& site) {
   return adds && floats;
 }
 
-} // namespace
+}  // namespace
 
 std::string demangled(const std::string& name) {
   int status = 0;
@@ -88,4 +88,4 @@ PlaceId Sides::operation(std::uint32_t id, const std::string& api, AccessKind ki
   return known = add(place, "api|" + api + "|" + std::to_string(int(kind)) + "|" + std::to_string(stream));
 }
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

@@ -18,7 +18,7 @@
 
 namespace deadheat::detect {
 
-using PlaceId = std::uint32_t; // index into Sides::places
+using PlaceId = std::uint32_t;  // index into Sides::places
 using SideId = std::uint32_t;
 
 // The name as a person would write it; itself when it is not mangled.
@@ -26,12 +26,12 @@ std::string demangled(const std::string& name);
 
 struct Place {
   std::uint32_t module = 0, site_number = 0;
-  const Site* site = nullptr;    // null: an operation
-  std::uint32_t operation = 0;   // id, of operations
-  std::string api;               // of operations
+  const Site* site = nullptr;   // null: an operation
+  std::uint32_t operation = 0;  // id, of operations
+  std::string api;              // of operations
   AccessKind kind = AccessKind::read;
   SideId side = 0;
-  bool float_add = false;        // an atomic addition of floating-point numbers
+  bool float_add = false;  // an atomic addition of floating-point numbers
 };
 
 class Sides {
@@ -50,10 +50,10 @@ class Sides {
   PlaceId add(Place place, const std::string& key);
 
   std::vector<Place> places_{1};
-  std::map<std::uint32_t, std::vector<Site>> sites_;      // node-based: pointers into it stay
+  std::map<std::uint32_t, std::vector<Site>> sites_;  // node-based: pointers into it stay
   std::map<std::uint32_t, std::vector<PlaceId>> by_site_, async_writes_;
   std::map<std::pair<std::uint32_t, AccessKind>, PlaceId> by_operation_;
   std::unordered_map<std::string, SideId> side_ids_;
 };
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

@@ -65,4 +65,4 @@ class Suspects {
   std::unordered_map<PageKey, std::bitset<page_bytes / 4>, PageHash> pages_;
 };
 
-} // namespace deadheat::detect
+}  // namespace deadheat::detect

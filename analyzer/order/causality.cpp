@@ -105,9 +105,12 @@ void Causality::acquire(ThreadKey key, const ClockPointer& clock) {
   state.own = Clock::join(state.own, clock);
 }
 
-void Causality::synced(ThreadKey key, Stamp now) { block(key).syncs[key.warp()] = now; }
+void Causality::synced(ThreadKey key, Stamp now) {
+  block(key).syncs[key.warp()] = now;
+}
 
-// ---- barriers --------------------------------------------------------------------------------------------------------
+// ---- barriers
+// --------------------------------------------------------------------------------------------------------
 
 void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Stamp now) {
   Block& of = block(ThreadKey(operation, index, 0));
@@ -147,7 +150,7 @@ void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, 
   if (found == of.phases.end()) return;
   Phase at = std::move(found->second);
   of.phases.erase(found);
-  ClockPointer last, joined; // threads of one history share the result
+  ClockPointer last, joined;  // threads of one history share the result
   for (ThreadKey key : at.waiting) {
     Thread& state = thread(key);
     if (!joined || state.own != last) {
@@ -200,7 +203,8 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
   }
 }
 
-// ---- asynchronous copies ----------------------------------------------------------------------------------------------
+// ---- asynchronous copies
+// ----------------------------------------------------------------------------------------------
 
 AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
   Thread& state = thread(key);
@@ -213,7 +217,7 @@ AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
 
 void Causality::async_commit(ThreadKey key) {
   Thread& state = thread(key);
-  state.committed.push_back(state.open_group); // 0: an empty group; it counts too
+  state.committed.push_back(state.open_group);  // 0: an empty group; it counts too
   state.open_group = 0;
 }
 
@@ -229,7 +233,8 @@ void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp
   }
 }
 
-// ---- questions -------------------------------------------------------------------------------------------------------
+// ---- questions
+// -------------------------------------------------------------------------------------------------------
 
 bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const {
   const Block* of = find_block(second);
@@ -238,7 +243,8 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     // A copy is ordered before what its thread does after it waited for the group, and before what sees the phase of an
     // mbarrier complete that its completion arrived at.
     const AsyncState& copies = async_groups_[group];
-    if (first.operation() != second.operation() && operations_.ordered(first.operation(), second.operation())) return true;
+    if (first.operation() != second.operation() && operations_.ordered(first.operation(), second.operation()))
+      return true;
     if (of && of->common && of->common->seen_async(first) >= stamp) return true;
     if (state && state->own && state->own->seen_async(first) >= stamp) return true;
     if (!copies.complete) return false;
@@ -309,4 +315,4 @@ std::uint32_t Causality::barriers_passed(ThreadKey thread) const {
   return of ? of->barriers : 0;
 }
 
-} // namespace deadheat::order
+}  // namespace deadheat::order

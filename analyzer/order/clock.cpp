@@ -20,7 +20,7 @@ void append(std::vector<ClockEntry>& entries, std::size_t& block_begin, const Cl
   } else if (entry.group < async_group(0)) {
     const ClockEntry& widest = entries[block_begin];
     if (widest.group == whole_block && widest.stamp >= entry.stamp) return;
-    if (entry.group >= thread_group(0)) { // covered by its warp's entry?
+    if (entry.group >= thread_group(0)) {  // covered by its warp's entry?
       std::uint32_t group = warp_group((entry.group - thread_group(0)) / 32);
       for (std::size_t i = block_begin; i < entries.size() && entries[i].group <= group; ++i) {
         if (entries[i].group == group && entries[i].stamp >= entry.stamp) return;
@@ -30,7 +30,7 @@ void append(std::vector<ClockEntry>& entries, std::size_t& block_begin, const Cl
   entries.push_back(entry);
 }
 
-} // namespace
+}  // namespace
 
 std::vector<ClockEntry>::const_iterator Clock::find(std::uint64_t block) const {
   return std::lower_bound(entries_.begin(), entries_.end(), block,
@@ -63,7 +63,8 @@ Stamp Clock::seen_block(ThreadKey thread) const {
 
 std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const {
   std::uint64_t count = 0;
-  std::uint64_t past = ThreadKey(operation, ~0u, 0).block_bits(), skipped = ThreadKey(operation, except, 0).block_bits();
+  std::uint64_t past = ThreadKey(operation, ~0u, 0).block_bits(),
+                skipped = ThreadKey(operation, except, 0).block_bits();
   for (auto at = find(ThreadKey(operation, 0, 0).block_bits()); at != entries_.end() && at->block <= past; ++at) {
     if (at->group == whole_block && at->stamp >= stamp && at->block != skipped) ++count;
   }
@@ -107,4 +108,4 @@ ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more
   return join(clock, added);
 }
 
-} // namespace deadheat::order
+}  // namespace deadheat::order

@@ -35,19 +35,25 @@ struct ThreadKey {
 inline constexpr std::uint32_t largest_operation = (1u << 22) - 1;
 
 struct ClockEntry {
-  std::uint64_t block = 0;   // ThreadKey::block_bits
-  std::uint32_t group = 0;   // 0: the block; 1 + w: warp w; 64 + t: thread t; 2048 + t: thread t's asynchronous copies
+  std::uint64_t block = 0;  // ThreadKey::block_bits
+  std::uint32_t group = 0;  // 0: the block; 1 + w: warp w; 64 + t: thread t; 2048 + t: thread t's asynchronous copies
   Stamp stamp = 0;
   friend bool operator==(const ClockEntry&, const ClockEntry&) = default;
 };
 inline constexpr std::uint32_t whole_block = 0;
-inline std::uint32_t warp_group(std::uint32_t warp) { return 1 + warp; }
-inline std::uint32_t thread_group(std::uint32_t thread) { return 64 + thread; }
+inline std::uint32_t warp_group(std::uint32_t warp) {
+  return 1 + warp;
+}
+inline std::uint32_t thread_group(std::uint32_t thread) {
+  return 64 + thread;
+}
 // Copies that thread t has issued; in no program order, so that neither its warp's nor its block's entry covers them.
-inline std::uint32_t async_group(std::uint32_t thread) { return 2048 + thread; }
+inline std::uint32_t async_group(std::uint32_t thread) {
+  return 2048 + thread;
+}
 
 class Clock;
-using ClockPointer = std::shared_ptr<const Clock>; // null: nothing seen
+using ClockPointer = std::shared_ptr<const Clock>;  // null: nothing seen
 
 class Clock {
  public:
@@ -68,8 +74,8 @@ class Clock {
   static ClockPointer with(const ClockPointer& clock, std::vector<ClockEntry> more);
 
  private:
-  std::vector<ClockEntry>::const_iterator find(std::uint64_t block) const; // its first entry
-  std::vector<ClockEntry> entries_; // sorted by (block, group), no two of a group, none covered by its block's
+  std::vector<ClockEntry>::const_iterator find(std::uint64_t block) const;  // its first entry
+  std::vector<ClockEntry> entries_;  // sorted by (block, group), no two of a group, none covered by its block's
 };
 
-} // namespace deadheat::order
+}  // namespace deadheat::order

@@ -30,7 +30,7 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
       if (chain_length_[before.chain] == before.position) op.chain = before.chain;
     }
   }
-  if (!op.chain) { // any chain whose end comes before: chains are as many as operations were ever unordered
+  if (!op.chain) {  // any chain whose end comes before: chains are as many as operations were ever unordered
     for (const auto& [chain, position] : op.clock) {
       if (chain_length_[chain] == position) op.chain = chain;
     }
@@ -98,4 +98,4 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
          ": no event, default-stream rule or host synchronization orders them";
 }
 
-} // namespace deadheat::order
+}  // namespace deadheat::order

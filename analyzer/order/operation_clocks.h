@@ -16,7 +16,7 @@
 
 namespace deadheat::order {
 
-using OperationIndex = std::uint32_t; // dense, from 1; 0: none
+using OperationIndex = std::uint32_t;  // dense, from 1; 0: none
 
 class OperationClocks {
  public:
@@ -41,25 +41,25 @@ class OperationClocks {
   std::string why_unordered(OperationIndex first, OperationIndex second) const;
 
  private:
-  using ChainClock = std::map<std::uint32_t, std::uint32_t>; // chain → position reached, from 1
+  using ChainClock = std::map<std::uint32_t, std::uint32_t>;  // chain → position reached, from 1
   struct Op {
     OperationId id = 0;
     std::uint32_t stream = 0, chain = 0, position = 0;
-    ChainClock clock; // complete before it starts
+    ChainClock clock;  // complete before it starts
   };
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
-  void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
+  void join(ChainClock& clock, OperationIndex operation) const;  // adds the operation's completion
 
   StreamOrder streams_;
   std::vector<Op> operations_{1};
   std::unordered_map<OperationId, OperationIndex> indices_;
-  std::vector<std::uint32_t> chain_length_{0}; // chains from 1
+  std::vector<std::uint32_t> chain_length_{0};  // chains from 1
   ChainClock host_;
   struct Wait {
     std::uint32_t stream = 0, event = 0;
     OperationIndex record = 0, submitted_before = 0;
   };
-  std::vector<Wait> waits_; // for explanations
+  std::vector<Wait> waits_;  // for explanations
 };
 
-} // namespace deadheat::order
+}  // namespace deadheat::order

@@ -11,9 +11,10 @@ constexpr std::size_t most_writes = 8, most_chains = 8, most_observers = 64, mos
 constexpr std::size_t most_contributions = 4096;
 constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 
-} // namespace
+}  // namespace
 
-// ---- scopes ----------------------------------------------------------------------------------------------------------
+// ---- scopes
+// ----------------------------------------------------------------------------------------------------------
 
 bool Causality::same_cluster(ThreadKey a, ThreadKey b) const {
   return a.operation() == b.operation() && (a.block_bits() == b.block_bits() || cluster_of(a) == cluster_of(b));
@@ -22,11 +23,15 @@ bool Causality::same_cluster(ThreadKey a, ThreadKey b) const {
 bool Causality::mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const {
   auto includes = [&](Scope scope) {
     switch (scope) {
-      case Scope::none: return false;
-      case Scope::cta: return a.block_bits() == b.block_bits();
-      case Scope::cluster: return same_cluster(a, b);
+      case Scope::none:
+        return false;
+      case Scope::cta:
+        return a.block_bits() == b.block_bits();
+      case Scope::cluster:
+        return same_cluster(a, b);
       case Scope::gpu:
-      case Scope::sys: return true;
+      case Scope::sys:
+        return true;
     }
     return false;
   };
@@ -39,7 +44,8 @@ Scope Causality::reach(const Contribution& contribution, ThreadKey key) const {
   return device_wide(contribution.scope) ? Scope::gpu : Scope::none;
 }
 
-// ---- chains ----------------------------------------------------------------------------------------------------------
+// ---- chains
+// ----------------------------------------------------------------------------------------------------------
 
 void Causality::contribute(Chain& chain, ThreadKey key, Scope scope, ClockPointer clock, bool with_earlier) {
   auto& all = chain.contributions;
@@ -128,7 +134,8 @@ void Causality::release(ByScope& released, Scope scope, const ClockPointer& cloc
   released[std::size_t(scope)] = clock;
 }
 
-// ---- fences and strong accesses --------------------------------------------------------------------------------------
+// ---- fences and strong accesses
+// --------------------------------------------------------------------------------------
 
 void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) {
   if (scope == Scope::none) return;
@@ -138,7 +145,7 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) 
       state.own = Clock::join(state.own, acquirable(key, *read.chain, read.count, scope));
     }
     state.own = Clock::join(state.own, state.pending_clocks[std::size_t(scope)]);
-    if (device_wide(scope)) { // there is no more to acquire
+    if (device_wide(scope)) {  // there is no more to acquire
       state.pending.clear();
       state.pending_clocks = {};
     }
@@ -178,7 +185,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   LocationState& at = place->second;
   if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
 
-  ChainPointer chain; // that the read observes
+  ChainPointer chain;  // that the read observes
   std::size_t count = 0;
   bool latest = false;
   if (access.reads) {
@@ -187,7 +194,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       chain = seen->chain;
       count = seen->contributions;
       latest = seen == &at.writes.back();
-      bool again = false; // a wait loop reads the same write many times
+      bool again = false;  // a wait loop reads the same write many times
       if (!access.writes) {
         Stamp& observed = chain->observed[access.thread.bits];
         again = observed == seen->stamp;
@@ -202,17 +209,18 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     }
   }
 
-  Location sized = access.location; // release and acquire patterns are of one location
+  Location sized = access.location;  // release and acquire patterns are of one location
   sized.bytes = access.bytes;
-  ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
+  ClockPointer before;  // what a read-modify-write releases, without what it acquires from this chain
   bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
   if (acquires) {
     Thread& state = thread(access.thread);
-    for (const Pending& read : state.pending) { // earlier strong reads of the same location (8.8)
+    for (const Pending& read : state.pending) {  // earlier strong reads of the same location (8.8)
       if (!(read.location == sized)) continue;
       state.own = Clock::join(state.own, acquirable(access.thread, *read.chain, read.count, access.scope));
     }
-    bool relays = access.writes && is_release(access.ordering) && latest && device_wide(access.scope) && chain->all_wide;
+    bool relays =
+        access.writes && is_release(access.ordering) && latest && device_wide(access.scope) && chain->all_wide;
     if (relays) before = snapshot(access.thread, now);
     if (chain) acquire(access.thread, acquirable(access.thread, *chain, count, access.scope));
   }
@@ -225,7 +233,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (!chain) {
     chain = std::make_shared<Chain>();
     chain->first = now;
-  } else if (!latest) { // it read an older write: a branch of that chain
+  } else if (!latest) {  // it read an older write: a branch of that chain
     auto branch = std::make_shared<Chain>();
     branch->first = now;
     for (std::size_t i = 0; i < std::min(count, chain->contributions.size()); ++i) {
@@ -271,9 +279,12 @@ void Causality::forget_locations() {
   many_locations_ = std::max<std::size_t>(1 << 16, 2 * locations_.size());
 }
 
-// ---- mbarrier objects --------------------------------------------------------------------------------------------------
+// ---- mbarrier objects
+// --------------------------------------------------------------------------------------------------
 
-void Causality::mbarrier_init(const Location& object) { mbarriers_.erase(object); }
+void Causality::mbarrier_init(const Location& object) {
+  mbarriers_.erase(object);
+}
 
 ChainPointer& Causality::mbarrier_phase(ThreadKey key, const Location& object, std::uint32_t phase) {
   auto [at, fresh] = mbarriers_.try_emplace(object);
@@ -290,7 +301,8 @@ void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint
     contribute(*chain, key, scope, snapshot(key, now));
     synced(key, now);
   }
-  const ByScope released = thread(key).released; // an arrival after a fence ends a release pattern of the fence's scope
+  const ByScope released =
+      thread(key).released;  // an arrival after a fence ends a release pattern of the fence's scope
   for (std::size_t s = 0; s < released.size(); ++s) {
     if (released[s]) contribute(*chain, key, Scope(s), released[s]);
   }
@@ -310,11 +322,13 @@ void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32
   for (auto at = phases.begin(); at != phases.end() && at->first <= phase; ++at) {
     // Earlier phases are complete too. Long gone ones were seen by whoever arrived since.
     if (phase - at->first > 2) continue;
-    if (is_acquire(ordering)) acquire(key, acquirable(key, *at->second, at->second->contributions.size(), scope));
-    else await(key, object, at->second, at->second->contributions.size());
+    if (is_acquire(ordering))
+      acquire(key, acquirable(key, *at->second, at->second->contributions.size(), scope));
+    else
+      await(key, object, at->second, at->second->contributions.size());
   }
   constexpr std::size_t most_phases = 16;
   while (phases.size() > most_phases) phases.erase(phases.begin());
 }
 
-} // namespace deadheat::order
+}  // namespace deadheat::order

@@ -18,11 +18,15 @@ void sort_unique(std::vector<OperationId>& ids) {
 }
 
 // Streams that wait for the legacy stream and for which it waits (Runtime API, "Stream synchronization behavior").
-bool blocks(trace::StreamCreate::Kind kind) { return kind != trace::StreamCreate::Kind::non_blocking; }
+bool blocks(trace::StreamCreate::Kind kind) {
+  return kind != trace::StreamCreate::Kind::non_blocking;
+}
 
-} // namespace
+}  // namespace
 
-StreamOrder::StreamOrder() { streams_[legacy_stream].kind = trace::StreamCreate::Kind::legacy; }
+StreamOrder::StreamOrder() {
+  streams_[legacy_stream].kind = trace::StreamCreate::Kind::legacy;
+}
 
 void StreamOrder::stream_created(const trace::StreamCreate& record) {
   Stream& stream = streams_[record.stream];
@@ -32,7 +36,7 @@ void StreamOrder::stream_created(const trace::StreamCreate& record) {
 
 void StreamOrder::stream_destroyed(const trace::StreamDestroy& record) {
   auto found = streams_.find(record.stream);
-  if (found != streams_.end()) found->second.destroyed = true; // its work goes on, and others still wait for it
+  if (found != streams_.end()) found->second.destroyed = true;  // its work goes on, and others still wait for it
 }
 
 std::vector<OperationId> StreamOrder::entry_dependencies(const Stream& stream) const {
@@ -83,7 +87,7 @@ void StreamOrder::graph_end(const trace::GraphEnd& record) {
   auto found = graphs_.find(record.id);
   if (found == graphs_.end()) return;
   Stream& stream = streams_[found->second.stream];
-  if (!found->second.sinks.empty()) { // an empty graph changes nothing
+  if (!found->second.sinks.empty()) {  // an empty graph changes nothing
     stream.tail = found->second.sinks;
     sort_unique(stream.tail);
     stream.pending.clear();
@@ -91,7 +95,9 @@ void StreamOrder::graph_end(const trace::GraphEnd& record) {
   graphs_.erase(found);
 }
 
-void StreamOrder::event_recorded(const trace::EventRecord& record) { events_[record.event] = record.operation; }
+void StreamOrder::event_recorded(const trace::EventRecord& record) {
+  events_[record.event] = record.operation;
+}
 
 OperationId StreamOrder::stream_waits(const trace::StreamWait& record) {
   // Replays name the record that was waited on; in a live run it is the event's record now.
@@ -141,4 +147,4 @@ std::vector<OperationId> StreamOrder::stream_tail(std::uint32_t stream) const {
   return found == streams_.end() ? std::vector<OperationId>{} : found->second.tail;
 }
 
-} // namespace deadheat::order
+}  // namespace deadheat::order

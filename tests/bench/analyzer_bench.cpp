@@ -131,14 +131,17 @@ void finish(benchmark::State& state, const detect::Findings& findings) {
 void tiled(benchmark::State& state) {
   const bool racy = state.range(0) != 0;
   Kernel kernel(1);
-  const std::uint32_t load = kernel.site(AccessKind::read, Space::global), put = kernel.site(AccessKind::write, Space::shared);
-  const std::uint32_t row = kernel.site(AccessKind::read, Space::shared), one = kernel.site(AccessKind::read, Space::shared);
+  const std::uint32_t load = kernel.site(AccessKind::read, Space::global),
+                      put = kernel.site(AccessKind::write, Space::shared);
+  const std::uint32_t row = kernel.site(AccessKind::read, Space::shared),
+                      one = kernel.site(AccessKind::read, Space::shared);
   const std::uint32_t store = kernel.site(AccessKind::write, Space::global);
   Access access;
   detect::Findings findings;
   for (auto _ : state) {
     findings = kernel.run(
-        [&](trace::RecordVisitor& v, std::uint32_t l, std::uint32_t b, std::uint32_t w, std::uint32_t t, std::uint32_t half) {
+        [&](trace::RecordVisitor& v, std::uint32_t l, std::uint32_t b, std::uint32_t w, std::uint32_t t,
+            std::uint32_t half) {
           if (half == 0) {
             for (unsigned i = 0; i < 4; ++i) {
               access(v, l, b, w, load, Space::global, memory + 4096 * (t % 64) + 4 * (w * 128 + i * 32), 4);
@@ -162,7 +165,8 @@ BENCHMARK(tiled)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 // Every lane somewhere: a gather from a table, a scatter to a place of its own.
 void gather(benchmark::State& state) {
   Kernel kernel(2);
-  const std::uint32_t load = kernel.site(AccessKind::read, Space::global), store = kernel.site(AccessKind::write, Space::global);
+  const std::uint32_t load = kernel.site(AccessKind::read, Space::global),
+                      store = kernel.site(AccessKind::write, Space::global);
   std::mt19937 random(1);
   std::vector<std::uint32_t> where(1 << 16);
   for (auto& at : where) at = random() % (1 << 20);
@@ -170,9 +174,11 @@ void gather(benchmark::State& state) {
   detect::Findings findings;
   for (auto _ : state) {
     findings = kernel.run(
-        [&](trace::RecordVisitor& v, std::uint32_t l, std::uint32_t b, std::uint32_t w, std::uint32_t t, std::uint32_t half) {
+        [&](trace::RecordVisitor& v, std::uint32_t l, std::uint32_t b, std::uint32_t w, std::uint32_t t,
+            std::uint32_t half) {
           const std::uint32_t item = ((b * warps + w) * 16 + t) * 2 + half;
-          for (unsigned lane = 0; lane < 32; ++lane) access.address_[lane] = memory + 4ull * where[(item * 32 + lane) & 0xFFFF];
+          for (unsigned lane = 0; lane < 32; ++lane)
+            access.address_[lane] = memory + 4ull * where[(item * 32 + lane) & 0xFFFF];
           access.view_.affine = false;
           access.give(v, l, b, w, load, Space::global);
           access(v, l, b, w, store, Space::global, memory + (1 << 24) + 128ull * item, 4);
@@ -215,12 +221,14 @@ BENCHMARK(histogram)->Unit(benchmark::kMillisecond);
 // Halves: two bytes a lane.
 void halves(benchmark::State& state) {
   Kernel kernel(1);
-  const std::uint32_t load = kernel.site(AccessKind::read, Space::global, 2), store = kernel.site(AccessKind::write, Space::global, 2);
+  const std::uint32_t load = kernel.site(AccessKind::read, Space::global, 2),
+                      store = kernel.site(AccessKind::write, Space::global, 2);
   Access access;
   detect::Findings findings;
   for (auto _ : state) {
     findings = kernel.run(
-        [&](trace::RecordVisitor& v, std::uint32_t l, std::uint32_t b, std::uint32_t w, std::uint32_t t, std::uint32_t half) {
+        [&](trace::RecordVisitor& v, std::uint32_t l, std::uint32_t b, std::uint32_t w, std::uint32_t t,
+            std::uint32_t half) {
           const std::uint64_t item = ((b * warps + w) * 32 + t) * 2 + half;
           access(v, l, b, w, load, Space::global, memory + 64 * item, 2);
           access(v, l, b, w, store, Space::global, memory + (1 << 24) + 64 * item, 2);
@@ -231,6 +239,6 @@ void halves(benchmark::State& state) {
 }
 BENCHMARK(halves)->Unit(benchmark::kMillisecond);
 
-} // namespace
+}  // namespace
 
 BENCHMARK_MAIN();

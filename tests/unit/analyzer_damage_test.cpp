@@ -1,4 +1,5 @@
-// Traces that lie: records of every kind with any numbers in them. Whatever they say, the analysis ends, with an answer.
+// Traces that lie: records of every kind with any numbers in them. Whatever they say, the analysis ends, with an
+// answer.
 #include "tests/unit/analyzer_traces.h"
 #include "tests/unit/trace_generate.h"
 
@@ -20,12 +21,20 @@ trace::Record lie(trace::Random& random) {
         if constexpr (requires { r.operation; }) near(r.operation);
         if constexpr (requires { r.launch; }) near(r.launch);
         if constexpr (requires { r.block; }) near(r.block);
-        if constexpr (requires { r.id; r.stream; }) near(r.id);
+        if constexpr (requires {
+                        r.id;
+                        r.stream;
+                      })
+          near(r.id);
         if constexpr (requires { r.stream; }) near(r.stream);
         if constexpr (requires { r.event; }) near(r.event);
         if constexpr (requires { r.record_operation; }) near(r.record_operation);
         if constexpr (requires { r.allocation; }) near(r.allocation);
-        if constexpr (requires { r.phase; r.barrier; }) near(r.phase);
+        if constexpr (requires {
+                        r.phase;
+                        r.barrier;
+                      })
+          near(r.phase);
       },
       record);
   if (auto* access = std::get_if<trace::Access>(&record); access && random.below(2)) {
@@ -89,7 +98,8 @@ TEST(LyingTraces, CopiesLargerThanMemory) {
   EXPECT_FALSE(trace.analyze().summary.complete);
 }
 
-// ---- what else an analysis says ----------------------------------------------------------------------------------------
+// ---- what else an analysis says
+// ----------------------------------------------------------------------------------------
 
 class Findings : public ::testing::Test {
  protected:
@@ -103,7 +113,7 @@ TEST_F(Findings, NonCoherentReadsOfWhatTheLaunchWrites) {
   auto l = trace.launch();
   trace.access(l, 0, 0, write, memory);
   trace.block_barrier(l, 0);
-  trace.access(l, 0, 40, cached, memory); // the barrier does not help
+  trace.access(l, 0, 40, cached, memory);  // the barrier does not help
   Analysis analysis = trace.analyze();
   ASSERT_EQ(analysis.races.size(), 1u);
   EXPECT_NE(analysis.races[0].why.find("non-coherent"), std::string::npos);
@@ -120,13 +130,17 @@ TEST_F(Findings, NonCoherentReadsOfWhatAnEarlierLaunchWrote) {
 }
 
 TEST_F(Findings, FloatSumsDependOnTheirOrder) {
-  auto add = trace.site(5, {.access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu,
+  auto add = trace.site(5, {.access = AccessKind::atomic,
+                            .ordering = Ordering::relaxed,
+                            .scope = Scope::gpu,
                             .opcode = "red.global.add.f32"});
-  auto count = trace.site(6, {.access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu,
+  auto count = trace.site(6, {.access = AccessKind::atomic,
+                              .ordering = Ordering::relaxed,
+                              .scope = Scope::gpu,
                               .opcode = "red.global.add.u32"});
   auto l = trace.launch();
   trace.access(l, 0, 0, add, memory, 0, 0, 1);
-  trace.access(l, 0, 0, add, memory, 0, 1, 2); // the same thread again: ordered
+  trace.access(l, 0, 0, add, memory, 0, 1, 2);  // the same thread again: ordered
   EXPECT_TRUE(trace.analyze().order_dependent.empty());
   for (unsigned block = 0; block < 4; ++block) {
     trace.access(l, block, 1, add, memory, 0, block + 2, block + 3);
@@ -145,7 +159,7 @@ TEST_F(Findings, ManyReadersAndAWriterThatComesAfterThem) {
   trace.block_barrier(l, 0);
   trace.access(l, 0, 7, write, memory);
   EXPECT_EQ(trace.races(), Races{});
-  trace.access(l, 1, 7, read, memory); // another block
+  trace.access(l, 1, 7, read, memory);  // another block
   EXPECT_EQ(trace.races(), Races{"1-2"});
 }
 
@@ -155,7 +169,7 @@ TEST_F(Findings, FreedAndAllocatedAnew) {
   auto first = trace.launch(2);
   trace.access(first, 0, 0, write, memory);
   trace.end_launch(first);
-  trace.add(trace::Free{1, 0, 1}); // cudaFree waits
+  trace.add(trace::Free{1, 0, 1});  // cudaFree waits
   trace.allocate(2, memory, 4096);
   auto second = trace.launch(3);
   trace.access(second, 0, 0, write, memory);
@@ -218,5 +232,5 @@ TEST_F(Findings, DownloadsToPageableMemoryHoldTheHost) {
   EXPECT_EQ(trace.races().size(), 1u);
 }
 
-} // namespace
-} // namespace deadheat::test
+}  // namespace
+}  // namespace deadheat::test

@@ -9,13 +9,19 @@ namespace {
 
 using Relation = std::vector<std::vector<bool>>;
 
-bool same_thread(const Event& a, const Event& b) { return a.block == b.block && a.thread == b.thread; }
+bool same_thread(const Event& a, const Event& b) {
+  return a.block == b.block && a.thread == b.thread;
+}
 
 class Axioms {
  public:
   explicit Axioms(const Execution& execution)
-      : execution_(execution), events_(execution.events), count_(events_.size()),
-        program_(none()), observation_(none()), causality_(none()) {
+      : execution_(execution),
+        events_(execution.events),
+        count_(events_.size()),
+        program_(none()),
+        observation_(none()),
+        causality_(none()) {
     program_order();
     reads_from();
     observation_order();
@@ -49,10 +55,14 @@ class Axioms {
   // 8.5
   bool in_scope(const Event& of, const Event& other) const {
     switch (of.scope) {
-      case Scope::none: return false;
-      case Scope::cta: return of.block == other.block;
-      case Scope::cluster: return of.block / execution_.blocks_per_cluster == other.block / execution_.blocks_per_cluster;
-      default: return true;
+      case Scope::none:
+        return false;
+      case Scope::cta:
+        return of.block == other.block;
+      case Scope::cluster:
+        return of.block / execution_.blocks_per_cluster == other.block / execution_.blocks_per_cluster;
+      default:
+        return true;
     }
   }
   // 8.7
@@ -101,12 +111,14 @@ class Axioms {
       observation_[w][r] = true;
       if (events_[w].access != AccessKind::atomic) continue;
       for (std::size_t earlier = 0; earlier < w; ++earlier) {
-        if (observation_[earlier][w]) observation_[earlier][r] = true; // w is Z
+        if (observation_[earlier][w]) observation_[earlier][r] = true;  // w is Z
       }
     }
   }
 
-  struct Pattern { std::size_t end, access; }; // of a release: first operation, write; of an acquire: last, read
+  struct Pattern {
+    std::size_t end, access;
+  };  // of a release: first operation, write; of an acquire: last, read
 
   bool is_fence(std::size_t e) const { return events_[e].kind == Event::Kind::fence; }
   // 8.8
@@ -152,12 +164,14 @@ class Axioms {
         using Kind = Event::Kind;
         bool same_block = x.block == y.block;
         bool same_cluster = x.block / execution_.blocks_per_cluster == y.block / execution_.blocks_per_cluster;
-        if (x.kind == Kind::arrive && y.kind == Kind::leave && same_block && x.barrier == y.barrier && x.phase == y.phase) {
+        if (x.kind == Kind::arrive && y.kind == Kind::leave && same_block && x.barrier == y.barrier &&
+            x.phase == y.phase) {
           base[a][b] = true;
         }
         bool group = (x.kind == Kind::block_barrier || x.kind == Kind::warp_barrier) && x.kind == y.kind;
-        if (group && x.group == y.group && a != b) base[a][b] = true; // arrival of one, departure of the other
-        if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase && !x.relaxed) {
+        if (group && x.group == y.group && a != b) base[a][b] = true;  // arrival of one, departure of the other
+        if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase &&
+            !x.relaxed) {
           base[a][b] = true;
         }
         if (x.kind == Kind::copy && y.kind == Kind::copy_wait && a < b && same_thread(x, y) && waited(x.group, b)) {
@@ -206,10 +220,10 @@ class Axioms {
   std::vector<std::size_t> saw_;
 };
 
-} // namespace
+}  // namespace
 
 void run(Execution& execution) {
-  std::map<std::tuple<bool, std::uint32_t, std::uint64_t>, std::uint8_t> memory; // shared, block, address → byte
+  std::map<std::tuple<bool, std::uint32_t, std::uint64_t>, std::uint8_t> memory;  // shared, block, address → byte
   std::uint64_t next = 0;
   for (Event& event : execution.events) {
     if (!event.memory()) continue;
@@ -221,7 +235,7 @@ void run(Execution& execution) {
       event.value_read |= std::uint64_t(at(byte)) << 8 * byte;
     }
     if (!event.writes()) continue;
-    ++next; // every byte tells the write, up to 255 of them
+    ++next;  // every byte tells the write, up to 255 of them
     event.value_written = 0;
     for (std::uint32_t byte = 0; byte < event.bytes; ++byte) {
       at(byte) = std::uint8_t(next);
@@ -241,4 +255,4 @@ std::set<std::pair<std::size_t, std::size_t>> data_races(const Execution& execut
   return races;
 }
 
-} // namespace deadheat::test
+}  // namespace deadheat::test

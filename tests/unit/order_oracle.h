@@ -27,8 +27,8 @@ struct Event {
     copy_issue,     // cp.async; its accesses are events of their own (`copy`)
     copy,           // an access made by the copy that event `group` issued
     copy_commit,
-    copy_wait,      // for all but the last `phase` groups of the thread
-    cluster_arrive, // phase `phase`
+    copy_wait,       // for all but the last `phase` groups of the thread
+    cluster_arrive,  // phase `phase`
     cluster_wait,
     exit
   };
@@ -36,18 +36,18 @@ struct Event {
   std::uint32_t block = 0, thread = 0;
   // of accesses and copies
   AccessKind access = AccessKind::read;
-  bool shared = false;         // in the block's shared memory
+  bool shared = false;  // in the block's shared memory
   std::uint64_t address = 0;
   std::uint32_t bytes = 4;
-  Ordering ordering = Ordering::weak; // of fences too
+  Ordering ordering = Ordering::weak;  // of fences too
   Scope scope = Scope::none;
-  bool reduction = false;      // red
-  bool stored = true;          // false: an atomic that did not store (a failed cas)
-  std::uint64_t value_read = 0, value_written = 0; // of strong accesses; filled in by run()
+  bool reduction = false;                           // red
+  bool stored = true;                               // false: an atomic that did not store (a failed cas)
+  std::uint64_t value_read = 0, value_written = 0;  // of strong accesses; filled in by run()
   std::uint32_t line = 0;
   // of barriers and groups
   std::uint32_t barrier = 0, phase = 0, group = 0;
-  bool relaxed = false;        // barrier.cluster.arrive.relaxed
+  bool relaxed = false;  // barrier.cluster.arrive.relaxed
 
   bool memory() const { return kind == Kind::access || kind == Kind::copy; }
   bool reads() const { return memory() && access != AccessKind::write; }
@@ -66,4 +66,4 @@ void run(Execution& execution);
 // Pairs of events (indices, first < second) that are a data race (8.7.1).
 std::set<std::pair<std::size_t, std::size_t>> data_races(const Execution& execution);
 
-} // namespace deadheat::test
+}  // namespace deadheat::test

@@ -14,9 +14,10 @@ namespace deadheat::test {
 namespace {
 
 constexpr std::uint64_t memory = 0x8000'0000'0000;
-using Races = std::set<std::pair<std::uint32_t, std::uint32_t>>; // lines, the smaller first
+using Races = std::set<std::pair<std::uint32_t, std::uint32_t>>;  // lines, the smaller first
 
-// ---- numbers → events -------------------------------------------------------------------------------------------------
+// ---- numbers → events
+// -------------------------------------------------------------------------------------------------
 
 // Takes choices out of a number, so that the numbers' shrinking shrinks the execution.
 class Choices {
@@ -28,7 +29,9 @@ class Choices {
     return choice;
   }
   template <typename T, std::size_t n>
-  T of(const T (&list)[n]) { return list[below(n)]; }
+  T of(const T (&list)[n]) {
+    return list[below(n)];
+  }
 
  private:
   std::uint64_t bits_;
@@ -76,7 +79,8 @@ class Builder {
     event.access = choose.below(2) ? AccessKind::write : AccessKind::read;
     event.bytes = choose.of({4u, 1u, 2u, 8u});
     event.shared = choose.below(3) == 0;
-    event.address = (event.shared ? 0 : memory) + choose.of({0u, 8u, 64u}) + choose.below(8 / event.bytes) * event.bytes;
+    event.address =
+        (event.shared ? 0 : memory) + choose.of({0u, 8u, 64u}) + choose.below(8 / event.bytes) * event.bytes;
     add(event);
   }
   void strong(Event& event, Choices& choose) {
@@ -86,8 +90,12 @@ class Builder {
     event.address = (event.shared ? 0 : memory) + 64 + (event.bytes == 4 ? choose.below(2) * 4 : 0);
     event.scope = choose.of({Scope::gpu, Scope::gpu, Scope::cta, Scope::cluster, Scope::sys});
     switch (event.access) {
-      case AccessKind::read: event.ordering = choose.of({Ordering::acquire, Ordering::relaxed, Ordering::volatile_}); break;
-      case AccessKind::write: event.ordering = choose.of({Ordering::release, Ordering::relaxed, Ordering::volatile_}); break;
+      case AccessKind::read:
+        event.ordering = choose.of({Ordering::acquire, Ordering::relaxed, Ordering::volatile_});
+        break;
+      case AccessKind::write:
+        event.ordering = choose.of({Ordering::release, Ordering::relaxed, Ordering::volatile_});
+        break;
       default:
         event.ordering = choose.of({Ordering::relaxed, Ordering::acq_rel, Ordering::release, Ordering::acquire});
         event.stored = choose.below(5) != 4;
@@ -116,13 +124,13 @@ class Builder {
         event.group = ++groups_;
         each(3, [&] { add(event); });
         break;
-      case 2: // bar.arrive
+      case 2:  // bar.arrive
         event.kind = Event::Kind::arrive;
         event.barrier = 1;
         event.phase = phases_[event.block];
         each(mask, [&] { add(event); });
         break;
-      case 3: // bar.sync by the rest
+      case 3:  // bar.sync by the rest
         event.barrier = 1;
         event.phase = phases_[event.block]++;
         event.kind = Event::Kind::arrive;
@@ -130,7 +138,7 @@ class Builder {
         event.kind = Event::Kind::leave;
         each(mask, [&] { add(event); });
         break;
-      case 4: { // the whole cluster arrives, then waits
+      case 4: {  // the whole cluster arrives, then waits
         std::uint32_t block = event.block, size = execution_.blocks_per_cluster;
         bool relaxed = choose.below(4) == 3;
         for (Event::Kind kind : {Event::Kind::cluster_arrive, Event::Kind::cluster_wait}) {
@@ -173,7 +181,8 @@ class Builder {
   std::map<std::uint32_t, std::uint32_t> phases_, cluster_phases_;
 };
 
-// ---- events → records -------------------------------------------------------------------------------------------------
+// ---- events → records
+// -------------------------------------------------------------------------------------------------
 
 // The pooled form gives events that look the same one line; the sides of a race are then many events each.
 class Records {
@@ -195,7 +204,7 @@ class Records {
       std::uint32_t line = event.line;
       if (pooled) line = pool_.try_emplace(alike, line).first->second;
       bool second_of_copy = event.kind == Event::Kind::copy && !lines_.empty() && event.access == AccessKind::write;
-      if (second_of_copy) line = lines_.back(); // one instruction
+      if (second_of_copy) line = lines_.back();  // one instruction
       lines_.push_back(line);
       site.source.push_back({"", "a.cu", line, 1});
       site.id = std::uint32_t(module.sites.size());
@@ -260,7 +269,8 @@ class Records {
   void event(std::size_t i) {
     const Event& event = execution_.events[i];
     unsigned lane = event.thread % 32;
-    bool first_of_group = i == 0 || execution_.events[i - 1].group != event.group || execution_.events[i - 1].kind != event.kind;
+    bool first_of_group =
+        i == 0 || execution_.events[i - 1].group != event.group || execution_.events[i - 1].kind != event.kind;
     switch (event.kind) {
       case Event::Kind::access: {
         auto record = of_warp<trace::Access>(event);
@@ -303,7 +313,7 @@ class Records {
       case Event::Kind::warp_barrier:
         if (first_of_group) {
           auto record = of_warp<trace::WarpBarrier>(event);
-          record.mask = event.group % 2 ? 3 : ~0u; // whole warps have a way of their own
+          record.mask = event.group % 2 ? 3 : ~0u;  // whole warps have a way of their own
           records_.push_back(record);
         }
         break;
@@ -317,8 +327,11 @@ class Records {
         records_.push_back(record);
         break;
       }
-      case Event::Kind::copy: break;
-      case Event::Kind::copy_commit: records_.push_back(of_warp<trace::AsyncCommit>(event)); break;
+      case Event::Kind::copy:
+        break;
+      case Event::Kind::copy_commit:
+        records_.push_back(of_warp<trace::AsyncCommit>(event));
+        break;
       case Event::Kind::copy_wait: {
         auto record = of_warp<trace::AsyncWait>(event);
         record.pending = event.phase;
@@ -334,7 +347,9 @@ class Records {
         records_.push_back(record);
         break;
       }
-      case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
+      case Event::Kind::exit:
+        records_.push_back(of_warp<trace::ThreadExit>(event));
+        break;
     }
   }
   bool leaves(const Event& arrival) const {
@@ -355,8 +370,9 @@ class Records {
 };
 
 std::string text(const Execution& execution) {
-  static const char* kinds[] = {"access", "fence", "arrive", "leave", "block_barrier", "warp_barrier", "copy_issue",
-                                "copy", "copy_commit", "copy_wait", "cluster_arrive", "cluster_wait", "exit"};
+  static const char* kinds[] = {"access",         "fence",        "arrive", "leave",       "block_barrier",
+                                "warp_barrier",   "copy_issue",   "copy",   "copy_commit", "copy_wait",
+                                "cluster_arrive", "cluster_wait", "exit"};
   static const char* accesses[] = {"read", "write", "atomic", "free"};
   static const char* orderings[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio", "nc"};
   static const char* scopes[] = {"", "cta", "cluster", "gpu", "sys"};
@@ -386,7 +402,7 @@ void compare(const std::vector<std::uint64_t>& steps, bool clusters, bool pooled
   Builder builder(clusters ? 2 : 1);
   for (std::size_t i = 0; i < steps.size() && i < 60; ++i) builder.step(steps[i]);
   Execution execution = builder.take();
-  if (execution.events.size() > 250) return; // values of writes are bytes
+  if (execution.events.size() > 250) return;  // values of writes are bytes
   Records records(execution, pooled);
   Races found = records.found(), expected = records.expected();
   if (found != expected) {
@@ -429,5 +445,5 @@ TEST(Oracle, ManyExecutions) {
   EXPECT_GT(racy, rounds / 10);
 }
 
-} // namespace
-} // namespace deadheat::test
+}  // namespace
+}  // namespace deadheat::test

@@ -14,7 +14,9 @@ using Kind = trace::StreamCreate::Kind;
 class Streams : public ::testing::Test {
  protected:
   order::StreamOrder streams;
-  void create(std::uint32_t id, Kind kind, std::uint32_t device = 0) { streams.stream_created({id, kind, 0, device, 1}); }
+  void create(std::uint32_t id, Kind kind, std::uint32_t device = 0) {
+    streams.stream_created({id, kind, 0, device, 1});
+  }
   Ids submit(OperationId id, std::uint32_t stream) {
     trace::Operation operation;
     operation.id = id;
@@ -24,7 +26,7 @@ class Streams : public ::testing::Test {
   Ids node(OperationId id, std::uint32_t launch, Ids after) {
     trace::Operation operation;
     operation.id = id;
-    operation.stream = 99; // of the graph launch, not of the node
+    operation.stream = 99;  // of the graph launch, not of the node
     operation.graph_launch = launch;
     operation.node_dependencies = std::move(after);
     return streams.submitted(operation);
@@ -56,11 +58,11 @@ TEST_F(Streams, LegacyAndBlockingWaitForEachOther) {
   submit(1, 2);
   submit(2, 3);
   submit(3, 4);
-  EXPECT_EQ(submit(4, 1), (Ids{1, 2})); // legacy: blocking and per-thread, not non-blocking
+  EXPECT_EQ(submit(4, 1), (Ids{1, 2}));  // legacy: blocking and per-thread, not non-blocking
   EXPECT_EQ(submit(5, 2), (Ids{1, 4}));
   EXPECT_EQ(submit(6, 3), (Ids{2, 4}));
   EXPECT_EQ(submit(7, 4), Ids{3});
-  EXPECT_EQ(submit(8, 2), (Ids{4, 5})); // not on the other blocking stream
+  EXPECT_EQ(submit(8, 2), (Ids{4, 5}));  // not on the other blocking stream
 }
 
 TEST_F(Streams, LegacyStreamsOfOtherDevicesAreApart) {
@@ -74,7 +76,7 @@ TEST_F(Streams, AWaitMeansTheRecordAtThatTime) {
   create(3, Kind::non_blocking);
   record(7, 2, 1);
   EXPECT_EQ(wait(3, 7), 1u);
-  record(7, 2, 2); // recorded again: too late for that wait
+  record(7, 2, 2);  // recorded again: too late for that wait
   EXPECT_EQ(submit(3, 3), Ids{1});
   EXPECT_EQ(wait(3, 7), 2u);
   EXPECT_EQ(submit(4, 3), (Ids{2, 3}));
@@ -106,7 +108,7 @@ TEST_F(Streams, GraphNodesDependOnNodesAndRootsOnTheStream) {
   EXPECT_EQ(node(4, 1, {2, 3}), (Ids{2, 3}));
   EXPECT_EQ(node(5, 1, {3}), Ids{3});
   streams.graph_end({1});
-  EXPECT_EQ(submit(6, 2), (Ids{4, 5})); // all sinks
+  EXPECT_EQ(submit(6, 2), (Ids{4, 5}));  // all sinks
   EXPECT_EQ(submit(7, 2), Ids{6});
 }
 
@@ -115,7 +117,7 @@ TEST_F(Streams, AnEmptyGraphChangesNothing) {
   submit(1, 2);
   streams.graph_begin({1, 1, 2, 1});
   streams.graph_end({1});
-  streams.graph_end({77}); // never begun
+  streams.graph_end({77});  // never begun
   EXPECT_EQ(submit(2, 2), Ids{1});
 }
 
@@ -144,7 +146,7 @@ TEST_F(Streams, HostWaits) {
   EXPECT_EQ(host(trace::HostWait::Kind::event, 7, 1), Ids{1});
   EXPECT_EQ(host(trace::HostWait::Kind::operation, 3), Ids{3});
   submit(5, 2);
-  EXPECT_EQ(host(trace::HostWait::Kind::stream, 1), (Ids{4, 5})); // legacy: what blocking streams have done since
+  EXPECT_EQ(host(trace::HostWait::Kind::stream, 1), (Ids{4, 5}));  // legacy: what blocking streams have done since
 }
 
 TEST_F(Streams, DestroyedStreamsStillHoldTheirWork) {
@@ -153,7 +155,7 @@ TEST_F(Streams, DestroyedStreamsStillHoldTheirWork) {
   streams.stream_destroyed({2, 1});
   EXPECT_EQ(submit(2, 1), Ids{1});
   EXPECT_EQ(host(trace::HostWait::Kind::device), (Ids{1, 2}));
-  streams.stream_destroyed({55, 1}); // unknown
+  streams.stream_destroyed({55, 1});  // unknown
 }
 
 class Clocks : public ::testing::Test {
@@ -198,9 +200,9 @@ TEST_F(Clocks, LyingRecordsDoNoHarm) {
   operation.id = 5;
   operation.stream = 77;
   operation.graph_launch = 9;
-  operation.node_dependencies = {5, 6, 4000000000u}; // itself, the future, nonsense
+  operation.node_dependencies = {5, 6, 4000000000u};  // itself, the future, nonsense
   auto a = clocks.submitted(operation);
-  auto b = clocks.submitted(operation); // twice
+  auto b = clocks.submitted(operation);  // twice
   EXPECT_FALSE(clocks.ordered(a, a));
   EXPECT_FALSE(clocks.ordered(b, a));
   clocks.apply(trace::StreamWait{1, 1, 4000000000u, 0, 1});
@@ -208,5 +210,5 @@ TEST_F(Clocks, LyingRecordsDoNoHarm) {
   EXPECT_EQ(clocks.index(123456), 0u);
 }
 
-} // namespace
-} // namespace deadheat::test
+}  // namespace
+}  // namespace deadheat::test
