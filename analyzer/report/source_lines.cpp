@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "analyzer/report/names.h"
+
 namespace deadheat::report {
 
 namespace {
@@ -14,15 +16,8 @@ std::vector<std::string> read(const std::string& file) {
   std::ifstream in(file);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
-    std::string clean;
-    for (char c : line) {
-      if (c == '\t') {
-        clean += "  ";
-      } else if (static_cast<unsigned char>(c) >= ' ' && c != 127) {
-        clean += c;
-      }
-    }
-    lines.push_back(std::move(clean));
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    lines.push_back(printable(line));
   }
   return lines;
 }

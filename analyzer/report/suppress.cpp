@@ -1,14 +1,66 @@
 #include "analyzer/report/suppress.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/report/words.h"
+#include "analyzer/report/names.h"
 
 namespace deadheat::report {
 
 namespace {
+
+constexpr std::string_view blank = " \t\r";
+
+std::string_view trimmed(std::string_view text) {
+  std::size_t first = text.find_first_not_of(blank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blank) - first + 1);
+}
+
+bool on_line(std::string_view glob, const SourceFrame& frame) {
+  if (frame.file.empty()) return false;
+  std::string place = frame.file + ":" + std::to_string(frame.line);
+  std::string_view end = place;
+  while (!glob_matches(glob, end)) {
+    std::size_t slash = end.find('/');
+    if (slash == std::string_view::npos) return false;
+    end.remove_prefix(slash + 1);
+  }
+  return true;
+}
+
+bool on_line(std::string_view glob, const RaceSide& side) {
+  return std::any_of(side.source.begin(), side.source.end(),
+                     [&](const SourceFrame& frame) { return on_line(glob, frame); });
+}
+
+bool on_lines(std::string_view glob, const Race& race) {
+  if (on_line(glob, race.first) || on_line(glob, race.second)) return true;
+  // A pair of lines. Paths may hold blanks too, so that each may be the one between the two.
+  for (std::size_t at = 0; (at = glob.find_first_of(blank, at)) != std::string_view::npos; ++at) {
+    std::string_view one = trimmed(glob.substr(0, at)), two = trimmed(glob.substr(at));
+    if (on_line(one, race.first) && on_line(two, race.second)) return true;
+    if (on_line(one, race.second) && on_line(two, race.first)) return true;
+  }
+  return false;
+}
+
+bool named(std::string_view glob, const RaceSide& side) { return glob_matches(glob, demangled(side.kernel)); }
+
+bool matches(const Suppressions::Pattern& pattern, const Race& race) {
+  using Kind = Suppressions::Pattern::Kind;
+  switch (pattern.kind) {
+    case Kind::race: return on_lines(pattern.glob, race);
+    case Kind::kernel: return named(pattern.glob, race.first) || named(pattern.glob, race.second);
+    case Kind::stream:
+      return race.level == RaceLevel::stream && (named(pattern.glob, race.first) || named(pattern.glob, race.second));
+  }
+  return false;
+}
+
+} // namespace
 
 // Linear-space matching with one restart point: the last * seen.
 bool glob_matches(std::string_view pattern, std::string_view text) {
@@ -31,46 +83,13 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blank = " \t\r";
-  std::size_t first = text.find_first_not_of(blank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blank) - first + 1);
-}
-
-bool side_matches(const Suppressions::Pattern& pattern, const RaceSide& side) {
-  using Kind = Suppressions::Pattern::Kind;
-  if (pattern.kind == Kind::kernel && is_operation(side)) return false;
-  if (matches(pattern.glob, side.kernel)) return true;
-  if (pattern.kind == Kind::stream) return matches(pattern.glob, "stream " + std::to_string(side.stream));
-  if (pattern.kind == Kind::kernel) return false;
-  return std::any_of(side.source.begin(), side.source.end(), [&](const SourceFrame& frame) {
-    return matches(pattern.glob, frame.function) ||
-           matches(pattern.glob, frame.file + ":" + std::to_string(frame.line)) || matches(pattern.glob, frame.file);
-  });
-}
-
-} // namespace
-
-bool matches(std::string_view pattern, std::string_view name) {
-  bool from_start = !pattern.empty() && pattern.front() == '^';
-  if (from_start) pattern.remove_prefix(1);
-  bool to_end = !pattern.empty() && pattern.back() == '$';
-  if (to_end) pattern.remove_suffix(1);
-  std::string glob;
-  if (!from_start) glob += '*';
-  glob += pattern;
-  if (!to_end) glob += '*';
-  return glob_matches(glob, name);
-}
-
 Expected<Suppressions> Suppressions::parse(std::string_view text, const std::string& path) {
   Suppressions suppressions;
   for (unsigned number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    line = trimmed(line.substr(0, line.find('#')));
-    if (line.empty()) continue;
+    line = trimmed(line);
+    if (line.empty() || line.front() == '#') continue; // not further on: {lambda()#1}
     std::size_t colon = line.find(':');
     std::string_view kind = line.substr(0, colon);
     Pattern pattern;
@@ -85,40 +104,42 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
     }
     std::string_view glob = colon == std::string_view::npos ? std::string_view{} : trimmed(line.substr(colon + 1));
     if (glob.empty()) {
-      return Error{"'" + std::string(line) + "' is not a suppression", path + ":" + std::to_string(number),
-                   "race:PATTERN, kernel:PATTERN or stream:PATTERN"};
+      return Error{"'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
+                   "race:GLOB, kernel:GLOB or stream:GLOB"};
     }
     pattern.glob = glob;
     pattern.text = line;
+    pattern.where = path + ":" + std::to_string(number);
     suppressions.patterns_.push_back(std::move(pattern));
   }
   return suppressions;
 }
 
 Expected<Suppressions> Suppressions::read(const std::string& path) {
+  std::error_code none;
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (in) text << in.rdbuf();
-  if (!in) return Error{"cannot read the suppressions", path};
+  if (!in || std::filesystem::is_directory(path, none)) return Error{"cannot read the suppressions", path};
   return parse(text.str(), path);
 }
 
 void Suppressions::apply(Analysis& analysis) {
+  analysis.summary.races = 0;
   for (Race& race : analysis.races) {
     for (Pattern& pattern : patterns_) {
-      if (pattern.kind == Pattern::Kind::stream && race.level != RaceLevel::stream) continue;
-      if (!side_matches(pattern, race.first) && !side_matches(pattern, race.second)) continue;
+      if (!matches(pattern, race)) continue;
       race.suppressed = true;
       ++pattern.hits;
-      break;
     }
+    analysis.summary.races += !race.suppressed;
   }
 }
 
 std::vector<std::string> Suppressions::unused() const {
   std::vector<std::string> lines;
   for (const Pattern& pattern : patterns_) {
-    if (!pattern.hits) lines.push_back(pattern.text);
+    if (!pattern.hits) lines.push_back(printable(pattern.text) + " (" + pattern.where + ")");
   }
   return lines;
 }

@@ -1,11 +1,13 @@
 // Findings that a user does not want counted: a suppressions file and its application.
 //
-// One pattern a line; # starts a comment:
-//     race:PATTERN      a name or place of either side: kernel, inlined function, file, file:line, API call
-//     kernel:PATTERN    the kernel of either side
-//     stream:PATTERN    races between operations only: kernel or API call of either side, or "stream N"
-// In a pattern * stands for any text and ? for one character. It may match anywhere in a name, unless it begins with ^
-// or ends with $.
+// One a line; blank lines and lines that begin with # say nothing:
+//     race:reduce.cu:41                 a race with this line on either side
+//     race:reduce.cu:41 reduce.cu:57    a race between these two lines, in either order
+//     kernel:softmax*                   a race with this kernel (demangled) on either side
+//     stream:cudaMemcpyAsync            a race between operations with this kernel or API call on either side
+// In a pattern * stands for any text and ? for one character; all else is literal, and the pattern is to match the
+// whole name. A file is matched by its path and by every end of the path that follows a '/'; every line of an inlining
+// chain counts. Suppressed races stay in the reports, marked.
 //
 // Thread-safety: none.
 #pragma once
@@ -26,14 +28,17 @@ class Suppressions {
   static Expected<Suppressions> read(const std::string& path);
   static Expected<Suppressions> parse(std::string_view text, const std::string& path);
 
-  // Marks the races that a pattern matches, each counted as a hit of the first that does.
+  // Marks the races that a pattern matches, each counted as a hit of every pattern that does, and corrects
+  // summary.races.
   void apply(Analysis& analysis);
 
-  std::vector<std::string> unused() const; // patterns without a hit, as written
+  std::vector<std::string> unused() const; // patterns without a hit: "kernel:softmax* (file:3)"
   struct Pattern {
     enum class Kind : std::uint8_t { race, kernel, stream } kind = Kind::race;
-    std::string glob, text; // text: as written
-    std::uint64_t hits = 0;
+    std::string glob;
+    std::string text;       // the line as written
+    std::string where;      // "file:line" of it
+    std::uint64_t hits = 0; // races that it matched
   };
   const std::vector<Pattern>& patterns() const { return patterns_; }
 
@@ -41,7 +46,7 @@ class Suppressions {
   std::vector<Pattern> patterns_;
 };
 
-// Does `name` match `pattern`, as above?
-bool matches(std::string_view pattern, std::string_view name);
+// Does `pattern` match the whole of `name`?
+bool glob_matches(std::string_view pattern, std::string_view name);
 
 } // namespace deadheat::report

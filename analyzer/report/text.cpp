@@ -1,9 +1,13 @@
 #include "analyzer/report/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <vector>
 
+#include "analyzer/report/names.h"
+#include "analyzer/report/place.h"
 #include "analyzer/report/source_lines.h"
 #include "analyzer/report/words.h"
 
@@ -28,7 +32,22 @@ std::string counted(std::uint64_t count, const std::string& singular, const std:
   return number(count) + " " + (count == 1 ? singular : plural);
 }
 std::string triple(const Dim3& at) {
-  return "(" + number(std::uint64_t(at.x)) + "," + number(std::uint64_t(at.y)) + "," + number(std::uint64_t(at.z)) + ")";
+  return fmt::format("({},{},{})", at.x, at.y, at.z);
+}
+
+// The last end of a character of `text` at or before `at`.
+std::size_t character_end(const std::string& text, std::size_t at) {
+  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+// A word that a shell takes as it is.
+std::string shell_word(const std::string& text) {
+  constexpr const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 // Breaks at blanks; a word that does not fit is cut.
@@ -37,7 +56,7 @@ Lines wrapped(const std::string& text, std::size_t width, const std::string& fur
   std::string rest = text;
   while (rest.size() > width) {
     std::size_t at = rest.rfind(' ', width);
-    if (at == std::string::npos || at <= further.size()) at = width;
+    if (at == std::string::npos || at <= further.size()) at = character_end(rest, width);
     lines.push_back(rest.substr(0, at));
     std::size_t next = rest.find_first_not_of(' ', at);
     if (next == std::string::npos) return lines;
@@ -49,10 +68,7 @@ Lines wrapped(const std::string& text, std::size_t width, const std::string& fur
 
 std::string cut(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
-  // Not through the middle of a character.
-  std::size_t end = width > 1 ? width - 1 : width;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "~";
+  return text.substr(0, character_end(text, width > 1 ? width - 1 : width)) + "~";
 }
 
 class Writer {
@@ -63,8 +79,16 @@ class Writer {
   void paragraph(const std::string& text, const std::string& indent = "  ") {
     for (const std::string& part : wrapped(text, width_ - indent.size())) line(indent + part);
   }
-  void columns(const Lines& left, const Lines& right) {
+  void sides(const RaceSide& first, const RaceSide& second) {
     std::size_t column = (width_ - 6) / 2;
+    std::string one = std::string("first: ") + word(first.op), two = std::string("second: ") + word(second.op);
+    if (longest_place(first) > column || longest_place(second) > column) {
+      block(one, first);
+      line();
+      block(two, second);
+      return;
+    }
+    Lines left = side(one, first, column), right = side(two, second, column);
     for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
       std::string row = "  " + (i < left.size() ? cut(left[i], column) : "");
       if (i < right.size() && !right[i].empty()) {
@@ -75,15 +99,26 @@ class Writer {
     }
   }
 
+  void block(const std::string& heading, const RaceSide& which) {
+    for (const std::string& row : side(heading, which, width_ - 2)) line("  " + row);
+  }
+
   void race(const Race& race);
+  void site(const RaceSide& where);
   void order_dependent(const OrderDependent& entry);
-  void fault(const Fault& fault, const char* what);
+  void fault(const Fault& fault, const char* what, const std::string& heading);
   std::string text() && { return std::move(text_); }
 
  private:
-  Lines side(const char* title, const RaceSide& side);
-  void quote(Lines& lines, const SourceFrame& frame);
+  static std::size_t longest_place(const RaceSide& side);
+  // An empty heading is left out.
+  Lines side(const std::string& heading, const RaceSide& side, std::size_t column);
+  void quote(Lines& lines, const SourceFrame& frame, std::size_t column);
   void verdict(const Race& race);
+  std::string headline_verdict(const Race& race) const;
+  std::string colored(const char* code, const std::string& text) const {
+    return options_.color ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
+  }
 
   const TextOptions& options_;
   std::size_t width_;
@@ -91,7 +126,7 @@ class Writer {
   std::string text_;
 };
 
-void Writer::quote(Lines& lines, const SourceFrame& frame) {
+void Writer::quote(Lines& lines, const SourceFrame& frame, std::size_t column) {
   if (!options_.quote_source) return;
   std::uint32_t first = frame.line > options_.context ? frame.line - options_.context : 1;
   Lines quoted;
@@ -111,32 +146,44 @@ void Writer::quote(Lines& lines, const SourceFrame& frame) {
   constexpr std::size_t head = 9;
   for (std::string& row : quoted) {
     if (indent != std::string::npos && row.size() > head) row.erase(head, std::min(indent, row.size() - head));
-    lines.push_back(row);
+    lines.push_back(cut(row, column));
   }
 }
 
-Lines Writer::side(const char* title, const RaceSide& side) {
-  std::size_t column = (width_ - 6) / 2;
+std::string in_brackets(const std::string& opcode) { return opcode.empty() ? "" : "  (" + printable(opcode) + ")"; }
+
+std::string place(const SourceFrame& frame) {
+  return printable(frame.file.empty() ? "?" : frame.file) + ":" + number(std::uint64_t(frame.line));
+}
+
+std::size_t Writer::longest_place(const RaceSide& side) {
+  std::size_t longest = 0;
+  for (const SourceFrame& frame : side.source) longest = std::max(longest, place(frame).size() + sizeof "inlined at");
+  return longest;
+}
+
+Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t column) {
   Lines lines;
   auto add = [&](const std::string& text) {
     for (std::string& part : wrapped(text, column, "  ")) lines.push_back(std::move(part));
   };
-  add(std::string(title) + ": " + word(side.op) + (side.opcode.empty() ? "" : "  (" + side.opcode + ")"));
-  add((is_operation(side) ? "by " : "in ") + (side.kernel.empty() ? std::string("?") : side.kernel));
+  const SourceFrame* own = own_frame(side.source);
+  if (!heading.empty()) add(heading + in_brackets(side.opcode));
+  if (!side.kernel.empty()) add((is_operation(side) ? "by " : "in ") + printable(demangled(side.kernel)));
   for (std::size_t i = 0; i < side.source.size(); ++i) {
     const SourceFrame& frame = side.source[i];
-    add((i ? "inlined at " : "at ") + frame.file + ":" + number(std::uint64_t(frame.line)) +
-        (frame.function.empty() ? "" : " in " + frame.function));
+    lines.push_back((i ? "inlined at " : "at ") + place(frame)); // whole: editors and terminals make it a link
+    if (!frame.function.empty() && side.source.size() > 1) add("  in " + printable(demangled(frame.function)));
   }
-  if (is_operation(side)) {
+  if (!is_operation(side)) {
+    add("block " + triple(side.block) + " thread " + triple(side.thread));
+    add("launch " + number(std::uint64_t(side.name.launch)) + " in stream " + number(std::uint64_t(side.stream)) +
+        ", execution " + number(side.name.nth + 1) + " by this thread");
+    if (!own) add("site " + number(std::uint64_t(side.name.site)) + " (compiled without -lineinfo)");
+  } else if (side.name.operation) {
     add("operation " + number(std::uint64_t(side.name.operation)) + " of stream " + number(std::uint64_t(side.stream)));
-  } else {
-    add("launch " + number(std::uint64_t(side.name.launch)) + " in stream " + number(std::uint64_t(side.stream)));
-    add("block " + triple(side.block) + " thread " + triple(side.thread) +
-        (side.name.nth ? ", execution " + number(side.name.nth + 1) : ""));
-    if (side.source.empty()) add("site " + number(std::uint64_t(side.name.site)) + " (compiled without -lineinfo)");
   }
-  if (!side.source.empty()) quote(lines, side.source.front());
+  if (own) quote(lines, *own, column);
   return lines;
 }
 
@@ -144,7 +191,7 @@ void Writer::verdict(const Race& race) {
   switch (race.verdict) {
     case Verdict::none: return;
     case Verdict::harmful:
-      paragraph("HARMFUL: the outputs differ with its order (" + counted(race.schedules, "schedule", "schedules") +
+      paragraph("harmful: the outputs differ with its order (" + counted(race.schedules, "schedule", "schedules") +
                 " tried)");
       break;
     case Verdict::benign:
@@ -154,33 +201,48 @@ void Writer::verdict(const Race& race) {
       paragraph("unreached: no schedule of " + number(race.schedules) + " could reverse it");
       break;
   }
-  if (!race.verdict_why.empty()) paragraph(race.verdict_why, "    ");
+  if (!race.verdict_why.empty()) paragraph(printable(race.verdict_why), "    ");
   for (const Difference& entry : race.differences) {
     std::string text;
     if (entry.allocation || entry.elements) {
       text = "allocation " + number(std::uint64_t(entry.allocation)) + ", from byte " + number(entry.offset) + ": " +
-             counted(entry.elements, "element", "elements") + (entry.type.empty() ? "" : " (" + entry.type + ")") +
+             counted(entry.elements, "element", "elements") +
+             (entry.type.empty() ? "" : " (" + printable(entry.type) + ")") +
              (entry.elements == 1 ? " differs" : " differ") + ", by up to " + number(entry.max_abs) +
+             (entry.max_relative > 0 ? ", relative " + number(entry.max_relative) : "") +
              (entry.max_ulp ? " or " + number(entry.max_ulp) + " ULP" : "") + "; at byte " +
-             number(entry.example.offset) + " " + number(entry.example.a) + " against " + number(entry.example.b);
+             number(entry.example.offset) + ": " + number(entry.example.a) + " against " + number(entry.example.b);
     }
-    if (!entry.note.empty()) text += (text.empty() ? "" : "; ") + entry.note;
+    if (!entry.note.empty()) text += (text.empty() ? "" : "; ") + printable(entry.note);
     if (!text.empty()) paragraph(text, "    ");
   }
-  if (!race.witness.empty()) paragraph("see it again: deadheat replay --witness " + race.witness);
+  if (race.witness.empty()) return;
+  line("  witness: " + printable(race.witness));
+  line("  see it again: deadheat replay --witness " + shell_word(printable(race.witness))); // whole, to be copied
+}
+
+std::string Writer::headline_verdict(const Race& race) const {
+  switch (race.verdict) {
+    case Verdict::none: break;
+    case Verdict::harmful: return ", " + colored("1;31", "HARMFUL");
+    case Verdict::benign: return ", " + colored("32", "benign");
+    case Verdict::unreached: return ", " + colored("33", "unreached");
+  }
+  return "";
 }
 
 void Writer::race(const Race& race) {
   const char* where = race.level == RaceLevel::shared   ? "in shared memory"
                       : race.level == RaceLevel::global ? "in global memory, inside one launch"
                                                         : "between operations";
-  line("race " + number(std::uint64_t(race.id)) + ": " + race.kind() + " " + where +
-       (race.race_class == RaceClass::strong ? ", of strong accesses" : "") +
-       (race.certainty == Certainty::possible ? ", possible" : "") + ", " +
-       counted(race.occurrences, "occurrence", "occurrences") + (race.suppressed ? " [suppressed]" : ""));
-  paragraph(race.why);
+  line(colored("1", "race " + number(std::uint64_t(race.id)) + ": " + race.kind() + " " + where +
+                        (race.race_class == RaceClass::strong ? ", of strong accesses" : "") +
+                        (race.certainty == Certainty::possible ? ", possible" : "")) +
+       headline_verdict(race) + ", " + counted(race.occurrences, "occurrence", "occurrences") +
+       (race.suppressed ? " [suppressed]" : ""));
+  if (!race.why.empty()) paragraph(printable(race.why));
   line();
-  columns(side("first", race.first), side("second", race.second));
+  sides(race.first, race.second);
   line();
   std::string at = counted(race.bytes, "byte", "bytes") + " at ";
   at += (race.level == RaceLevel::shared ? "shared address " : "") + hexadecimal(race.address);
@@ -193,59 +255,104 @@ void Writer::race(const Race& race) {
   line();
 }
 
+// The code of an order-dependent atomic: no one thread of it stands out.
+void Writer::site(const RaceSide& where) {
+  paragraph("in " + printable(demangled(where.kernel)) + in_brackets(where.opcode));
+  for (std::size_t i = 0; i < where.source.size(); ++i) line((i ? "  inlined at " : "  at ") + place(where.source[i]));
+  Lines lines;
+  if (const SourceFrame* own = own_frame(where.source)) quote(lines, *own, width_ - 2);
+  for (const std::string& row : lines) line("  " + row);
+}
+
 void Writer::order_dependent(const OrderDependent& entry) {
-  line("order-dependent: " + entry.atomic + " on one location from unordered threads, " +
+  line("order-dependent: " + printable(entry.atomic) + " on one location from unordered threads, " +
        counted(entry.occurrences, "occurrence", "occurrences") + " (not a race; sums of floats depend on their order)");
-  columns(side("site", entry.site), {});
+  site(entry.site);
   if (entry.schedules) {
     paragraph("spread of " + number(entry.max_ulp) + " ULP over " + counted(entry.schedules, "schedule", "schedules"));
   }
   line();
 }
 
-void Writer::fault(const Fault& fault, const char* what) {
-  line(std::string(what) + ": " + fault.kind +
+void Writer::fault(const Fault& fault, const char* what, const std::string& heading) {
+  line(std::string(what) + ": " + printable(fault.kind) +
        (fault.bytes ? ", " + counted(fault.bytes, "byte", "bytes") + " at " + hexadecimal(fault.address) : ""));
-  if (!fault.text.empty()) paragraph(fault.text);
-  columns(side("access", fault.side), {});
+  if (!fault.text.empty()) paragraph(printable(fault.text));
+  block(heading, fault.side);
   if (fault.nearest) {
     paragraph("nearest: allocation " + number(std::uint64_t(fault.nearest->id)) + " of " +
               counted(fault.nearest->size, "byte", "bytes") + ", at its byte " +
-              number(double(std::int64_t(fault.nearest->offset))));
+              std::to_string(std::int64_t(fault.nearest->offset))); // negative before its begin
   }
   line();
+}
+
+// "3 races (2 harmful, 1 unreached)".
+std::string total_of(const std::vector<Race>& races) {
+  std::uint64_t shown = 0, suppressed = 0, verdicts[4] = {};
+  for (const Race& race : races) {
+    ++(race.suppressed ? suppressed : shown);
+    if (!race.suppressed && std::size_t(race.verdict) < std::size(verdicts)) ++verdicts[std::size_t(race.verdict)];
+  }
+  std::string parts;
+  auto add = [&](std::uint64_t count, const std::string& text) {
+    if (count) parts += (parts.empty() ? "" : ", ") + number(count) + " " + text;
+  };
+  for (Verdict verdict : {Verdict::harmful, Verdict::benign, Verdict::unreached}) {
+    add(verdicts[std::size_t(verdict)], word(verdict));
+  }
+  if (verdicts[0] != shown) add(verdicts[0], "not replayed");
+  add(suppressed, "suppressed besides");
+  return (shown ? counted(shown, "race", "races") : "no races") + (parts.empty() ? "" : " (" + parts + ")");
 }
 
 } // namespace
 
 std::string to_text(const Analysis& analysis, const TextOptions& options) {
   Writer writer(options);
-  std::uint64_t shown = 0, suppressed = 0;
+  std::uint64_t shown = 0, left_out = 0;
   for (const Race& race : analysis.races) {
-    ++(race.suppressed ? suppressed : shown);
-    if (!race.suppressed || options.show_suppressed) writer.race(race);
+    if (race.suppressed && !options.show_suppressed) continue;
+    if (options.limit && shown == options.limit) {
+      ++left_out;
+      continue;
+    }
+    ++shown;
+    writer.race(race);
+  }
+  if (left_out) {
+    writer.line("and " + counted(left_out, "more race", "more races") + " (all of them: --json FILE)");
+    writer.line();
   }
   for (const OrderDependent& entry : analysis.order_dependent) writer.order_dependent(entry);
-  for (const Fault& fault : analysis.memory_errors) writer.fault(fault, "memory error");
-  for (const Fault& fault : analysis.sync_errors) writer.fault(fault, "synchronization error");
+  for (const Fault& fault : analysis.memory_errors) writer.fault(fault, "memory error", word(fault.side.op));
+  for (const Fault& fault : analysis.sync_errors) writer.fault(fault, "synchronization error", "");
 
   const Summary& summary = analysis.summary;
-  std::string total = shown ? counted(shown, "race", "races") : std::string("no race");
-  if (suppressed) total += " (" + number(suppressed) + " more suppressed)";
-  std::uint64_t faults = analysis.memory_errors.size() + analysis.sync_errors.size();
-  if (faults) total += ", " + counted(faults, "error", "errors");
-  if (!analysis.order_dependent.empty()) {
-    total += ", " + counted(analysis.order_dependent.size(), "order-dependent atomic", "order-dependent atomics");
-  }
-  total += " in " + counted(summary.launches, "launch", "launches");
-  if (summary.opaque) total += " (" + number(summary.opaque) + " of them opaque)";
-  total += " and " + counted(summary.accesses, "access", "accesses");
-  writer.line(total);
   if (summary.assumed_edges) {
     writer.line(counted(summary.assumed_edges, "synchronization was", "synchronizations were") +
                 " assumed: which write an acquire saw is not known exactly");
   }
-  if (!summary.complete) writer.line("the trace is incomplete: there may be more");
+  if (summary.opaque) {
+    writer.line(counted(summary.opaque, "launch was", "launches were") + " opaque: of these only footprints are known");
+  }
+  std::string total = "deadheat: " + total_of(analysis.races);
+  if (!analysis.order_dependent.empty()) {
+    total += ", " + counted(analysis.order_dependent.size(), "order-dependent atomic", "order-dependent atomics");
+  }
+  if (!analysis.memory_errors.empty()) {
+    total += ", " + counted(analysis.memory_errors.size(), "memory error", "memory errors");
+  }
+  if (!analysis.sync_errors.empty()) {
+    total += ", " + counted(analysis.sync_errors.size(), "synchronization error", "synchronization errors");
+  }
+  // A witness on its own comes without the counts of a trace.
+  if (summary.launches || summary.accesses) {
+    total += " in " + counted(summary.launches, "launch", "launches") + ", " +
+             counted(summary.accesses, "access", "accesses");
+  }
+  total += summary.complete ? "; trace complete" : "; trace incomplete: there may be more";
+  writer.line(total);
   return std::move(writer).text();
 }
 

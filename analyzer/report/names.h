@@ -1,0 +1,22 @@
+// Names from traces, made fit for reports.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace deadheat::report {
+
+// A C++ name as the source writes it, without the namespaces that nvcc makes of a hash for names with internal linkage
+// (_INTERNAL_4bdbfe0a_4_a_cu_::f), so that reports and suppressions stay the same from build to build. Names that are
+// not mangled stay as they are.
+std::string demangled(const std::string& name);
+
+// `text` with every byte that is not part of a UTF-8 sequence replaced by U+FFFD.
+std::string valid_utf8(std::string_view text);
+
+// One line that is safe to print to a terminal: valid UTF-8, tabs as blanks, other control characters as '?'.
+std::string printable(std::string_view text);
+
+} // namespace deadheat::report

@@ -1,0 +1,582 @@
+// Reports: JSON, text, suppressions, and the names they show.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+
+#include "analyzer/report/json.h"
+#include "analyzer/report/names.h"
+#include "analyzer/report/place.h"
+#include "analyzer/report/suppress.h"
+#include "analyzer/report/text.h"
+
+namespace deadheat::report {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* toolkit_header = "/usr/local/cuda-13.0/targets/x86_64-linux/include/sm_30_intrinsics.hpp";
+
+RaceSide kernel_side(AccessKind op, std::uint32_t line) {
+  RaceSide side;
+  side.name.operation = 4;
+  side.name.launch = 2;
+  side.name.site = 7;
+  side.name.nth = 3;
+  side.op = op;
+  side.kernel = "_Z7softmaxPKfPf";
+  side.source = {{"_Z7softmaxPKfPf", "/src/kernels/softmax.cu", line, 5}};
+  side.opcode = op == AccessKind::read ? "ld.shared.f32" : "st.shared.f32";
+  side.block = {1, 2, 0};
+  side.thread = {5, 0, 0};
+  return side;
+}
+
+RaceSide api_side(AccessKind op, const char* call) {
+  RaceSide side;
+  side.name.operation = 9;
+  side.op = op;
+  side.kernel = call;
+  side.stream = 3;
+  return side;
+}
+
+Race shared_race(std::uint32_t id = 1) {
+  Race race;
+  race.id = id;
+  race.level = RaceLevel::shared;
+  race.first = kernel_side(AccessKind::write, 12);
+  race.second = kernel_side(AccessKind::read, 15);
+  race.address = 0x40;
+  race.bytes = 4;
+  race.occurrences = 512;
+  race.why = "no barrier orders them";
+  return race;
+}
+
+Race stream_race(std::uint32_t id = 2) {
+  Race race = shared_race(id);
+  race.level = RaceLevel::stream;
+  race.second = api_side(AccessKind::free, "cudaFreeAsync");
+  race.address = 0x7f0000000080;
+  race.allocation = Race::AllocationRef{2, 128, 1024};
+  return race;
+}
+
+Race harmful_race() {
+  Race race = shared_race();
+  race.verdict = Verdict::harmful;
+  race.schedules = 40;
+  race.witness = "out/race-1.witness";
+  Difference difference;
+  difference.allocation = 3;
+  difference.offset = 16;
+  difference.type = "f32";
+  difference.elements = 128;
+  difference.max_abs = 0.5;
+  difference.max_relative = std::numeric_limits<double>::infinity();
+  difference.max_ulp = 4000000;
+  difference.example = {20, 1.0, std::nan("")};
+  difference.note = "NaN appears";
+  race.differences.push_back(difference);
+  return race;
+}
+
+Analysis analysis_of(std::vector<Race> races) {
+  Analysis analysis;
+  analysis.summary.launches = 3;
+  analysis.summary.instrumented = 2;
+  analysis.summary.opaque = 1;
+  analysis.summary.accesses = 4096;
+  analysis.races = std::move(races);
+  return analysis;
+}
+
+Fault out_of_bounds() {
+  Fault fault;
+  fault.kind = "out-of-bounds";
+  fault.text = "4 bytes behind the end";
+  fault.side = kernel_side(AccessKind::write, 20);
+  fault.address = 0x7f0000000400;
+  fault.bytes = 4;
+  fault.nearest = Race::AllocationRef{2, 1024, 1024};
+  return fault;
+}
+
+// What a reader of the file sees.
+json written(const Analysis& analysis) { return json::parse(to_json(analysis).dump(2)); }
+
+std::set<std::string> keys(const json& object) {
+  std::set<std::string> result;
+  for (const auto& item : object.items()) result.insert(item.key());
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string last_line(std::string text) {
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+// ---- names
+
+TEST(ReportNames, KindNamesTheOpsInOneOrder) {
+  Race race;
+  race.first.op = AccessKind::write;
+  race.second.op = AccessKind::read;
+  EXPECT_EQ(race.kind(), "read-write");
+  std::swap(race.first, race.second);
+  EXPECT_EQ(race.kind(), "read-write");
+  race.first.op = race.second.op = AccessKind::write;
+  EXPECT_EQ(race.kind(), "write-write");
+  race.first.op = AccessKind::atomic;
+  race.second.op = AccessKind::read;
+  EXPECT_EQ(race.kind(), "read-atomic");
+  race.first.op = AccessKind::free;
+  EXPECT_EQ(race.kind(), "read-free");
+}
+
+TEST(ReportNames, AreDemangled) {
+  EXPECT_EQ(demangled("_Z7softmaxPKfPf"), "softmax(float const*, float*)");
+  EXPECT_EQ(demangled("softmax(float*)"), "softmax(float*)");
+  EXPECT_EQ(demangled("plain"), "plain");
+  EXPECT_EQ(demangled("_Znonsense"), "_Znonsense");
+  EXPECT_EQ(demangled(""), "");
+  EXPECT_EQ(demangled("_INTERNAL_4bdbfe0a_4_a_cu_tab1::f(int)"), "f(int)");
+  EXPECT_EQ(demangled("my_INTERNAL_thing"), "my_INTERNAL_thing");
+}
+
+TEST(ReportNames, BadUtf8IsReplaced) {
+  EXPECT_EQ(valid_utf8("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+  EXPECT_EQ(valid_utf8("a\xff" "b"), "a\xef\xbf\xbd" "b");
+  EXPECT_EQ(valid_utf8("\xe2\x82"), "\xef\xbf\xbd\xef\xbf\xbd");                     // cut short
+  EXPECT_EQ(valid_utf8("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd");                     // overlong
+  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");     // surrogate
+  EXPECT_EQ(valid_utf8("\xf0\x9f\x8f\x81"), "\xf0\x9f\x8f\x81");
+}
+
+TEST(ReportNames, PrintableHasNoControlCharacters) {
+  EXPECT_EQ(printable("a\tb\x1b[31m\x7f\n"), "a b?[31m? ");
+  EXPECT_EQ(printable("\xc2\x9b" "2J"), "?2J");
+  EXPECT_EQ(printable("\xc2\xb5s"), "\xc2\xb5s");
+}
+
+// ---- which line
+
+TEST(ReportPlace, SystemHeaders) {
+  for (const char* file : {toolkit_header, "/usr/local/cuda/include/cooperative_groups.h", "/usr/include/c++/12/cmath",
+                           "/usr/local/cuda/bin/../targets/x86_64-linux/include/crt/sm_90_rt.hpp",
+                           "/home/me/cuda/targets/x86_64-linux/include/cub/block/block_reduce.cuh",
+                           "/venv/lib/python3.12/site-packages/nvidia/cu13/include/cuda_fp16.hpp"}) {
+    EXPECT_TRUE(is_system_header(file)) << file;
+  }
+  for (const char* file : {"a.cu", "/src/include/reduce.cuh", "/usr/local/cuda/samples/reduce.cu",
+                           "/home/me/targets/reduce.cu", "include/a.h", ""}) {
+    EXPECT_FALSE(is_system_header(file)) << file;
+  }
+}
+
+TEST(ReportPlace, OwnFrameIsTheInnermostOfTheProgram) {
+  SourceFrame header{"atomicAdd", toolkit_header, 40, 1}, helper{"add", "/src/add.cuh", 7, 1};
+  SourceFrame kernel{"k", "/src/a.cu", 12, 1};
+  std::vector<SourceFrame> chain{header, helper, kernel};
+  EXPECT_EQ(own_frame(chain), &chain[1]);
+  chain = {header};
+  EXPECT_EQ(own_frame(chain), &chain[0]);
+  chain = {{"f", "", 0, 0}, header, kernel};
+  EXPECT_EQ(own_frame(chain), &chain[2]);
+  chain = {{"f", "", 0, 0}};
+  EXPECT_EQ(own_frame(chain), nullptr);
+  EXPECT_EQ(own_frame({}), nullptr);
+}
+
+// ---- JSON
+
+TEST(ReportJson, EmptyAnalysisHasEveryKey) {
+  json report = written({});
+  EXPECT_EQ(keys(report), (std::set<std::string>{"version", "summary", "races", "order_dependent", "memory_errors",
+                                                 "sync_errors", "warnings"}));
+  EXPECT_EQ(report["version"], 1);
+  EXPECT_EQ(keys(report["summary"]),
+            (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races", "order_dependent",
+                                   "assumed_edges", "complete"}));
+  EXPECT_EQ(report["summary"]["complete"], true);
+  for (const char* list : {"races", "order_dependent", "memory_errors", "sync_errors", "warnings"}) {
+    EXPECT_EQ(report[list], json::array());
+  }
+}
+
+TEST(ReportJson, RaceAsFound) {
+  json race = written(analysis_of({shared_race()}))["races"][0];
+  EXPECT_EQ(keys(race), (std::set<std::string>{"id", "level", "class", "certainty", "kind", "first", "second",
+                                               "address", "bytes", "allocation", "occurrences", "same_value", "why"}));
+  EXPECT_EQ(race["level"], "shared");
+  EXPECT_EQ(race["class"], "data");
+  EXPECT_EQ(race["certainty"], "certain");
+  EXPECT_EQ(race["kind"], "read-write");
+  EXPECT_EQ(race["address"], "0x40");
+  EXPECT_TRUE(race["allocation"].is_null());
+  EXPECT_EQ(race["occurrences"], 512);
+
+  const json& first = race["first"];
+  EXPECT_EQ(first["op"], "write");
+  EXPECT_EQ(first["kernel"], "softmax(float const*, float*)");
+  EXPECT_EQ(first["file"], "/src/kernels/softmax.cu");
+  EXPECT_EQ(first["line"], 12);
+  EXPECT_EQ(first["opcode"], "st.shared.f32");
+  EXPECT_EQ(first["launch"], 2);
+  EXPECT_EQ(first["operation"], 4);
+  EXPECT_EQ(first["stream"], 0);
+  EXPECT_EQ(first["block"], json({1, 2, 0}));
+  EXPECT_EQ(first["thread"], json({5, 0, 0}));
+  EXPECT_EQ(first["nth"], 3);
+}
+
+TEST(ReportJson, InlinedAccessShowsTheProgramsLine) {
+  Race race = shared_race();
+  race.first.source.insert(race.first.source.begin(), {"__shfl", toolkit_header, 40, 1});
+  json first = written(analysis_of({race}))["races"][0]["first"];
+  EXPECT_EQ(first["file"], "/src/kernels/softmax.cu");
+  EXPECT_EQ(first["line"], 12);
+  ASSERT_EQ(first["inlined"].size(), 2u);
+  EXPECT_EQ(first["inlined"][0], json({{"file", toolkit_header}, {"line", 40}, {"function", "__shfl"}}));
+  EXPECT_EQ(first["inlined"][1]["function"], "softmax(float const*, float*)");
+}
+
+TEST(ReportJson, OperationsHaveNoThread) {
+  json race = written(analysis_of({stream_race()}))["races"][0];
+  EXPECT_EQ(race["level"], "stream");
+  EXPECT_EQ(race["kind"], "write-free");
+  EXPECT_EQ(race["allocation"], json({{"id", 2}, {"offset", 128}, {"size", 1024}}));
+  const json& second = race["second"];
+  EXPECT_EQ(second["op"], "free");
+  EXPECT_EQ(second["kernel"], "cudaFreeAsync");
+  EXPECT_EQ(second["operation"], 9);
+  EXPECT_EQ(second["stream"], 3);
+  for (const char* key : {"file", "line", "launch", "block", "thread", "nth"}) {
+    ASSERT_TRUE(second.contains(key)) << key;
+    EXPECT_TRUE(second[key].is_null()) << key;
+  }
+}
+
+TEST(ReportJson, VerdictWithNumbersThatJsonDoesNotHave) {
+  json race = written(analysis_of({harmful_race()}))["races"][0];
+  EXPECT_EQ(race["verdict"], "harmful");
+  EXPECT_EQ(race["schedules"], 40);
+  EXPECT_EQ(race["witness"], "out/race-1.witness");
+  const json& difference = race["differences"][0];
+  EXPECT_EQ(difference["type"], "f32");
+  EXPECT_EQ(difference["elements"], 128);
+  EXPECT_EQ(difference["max_abs"], 0.5);
+  EXPECT_EQ(difference["max_relative"], "inf");
+  EXPECT_EQ(difference["max_ulp"], 4000000);
+  EXPECT_EQ(difference["example"], json({{"offset", 20}, {"a", 1.0}, {"b", "nan"}}));
+  EXPECT_EQ(difference["note"], "NaN appears");
+}
+
+TEST(ReportJson, EveryVerdictHasItsWord) {
+  Race benign = shared_race(1), unreached = shared_race(2);
+  benign.verdict = Verdict::benign;
+  unreached.verdict = Verdict::unreached;
+  unreached.verdict_why = "a barrier stands between";
+  json races = written(analysis_of({benign, unreached}))["races"];
+  EXPECT_EQ(races[0]["verdict"], "benign");
+  EXPECT_FALSE(races[0].contains("witness"));
+  EXPECT_EQ(races[1]["verdict"], "unreached");
+  EXPECT_EQ(races[1]["verdict_why"], "a barrier stands between");
+}
+
+TEST(ReportJson, SuppressedRacesAreNotCounted) {
+  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
+  analysis.races[0].suppressed = true;
+  json report = written(analysis);
+  EXPECT_EQ(report["summary"]["races"], 1);
+  EXPECT_EQ(report["races"].size(), 2u);
+  EXPECT_EQ(report["races"][0]["suppressed"], true);
+  EXPECT_FALSE(report["races"][1].contains("suppressed"));
+}
+
+TEST(ReportJson, OrderDependentAndErrors) {
+  Analysis analysis = analysis_of({});
+  OrderDependent sum;
+  sum.site = kernel_side(AccessKind::atomic, 30);
+  sum.site.opcode = "red.global.add.f32";
+  sum.atomic = "add.f32";
+  sum.occurrences = 100;
+  sum.max_ulp = 3;
+  sum.schedules = 8;
+  analysis.order_dependent.push_back(sum);
+  analysis.memory_errors.push_back(out_of_bounds());
+  analysis.sync_errors.push_back({"sync", "not all threads arrive", kernel_side(AccessKind::read, 22), 0, 0, {}});
+  analysis.warnings.push_back("the trace ends early");
+
+  json report = written(analysis);
+  EXPECT_EQ(report["summary"]["order_dependent"], 1);
+  const json& entry = report["order_dependent"][0];
+  EXPECT_EQ(entry["site"]["line"], 30);
+  EXPECT_EQ(entry["site"]["opcode"], "red.global.add.f32");
+  EXPECT_EQ(entry["atomic"], "add.f32");
+  EXPECT_EQ(entry["max_ulp"], 3);
+  EXPECT_EQ(entry["schedules"], 8);
+
+  const json& memory = report["memory_errors"][0];
+  EXPECT_EQ(memory["kind"], "out-of-bounds");
+  EXPECT_EQ(memory["op"], "write");
+  EXPECT_EQ(memory["line"], 20);
+  EXPECT_EQ(memory["launch"], 2);
+  EXPECT_EQ(memory["address"], "0x7f0000000400");
+  EXPECT_EQ(memory["nearest"]["offset"], 1024);
+  const json& sync = report["sync_errors"][0];
+  EXPECT_EQ(sync["text"], "not all threads arrive");
+  EXPECT_EQ(sync["thread"], json({5, 0, 0}));
+  EXPECT_TRUE(sync["nearest"].is_null());
+  EXPECT_EQ(report["warnings"], json({"the trace ends early"}));
+}
+
+TEST(ReportJson, AnyBytesInNamesGiveValidJson) {
+  Analysis analysis = analysis_of({harmful_race()});
+  std::string bad = "x\xff\xc3\x1b\"\\";
+  Race& race = analysis.races[0];
+  race.first.kernel = race.first.opcode = race.why = race.verdict_why = race.witness = bad;
+  race.first.source[0].file = race.first.source[0].function = bad;
+  race.differences[0].type = race.differences[0].note = bad;
+  analysis.memory_errors.push_back(out_of_bounds());
+  analysis.memory_errors[0].kind = analysis.memory_errors[0].text = bad;
+  analysis.warnings.push_back(bad);
+  EXPECT_EQ(written(analysis)["races"].size(), 1u);
+}
+
+// ---- text
+
+TEST(ReportText, NoRaces) {
+  Analysis analysis = analysis_of({});
+  EXPECT_EQ(last_line(to_text(analysis, {})), "deadheat: no races in 3 launches, 4096 accesses; trace complete");
+  analysis.summary.complete = false;
+  EXPECT_TRUE(contains(last_line(to_text(analysis, {})), "trace incomplete"));
+}
+
+TEST(ReportText, LastLineSumsUp) {
+  Race benign = shared_race(2), unreached = shared_race(3), hidden = shared_race(4);
+  benign.verdict = Verdict::benign;
+  unreached.verdict = Verdict::unreached;
+  hidden.suppressed = true;
+  EXPECT_EQ(last_line(to_text(analysis_of({harmful_race(), benign, unreached, hidden}), {})),
+            "deadheat: 3 races (1 harmful, 1 benign, 1 unreached, 1 suppressed besides) in 3 launches, 4096 accesses; "
+            "trace complete");
+  EXPECT_EQ(last_line(to_text(analysis_of({shared_race()}), {})),
+            "deadheat: 1 race in 3 launches, 4096 accesses; trace complete");
+  EXPECT_EQ(last_line(to_text(analysis_of({harmful_race(), shared_race(2)}), {})),
+            "deadheat: 2 races (1 harmful, 1 not replayed) in 3 launches, 4096 accesses; trace complete");
+}
+
+TEST(ReportText, RaceSaysWhereWhoAndWhy) {
+  std::string text = to_text(analysis_of({stream_race()}), {});
+  for (const char* part : {"race 2: write-free between operations", "512 occurrences", "no barrier orders them",
+                           "softmax(float const*, float*)", "/src/kernels/softmax.cu:12",
+                           "block (1,2,0) thread (5,0,0)", "execution 4", "by cudaFreeAsync", "operation 9 of stream 3",
+                           "0x7f0000000080, byte 128 of allocation 2 (1024 bytes)"}) {
+    EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
+  }
+}
+
+TEST(ReportText, VerdictWithItsWitness) {
+  Race race = harmful_race();
+  race.witness = "my runs/race-1.witness";
+  TextOptions wide;
+  wide.width = 200;
+  std::string text = to_text(analysis_of({race}), wide);
+  for (const char* part : {"HARMFUL", "40 schedules", "allocation 3, from byte 16: 128 elements (f32) differ",
+                           "4000000 ULP", "at byte 20: 1 against nan", "NaN appears",
+                           "deadheat replay --witness 'my runs/race-1.witness'\n"}) {
+    EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
+  }
+}
+
+TEST(ReportText, SourceIsQuoted) {
+  std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("report_test_" + std::to_string(getpid()) + ".cu");
+  std::ofstream(file) << "one\n\ttile[i] = x;\r\nthree\n";
+  Race race = shared_race();
+  race.first.source = {{"f", file.string(), 2, 1}};
+  race.second.source = {{"f", file.string(), 99, 1}}; // a line that the file does not have
+  std::string text = to_text(analysis_of({race}), {});
+  std::filesystem::remove(file);
+  EXPECT_TRUE(contains(text, ">    2 | ")) << text;
+  EXPECT_TRUE(contains(text, "tile[i] = x;")) << text;
+  EXPECT_FALSE(contains(text, "\r"));
+  EXPECT_FALSE(contains(text, "   99 | ")) << text;
+}
+
+TEST(ReportText, LongPathsStayWhole) {
+  Race race = shared_race();
+  race.first.source[0].file = "/a/" + std::string(150, 'd') + "/softmax.cu";
+  std::string text = to_text(analysis_of({race}), {});
+  EXPECT_TRUE(contains(text, race.first.source[0].file + ":12\n")) << text;
+  EXPECT_TRUE(contains(text, "  second: read")) << text;
+}
+
+TEST(ReportText, LimitAndColor) {
+  Analysis analysis = analysis_of({harmful_race(), shared_race(2), shared_race(3)});
+  TextOptions options;
+  EXPECT_FALSE(contains(to_text(analysis, options), "\033"));
+  options.limit = 1;
+  options.color = true;
+  std::string text = to_text(analysis, options);
+  EXPECT_TRUE(contains(text, "race 1"));
+  EXPECT_FALSE(contains(text, "race 2:"));
+  EXPECT_TRUE(contains(text, "and 2 more races"));
+  EXPECT_TRUE(contains(text, "\033[1;31mHARMFUL\033[0m")) << text;
+  EXPECT_TRUE(contains(last_line(text), "3 races"));
+}
+
+TEST(ReportText, ErrorsAndOrderDependentAtomics) {
+  Analysis analysis = analysis_of({});
+  analysis.memory_errors.push_back(out_of_bounds());
+  analysis.memory_errors[0].nearest->offset = std::uint64_t(-8);
+  analysis.sync_errors.push_back({"sync", "not all threads arrive", {}, 0, 0, {}});
+  OrderDependent sum;
+  sum.site = kernel_side(AccessKind::atomic, 30);
+  sum.atomic = "add.f32";
+  sum.occurrences = 100;
+  sum.max_ulp = 3;
+  sum.schedules = 8;
+  analysis.order_dependent.push_back(sum);
+  std::string text = to_text(analysis, {});
+  for (const char* part : {"memory error: out-of-bounds, 4 bytes at 0x7f0000000400", "/src/kernels/softmax.cu:20",
+                           "at its byte -8", "synchronization error: sync", "not all threads arrive",
+                           "order-dependent: add.f32", "/src/kernels/softmax.cu:30", "3 ULP over 8 schedules"}) {
+    EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
+  }
+  EXPECT_EQ(last_line(text),
+            "deadheat: no races, 1 order-dependent atomic, 1 memory error, 1 synchronization error in 3 launches, "
+            "4096 accesses; trace complete");
+}
+
+TEST(ReportText, NamesCannotSteerTheTerminal) {
+  Analysis analysis = analysis_of({harmful_race()});
+  std::string bad = "\x1b]0;title\x07\nforged line";
+  Race& race = analysis.races[0];
+  race.first.kernel = race.first.opcode = race.why = race.verdict_why = race.witness = bad;
+  race.first.source[0].file = race.first.source[0].function = bad;
+  race.differences[0].type = race.differences[0].note = bad;
+  analysis.sync_errors.push_back({bad, bad, race.first, 0, 0, {}});
+  analysis.order_dependent.push_back({race.first, bad, 1, 0, 0});
+  std::string text = to_text(analysis, {});
+  EXPECT_FALSE(contains(text, "\x1b"));
+  EXPECT_FALSE(contains(text, "\x07"));
+  EXPECT_FALSE(contains(text, "\nforged"));
+}
+
+// ---- suppressions
+
+TEST(ReportSuppress, Globs) {
+  EXPECT_TRUE(glob_matches("a*c", "abbc"));
+  EXPECT_TRUE(glob_matches("*", ""));
+  EXPECT_TRUE(glob_matches("a?c", "abc"));
+  EXPECT_TRUE(glob_matches("*b*b", "abab"));
+  EXPECT_TRUE(glob_matches("f(float*)", "f(float*)"));
+  EXPECT_TRUE(glob_matches("x[1]", "x[1]"));
+  EXPECT_FALSE(glob_matches("x[1]", "x1"));
+  EXPECT_FALSE(glob_matches("a", "ab"));
+  EXPECT_FALSE(glob_matches("", "a"));
+  EXPECT_FALSE(glob_matches("a?", "a"));
+}
+
+// Ids of the races that the text suppresses, of shared_race 1 (lines 12 and 15) and stream_race 2 (12, cudaFreeAsync).
+std::vector<std::uint32_t> suppressed_by(const std::string& text) {
+  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
+  Expected<Suppressions> suppressions = Suppressions::parse(text, "known.txt");
+  EXPECT_TRUE(suppressions) << text;
+  suppressions->apply(analysis);
+  std::vector<std::uint32_t> ids;
+  for (const Race& race : analysis.races) {
+    if (race.suppressed) ids.push_back(race.id);
+  }
+  EXPECT_EQ(analysis.summary.races, 2 - ids.size());
+  return ids;
+}
+
+using Ids = std::vector<std::uint32_t>;
+
+TEST(ReportSuppress, RaceByLine) {
+  EXPECT_EQ(suppressed_by("race:softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:kernels/softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:/src/kernels/softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:*"), (Ids{1, 2}));
+  EXPECT_EQ(suppressed_by("race:softmax.cu:1"), Ids{});
+  EXPECT_EQ(suppressed_by("race:max.cu:15"), Ids{});
+}
+
+TEST(ReportSuppress, RaceByPairOfLines) {
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:15   /src/kernels/softmax.cu:12"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:16"), Ids{});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:12"), Ids{});
+}
+
+TEST(ReportSuppress, RaceByALineOfTheInliningChainAndPathsWithBlanks) {
+  Analysis analysis = analysis_of({shared_race()});
+  analysis.races[0].first.source.insert(analysis.races[0].first.source.begin(), {"add", "/my src/add.cuh", 7, 1});
+  Expected<Suppressions> suppressions =
+      Suppressions::parse("race:add.cuh:7\nrace:/my src/add.cuh:7\nrace:/my src/add.cuh:7 softmax.cu:15\n", "f");
+  ASSERT_TRUE(suppressions);
+  suppressions->apply(analysis);
+  EXPECT_TRUE(suppressions->unused().empty());
+}
+
+TEST(ReportSuppress, ByKernelAndByOperation) {
+  EXPECT_EQ(suppressed_by("kernel:softmax*"), (Ids{1, 2}));
+  EXPECT_EQ(suppressed_by("kernel:softmax(float const*, float*)"), (Ids{1, 2}));
+  EXPECT_EQ(suppressed_by("kernel:softmax"), Ids{});
+  EXPECT_EQ(suppressed_by("stream:cudaFreeAsync"), Ids{2});
+  EXPECT_EQ(suppressed_by("stream:softmax*"), Ids{2});
+  EXPECT_EQ(suppressed_by("stream:*"), Ids{2});
+}
+
+TEST(ReportSuppress, CommentsHitsAndUnused) {
+  Expected<Suppressions> suppressions = Suppressions::parse(
+      "# known\r\n\r\n  kernel: softmax*  \r\n\t# more\nrace:none.cu:1\nkernel:f(int)::{lambda()#1}::*", "known.txt");
+  ASSERT_TRUE(suppressions);
+  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
+  suppressions->apply(analysis);
+  ASSERT_EQ(suppressions->patterns().size(), 3u);
+  EXPECT_EQ(suppressions->patterns()[0].glob, "softmax*");
+  EXPECT_EQ(suppressions->patterns()[0].hits, 2u);
+  EXPECT_EQ(suppressions->unused(), (std::vector<std::string>{"race:none.cu:1 (known.txt:5)",
+                                                              "kernel:f(int)::{lambda()#1}::* (known.txt:6)"}));
+}
+
+TEST(ReportSuppress, MalformedLinesAreNamed) {
+  for (const char* text :
+       {"# fine\nrace", "# fine\nraces:a.cu:1", "\nkernel:", "\nstream:   ", "\n:x", "\nsoftmax.cu:12"}) {
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "known.txt");
+    ASSERT_FALSE(suppressions) << text;
+    EXPECT_EQ(suppressions.error().where, "known.txt:2") << text;
+    EXPECT_FALSE(suppressions.error().hint.empty());
+  }
+}
+
+TEST(ReportSuppress, Files) {
+  std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("report_test_" + std::to_string(getpid()) + ".txt");
+  std::ofstream(file) << "race:a.cu:1\n";
+  Expected<Suppressions> suppressions = Suppressions::read(file.string());
+  ASSERT_TRUE(suppressions);
+  EXPECT_EQ(suppressions->patterns().size(), 1u);
+  std::ofstream(file) << "";
+  suppressions = Suppressions::read(file.string());
+  ASSERT_TRUE(suppressions);
+  EXPECT_TRUE(suppressions->patterns().empty());
+  std::filesystem::remove(file);
+
+  EXPECT_FALSE(Suppressions::read(file.string()));
+  EXPECT_FALSE(Suppressions::read(std::filesystem::temp_directory_path().string()));
+}
+
+} // namespace
+} // namespace deadheat::report
