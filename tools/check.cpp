@@ -30,6 +30,8 @@ int run_check(const Arguments& arguments) {
   }
   if (split.command.empty()) return fail("no command to check (deadheat check [OPTIONS] -- COMMAND...)");
 
+  if (Expected<void> readable = check_suppressions(reporting); !readable) return fail(readable.error());
+
   bool temporary = recording.output.empty();
   if (temporary) { // kept only where the user asked for it
     recording.output = (fs::temp_directory_path() / ("deadheat-check-" + std::to_string(getpid()))).string();

@@ -40,6 +40,11 @@ bool parse(const Arguments& arguments, const std::string& usage, const po::optio
       return false;
     }
     po::notify(values);
+  } catch (const po::too_many_positional_options_error&) {
+    status = fail(positional.max_total_count() == 0
+                      ? "a command to run goes behind -- (deadheat SUBCOMMAND [OPTIONS] -- COMMAND...)"
+                      : "more words than the one trace that is looked at (see --help)");
+    return false;
   } catch (const po::error& error) {
     status = fail(std::string(error.what()) + " (see --help)");
     return false;

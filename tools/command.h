@@ -70,6 +70,8 @@ struct ReportOptions {
 boost::program_options::options_description report_options(ReportOptions& options);
 // Findings that decide the exit status.
 std::uint64_t counted(const Analysis& analysis, bool strict);
+// Whether the file of suppressions can be read: asked before a long run.
+Expected<void> check_suppressions(const ReportOptions& options);
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options);
 // Writes JSON (if asked for) and the text report. `text_to_error`: standard output belongs to a program.
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,

@@ -25,10 +25,9 @@ void help(std::ostream& out) {
 }
 
 int run(const Arguments& words) {
-  if (words.empty()) {
-    help(std::cerr);
-    return could_not;
-  }
+  std::string names;
+  for (const Command& command : commands) names += std::string(names.empty() ? "" : ", ") + command.name;
+  if (words.empty()) return fail("no subcommand (one of " + names + "; see deadheat --help)");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     help(std::cout);
     return 0;
@@ -40,8 +39,6 @@ int run(const Arguments& words) {
   for (const Command& command : commands) {
     if (words[0] == command.name) return command.run(Arguments(words.begin() + 1, words.end()));
   }
-  std::string names;
-  for (const Command& command : commands) names += std::string(names.empty() ? "" : ", ") + command.name;
   return fail("unknown subcommand '" + words[0] + "' (one of " + names + ")");
 }
 

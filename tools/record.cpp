@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <regex>
 
 #include "tools/command.h"
 #include "tracer/ptx/fatbin.h"
@@ -41,18 +42,36 @@ Expected<fs::path> find_library(const char* name) {
                "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev"};
 }
 
-// The file that execvp would run; empty when there is none.
-std::string resolve(const std::string& program) {
-  if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0 ? program : "";
+// The file that execvp would run.
+Expected<std::string> resolve(const std::string& program) {
+  std::error_code error;
+  if (program.find('/') != std::string::npos) {
+    if (!fs::exists(program, error)) return Error{"no such program", program};
+    if (fs::is_directory(program, error)) return Error{"is a directory, not a program", program};
+    if (access(program.c_str(), X_OK) != 0) return Error{"is not executable", program, "chmod +x, or name what runs it"};
+    return program;
+  }
   const char* path = getenv("PATH");
   std::string directories = path ? path : "/usr/bin:/bin";
   for (std::size_t begin = 0; begin <= directories.size();) {
     std::size_t end = std::min(directories.find(':', begin), directories.size());
     std::string file = directories.substr(begin, end - begin) + "/" + program;
-    if (access(file.c_str(), X_OK) == 0) return file;
+    if (access(file.c_str(), X_OK) == 0 && !fs::is_directory(file, error)) return file;
     begin = end + 1;
   }
-  return "";
+  return Error{"no such program", program};
+}
+
+// That the runtime will be able to make the directory: tried, and undone, before the program runs.
+Expected<void> can_make(const fs::path& directory) {
+  std::error_code error, ignored;
+  fs::path made = directory; // the first directory that is not there yet
+  while (made.has_relative_path() && !fs::exists(made.parent_path(), ignored)) made = made.parent_path();
+  fs::create_directories(directory, error);
+  if (!error && access(directory.c_str(), W_OK | X_OK) != 0) error.assign(errno, std::generic_category());
+  fs::remove_all(made, ignored);
+  if (error) return Error{"cannot make the trace directory: " + error.message(), directory.string()};
+  return {};
 }
 
 Expected<std::string> trace_directory(const std::string& wanted) {
@@ -134,14 +153,20 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.kernel.find(':') != std::string::npos) {
     return Error{"a kernel pattern cannot hold a colon", options.kernel, "use '.' in its place"};
   }
-  std::string file = resolve(command[0]);
-  if (file.empty()) return Error{"no such program", command[0]};
-  if (ptx::links_cudart_statically(file)) {
-    return Error{"links the CUDA runtime statically, which cannot be replaced", file,
+  try {
+    std::regex pattern(options.kernel);
+  } catch (const std::regex_error&) {
+    return Error{"'" + options.kernel + "' is not a regular expression", "--kernel"};
+  }
+  Expected<std::string> file = resolve(command[0]);
+  if (!file) return file.error();
+  if (ptx::links_cudart_statically(*file)) {
+    return Error{"links the CUDA runtime statically, which cannot be replaced", *file,
                  "build it with NVCC_APPEND_FLAGS='-cudart shared'"};
   }
   Expected<std::string> trace = trace_directory(options.output);
   if (!trace) return trace.error();
+  if (Expected<void> possible = can_make(*trace); !possible) return possible.error();
   Expected<fs::path> library = find_library("libcudart.so.13");
   if (!library) return library.error();
 
@@ -153,7 +178,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   const char* others = getenv("LD_PRELOAD");
   setenv("LD_PRELOAD", (library->string() + (others && *others ? ":" + std::string(others) : "")).c_str(), 1);
 
-  Expected<int> status = run(file, command, standard_output_to_error);
+  Expected<int> status = run(*file, command, standard_output_to_error);
   unsetenv("LD_PRELOAD");
   if (others) setenv("LD_PRELOAD", others, 1);
   unsetenv("DEADHEAT_OPTIONS");

@@ -30,6 +30,12 @@ std::uint64_t counted(const Analysis& analysis, bool strict) {
   return strict ? count + analysis.order_dependent.size() : count;
 }
 
+Expected<void> check_suppressions(const ReportOptions& options) {
+  if (options.suppressions.empty()) return {};
+  Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);
+  return suppressions ? Expected<void>{} : suppressions.error();
+}
+
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options) {
   if (options.suppressions.empty()) return {};
   Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);

@@ -170,7 +170,7 @@ class Usage(Case):
         self.refused("replay", "--race", "first", "trace", says=["first", "race"])
 
     def test_second_trace(self):
-        self.refused("analyze", "one", "two", says="two")
+        self.refused("analyze", "one", "two", says="one trace")
 
     def test_no_command(self):
         self.refused("record", says="no command")
@@ -411,19 +411,26 @@ class Builds(Case):
         return out, err
 
     def test_damaged_fat_binary(self):
+        def container(section):  # the one with the PTX: an empty one may lie before it
+            return bytes(section).rindex(struct.pack("<I", 0xBA55ED50))
+
         def magic(section):
-            section[0:4] = b"\0\0\0\0"
+            section[container(section)] ^= 0xFF
 
-        def length(section):  # of the whole, beyond the end of the file
-            section[8:16] = struct.pack("<Q", 1 << 40)
+        def length(section):
+            struct.pack_into("<Q", section, container(section) + 8, 1 << 40)
 
-        def entry_length(section):
-            section[16 + 8:16 + 16] = struct.pack("<Q", 1 << 40)
+        def length_beyond_the_image(section):
+            struct.pack_into("<Q", section, container(section) + 8, 60 << 20)
+
+        def entry_beyond_the_image(section):
+            struct.pack_into("<Q", section, container(section) + 8, 60 << 20)
+            struct.pack_into("<Q", section, container(section) + 16 + 8, 50 << 20)
 
         def cut(section):  # the second half is missing
             section[len(section) // 2:] = bytes(len(section) - len(section) // 2)
 
-        for patch in [magic, length, entry_length, cut]:
+        for patch in [magic, length, length_beyond_the_image, entry_beyond_the_image, cut]:
             with self.subTest(patch.__name__):
                 self.run_patched(patch.__name__, patch)
 
@@ -563,7 +570,9 @@ class Damage(Case):
             with self.subTest(size=size):
                 status, out, err = self.deadheat("analyze", "--json", "-", "trace")
                 self.assertIn(status, (0, 1, 2), err)
-                self.assertEqual(len(complaints(err)), 1, err)
+                lost = [line for line in complaints(err) if "did not end cleanly" not in line]
+                self.assertLessEqual(len(lost), 1, err)
+                self.assertGreaterEqual(len(complaints(err)), 1, err)
                 if status != 2:
                     self.assertIs(json.loads(out)["summary"]["complete"], False)
 
