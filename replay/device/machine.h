@@ -135,6 +135,7 @@ class Machine {
   void exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void complete(Block& block, std::uint32_t barrier);
   void check_barriers(Block& block);
+  void check_aligned(Block& block, const Barrier& barrier);
   void copy_waits(Block& block, std::uint32_t warp);
   void rendezvous(Block& block, std::uint32_t warp, std::uint32_t members);
   void take_fault(engine::ThreadContext& thread);

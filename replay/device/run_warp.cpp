@@ -309,6 +309,22 @@ void Machine::arrive_together(Block& block, std::uint32_t warp, std::uint32_t la
   if (rest) arrive_together(block, warp, rest, block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(rest))]);
 }
 
+// barrier.aligned and bar: the lanes of a warp execute the same one (PTX ISA 9.7.13.1).
+void Machine::check_aligned(Block& block, const Barrier& barrier) {
+  const std::vector<Site>& sites = *block.launch->request.sites->sites;
+  for (std::uint32_t w = 0; w < block.warps_count; ++w) {
+    const ThreadContext* threads = block.threads + w * warp_lanes;
+    std::uint32_t site = ~0u;
+    for (std::uint32_t m = barrier.waiting[w]; m; m &= m - 1) {
+      const ThreadContext& t = threads[__builtin_ctz(m)];
+      if (site == ~0u) site = t.pending_site;
+      if (t.pending_site == site || t.pending_site >= sites.size() || !sites[t.pending_site].aligned) continue;
+      sync_error(block, t, "lanes of one warp are at different barriers where all must execute the same one");
+      break;
+    }
+  }
+}
+
 void Machine::complete(Block& block, std::uint32_t number) {
   Barrier& barrier = block.barriers[number];
   if (recording(block)) {
@@ -319,6 +335,7 @@ void Machine::complete(Block& block, std::uint32_t number) {
   }
   if (block.named) holds_->met(block, barrier.waiting);
   const SiteTable& sites = *block.launch->request.sites;
+  if (barrier.mixed) check_aligned(block, barrier);
   const bool red = sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
     const std::uint32_t lanes = barrier.waiting[w];
