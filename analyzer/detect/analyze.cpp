@@ -164,7 +164,7 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
   analysis.summary.opaque += summary.opaque;
   analysis.summary.accesses += summary.accesses;
   analysis.summary.assumed_edges += detector.assumed_edges();
-  analysis.summary.complete &= log.complete();
+  analysis.summary.complete &= log.complete() && !detector.refused;
   if (findings.unchecked) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(

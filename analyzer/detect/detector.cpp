@@ -317,6 +317,7 @@ bool Detector::record(trace::Record& record) {
         } else if constexpr (std::is_same_v<T, trace::SyncError>) {
           sync_errors.push_back(r);
         } else if constexpr (std::is_same_v<T, trace::Incident>) {
+          refused |= r.kind == "refused";
           incidents.push_back(r.text + (r.count > 1 ? " (" + std::to_string(r.count) + " times)" : ""));
         } else if constexpr (std::is_same_v<T, trace::ProgramEnd>) {
           clean_end = r.clean;

@@ -79,6 +79,7 @@ class Detector final : public trace::RecordVisitor {
   std::vector<trace::MemoryError> memory_errors;
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
+  bool refused = false; // the device did not run a launch that another would have run
   bool clean_end = false;
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
   // Records that name a launch or site that does not exist, or more memory than there can be.

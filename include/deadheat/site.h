@@ -31,7 +31,7 @@ enum class SiteKind : std::uint8_t {
   bulk_copy = 11,      // cp.async.bulk, cp.reduce.async.bulk, with or without tensor
   proxy_fence = 12,    // fence.proxy.*
   dependency = 13,     // griddepcontrol
-  exit = 14,           // exit, ret of an entry, trap
+  exit = 14,           // exit, ret of an entry, trap, a call of __assertfail
   opaque = 15          // touches memory in a way that is not modelled (wgmma, tcgen05, textures): named, never dropped
 };
 

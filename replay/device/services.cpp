@@ -224,6 +224,10 @@ void Machine::take_fault(ThreadContext& t) {
     error.nearest_allocation = options_.environment->nearest_allocation(t.fault_address, &freed);
   }
   if (t.fault_text) error.text = t.fault_text;
+  if (error.kind == MemoryError::Kind::assertion) {
+    error.text = "`" + MachineServices::string_at(&t, t.arg[0]) + "' (" + MachineServices::string_at(&t, t.arg[1]) + ":" +
+                 std::to_string(t.arg[2]) + ")";
+  }
   fault_ = error;
 }
 

@@ -2,17 +2,28 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "replay/embedded/names.h"
 
 namespace deadheat::embedded {
+
+// In the trace, once a kernel: what the program did on this device is not all that it does.
+static void note_refusal(Call& call, Function& function, const std::string& why) {
+  if (std::exchange(function.refused, true)) return;
+  call.runtime.recording->record(trace::Incident{"refused", 1, "not run: " + why});
+}
 
 cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
   kernel->function = call.runtime.modules.function(function);
   if (!kernel->function) return cudaErrorInvalidResourceHandle; // so says CUDA 13
   FatBinary& binary = *kernel->function->binary;
   const cudaError_t status = call.runtime.modules.load(binary, call.device());
-  if (status != cudaSuccess) return status;
+  if (status != cudaSuccess) {
+    note_refusal(call, *kernel->function, binary.origin + ": kernel " + demangled(kernel->function->name) +
+                                              ": its module could not be loaded");
+    return status;
+  }
   kernel->info = call.device().module(binary.module)->kernel(kernel->function->name);
   return kernel->info ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
@@ -68,7 +79,9 @@ cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfigurat
   const cudaError_t status = check_configuration(call.device().profile(), kernel, configuration, attributes);
   if (status != cudaSuccess) return status;
   if (!info.refused.empty()) {
-    say_once(refusal(*kernel.function->binary, info));
+    const std::string line = refusal(*kernel.function->binary, info);
+    say_once(line);
+    note_refusal(call, *kernel.function, line);
     return cudaErrorNotSupported;
   }
   launch->module = kernel.function->binary->module;

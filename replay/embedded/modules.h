@@ -41,6 +41,7 @@ struct Function {
   std::string name;                // mangled
   int max_dynamic_shared = -1;     // set by cudaFuncSetAttribute
   int carveout = -1;
+  bool refused = false;            // and the trace says so
 };
 
 struct Variable {

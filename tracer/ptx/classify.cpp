@@ -265,6 +265,11 @@ bool thread_end(const Instruction&, Site& site) {
   return true;
 }
 
+// __assertfail is what assert() calls; it does not return. Other calls are no sites.
+bool failing_assertion(const Instruction& i, Site& site) {
+  return i.operands.size() > 1 && i.operands[1].text == "__assertfail" && thread_end(i, site);
+}
+
 // Memory that the model does not cover: named, with the direction where the opcode tells.
 bool opaque(const Instruction& i, Site& site) {
   site.kind = SiteKind::opaque;
@@ -315,6 +320,7 @@ constexpr Row rows[] = {
     {Opcode::atom, atomic},
     {Opcode::bar, barrier},
     {Opcode::barrier, barrier},
+    {Opcode::call, failing_assertion},
     {Opcode::clusterlaunchcontrol, opaque},
     {Opcode::cp, copy},
     {Opcode::discard, opaque},

@@ -1,5 +1,6 @@
 #include "tracer/ptx/fatbin.h"
 
+#include <link.h>
 #include <lz4.h>
 #include <zstd.h>
 
@@ -168,15 +169,41 @@ Expected<std::vector<FatbinEntry>> fatbin_entries_of_elf(std::string_view elf, s
   return entries;
 }
 
+// How many bytes from `address` on are mapped as part of one segment of a loaded image; no limit outside of all.
+static std::uint64_t bytes_in_image(const char* address) {
+  struct Search {
+    std::uintptr_t address;
+    std::uint64_t bytes;
+  } search{reinterpret_cast<std::uintptr_t>(address), ~std::uint64_t(0)};
+  dl_iterate_phdr(
+      [](dl_phdr_info* image, std::size_t, void* data) {
+        auto* wanted = static_cast<Search*>(data);
+        for (unsigned i = 0; i < image->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = image->dlpi_phdr[i];
+          const std::uint64_t offset = wanted->address - (image->dlpi_addr + segment.p_vaddr);
+          if (segment.p_type != PT_LOAD || offset >= segment.p_memsz) continue;
+          wanted->bytes = segment.p_memsz - offset;
+          return 1;
+        }
+        return 0;
+      },
+      &search);
+  return search.bytes;
+}
+
 Expected<std::vector<FatbinEntry>> fatbin_entries_at(const void* container) {
   constexpr std::string_view origin = "fat binary in memory";
   const char* bytes = static_cast<const char*>(container);
   if (!bytes) return corrupt(origin, "no container");
+  std::uint64_t room = bytes_in_image(bytes);
+  if (room < container_header) return corrupt(origin, "it reaches beyond its image");
   std::string_view header(bytes, container_header);
   if (read<std::uint32_t>(header, 0) != container_magic) return corrupt(origin, "no container starts here");
   std::uint64_t length = read<std::uint64_t>(header, 8);
   if (length > max_unpacked * 4) return corrupt(origin, "the container's length is wrong");
-  return fatbin_entries({bytes, read<std::uint16_t>(header, 6) + length}, origin);
+  length += read<std::uint16_t>(header, 6);
+  if (length > room) return corrupt(origin, "it reaches beyond its image");
+  return fatbin_entries({bytes, length}, origin);
 }
 
 Expected<std::vector<FatbinEntry>> fatbin_entries_of_wrapper(const void* wrapper) {

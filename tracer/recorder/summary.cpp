@@ -114,7 +114,7 @@ std::string to_text(const TraceSummary& s) {
                        number(s.launches - s.instrumented) + " opaque)");
   for (const auto& [kernel, launches] : s.kernels) line("", number(launches) + " x " + kernel);
   line("operations", number(s.operations) + " (" + number(s.copies) + " copies, " + number(s.sets) + " sets, " +
-                         number(s.host_callbacks) + " host callbacks) on " + number(s.streams) + " streams, " +
+                         number(s.host_callbacks) + " host callbacks), " + number(s.streams) + " streams created, " +
                          number(s.graph_launches) + " graph launches");
   char each[48];
   std::snprintf(each, sizeof each, "%.2f bytes each", s.bytes_per_access());
