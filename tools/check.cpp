@@ -1,7 +1,7 @@
 // deadheat check: record, analyze and replay in one go.
-#include <unistd.h>
-
+#include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "analyzer/detect/analyze.h"
 #include "tools/command.h"
@@ -32,17 +32,20 @@ int run_check(const Arguments& arguments) {
 
   if (Expected<void> readable = check_suppressions(reporting); !readable) return fail(readable.error());
 
-  bool temporary = recording.output.empty();
-  if (temporary) { // kept only where the user asked for it
-    recording.output = (fs::temp_directory_path() / ("deadheat-check-" + std::to_string(getpid()))).string();
-  }
-  struct Cleaner {
+  struct Cleaner { // the trace is kept only where the user asked for it
     std::string path;
     ~Cleaner() {
       std::error_code error;
       if (!path.empty()) fs::remove_all(path, error);
     }
-  } cleaner{temporary ? recording.output : ""};
+  } cleaner;
+  if (recording.output.empty()) {
+    cleaner.path = (fs::temp_directory_path() / "deadheat-check-XXXXXX").string();
+    if (!mkdtemp(cleaner.path.data())) {
+      return fail(Error{"cannot make a temporary directory", std::exchange(cleaner.path, {}), "set TMPDIR, or give -o"});
+    }
+    recording.output = cleaner.path + "/run.deadheat";
+  }
 
   Expected<Recorded> recorded = record(recording, split.command, reporting.json == "-");
   if (!recorded) return fail(recorded.error());
