@@ -273,7 +273,7 @@ class Rig {
     l.block.x = block;
     l.arguments.size = parameters.size() * 8;
     l.arguments.inlined.resize(l.arguments.size);
-    std::memcpy(l.arguments.inlined.data(), parameters.data(), l.arguments.size);
+    if (!parameters.empty()) std::memcpy(l.arguments.inlined.data(), parameters.data(), l.arguments.size);
     return submit(l, stream);
   }
   std::uint32_t copy(trace::Copy::Direction direction, std::uint64_t to, std::uint64_t from, std::uint64_t bytes,
