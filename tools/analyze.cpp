@@ -15,7 +15,8 @@ int run_analyze(const Arguments& arguments) {
   positional.add("trace", 1);
   po::variables_map values;
   int status = 0;
-  if (!parse(arguments, "usage: deadheat analyze [OPTIONS] TRACE\n\nFinds every pair of accesses that nothing orders.\n",
+  if (!parse(arguments,
+             "usage: deadheat analyze [OPTIONS] TRACE\n\nFinds every pair of accesses that nothing orders.\n",
              description, positional, values, status)) {
     return status;
   }

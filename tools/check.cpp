@@ -42,7 +42,8 @@ int run_check(const Arguments& arguments) {
   if (recording.output.empty()) {
     cleaner.path = (fs::temp_directory_path() / "deadheat-check-XXXXXX").string();
     if (!mkdtemp(cleaner.path.data())) {
-      return fail(Error{"cannot make a temporary directory", std::exchange(cleaner.path, {}), "set TMPDIR, or give -o"});
+      return fail(
+          Error{"cannot make a temporary directory", std::exchange(cleaner.path, {}), "set TMPDIR, or give -o"});
     }
     recording.output = cleaner.path + "/run.deadheat";
   }

@@ -12,9 +12,8 @@ int run_info(const Arguments& arguments) {
   std::string trace;
   bool records = false;
   po::options_description description("Info");
-  description.add_options()
-      ("records", po::bool_switch(&records), "print every record, one a line")
-      ("trace", po::value(&trace), "trace directory");
+  description.add_options()("records", po::bool_switch(&records), "print every record, one a line")(
+      "trace", po::value(&trace), "trace directory");
   po::positional_options_description positional;
   positional.add("trace", 1);
   po::variables_map values;

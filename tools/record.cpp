@@ -48,7 +48,8 @@ Expected<std::string> resolve(const std::string& program) {
   if (program.find('/') != std::string::npos) {
     if (!fs::exists(program, error)) return Error{"no such program", program};
     if (fs::is_directory(program, error)) return Error{"is a directory, not a program", program};
-    if (access(program.c_str(), X_OK) != 0) return Error{"is not executable", program, "chmod +x, or name what runs it"};
+    if (access(program.c_str(), X_OK) != 0)
+      return Error{"is not executable", program, "chmod +x, or name what runs it"};
     return program;
   }
   const char* path = getenv("PATH");
@@ -130,13 +131,13 @@ Expected<int> run(const std::string& file, const Arguments& command, bool standa
 
 po::options_description record_options(RecordOptions& options) {
   po::options_description description("Recording");
-  description.add_options()
-      ("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")
-      ("device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")
-      ("kernel", po::value(&options.kernel), "record the accesses of kernels whose name matches this regular expression")
-      ("launch-skip", po::value(&options.launch_skip)->default_value(0), "of those, skip the first N launches")
-      ("launch-count", po::value(&options.launch_count)->default_value(0), "and record N (0: all)")
-      ("seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
+  description.add_options()("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")(
+      "device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")(
+      "kernel", po::value(&options.kernel),
+      "record the accesses of kernels whose name matches this regular expression")(
+      "launch-skip", po::value(&options.launch_skip)->default_value(0), "of those, skip the first N launches")(
+      "launch-count", po::value(&options.launch_count)->default_value(0), "and record N (0: all)")(
+      "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
   return description;
 }
 

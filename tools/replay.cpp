@@ -19,10 +19,10 @@ namespace po = boost::program_options;
 
 po::options_description judge_options(JudgeOptions& options) {
   po::options_description description("Replaying");
-  description.add_options()
-      ("schedules", po::value(&options.schedules)->default_value(40), "schedules to try for each race, at most")
-      ("seconds", po::value(&options.seconds)->default_value(20), "seconds to spend on each race, at most")
-      ("witness-dir", po::value(&options.directory)->default_value("deadheat-witnesses"), "directory for witnesses");
+  description.add_options()("schedules", po::value(&options.schedules)->default_value(40),
+                            "schedules to try for each race, at most")(
+      "seconds", po::value(&options.seconds)->default_value(20), "seconds to spend on each race, at most")(
+      "witness-dir", po::value(&options.directory)->default_value("deadheat-witnesses"), "directory for witnesses");
   return description;
 }
 
@@ -80,13 +80,12 @@ int run_replay(const Arguments& arguments) {
   JudgeOptions judging;
   ReportOptions reporting;
   po::options_description description, own("Replay");
-  own.add_options()
-      ("race", po::value(&judging.races)->composing(), "replay this race only (may be given several times)")
-      ("seed", po::value(&judging.seed)->default_value(1), "seed of the random schedules")
-      ("device", po::value(&device)->default_value("embedded"), "embedded or gpu")
-      ("output,o", po::value(&directory), "directory for witnesses (the same as --witness-dir)")
-      ("witness", po::value(&witness), "re-run a witness file instead")
-      ("trace", po::value(&trace), "trace directory");
+  own.add_options()("race", po::value(&judging.races)->composing(),
+                    "replay this race only (may be given several times)")(
+      "seed", po::value(&judging.seed)->default_value(1), "seed of the random schedules")(
+      "device", po::value(&device)->default_value("embedded"), "embedded or gpu")(
+      "output,o", po::value(&directory), "directory for witnesses (the same as --witness-dir)")(
+      "witness", po::value(&witness), "re-run a witness file instead")("trace", po::value(&trace), "trace directory");
   description.add(own).add(judge_options(judging)).add(report_options(reporting));
   po::positional_options_description positional;
   positional.add("trace", 1);

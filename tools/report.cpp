@@ -13,11 +13,11 @@ namespace po = boost::program_options;
 
 po::options_description report_options(ReportOptions& options) {
   po::options_description description("Reporting");
-  description.add_options()
-      ("json", po::value(&options.json), "write the report as JSON to this file, or - for standard output")
-      ("suppress", po::value(&options.suppressions), "file of findings not to count: race:, kernel:, stream: patterns")
-      ("log-file", po::value(&options.log_file), "write the text report to this file")
-      ("strict", po::bool_switch(&options.strict), "count possible, strong and order-dependent findings too");
+  description.add_options()("json", po::value(&options.json),
+                            "write the report as JSON to this file, or - for standard output")(
+      "suppress", po::value(&options.suppressions), "file of findings not to count: race:, kernel:, stream: patterns")(
+      "log-file", po::value(&options.log_file), "write the text report to this file")(
+      "strict", po::bool_switch(&options.strict), "count possible, strong and order-dependent findings too");
   return description;
 }
 

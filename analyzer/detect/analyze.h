@@ -17,4 +17,4 @@ struct AnalyzeOptions {};
 
 Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& options);
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

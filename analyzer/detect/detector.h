@@ -46,7 +46,7 @@ struct FoundRace {
   std::uint64_t address = 0;
   std::uint32_t bytes = 0;
   std::uint64_t occurrences = 0;
-  bool same_value = true;  // as far as write-write pairs go
+  bool same_value = true; // as far as write-write pairs go
   bool any_write_pair = false;
   std::uint32_t allocation = 0;
   std::string why;
@@ -62,14 +62,14 @@ class Detector final : public trace::RecordVisitor {
   bool record(trace::Record& record) override;
 
   // After the last record.
-  std::vector<FoundRace> races() const;  // ranked
+  std::vector<FoundRace> races() const; // ranked
   const Sides& sides() const { return sides_; }
   const order::OperationClocks& operations() const { return operations_; }
   struct LaunchInfo {
     std::uint32_t number = 0, operation = 0, stream = 0;
     trace::Launch launch;
   };
-  order::OperationIndex operation_of(std::uint32_t launch) const;  // by launch number; 0: unknown
+  order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
   const LaunchInfo* launch_of(order::OperationIndex operation) const;
   const trace::Allocate* allocation(std::uint32_t id) const;
   const Summary& summary() const { return summary_; }
@@ -125,15 +125,15 @@ class Detector final : public trace::RecordVisitor {
   order::Stamp now_ = 0;
   std::uint64_t unknown_ = 0, unchecked_ = 0, range_pages_ = 0;
   Summary summary_;
-  std::unordered_map<std::uint32_t, trace::Operation> submitted_;      // by id, until they end
-  std::unordered_map<std::uint32_t, order::OperationIndex> launches_;  // by launch number
+  std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
+  std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number
   std::unordered_map<order::OperationIndex, LaunchInfo> launch_infos_;
   std::map<std::uint32_t, trace::Allocate> allocations_;
-  std::map<std::uint64_t, std::uint32_t> live_;  // address → allocation
+  std::map<std::uint64_t, std::uint32_t> live_; // address → allocation
   std::map<PairKey, FoundRace> races_;
   std::map<PlaceId, std::uint64_t> order_dependent_;
   std::unordered_map<PlaceId, WaitLoop> wait_loops_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, order::Stamp> warp_values_;  // (block bits, warp) → last shfl, vote
+  std::map<std::pair<std::uint64_t, std::uint32_t>, order::Stamp> warp_values_; // (block bits, warp) → last shfl, vote
 };
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

@@ -13,9 +13,7 @@ ThreadKey lane_of(ThreadKey lane0, unsigned lane) {
   return ThreadKey(lane0.operation(), lane0.block(), lane0.thread() + lane);
 }
 constexpr std::uint8_t mixed_sizes = 0xF0;  // like no size
-std::uint8_t who_of(unsigned level, unsigned lane) {
-  return std::uint8_t(level << 5 | lane);
-}
+std::uint8_t who_of(unsigned level, unsigned lane) { return std::uint8_t(level << 5 | lane); }
 
 }  // namespace
 
@@ -58,8 +56,7 @@ bool Filter::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
       if (who >> 5 == whole_warp) return false;
       return causality_.ordered(lane_of(at.key, who & 31), at.stamp, 0, me);
     }
-    case whole_block:
-      return causality_.block_ordered(at.key.operation(), at.key.block(), at.stamp, me);
+    case whole_block: return causality_.block_ordered(at.key.operation(), at.key.block(), at.stamp, me);
     case whole_operation:
       if (id == actor.operation_ordered) return true;
       if (id == actor.operation_unordered) return false;
@@ -69,8 +66,7 @@ bool Filter::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
       }
       actor.operation_unordered = id;
       return false;
-    case many:
-      break;
+    case many: break;
   }
   return false;
 }
@@ -143,7 +139,7 @@ Filter::Page& Filter::page(std::uint64_t memory, std::uint64_t address) {
     if (memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory - 1].push_back(key);
   }
   last_key_ = key;
-  last_page_ = &at->second;  // node-based: it stays
+  last_page_ = &at->second; // node-based: it stays
   return *last_page_;
 }
 
@@ -210,7 +206,7 @@ void Filter::weak(const Warp& access) {
                (!(cell.flags & strong_writes) || ordered(cell.strong, cell.strong_who, actor, lane));
         if (cell.write == 0 ||
             std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {
-          if (!(cell.flags & strong_writes)) break;  // for all lanes alike
+          if (!(cell.flags & strong_writes)) break; // for all lanes alike
         }
       }
       if (!good || !read(cell, actor, first, whole_warp, access.non_coherent)) mark(cell, access.memory, at);
@@ -269,7 +265,7 @@ bool Filter::strong(const Strong& access) {
       if (cell.strong && !alike) kept = mixed_sizes;
       cell.strong = 0;
     } else if (!alike) {
-      mark(cell, access.memory, at);  // reads of two sizes: rare, and too much for a cell
+      mark(cell, access.memory, at); // reads of two sizes: rare, and too much for a cell
       return;
     } else {
       unordered = true;
@@ -321,7 +317,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
           good = good && !(cell.flags & suspect);
         }
       }
-      if (any && good) {  // all cells are equal now
+      if (any && good) { // all cells are equal now
         at.whole = at.cells[0];
         cell_pages_ -= at.weight();
         at.cells.reset();
@@ -369,7 +365,7 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void Filter::forget_shared(order::OperationIndex operation) {
-  std::erase_if(current_, [&](const auto& at) { return (at.first >> 42) == operation; });  // ThreadKey::operation
+  std::erase_if(current_, [&](const auto& at) { return (at.first >> 42) == operation; }); // ThreadKey::operation
   last_warp_ = ~0ull;
   auto found = shared_pages_.find(operation);
   if (found == shared_pages_.end()) return;
@@ -393,4 +389,4 @@ void Filter::forget_shared(ThreadKey block) {
   last_key_ = {~0ull, ~0ull};
 }
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

@@ -28,7 +28,7 @@ class Filter {
   // What every lane of `mask` did, weakly, to `bytes` bytes at its address. stride: of the addresses, where `affine`.
   struct Warp {
     std::uint64_t memory = 0;
-    order::ThreadKey lane0;  // of the warp
+    order::ThreadKey lane0; // of the warp
     std::uint32_t mask = 0, bytes = 0;
     const std::uint64_t* address = nullptr;
     bool affine = false, write = false, non_coherent = false;
@@ -41,9 +41,9 @@ class Filter {
     std::uint64_t memory = 0;
     order::ThreadKey thread;
     std::uint64_t address = 0;
-    std::uint32_t bytes = 0;            // of an element; a location each
-    bool covering = true;               // its scope has every thread that can touch the memory
-    bool write = false, plain = false;  // plain: no atomic
+    std::uint32_t bytes = 0; // of an element; a location each
+    bool covering = true; // its scope has every thread that can touch the memory
+    bool write = false, plain = false; // plain: no atomic
     order::Stamp now = 0;
   };
   // True when it is an atomic that nothing orders with another one of the same location.
@@ -58,30 +58,30 @@ class Filter {
   // Cells take as much memory as they may: nothing more should be given to it.
   bool full() const { return cell_pages_ >= most_cell_pages; }
 
-  void forget_range(std::uint64_t address, std::uint64_t bytes);  // global memory
+  void forget_range(std::uint64_t address, std::uint64_t bytes); // global memory
   void forget_shared(order::OperationIndex operation);
   void forget_shared(order::ThreadKey block);
 
  private:
-  using SegmentId = std::uint32_t;  // 0: none
+  using SegmentId = std::uint32_t; // 0: none
   struct Segment {
-    order::ThreadKey key;  // lane 0 of the warp; of an asynchronous copy: the thread
+    order::ThreadKey key; // lane 0 of the warp; of an asynchronous copy: the thread
     order::Stamp stamp = 0;
     order::AsyncGroup group = 0;
   };
   enum Level : std::uint8_t { one_lane, whole_warp, whole_block, whole_operation, many };
   struct Cell {
     SegmentId write = 0, reads = 0, strong = 0;
-    std::uint8_t write_who = 0, reads_who = 0, strong_who = 0;  // level << 5 | lane
-    std::uint8_t flags = 0;  // suspect, non_coherent, strong_plain, strong_writes, log2(bytes) of strong << 4
+    std::uint8_t write_who = 0, reads_who = 0, strong_who = 0; // level << 5 | lane
+    std::uint8_t flags = 0; // suspect, non_coherent, strong_plain, strong_writes, log2(bytes) of strong << 4
   };
   static_assert(sizeof(Cell) == 16);
   static constexpr std::uint8_t suspect = 1, non_coherent = 2, strong_plain = 4, strong_writes = 8;
   struct Page {
-    std::uint8_t shift = 2;                                           // log2 of the bytes of a cell
-    std::unique_ptr<Cell[]> cells;                                    // null: only `whole` matters
-    Cell whole;                                                       // of the page, as ranges touched it
-    std::uint64_t weight() const { return cells ? 4u >> shift : 0; }  // in pages of 4-byte cells
+    std::uint8_t shift = 2; // log2 of the bytes of a cell
+    std::unique_ptr<Cell[]> cells; // null: only `whole` matters
+    Cell whole; // of the page, as ranges touched it
+    std::uint64_t weight() const { return cells ? 4u >> shift : 0; } // in pages of 4-byte cells
   };
   // Who acts now; what of earlier segments is known to be ordered before all its warp's lanes.
   struct Actor {
@@ -90,13 +90,13 @@ class Filter {
     bool asynchronous = false;
     std::array<SegmentId, 4> ordered{};
     unsigned next = 0;
-    SegmentId operation_ordered = 0, operation_unordered = 0;  // segments looked up at that level
+    SegmentId operation_ordered = 0, operation_unordered = 0; // segments looked up at that level
   };
 
   SegmentId segment(order::ThreadKey lane0, order::Stamp now);
   Page& page(std::uint64_t memory, std::uint64_t address);
   void erase(const PageKey& key);
-  Cell* cells(Page& page, std::uint32_t unit_log2);  // with cells no larger than that
+  Cell* cells(Page& page, std::uint32_t unit_log2); // with cells no larger than that
   template <typename Each>
   void each_cell(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each);
   bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
@@ -113,9 +113,9 @@ class Filter {
 
   const order::Causality& causality_;
   Suspects& suspects_;
-  std::uint64_t cell_pages_ = 0;  // now, in pages of 4-byte cells
+  std::uint64_t cell_pages_ = 0; // now, in pages of 4-byte cells
   std::vector<Segment> segments_{1};
-  std::unordered_map<std::uint64_t, SegmentId> current_;  // warp → its segment
+  std::unordered_map<std::uint64_t, SegmentId> current_; // warp → its segment
   std::uint64_t last_warp_ = ~0ull;
   SegmentId* last_current_ = nullptr;
   std::unordered_map<PageKey, Page, PageHash> pages_;
@@ -125,4 +125,4 @@ class Filter {
   Page* last_page_ = nullptr;
 };
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

@@ -241,4 +241,4 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
   }
 }
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

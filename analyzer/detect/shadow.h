@@ -24,21 +24,21 @@
 namespace deadheat::detect {
 
 struct MemoryAccess {
-  order::ThreadKey thread;  // the first of `lanes`
-  std::uint32_t lanes = 1;  // lanes of the thread's warp that did the same (a broadcast read)
+  order::ThreadKey thread; // the first of `lanes`
+  std::uint32_t lanes = 1; // lanes of the thread's warp that did the same (a broadcast read)
   PlaceId place = 0;
   order::Stamp stamp = 0;
-  std::uint64_t address = 0;  // of the element
-  std::uint32_t bytes = 0;    // of the element; of a range access: clipped to the page
+  std::uint64_t address = 0; // of the element
+  std::uint32_t bytes = 0; // of the element; of a range access: clipped to the page
   std::uint32_t digest = 0;
-  std::uint32_t record_bytes = 0;  // bytes that the digest covers
+  std::uint32_t record_bytes = 0; // bytes that the digest covers
   order::AsyncGroup group = 0;
   AccessKind kind = AccessKind::read;
   Ordering ordering = Ordering::weak;
   Scope scope = Scope::none;
-  order::Stamp continues = 0;  // as Causality::strong_access returns it
-  bool possible = false;       // an opaque kernel's footprint: it may not touch this at all
-  bool stored = true;          // false: an atomic that left memory as it was (a failed cas)
+  order::Stamp continues = 0; // as Causality::strong_access returns it
+  bool possible = false; // an opaque kernel's footprint: it may not touch this at all
+  bool stored = true; // false: an atomic that left memory as it was (a failed cas)
   bool atomic_operation() const { return kind == AccessKind::atomic; }
   bool writes() const { return kind != AccessKind::read; }
 };
@@ -46,7 +46,7 @@ struct MemoryAccess {
 // How two conflicting, unordered accesses stand to each other.
 enum class Conflict : std::uint8_t { data, strong, atomics };
 struct Overlap {
-  std::uint64_t memory = 0, address = 0;  // memory as in Shadow::access
+  std::uint64_t memory = 0, address = 0; // memory as in Shadow::access
   std::uint32_t bytes = 0;
 };
 using ConflictSink =
@@ -72,7 +72,7 @@ class Shadow {
  private:
   struct Entry {
     MemoryAccess access;
-    std::uint8_t mask = 15;  // bytes of the word
+    std::uint8_t mask = 15; // bytes of the word
   };
   struct Page {
     std::vector<Entry> whole;
@@ -96,4 +96,4 @@ class Shadow {
   Page* last_page_ = nullptr;
 };
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

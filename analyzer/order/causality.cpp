@@ -105,9 +105,7 @@ void Causality::acquire(ThreadKey key, const ClockPointer& clock) {
   state.own = Clock::join(state.own, clock);
 }
 
-void Causality::synced(ThreadKey key, Stamp now) {
-  block(key).syncs[key.warp()] = now;
-}
+void Causality::synced(ThreadKey key, Stamp now) { block(key).syncs[key.warp()] = now; }
 
 // ---- barriers
 // --------------------------------------------------------------------------------------------------------
@@ -315,4 +313,4 @@ std::uint32_t Causality::barriers_passed(ThreadKey thread) const {
   return of ? of->barriers : 0;
 }
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

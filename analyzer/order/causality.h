@@ -126,31 +126,31 @@ class Causality {
   };
   // The clocks that patterns of each scope have released or may acquire: index Scope.
   using ByScope = std::array<ClockPointer, 5>;
-  struct Write {  // a strong write, as far as reads may still observe it
+  struct Write { // a strong write, as far as reads may still observe it
     ThreadKey writer;
     Scope scope = Scope::none;
     std::uint32_t bytes = 0;
     std::uint64_t value = 0, order_first = 0, order_last = 0;
     Stamp stamp = 0;
     ChainPointer chain;
-    std::size_t contributions = 0;  // of the chain up to and with this write
+    std::size_t contributions = 0; // of the chain up to and with this write
   };
   struct LocationState {
-    std::vector<Write> writes;         // the last ones, oldest first
-    std::vector<ChainPointer> chains;  // the last ones, oldest first
+    std::vector<Write> writes; // the last ones, oldest first
+    std::vector<ChainPointer> chains; // the last ones, oldest first
   };
-  struct Pending {  // a strong read whose acquire pattern a later fence completes
+  struct Pending { // a strong read whose acquire pattern a later fence completes
     Location location;
     ChainPointer chain;
     std::size_t count = 0;
   };
   struct Thread {
-    ClockPointer own;  // beyond what its block and warp know
-    ByScope released;  // at the last release fence of each scope, unless a wider one came later
+    ClockPointer own; // beyond what its block and warp know
+    ByScope released; // at the last release fence of each scope, unless a wider one came later
     std::vector<Pending> pending;
-    ByScope pending_clocks;  // of older pending reads: what a fence of at least that scope acquires
+    ByScope pending_clocks; // of older pending reads: what a fence of at least that scope acquires
     AsyncGroup open_group = 0;
-    std::deque<AsyncGroup> committed;  // not yet waited for
+    std::deque<AsyncGroup> committed; // not yet waited for
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
     std::unordered_map<Location, ByScope, LocationHash> released_at;
   };
@@ -159,21 +159,21 @@ class Causality {
     std::vector<ThreadKey> waiting;
   };
   struct Block {
-    Stamp barrier = 0;  // of the last full barrier
+    Stamp barrier = 0; // of the last full barrier
     std::uint32_t barriers = 0;
-    ClockPointer common;       // what all its threads know
-    std::vector<Stamp> warps;  // of the last full warp barrier
-    std::vector<Stamp> syncs;  // of the last synchronization of any lane of the warp
+    ClockPointer common; // what all its threads know
+    std::vector<Stamp> warps; // of the last full warp barrier
+    std::vector<Stamp> syncs; // of the last synchronization of any lane of the warp
     std::uint32_t exited = 0;
     bool over = false;
     std::vector<std::uint32_t> threads_with_state;
-    std::vector<Location> locations;                                  // in its shared memory
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases;  // named barriers: (barrier, phase)
+    std::vector<Location> locations; // in its shared memory
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
   };
   struct Launch {
     Dim3 grid, block, cluster;
     std::unordered_map<std::uint32_t, Block> blocks;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> cluster_phases;  // (cluster, phase)
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> cluster_phases; // (cluster, phase)
   };
   struct AsyncState {
     ThreadKey thread;
@@ -189,8 +189,8 @@ class Causality {
   const Block* find_block(ThreadKey thread) const;
   Thread& thread(ThreadKey key);
   const Thread* find_thread(ThreadKey key) const;
-  ClockPointer snapshot(ThreadKey thread, Stamp now);  // what it did up to now, and what it has seen
-  void synced(ThreadKey thread, Stamp now);            // marks last_sync
+  ClockPointer snapshot(ThreadKey thread, Stamp now); // what it did up to now, and what it has seen
+  void synced(ThreadKey thread, Stamp now); // marks last_sync
   void acquire(ThreadKey thread, const ClockPointer& clock);
   // What `thread` can acquire of the first `count` contributions with `scope`.
   ClockPointer acquirable(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;
@@ -209,7 +209,7 @@ class Causality {
   const OperationClocks& operations_;
   Rules rules_;
   std::uint64_t assumed_edges_ = 0;
-  std::size_t many_locations_ = 1 << 16;  // when to forget those that released nothing
+  std::size_t many_locations_ = 1 << 16; // when to forget those that released nothing
   Chain fence_sc_;
   std::unordered_map<OperationIndex, Launch> launches_;
   std::unordered_map<std::uint64_t, Thread> threads_;
@@ -218,4 +218,4 @@ class Causality {
   std::vector<AsyncState> async_groups_{1};
 };
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

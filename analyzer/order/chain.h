@@ -27,31 +27,29 @@ struct Contribution {
   bool with_earlier = false;
 };
 
-struct Observer {  // a read that is morally strong with the write it read
+struct Observer { // a read that is morally strong with the write it read
   ThreadKey thread;
-  Stamp stamp = 0, write = 0;  // of the read; of the write
+  Stamp stamp = 0, write = 0; // of the read; of the write
 };
 
 struct Chain {
   std::vector<Contribution> contributions;
-  bool all_wide = true;   // contributions of gpu and sys scope only
-  bool clusters = false;  // some of cluster scope
+  bool all_wide = true; // contributions of gpu and sys scope only
+  bool clusters = false; // some of cluster scope
   // Contributions [0, count) joined, for readers that are not behind: those of gpu and sys scope, and each block's.
   struct Merged {
     std::size_t count = 0;
     ClockPointer clock;
   };
   Merged wide;
-  std::unordered_map<std::uint64_t, Merged> blocks;   // by block_bits
-  std::vector<Observer> observers;                    // newest last; old ones of long chains are dropped
-  std::unordered_map<std::uint64_t, Stamp> observed;  // thread → the write that it observed last
-  Stamp first = 0;                                    // stamp of the write that began it
+  std::unordered_map<std::uint64_t, Merged> blocks; // by block_bits
+  std::vector<Observer> observers; // newest last; old ones of long chains are dropped
+  std::unordered_map<std::uint64_t, Stamp> observed; // thread → the write that it observed last
+  Stamp first = 0; // stamp of the write that began it
 };
 using ChainPointer = std::shared_ptr<Chain>;
 
 // Scopes that every thread of the device is in.
-inline bool device_wide(Scope scope) {
-  return scope == Scope::gpu || scope == Scope::sys;
-}
+inline bool device_wide(Scope scope) { return scope == Scope::gpu || scope == Scope::sys; }
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

@@ -41,16 +41,10 @@ struct ClockEntry {
   friend bool operator==(const ClockEntry&, const ClockEntry&) = default;
 };
 inline constexpr std::uint32_t whole_block = 0;
-inline std::uint32_t warp_group(std::uint32_t warp) {
-  return 1 + warp;
-}
-inline std::uint32_t thread_group(std::uint32_t thread) {
-  return 64 + thread;
-}
+inline std::uint32_t warp_group(std::uint32_t warp) { return 1 + warp; }
+inline std::uint32_t thread_group(std::uint32_t thread) { return 64 + thread; }
 // Copies that thread t has issued; in no program order, so that neither its warp's nor its block's entry covers them.
-inline std::uint32_t async_group(std::uint32_t thread) {
-  return 2048 + thread;
-}
+inline std::uint32_t async_group(std::uint32_t thread) { return 2048 + thread; }
 
 class Clock;
 using ClockPointer = std::shared_ptr<const Clock>;  // null: nothing seen

@@ -23,15 +23,11 @@ bool Causality::same_cluster(ThreadKey a, ThreadKey b) const {
 bool Causality::mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const {
   auto includes = [&](Scope scope) {
     switch (scope) {
-      case Scope::none:
-        return false;
-      case Scope::cta:
-        return a.block_bits() == b.block_bits();
-      case Scope::cluster:
-        return same_cluster(a, b);
+      case Scope::none: return false;
+      case Scope::cta: return a.block_bits() == b.block_bits();
+      case Scope::cluster: return same_cluster(a, b);
       case Scope::gpu:
-      case Scope::sys:
-        return true;
+      case Scope::sys: return true;
     }
     return false;
   };
@@ -282,9 +278,7 @@ void Causality::forget_locations() {
 // ---- mbarrier objects
 // --------------------------------------------------------------------------------------------------
 
-void Causality::mbarrier_init(const Location& object) {
-  mbarriers_.erase(object);
-}
+void Causality::mbarrier_init(const Location& object) { mbarriers_.erase(object); }
 
 ChainPointer& Causality::mbarrier_phase(ThreadKey key, const Location& object, std::uint32_t phase) {
   auto [at, fresh] = mbarriers_.try_emplace(object);
@@ -301,8 +295,7 @@ void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint
     contribute(*chain, key, scope, snapshot(key, now));
     synced(key, now);
   }
-  const ByScope released =
-      thread(key).released;  // an arrival after a fence ends a release pattern of the fence's scope
+  const ByScope released = thread(key).released; // an arrival after a fence ends a release pattern of the fence's scope
   for (std::size_t s = 0; s < released.size(); ++s) {
     if (released[s]) contribute(*chain, key, Scope(s), released[s]);
   }
@@ -331,4 +324,4 @@ void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32
   while (phases.size() > most_phases) phases.erase(phases.begin());
 }
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

@@ -18,15 +18,11 @@ void sort_unique(std::vector<OperationId>& ids) {
 }
 
 // Streams that wait for the legacy stream and for which it waits (Runtime API, "Stream synchronization behavior").
-bool blocks(trace::StreamCreate::Kind kind) {
-  return kind != trace::StreamCreate::Kind::non_blocking;
-}
+bool blocks(trace::StreamCreate::Kind kind) { return kind != trace::StreamCreate::Kind::non_blocking; }
 
 }  // namespace
 
-StreamOrder::StreamOrder() {
-  streams_[legacy_stream].kind = trace::StreamCreate::Kind::legacy;
-}
+StreamOrder::StreamOrder() { streams_[legacy_stream].kind = trace::StreamCreate::Kind::legacy; }
 
 void StreamOrder::stream_created(const trace::StreamCreate& record) {
   Stream& stream = streams_[record.stream];
@@ -95,9 +91,7 @@ void StreamOrder::graph_end(const trace::GraphEnd& record) {
   graphs_.erase(found);
 }
 
-void StreamOrder::event_recorded(const trace::EventRecord& record) {
-  events_[record.event] = record.operation;
-}
+void StreamOrder::event_recorded(const trace::EventRecord& record) { events_[record.event] = record.operation; }
 
 OperationId StreamOrder::stream_waits(const trace::StreamWait& record) {
   // Replays name the record that was waited on; in a live run it is the event's record now.
@@ -147,4 +141,4 @@ std::vector<OperationId> StreamOrder::stream_tail(std::uint32_t stream) const {
   return found == streams_.end() ? std::vector<OperationId>{} : found->second.tail;
 }
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

@@ -32,9 +32,9 @@ class StreamOrder {
   std::vector<OperationId> submitted(const trace::Operation& operation);
 
   void graph_begin(const trace::GraphLaunch& record);
-  void graph_end(const trace::GraphEnd& record);  // the stream's next operation waits for all nodes without successors
+  void graph_end(const trace::GraphEnd& record); // the stream's next operation waits for all nodes without successors
 
-  void event_recorded(const trace::EventRecord& record);  // record.operation was submitted just before
+  void event_recorded(const trace::EventRecord& record); // record.operation was submitted just before
   // Returns the operation that later work of the stream waits for; 0 when there is none.
   OperationId stream_waits(const trace::StreamWait& record);
 
@@ -50,8 +50,8 @@ class StreamOrder {
   struct Stream {
     trace::StreamCreate::Kind kind = trace::StreamCreate::Kind::blocking;
     std::uint32_t device = 0;
-    std::vector<OperationId> tail;     // operations that later ones of the stream must wait for
-    std::vector<OperationId> pending;  // waits made since the tail
+    std::vector<OperationId> tail; // operations that later ones of the stream must wait for
+    std::vector<OperationId> pending; // waits made since the tail
     bool destroyed = false;
   };
   struct Graph {
@@ -65,4 +65,4 @@ class StreamOrder {
   std::map<std::uint32_t, Graph> graphs_;
 };
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

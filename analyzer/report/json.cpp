@@ -44,9 +44,8 @@ json code(const RaceSide& side) {
     out["line"] = own->line;
   }
   for (const SourceFrame& frame : side.source) {
-    out["inlined"].push_back({{"file", valid_utf8(frame.file)},
-                              {"line", frame.line},
-                              {"function", valid_utf8(demangled(frame.function))}});
+    out["inlined"].push_back(
+        {{"file", valid_utf8(frame.file)}, {"line", frame.line}, {"function", valid_utf8(demangled(frame.function))}});
   }
   return out;
 }
@@ -75,18 +74,17 @@ json access(const RaceSide& side) {
 }
 
 json difference(const Difference& difference) {
-  return {{"allocation", difference.allocation},
-          {"offset", difference.offset},
-          {"type", valid_utf8(difference.type)},
-          {"elements", difference.elements},
-          {"max_abs", real(difference.max_abs)},
-          {"max_relative", real(difference.max_relative)},
-          {"max_ulp", difference.max_ulp},
-          {"example",
-           {{"offset", difference.example.offset},
-            {"a", real(difference.example.a)},
-            {"b", real(difference.example.b)}}},
-          {"note", valid_utf8(difference.note)}};
+  return {
+      {"allocation", difference.allocation},
+      {"offset", difference.offset},
+      {"type", valid_utf8(difference.type)},
+      {"elements", difference.elements},
+      {"max_abs", real(difference.max_abs)},
+      {"max_relative", real(difference.max_relative)},
+      {"max_ulp", difference.max_ulp},
+      {"example",
+       {{"offset", difference.example.offset}, {"a", real(difference.example.a)}, {"b", real(difference.example.b)}}},
+      {"note", valid_utf8(difference.note)}};
 }
 
 json order_dependent(const OrderDependent& entry) {

@@ -31,9 +31,7 @@ std::string hexadecimal(std::uint64_t value) {
 std::string counted(std::uint64_t count, const std::string& singular, const std::string& plural) {
   return number(count) + " " + (count == 1 ? singular : plural);
 }
-std::string triple(const Dim3& at) {
-  return fmt::format("({},{},{})", at.x, at.y, at.z);
-}
+std::string triple(const Dim3& at) { return fmt::format("({},{},{})", at.x, at.y, at.z); }
 
 // The last end of a character of `text` at or before `at`.
 std::size_t character_end(const std::string& text, std::size_t at) {
@@ -247,8 +245,8 @@ void Writer::race(const Race& race) {
   std::string at = counted(race.bytes, "byte", "bytes") + " at ";
   at += (race.level == RaceLevel::shared ? "shared address " : "") + hexadecimal(race.address);
   if (race.allocation) {
-    at += ", byte " + number(race.allocation->offset) + " of allocation " +
-          number(std::uint64_t(race.allocation->id)) + " (" + counted(race.allocation->size, "byte", "bytes") + ")";
+    at += ", byte " + number(race.allocation->offset) + " of allocation " + number(std::uint64_t(race.allocation->id)) +
+          " (" + counted(race.allocation->size, "byte", "bytes") + ")";
   }
   paragraph(at + (race.same_value ? "; both write the same value" : ""));
   verdict(race);

@@ -12,10 +12,10 @@
 namespace deadheat::report {
 
 struct TextOptions {
-  unsigned limit = 0;         // races shown, the others only counted; 0: all
-  bool color = false;         // ANSI colors, for terminals
-  unsigned width = 110;       // of a line, in characters
-  unsigned context = 1;       // source lines quoted before and after the access
+  unsigned limit = 0; // races shown, the others only counted; 0: all
+  bool color = false; // ANSI colors, for terminals
+  unsigned width = 110; // of a line, in characters
+  unsigned context = 1; // source lines quoted before and after the access
   bool quote_source = true;
   bool show_suppressed = false;
 };

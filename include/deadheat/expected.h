@@ -35,8 +35,7 @@ struct Error {
   std::abort();
 }
 // Invariants, checked in release builds too.
-#define DEADHEAT_CHECK(condition) \
-  ((condition) ? void(0) : ::deadheat::check_failed(#condition, __FILE__, __LINE__))
+#define DEADHEAT_CHECK(condition) ((condition) ? void(0) : ::deadheat::check_failed(#condition, __FILE__, __LINE__))
 
 template <typename T>
 class [[nodiscard]] Expected {
@@ -48,14 +47,26 @@ class [[nodiscard]] Expected {
   bool has_value() const { return state_.index() == 0; }
 
   // The value; only when has_value().
-  T& operator*() & { DEADHEAT_CHECK(has_value()); return *std::get_if<0>(&state_); }
-  const T& operator*() const& { DEADHEAT_CHECK(has_value()); return *std::get_if<0>(&state_); }
-  T&& operator*() && { DEADHEAT_CHECK(has_value()); return std::move(*std::get_if<0>(&state_)); }
+  T& operator*() & {
+    DEADHEAT_CHECK(has_value());
+    return *std::get_if<0>(&state_);
+  }
+  const T& operator*() const& {
+    DEADHEAT_CHECK(has_value());
+    return *std::get_if<0>(&state_);
+  }
+  T&& operator*() && {
+    DEADHEAT_CHECK(has_value());
+    return std::move(*std::get_if<0>(&state_));
+  }
   T* operator->() { return &**this; }
   const T* operator->() const { return &**this; }
 
   // The error; only when !has_value().
-  const Error& error() const { DEADHEAT_CHECK(!has_value()); return *std::get_if<1>(&state_); }
+  const Error& error() const {
+    DEADHEAT_CHECK(!has_value());
+    return *std::get_if<1>(&state_);
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -68,7 +79,10 @@ class [[nodiscard]] Expected<void> {
   Expected(Error error) : error_(std::move(error)) {}
   explicit operator bool() const { return !error_; }
   bool has_value() const { return !error_; }
-  const Error& error() const { DEADHEAT_CHECK(error_.has_value()); return *error_; }
+  const Error& error() const {
+    DEADHEAT_CHECK(error_.has_value());
+    return *error_;
+  }
 
  private:
   std::optional<Error> error_;

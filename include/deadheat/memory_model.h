@@ -15,7 +15,15 @@ enum class Scope : std::uint8_t { none = 0, cta = 1, cluster = 2, gpu = 3, sys =
 // Ordering of an access or fence (PTX ISA 8.4). Volatile is relaxed.sys, kept apart for reports;
 // `nc` marks ld.global.nc, which is outside the model. `mmio` is relaxed.sys with no duplication.
 enum class Ordering : std::uint8_t {
-  weak = 0, relaxed = 1, acquire = 2, release = 3, acq_rel = 4, sc = 5, volatile_ = 6, mmio = 7, nc = 8
+  weak = 0,
+  relaxed = 1,
+  acquire = 2,
+  release = 3,
+  acq_rel = 4,
+  sc = 5,
+  volatile_ = 6,
+  mmio = 7,
+  nc = 8
 };
 
 // Proxy through which an access is made (PTX ISA 8.3).
@@ -25,12 +33,8 @@ enum class Proxy : std::uint8_t { generic = 0, async = 1, tensormap = 2, alias =
 enum class AccessKind : std::uint8_t { read = 0, write = 1, atomic = 2, free = 3 };
 
 inline bool is_strong(Ordering o) { return o != Ordering::weak && o != Ordering::nc; }
-inline bool is_acquire(Ordering o) {
-  return o == Ordering::acquire || o == Ordering::acq_rel || o == Ordering::sc;
-}
-inline bool is_release(Ordering o) {
-  return o == Ordering::release || o == Ordering::acq_rel || o == Ordering::sc;
-}
+inline bool is_acquire(Ordering o) { return o == Ordering::acquire || o == Ordering::acq_rel || o == Ordering::sc; }
+inline bool is_release(Ordering o) { return o == Ordering::release || o == Ordering::acq_rel || o == Ordering::sc; }
 
 struct Dim3 {
   std::uint32_t x = 1, y = 1, z = 1;

@@ -12,15 +12,15 @@
 #include "deadheat/expected.h"
 
 // X(type, member, key, default, description)
-#define DEADHEAT_OPTION_LIST(X)                                                                                 \
-  X(std::string, output, "output", "", "trace directory; nothing is recorded when empty")                      \
-  X(std::uint64_t, seed, "seed", 1, "seed of the embedded device's choices and of the contents of fresh memory") \
+#define DEADHEAT_OPTION_LIST(X)                                                                                     \
+  X(std::string, output, "output", "", "trace directory; nothing is recorded when empty")                           \
+  X(std::uint64_t, seed, "seed", 1, "seed of the embedded device's choices and of the contents of fresh memory")    \
   X(std::string, kernel, "kernel", "", "record the accesses of kernels whose name matches this regular expression") \
-  X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                       \
-  X(std::uint64_t, launch_count, "launch-count", 0, "and record N (0: all)")                                   \
-  X(bool, accesses, "accesses", true, "record accesses; 0: operations only")                                   \
-  X(std::string, device, "device", "embedded", "embedded or gpu")                                              \
-  X(std::uint64_t, patience, "patience", 2000,                                                                 \
+  X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                            \
+  X(std::uint64_t, launch_count, "launch-count", 0, "and record N (0: all)")                                        \
+  X(bool, accesses, "accesses", true, "record accesses; 0: operations only")                                        \
+  X(std::string, device, "device", "embedded", "embedded or gpu")                                                   \
+  X(std::uint64_t, patience, "patience", 2000,                                                                      \
     "milliseconds without a CUDA call after which queued work that the host can watch goes on by itself (0: never)")
 
 namespace deadheat {
@@ -61,9 +61,9 @@ inline Expected<TracerOptions> parse_options(std::string_view text) {
     }
     const std::string_view name = part.substr(0, equals), value = part.substr(equals + 1);
     bool known = false, good = true;
-#define X(type, member, key, initial, description) \
-  if (name == key) {                               \
-    known = true;                                  \
+#define X(type, member, key, initial, description)      \
+  if (name == key) {                                    \
+    known = true;                                       \
     good = options_detail::read(value, options.member); \
   }
     DEADHEAT_OPTION_LIST(X)

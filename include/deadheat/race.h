@@ -49,7 +49,10 @@ struct Difference { // bytes that differ between the two schedules of a witness,
   double max_abs = 0;
   double max_relative = 0;
   std::uint64_t max_ulp = 0;   // of floating-point types
-  struct Example { std::uint64_t offset = 0; double a = 0, b = 0; } example;
+  struct Example {
+    std::uint64_t offset = 0;
+    double a = 0, b = 0;
+  } example;
   std::string note;            // "hang", "trap", "printf output", "NaN appears"
 };
 
@@ -61,13 +64,18 @@ struct Race {
   RaceSide first, second;      // first: the one that came first in the recorded run
   std::uint64_t address = 0;   // of the first occurrence; shared: offset in the block's shared memory
   std::uint32_t bytes = 0;     // overlapping bytes of the first occurrence
-  struct AllocationRef { std::uint32_t id = 0; std::uint64_t offset = 0, size = 0; };
+  struct AllocationRef {
+    std::uint32_t id = 0;
+    std::uint64_t offset = 0, size = 0;
+  };
   std::optional<AllocationRef> allocation;
   std::uint64_t occurrences = 0;
   bool same_value = false;     // every write-write pair wrote the same bytes
   std::string why;             // what order is missing, one or two lines
   // More dynamic instances of the pair (at most 16), for replay to try when the first changes nothing.
-  struct Instance { AccessName first, second; };
+  struct Instance {
+    AccessName first, second;
+  };
   std::vector<Instance> instances;
   bool suppressed = false;
 

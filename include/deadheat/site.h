@@ -32,7 +32,7 @@ enum class SiteKind : std::uint8_t {
   proxy_fence = 12,    // fence.proxy.*
   dependency = 13,     // griddepcontrol
   exit = 14,           // exit, ret of an entry, trap, a call of __assertfail
-  opaque = 15          // touches memory in a way that is not modelled (wgmma, tcgen05, textures): named, never dropped
+  opaque = 15 // touches memory in a way that is not modelled (wgmma, tcgen05, textures): named, never dropped
 };
 
 // One level of inlining: `function` inlined at file:line.
@@ -44,23 +44,23 @@ struct SourceFrame {
 };
 
 struct Site {
-  std::uint32_t id = 0;         // number within the module
+  std::uint32_t id = 0; // number within the module
   SiteKind kind = SiteKind::opaque;
   AccessKind access = AccessKind::read; // of accesses
   Space space = Space::generic;
   Ordering ordering = Ordering::weak;
   Scope scope = Scope::none;
   Proxy proxy = Proxy::generic;
-  bool shared_cluster = false;  // .shared::cluster addressing
-  bool in_loop = false;         // lies on a cycle of the control-flow graph (spin loops suspend here)
-  bool aligned = false;         // .aligned form of barriers
-  bool arrive_only = false;     // bar.arrive, barrier.cluster.arrive: releases, acquires nothing
-  bool wait_only = false;       // barrier.cluster.wait
+  bool shared_cluster = false; // .shared::cluster addressing
+  bool in_loop = false; // lies on a cycle of the control-flow graph (spin loops suspend here)
+  bool aligned = false; // .aligned form of barriers
+  bool arrive_only = false; // bar.arrive, barrier.cluster.arrive: releases, acquires nothing
+  bool wait_only = false; // barrier.cluster.wait
   std::uint8_t element_bytes = 0; // bytes of one element; 0 where not an access
-  std::uint8_t elements = 1;      // 2, 4, 8 for vectors: one access an element
-  std::string type;             // element type as the value is used: "f32" where dataflow shows that a b32 is a float
-  std::string opcode;           // full opcode as written: "ld.global.nc.f32"
-  std::string function;         // mangled name of the function that holds it
+  std::uint8_t elements = 1; // 2, 4, 8 for vectors: one access an element
+  std::string type; // element type as the value is used: "f32" where dataflow shows that a b32 is a float
+  std::string opcode; // full opcode as written: "ld.global.nc.f32"
+  std::string function; // mangled name of the function that holds it
   std::uint32_t instruction = 0; // index into Function::body
   std::uint32_t ptx_line = 0;
   std::vector<SourceFrame> source; // innermost first; empty without line information

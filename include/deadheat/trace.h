@@ -84,7 +84,9 @@ struct StreamCreate {
   std::int32_t priority = 0;
   std::uint32_t device = 0, host_thread = 0;
 };
-struct StreamDestroy { std::uint32_t stream = 0, host_thread = 0; };
+struct StreamDestroy {
+  std::uint32_t stream = 0, host_thread = 0;
+};
 struct EventRecord {                    // cudaEventRecord as an operation of `stream`
   std::uint32_t event = 0, stream = 0, operation = 0, host_thread = 0;
 };
@@ -121,7 +123,9 @@ struct Launch {
   Bytes arguments;                      // the parameter block, laid out by .param offsets
   std::vector<std::uint64_t> footprint; // of an opaque launch: allocation ids its pointer arguments reach
 };
-struct MemoryRange { std::uint64_t address = 0, pitch = 0, width = 0, height = 1, depth = 1, slice = 0; };
+struct MemoryRange {
+  std::uint64_t address = 0, pitch = 0, width = 0, height = 1, depth = 1, slice = 0;
+};
 struct Copy {
   enum class Direction : std::uint8_t { h2h = 0, h2d = 1, d2h = 2, d2d = 3 } direction = Direction::d2d;
   MemoryRange destination, source;      // width bytes a row; device addresses, or host addresses on a host side
@@ -136,9 +140,14 @@ struct Set {
   std::uint8_t element_bytes = 1;
   std::string api;
 };
-struct HostCallback { std::string api; };
+struct HostCallback {
+  std::string api;
+};
 struct Marker {};                       // event record or wait, empty node
-struct PoolOperation { bool free = false; std::uint32_t allocation = 0; };
+struct PoolOperation {
+  bool free = false;
+  std::uint32_t allocation = 0;
+};
 
 struct Operation {                      // submitted to a stream, by a host thread, in this order
   std::uint32_t id = 0, stream = 0, host_thread = 0;
@@ -152,10 +161,16 @@ struct Operation {                      // submitted to a stream, by a host thre
 struct GraphLaunch {                    // cudaGraphLaunch: its nodes follow as Operations, then GraphEnd
   std::uint32_t id = 0, graph = 0, stream = 0, host_thread = 0;
 };
-struct GraphEnd { std::uint32_t id = 0; };
+struct GraphEnd {
+  std::uint32_t id = 0;
+};
 // Execution on the device. Between its begin and end an operation's accesses appear.
-struct OperationBegin { std::uint32_t operation = 0; };
-struct OperationEnd { std::uint32_t operation = 0; };
+struct OperationBegin {
+  std::uint32_t operation = 0;
+};
+struct OperationEnd {
+  std::uint32_t operation = 0;
+};
 // Device bytes the host received, when it received them: what outputs are compared on.
 struct HostRead {
   std::uint32_t operation = 0;          // the copy that delivered them; 0 for mapped memory and printf
@@ -171,7 +186,9 @@ struct HostWrite {
 
 // ---- Execution: accesses a warp at a time, and what orders them ----------------------------------------------------
 
-struct Warp { std::uint32_t launch = 0, block = 0, warp = 0; };
+struct Warp {
+  std::uint32_t launch = 0, block = 0, warp = 0;
+};
 
 // One execution of an access site by the lanes in `mask`. Vector accesses are one record; the element size and count
 // are the site's. Address spaces: Space::shared addresses are offsets in the block's shared memory.
@@ -186,7 +203,13 @@ struct Access {
   std::array<std::uint64_t, 32> order_first{}, order_last{};   // ticket interval; equal when exact
   std::array<bool, 32> wrote{};         // an atomic that stored (a failed cas does not)
 };
-struct Fence { Warp warp; std::uint32_t module = 0, site = 0, mask = 0; Ordering ordering = Ordering::sc; Scope scope = Scope::gpu; Proxy proxy = Proxy::generic; };
+struct Fence {
+  Warp warp;
+  std::uint32_t module = 0, site = 0, mask = 0;
+  Ordering ordering = Ordering::sc;
+  Scope scope = Scope::gpu;
+  Proxy proxy = Proxy::generic;
+};
 // bar/barrier: arrival of lanes, in the order they arrived; `sync` lanes leave at the BarrierComplete of that phase.
 struct BarrierArrive {
   Warp warp;
@@ -194,11 +217,21 @@ struct BarrierArrive {
   std::uint32_t barrier = 0, phase = 0; // barrier number 0 … 15; phases of a barrier count from 0
   bool sync = true;                     // false: bar.arrive
 };
-struct BarrierComplete { std::uint32_t launch = 0, block = 0, barrier = 0, phase = 0; };
+struct BarrierComplete {
+  std::uint32_t launch = 0, block = 0, barrier = 0, phase = 0;
+};
 // All threads of the block that have not exited arrived at `barrier` with sync and left: the common case in one record.
-struct BlockBarrier { std::uint32_t launch = 0, block = 0, barrier = 0, phase = 0, module = 0, site = 0; };
-struct WarpBarrier { Warp warp; std::uint32_t module = 0, site = 0, mask = 0; }; // bar.warp.sync completed for mask
-struct WarpValue { Warp warp; std::uint32_t module = 0, site = 0, mask = 0; };   // shfl, vote …: orders nothing
+struct BlockBarrier {
+  std::uint32_t launch = 0, block = 0, barrier = 0, phase = 0, module = 0, site = 0;
+};
+struct WarpBarrier {
+  Warp warp;
+  std::uint32_t module = 0, site = 0, mask = 0;
+}; // bar.warp.sync completed for mask
+struct WarpValue {
+  Warp warp;
+  std::uint32_t module = 0, site = 0, mask = 0;
+}; // shfl, vote …: orders nothing
 // cp.async by lanes of mask: `bytes` from source (global) to destination (shared); src_bytes < bytes zero-fills.
 struct AsyncCopy {
   Warp warp;
@@ -207,41 +240,88 @@ struct AsyncCopy {
   std::array<std::uint64_t, 32> destination{}, source{};
   std::array<std::uint32_t, 32> source_bytes{}, digest{};
 };
-struct AsyncCommit { Warp warp; std::uint32_t module = 0, site = 0, mask = 0; };
-struct AsyncWait { Warp warp; std::uint32_t module = 0, site = 0, mask = 0; std::uint32_t pending = 0; bool all = false; bool read_only = false; };
+struct AsyncCommit {
+  Warp warp;
+  std::uint32_t module = 0, site = 0, mask = 0;
+};
+struct AsyncWait {
+  Warp warp;
+  std::uint32_t module = 0, site = 0, mask = 0;
+  std::uint32_t pending = 0;
+  bool all = false;
+  bool read_only = false;
+};
 // mbarrier operation by one lane a bit; `address` is the object's shared address (block: whose shared memory).
 struct Mbarrier {
-  enum class What : std::uint8_t { init = 0, inval = 1, arrive = 2, arrive_drop = 3, expect_tx = 4, complete_tx = 5, test = 6, async_arrive = 7 } what = What::init;
+  enum class What : std::uint8_t {
+    init = 0,
+    inval = 1,
+    arrive = 2,
+    arrive_drop = 3,
+    expect_tx = 4,
+    complete_tx = 5,
+    test = 6,
+    async_arrive = 7
+  } what = What::init;
   Warp warp;
   std::uint32_t module = 0, site = 0, mask = 0, block = 0;
   Ordering ordering = Ordering::release;
   Scope scope = Scope::cta;
   std::array<std::uint64_t, 32> address{};
   std::array<std::uint32_t, 32> count{}, phase{}; // test: phase whose completion was seen; arrive: phase arrived in
-  std::uint32_t succeeded = 0;          // lanes whose test returned true
+  std::uint32_t succeeded = 0; // lanes whose test returned true
 };
-struct ClusterBarrier { Warp warp; std::uint32_t module = 0, site = 0, mask = 0, phase = 0; bool wait = false, relaxed = false; };
-struct ThreadExit { Warp warp; std::uint32_t mask = 0; };
+struct ClusterBarrier {
+  Warp warp;
+  std::uint32_t module = 0, site = 0, mask = 0, phase = 0;
+  bool wait = false, relaxed = false;
+};
+struct ThreadExit {
+  Warp warp;
+  std::uint32_t mask = 0;
+};
 
-// ---- Faults and the end ----------------------------------------------------------------------------------------------
+// ---- Faults and the end
+// ----------------------------------------------------------------------------------------------
 
 struct MemoryError {
-  enum class Kind : std::uint8_t { out_of_bounds = 0, use_after_free = 1, misaligned = 2, wrong_space = 3, uninitialized = 4, double_free = 5, invalid_free = 6, stack_overflow = 7, trap = 8, assertion = 9 } kind = Kind::out_of_bounds;
+  enum class Kind : std::uint8_t {
+    out_of_bounds = 0,
+    use_after_free = 1,
+    misaligned = 2,
+    wrong_space = 3,
+    uninitialized = 4,
+    double_free = 5,
+    invalid_free = 6,
+    stack_overflow = 7,
+    trap = 8,
+    assertion = 9
+  } kind = Kind::out_of_bounds;
   std::uint32_t launch = 0, block = 0, thread = 0, module = 0, site = 0;
   std::uint64_t address = 0, bytes = 0;
   AccessKind access = AccessKind::read;
   std::uint32_t nearest_allocation = 0;
-  std::string text;                     // assertion text and the like
+  std::string text; // assertion text and the like
 };
-struct SyncError { std::uint32_t launch = 0, block = 0, thread = 0, module = 0, site = 0; std::string text; };
+struct SyncError {
+  std::uint32_t launch = 0, block = 0, thread = 0, module = 0, site = 0;
+  std::string text;
+};
 // Something that could not be recorded, or that makes the run unrepeatable: kind, how often, one line.
-struct Incident { std::string kind; std::uint64_t count = 0; std::string text; };
-struct ProgramEnd { std::int32_t status = 0; bool clean = true; };
+struct Incident {
+  std::string kind;
+  std::uint64_t count = 0;
+  std::string text;
+};
+struct ProgramEnd {
+  std::int32_t status = 0;
+  bool clean = true;
+};
 
-using Record = std::variant<
-    Process, Device, Module, Symbol, Allocate, Free, StreamCreate, StreamDestroy, EventRecord, StreamWait, HostWait,
-    Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access, Fence, BarrierArrive,
-    BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier,
-    ThreadExit, MemoryError, SyncError, Incident, ProgramEnd>;
+using Record =
+    std::variant<Process, Device, Module, Symbol, Allocate, Free, StreamCreate, StreamDestroy, EventRecord, StreamWait,
+                 HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
+                 Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, AsyncCommit,
+                 AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident, ProgramEnd>;
 
 } // namespace deadheat::trace

@@ -88,16 +88,18 @@ struct BlobHeader {
 static_assert(sizeof(BlobHeader) == 24);
 
 // Limits that writers keep and readers enforce.
-inline constexpr std::size_t chunk_target_bytes = std::size_t(1) << 20;  // raw; a chunk is flushed once it has reached it
+inline constexpr std::size_t chunk_target_bytes = std::size_t(1)
+                                                  << 20;  // raw; a chunk is flushed once it has reached it
 inline constexpr std::size_t max_chunk_bytes = std::size_t(64) << 20;    // raw and stored
 inline constexpr std::size_t max_record_bytes = std::size_t(48) << 20;   // encoded
-inline constexpr std::size_t max_string_bytes = std::size_t(1) << 30;    // of one record's strings, repetitions included
+inline constexpr std::size_t max_string_bytes = std::size_t(1) << 30; // of one record's strings, repetitions included
 inline constexpr std::uint64_t max_blob_bytes = std::uint64_t(1) << 36;
-inline constexpr std::size_t inline_bytes = 4096;                        // larger byte strings become blobs
+inline constexpr std::size_t inline_bytes = 4096; // larger byte strings become blobs
 
 // Record tags. Below 64 a record is framed: tag, u32 length, body; unknown ones can be skipped. From 64 on records are
 // compact and lean on the chunk's delta state. Tags from 128 on are accesses (their low bits are modes).
 // X(type, tag)
+// clang-format off
 #define DEADHEAT_TRACE_FRAMED(X)                                                                                  \
   X(Process, 1) X(Device, 2) X(Module, 3) X(Symbol, 4) X(Allocate, 5) X(Free, 6) X(StreamCreate, 7)               \
   X(StreamDestroy, 8) X(EventRecord, 9) X(StreamWait, 10) X(HostWait, 11) X(Operation, 12) X(GraphLaunch, 13)     \
@@ -106,6 +108,7 @@ inline constexpr std::size_t inline_bytes = 4096;                        // larg
 #define DEADHEAT_TRACE_COMPACT(X)                                                                                 \
   X(Fence, 80) X(BarrierArrive, 81) X(BarrierComplete, 82) X(BlockBarrier, 83) X(WarpBarrier, 84) X(WarpValue, 85) \
   X(AsyncCopy, 86) X(AsyncCommit, 87) X(AsyncWait, 88) X(Mbarrier, 89) X(ClusterBarrier, 90) X(ThreadExit, 91)
+// clang-format on
 inline constexpr std::uint8_t context_tag = 64; // … 79: the low bits say which parts of the context change
 inline constexpr std::uint8_t access_tag = 128;
 

@@ -3,9 +3,9 @@
 // at most to the wait.
 #include <cstring>
 
+#include "deadheat/address.h"
 #include "replay/device/control.h"
 #include "replay/device/holds.h"
-#include "deadheat/address.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 

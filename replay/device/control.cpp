@@ -82,8 +82,10 @@ void Control::begun(Machine& machine, Launch& launch) {
 void Control::ended(const Launch& launch) {
   auto of_launch = [&](const Block* block) { return block->launch == &launch; };
   for (std::size_t i = 0; i < runnable_.size();) {
-    if (of_launch(runnable_[i].block)) not_ready(*runnable_[i].block, runnable_[i].thread);
-    else ++i;
+    if (of_launch(runnable_[i].block))
+      not_ready(*runnable_[i].block, runnable_[i].thread);
+    else
+      ++i;
   }
   std::erase_if(parked_, [&](const Thread& t) { return of_launch(t.block); });
   std::erase_if(copies_, [&](const Copy& c) { return of_launch(c.block); });
@@ -223,10 +225,9 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
     find_usual();
     if (!draw(operations, chosen)) return nobody;
     departs = !has_usual || chosen.kind != usual.kind ||
-              (chosen.kind == Agent::Kind::thread ? chosen.thread.block != usual.thread.block ||
-                                                        chosen.thread.thread != usual.thread.thread
-                                                  : chosen.kind != Agent::Kind::operation ||
-                                                        chosen.operation != usual.operation);
+              (chosen.kind == Agent::Kind::thread
+                   ? chosen.thread.block != usual.thread.block || chosen.thread.thread != usual.thread.thread
+                   : chosen.kind != Agent::Kind::operation || chosen.operation != usual.operation);
     quantum = draw_quantum();
   } else {
     const auto& list = schedule_.switches;
@@ -273,7 +274,8 @@ void Control::run(Machine& machine, const Choice& choice, std::int64_t quantum) 
   for (;;) {
     const std::uint64_t before = machine.visible();
     const Step step = machine.run_lane(block, warp, lane, quantum);
-    if (step != Step::visible && block.position[current_.thread] != nowhere && !machine.faulted() && step == Step::spin) {
+    if (step != Step::visible && block.position[current_.thread] != nowhere && !machine.faulted() &&
+        step == Step::spin) {
       return; // its quantum ended in a loop
     }
     if (step != Step::visible) {

@@ -47,8 +47,14 @@ class Control {
   std::uint64_t switches() const { return switched_; }
 
  private:
-  struct Thread { Block* block = nullptr; std::uint32_t thread = 0; };
-  struct Copy { Block* block; std::uint32_t thread, group; };
+  struct Thread {
+    Block* block = nullptr;
+    std::uint32_t thread = 0;
+  };
+  struct Copy {
+    Block* block;
+    std::uint32_t thread, group;
+  };
   struct Choice {
     Agent::Kind kind = Agent::Kind::thread;
     Thread thread;
@@ -58,7 +64,8 @@ class Control {
   std::uint64_t random();
   std::int64_t draw_quantum();
   bool find_default(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice) const;
-  bool find(const Machine& machine, const std::vector<std::uint32_t>& operations, const Agent& agent, Choice& choice) const;
+  bool find(const Machine& machine, const std::vector<std::uint32_t>& operations, const Agent& agent,
+            Choice& choice) const;
   bool draw(const std::vector<std::uint32_t>& operations, Choice& choice);
   Agent agent_of(const Choice& choice) const;
   void run(Machine& machine, const Choice& choice, std::int64_t quantum);
@@ -66,12 +73,12 @@ class Control {
 
   Schedule schedule_;
   std::size_t next_switch_ = 0;
-  std::uint64_t state_;               // of the random numbers
+  std::uint64_t state_; // of the random numbers
   std::vector<Thread> runnable_, parked_;
   std::vector<Copy> copies_;
   Thread current_;
   Launch* current_launch_ = nullptr;
-  bool forced_stop_ = true;           // the last stop was not the quantum's
+  bool forced_stop_ = true; // the last stop was not the quantum's
   std::uint64_t forced_ = 0, switched_ = 0;
   std::size_t look_ = 0;
   std::vector<Switch> departures_;

@@ -39,7 +39,8 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
       holds_.emplace(options_.schedule.holds);
       machine_->set_holds(&*holds_);
       break;
-    case Schedule::Kind::random: case Schedule::Kind::switches:
+    case Schedule::Kind::random:
+    case Schedule::Kind::switches:
       control_.emplace(options_.schedule);
       machine_->set_control(&*control_);
       break;
@@ -170,8 +171,9 @@ Expected<trace::Allocate> DeviceImpl::make_allocation(trace::Allocate record, st
   return record;
 }
 
-Expected<trace::Allocate> DeviceImpl::allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
-                                               std::uint32_t stream, const trace::Allocate* at) {
+Expected<trace::Allocate> DeviceImpl::allocate(trace::Allocate::Kind kind, std::uint64_t bytes,
+                                               std::uint32_t host_thread, std::uint32_t stream,
+                                               const trace::Allocate* at) {
   if (at) return make_allocation(*at, to_host(at->address), at->operation == 0);
   trace::Allocate record;
   record.kind = kind;
@@ -257,7 +259,9 @@ const trace::Allocate* find_in(const std::map<std::uint64_t, trace::Allocate>& a
 }
 } // namespace
 
-const trace::Allocate* DeviceImpl::find_allocation(std::uint64_t address) const { return find_in(allocations_, address); }
+const trace::Allocate* DeviceImpl::find_allocation(std::uint64_t address) const {
+  return find_in(allocations_, address);
+}
 
 const std::uint8_t* DeviceImpl::peek(std::uint64_t address, std::uint64_t bytes) const {
   const trace::Allocate* a = find_allocation(address);
@@ -312,13 +316,16 @@ std::uint64_t DeviceImpl::heap(std::uint64_t* bytes) {
 }
 
 void DeviceImpl::heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) {
-  if (valid) memory_->validate(to_host(address), bytes);
-  else memory_->invalidate(to_host(address), bytes);
+  if (valid)
+    memory_->validate(to_host(address), bytes);
+  else
+    memory_->invalidate(to_host(address), bytes);
 }
 
 // ---- streams, events, graphs
 
-std::uint32_t DeviceImpl::create_stream(trace::StreamCreate::Kind kind, std::int32_t priority, std::uint32_t host_thread) {
+std::uint32_t DeviceImpl::create_stream(trace::StreamCreate::Kind kind, std::int32_t priority,
+                                        std::uint32_t host_thread) {
   const trace::StreamCreate record{next_stream_++, kind, priority, 0, host_thread};
   order_.stream_created(record);
   say(record);
@@ -372,8 +379,8 @@ const ChoiceSummary& DeviceImpl::choices() const {
   if (control_) choices_.switches = control_->switches();
   if (holds_) {
     choices_.hold_state = holds_->states();
-    choices_.held_performed = std::all_of(choices_.hold_state.begin(), choices_.hold_state.end(),
-                                          [](std::uint8_t s) { return s == 3; });
+    choices_.held_performed =
+        std::all_of(choices_.hold_state.begin(), choices_.hold_state.end(), [](std::uint8_t s) { return s == 3; });
   }
   return choices_;
 }

@@ -44,7 +44,8 @@ struct Profile { // what the embedded device says it is
 // Loaded modules and their code, shared by devices that load the same PTX at the same addresses (replays of a trace).
 // Thread-safety: none; devices that share one run on one host thread at a time.
 struct ModuleCache;
-std::shared_ptr<ModuleCache> make_module_cache(std::unique_ptr<engine::Compiler> compiler = nullptr); // null: the engine's
+std::shared_ptr<ModuleCache> make_module_cache(
+    std::unique_ptr<engine::Compiler> compiler = nullptr); // null: the engine's
 
 struct DeviceOptions {
   std::uint64_t seed = 0;
@@ -71,8 +72,8 @@ struct ChoiceSummary {           // what a run chose, for verdicts
   std::uint64_t visible = 0;     // visible operations performed under control
   std::uint64_t switches = 0;
   bool held_performed = false;   // holds: every held access waited for its `until`
-  std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order asked,
-                                        // 4 released because nothing else could go on (not drivable)
+  std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order
+                                        // asked, 4 released because nothing else could go on (not drivable)
 };
 
 // Gives the bytes of a blob of the trace that is being replayed.
@@ -86,7 +87,8 @@ class Device {
   // ---- modules. The id is given when replaying (0: next). Symbols are allocated and initialised, records written.
   virtual Expected<std::uint32_t> load_module(std::string ptx_text, std::string origin, std::uint32_t id = 0) = 0;
   virtual engine::LoadedModule* module(std::uint32_t id) = 0;
-  virtual std::uint64_t symbol_address(std::uint32_t module, std::string_view name, std::uint64_t* bytes) = 0; // 0: none
+  virtual std::uint64_t symbol_address(std::uint32_t module, std::string_view name,
+                                       std::uint64_t* bytes) = 0; // 0: none
 
   // ---- memory. `at`: the record of the allocation to repeat, when replaying.
   virtual Expected<trace::Allocate> allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
@@ -97,7 +99,8 @@ class Device {
   virtual std::uint64_t bytes_in_use() const = 0;
 
   // ---- streams and events
-  virtual std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority, std::uint32_t host_thread) = 0;
+  virtual std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority,
+                                      std::uint32_t host_thread) = 0;
   virtual void destroy_stream(std::uint32_t stream, std::uint32_t host_thread) = 0;
   virtual std::uint32_t create_event() = 0;
   virtual void record_event(std::uint32_t event, std::uint32_t stream, std::uint32_t host_thread) = 0;

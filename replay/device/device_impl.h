@@ -44,7 +44,8 @@ class DeviceImpl final : public Device, public Environment {
   Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream) override;
   const trace::Allocate* find_allocation(std::uint64_t address) const override;
   std::uint64_t bytes_in_use() const override { return memory_->in_use(); }
-  std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority, std::uint32_t host_thread) override;
+  std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority,
+                              std::uint32_t host_thread) override;
   void destroy_stream(std::uint32_t stream, std::uint32_t host_thread) override;
   std::uint32_t create_event() override { return next_event_++; }
   void record_event(std::uint32_t event, std::uint32_t stream, std::uint32_t host_thread) override;
@@ -75,7 +76,10 @@ class DeviceImpl final : public Device, public Environment {
   void heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) override;
 
  private:
-  struct Symbol { std::uint64_t address = 0, bytes = 0; std::uint32_t allocation = 0; };
+  struct Symbol {
+    std::uint64_t address = 0, bytes = 0;
+    std::uint32_t allocation = 0;
+  };
   struct LoadedState {
     std::string text, origin;
     std::shared_ptr<CachedModule> code;
@@ -93,7 +97,9 @@ class DeviceImpl final : public Device, public Environment {
   };
   using PendingMap = std::map<std::uint32_t, Pending>;
 
-  void say(const trace::Record& record) { if (options_.sink) options_.sink->record(record); }
+  void say(const trace::Record& record) {
+    if (options_.sink) options_.sink->record(record);
+  }
   trace::Bytes keep(const void* data, std::uint64_t size);
 
   // device.cpp
@@ -137,8 +143,8 @@ class DeviceImpl final : public Device, public Environment {
   Progress stop_for_fault();
   Progress hang(std::string why);
   std::string describe_stuck() const;
-  void device_looks();  // the device starts to run: what did the host change
-  void host_looks();    // the host has waited: what did the device change, what did it print
+  void device_looks(); // the device starts to run: what did the host change
+  void host_looks(); // the host has waited: what did the device change, what did it print
   Progress finish_wait(trace::HostWait wait, Progress progress);
 
   // replay_apply.cpp
@@ -160,10 +166,10 @@ class DeviceImpl final : public Device, public Environment {
 
   std::map<std::uint32_t, LoadedState> modules_;
   std::map<std::uint64_t, trace::Allocate> allocations_; // live from the host's point of view, by address
-  std::map<std::uint32_t, trace::Allocate> by_id_;       // all that the device may still have to deal with
-  std::map<std::uint64_t, trace::Allocate> freed_;       // the last one at an address, for error messages
+  std::map<std::uint32_t, trace::Allocate> by_id_; // all that the device may still have to deal with
+  std::map<std::uint64_t, trace::Allocate> freed_; // the last one at an address, for error messages
   PendingMap incomplete_;
-  std::set<std::uint32_t> recorded_as_done_;             // of a replay: ended so far in the recorded run
+  std::set<std::uint32_t> recorded_as_done_; // of a replay: ended so far in the recorded run
   std::uint32_t next_module_ = 1, next_allocation_ = 1, next_stream_ = 2, next_event_ = 1, next_operation_ = 1,
                 next_launch_ = 1, next_graph_ = 1;
   std::function<void()> next_callback_;

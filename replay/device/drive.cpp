@@ -68,7 +68,8 @@ bool DeviceImpl::advance_wanted(std::uint64_t& turns, bool limited) {
     std::vector<std::uint32_t> todo;
     std::set<std::uint32_t> wanted;
     for (const auto& [id, pending] : incomplete_)
-      if (hold.until.launch ? pending.operation.launch == hold.until.launch : id == hold.until.operation) todo.push_back(id);
+      if (hold.until.launch ? pending.operation.launch == hold.until.launch : id == hold.until.operation)
+        todo.push_back(id);
     const std::vector<std::uint32_t> targets = todo;
     while (!todo.empty()) {
       const std::uint32_t id = todo.back();
@@ -118,7 +119,8 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
     if (!limited) ++rounds;
     const bool idle = !parked && !turning;
     const bool spun = !turning && rounds >= rounds_of_spinning && spun_for >= looks_of_spinning;
-    if (!limited && holds_ && holds_->waiting() && (idle || spun_for >= looks_while_held || rounds >= looks_while_held)) {
+    if (!limited && holds_ && holds_->waiting() &&
+        (idle || spun_for >= looks_while_held || rounds >= looks_while_held)) {
       machine_->guarded([&] { holds_->release_one(*machine_); });
       rounds = 0;
       looks = machine_->spins();
@@ -219,7 +221,8 @@ void DeviceImpl::host_looks() {
 
 Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
   if (progress != Progress::done) return progress;
-  if (wait.kind == trace::HostWait::Kind::event && !wait.record_operation) wait.record_operation = order_.event_operation(wait.id);
+  if (wait.kind == trace::HostWait::Kind::event && !wait.record_operation)
+    wait.record_operation = order_.event_operation(wait.id);
   if (!printed_.empty()) {
     if (options_.live) std::fwrite(printed_.data(), 1, printed_.size(), stdout);
     if (options_.sink) say(trace::HostRead{0, 0, keep(printed_.data(), printed_.size())});
@@ -229,9 +232,7 @@ Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
   return progress;
 }
 
-Progress DeviceImpl::wait(const trace::HostWait& wait) {
-  return finish_wait(wait, drive(order_.host_waits(wait), 0));
-}
+Progress DeviceImpl::wait(const trace::HostWait& wait) { return finish_wait(wait, drive(order_.host_waits(wait), 0)); }
 
 Progress DeviceImpl::query(const trace::HostWait& wait) {
   std::uint64_t z = (options_.seed + ++queries_) * 0x9E3779B97F4A7C15u;

@@ -12,7 +12,8 @@ using engine::ThreadContext;
 namespace {
 
 bool is_of(const AccessName& name, const Block& block, std::uint32_t thread) {
-  return name.launch && name.launch == block.launch->request.launch && name.block == block.index && name.thread == thread;
+  return name.launch && name.launch == block.launch->request.launch && name.block == block.index &&
+         name.thread == thread;
 }
 bool is_at(const AccessName& name, const Block& block, std::uint32_t thread, std::uint32_t site) {
   return is_of(name, block, thread) && name.site == site && name.module == block.launch->request.module;
@@ -274,8 +275,8 @@ bool Holds::drive(Machine& machine, State& s) {
   };
   Block* block = resident();
   if (!block) {
-    const bool begun = until.block < launch->next_block ||
-                       std::count(launch->early.begin(), launch->early.end(), until.block);
+    const bool begun =
+        until.block < launch->next_block || std::count(launch->early.begin(), launch->early.end(), until.block);
     if (begun || launch->resident.size() >= launch->max_resident) return false;
     launch->early.push_back(until.block);
     block = machine.admit(*launch, until.block);

@@ -4,9 +4,9 @@
 // and what that thread waits for, and then the held access itself; everything else goes on as if nothing had happened.
 // When nothing else can go on the hold is released, unless the held access is a write and memory can still look to
 // `until` as if it had not happened: a read or atomic then sees the bytes from before the write, a write is overtaken
-// by the held one. Races allow that (nothing orders the two, so the read may see either write, PTX ISA 8.10; weak memory
-// needs no delay that others could notice). It is not done where a barrier, or a release of the one thread and an
-// acquire of the other in scopes that include each other, come between the two.
+// by the held one. Races allow that (nothing orders the two, so the read may see either write, PTX ISA 8.10; weak
+// memory needs no delay that others could notice). It is not done where a barrier, or a release of the one thread and
+// an acquire of the other in scopes that include each other, come between the two.
 //
 // The sides of a hold are accesses of threads, cp.async copies, or whole operations (AccessName::launch == 0).
 //

@@ -32,9 +32,12 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
     if (site.kind == SiteKind::access && (is_strong(site.ordering) || site.access == AccessKind::atomic)) f |= stops;
     if (site.arrive_only) f |= arrive_only;
     if (site.kind == SiteKind::barrier && site.opcode.find(".red") != std::string::npos) {
-      if (site.opcode.find(".popc") != std::string::npos) f |= red_popc;
-      else if (site.opcode.find(".and") != std::string::npos) f |= red_and;
-      else f |= red_or;
+      if (site.opcode.find(".popc") != std::string::npos)
+        f |= red_popc;
+      else if (site.opcode.find(".and") != std::string::npos)
+        f |= red_and;
+      else
+        f |= red_or;
     }
     flags[i] = f;
     stop[i] = f & stops ? 1 : 0;
@@ -56,8 +59,8 @@ Machine::~Machine() {
 std::uint32_t Machine::residency(std::uint32_t threads, std::uint32_t shared_bytes) const {
   const Profile& p = *options_.profile;
   const std::uint32_t whole_warps = std::uint32_t(round_up(std::max(threads, 1u), warp_lanes));
-  std::uint64_t a_multiprocessor = std::min<std::uint64_t>(p.max_blocks_per_multiprocessor,
-                                                           p.max_threads_per_multiprocessor / whole_warps);
+  std::uint64_t a_multiprocessor =
+      std::min<std::uint64_t>(p.max_blocks_per_multiprocessor, p.max_threads_per_multiprocessor / whole_warps);
   // Each block also takes 1 KiB of shared memory for the system (CUDA C++ Programming Guide, compute capability 9.0).
   a_multiprocessor = std::min<std::uint64_t>(a_multiprocessor, p.shared_per_multiprocessor / (shared_bytes + 1024));
   return std::uint32_t(a_multiprocessor * p.multiprocessors);
@@ -129,8 +132,8 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
       block.memory = pooled.back();
       pooled.pop_back();
     } else {
-      void* memory = mmap(nullptr, launch.slot_bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      void* memory =
+          mmap(nullptr, launch.slot_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       DEADHEAT_CHECK(memory != MAP_FAILED);
       block.memory = static_cast<std::uint8_t*>(memory);
     }
@@ -292,7 +295,8 @@ bool Machine::run_block(Block& block) {
     std::uint64_t before = progress_;
     for (std::uint32_t todo = block.ready_warps; todo; todo &= todo - 1) {
       run_warp(block, std::uint32_t(__builtin_ctz(todo)));
-      if (detour_ || fault_) [[unlikely]] return false;
+      if (detour_ || fault_) [[unlikely]]
+        return false;
     }
     if (block.live == 0) return true;
     for (std::uint32_t w = 0; w < block.warps_count; ++w) {
@@ -311,7 +315,8 @@ bool Machine::run_block(Block& block) {
 void Machine::make_ready(Block& block, std::uint32_t warp, std::uint32_t lanes) {
   block.warps[warp].ready |= lanes;
   block.ready_warps |= 1u << warp;
-  if (control_) [[unlikely]] control_->ready(block, warp, lanes);
+  if (control_) [[unlikely]]
+    control_->ready(block, warp, lanes);
 }
 
 } // namespace deadheat::device

@@ -145,7 +145,9 @@ class Machine {
   const std::uint8_t* readable(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const;
   bool unchanged(const Block& block, const engine::ThreadContext& thread) const;
   std::uint32_t awaited_bytes(const Block& block, const engine::ThreadContext& thread) const;
-  static std::uint64_t awaited_mask(std::uint32_t bytes) { return bytes >= 8 ? ~std::uint64_t(0) : (std::uint64_t(1) << 8 * bytes) - 1; }
+  static std::uint64_t awaited_mask(std::uint32_t bytes) {
+    return bytes >= 8 ? ~std::uint64_t(0) : (std::uint64_t(1) << 8 * bytes) - 1;
+  }
   void perform(Block& block, const AsyncCopy& copy);
   AsyncQueue& async_queue(engine::ThreadContext& thread);
 
@@ -158,22 +160,23 @@ class Machine {
   void say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t members, bool barrier);
   void sync_error(Block& block, const engine::ThreadContext& thread, std::string text);
-  template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t lanes) const;
+  template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site,
+                                      std::uint32_t lanes) const;
 
   MachineOptions options_;
   engine::ExecContext exec_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::optional<trace::MemoryError> fault_;
   std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
-  bool detour_ = false;                          // a thread was held: go and find what it waits for
+  bool detour_ = false; // a thread was held: go and find what it waits for
   Holds* holds_ = nullptr;
   Control* control_ = nullptr;
   std::unique_ptr<Recorder> recorder_;
   std::map<std::uint64_t, std::vector<std::uint8_t*>> pool_; // memory of blocks, by size
-  std::map<std::uint64_t, std::uint64_t> heap_;              // of malloc: offset → bytes, in use
+  std::map<std::uint64_t, std::uint64_t> heap_; // of malloc: offset → bytes, in use
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
 
-  engine::ThreadContext* volatile current_ = nullptr;        // whose code runs
+  engine::ThreadContext* volatile current_ = nullptr; // whose code runs
   SignalGuard* guard_ = nullptr;
   sigjmp_buf escape_;
 };

@@ -124,15 +124,18 @@ Expected<std::unique_ptr<Memory>> Memory::create(std::uint64_t seed, std::uint64
   const std::uint64_t bases[] = {device_arena, pinned_arena}, sizes[] = {device_arena_bytes, pinned_arena_bytes};
   for (int i = 0; i < 2; ++i) {
     if (!reserve(bases[i], sizes[i]))
-      return Error{"the embedded device's address range is taken",
-                   {},
-                   "only one embedded device may exist in a process, and address space must not be limited (ulimit -v)"};
+      return Error{
+          "the embedded device's address range is taken",
+          {},
+          "only one embedded device may exist in a process, and address space must not be limited (ulimit -v)"};
     arenas[i]->base = bases[i];
     arenas[i]->bytes = sizes[i];
     arenas[i]->free.insert(bases[i] + segment_bytes, bases[i] + sizes[i] - segment_bytes);
   }
-  void* shadow = mmap(nullptr, shadow_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (shadow == MAP_FAILED) return Error{"cannot map the memory shadow", {}, "address space must not be limited (ulimit -v)"};
+  void* shadow =
+      mmap(nullptr, shadow_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (shadow == MAP_FAILED)
+    return Error{"cannot map the memory shadow", {}, "address space must not be limited (ulimit -v)"};
   madvise(shadow, shadow_bytes, MADV_NOHUGEPAGE); // it is sparse
   memory->shadow_ = static_cast<std::uint8_t*>(shadow);
   return memory;
@@ -200,7 +203,8 @@ std::uint64_t Memory::take_pending(std::uint64_t bytes, const Reusable& reusable
   Pending* best = nullptr;
   for (Pending& p : pending_)
     if (p.high - p.low >= bytes && reusable(p.stream, p.operation) &&
-        (!best || p.high - p.low < best->high - best->low || (p.high - p.low == best->high - best->low && p.low < best->low)))
+        (!best || p.high - p.low < best->high - best->low ||
+         (p.high - p.low == best->high - best->low && p.low < best->low)))
       best = &p;
   if (!best) return 0;
   const std::uint64_t low = best->low;
@@ -281,8 +285,8 @@ void Memory::fill(std::uint64_t host, std::uint64_t bytes) {
   const std::uint64_t end = host + bytes;
   while (at < end) {
     const std::uint64_t offset = at % segment_bytes, n = std::min(segment_bytes - offset, end - at);
-    const bool whole = n == segment_bytes && bytes >= 4 * segment_bytes &&
-                       arena.users[(at - arena.base) / segment_bytes] == 1;
+    const bool whole =
+        n == segment_bytes && bytes >= 4 * segment_bytes && arena.users[(at - arena.base) / segment_bytes] == 1;
     if (!whole || mmap(reinterpret_cast<void*>(at), n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
                        pattern_->file, 0) == MAP_FAILED)
       std::memcpy(reinterpret_cast<void*>(at), pattern_->bytes + offset, n);

@@ -72,7 +72,7 @@ class Memory {
 
   // Gives fresh memory its pattern.
   void fill(std::uint64_t host, std::uint64_t bytes);
-  void validate(std::uint64_t host, std::uint64_t bytes);   // device arena only; other addresses are ignored
+  void validate(std::uint64_t host, std::uint64_t bytes); // device arena only; other addresses are ignored
   void invalidate(std::uint64_t host, std::uint64_t bytes);
   // All bytes valid at this moment. Device arena only.
   bool valid(std::uint64_t host, std::uint64_t bytes) const;
@@ -87,7 +87,10 @@ class Memory {
 
  private:
   Memory() = default;
-  struct Pending { std::uint64_t low, high; std::uint32_t stream, operation; };
+  struct Pending {
+    std::uint64_t low, high;
+    std::uint32_t stream, operation;
+  };
   struct Pattern;
   struct Arena {
     std::uint64_t base = 0, bytes = 0;
@@ -101,7 +104,7 @@ class Memory {
   std::uint64_t take_pending(std::uint64_t bytes, const Reusable& reusable);
 
   Arena device_, shared_;
-  std::vector<Pending> pending_;    // freed by stream-ordered frees that have not run, and not handed out again
+  std::vector<Pending> pending_; // freed by stream-ordered frees that have not run, and not handed out again
   std::vector<Pending> unfinished_; // places of such frees, whole: their pages stay committed
   std::shared_ptr<Pattern> pattern_;
   std::uint8_t* shadow_ = nullptr;

@@ -30,7 +30,8 @@ struct ModuleCache {
   std::unordered_map<std::string, std::vector<std::shared_ptr<CachedModule>>> by_text;
 
   // A module with this text: one whose symbols are `symbols` or not bound yet, else a newly loaded one.
-  Expected<std::shared_ptr<CachedModule>> find(const std::string& text, const std::string& origin, const SymbolTable* symbols);
+  Expected<std::shared_ptr<CachedModule>> find(const std::string& text, const std::string& origin,
+                                               const SymbolTable* symbols);
 };
 
 } // namespace deadheat::device

@@ -36,8 +36,8 @@ constexpr std::uint32_t call_stack_bytes = 16384;
 bool has_calls(const ptx::Module& module, const std::string& kernel) {
   const ptx::Function* f = module.function(kernel);
   return f && std::any_of(f->body.begin(), f->body.end(), [](const ptx::Statement& s) {
-    return s.instruction() && s.instruction()->opcode == ptx::Opcode::call;
-  });
+           return s.instruction() && s.instruction()->opcode == ptx::Opcode::call;
+         });
 }
 
 std::uint32_t shared_bytes(const engine::KernelInfo& info, std::uint32_t dynamic) {
@@ -71,7 +71,8 @@ Expected<void> DeviceImpl::check_launch(const trace::Launch& launch) const {
       launch.grid.count() > 0xffffffffu)
     return Error{"the grid is too large", launch.kernel};
   const std::uint32_t shared = shared_bytes(*info, launch.dynamic_shared);
-  if (launch.dynamic_shared > options_.profile.shared_per_block_optin || shared > options_.profile.shared_per_block_optin)
+  if (launch.dynamic_shared > options_.profile.shared_per_block_optin ||
+      shared > options_.profile.shared_per_block_optin)
     return Error{"too much shared memory", launch.kernel};
   if (launch.cooperative && launch.grid.count() > machine_->residency(std::uint32_t(threads), shared))
     return Error{"too many blocks in a cooperative launch", launch.kernel};
@@ -82,7 +83,8 @@ Expected<void> DeviceImpl::check(const trace::Operation& operation) const {
   if (fault_) return Error{"the device has faulted"};
   if (const auto* launch = std::get_if<trace::Launch>(&operation.what)) return check_launch(*launch);
   if (const auto* copy = std::get_if<trace::Copy>(&operation.what)) {
-    if (Rows(copy->source).bytes() != Rows(copy->destination).bytes()) return Error{"source and destination differ in size"};
+    if (Rows(copy->source).bytes() != Rows(copy->destination).bytes())
+      return Error{"source and destination differ in size"};
     if (Expected<void> ok = check_range(copy->source, from_host(*copy)); !ok) return ok;
     return check_range(copy->destination, into_host(*copy));
   }
@@ -122,7 +124,8 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
   return submit_with(std::move(operation), std::move(data), has_data);
 }
 
-Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std::vector<std::uint8_t> data, bool has_data) {
+Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std::vector<std::uint8_t> data,
+                                                bool has_data) {
   if (!operation.id) operation.id = next_operation_;
   next_operation_ = std::max(next_operation_, operation.id + 1);
   next_launch_ = std::max(next_launch_, operation.launch + 1);
@@ -130,7 +133,8 @@ Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std:
   Pending pending;
   for (std::uint32_t before : order_.submitted(operation))
     if (!is_done(before) && before != id) pending.after.push_back(before);
-  if (std::holds_alternative<trace::HostCallback>(operation.what)) pending.callback = std::exchange(next_callback_, nullptr);
+  if (std::holds_alternative<trace::HostCallback>(operation.what))
+    pending.callback = std::exchange(next_callback_, nullptr);
   say(operation);
   pending.operation = std::move(operation);
   if (auto* copy = std::get_if<trace::Copy>(&pending.operation.what)) copy->data = {};
@@ -297,10 +301,14 @@ bool DeviceImpl::begin(Pending& pending) {
     say(trace::OperationBegin{id});
   }
   if (std::holds_alternative<trace::Launch>(pending.operation.what)) return begin_launch(pending);
-  if (std::holds_alternative<trace::Copy>(pending.operation.what)) run_copy(pending);
-  else if (auto* set = std::get_if<trace::Set>(&pending.operation.what)) run_set(*set, id);
-  else if (auto* pool = std::get_if<trace::PoolOperation>(&pending.operation.what)) run_pool(*pool, id);
-  else if (pending.callback) pending.callback();
+  if (std::holds_alternative<trace::Copy>(pending.operation.what))
+    run_copy(pending);
+  else if (auto* set = std::get_if<trace::Set>(&pending.operation.what))
+    run_set(*set, id);
+  else if (auto* pool = std::get_if<trace::PoolOperation>(&pending.operation.what))
+    run_pool(*pool, id);
+  else if (pending.callback)
+    pending.callback();
   if (fault_) return false;
   complete(id);
   return true;

@@ -80,18 +80,27 @@ std::string format_device(const std::string& format, const std::uint8_t* argumen
     if (type) ++i;
     ++*count;
     switch (type) {
-      case 'd': case 'i':
+      case 'd':
+      case 'i':
         out += wide ? one(specification + "ll" + type, static_cast<long long>(next.next<std::int64_t>()))
                     : one(specification + type, next.next<std::int32_t>());
         break;
-      case 'u': case 'o': case 'x': case 'X':
+      case 'u':
+      case 'o':
+      case 'x':
+      case 'X':
         out += wide ? one(specification + "ll" + type, static_cast<unsigned long long>(next.next<std::uint64_t>()))
                     : one(specification + type, next.next<std::uint32_t>());
         break;
       case 'c': out += one(specification + type, next.next<std::int32_t>()); break;
-      case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': case 'a': case 'A':
-        out += one(specification + type, next.next<double>());
-        break;
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G':
+      case 'a':
+      case 'A': out += one(specification + type, next.next<double>()); break;
       case 'p': out += one(specification + type, reinterpret_cast<void*>(next.next<std::uint64_t>())); break;
       case 's': {
         const std::uint64_t address = next.next<std::uint64_t>();

@@ -200,8 +200,10 @@ void Machine::say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lane
 void Machine::say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t members, bool barrier) {
   const ThreadContext* threads = block.threads + warp * warp_lanes;
   const std::uint32_t site = threads[__builtin_ctz(members)].pending_site;
-  if (barrier) options_.sink->record(warp_record<trace::WarpBarrier>(block, warp, site, members));
-  else options_.sink->record(warp_record<trace::WarpValue>(block, warp, site, members));
+  if (barrier)
+    options_.sink->record(warp_record<trace::WarpBarrier>(block, warp, site, members));
+  else
+    options_.sink->record(warp_record<trace::WarpValue>(block, warp, site, members));
 }
 
 void Machine::sync_error(Block& block, const ThreadContext& thread, std::string text) {

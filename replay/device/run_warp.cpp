@@ -38,9 +38,11 @@ constexpr std::size_t max_awaited = 16;
 [[gnu::always_inline]] inline void Machine::take_lane(Block& block, std::uint32_t warp, std::uint32_t lane,
                                                       std::int64_t quantum) {
   ThreadContext& thread = block.threads[warp * warp_lanes + lane];
-  if (block.named) [[unlikely]] quantum = holds_->quantum(block, thread, quantum);
+  if (block.named) [[unlikely]]
+    quantum = holds_->quantum(block, thread, quantum);
   const Step step = resume(block, thread, quantum);
-  if (block.named) [[unlikely]] detour_ |= holds_->resumed(block, thread);
+  if (block.named) [[unlikely]]
+    detour_ |= holds_->resumed(block, thread);
   WarpState& state = block.warps[warp];
   const std::uint32_t bit = 1u << lane;
   if (!control_) { // what most stops are
@@ -79,7 +81,8 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
     settle(block, warp);
     if (state.ready) continue;
     if (state.visible) {
-      if (++turns > turns_of_a_warp || over_budget()) return; // its bit of ready_warps stays: it goes on at its next turn
+      if (++turns > turns_of_a_warp || over_budget())
+        return; // its bit of ready_warps stays: it goes on at its next turn
       perform_visible(block, warp);
       continue;
     }
@@ -130,7 +133,8 @@ Step Machine::run_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std
   choose_stops(block);
   if (block.named) quantum = holds_->quantum(block, thread, quantum);
   const Step step = resume(block, thread, quantum);
-  if (block.named) [[unlikely]] detour_ |= holds_->resumed(block, thread);
+  if (block.named) [[unlikely]]
+    detour_ |= holds_->resumed(block, thread);
   stopped(block, warp, lane, thread, step);
   settle(block, warp);
   if (state.at_warp) resolve(block, warp);
@@ -163,15 +167,9 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
   state.ready &= ~bit;
   if (control_) control_->not_ready(block, thread.linear);
   switch (step) {
-    case Step::exited:
-      state.exiting |= bit;
-      break;
-    case Step::barrier:
-      state.arriving |= bit;
-      break;
-    case Step::warp:
-      state.at_warp |= bit;
-      break;
+    case Step::exited: state.exiting |= bit; break;
+    case Step::barrier: state.arriving |= bit; break;
+    case Step::warp: state.at_warp |= bit; break;
     case Step::spin: {
       if (thread.pending_address == 0) {
         state.yielded |= bit;
@@ -194,9 +192,7 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
       }
       break;
     }
-    case Step::async_wait:
-      state.waiting_copy |= bit;
-      break;
+    case Step::async_wait: state.waiting_copy |= bit; break;
     case Step::fault:
       state.live &= ~bit;
       take_fault(thread);
@@ -329,14 +325,15 @@ void Machine::complete(Block& block, std::uint32_t number) {
   Barrier& barrier = block.barriers[number];
   if (recording(block)) {
     say_exits(block);
-    const bool whole = !barrier.mixed && (barrier.expected == 0 || barrier.expected == block.live) &&
-                       barrier.arrived == block.live;
+    const bool whole =
+        !barrier.mixed && (barrier.expected == 0 || barrier.expected == block.live) && barrier.arrived == block.live;
     say_barrier(block, number, barrier, whole);
   }
   if (block.named) holds_->met(block, barrier.waiting);
   const SiteTable& sites = *block.launch->request.sites;
   if (barrier.mixed) check_aligned(block, barrier);
-  const bool red = sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
+  const bool red =
+      sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
     const std::uint32_t lanes = barrier.waiting[w];
     if (!lanes) continue;
@@ -359,14 +356,16 @@ void Machine::complete(Block& block, std::uint32_t number) {
 
 std::uint32_t Machine::awaited_bytes(const Block& block, const ThreadContext& thread) const {
   const std::vector<Site>& sites = *block.launch->request.sites->sites;
-  return thread.pending_site < sites.size() ? std::clamp<std::uint32_t>(sites[thread.pending_site].element_bytes, 1, 8) : 4;
+  return thread.pending_site < sites.size() ? std::clamp<std::uint32_t>(sites[thread.pending_site].element_bytes, 1, 8)
+                                            : 4;
 }
 
 const std::uint8_t* Machine::readable(const ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const {
   auto inside = [&](std::uint64_t window, std::uint64_t size) {
     return address - window < size && bytes <= size - (address - window);
   };
-  if (inside(shared_window, thread.block->launch->total_shared)) return thread.block->shared + (address - shared_window);
+  if (inside(shared_window, thread.block->launch->total_shared))
+    return thread.block->shared + (address - shared_window);
   if (inside(local_window, thread.stack_bytes)) return thread.stack + (address - local_window);
   if (address & window_bit || !options_.environment->legal(address, bytes)) return nullptr;
   return reinterpret_cast<const std::uint8_t*>(to_host(address));

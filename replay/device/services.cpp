@@ -93,7 +93,8 @@ struct MachineServices {
     if (source_bytes && !m.options_.environment->legal(source, source_bytes)) {
       bool freed = false;
       m.options_.environment->nearest_allocation(source, &freed);
-      set_fault(t, site, freed ? MemoryError::Kind::use_after_free : MemoryError::Kind::out_of_bounds, source, source_bytes);
+      set_fault(t, site, freed ? MemoryError::Kind::use_after_free : MemoryError::Kind::out_of_bounds, source,
+                source_bytes);
       return m.take_fault(*t);
     }
     AsyncQueue& queue = m.async_queue(*t);
@@ -116,15 +117,18 @@ struct MachineServices {
     Block& b = block(t);
     AsyncQueue& queue = m.async_queue(*t);
     ++queue.groups;
-    if (m.control_) m.control_->copies_committed(b, t->linear, queue.groups - 1);
-    else m.perform_copies(b, t->linear, 0, false);
+    if (m.control_)
+      m.control_->copies_committed(b, t->linear, queue.groups - 1);
+    else
+      m.perform_copies(b, t->linear, 0, false);
     if (!m.recording(b)) return;
     m.recorder_->take_back(*t);
     Recorder::Lane& lane = m.recorder_->lanes[t->lane];
     lane.events.push_back({lane.used, site, true});
   }
 
-  static std::uint64_t mbarrier(ThreadContext* t, std::uint32_t site, std::uint32_t, std::uint64_t address, std::uint64_t) {
+  static std::uint64_t mbarrier(ThreadContext* t, std::uint32_t site, std::uint32_t, std::uint64_t address,
+                                std::uint64_t) {
     set_fault(t, site, MemoryError::Kind::trap, address, 8, AccessKind::atomic,
               "mbarrier operations are not supported by the embedded device");
     machine(t).take_fault(*t);
@@ -151,8 +155,10 @@ struct MachineServices {
     Machine& m = machine(t);
     const std::uint8_t* packed = arguments ? host(t, arguments) : nullptr;
     std::size_t bytes = 0;
-    if (packed && arguments - local_window < window_bytes) bytes = t->stack_bytes - std::size_t(arguments - local_window);
-    else if (packed) while (bytes < 512 && host(t, arguments + bytes)) ++bytes;
+    if (packed && arguments - local_window < window_bytes)
+      bytes = t->stack_bytes - std::size_t(arguments - local_window);
+    else if (packed)
+      while (bytes < 512 && host(t, arguments + bytes)) ++bytes;
     std::int32_t count = 0;
     m.options_.environment->printed(format_device(string_at(t, format), packed, bytes, string_at, t, &count));
     return count;
@@ -199,9 +205,9 @@ struct MachineServices {
 
 const engine::Services* machine_services() {
   using S = MachineServices;
-  static const engine::Services services{S::log_full,     S::strong,   S::check, S::async_copy, S::async_commit,
-                                         S::mbarrier,     S::print,    S::allocate, S::release, S::fault,
-                                         S::clock};
+  static const engine::Services services{S::log_full,     S::strong,   S::check, S::async_copy,
+                                         S::async_commit, S::mbarrier, S::print, S::allocate,
+                                         S::release,      S::fault,    S::clock};
   return &services;
 }
 
@@ -225,8 +231,8 @@ void Machine::take_fault(ThreadContext& t) {
   }
   if (t.fault_text) error.text = t.fault_text;
   if (error.kind == MemoryError::Kind::assertion) {
-    error.text = "`" + MachineServices::string_at(&t, t.arg[0]) + "' (" + MachineServices::string_at(&t, t.arg[1]) + ":" +
-                 std::to_string(t.arg[2]) + ")";
+    error.text = "`" + MachineServices::string_at(&t, t.arg[0]) + "' (" + MachineServices::string_at(&t, t.arg[1]) +
+                 ":" + std::to_string(t.arg[2]) + ")";
   }
   fault_ = error;
 }

@@ -20,7 +20,7 @@ SignalGuard::SignalGuard(Machine& machine) : machine_(machine), outer_(innermost
   stack.ss_sp = alternate_stack;
   stack.ss_size = sizeof alternate_stack;
   sigaltstack(&stack, &stack_before_);
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the jump does not restore the signal mask
   sigemptyset(&action.sa_mask);
@@ -46,12 +46,15 @@ void SignalGuard::handle(int number, siginfo_t* info, void* context) {
   // Not ours: as if this handler were not there. Returning after that raises it again.
   for (int i = 0; i < count; ++i) {
     if (numbers[i] != number) continue;
-    struct sigaction fallback {};
+    struct sigaction fallback{};
     fallback.sa_handler = SIG_DFL;
     const struct sigaction& before = guard ? guard->before_[i] : fallback;
-    if (before.sa_flags & SA_SIGINFO && before.sa_sigaction) before.sa_sigaction(number, info, context);
-    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(number);
-    else sigaction(number, &fallback, nullptr);
+    if (before.sa_flags & SA_SIGINFO && before.sa_sigaction)
+      before.sa_sigaction(number, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+      before.sa_handler(number);
+    else
+      sigaction(number, &fallback, nullptr);
     return;
   }
 }
@@ -61,7 +64,7 @@ void SignalGuard::caught() {
   machine_.current_ = nullptr;
   const std::uint64_t host = reinterpret_cast<std::uint64_t>(address_);
   thread->fault_kind = std::uint32_t(number_ == SIGSEGV || number_ == SIGBUS ? trace::MemoryError::Kind::out_of_bounds
-                                                                            : trace::MemoryError::Kind::trap);
+                                                                             : trace::MemoryError::Kind::trap);
   thread->fault_site = thread->pending_site;
   thread->fault_address = host - device_arena < device_arena_bytes ? to_device(host) : host;
   thread->fault_bytes = 1;

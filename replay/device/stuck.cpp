@@ -21,12 +21,10 @@ std::string Machine::stuck(const Launch& launch) const {
     const char* what;
     std::uint32_t WarpState::* lanes;
   };
-  static constexpr Group groups[] = {{"at a barrier", &WarpState::at_barrier},
-                                     {"at a warp operation", &WarpState::at_warp},
-                                     {"waiting for a value", &WarpState::parked},
-                                     {"held by the schedule", &WarpState::held},
-                                     {"waiting for a copy", &WarpState::waiting_copy},
-                                     {"running", &WarpState::ready}};
+  static constexpr Group groups[] = {
+      {"at a barrier", &WarpState::at_barrier},         {"at a warp operation", &WarpState::at_warp},
+      {"waiting for a value", &WarpState::parked},      {"held by the schedule", &WarpState::held},
+      {"waiting for a copy", &WarpState::waiting_copy}, {"running", &WarpState::ready}};
   std::string text = "launch " + std::to_string(launch.request.launch) + " (" + launch.request.kernel + "):";
   bool first = true;
   for (const Group& group : groups) {
@@ -49,8 +47,8 @@ std::string Machine::stuck(const Launch& launch) const {
         }
       }
     if (!count) continue;
-    text += (first ? " " : ", ") + std::to_string(count) + (count == 1 ? " thread " : " threads ") + group.what +
-            " (" + example + ")";
+    text += (first ? " " : ", ") + std::to_string(count) + (count == 1 ? " thread " : " threads ") + group.what + " (" +
+            example + ")";
     first = false;
   }
   if (launch.next_block < launch.blocks)

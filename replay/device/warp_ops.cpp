@@ -12,7 +12,10 @@ using engine::WarpOp;
 namespace {
 
 // shfl.sync (PTX ISA 9.7.9.6): which lane's value `lane` gets, and whether that lane is in its segment.
-struct Source { std::int32_t lane; bool inside; };
+struct Source {
+  std::int32_t lane;
+  bool inside;
+};
 Source shuffle_source(WarpOp op, std::int32_t lane, std::uint32_t operand, std::uint32_t control) {
   const std::int32_t b = std::int32_t(operand & 31), clamp = std::int32_t(control & 31);
   const std::int32_t segment = std::int32_t(control >> 8 & 31);
@@ -20,10 +23,22 @@ Source shuffle_source(WarpOp op, std::int32_t lane, std::uint32_t operand, std::
   std::int32_t from = lane;
   bool inside = false;
   switch (op) {
-    case WarpOp::shfl_up: from = lane - b; inside = from >= high; break;
-    case WarpOp::shfl_down: from = lane + b; inside = from <= high; break;
-    case WarpOp::shfl_bfly: from = lane ^ b; inside = from <= high; break;
-    default: from = low | (b & ~segment); inside = from <= high; break;
+    case WarpOp::shfl_up:
+      from = lane - b;
+      inside = from >= high;
+      break;
+    case WarpOp::shfl_down:
+      from = lane + b;
+      inside = from <= high;
+      break;
+    case WarpOp::shfl_bfly:
+      from = lane ^ b;
+      inside = from <= high;
+      break;
+    default:
+      from = low | (b & ~segment);
+      inside = from <= high;
+      break;
   }
   if (!inside) from = lane;
   return {from & 31, inside};
@@ -51,17 +66,23 @@ void each(std::uint32_t lanes, F&& f) {
 void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
   const std::uint32_t first = std::uint32_t(__builtin_ctz(members));
   switch (op) {
-    case WarpOp::barrier:
-      break;
-    case WarpOp::shfl_up: case WarpOp::shfl_down: case WarpOp::shfl_bfly: case WarpOp::shfl_idx:
+    case WarpOp::barrier: break;
+    case WarpOp::shfl_up:
+    case WarpOp::shfl_down:
+    case WarpOp::shfl_bfly:
+    case WarpOp::shfl_idx:
       each(members, [&](std::uint32_t l) {
-        const Source s = shuffle_source(op, std::int32_t(l), std::uint32_t(lanes[l].arg[3]), std::uint32_t(lanes[l].arg[4]));
+        const Source s =
+            shuffle_source(op, std::int32_t(l), std::uint32_t(lanes[l].arg[3]), std::uint32_t(lanes[l].arg[4]));
         // A lane that does not take part has no defined value to give: the reader keeps its own.
         lanes[l].result[0] = lanes[members >> s.lane & 1 ? std::uint32_t(s.lane) : l].arg[2];
         lanes[l].result[1] = s.inside;
       });
       break;
-    case WarpOp::vote_all: case WarpOp::vote_any: case WarpOp::vote_uni: case WarpOp::vote_ballot: {
+    case WarpOp::vote_all:
+    case WarpOp::vote_any:
+    case WarpOp::vote_uni:
+    case WarpOp::vote_ballot: {
       std::uint32_t ballot = 0;
       each(members, [&](std::uint32_t l) { ballot |= std::uint32_t(lanes[l].arg[2] & 1) << l; });
       const std::uint32_t result = op == WarpOp::vote_all   ? ballot == members
@@ -88,9 +109,7 @@ void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
       });
       break;
     }
-    case WarpOp::activemask:
-      each(members, [&](std::uint32_t l) { lanes[l].result[0] = members; });
-      break;
+    case WarpOp::activemask: each(members, [&](std::uint32_t l) { lanes[l].result[0] = members; }); break;
     case WarpOp::elect:
       each(members, [&](std::uint32_t l) {
         lanes[l].result[0] = first;
@@ -99,7 +118,8 @@ void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
       break;
     default: {
       std::uint32_t value = std::uint32_t(lanes[first].arg[2]);
-      each(members & ~(1u << first), [&](std::uint32_t l) { value = reduce(op, value, std::uint32_t(lanes[l].arg[2])); });
+      each(members & ~(1u << first),
+           [&](std::uint32_t l) { value = reduce(op, value, std::uint32_t(lanes[l].arg[2])); });
       each(members, [&](std::uint32_t l) { lanes[l].result[0] = value; });
       break;
     }
@@ -134,7 +154,8 @@ bool Machine::resolve(Block& block, std::uint32_t warp) {
       if (mask & state.live & ~members) continue; // someone is still to come
       const std::uint32_t outside = members & ~mask;
       if (outside) {
-        sync_error(block, lanes[__builtin_ctz(outside)], "a lane executes a warp operation whose member mask does not name it");
+        sync_error(block, lanes[__builtin_ctz(outside)],
+                   "a lane executes a warp operation whose member mask does not name it");
         if (members &= mask) {
           each(outside, [&](std::uint32_t l) { rendezvous(block, warp, 1u << l); });
         } else {

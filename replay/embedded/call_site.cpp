@@ -19,7 +19,10 @@ namespace {
 constexpr std::size_t depth = 12;
 using Frames = std::array<std::uintptr_t, depth>; // return addresses, innermost first, 0 past the last
 
-struct Walk { Frames* frames; std::size_t count; };
+struct Walk {
+  Frames* frames;
+  std::size_t count;
+};
 
 _Unwind_Reason_Code take(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
@@ -46,7 +49,10 @@ bool generated(std::string_view file, std::string_view function, std::string_vie
   return function.find("__device_stub_") != std::string_view::npos || (!kernel.empty() && function == kernel);
 }
 
-struct Place { std::string line, function; bool generated = false; }; // empty where not known
+struct Place {
+  std::string line, function;
+  bool generated = false;
+}; // empty where not known
 
 // What the program's debug information and symbols say of a return address.
 Place place_of(std::uintptr_t address, const std::string& kernel) {

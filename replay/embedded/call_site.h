@@ -1,5 +1,6 @@
 // Where in the program the present CUDA call was made: "file.cu:12" where the program has line information (-g),
-// "program+0x381c (function())" where it has not. Code that nvcc generates between a <<<>>> and the runtime is passed over.
+// "program+0x381c (function())" where it has not. Code that nvcc generates between a <<<>>> and the runtime is passed
+// over.
 //
 // Thread-safety: none; Runtime::lock.
 #pragma once

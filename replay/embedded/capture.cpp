@@ -249,7 +249,7 @@ DEADHEAT_STREAM_API(cudaStreamIsCapturing, _ptsz, device, (cudaStream_t handle, 
   if (!stream) return cudaErrorInvalidResourceHandle;
   if (!result) return cudaErrorInvalidValue;
   if (!implicit_captures(call, *stream).empty()) return cudaErrorStreamCaptureImplicit;
-  *result = !stream->capture                ? cudaStreamCaptureStatusNone
+  *result = !stream->capture               ? cudaStreamCaptureStatusNone
             : stream->capture->invalidated ? cudaStreamCaptureStatusInvalidated
                                            : cudaStreamCaptureStatusActive;
   return cudaSuccess;
@@ -293,7 +293,8 @@ DEADHEAT_STREAM_API(cudaStreamUpdateCaptureDependencies, _ptsz, device,
 }
 
 DEADHEAT_API(cudaThreadExchangeStreamCaptureMode, nothing, (cudaStreamCaptureMode * mode), (mode)) {
-  if (!mode || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed) return cudaErrorInvalidValue;
+  if (!mode || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed)
+    return cudaErrorInvalidValue;
   std::swap(*mode, call.thread.capture_mode);
   return cudaSuccess;
 }

@@ -56,8 +56,7 @@ cudaError_t volume(const cudaMemcpy3DParms* parameters, CopyShape* shape) {
   };
   shape->destination =
       static_cast<char*>(p.dstPtr.ptr) + offset(p.dstPos, shape->destination_pitch, shape->destination_slice);
-  shape->source =
-      static_cast<const char*>(p.srcPtr.ptr) + offset(p.srcPos, shape->source_pitch, shape->source_slice);
+  shape->source = static_cast<const char*>(p.srcPtr.ptr) + offset(p.srcPos, shape->source_pitch, shape->source_slice);
   return cudaSuccess;
 }
 
@@ -78,10 +77,18 @@ cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy) {
     return cudaErrorInvalidPitchValue;
   }
   copy->api = call.api;
-  copy->destination = {reinterpret_cast<std::uint64_t>(shape.destination), shape.destination_pitch, shape.width,
-                       shape.rows, shape.slices, shape.destination_slice};
-  copy->source = {reinterpret_cast<std::uint64_t>(shape.source), shape.source_pitch, shape.width,
-                  shape.rows, shape.slices, shape.source_slice};
+  copy->destination = {reinterpret_cast<std::uint64_t>(shape.destination),
+                       shape.destination_pitch,
+                       shape.width,
+                       shape.rows,
+                       shape.slices,
+                       shape.destination_slice};
+  copy->source = {reinterpret_cast<std::uint64_t>(shape.source),
+                  shape.source_pitch,
+                  shape.width,
+                  shape.rows,
+                  shape.slices,
+                  shape.source_slice};
   if (shape.width == 0 || shape.rows == 0 || shape.slices == 0) return cudaSuccess;
   if (!shape.destination || !shape.source) return cudaErrorInvalidValue;
   const Place destination = place_of(call, shape.destination), source = place_of(call, shape.source);
@@ -98,8 +105,8 @@ cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy) {
   };
   const bool to_host = on_host(destination, wants_device_destination), from_host = on_host(source, wants_device_source);
   using Direction = trace::Copy::Direction;
-  copy->direction = to_host ? (from_host ? Direction::h2h : Direction::d2h)
-                            : (from_host ? Direction::h2d : Direction::d2d);
+  copy->direction =
+      to_host ? (from_host ? Direction::h2h : Direction::d2h) : (from_host ? Direction::h2d : Direction::d2d);
   copy->pageable_destination = destination.kind == Place::Kind::host;
   copy->pageable_source = source.kind == Place::Kind::host;
   return cudaSuccess;
@@ -134,7 +141,8 @@ cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) 
   trace::Copy copy;
   cudaError_t status = make_copy(call, shape, &copy);
   if (status != cudaSuccess || empty(shape)) return status;
-  const bool waits = copy.direction == Direction::h2h || (copy.direction == Direction::d2h && copy.pageable_destination);
+  const bool waits =
+      copy.direction == Direction::h2h || (copy.direction == Direction::d2h && copy.pageable_destination);
   std::uint32_t operation = 0;
   status = submit(call, *stream, {std::move(copy)}, &operation);
   if (status != cudaSuccess || !waits || operation == 0) return status;
@@ -143,8 +151,12 @@ cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) 
 
 cudaError_t make_set(Call& call, const SetShape& shape, trace::Set* set) {
   if (shape.rows > 1 && shape.width > shape.pitch) return cudaErrorInvalidValue;
-  set->destination = {reinterpret_cast<std::uint64_t>(shape.destination), shape.pitch, shape.width, shape.rows,
-                      shape.slices, shape.slice};
+  set->destination = {reinterpret_cast<std::uint64_t>(shape.destination),
+                      shape.pitch,
+                      shape.width,
+                      shape.rows,
+                      shape.slices,
+                      shape.slice};
   set->value = shape.value;
   set->element_bytes = shape.element_bytes;
   set->api = call.api;

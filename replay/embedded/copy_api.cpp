@@ -222,7 +222,7 @@ DEADHEAT_API(cudaGetSymbolAddress, device, (void** address, const void* symbol),
   return status;
 }
 
-DEADHEAT_API(cudaGetSymbolSize, device, (size_t * bytes, const void* symbol), (bytes, symbol)) {
+DEADHEAT_API(cudaGetSymbolSize, device, (size_t* bytes, const void* symbol), (bytes, symbol)) {
   if (!bytes) return cudaErrorInvalidValue;
   std::uint64_t start = 0;
   std::uint64_t size = 0;

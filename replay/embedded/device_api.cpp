@@ -198,7 +198,7 @@ static bool has_limit(cudaLimit limit) {
   return unsigned(limit) <= cudaLimitPersistingL2CacheSize && limit != cudaLimitDevRuntimeSyncDepth;
 }
 
-DEADHEAT_API(cudaDeviceGetLimit, device, (size_t * value, cudaLimit limit), (value, limit)) {
+DEADHEAT_API(cudaDeviceGetLimit, device, (size_t* value, cudaLimit limit), (value, limit)) {
   if (!value) return cudaErrorInvalidValue;
   if (!has_limit(limit)) return cudaErrorUnsupportedLimit;
   *value = call.runtime.limits[limit];
@@ -283,7 +283,7 @@ DEADHEAT_STREAM_API(cudaGetDriverEntryPointByVersion, _ptsz, nothing,
   return no_driver(function, result);
 }
 
-extern "C" DEADHEAT_VISIBLE cudaChannelFormatDesc CUDARTAPI
-cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+extern "C" DEADHEAT_VISIBLE cudaChannelFormatDesc CUDARTAPI cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                                                  cudaChannelFormatKind kind) {
   return {x, y, z, w, kind};
 }

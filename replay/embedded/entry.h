@@ -71,18 +71,18 @@ cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& 
 #define DEADHEAT_VISIBLE __attribute__((visibility("default")))
 #define DEADHEAT_AND_CALL(...) [[maybe_unused]] ::deadheat::embedded::Call& call __VA_OPT__(, ) __VA_ARGS__
 #define DEADHEAT_WITH_CALL(...) call __VA_OPT__(, ) __VA_ARGS__
-#define DEADHEAT_EXPORT(name, exported, stream, need, parameters, arguments)                                 \
-  extern "C" DEADHEAT_VISIBLE cudaError_t exported parameters {                                              \
-    return ::deadheat::embedded::enter(                                                                      \
-        #name, ::deadheat::embedded::DefaultStream::stream, ::deadheat::embedded::Need::need,                \
-        [&](::deadheat::embedded::Call& call) { return name##_body(DEADHEAT_WITH_CALL arguments); });        \
+#define DEADHEAT_EXPORT(name, exported, stream, need, parameters, arguments)                          \
+  extern "C" DEADHEAT_VISIBLE cudaError_t exported parameters {                                       \
+    return ::deadheat::embedded::enter(                                                               \
+        #name, ::deadheat::embedded::DefaultStream::stream, ::deadheat::embedded::Need::need,         \
+        [&](::deadheat::embedded::Call& call) { return name##_body(DEADHEAT_WITH_CALL arguments); }); \
   }
-#define DEADHEAT_API(name, need, parameters, arguments)              \
-  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);      \
-  DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments)   \
+#define DEADHEAT_API(name, need, parameters, arguments)            \
+  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);    \
+  DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments) \
   static cudaError_t name##_body(DEADHEAT_AND_CALL parameters)
-#define DEADHEAT_STREAM_API(name, suffix, need, parameters, arguments)           \
-  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);                  \
-  DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments)               \
-  DEADHEAT_EXPORT(name, name##suffix, per_thread, need, parameters, arguments)   \
+#define DEADHEAT_STREAM_API(name, suffix, need, parameters, arguments)         \
+  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);                \
+  DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments)             \
+  DEADHEAT_EXPORT(name, name##suffix, per_thread, need, parameters, arguments) \
   static cudaError_t name##_body(DEADHEAT_AND_CALL parameters)

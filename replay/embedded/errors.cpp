@@ -35,12 +35,8 @@ DEADHEAT_VISIBLE const char* CUDARTAPI cudaGetErrorString(cudaError_t error) {
   return entry ? entry->text : "unrecognized error code";
 }
 
-DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaPeekAtLastError() {
-  return deadheat::embedded::last_error(/*reset=*/false);
-}
+DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaPeekAtLastError() { return deadheat::embedded::last_error(/*reset=*/false); }
 
-DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaGetLastError() {
-  return deadheat::embedded::last_error(/*reset=*/true);
-}
+DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaGetLastError() { return deadheat::embedded::last_error(/*reset=*/true); }
 
 } // extern "C"

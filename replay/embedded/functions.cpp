@@ -128,7 +128,7 @@ DEADHEAT_API(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, device,
 }
 
 DEADHEAT_API(cudaOccupancyAvailableDynamicSMemPerBlock, device,
-             (size_t * bytes, const void* function, int blocks, int threads), (bytes, function, blocks, threads)) {
+             (size_t* bytes, const void* function, int blocks, int threads), (bytes, function, blocks, threads)) {
   if (!bytes || blocks <= 0 || threads <= 0) return cudaErrorInvalidValue;
   Kernel kernel;
   const cudaError_t status = find_kernel(call, function, &kernel);
@@ -137,7 +137,8 @@ DEADHEAT_API(cudaOccupancyAvailableDynamicSMemPerBlock, device,
   if (unsigned(blocks) > blocks_per_multiprocessor(profile, kernel, unsigned(threads), 0)) {
     return cudaErrorInvalidValue;
   }
-  const std::uint64_t taken = kernel.info->static_shared + 1024, each = profile.shared_per_multiprocessor / unsigned(blocks);
+  const std::uint64_t taken = kernel.info->static_shared + 1024,
+                      each = profile.shared_per_multiprocessor / unsigned(blocks);
   const std::uint64_t most = dynamic_shared_limit(profile, kernel);
   *bytes = each <= taken ? 0 : std::min(each - taken, most);
   return cudaSuccess;

@@ -21,12 +21,12 @@ namespace deadheat::embedded {
 class GraphNode {
  public:
   Graph* graph = nullptr;
-  std::uint32_t index = 0;               // of creation in its graph
+  std::uint32_t index = 0; // of creation in its graph
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   Work work = {trace::Marker{}};
-  std::unique_ptr<Graph> child;          // of a child graph node
-  std::vector<GraphNode*> after;         // dependencies, without repetition
-  std::vector<void*> arguments = {};     // of a kernel: into its parameter block, for cudaGraphKernelNodeGetParams
+  std::unique_ptr<Graph> child; // of a child graph node
+  std::vector<GraphNode*> after; // dependencies, without repetition
+  std::vector<void*> arguments = {}; // of a kernel: into its parameter block, for cudaGraphKernelNodeGetParams
 };
 
 class Graph {
@@ -45,16 +45,16 @@ class Graph {
 class GraphExec {
  public:
   struct Step {
-    const GraphNode* node = nullptr;     // of the graph it was made from: a name, never followed
+    const GraphNode* node = nullptr; // of the graph it was made from: a name, never followed
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
     Work work;
-    std::vector<std::uint32_t> after;    // steps
+    std::vector<std::uint32_t> after; // steps
     bool enabled = true;
   };
   std::uint32_t id = 0;
   unsigned long long flags = 0;
   std::vector<Step> steps;
-  std::uint32_t done = 0;                // event recorded behind each launch: launches of one graph do not overlap
+  std::uint32_t done = 0; // event recorded behind each launch: launches of one graph do not overlap
   std::uint32_t last_stream = 0;
 
   Step* step(const GraphNode* node);
@@ -64,7 +64,7 @@ bool unfold(const Graph& graph, std::vector<GraphExec::Step>* steps);
 
 struct Capture {
   std::uint64_t number = 0;
-  std::unique_ptr<Graph> own;            // unless it adds to a graph of the program's
+  std::unique_ptr<Graph> own; // unless it adds to a graph of the program's
   Graph* graph = nullptr;
   Stream* origin = nullptr;
   std::vector<Stream*> streams;

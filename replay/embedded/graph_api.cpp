@@ -130,8 +130,8 @@ DEADHEAT_API(cudaGraphNodeGetDependentNodes, device,
 }
 
 DEADHEAT_API(cudaGraphAddDependencies, device,
-             (cudaGraph_t handle, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-              const cudaGraphEdgeData* data, size_t count),
+             (cudaGraph_t handle, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData* data,
+              size_t count),
              (handle, from, to, data, count)) {
   Graph* graph = graph_of(call, handle);
   if (!graph || (count && (!from || !to))) return cudaErrorInvalidValue;
@@ -147,8 +147,8 @@ DEADHEAT_API(cudaGraphAddDependencies, device,
 }
 
 DEADHEAT_API(cudaGraphRemoveDependencies, device,
-             (cudaGraph_t handle, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-              const cudaGraphEdgeData* data, size_t count),
+             (cudaGraph_t handle, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData* data,
+              size_t count),
              (handle, from, to, data, count)) {
   Graph* graph = graph_of(call, handle);
   if (!graph || (count && (!from || !to))) return cudaErrorInvalidValue;

@@ -146,7 +146,8 @@ DEADHEAT_API(cudaGraphAddKernelNode, device,
              (node, graph, after, count, parameters)) {
   Work work;
   const cudaError_t status = kernel_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeKernel, std::move(work)) : status;
+  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeKernel, std::move(work))
+                               : status;
 }
 
 DEADHEAT_API(cudaGraphAddMemcpyNode, device,
@@ -155,7 +156,8 @@ DEADHEAT_API(cudaGraphAddMemcpyNode, device,
              (node, graph, after, count, parameters)) {
   Work work;
   const cudaError_t status = copy_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
+  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work))
+                               : status;
 }
 
 DEADHEAT_API(cudaGraphAddMemcpyNode1D, device,
@@ -164,7 +166,8 @@ DEADHEAT_API(cudaGraphAddMemcpyNode1D, device,
              (node, graph, after, count, to, from, bytes, kind)) {
   Work work;
   const cudaError_t status = line_work(call, to, from, bytes, kind, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
+  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work))
+                               : status;
 }
 
 DEADHEAT_API(cudaGraphAddMemsetNode, device,
@@ -173,7 +176,8 @@ DEADHEAT_API(cudaGraphAddMemsetNode, device,
              (node, graph, after, count, parameters)) {
   Work work;
   const cudaError_t status = set_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemset, std::move(work)) : status;
+  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemset, std::move(work))
+                               : status;
 }
 
 DEADHEAT_API(cudaGraphAddHostNode, device,
@@ -362,7 +366,7 @@ DEADHEAT_API(cudaGraphMemsetNodeGetParams, device, (cudaGraphNode_t handle, cuda
   GraphNode* node = nullptr;
   const auto* set = what_of<deadheat::trace::Set>(call, handle, &node);
   if (!set || !result) return cudaErrorInvalidValue;
-  *result = {pointer_to(set->destination.address), set->destination.pitch, set->value, set->element_bytes,
+  *result = {pointer_to(set->destination.address),        set->destination.pitch, set->value, set->element_bytes,
              set->destination.width / set->element_bytes, set->destination.height};
   return cudaSuccess;
 }

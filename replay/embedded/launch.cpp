@@ -20,8 +20,8 @@ cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
   FatBinary& binary = *kernel->function->binary;
   const cudaError_t status = call.runtime.modules.load(binary, call.device());
   if (status != cudaSuccess) {
-    note_refusal(call, *kernel->function, binary.origin + ": kernel " + demangled(kernel->function->name) +
-                                              ": its module could not be loaded");
+    note_refusal(call, *kernel->function,
+                 binary.origin + ": kernel " + demangled(kernel->function->name) + ": its module could not be loaded");
     return status;
   }
   kernel->info = call.device().module(binary.module)->kernel(kernel->function->name);
@@ -65,9 +65,9 @@ static cudaError_t check_configuration(const device::Profile& profile, const Ker
     return cudaErrorNotSupported;
   }
   if (attributes.cooperative) {
-    const std::uint64_t most = std::uint64_t(profile.multiprocessors) *
-                               blocks_per_multiprocessor(profile, kernel, std::uint32_t(block.count()),
-                                                         configuration.shared);
+    const std::uint64_t most =
+        std::uint64_t(profile.multiprocessors) *
+        blocks_per_multiprocessor(profile, kernel, std::uint32_t(block.count()), configuration.shared);
     if (grid.count() > most) return cudaErrorCooperativeLaunchTooLarge;
   }
   return cudaSuccess;

@@ -1,5 +1,6 @@
 // Allocation, pools and questions about memory (Runtime API, "Memory Management", "Stream Ordered Memory Allocator",
-// "Unified Addressing"; host memory registration is refused: the program's own pages cannot move to the device's arena).
+// "Unified Addressing"; host memory registration is refused: the program's own pages cannot move to the device's
+// arena).
 #include <algorithm>
 
 #include "replay/embedded/copies.h"
@@ -121,7 +122,7 @@ DEADHEAT_API(cudaMalloc3D, device, (cudaPitchedPtr * result, cudaExtent extent),
   return status;
 }
 
-DEADHEAT_API(cudaMemGetInfo, device, (size_t * available, size_t* total), (available, total)) {
+DEADHEAT_API(cudaMemGetInfo, device, (size_t* available, size_t* total), (available, total)) {
   if (!available || !total) return cudaErrorInvalidValue;
   *total = call.device().profile().memory_bytes;
   *available = *total - std::min<std::uint64_t>(*total, call.device().bytes_in_use());

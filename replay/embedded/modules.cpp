@@ -117,7 +117,8 @@ cudaError_t Modules::load(FatBinary& binary, device::Device& device) {
   const device::Profile& profile = device.profile();
   const ptx::FatbinEntry* image = choose_image(*entries, profile.compute_major * 10 + profile.compute_minor);
   if (!image) {
-    say(fmt::format("{}: no PTX for compute capability {}.{} (it holds {}): build it with NVCC_APPEND_FLAGS='-gencode "
+    say(
+        fmt::format("{}: no PTX for compute capability {}.{} (it holds {}): build it with NVCC_APPEND_FLAGS='-gencode "
                     "arch=compute_90,code=compute_90 -lineinfo'",
                     binary.origin, profile.compute_major, profile.compute_minor, architectures(*entries)));
     return binary.failed = cudaErrorNoKernelImageForDevice;

@@ -22,7 +22,10 @@ namespace deadheat::embedded {
 struct Function;
 
 // A managed variable: the program reads its address through a pointer of its own.
-struct ManagedVariable { void** pointer = nullptr; std::string name; };
+struct ManagedVariable {
+  void** pointer = nullptr;
+  std::string name;
+};
 
 struct FatBinary {
   const void* wrapper = nullptr;

@@ -19,7 +19,10 @@ class TraceWriter;
 
 namespace deadheat::embedded {
 
-struct LaunchNote { std::string kernel; Dim3 grid, block; };
+struct LaunchNote {
+  std::string kernel;
+  Dim3 grid, block;
+};
 
 class Recording : public device::Sink {
  public:

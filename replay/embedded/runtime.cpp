@@ -36,7 +36,8 @@ std::function<bool(const std::string&, std::uint32_t)> launch_filter(const Trace
   std::uint64_t matched = 0;
   return [options, pattern, matched](const std::string& kernel, std::uint32_t) mutable {
     if (!options.accesses) return false;
-    if (pattern && !std::regex_search(kernel, *pattern) && !std::regex_search(demangled(kernel), *pattern)) return false;
+    if (pattern && !std::regex_search(kernel, *pattern) && !std::regex_search(demangled(kernel), *pattern))
+      return false;
     const std::uint64_t number = matched++;
     return number >= options.launch_skip &&
            (options.launch_count == 0 || number - options.launch_skip < options.launch_count);

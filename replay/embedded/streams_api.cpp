@@ -135,6 +135,9 @@ DEADHEAT_STREAM_API(cudaStreamAddCallback, _ptsz, device,
   if (!stream) return cudaErrorInvalidResourceHandle;
   if (!function || flags) return cudaErrorInvalidValue;
   if (stream->capture) return refuse_capture(call, *stream, nullptr);
-  return submit(call, *stream, {deadheat::trace::HostCallback{call.api},
-                                [handle, function, data] { function(handle, cudaSuccess, data); }, {}, {}});
+  return submit(call, *stream,
+                {deadheat::trace::HostCallback{call.api},
+                 [handle, function, data] { function(handle, cudaSuccess, data); },
+                 {},
+                 {}});
 }

@@ -20,6 +20,7 @@
 
 namespace deadheat::engine {
 
+// clang-format off
 // Why a thread stopped.
 enum class Step : std::int32_t {
   exited = 0,   // exit, or return from the entry function
@@ -47,6 +48,7 @@ enum class WarpOp : std::uint32_t {
   // Collective loads and matrix operations whose lanes exchange registers. arg[2..] operands; result[] fragments.
   mma = 32                        // reserved range from here: code generator and machine share tables in warp_ops.h
 };
+// clang-format on
 
 // One weak access, logged by recorded code; merged by tracer/recorder/warp_log.h (same layout).
 struct LogEntry {
@@ -79,8 +81,8 @@ struct Services {
   std::uint64_t (*mbarrier)(ThreadContext*, std::uint32_t site, std::uint32_t what, std::uint64_t address,
                             std::uint64_t operand);
   std::int32_t (*print)(ThreadContext*, std::uint64_t format, std::uint64_t arguments); // vprintf; generic addresses
-  std::uint64_t (*allocate)(ThreadContext*, std::uint64_t bytes);                        // malloc; device address or 0
-  void (*release)(ThreadContext*, std::uint64_t address);                                // free
+  std::uint64_t (*allocate)(ThreadContext*, std::uint64_t bytes); // malloc; device address or 0
+  void (*release)(ThreadContext*, std::uint64_t address); // free
   // Sets thread->fault_*: kind is trace::MemoryError::Kind (trap, assertion, stack_overflow …); text may be null. Of an
   // assertion arg[0], arg[1] and arg[3] are the generic addresses of message, file and function, arg[2] is the line.
   void (*fault)(ThreadContext*, std::uint32_t site, std::uint32_t kind, const char* text);
@@ -88,12 +90,12 @@ struct Services {
 };
 
 struct ExecContext {
-  std::int64_t quantum = 0;            // visible operations that may run before the thread must stop (control mode);
-                                       // strong operations in loops, in every mode
+  std::int64_t quantum = 0; // visible operations that may run before the thread must stop (control mode);
+                            // strong operations in loops, in every mode
   const Services* services = nullptr;
   const std::uint8_t* shadow = nullptr; // validity of the device arena: one byte for 16 bytes, 16 = all valid, n < 16 =
                                         // the first n bytes valid
-  std::uint64_t visible = 0;           // visible operations performed (control mode counts them)
+  std::uint64_t visible = 0; // visible operations performed (control mode counts them)
   void* machine = nullptr;
 };
 
@@ -105,31 +107,31 @@ struct LaunchContext {
   std::uint32_t nclusterid[3] = {1, 1, 1}, cluster_nctaid[3] = {1, 1, 1};
   std::uint32_t dynamic_shared = 0, total_shared = 0; // bytes
   std::uint64_t gridid = 0;
-  std::uint64_t grid_workspace = 0;    // device address; of cooperative launches: {u32 size, u32 barrier}
-  void* launch = nullptr;              // the machine's
+  std::uint64_t grid_workspace = 0; // device address; of cooperative launches: {u32 size, u32 barrier}
+  void* launch = nullptr; // the machine's
 };
 
 struct BlockContext {
   LaunchContext* launch = nullptr;
-  std::uint8_t* shared = nullptr;      // total_shared bytes
+  std::uint8_t* shared = nullptr; // total_shared bytes
   std::uint32_t ctaid[3] = {0, 0, 0};
   std::uint32_t linear = 0;
   std::uint32_t smid = 0, nsmid = 0;
-  void* block = nullptr;               // the machine's
+  void* block = nullptr; // the machine's
 };
 
 struct ThreadContext {
   BlockContext* block = nullptr;
-  std::uint8_t* stack = nullptr;       // frames and local memory; local_window + o is stack + o
+  std::uint8_t* stack = nullptr; // frames and local memory; local_window + o is stack + o
   std::uint32_t stack_used = 0, stack_bytes = 0;
   std::uint32_t tid[3] = {0, 0, 0};
   std::uint32_t linear = 0, lane = 0, warp = 0;
 
-  LogEntry* log_cursor = nullptr;      // record mode
+  LogEntry* log_cursor = nullptr; // record mode
   LogEntry* log_end = nullptr;
 
   std::uint32_t pending_site = 0;
-  std::uint32_t spin_site = ~0u;       // the last strong operation in a loop, its address and the value it read
+  std::uint32_t spin_site = ~0u; // the last strong operation in a loop, its address and the value it read
   std::uint64_t spin_address = 0, spin_value = 0;
   std::uint64_t pending_address = 0;
   std::uint64_t arg[16] = {};
@@ -145,8 +147,8 @@ using EntryPoint = std::int32_t (*)(ThreadContext*, std::uint8_t* frame); // ret
 // What the address of a function is: PTX function pointers hold the host address of its descriptor.
 struct FunctionDescriptor {
   EntryPoint entry = nullptr;
-  std::uint32_t frame_bytes = 0;       // 16-byte aligned
-  std::uint32_t params_offset = 0;     // of the parameters in the frame; results follow, each naturally aligned
+  std::uint32_t frame_bytes = 0; // 16-byte aligned
+  std::uint32_t params_offset = 0; // of the parameters in the frame; results follow, each naturally aligned
 };
 
 } // namespace deadheat::engine

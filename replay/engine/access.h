@@ -19,9 +19,7 @@ struct Access {
 };
 
 // Whether accesses to the space are visible operations at all (local, param and constant ones are not).
-inline bool may_be_visible(Space s) {
-  return s == Space::generic || s == Space::global || s == Space::shared;
-}
+inline bool may_be_visible(Space s) { return s == Space::generic || s == Space::global || s == Space::shared; }
 
 // Stops before a visible operation: in control mode when the quantum is used up or the site marked; in record mode
 // before strong ones.

@@ -156,18 +156,14 @@ bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) c
     case SiteKind::warp_value:
     case SiteKind::cluster_barrier:
     case SiteKind::mbarrier:
-    case SiteKind::async_wait:
-      return true;
-    case SiteKind::fence:
-      return mode.control || mode.record || at->in_loop;
+    case SiteKind::async_wait: return true;
+    case SiteKind::fence: return mode.control || mode.record || at->in_loop;
     case SiteKind::access: {
       bool strong = is_strong(at->ordering) || at->access == AccessKind::atomic;
       return mode.control || (strong && (mode.record || at->in_loop));
     }
-    case SiteKind::async_copy:
-      return mode.control;
-    default:
-      return false;
+    case SiteKind::async_copy: return mode.control;
+    default: return false;
   }
 }
 
@@ -177,15 +173,12 @@ bool Builder::always_stops_at(const ptx::Instruction& instruction, const Site* a
     case SiteKind::barrier:
     case SiteKind::warp_barrier:
     case SiteKind::warp_value:
-    case SiteKind::async_wait:
-      return true;
-    case SiteKind::fence:
-      return mode.record;
+    case SiteKind::async_wait: return true;
+    case SiteKind::fence: return mode.record;
     case SiteKind::access:  // generic ones may be local
       return mode.record && (is_strong(at->ordering) || at->access == AccessKind::atomic) &&
              (at->space == Space::global || at->space == Space::shared);
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -248,9 +241,7 @@ void Builder::stop(Step step) {
   ir.SetInsertPoint(next);
 }
 
-void Builder::stop_with(Value* step, BasicBlock* again) {
-  save_and_return(step, again);
-}
+void Builder::stop_with(Value* step, BasicBlock* again) { save_and_return(step, again); }
 
 void Builder::stop_when(Value* condition, Step step, const std::function<void()>& before) {
   BasicBlock* stopping = new_block("stopping");
@@ -262,17 +253,11 @@ void Builder::stop_when(Value* condition, Step step, const std::function<void()>
   ir.SetInsertPoint(next);
 }
 
-void Builder::finish(std::int32_t step) {
-  ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step))));
-}
+void Builder::finish(std::int32_t step) { ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step)))); }
 
-llvm::MDNode* Builder::unlikely() {
-  return llvm::MDBuilder(context()).createBranchWeights(1, 2000);
-}
+llvm::MDNode* Builder::unlikely() { return llvm::MDBuilder(context()).createBranchWeights(1, 2000); }
 
-BasicBlock* Builder::new_block(const char* name) {
-  return BasicBlock::Create(context(), name, llvm_function_);
-}
+BasicBlock* Builder::new_block(const char* name) { return BasicBlock::Create(context(), name, llvm_function_); }
 
 void Builder::when(Value* condition, const std::function<void()>& body, bool likely) {
   BasicBlock* taken = new_block("when");
@@ -319,12 +304,8 @@ void Builder::context_store(Value* base, std::uint64_t offset, Value* value) {
   mark(ir.CreateStore(value, pointer_at(base, offset)), Space::generic, true);
 }
 
-Value* Builder::thread_load(std::size_t offset, unsigned bits) {
-  return context_load(thread_, offset, i(bits));
-}
-void Builder::thread_store(std::size_t offset, Value* value) {
-  context_store(thread_, offset, value);
-}
+Value* Builder::thread_load(std::size_t offset, unsigned bits) { return context_load(thread_, offset, i(bits)); }
+void Builder::thread_store(std::size_t offset, Value* value) { context_store(thread_, offset, value); }
 
 Value* Builder::entry_value(const std::string& name, const std::function<Value*()>& make) {
   auto it = entry_values_.find(name);

@@ -35,29 +35,25 @@ inline constexpr std::int32_t returned = -1;
 struct FunctionPointer {
   FunctionDescriptor by_mode[8];
 };
-inline unsigned number(Mode m) {
-  return (m.record ? 1u : 0u) | (m.control ? 2u : 0u) | (m.check ? 4u : 0u);
-}
+inline unsigned number(Mode m) { return (m.record ? 1u : 0u) | (m.control ? 2u : 0u) | (m.check ? 4u : 0u); }
 
 // One compilation: a kernel in a mode.
 struct Unit {
   const ModuleTables& tables;
   const KernelTables& kernel;
   Mode mode;
-  std::vector<bool> stops;  // by function
+  std::vector<bool> stops; // by function
   llvm::Module& module;
-  std::function<std::uint64_t(std::string_view)> address_of;  // of .global and .const variables
-  std::function<FunctionPointer*(std::uint32_t)> pointer_to;  // of functions whose address is taken
-  std::map<std::uint32_t, std::uint32_t> frame_bytes;         // known once a function is built
+  std::function<std::uint64_t(std::string_view)> address_of; // of .global and .const variables
+  std::function<FunctionPointer*(std::uint32_t)> pointer_to; // of functions whose address is taken
+  std::map<std::uint32_t, std::uint32_t> frame_bytes; // known once a function is built
   std::map<std::uint32_t, std::uint32_t> params_offset;
-  std::uint64_t saves_threshold;  // registers to save over all stops from which they live in the frame
+  std::uint64_t saves_threshold; // registers to save over all stops from which they live in the frame
 };
 
 llvm::Function* declare_function(Unit& unit, std::uint32_t function);
 // The constant that holds a function's frame size, known when all of the unit is built (recursion).
-inline std::string frame_bytes_name(std::uint32_t function) {
-  return "frame.bytes." + std::to_string(function);
-}
+inline std::string frame_bytes_name(std::uint32_t function) { return "frame.bytes." + std::to_string(function); }
 
 class Builder {
  public:
@@ -70,8 +66,8 @@ class Builder {
   const FunctionTables& tables;
   const ptx::Function& function;
   const Mode mode;
-  std::uint32_t statement = 0;  // being lowered
-  const Site* site = nullptr;   // of it, or null
+  std::uint32_t statement = 0; // being lowered
+  const Site* site = nullptr; // of it, or null
 
   // ---- refusal: names the reason; the function's code is then thrown away
   void refuse(const std::string& why);
@@ -85,14 +81,14 @@ class Builder {
   llvm::Constant* constant(unsigned bits, std::uint64_t value) { return llvm::ConstantInt::get(i(bits), value); }
 
   // ---- operands
-  llvm::Value* read(const ptx::Operand& operand, unsigned bits);         // bits, NaNs canonical
-  llvm::Value* read_float(const ptx::Operand& operand, ptx::Type type);  // f32 or f64: raw
+  llvm::Value* read(const ptx::Operand& operand, unsigned bits); // bits, NaNs canonical
+  llvm::Value* read_float(const ptx::Operand& operand, ptx::Type type); // f32 or f64: raw
   llvm::Value* read_predicate(const ptx::Operand& operand);
   void write(const ptx::Operand& destination, llvm::Value* bits, bool is_signed = false);
-  void write_float(const ptx::Operand& destination, llvm::Value* value);  // raw float or double
+  void write_float(const ptx::Operand& destination, llvm::Value* value); // raw float or double
   llvm::Value* special(std::string_view name, unsigned bits);
   bool is_raw(const ptx::Operand& o) const { return o.kind == ptx::Operand::Kind::reg && slots_[o.reg].raw; }
-  unsigned register_bits(const ptx::Operand& reg) const;  // 1 for predicates
+  unsigned register_bits(const ptx::Operand& reg) const; // 1 for predicates
   llvm::Value* canonical_bits(llvm::Value* float_or_double);
 
   // ---- addresses
@@ -100,17 +96,17 @@ class Builder {
   // stack, the parameter block; of global and constant a device address; of generic a generic address. 64 bits.
   struct Place {
     Space space = Space::generic;
-    llvm::Value* base = nullptr;  // 64 bits; may be null: constant alone
+    llvm::Value* base = nullptr; // 64 bits; may be null: constant alone
     std::int64_t displacement = 0;
-    bool wide_base = true;  // base needs no truncation to 32 bits
+    bool wide_base = true; // base needs no truncation to 32 bits
   };
   Place place(const ptx::Operand& address, Space space);
   Space space_of(const ptx::Instruction& instruction);
-  llvm::Value* offset(const Place& place);           // the number above
-  llvm::Value* generic_address(const Place& place);  // as traces name it
+  llvm::Value* offset(const Place& place); // the number above
+  llvm::Value* generic_address(const Place& place); // as traces name it
   llvm::Value* host_pointer(const Place& place);
-  llvm::Value* is_visible(const Place& place);              // i1: shared or global; null when it certainly is
-  llvm::Value* symbol_address(const ptx::Operand& symbol);  // what mov of a variable or function gives
+  llvm::Value* is_visible(const Place& place); // i1: shared or global; null when it certainly is
+  llvm::Value* symbol_address(const ptx::Operand& symbol); // what mov of a variable or function gives
   llvm::Value* load(llvm::Type* type, llvm::Value* pointer, Space space, bool invariant = false);
   void store(llvm::Value* value, llvm::Value* pointer, Space space);
 
@@ -127,7 +123,7 @@ class Builder {
   llvm::Value* exec_context();
   llvm::Value* shared_base();
   llvm::Value* stack_base();
-  llvm::Value* frame_base_offset();  // of this frame in the stack, 64 bits
+  llvm::Value* frame_base_offset(); // of this frame in the stack, 64 bits
   llvm::Value* call_service(std::size_t offset, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments);
   llvm::Value* call_helper(const void* helper, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments,
                            bool pure = true);
@@ -143,22 +139,22 @@ class Builder {
   void stop(Step step);
   // Stops when `condition` holds; either way goes on behind this call, with only registers in hand.
   void stop_when(llvm::Value* condition, Step step, const std::function<void()>& before = {});
-  void finish(std::int32_t step);  // returns for good
+  void finish(std::int32_t step); // returns for good
   llvm::BasicBlock* label_block(std::string_view label);
   // A stop inside a call: saves and returns `step` (a value) when the callee stopped; resumes at `again`.
   void stop_with(llvm::Value* step, llvm::BasicBlock* again);
   llvm::MDNode* unlikely();
 
-  std::uint32_t variable_offset(std::uint32_t variable) const { return variable_offsets_[variable]; }  // in the frame
-  std::uint32_t param_offset(std::string_view name, bool& found) const;  // in the frame, or the parameter block
-  std::uint32_t frame_slot(std::uint32_t bytes);  // reserves frame bytes for the code generator's own use
+  std::uint32_t variable_offset(std::uint32_t variable) const { return variable_offsets_[variable]; } // in the frame
+  std::uint32_t param_offset(std::string_view name, bool& found) const; // in the frame, or the parameter block
+  std::uint32_t frame_slot(std::uint32_t bytes); // reserves frame bytes for the code generator's own use
 
  private:
   struct Slot {
     llvm::Value* pointer = nullptr;
     llvm::Type* type = nullptr;
     bool raw = false;
-    std::uint32_t saved_at = 0;  // frame offset; 0: none yet
+    std::uint32_t saved_at = 0; // frame offset; 0: none yet
   };
   void lay_out_frame();
   void classify_registers();
@@ -181,7 +177,7 @@ class Builder {
   llvm::Value* frame_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;
   llvm::BasicBlock* start_ = nullptr;
-  llvm::Instruction* entry_end_ = nullptr;  // values of the entry block are made before it
+  llvm::Instruction* entry_end_ = nullptr; // values of the entry block are made before it
   std::vector<std::pair<std::uint32_t, llvm::BasicBlock*>> resumes_;
   std::map<std::string, llvm::Value*> entry_values_;
   std::map<std::string, llvm::BasicBlock*, std::less<>> labels_;
@@ -194,7 +190,7 @@ class Builder {
   bool frame_homed_ = false;
   bool stops_ = false;
   std::string refusal_;
-  llvm::MDNode* context_scope_ = nullptr;  // alias scopes: our contexts, and each state space
+  llvm::MDNode* context_scope_ = nullptr; // alias scopes: our contexts, and each state space
   llvm::MDNode* space_alias_[6] = {};
   llvm::MDNode* space_noalias_[6] = {};
   llvm::MDNode* context_noalias_ = nullptr;
@@ -203,4 +199,4 @@ class Builder {
 // Offsets in a frame.
 inline constexpr std::uint32_t frame_resume = 0, frame_callee = 4, frame_carry = 8, frame_legal = 12, frame_header = 16;
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

@@ -192,8 +192,6 @@ class JitCompiler final : public Compiler {
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_compiler(CompilerOptions options) {
-  return std::make_unique<JitCompiler>(options);
-}
+std::unique_ptr<Compiler> make_compiler(CompilerOptions options) { return std::make_unique<JitCompiler>(options); }
 
 }  // namespace deadheat::engine

@@ -29,7 +29,10 @@ struct Mode {
   friend auto operator<=>(const Mode&, const Mode&) = default;
 };
 
-struct KernelParameter { std::string name; std::uint32_t offset = 0, bytes = 0; };
+struct KernelParameter {
+  std::string name;
+  std::uint32_t offset = 0, bytes = 0;
+};
 
 // What a launch needs to know about a kernel, without compiling it.
 struct KernelInfo {

@@ -29,9 +29,7 @@ namespace deadheat::engine {
 
 namespace {
 
-std::string text(llvm::Error error) {
-  return llvm::toString(std::move(error));
-}
+std::string text(llvm::Error error) { return llvm::toString(std::move(error)); }
 
 class OrcJit final : public Jit {
  public:

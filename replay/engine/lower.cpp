@@ -16,6 +16,7 @@ struct Line {
   Lowering lowering;
 };
 
+// clang-format off
 constexpr Line lines[] = {
     // integer arithmetic (floating-point types go on to lower_float and lower_half)
     {Opcode::add, lower_add}, {Opcode::sub, lower_sub}, {Opcode::addc, lower_addc}, {Opcode::subc, lower_addc},
@@ -58,6 +59,7 @@ constexpr Line lines[] = {
     {Opcode::bar, lower_bar}, {Opcode::barrier, lower_bar}, {Opcode::shfl, lower_shfl}, {Opcode::vote, lower_vote},
     {Opcode::match, lower_match}, {Opcode::redux, lower_redux}, {Opcode::activemask, lower_activemask},
     {Opcode::elect, lower_elect}};
+// clang-format on
 
 constexpr std::size_t opcode_count = []() {
   std::size_t n = 1;
@@ -81,7 +83,8 @@ std::string refusal_of(const Instruction& i) {
   for (Modifier m : i.modifiers)
     if (m == Modifier::unknown) return "unknown modifier";
   switch (i.opcode) {
-    case Opcode::bar: case Opcode::barrier:
+    case Opcode::bar:
+    case Opcode::barrier:
       if (i.has(Modifier::cluster)) return "thread block clusters are not supported by the embedded device";
       break;
     case Opcode::cp:
@@ -91,10 +94,16 @@ std::string refusal_of(const Instruction& i) {
     case Opcode::redux:
       if (i.type() == Type::f32) return "not supported by the embedded device";
       break;
-    case Opcode::ld: case Opcode::st: case Opcode::atom: case Opcode::red:
-      if (i.has(Modifier::shared_cluster)) return "memory of other blocks in a cluster is not supported by the embedded device";
+    case Opcode::ld:
+    case Opcode::st:
+    case Opcode::atom:
+    case Opcode::red:
+      if (i.has(Modifier::shared_cluster))
+        return "memory of other blocks in a cluster is not supported by the embedded device";
       break;
-    case Opcode::prefetch: case Opcode::fence: case Opcode::membar: break;
+    case Opcode::prefetch:
+    case Opcode::fence:
+    case Opcode::membar: break;
     default: break;
   }
   for (Type t : i.types)

@@ -90,9 +90,7 @@ void lower_activemask(Builder&, const ptx::Instruction&);
 void lower_elect(Builder&, const ptx::Instruction&);
 
 // ---- type properties that several families need
-inline bool is_float(ptx::Type t) {
-  return t == ptx::Type::f32 || t == ptx::Type::f64;
-}
+inline bool is_float(ptx::Type t) { return t == ptx::Type::f32 || t == ptx::Type::f64; }
 inline bool is_half(ptx::Type t) {
   return t == ptx::Type::f16 || t == ptx::Type::f16x2 || t == ptx::Type::bf16 || t == ptx::Type::bf16x2;
 }

@@ -54,7 +54,7 @@ Value* combine(Builder& b, const ptx::Instruction& i, Type type, Value* old, Val
   return old;
 }
 
-}  // namespace
+} // namespace
 
 void lower_atom(Builder& b, const ptx::Instruction& i) {
   bool red = i.opcode == Opcode::red;
@@ -100,4 +100,4 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
   after_strong(b, &a, b.ir.CreateZExtOrTrunc(old[0], b.i(64)), moved);
 }
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

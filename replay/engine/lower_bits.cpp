@@ -13,9 +13,7 @@ using ptx::Type;
 
 namespace {
 
-unsigned width_of(const ptx::Instruction& i) {
-  return i.type() == Type::pred ? 1 : ptx::bits(i.type());
-}
+unsigned width_of(const ptx::Instruction& i) { return i.type() == Type::pred ? 1 : ptx::bits(i.type()); }
 
 // v << n, v >> n with PTX's clamping: shifts by the width or more shift everything out.
 Value* shift_left(Builder& b, Value* v, Value* n) {
@@ -52,38 +50,22 @@ Value* low_ones(Builder& b, Value* n, unsigned bits) {
 Value* table2(Builder& b, unsigned table, Value* p, Value* q) {
   auto& ir = b.ir;
   switch (table & 15) {
-    case 0:
-      return b.constant(32, 0);
-    case 1:
-      return ir.CreateNot(ir.CreateOr(p, q));
-    case 2:
-      return ir.CreateAnd(ir.CreateNot(p), q);
-    case 3:
-      return ir.CreateNot(p);
-    case 4:
-      return ir.CreateAnd(p, ir.CreateNot(q));
-    case 5:
-      return ir.CreateNot(q);
-    case 6:
-      return ir.CreateXor(p, q);
-    case 7:
-      return ir.CreateNot(ir.CreateAnd(p, q));
-    case 8:
-      return ir.CreateAnd(p, q);
-    case 9:
-      return ir.CreateNot(ir.CreateXor(p, q));
-    case 10:
-      return q;
-    case 11:
-      return ir.CreateOr(ir.CreateNot(p), q);
-    case 12:
-      return p;
-    case 13:
-      return ir.CreateOr(p, ir.CreateNot(q));
-    case 14:
-      return ir.CreateOr(p, q);
-    default:
-      return b.constant(32, 0xffffffffu);
+    case 0: return b.constant(32, 0);
+    case 1: return ir.CreateNot(ir.CreateOr(p, q));
+    case 2: return ir.CreateAnd(ir.CreateNot(p), q);
+    case 3: return ir.CreateNot(p);
+    case 4: return ir.CreateAnd(p, ir.CreateNot(q));
+    case 5: return ir.CreateNot(q);
+    case 6: return ir.CreateXor(p, q);
+    case 7: return ir.CreateNot(ir.CreateAnd(p, q));
+    case 8: return ir.CreateAnd(p, q);
+    case 9: return ir.CreateNot(ir.CreateXor(p, q));
+    case 10: return q;
+    case 11: return ir.CreateOr(ir.CreateNot(p), q);
+    case 12: return p;
+    case 13: return ir.CreateOr(p, ir.CreateNot(q));
+    case 14: return ir.CreateOr(p, q);
+    default: return b.constant(32, 0xffffffffu);
   }
 }
 

@@ -9,9 +9,7 @@ using llvm::BasicBlock;
 using llvm::Value;
 using ptx::Operand;
 
-void lower_bra(Builder& b, const ptx::Instruction& i) {
-  b.ir.CreateBr(b.label_block(i.operands[0].text));
-}
+void lower_bra(Builder& b, const ptx::Instruction& i) { b.ir.CreateBr(b.label_block(i.operands[0].text)); }
 
 void lower_brx(Builder& b, const ptx::Instruction& i) {
   if (i.operands.size() < 2) return b.refuse("operands");
@@ -31,9 +29,7 @@ void lower_ret(Builder& b, const ptx::Instruction&) {
   b.finish(b.function.entry ? std::int32_t(Step::exited) : returned);
 }
 
-void lower_exit(Builder& b, const ptx::Instruction&) {
-  b.finish(std::int32_t(Step::exited));
-}
+void lower_exit(Builder& b, const ptx::Instruction&) { b.finish(std::int32_t(Step::exited)); }
 
 namespace {
 
@@ -106,9 +102,7 @@ void lower_trap(Builder& b, const ptx::Instruction& i) {
   fault(b, trace::MemoryError::Kind::trap, nullptr);
 }
 
-void lower_nanosleep(Builder& b, const ptx::Instruction&) {
-  stop_when_used_up(b);
-}
+void lower_nanosleep(Builder& b, const ptx::Instruction&) { stop_when_used_up(b); }
 
 // stacksave, stackrestore, alloca (PTX ISA 9.7.16): local memory on top of the frame.
 void lower_alloca(Builder& b, const ptx::Instruction& i) {
@@ -122,8 +116,7 @@ void lower_alloca(Builder& b, const ptx::Instruction& i) {
       b.ir.CreateAnd(b.ir.CreateAdd(b.read(i.operands[1], 32), b.constant(32, 15)), b.constant(32, ~std::uint64_t(15)));
   Value* end = b.ir.CreateAdd(b.ir.CreateZExt(start, b.i(64)), b.ir.CreateZExt(size, b.i(64)));
   Value* limit = b.ir.CreateZExt(b.thread_load(offsetof(ThreadContext, stack_bytes), 32), b.i(64));
-  b.when(
-      b.ir.CreateICmpUGT(end, limit), [&] { fault(b, trace::MemoryError::Kind::stack_overflow, nullptr); }, false);
+  b.when(b.ir.CreateICmpUGT(end, limit), [&] { fault(b, trace::MemoryError::Kind::stack_overflow, nullptr); }, false);
   b.thread_store(offsetof(ThreadContext, stack_used), b.ir.CreateTrunc(end, b.i(32)));
   b.write(i.operands[0], b.ir.CreateZExt(start, b.i(64)));
 }

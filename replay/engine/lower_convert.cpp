@@ -12,12 +12,8 @@ using ptx::Type;
 
 namespace {
 
-bool is_scalar_half(Type t) {
-  return t == Type::f16 || t == Type::bf16;
-}
-bool is_number(Type t) {
-  return is_float(t) || is_scalar_half(t);
-}
+bool is_scalar_half(Type t) { return t == Type::f16 || t == Type::bf16; }
+bool is_number(Type t) { return is_float(t) || is_scalar_half(t); }
 
 // To an integral value in a float's own format: .rni .rzi .rmi .rpi.
 bool to_integral(const ptx::Instruction& i) {

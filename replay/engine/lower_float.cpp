@@ -124,8 +124,7 @@ void lower_float(Builder& b, const ptx::Instruction& i) {
       if (sign) m = ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, m, ir.CreateBitCast(sign, b.f32()));
       return finish(b, i, m);
     }
-    default:
-      return b.refuse("not supported");
+    default: return b.refuse("not supported");
   }
 }
 
@@ -167,23 +166,16 @@ void lower_unary_float(Builder& b, const ptx::Instruction& i) {
     case Opcode::rsqrt:
       if (is_double) return call(i.has(Modifier::ftz) ? address(&numeric::rsqrt_gross) : address(&numeric::rsqrt64));
       return call(address(&numeric::rsqrt));
-    default:
-      break;
+    default: break;
   }
   if (is_double) return b.refuse("not supported");
   switch (i.opcode) {
-    case Opcode::ex2:
-      return call(address(&numeric::ex2));
-    case Opcode::lg2:
-      return call(address(&numeric::lg2));
-    case Opcode::sin:
-      return call(address(&numeric::sine));
-    case Opcode::cos:
-      return call(address(&numeric::cosine));
-    case Opcode::tanh:
-      return call(address(&numeric::tanh));
-    default:
-      return b.refuse("not supported");
+    case Opcode::ex2: return call(address(&numeric::ex2));
+    case Opcode::lg2: return call(address(&numeric::lg2));
+    case Opcode::sin: return call(address(&numeric::sine));
+    case Opcode::cos: return call(address(&numeric::cosine));
+    case Opcode::tanh: return call(address(&numeric::tanh));
+    default: return b.refuse("not supported");
   }
 }
 

@@ -11,9 +11,7 @@ using ptx::Opcode;
 using ptx::Operand;
 using ptx::Type;
 
-bool is_bf16(Type t) {
-  return t == Type::bf16 || t == Type::bf16x2;
-}
+bool is_bf16(Type t) { return t == Type::bf16 || t == Type::bf16x2; }
 
 Value* half_to_float(Builder& b, Value* v, bool bf16) {
   if (bf16) return b.ir.CreateBitCast(b.ir.CreateShl(b.ir.CreateZExt(v, b.i(32)), 16), b.f32());
@@ -49,9 +47,7 @@ Value* double_to_odd_float(Builder& b, Value* v) {
   return ir.CreateBitCast(ir.CreateSelect(adjust, moved, bits), b.f32());
 }
 
-Value* double_to_half(Builder& b, Value* v, bool bf16) {
-  return float_to_half(b, double_to_odd_float(b, v), bf16);
-}
+Value* double_to_half(Builder& b, Value* v, bool bf16) { return float_to_half(b, double_to_odd_float(b, v), bf16); }
 
 Value* add_halves(Builder& b, Value* x, Value* y, bool bf16) {
   return float_to_half(b, b.ir.CreateFAdd(half_to_float(b, x, bf16), half_to_float(b, y, bf16)), bf16);
@@ -89,21 +85,16 @@ class Lane {
   Value* operator()(llvm::ArrayRef<Value*> in) {
     auto& ir = b_.ir;
     switch (i_.opcode) {
-      case Opcode::neg:
-        return bits_result(ir.CreateXor(in[0], b_.constant(16, 0x8000)));
-      case Opcode::abs:
-        return bits_result(ir.CreateAnd(in[0], b_.constant(16, 0x7fff)));
-      default:
-        break;
+      case Opcode::neg: return bits_result(ir.CreateXor(in[0], b_.constant(16, 0x8000)));
+      case Opcode::abs: return bits_result(ir.CreateAnd(in[0], b_.constant(16, 0x7fff)));
+      default: break;
     }
     std::vector<Value*> v;
     for (Value* bits : in) v.push_back(half_to_float(b_, i_.has(Modifier::ftz) ? flush16(bits) : bits, bf_));
     auto wide = [&](Value* f) { return ir.CreateFPExt(f, b_.f64()); };
     switch (i_.opcode) {
-      case Opcode::add:
-        return result(float_to_half(b_, ir.CreateFAdd(v[0], v[1]), bf_));
-      case Opcode::sub:
-        return result(float_to_half(b_, ir.CreateFSub(v[0], v[1]), bf_));
+      case Opcode::add: return result(float_to_half(b_, ir.CreateFAdd(v[0], v[1]), bf_));
+      case Opcode::sub: return result(float_to_half(b_, ir.CreateFSub(v[0], v[1]), bf_));
       case Opcode::mul:
         if (bf_) return result(double_to_half(b_, ir.CreateFMul(wide(v[0]), wide(v[1])), true));
         return result(float_to_half(b_, ir.CreateFMul(v[0], v[1]), false));
@@ -129,12 +120,9 @@ class Lane {
         if (sign) h = ir.CreateSelect(ir.CreateFCmpUNO(m, m), h, ir.CreateOr(h, sign));
         return result(h);
       }
-      case Opcode::ex2:
-        return call(&numeric::ex2, v[0]);
-      case Opcode::tanh:
-        return call(&numeric::tanh, v[0]);
-      default:
-        break;
+      case Opcode::ex2: return call(&numeric::ex2, v[0]);
+      case Opcode::tanh: return call(&numeric::tanh, v[0]);
+      default: break;
     }
     b_.refuse("not supported");
     return b_.constant(16, 0);

@@ -14,16 +14,12 @@ namespace {
 
 using llvm::Intrinsic::ID;
 
-Value* binary(Builder& b, ID id, Value* x, Value* y) {
-  return b.ir.CreateBinaryIntrinsic(id, x, y);
-}
+Value* binary(Builder& b, ID id, Value* x, Value* y) { return b.ir.CreateBinaryIntrinsic(id, x, y); }
 
 Value* carry_in(Builder& b, unsigned bits) {
   return b.ir.CreateZExt(b.context_load(b.frame(), frame_carry, b.i(8)), b.i(bits));
 }
-void set_carry(Builder& b, Value* carry) {
-  b.context_store(b.frame(), frame_carry, b.ir.CreateZExt(carry, b.i(8)));
-}
+void set_carry(Builder& b, Value* carry) { b.context_store(b.frame(), frame_carry, b.ir.CreateZExt(carry, b.i(8))); }
 
 // Applies f to 16-bit halves of packed types, to the whole of others.
 Value* by_lane(Builder& b, Type type, llvm::ArrayRef<Value*> in,
@@ -175,9 +171,7 @@ Value* divide(Builder& b, const ptx::Instruction& i, bool remainder) {
 void lower_div(Builder& b, const ptx::Instruction& i) {
   if (!floating(b, i)) b.write(i.operands[0], divide(b, i, false));
 }
-void lower_rem(Builder& b, const ptx::Instruction& i) {
-  b.write(i.operands[0], divide(b, i, true));
-}
+void lower_rem(Builder& b, const ptx::Instruction& i) { b.write(i.operands[0], divide(b, i, true)); }
 
 void lower_abs(Builder& b, const ptx::Instruction& i) {
   if (floating(b, i)) return;

@@ -32,9 +32,7 @@ Access access_of(Builder& b, const ptx::Instruction& i, const Operand& address, 
   return a;
 }
 
-const Operand& element(const Operand& o, unsigned n) {
-  return o.kind == Operand::Kind::vector ? o.elements[n] : o;
-}
+const Operand& element(const Operand& o, unsigned n) { return o.kind == Operand::Kind::vector ? o.elements[n] : o; }
 
 }  // namespace
 

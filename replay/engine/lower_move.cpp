@@ -57,21 +57,11 @@ void lower_isspacep(Builder& b, const ptx::Instruction& i) {
   };
   Value* is;
   switch (space) {
-    case Space::shared:
-      is = in(shared_window);
-      break;
-    case Space::local:
-      is = in(local_window);
-      break;
-    case Space::param:
-      is = in(param_window);
-      break;
-    case Space::constant:
-      is = b.ir.getFalse();
-      break;  // constants are not told from global memory
-    default:
-      is = b.ir.CreateICmpULT(a, b.constant(64, window_bit));
-      break;
+    case Space::shared: is = in(shared_window); break;
+    case Space::local: is = in(local_window); break;
+    case Space::param: is = in(param_window); break;
+    case Space::constant: is = b.ir.getFalse(); break;  // constants are not told from global memory
+    default: is = b.ir.CreateICmpULT(a, b.constant(64, window_bit)); break;
   }
   b.write(i.operands[0], is);
 }

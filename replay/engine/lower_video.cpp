@@ -25,11 +25,8 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
     case Opcode::vabsdiff4:
     case Opcode::vmin4:
     case Opcode::vmax4:
-    case Opcode::vset4:
-      lanes = 4;
-      break;
-    default:
-      break;
+    case Opcode::vset4: lanes = 4; break;
+    default: break;
   }
   unsigned width = 32 / lanes;
   auto of_signed = [](Type t) { return t == Type::s32; };
@@ -46,25 +43,17 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
     Value *p = lane(x, sa), *q = lane(y, sb), *r;
     switch (i.opcode) {
       case Opcode::vadd2:
-      case Opcode::vadd4:
-        r = ir.CreateAdd(p, q);
-        break;
+      case Opcode::vadd4: r = ir.CreateAdd(p, q); break;
       case Opcode::vsub2:
-      case Opcode::vsub4:
-        r = ir.CreateSub(p, q);
-        break;
+      case Opcode::vsub4: r = ir.CreateSub(p, q); break;
       case Opcode::vabsdiff2:
       case Opcode::vabsdiff4:
         r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::abs, ir.CreateSub(p, q), b.constant(1, 0));
         break;
       case Opcode::vmin2:
-      case Opcode::vmin4:
-        r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, p, q);
-        break;
+      case Opcode::vmin4: r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, p, q); break;
       case Opcode::vmax2:
-      case Opcode::vmax4:
-        r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, p, q);
-        break;
+      case Opcode::vmax4: r = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, p, q); break;
       case Opcode::vavrg2:
       case Opcode::vavrg4: {
         // Rounds half away from zero for a negative sum down: (a + b + ((a + b) >= 0)) >> 1.
@@ -84,8 +73,7 @@ void lower_simd_video(Builder& b, const ptx::Instruction& i) {
         r = ir.CreateZExt(is, b.i(32));
         break;
       }
-      default:
-        return b.refuse("not supported");
+      default: return b.refuse("not supported");
     }
     if (i.has(Modifier::add)) {
       sum = ir.CreateAdd(sum, r);

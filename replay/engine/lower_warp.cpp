@@ -23,17 +23,11 @@ void set_site(Builder& b) {
   b.thread_store(offsetof(ThreadContext, pending_site), b.constant(32, b.site ? b.site->id : no_site));
 }
 
-Value* full_mask(Builder& b) {
-  return b.constant(64, 0xffffffffu);
-}
+Value* full_mask(Builder& b) { return b.constant(64, 0xffffffffu); }
 
 // Operand 0 may be d, p|q or _.
-const Operand& first(const Operand& o) {
-  return o.kind == Operand::Kind::pair ? o.elements[0] : o;
-}
-const Operand* second(const Operand& o) {
-  return o.kind == Operand::Kind::pair ? &o.elements[1] : nullptr;
-}
+const Operand& first(const Operand& o) { return o.kind == Operand::Kind::pair ? o.elements[0] : o; }
+const Operand* second(const Operand& o) { return o.kind == Operand::Kind::pair ? &o.elements[1] : nullptr; }
 
 void rendezvous(Builder& b, WarpOp op, Value* mask) {
   set_site(b);

@@ -90,16 +90,11 @@ struct Rounded {
   static const void* operation(Operation o, bool is_double) {
     auto p = [](auto f) { return reinterpret_cast<const void*>(f); };
     switch (o) {
-      case Operation::add:
-        return is_double ? p(&add64) : p(&add32);
-      case Operation::multiply:
-        return is_double ? p(&multiply64) : p(&multiply32);
-      case Operation::divide:
-        return is_double ? p(&divide64) : p(&divide32);
-      case Operation::fma:
-        return is_double ? p(&fma64) : p(&fma32);
-      case Operation::root:
-        return is_double ? p(&root64) : p(&root32);
+      case Operation::add: return is_double ? p(&add64) : p(&add32);
+      case Operation::multiply: return is_double ? p(&multiply64) : p(&multiply32);
+      case Operation::divide: return is_double ? p(&divide64) : p(&divide32);
+      case Operation::fma: return is_double ? p(&fma64) : p(&fma32);
+      case Operation::root: return is_double ? p(&root64) : p(&root32);
     }
     return nullptr;
   }
@@ -158,20 +153,11 @@ std::uint32_t round_magnitude(double magnitude, bool sticky, bool negative, cons
   }
   bool up = false;
   switch (rounding) {
-    case Rounding::nearest:
-      up = rest > half || (rest == half && (kept & 1));
-      break;
-    case Rounding::away:
-      up = rest >= half;
-      break;
-    case Rounding::up:
-      up = rest != 0 && !negative;
-      break;
-    case Rounding::down:
-      up = rest != 0 && negative;
-      break;
-    case Rounding::zero:
-      break;
+    case Rounding::nearest: up = rest > half || (rest == half && (kept & 1)); break;
+    case Rounding::away: up = rest >= half; break;
+    case Rounding::up: up = rest != 0 && !negative; break;
+    case Rounding::down: up = rest != 0 && negative; break;
+    case Rounding::zero: break;
   }
   kept += up ? 1 : 0;
   // As bits: a carry out of the mantissa moves into the exponent by itself.
@@ -200,19 +186,13 @@ std::uint32_t infinity_of(Format format, bool negative) {
 std::uint32_t nan_of(Format format) {  // canonical (PTX ISA 9.7.9.21: cvt)
   switch (format) {
     case Format::f16:
-    case Format::bf16:
-      return 0x7fff;
-    case Format::tf32:
-      return 0x7fffe000;
+    case Format::bf16: return 0x7fff;
+    case Format::tf32: return 0x7fffe000;
     case Format::e4m3:
-    case Format::e5m2:
-      return 0x7f;
-    case Format::e2m3:
-      return 0x1f;  // no NaN: the largest number
-    case Format::e3m2:
-      return 0x1f;
-    case Format::e2m1:
-      return 0x7;
+    case Format::e5m2: return 0x7f;
+    case Format::e2m3: return 0x1f;  // no NaN: the largest number
+    case Format::e3m2: return 0x1f;
+    case Format::e2m1: return 0x7;
   }
   return 0;
 }
@@ -250,47 +230,33 @@ std::uint32_t narrow_sticky(double value, bool sticky, std::uint32_t code) {
 
 const void* rounded(Operation o, bool is_double, Rounding r) {
   switch (r) {
-    case Rounding::down:
-      return Rounded<1>::operation(o, is_double);
-    case Rounding::up:
-      return Rounded<2>::operation(o, is_double);
-    case Rounding::zero:
-      return Rounded<3>::operation(o, is_double);
-    default:
-      return Rounded<0>::operation(o, is_double);
+    case Rounding::down: return Rounded<1>::operation(o, is_double);
+    case Rounding::up: return Rounded<2>::operation(o, is_double);
+    case Rounding::zero: return Rounded<3>::operation(o, is_double);
+    default: return Rounded<0>::operation(o, is_double);
   }
 }
 
 const void* to_float_rounded(Rounding r) {
   auto p = [](auto f) { return reinterpret_cast<const void*>(f); };
   switch (r) {
-    case Rounding::down:
-      return p(&Rounded<1>::narrow32);
-    case Rounding::up:
-      return p(&Rounded<2>::narrow32);
-    case Rounding::zero:
-      return p(&Rounded<3>::narrow32);
-    default:
-      return p(&Rounded<0>::narrow32);
+    case Rounding::down: return p(&Rounded<1>::narrow32);
+    case Rounding::up: return p(&Rounded<2>::narrow32);
+    case Rounding::zero: return p(&Rounded<3>::narrow32);
+    default: return p(&Rounded<0>::narrow32);
   }
 }
 
 const void* from_integer_rounded(bool is_double, bool is_signed, Rounding r) {
   switch (r) {
-    case Rounding::down:
-      return Rounded<1>::integer(is_double, is_signed);
-    case Rounding::up:
-      return Rounded<2>::integer(is_double, is_signed);
-    case Rounding::zero:
-      return Rounded<3>::integer(is_double, is_signed);
-    default:
-      return Rounded<0>::integer(is_double, is_signed);
+    case Rounding::down: return Rounded<1>::integer(is_double, is_signed);
+    case Rounding::up: return Rounded<2>::integer(is_double, is_signed);
+    case Rounding::zero: return Rounded<3>::integer(is_double, is_signed);
+    default: return Rounded<0>::integer(is_double, is_signed);
   }
 }
 
-std::uint32_t narrow(double value, std::uint32_t code) {
-  return narrow_sticky(value, false, code);
-}
+std::uint32_t narrow(double value, std::uint32_t code) { return narrow_sticky(value, false, code); }
 
 std::uint32_t narrow_integer(std::int64_t value, std::uint32_t is_signed, std::uint32_t code) {
   bool negative = is_signed && value < 0;
@@ -356,9 +322,7 @@ double ex2_part(double f) {
   return p;
 }
 
-double power_of_two(int n) {
-  return double_of(std::uint64_t(1023 + n) << 52);
-}
+double power_of_two(int n) { return double_of(std::uint64_t(1023 + n) << 52); }
 
 double ex2_double(double x) {  // |x| <= 1000
   double n = std::nearbyint(x);
@@ -467,20 +431,12 @@ double rsqrt64(double x) {
 }
 
 namespace {
-double flushed(double x) {
-  return std::fabs(x) < std::numeric_limits<double>::min() ? std::copysign(0.0, x) : x;
-}
-double high_word(double x) {
-  return x != x ? x : double_of(bits_of(x) & 0xffffffff00000000ull);
-}
+double flushed(double x) { return std::fabs(x) < std::numeric_limits<double>::min() ? std::copysign(0.0, x) : x; }
+double high_word(double x) { return x != x ? x : double_of(bits_of(x) & 0xffffffff00000000ull); }
 }  // namespace
 
-double rcp_gross(double x) {
-  return high_word(flushed(1.0 / flushed(high_word(x))));
-}
-double rsqrt_gross(double x) {
-  return high_word(rsqrt64(flushed(high_word(x))));
-}
+double rcp_gross(double x) { return high_word(flushed(1.0 / flushed(high_word(x)))); }
+double rsqrt_gross(double x) { return high_word(rsqrt64(flushed(high_word(x)))); }
 
 std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset) {
   if (offset == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffffu;

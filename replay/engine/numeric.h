@@ -38,7 +38,7 @@ std::uint32_t narrow_integer(std::int64_t value, std::uint32_t is_signed, std::u
 float widen(std::uint32_t bits, std::uint32_t format);
 
 // fma with one rounding to bfloat16 (nearest), in float.
-double fma_to_odd(double a, double b, double c);  // rounded to odd: rounds correctly to any format of <= 51 bits later
+double fma_to_odd(double a, double b, double c); // rounded to odd: rounds correctly to any format of <= 51 bits later
 
 float ex2(float x);
 float lg2(float x);
@@ -46,10 +46,10 @@ float sine(float x);
 float cosine(float x);
 float tanh(float x);
 float rsqrt(float x);
-double rcp_gross(double x);    // rcp.approx.ftz.f64: the high word only
-double rsqrt_gross(double x);  // rsqrt.approx.ftz.f64
-double rsqrt64(double x);      // rsqrt.approx.f64
+double rcp_gross(double x); // rcp.approx.ftz.f64: the high word only
+double rsqrt_gross(double x); // rsqrt.approx.ftz.f64
+double rsqrt64(double x); // rsqrt.approx.f64
 
-std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset);  // fns (PTX ISA 9.7.1.21)
+std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset); // fns (PTX ISA 9.7.1.21)
 
-}  // namespace deadheat::engine::numeric
+} // namespace deadheat::engine::numeric

@@ -36,8 +36,7 @@ Value* Builder::read(const Operand& o, unsigned bits) {
         return llvm::ConstantInt::get(i(bits), o.bits, true);
       }
       return constant(bits, bits == 1 ? o.bits != 0 : o.bits);
-    case Operand::Kind::f32:
-      return constant(bits, o.bits);
+    case Operand::Kind::f32: return constant(bits, o.bits);
     case Operand::Kind::f64:
       if (bits == 32) {  // a double written where a float is wanted
         double d;
@@ -48,10 +47,8 @@ Value* Builder::read(const Operand& o, unsigned bits) {
         return constant(32, b);
       }
       return constant(bits, o.bits);
-    case Operand::Kind::special:
-      return special(o.text, bits);
-    case Operand::Kind::symbol:
-      return ir.CreateZExtOrTrunc(symbol_address(o), i(bits));
+    case Operand::Kind::special: return special(o.text, bits);
+    case Operand::Kind::symbol: return ir.CreateZExtOrTrunc(symbol_address(o), i(bits));
     case Operand::Kind::vector: {  // packs, first element lowest
       if (o.elements.empty()) break;
       unsigned each = bits / unsigned(o.elements.size());
@@ -62,8 +59,7 @@ Value* Builder::read(const Operand& o, unsigned bits) {
       }
       return all;
     }
-    default:
-      break;
+    default: break;
   }
   refuse("operand " + std::string(o.text));
   return constant(bits, 0);
@@ -90,9 +86,7 @@ unsigned Builder::register_bits(const Operand& o) const {
   return type == ptx::Type::pred ? 1 : ptx::bits(type);
 }
 
-Value* Builder::read_predicate(const Operand& o) {
-  return read(o, 1);
-}
+Value* Builder::read_predicate(const Operand& o) { return read(o, 1); }
 
 void Builder::write(const Operand& to, Value* v, bool sign) {
   if (to.kind == Operand::Kind::sink) return;
@@ -141,9 +135,7 @@ struct ContextField {
   unsigned bits = 32;
 };
 
-constexpr std::size_t component(std::size_t base, unsigned n) {
-  return base + 4 * n;
-}
+constexpr std::size_t component(std::size_t base, unsigned n) { return base + 4 * n; }
 using In = ContextField::In;
 constexpr ContextField fields[] = {
     {"%tid.x", In::thread, component(offsetof(ThreadContext, tid), 0)},
@@ -337,7 +329,7 @@ Builder::Place Builder::place(const Operand& address, Space space) {
       if (frame_memory) {
         p.space = Space::local;
         p.base = nullptr;
-        p.wide_base = false;  // relative to the frame
+        p.wide_base = false; // relative to the frame
         p.displacement += at;
       } else {
         Value* a = symbol_address(symbol);
@@ -345,7 +337,7 @@ Builder::Place Builder::place(const Operand& address, Space space) {
           p.displacement += std::int64_t(c->getZExtValue());
         else
           p.base = a;
-        if (space == Space::generic) {  // a variable named without its space: its generic address
+        if (space == Space::generic) { // a variable named without its space: its generic address
           const ptx::Variable* v = symbol.variable >= 0 ? &function.variables[std::size_t(symbol.variable)]
                                                         : unit.tables.module.variable(symbol.text);
           if (v && v->space == Space::shared)
@@ -356,11 +348,8 @@ Builder::Place Builder::place(const Operand& address, Space space) {
       }
       break;
     }
-    case Operand::Kind::integer:
-      p.displacement += std::int64_t(base.bits);
-      break;
-    default:
-      refuse("address operand");
+    case Operand::Kind::integer: p.displacement += std::int64_t(base.bits); break;
+    default: refuse("address operand");
   }
   if (space == Space::param && p.space == Space::param && !function.entry) p.space = Space::local;
   return p;
@@ -381,14 +370,10 @@ Value* Builder::offset(const Place& p) {
 Value* Builder::generic_address(const Place& p) {
   Value* o = offset(p);
   switch (p.space) {
-    case Space::shared:
-      return ir.CreateAdd(o, constant(64, shared_window));
-    case Space::local:
-      return ir.CreateAdd(o, constant(64, local_window));
-    case Space::param:
-      return ir.CreateAdd(o, constant(64, param_window));
-    default:
-      return o;
+    case Space::shared: return ir.CreateAdd(o, constant(64, shared_window));
+    case Space::local: return ir.CreateAdd(o, constant(64, local_window));
+    case Space::param: return ir.CreateAdd(o, constant(64, param_window));
+    default: return o;
   }
 }
 
@@ -407,12 +392,11 @@ Value* Builder::host_pointer(const Place& p) {
     return p.displacement ? ir.CreateGEP(byte, pointer, constant(64, std::uint64_t(p.displacement))) : pointer;
   };
   auto in_window = [&](Value* window) -> Value* {
-    if (mode.check) return ir.CreateGEP(byte, window, offset(p));  // exactly what was checked
+    if (mode.check) return ir.CreateGEP(byte, window, offset(p)); // exactly what was checked
     return with_displacement(p.base ? ir.CreateGEP(byte, window, p.base) : window);
   };
   switch (p.space) {
-    case Space::shared:
-      return in_window(shared_base());
+    case Space::shared: return in_window(shared_base());
     case Space::local:
       if (!p.wide_base) return with_displacement(frame_);
       return in_window(stack_base());
@@ -456,4 +440,4 @@ void Builder::store(Value* value, Value* pointer, Space space) {
   mark(ir.CreateAlignedStore(value, pointer, llvm::Align(1)), space, false);
 }
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

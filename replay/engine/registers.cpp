@@ -33,12 +33,10 @@ bool makes_float(const ptx::Instruction& i) {
     case Opcode::max:
     case Opcode::neg:
     case Opcode::abs:
-    case Opcode::set:
-      return true;
+    case Opcode::set: return true;
     case Opcode::cvt:  // from bf16 is a shift
       return i.types.size() > 1 && i.types[1] != ptx::Type::bf16;
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -93,9 +93,7 @@ class Filler {
       case SiteKind::warp_value:
       case SiteKind::cluster_barrier:
       case SiteKind::mbarrier:
-      case SiteKind::async_wait:
-        f_.stops = true;
-        break;
+      case SiteKind::async_wait: f_.stops = true; break;
       case SiteKind::fence:
         f_.stops |= site.in_loop;
         f_.stops_record = f_.stops_control = true;
@@ -108,11 +106,8 @@ class Filler {
           f_.stops |= site.in_loop;
         }
         break;
-      case SiteKind::async_copy:
-        f_.stops_control = true;
-        break;
-      default:
-        break;
+      case SiteKind::async_copy: f_.stops_control = true; break;
+      default: break;
     }
   }
 

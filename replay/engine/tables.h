@@ -59,8 +59,6 @@ std::vector<bool> stopping_functions(const ModuleTables& tables, Mode mode);
 // Offsets of parameters laid out one after the other, each naturally aligned, from `offset`; advances it.
 std::vector<std::uint32_t> lay_out(const std::vector<ptx::Variable>& variables, std::uint32_t& offset);
 
-inline constexpr std::uint32_t align_up(std::uint32_t n, std::uint32_t to) {
-  return (n + to - 1) / to * to;
-}
+inline constexpr std::uint32_t align_up(std::uint32_t n, std::uint32_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace deadheat::engine

@@ -23,10 +23,12 @@ Dim3 dim3(const json& from) { return {from.at(0), from.at(1), from.at(2)}; }
 json to_json(const RaceSide& side) {
   json source = json::array();
   for (const SourceFrame& frame : side.source) {
-    source.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}, {"column", frame.column}});
+    source.push_back(
+        {{"function", frame.function}, {"file", frame.file}, {"line", frame.line}, {"column", frame.column}});
   }
-  return {{"name", to_json(side.name)}, {"op", int(side.op)},         {"kernel", side.kernel},
-          {"source", source},           {"opcode", side.opcode},      {"stream", side.stream},
+  return {{"name", to_json(side.name)},   {"op", int(side.op)},
+          {"kernel", side.kernel},        {"source", source},
+          {"opcode", side.opcode},        {"stream", side.stream},
           {"block", to_json(side.block)}, {"thread", to_json(side.thread)}};
 }
 template <typename Enum>
@@ -98,15 +100,19 @@ json to_json(const Schedule& schedule) {
     switches.push_back({change.step, int(change.agent.kind), change.agent.operation, change.agent.block,
                         change.agent.thread, change.agent.copy});
   }
-  return {{"kind", int(schedule.kind)}, {"seed", schedule.seed}, {"quantum", schedule.quantum},
-          {"holds", holds},             {"switches", switches}};
+  return {{"kind", int(schedule.kind)},
+          {"seed", schedule.seed},
+          {"quantum", schedule.quantum},
+          {"holds", holds},
+          {"switches", switches}};
 }
 Schedule schedule(const json& from) {
   Schedule schedule;
   schedule.kind = enumerator(from.at("kind"), Schedule::Kind::switches);
   schedule.seed = from.at("seed");
   schedule.quantum = from.at("quantum");
-  for (const json& hold : from.at("holds")) schedule.holds.push_back({access_name(hold.at(0)), access_name(hold.at(1))});
+  for (const json& hold : from.at("holds"))
+    schedule.holds.push_back({access_name(hold.at(0)), access_name(hold.at(1))});
   for (const json& change : from.at("switches")) {
     Switch departure;
     departure.step = change.at(0);

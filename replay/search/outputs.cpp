@@ -27,13 +27,13 @@ struct ElementType {
   bool is_signed;
 };
 constexpr ElementType element_types[] = {
-    {"f64", 8, true, 11, 52, true}, {"f32", 4, true, 8, 23, true},   {"tf32", 4, true, 8, 23, true},
-    {"f16", 2, true, 5, 10, true},  {"f16x2", 2, true, 5, 10, true}, {"bf16", 2, true, 8, 7, true},
-    {"bf16x2", 2, true, 8, 7, true},
-    {"s64", 8, false, 0, 0, true},  {"u64", 8, false, 0, 0, false},  {"b64", 8, false, 0, 0, false},
-    {"s32", 4, false, 0, 0, true},  {"u32", 4, false, 0, 0, false},  {"b32", 4, false, 0, 0, false},
-    {"s16", 2, false, 0, 0, true},  {"u16", 2, false, 0, 0, false},  {"b16", 2, false, 0, 0, false},
-    {"s8", 1, false, 0, 0, true},   {"u8", 1, false, 0, 0, false},   {"b8", 1, false, 0, 0, false},
+    {"f64", 8, true, 11, 52, true},  {"f32", 4, true, 8, 23, true},   {"tf32", 4, true, 8, 23, true},
+    {"f16", 2, true, 5, 10, true},   {"f16x2", 2, true, 5, 10, true}, {"bf16", 2, true, 8, 7, true},
+    {"bf16x2", 2, true, 8, 7, true}, {"s64", 8, false, 0, 0, true},   {"u64", 8, false, 0, 0, false},
+    {"b64", 8, false, 0, 0, false},  {"s32", 4, false, 0, 0, true},   {"u32", 4, false, 0, 0, false},
+    {"b32", 4, false, 0, 0, false},  {"s16", 2, false, 0, 0, true},   {"u16", 2, false, 0, 0, false},
+    {"b16", 2, false, 0, 0, false},  {"s8", 1, false, 0, 0, true},    {"u8", 1, false, 0, 0, false},
+    {"b8", 1, false, 0, 0, false},
 };
 
 const ElementType& element_type(const std::string& name) {
@@ -66,7 +66,8 @@ double value_of(const ElementType& type, std::uint64_t bits) {
   } else if (exponent == 0) {
     magnitude = std::ldexp(double(mantissa), 1 - bias - type.mantissa_bits);
   } else {
-    magnitude = std::ldexp(double(mantissa) + std::ldexp(1.0, type.mantissa_bits), exponent - bias - type.mantissa_bits);
+    magnitude =
+        std::ldexp(double(mantissa) + std::ldexp(1.0, type.mantissa_bits), exponent - bias - type.mantissa_bits);
   }
   return negative ? -magnitude : magnitude;
 }
@@ -112,8 +113,8 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
   for (; at + type.bytes <= size; at += type.bytes) compare_element(at, type);
   for (; at < size; ++at) compare_element(at, element_type("u8"));
   if (a.bytes.size() != b.bytes.size()) {
-    result.note = "one run delivered " + std::to_string(a.bytes.size()) + " bytes, the other " +
-                  std::to_string(b.bytes.size());
+    result.note =
+        "one run delivered " + std::to_string(a.bytes.size()) + " bytes, the other " + std::to_string(b.bytes.size());
   } else if (nan_appears) {
     result.note = "NaN appears";
   }

@@ -18,17 +18,17 @@
 namespace deadheat::search {
 
 struct Output {
-  std::uint32_t operation = 0;        // 0: printf and mapped memory
-  std::uint64_t address = 0;          // device address of the first byte
+  std::uint32_t operation = 0; // 0: printf and mapped memory
+  std::uint64_t address = 0; // device address of the first byte
   std::vector<std::uint8_t> bytes;
 };
 
 enum class Ending : std::uint8_t { finished, fault, hang };
 
 struct Outputs {
-  std::vector<Output> outputs;        // sorted by operation, then by delivery
+  std::vector<Output> outputs; // sorted by operation, then by delivery
   Ending ending = Ending::finished;
-  std::string ending_text;            // of a fault or hang: one line
+  std::string ending_text; // of a fault or hang: one line
 
   // 32 hexadecimal digits over the outputs up to operation `last` (inclusive) and the ending.
   std::string digest(std::uint32_t last = ~0u) const;
@@ -45,7 +45,10 @@ class ValueTypes {
   void tell(std::uint32_t allocation, const std::string& type);
   // Element type at an address; "u8" when nobody is known to have written there.
   std::string at(std::uint64_t address) const;
-  struct Place { std::uint32_t allocation = 0; std::uint64_t offset = 0; };
+  struct Place {
+    std::uint32_t allocation = 0;
+    std::uint64_t offset = 0;
+  };
   Place place(std::uint64_t address) const;
 
  private:
@@ -59,7 +62,7 @@ class ValueTypes {
 
 struct Comparison {
   bool differ = false;
-  std::uint32_t operation = 0;        // the first operation whose outputs differ; 0: printf, a fault or a hang
+  std::uint32_t operation = 0; // the first operation whose outputs differ; 0: printf, a fault or a hang
   std::vector<Difference> differences;
 };
 // `types` may be null: differences are then left empty.

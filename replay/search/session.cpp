@@ -17,9 +17,9 @@ bool holds_any(const trace::Record& record) {
 
 // Records that Device::apply() executes, and what a capsule must hold to be replayed.
 bool is_command(const trace::Record& record) {
-  return holds_any<trace::Module, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate, trace::StreamDestroy,
-                   trace::EventRecord, trace::StreamWait, trace::HostWait, trace::Operation, trace::GraphLaunch,
-                   trace::GraphEnd, trace::HostWrite>(record);
+  return holds_any<trace::Module, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
+                   trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::Operation,
+                   trace::GraphLaunch, trace::GraphEnd, trace::HostWrite>(record);
 }
 
 // Hashes of the blobs that a command needs.
@@ -77,8 +77,7 @@ bool departs(const Output& output, const Outputs& reference) {
 constexpr const char* hold_troubles[] = {
     "neither access was reached under this schedule",
     "one of the two accesses was not reached under this schedule: control flow depends on the order",
-    "the access that should wait was reached, the one it waits for was not",
-    "",
+    "the access that should wait was reached, the one it waits for was not", "",
     "holding one access back stops everything else: something orders the two in this run"};
 
 } // namespace

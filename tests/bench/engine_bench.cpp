@@ -141,8 +141,8 @@ int main(int argc, char** argv) {
     {
       Bench bench(text.str(), sink.get());
       std::uint64_t da = bench.upload(a), db = bench.upload(b), dc = bench.upload(c), dv = bench.upload(values),
-                    dp = bench.upload(partial), dl = bench.upload(letters), dh = bench.upload(std::vector<unsigned>(256)),
-                    dt = bench.upload(ids), dg = bench.upload(gradient),
+                    dp = bench.upload(partial), dl = bench.upload(letters),
+                    dh = bench.upload(std::vector<unsigned>(256)), dt = bench.upload(ids), dg = bench.upload(gradient),
                     de = bench.upload(std::vector<float>(vocabulary * channels));
       auto time = [&](int which, const std::function<void()>& work) {
         work(); // compiles

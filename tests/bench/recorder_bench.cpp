@@ -189,11 +189,11 @@ void merge(benchmark::State& state, Logs (*make)()) {
     for (unsigned warp = 0; warp < warps; warp++) {
       LaneLog lanes[32];
       logs.lanes(warp, lanes);
-      merge_warp(lanes, [&](std::uint32_t, std::uint32_t mask, Space, const std::uint64_t* address,
-                            const std::uint32_t*) {
-        accesses += std::uint64_t(std::popcount(mask));
-        sum += address[std::countr_zero(mask)];
-      });
+      merge_warp(lanes,
+                 [&](std::uint32_t, std::uint32_t mask, Space, const std::uint64_t* address, const std::uint32_t*) {
+                   accesses += std::uint64_t(std::popcount(mask));
+                   sum += address[std::countr_zero(mask)];
+                 });
     }
   }
   benchmark::DoNotOptimize(sum);

@@ -151,7 +151,11 @@ TEST_F(Causality, WhatFollowsAnArriveIsNotReleased) {
 
 // ---- release and acquire
 
-struct Passing { Ordering release, acquire; Scope release_scope, acquire_scope; bool same_block, ordered; };
+struct Passing {
+  Ordering release, acquire;
+  Scope release_scope, acquire_scope;
+  bool same_block, ordered;
+};
 
 class MessagePassing : public ::testing::TestWithParam<Passing> {};
 
@@ -304,7 +308,8 @@ TEST_F(Causality, AtomicsOfBlockScopeRaceAcrossBlocks) {
 
 TEST_F(Causality, AtomicsOfDifferentSizesRace) {
   auto narrow = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "atom.add.u32");
-  auto wide = trace.site(6, {.access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu, .bytes = 8});
+  auto wide =
+      trace.site(6, {.access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu, .bytes = 8});
   auto l = trace.launch();
   trace.access(l, 0, 0, narrow, flag, 1, 0, 1);
   trace.access(l, 1, 0, wide, flag, 1, 1, 2);

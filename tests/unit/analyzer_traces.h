@@ -27,7 +27,9 @@ class LittleTrace {
   ~LittleTrace() { std::filesystem::remove_all(root_); }
 
   template <typename T>
-  void add(const T& record) { records_.push_back(record); }
+  void add(const T& record) {
+    records_.push_back(record);
+  }
 
   void allocate(std::uint32_t id, std::uint64_t address, std::uint64_t bytes) {
     trace::Allocate allocation;
@@ -104,8 +106,8 @@ class LittleTrace {
   void end_launch(std::uint32_t launch) { end(operation_of(launch)); }
 
   // One lane's access.
-  void access(std::uint32_t launch, std::uint32_t block, std::uint32_t thread, std::uint32_t site, std::uint64_t address,
-              std::uint32_t digest = 0, std::uint64_t read = 0, std::uint64_t written = 0) {
+  void access(std::uint32_t launch, std::uint32_t block, std::uint32_t thread, std::uint32_t site,
+              std::uint64_t address, std::uint32_t digest = 0, std::uint64_t read = 0, std::uint64_t written = 0) {
     const Site& of = sites_[site];
     trace::Access access;
     unsigned lane = thread % 32;

@@ -6,7 +6,22 @@ using device::Progress;
 
 namespace {
 
-enum : std::uint32_t { load, store, bar, flag_load, flag_store, add, shfl, red, sync, named, arrive, fence, trap, vote };
+enum : std::uint32_t {
+  load,
+  store,
+  bar,
+  flag_load,
+  flag_store,
+  add,
+  shfl,
+  red,
+  sync,
+  named,
+  arrive,
+  fence,
+  trap,
+  vote
+};
 FakeSource make_source();
 
 template <Mode M> std::int32_t fill(ThreadContext* t, std::uint8_t* bytes) {
@@ -18,7 +33,9 @@ template <Mode M> std::int32_t fill(ThreadContext* t, std::uint8_t* bytes) {
 
 // Reverses a block's values by way of shared memory.
 template <Mode M> std::int32_t reverse(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   LOAD(load, param<std::uint64_t>(t, 0) + 4 * global_id(t), std::uint32_t, f.value);
@@ -31,7 +48,9 @@ template <Mode M> std::int32_t reverse(ThreadContext* t, std::uint8_t* bytes) {
 
 // Block 0 waits for a value that the last block writes.
 template <Mode M> std::int32_t wait_for_last(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   if (t->block->linear == 0) {
@@ -47,7 +66,9 @@ template <Mode M> std::int32_t wait_for_last(ThreadContext* t, std::uint8_t* byt
 
 // One thread waits for a value that nobody writes.
 template <Mode M> std::int32_t wait_forever(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   do {
@@ -58,7 +79,9 @@ template <Mode M> std::int32_t wait_forever(ThreadContext* t, std::uint8_t* byte
 
 // Looks a thousand times, then gives up.
 template <Mode M> std::int32_t wait_patiently(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value, looks; };
+  struct Mine : Frame {
+    std::uint32_t value, looks;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   do {
@@ -69,7 +92,9 @@ template <Mode M> std::int32_t wait_patiently(ThreadContext* t, std::uint8_t* by
 }
 
 template <Mode M> std::int32_t warp_sum(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value, distance; };
+  struct Mine : Frame {
+    std::uint32_t value, distance;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   f.value = t->lane;
@@ -91,7 +116,9 @@ template <Mode M> std::int32_t count_even(ThreadContext* t, std::uint8_t* bytes)
 
 // Warps 0 and 1 meet at barrier 2; warp 2 only arrives at barrier 3, for which warp 3 waits.
 template <Mode M> std::int32_t named_barriers(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   if (t->warp == 0) {
@@ -148,7 +175,9 @@ template <Mode M> std::int32_t crash(ThreadContext* t, std::uint8_t* bytes) {
 
 // Everybody adds; each gets a number of its own.
 template <Mode M> std::int32_t count_up(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t old; };
+  struct Mine : Frame {
+    std::uint32_t old;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   ATOMIC_ADD(add, param<std::uint64_t>(t, 0), 1, f.old);
@@ -157,7 +186,10 @@ template <Mode M> std::int32_t count_up(ThreadContext* t, std::uint8_t* bytes) {
 }
 
 template <Mode M> std::int32_t say_hello(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t padding2[2]; std::uint64_t arguments[3]; };
+  struct Mine : Frame {
+    std::uint32_t padding2[2];
+    std::uint64_t arguments[3];
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   if (global_id(t) < 2) {
@@ -166,15 +198,19 @@ template <Mode M> std::int32_t say_hello(ThreadContext* t, std::uint8_t* bytes) 
     std::memcpy(&f.arguments[0], &id, 4);
     std::memcpy(&f.arguments[1], &half, 8);
     f.arguments[2] = param<std::uint64_t>(t, 8);
-    t->block->launch->exec->services->print(t, param<std::uint64_t>(t, 0),
-                                            local_window + std::uint64_t(reinterpret_cast<std::uint8_t*>(f.arguments) - t->stack));
+    t->block->launch->exec->services->print(
+        t, param<std::uint64_t>(t, 0),
+        local_window + std::uint64_t(reinterpret_cast<std::uint8_t*>(f.arguments) - t->stack));
   }
   END
 }
 
 // Each thread allocates, writes, reads back and frees.
 template <Mode M> std::int32_t use_heap(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint64_t at; std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint64_t at;
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   f.at = t->block->launch->exec->services->allocate(t, 24);
@@ -260,7 +296,8 @@ TEST_P(Machine, BarriersAndSharedMemory) {
   rig.launch("reverse", blocks, threads, {a, b});
   ASSERT_EQ(rig.sync(), Progress::done);
   const auto out = rig.words(b, blocks * threads);
-  for (std::uint32_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], 3 * (i / threads * threads + threads - 1 - i % threads));
+  for (std::uint32_t i = 0; i < out.size(); ++i)
+    ASSERT_EQ(out[i], 3 * (i / threads * threads + threads - 1 - i % threads));
 }
 
 TEST_P(Machine, SpinningAcrossBlocks) {

@@ -12,7 +12,9 @@ enum : std::uint32_t { load, store, bar, add, fence, arrive, named, copy, commit
 
 // Writes, adds to a counter, fences, writes again, meets the others, reads.
 template <Mode M> std::int32_t mixed(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   STORE(store, shared_window + 4 * t->linear, std::uint32_t, t->linear);
@@ -27,7 +29,9 @@ template <Mode M> std::int32_t mixed(ThreadContext* t, std::uint8_t* bytes) {
 }
 
 template <Mode M> std::int32_t hand_over(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   STORE(store, shared_window + 4 * t->linear, std::uint32_t, t->linear);
@@ -43,7 +47,9 @@ template <Mode M> std::int32_t hand_over(ThreadContext* t, std::uint8_t* bytes) 
 
 // A long log in each lane.
 template <Mode M> std::int32_t many(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t i; };
+  struct Mine : Frame {
+    std::uint32_t i;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   for (f.i = 0; f.i < 5000; ++f.i) {
@@ -53,11 +59,14 @@ template <Mode M> std::int32_t many(ThreadContext* t, std::uint8_t* bytes) {
 }
 
 template <Mode M> std::int32_t staged(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   STORE(store, shared_window + 4 * t->linear, std::uint32_t, 5);
-  t->block->launch->exec->services->async_copy(t, copy, 4 * t->linear, param<std::uint64_t>(t, 0) + 4 * t->linear, 4, 4);
+  t->block->launch->exec->services->async_copy(t, copy, 4 * t->linear, param<std::uint64_t>(t, 0) + 4 * t->linear, 4,
+                                               4);
   t->block->launch->exec->services->async_commit(t, commit);
   LOAD(load, shared_window + 4 * t->linear, std::uint32_t, f.value);
   t->pending_site = wait, t->arg[0] = 0, t->arg[1] = 0;
@@ -68,7 +77,9 @@ template <Mode M> std::int32_t staged(ThreadContext* t, std::uint8_t* bytes) {
 
 // Pairs of threads in different blocks hand a value over by a flag.
 template <Mode M> std::int32_t flags(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   if (t->block->linear == 0) {
@@ -109,7 +120,9 @@ FakeSource make_source() {
 }
 
 // What a record does to one thread, by site: for checking program order.
-struct Step1 { std::uint32_t thread, site; };
+struct Step1 {
+  std::uint32_t thread, site;
+};
 std::vector<Step1> steps(const KeepingSink& sink, std::uint32_t block) {
   std::vector<Step1> all;
   auto lanes = [&](const trace::Warp& w, std::uint32_t mask, std::uint32_t site) {

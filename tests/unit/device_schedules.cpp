@@ -9,11 +9,26 @@ using Direction = trace::Copy::Direction;
 
 namespace {
 
-enum : std::uint32_t { read_x, write_x, write_out, bar, add, copy, commit, wait, flag_load, flag_store, relaxed_load, relaxed_store };
+enum : std::uint32_t {
+  read_x,
+  write_x,
+  write_out,
+  bar,
+  add,
+  copy,
+  commit,
+  wait,
+  flag_load,
+  flag_store,
+  relaxed_load,
+  relaxed_store
+};
 
 // Thread 0 of block 0 reads x, thread 0 of the last block writes it: a race.
 template <Mode M> std::int32_t race(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   if (t->linear == 0 && t->block->linear == 0) {
@@ -27,7 +42,9 @@ template <Mode M> std::int32_t race(ThreadContext* t, std::uint8_t* bytes) {
 
 // Every thread writes its value, then reads its neighbour's; the barrier is there, or is not.
 template <Mode M, bool Barrier> std::int32_t neighbour(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   STORE(write_x, shared_window + 4 * t->linear, std::uint32_t, t->linear + 1);
@@ -42,7 +59,9 @@ template <Mode M> std::int32_t with_barrier(ThreadContext* t, std::uint8_t* b) {
 template <Mode M> std::int32_t without_barrier(ThreadContext* t, std::uint8_t* b) { return neighbour<M, false>(t, b); }
 
 template <Mode M> std::int32_t read_once(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   LOAD(read_x, param<std::uint64_t>(t, 0), std::uint32_t, f.value);
@@ -51,7 +70,9 @@ template <Mode M> std::int32_t read_once(ThreadContext* t, std::uint8_t* bytes) 
 }
 
 template <Mode M> std::int32_t tickets(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   ATOMIC_ADD(add, param<std::uint64_t>(t, 0), 1, f.value);
@@ -63,11 +84,14 @@ template <Mode M> std::int32_t tickets(ThreadContext* t, std::uint8_t* bytes) {
 
 // Reads what it copies asynchronously, without waiting.
 template <Mode M> std::int32_t staged(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   STORE(write_x, shared_window + 4 * t->linear, std::uint32_t, 5);
-  t->block->launch->exec->services->async_copy(t, copy, 4 * t->linear, param<std::uint64_t>(t, 0) + 4 * t->linear, 4, 4);
+  t->block->launch->exec->services->async_copy(t, copy, 4 * t->linear, param<std::uint64_t>(t, 0) + 4 * t->linear, 4,
+                                               4);
   t->block->launch->exec->services->async_commit(t, commit);
   LOAD(read_x, shared_window + 4 * t->linear, std::uint32_t, f.value);
   t->pending_site = wait, t->arg[0] = 0, t->arg[1] = 0;
@@ -78,7 +102,9 @@ template <Mode M> std::int32_t staged(ThreadContext* t, std::uint8_t* bytes) {
 
 // Block 1 waits for block 0's flag, which orders the data or does not.
 template <Mode M, std::uint32_t Load, std::uint32_t Store> std::int32_t flag(ThreadContext* t, std::uint8_t* bytes) {
-  struct Mine : Frame { std::uint32_t value; };
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
   auto& f = frame<Mine>(bytes);
   BEGIN
   if (t->block->linear == 0) {

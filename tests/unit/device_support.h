@@ -29,7 +29,9 @@ using engine::Step;
 using engine::ThreadContext;
 using engine::WarpOp;
 
-struct Frame { std::uint32_t resume, padding; };
+struct Frame {
+  std::uint32_t resume, padding;
+};
 template <typename F> F& frame(std::uint8_t* bytes) { return *reinterpret_cast<F*>(bytes); }
 
 inline std::uint8_t* host_of(ThreadContext* t, std::uint64_t a) {
@@ -54,7 +56,8 @@ template <Mode M> bool must_stop(ThreadContext* t, std::uint32_t site, std::uint
   t->pending_address = address;
   return stop;
 }
-template <Mode M> bool bad(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t bytes, bool write) {
+template <Mode M> bool bad(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t bytes,
+                           bool write) {
   if (M.control) ++t->block->launch->exec->visible;
   return M.check && !t->block->launch->exec->services->check(t, site, address, bytes, write);
 }
@@ -80,40 +83,75 @@ inline std::int32_t rendezvous(ThreadContext* t, std::uint32_t site, WarpOp op, 
   return std::int32_t(Step::warp);
 }
 
-#define BEGIN switch (f.resume) { case 0:
-#define END } return std::int32_t(Step::exited);
-#define STOP_AT(step, where) do { f.resume = where; return std::int32_t(step); case where:; } while (0)
+#define BEGIN         \
+  switch (f.resume) { \
+    case 0:
+#define END \
+  }         \
+  return std::int32_t(Step::exited);
+#define STOP_AT(step, where)   \
+  do {                         \
+    f.resume = where;          \
+    return std::int32_t(step); \
+    case where:;               \
+  } while (0)
 #define STOP(step) STOP_AT(step, __LINE__)
-#define BEFORE(site, address, bytes, strong, write)                              \
-  if (must_stop<M>(t, site, address, strong)) STOP(Step::visible);               \
+#define BEFORE(site, address, bytes, strong, write)                \
+  if (must_stop<M>(t, site, address, strong)) STOP(Step::visible); \
   if (bad<M>(t, site, address, bytes, write)) return std::int32_t(Step::fault)
-#define LOAD(site, address, type, variable)                                      \
-  BEFORE(site, address, sizeof(type), false, false);                             \
-  { type v_; std::memcpy(&v_, host_of(t, address), sizeof v_); variable = v_; }  \
+#define LOAD(site, address, type, variable)           \
+  BEFORE(site, address, sizeof(type), false, false);  \
+  {                                                   \
+    type v_;                                          \
+    std::memcpy(&v_, host_of(t, address), sizeof v_); \
+    variable = v_;                                    \
+  }                                                   \
   log<M>(t, site, address, 0)
-#define STORE(site, address, type, value)                                        \
-  BEFORE(site, address, sizeof(type), false, true);                              \
-  { type v_ = type(value); std::memcpy(host_of(t, address), &v_, sizeof v_);     \
-    log<M>(t, site, address, engine::digest(&v_, sizeof v_)); }
-#define STRONG_LOAD(site, address, variable)                                     \
-  BEFORE(site, address, 4, true, false);                                         \
-  { std::uint32_t v_; std::memcpy(&v_, host_of(t, address), 4); variable = v_; } \
-  report<M>(t, site, address, variable, 0, false);                               \
+#define STORE(site, address, type, value)                     \
+  BEFORE(site, address, sizeof(type), false, true);           \
+  {                                                           \
+    type v_ = type(value);                                    \
+    std::memcpy(host_of(t, address), &v_, sizeof v_);         \
+    log<M>(t, site, address, engine::digest(&v_, sizeof v_)); \
+  }
+#define STRONG_LOAD(site, address, variable)       \
+  BEFORE(site, address, 4, true, false);           \
+  {                                                \
+    std::uint32_t v_;                              \
+    std::memcpy(&v_, host_of(t, address), 4);      \
+    variable = v_;                                 \
+  }                                                \
+  report<M>(t, site, address, variable, 0, false); \
   if (unchanged(t, site, address, variable)) STOP_AT(Step::spin, __LINE__ + 100000)
-#define STRONG_STORE(site, address, value)                                       \
-  BEFORE(site, address, 4, true, true);                                          \
-  { std::uint32_t v_ = value; std::memcpy(host_of(t, address), &v_, 4); report<M>(t, site, address, 0, v_, true); }
-#define ATOMIC_ADD(site, address, value, old)                                    \
-  BEFORE(site, address, 4, true, true);                                          \
-  { std::uint32_t v_; std::memcpy(&v_, host_of(t, address), 4); old = v_; v_ += value; \
-    std::memcpy(host_of(t, address), &v_, 4); report<M>(t, site, address, old, v_, true); }
-#define FENCE(site)                                                              \
-  if (must_stop<M>(t, site, 0, true)) STOP(Step::visible);                       \
+#define STRONG_STORE(site, address, value)    \
+  BEFORE(site, address, 4, true, true);       \
+  {                                           \
+    std::uint32_t v_ = value;                 \
+    std::memcpy(host_of(t, address), &v_, 4); \
+    report<M>(t, site, address, 0, v_, true); \
+  }
+#define ATOMIC_ADD(site, address, value, old)   \
+  BEFORE(site, address, 4, true, true);         \
+  {                                             \
+    std::uint32_t v_;                           \
+    std::memcpy(&v_, host_of(t, address), 4);   \
+    old = v_;                                   \
+    v_ += value;                                \
+    std::memcpy(host_of(t, address), &v_, 4);   \
+    report<M>(t, site, address, old, v_, true); \
+  }
+#define FENCE(site)                                        \
+  if (must_stop<M>(t, site, 0, true)) STOP(Step::visible); \
   if (M.control) ++t->block->launch->exec->visible
-#define BARRIER(site, number, count, predicate)                                  \
+#define BARRIER(site, number, count, predicate)                                         \
   t->pending_site = site, t->arg[0] = number, t->arg[1] = count, t->arg[2] = predicate; \
   STOP(Step::barrier)
-#define WARP(...) do { f.resume = __LINE__; return rendezvous(t, __VA_ARGS__); case __LINE__:; } while (0)
+#define WARP(...)                      \
+  do {                                 \
+    f.resume = __LINE__;               \
+    return rendezvous(t, __VA_ARGS__); \
+    case __LINE__:;                    \
+  } while (0)
 
 // ---- a compiler of such kernels
 
@@ -142,22 +180,22 @@ struct FakeSource { // what the "module" compiles to
   }
 };
 // Adds kernel<Mode> in the modes that the device asks for.
-#define ADD_KERNEL(source, kernel, frame_size, shared)                                          \
-  do {                                                                                          \
-    FakeKernel& k_ = (source).kernels[#kernel];                                                 \
-    k_.info.name = #kernel;                                                                     \
-    k_.info.parameter_bytes = 64;                                                               \
-    k_.info.static_shared = shared;                                                             \
-    k_.info.dynamic_shared_offset = shared;                                                     \
-    auto add_ = [&](Mode m, engine::EntryPoint e) { k_.code[m] = {e, frame_size, 0}; };         \
-    add_({false, false, false}, kernel<Mode{false, false, false}>);                             \
-    add_({false, false, true}, kernel<Mode{false, false, true}>);                               \
-    add_({true, false, false}, kernel<Mode{true, false, false}>);                               \
-    add_({true, false, true}, kernel<Mode{true, false, true}>);                                 \
-    add_({false, true, false}, kernel<Mode{false, true, false}>);                               \
-    add_({false, true, true}, kernel<Mode{false, true, true}>);                                 \
-    add_({true, true, false}, kernel<Mode{true, true, false}>);                                 \
-    add_({true, true, true}, kernel<Mode{true, true, true}>);                                   \
+#define ADD_KERNEL(source, kernel, frame_size, shared)                                  \
+  do {                                                                                  \
+    FakeKernel& k_ = (source).kernels[#kernel];                                         \
+    k_.info.name = #kernel;                                                             \
+    k_.info.parameter_bytes = 64;                                                       \
+    k_.info.static_shared = shared;                                                     \
+    k_.info.dynamic_shared_offset = shared;                                             \
+    auto add_ = [&](Mode m, engine::EntryPoint e) { k_.code[m] = {e, frame_size, 0}; }; \
+    add_({false, false, false}, kernel<Mode{false, false, false}>);                     \
+    add_({false, false, true}, kernel<Mode{false, false, true}>);                       \
+    add_({true, false, false}, kernel<Mode{true, false, false}>);                       \
+    add_({true, false, true}, kernel<Mode{true, false, true}>);                         \
+    add_({false, true, false}, kernel<Mode{false, true, false}>);                       \
+    add_({false, true, true}, kernel<Mode{false, true, true}>);                         \
+    add_({true, true, false}, kernel<Mode{true, true, false}>);                         \
+    add_({true, true, true}, kernel<Mode{true, true, true}>);                           \
   } while (0)
 
 class FakeModule : public engine::LoadedModule {
@@ -236,7 +274,8 @@ class KeepingSink : public device::Sink {
   }
   std::vector<std::uint8_t> host_reads() const {
     std::vector<std::uint8_t> bytes;
-    for (const auto& r : all<trace::HostRead>()) bytes.insert(bytes.end(), r.data.inlined.begin(), r.data.inlined.end());
+    for (const auto& r : all<trace::HostRead>())
+      bytes.insert(bytes.end(), r.data.inlined.begin(), r.data.inlined.end());
     return bytes;
   }
   std::vector<Item> items;
@@ -343,7 +382,9 @@ inline Replayed replay(const FakeSource& source, Rig& recording, Schedule schedu
   options.budget = budget;
   Rig rig(source, std::move(options));
   Replayed result;
-  auto blob = [&](const trace::BlobHash& hash) -> Expected<std::vector<std::uint8_t>> { return recorded.blobs.at(hash); };
+  auto blob = [&](const trace::BlobHash& hash) -> Expected<std::vector<std::uint8_t>> {
+    return recorded.blobs.at(hash);
+  };
   for (const KeepingSink::Item& item : recorded.items) {
     if (!item.weak.empty()) continue;
     auto progress = rig.device->apply(item.record, blob);

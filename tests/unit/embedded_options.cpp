@@ -15,7 +15,8 @@ TEST(Options, EmptyTextGivesTheDefaults) {
 }
 
 TEST(Options, KeysAndValues) {
-  Expected<TracerOptions> options = parse_options("output=/tmp/a=b.deadheat::seed=18446744073709551615:accesses=0:kernel=x.*");
+  Expected<TracerOptions> options =
+      parse_options("output=/tmp/a=b.deadheat::seed=18446744073709551615:accesses=0:kernel=x.*");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->output, "/tmp/a=b.deadheat");
   EXPECT_EQ(options->seed, ~std::uint64_t(0));

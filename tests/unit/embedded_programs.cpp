@@ -117,8 +117,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"two_threads", "19 20 0\n"}, Case{"default_stream", "1 2 legacy\n"},
                     Case{"spin_on_stream", "3\n"}, Case{"destructor", "destructor cudaSuccess\n"},
                     Case{"forked", "child cudaErrorInitializationError\nparent 8 0\n"},
-                    Case{"other_thread_answers", "6\n"}, Case{"hello", "hello from 0\nhello from 1\n"}, Case{"attributes", "9.0 132 264 1024 8\n"},
-                    Case{"nothing", ""}),
+                    Case{"other_thread_answers", "6\n"}, Case{"hello", "hello from 0\nhello from 1\n"},
+                    Case{"attributes", "9.0 132 264 1024 8\n"}, Case{"nothing", ""}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Embedded, RecordsWhatAProgramDoes) {
@@ -188,7 +188,8 @@ TEST(Embedded, SameSeedSameTrace) {
 
 TEST(Embedded, LaunchesArePickedByNameAndNumber) {
   const std::string trace = scratch("picked");
-  EXPECT_EQ(run("programs", {"two_threads"}, "output=" + trace + ":kernel=fil+\\(:launch-skip=3:launch-count=2").status, 0);
+  EXPECT_EQ(run("programs", {"two_threads"}, "output=" + trace + ":kernel=fil+\\(:launch-skip=3:launch-count=2").status,
+            0);
   unsigned instrumented = 0;
   for (const trace::Operation& operation : all<trace::Operation>(records_of(trace))) {
     const auto* launch = std::get_if<trace::Launch>(&operation.what);
@@ -250,8 +251,8 @@ TEST(Embedded, FaultsAreNamedAndStick) {
   EXPECT_EQ(ran.output, "launch cudaSuccess\nsync cudaErrorIllegalAddress\nmalloc cudaErrorIllegalAddress\n");
   ASSERT_EQ(ran.error_lines().size(), 1u);
   const std::string line = ran.error_lines()[0];
-  for (const char* part : {"deadheat: out of bounds: kernel out_of_bounds(int*) at ", "programs.cu:",
-                           "block (0,0,0), thread (0,0,0): write of 4 bytes at 0x"}) {
+  for (const char* part : {"deadheat: out of bounds: kernel out_of_bounds(int*) at ",
+                           "programs.cu:", "block (0,0,0), thread (0,0,0): write of 4 bytes at 0x"}) {
     EXPECT_NE(line.find(part), std::string::npos) << line;
   }
 }

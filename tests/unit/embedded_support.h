@@ -14,7 +14,8 @@ struct Ran {
 
 // A directory of its own for each test, removed at the end of the process.
 std::string scratch(const std::string& name);
-// `program` is the part of the name after embedded_run_. `settings` is DEADHEAT_OPTIONS. `environment`: more of "KEY=VALUE".
+// `program` is the part of the name after embedded_run_. `settings` is DEADHEAT_OPTIONS. `environment`: more of
+// "KEY=VALUE".
 Ran run(const std::string& program, const std::vector<std::string>& arguments, const std::string& settings = "",
         const std::vector<std::string>& environment = {}, bool preload = true);
 

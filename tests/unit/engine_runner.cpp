@@ -143,9 +143,7 @@ std::uint64_t Runner::allocate(std::size_t bytes) {
   return to_device(device_arena + at);
 }
 
-void* Runner::host(std::uint64_t device) {
-  return reinterpret_cast<void*>(to_host(device));
-}
+void* Runner::host(std::uint64_t device) { return reinterpret_cast<void*>(to_host(device)); }
 
 void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vector<std::uint8_t> params) {
   log.clear();
@@ -227,20 +225,14 @@ void Runner::run_block(Block& block) {
       t.started = true;
       t.state = Step(block.code->entry(&t.context, t.stack.data()));
       switch (t.state) {
-        case Step::exited:
-          t.done = true;
-          break;
+        case Step::exited: t.done = true; break;
         case Step::visible:
-        case Step::spin:
-          stops.push_back({t.state, t.context.pending_address});
-          break;
+        case Step::spin: stops.push_back({t.state, t.context.pending_address}); break;
         case Step::fault:
           if (fault.empty()) fault = "fault without a reason";
           return;
-        case Step::async_wait:
-          break;
-        default:
-          t.waiting = true;
+        case Step::async_wait: break;
+        default: t.waiting = true;
       }
       if (t.done) RunnerServices::drain(&t.context, t.entries.data());
     }
@@ -326,9 +318,7 @@ void Runner::rendezvous(Block& block) {
               j = lane ^ bval;
               p = j <= max_lane;
               break;
-            default:
-              j = min_lane | (bval & ~mask);
-              p = j <= max_lane;
+            default: j = min_lane | (bval & ~mask); p = j <= max_lane;
           }
           if (!p) j = lane;
           r[0] = lane_value(j, 2);
@@ -355,15 +345,12 @@ void Runner::rendezvous(Block& block) {
           r[0] = 0;
           each([&](ThreadContext& o) { r[0] += o.arg[2]; });
           break;
-        case WarpOp::activemask:
-          r[0] = present;
-          break;
+        case WarpOp::activemask: r[0] = present; break;
         case WarpOp::elect:
           r[0] = std::uint32_t(__builtin_ctz(present));
           r[1] = r[0] == c.lane;
           break;
-        default:
-          break;
+        default: break;
       }
     }
     for (auto* t : lanes) {

@@ -30,13 +30,10 @@ inline unsigned operand_bits(Operands kind) {
     case Operands::b16:
     case Operands::f16:
     case Operands::bf16:
-    case Operands::fp8x2:
-      return 16;
+    case Operands::fp8x2: return 16;
     case Operands::b64:
-    case Operands::f64:
-      return 64;
-    default:
-      return 32;
+    case Operands::f64: return 64;
+    default: return 32;
   }
 }
 
@@ -99,14 +96,10 @@ inline std::uint64_t operand_value(Operands kind, unsigned position, unsigned n)
   s >>= 8;
   auto pick = [&](const auto& list) { return std::uint64_t(list[s % (sizeof list / sizeof list[0])]); };
   switch (kind) {
-    case Operands::small:
-      return special ? r % 300 : r % 34;
-    case Operands::b16:
-      return (special ? pick(integers) : r) & 0xffff;
-    case Operands::b32:
-      return (special ? pick(integers) : s % 3 == 0 ? r & 0xff : r) & 0xffffffff;
-    case Operands::b64:
-      return special ? pick(integers) : s % 3 == 0 ? r & 0xffffffff : r;
+    case Operands::small: return special ? r % 300 : r % 34;
+    case Operands::b16: return (special ? pick(integers) : r) & 0xffff;
+    case Operands::b32: return (special ? pick(integers) : s % 3 == 0 ? r & 0xff : r) & 0xffffffff;
+    case Operands::b64: return special ? pick(integers) : s % 3 == 0 ? r & 0xffffffff : r;
     case Operands::f32:
       if (special) return pick(singles);
       if (s % 2) return r & 0xffffffff;
@@ -115,18 +108,15 @@ inline std::uint64_t operand_value(Operands kind, unsigned position, unsigned n)
       if (special) return pick(doubles);
       if (s % 2) return (r >> 52 & 0x7ff) == 0x7ff ? r & ~0x000fffffffffffffull : r;
       return (r & 0x800fffffffffffffull) | (std::uint64_t(1003 + s / 2 % 64) << 52);
-    case Operands::f16:
-      return special ? pick(halves) : r & 0xffff;
+    case Operands::f16: return special ? pick(halves) : r & 0xffff;
     case Operands::bf16:
       return special ? pick(brains) : s % 2 ? r & 0xffff : (r & 0x807f) | (std::uint64_t(110 + s / 2 % 32) << 7);
     case Operands::f16x2:
       return operand_value(Operands::f16, position + 16, n) | operand_value(Operands::f16, position + 32, n) << 16;
     case Operands::bf16x2:
       return operand_value(Operands::bf16, position + 16, n) | operand_value(Operands::bf16, position + 32, n) << 16;
-    case Operands::fp8x2:
-      return r & 0xffff;
-    case Operands::none:
-      break;
+    case Operands::fp8x2: return r & 0xffff;
+    case Operands::none: break;
   }
   return 0;
 }
@@ -166,20 +156,11 @@ std::vector<Snippet> all_snippets();
 inline std::uint64_t normal_result(const Snippet& s, std::uint64_t r) {
   bool nan = false;
   switch (s.nan) {
-    case Operands::f64:
-      nan = (r & 0x7fffffffffffffff) > 0x7ff0000000000000;
-      break;
-    case Operands::f32:
-      nan = (r & 0x7fffffff) > 0x7f800000;
-      break;
-    case Operands::f16:
-      nan = (r & 0x7fff) > 0x7c00;
-      break;
-    case Operands::bf16:
-      nan = (r & 0x7fff) > 0x7f80;
-      break;
-    default:
-      break;
+    case Operands::f64: nan = (r & 0x7fffffffffffffff) > 0x7ff0000000000000; break;
+    case Operands::f32: nan = (r & 0x7fffffff) > 0x7f800000; break;
+    case Operands::f16: nan = (r & 0x7fff) > 0x7c00; break;
+    case Operands::bf16: nan = (r & 0x7fff) > 0x7f80; break;
+    default: break;
   }
   return nan ? 0x7ff8000000000000 : r;
 }

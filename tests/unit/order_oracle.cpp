@@ -9,9 +9,7 @@ namespace {
 
 using Relation = std::vector<std::vector<bool>>;
 
-bool same_thread(const Event& a, const Event& b) {
-  return a.block == b.block && a.thread == b.thread;
-}
+bool same_thread(const Event& a, const Event& b) { return a.block == b.block && a.thread == b.thread; }
 
 class Axioms {
  public:
@@ -55,14 +53,11 @@ class Axioms {
   // 8.5
   bool in_scope(const Event& of, const Event& other) const {
     switch (of.scope) {
-      case Scope::none:
-        return false;
-      case Scope::cta:
-        return of.block == other.block;
+      case Scope::none: return false;
+      case Scope::cta: return of.block == other.block;
       case Scope::cluster:
         return of.block / execution_.blocks_per_cluster == other.block / execution_.blocks_per_cluster;
-      default:
-        return true;
+      default: return true;
     }
   }
   // 8.7

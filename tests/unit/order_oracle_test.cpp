@@ -327,11 +327,8 @@ class Records {
         records_.push_back(record);
         break;
       }
-      case Event::Kind::copy:
-        break;
-      case Event::Kind::copy_commit:
-        records_.push_back(of_warp<trace::AsyncCommit>(event));
-        break;
+      case Event::Kind::copy: break;
+      case Event::Kind::copy_commit: records_.push_back(of_warp<trace::AsyncCommit>(event)); break;
       case Event::Kind::copy_wait: {
         auto record = of_warp<trace::AsyncWait>(event);
         record.pending = event.phase;
@@ -347,9 +344,7 @@ class Records {
         records_.push_back(record);
         break;
       }
-      case Event::Kind::exit:
-        records_.push_back(of_warp<trace::ThreadExit>(event));
-        break;
+      case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
     }
   }
   bool leaves(const Event& arrival) const {

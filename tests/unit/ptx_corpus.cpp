@@ -132,5 +132,5 @@ TEST(PtxCorpus, CensusOpcodes) {
   EXPECT_GT(count, 500);
 }
 
-}  // namespace
-}  // namespace deadheat::ptx
+} // namespace
+} // namespace deadheat::ptx

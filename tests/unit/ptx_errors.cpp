@@ -6,9 +6,7 @@
 namespace deadheat::ptx {
 namespace {
 
-std::string in_kernel(const std::string& body) {
-  return ".entry k() {\n.reg .b32 %r<4>;\n" + body + "\n}\n";
-}
+std::string in_kernel(const std::string& body) { return ".entry k() {\n.reg .b32 %r<4>;\n" + body + "\n}\n"; }
 
 TEST(PtxErrors, NameThePlace) {
   EXPECT_EQ(error_of(".version nine"), "test.ptx:1:10: expected a version number, found 'nine'");

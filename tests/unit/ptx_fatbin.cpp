@@ -119,9 +119,7 @@ void damage(const std::string& bytes) {
   }
 }
 
-TEST(PtxFatbin, DamagedContainers) {
-  damage(small_container(std::string(300, 'x'), " -v "));
-}
+TEST(PtxFatbin, DamagedContainers) { damage(small_container(std::string(300, 'x'), " -v ")); }
 
 std::string words(const std::string& text) {
   std::string result;

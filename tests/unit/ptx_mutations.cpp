@@ -32,24 +32,12 @@ void mutate(const std::string& seed, int count, Target target) {
     for (unsigned edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
       std::size_t at = random() % text.size(), length = 1 + random() % 24;
       switch (random() % 6) {
-        case 0:
-          text[at] = char(text[at] ^ (1 << random() % 8));
-          break;
-        case 1:
-          text.erase(at, length);
-          break;
-        case 2:
-          text.insert(at, text.substr(random() % text.size(), length));
-          break;
-        case 3:
-          text.insert(at, 1, "{}[]()<>,;:@!|+-.%\"/0"[random() % 21]);
-          break;
-        case 4:
-          text.resize(at);
-          break;
-        case 5:
-          text[at] = char(random());
-          break;
+        case 0: text[at] = char(text[at] ^ (1 << random() % 8)); break;
+        case 1: text.erase(at, length); break;
+        case 2: text.insert(at, text.substr(random() % text.size(), length)); break;
+        case 3: text.insert(at, 1, "{}[]()<>,;:@!|+-.%\"/0"[random() % 21]); break;
+        case 4: text.resize(at); break;
+        case 5: text[at] = char(random()); break;
       }
     }
     run(text);

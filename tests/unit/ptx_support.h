@@ -34,9 +34,7 @@ inline Module kernel_of(const std::string& body) {
       body + "\n}\n");
 }
 
-inline const Function& kernel(const Module& module) {
-  return module.functions.back();
-}
+inline const Function& kernel(const Module& module) { return module.functions.back(); }
 
 inline std::vector<const Instruction*> instructions(const Function& function) {
   std::vector<const Instruction*> result;

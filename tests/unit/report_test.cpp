@@ -153,7 +153,10 @@ TEST(ReportNames, AreDemangled) {
 
 TEST(ReportNames, BadUtf8IsReplaced) {
   EXPECT_EQ(valid_utf8("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
-  EXPECT_EQ(valid_utf8("a\xff" "b"), "a\xef\xbf\xbd" "b");
+  EXPECT_EQ(valid_utf8("a\xff"
+                       "b"),
+            "a\xef\xbf\xbd"
+            "b");
   EXPECT_EQ(valid_utf8("\xe2\x82"), "\xef\xbf\xbd\xef\xbf\xbd");                     // cut short
   EXPECT_EQ(valid_utf8("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd");                     // overlong
   EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");     // surrogate
@@ -162,7 +165,9 @@ TEST(ReportNames, BadUtf8IsReplaced) {
 
 TEST(ReportNames, PrintableHasNoControlCharacters) {
   EXPECT_EQ(printable("a\tb\x1b[31m\x7f\n"), "a b?[31m? ");
-  EXPECT_EQ(printable("\xc2\x9b" "2J"), "?2J");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J"),
+            "?2J");
   EXPECT_EQ(printable("\xc2\xb5s"), "\xc2\xb5s");
 }
 
@@ -202,9 +207,8 @@ TEST(ReportJson, EmptyAnalysisHasEveryKey) {
   EXPECT_EQ(keys(report), (std::set<std::string>{"version", "summary", "races", "order_dependent", "memory_errors",
                                                  "sync_errors", "warnings"}));
   EXPECT_EQ(report["version"], 1);
-  EXPECT_EQ(keys(report["summary"]),
-            (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races", "order_dependent",
-                                   "assumed_edges", "complete"}));
+  EXPECT_EQ(keys(report["summary"]), (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races",
+                                                            "order_dependent", "assumed_edges", "complete"}));
   EXPECT_EQ(report["summary"]["complete"], true);
   for (const char* list : {"races", "order_dependent", "memory_errors", "sync_errors", "warnings"}) {
     EXPECT_EQ(report[list], json::array());
@@ -376,10 +380,10 @@ TEST(ReportText, LastLineSumsUp) {
 
 TEST(ReportText, RaceSaysWhereWhoAndWhy) {
   std::string text = to_text(analysis_of({stream_race()}), {});
-  for (const char* part : {"race 2: write-free between operations", "512 occurrences", "no barrier orders them",
-                           "softmax(float const*, float*)", "/src/kernels/softmax.cu:12",
-                           "block (1,2,0) thread (5,0,0)", "execution 4", "by cudaFreeAsync", "operation 9 of stream 3",
-                           "0x7f0000000080, byte 128 of allocation 2 (1024 bytes)"}) {
+  for (const char* part :
+       {"race 2: write-free between operations", "512 occurrences", "no barrier orders them",
+        "softmax(float const*, float*)", "/src/kernels/softmax.cu:12", "block (1,2,0) thread (5,0,0)", "execution 4",
+        "by cudaFreeAsync", "operation 9 of stream 3", "0x7f0000000080, byte 128 of allocation 2 (1024 bytes)"}) {
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
   }
 }
@@ -390,9 +394,9 @@ TEST(ReportText, VerdictWithItsWitness) {
   TextOptions wide;
   wide.width = 200;
   std::string text = to_text(analysis_of({race}), wide);
-  for (const char* part : {"HARMFUL", "40 schedules", "allocation 3, from byte 16: 128 elements (f32) differ",
-                           "4000000 ULP", "at byte 20: 1 against nan", "NaN appears",
-                           "deadheat replay --witness 'my runs/race-1.witness'\n"}) {
+  for (const char* part :
+       {"HARMFUL", "40 schedules", "allocation 3, from byte 16: 128 elements (f32) differ", "4000000 ULP",
+        "at byte 20: 1 against nan", "NaN appears", "deadheat replay --witness 'my runs/race-1.witness'\n"}) {
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
   }
 }
@@ -547,8 +551,8 @@ TEST(ReportSuppress, CommentsHitsAndUnused) {
   ASSERT_EQ(suppressions->patterns().size(), 3u);
   EXPECT_EQ(suppressions->patterns()[0].glob, "softmax*");
   EXPECT_EQ(suppressions->patterns()[0].hits, 2u);
-  EXPECT_EQ(suppressions->unused(), (std::vector<std::string>{"race:none.cu:1 (known.txt:5)",
-                                                              "kernel:f(int)::{lambda()#1}::* (known.txt:6)"}));
+  EXPECT_EQ(suppressions->unused(),
+            (std::vector<std::string>{"race:none.cu:1 (known.txt:5)", "kernel:f(int)::{lambda()#1}::* (known.txt:6)"}));
 }
 
 TEST(ReportSuppress, MalformedLinesAreNamed) {

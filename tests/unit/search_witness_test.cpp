@@ -27,7 +27,9 @@ class WitnessFile : public ::testing::Test {
     std::ofstream(directory_ / "capsule/blobs/ab") << std::string(1000, 'x');
     witness_.race.id = 3;
     witness_.race.why = "no barrier";
-    witness_.race.first.kernel = "soft\xff" "max"; // names may hold any byte
+    witness_.race.first.kernel =
+        "soft\xff"
+        "max"; // names may hold any byte
     witness_.race.first.source.push_back({"f", "a.cu", 12, 3});
     witness_.race.second.name = {4, 2, 1, 33, 1, 9, 5};
     witness_.race.allocation = Race::AllocationRef{2, 128, 1024};

@@ -166,7 +166,12 @@ struct Flat {
     requires std::is_class_v<T>
   void item(const T& v) {
     if constexpr (requires { v.warp.warp; }) item(v.warp);
-    if constexpr (requires { v.launch; v.block; v.phase; }) (*this)(v.launch, v.block);
+    if constexpr (requires {
+                    v.launch;
+                    v.block;
+                    v.phase;
+                  })
+      (*this)(v.launch, v.block);
     if constexpr (requires { v.module; }) item(v.module);
     fields(*this, const_cast<T&>(v));
   }

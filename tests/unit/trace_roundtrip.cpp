@@ -81,13 +81,15 @@ TEST(TraceFields, TagsAreDistinctAndCoverEveryRecord) {
 // ---- Encoder and decoder.
 
 void encode(Encoder& encoder, const Record& record) {
-  std::visit([&](const auto& r) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(r)>, Access>) {
-      encoder.access(view_of(r));
-    } else {
-      encoder.record(r);
-    }
-  }, record);
+  std::visit(
+      [&](const auto& r) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(r)>, Access>) {
+          encoder.access(view_of(r));
+        } else {
+          encoder.record(r);
+        }
+      },
+      record);
 }
 
 TEST(TraceCodec, EveryRecordKindComesBack) {

@@ -1,14 +1,14 @@
 // The writer among threads, processes and full disks.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <atomic>
 #include <thread>
-#include <unistd.h>
 
 #include "tests/unit/trace_directory.h"
 #include "tests/unit/trace_generate.h"
@@ -83,11 +83,12 @@ TEST(TraceWriter, TwoProcessesInOneTraceShareBlobs) {
   const std::vector<std::uint8_t> data(100000, 42);
   for (int i = 0; i < 2; i++) {
     EXPECT_EQ(in_child([&] {
-      auto writer = TraceWriter::create(directory.path(), Process{});
-      (*writer)->add_blob(data);
-      (*writer)->add_blob(data);
-      return (*writer)->finish(0).has_value();
-    }), 0);
+                auto writer = TraceWriter::create(directory.path(), Process{});
+                (*writer)->add_blob(data);
+                (*writer)->add_blob(data);
+                return (*writer)->finish(0).has_value();
+              }),
+              0);
   }
   auto trace = TraceReader::open(directory.path());
   EXPECT_EQ(trace->logs().size(), 2u);
@@ -118,12 +119,13 @@ TEST(TraceWriter, AForkDoesNotTouchTheLog) {
   auto writer = TraceWriter::create(directory.path(), process_of(5));
   (*writer)->write(GraphEnd{1});
   EXPECT_EQ(in_child([&] {
-    (*writer)->write(GraphEnd{2});
-    (*writer)->flush();
-    const bool finished = (*writer)->finish(0).has_value();
-    (*writer).reset();
-    return finished;
-  }), 0);
+              (*writer)->write(GraphEnd{2});
+              (*writer)->flush();
+              const bool finished = (*writer)->finish(0).has_value();
+              (*writer).reset();
+              return finished;
+            }),
+            0);
   (*writer)->write(GraphEnd{3});
   EXPECT_TRUE((*writer)->finish(0));
   auto log = LogReader::open(directory.file("5.log"));
@@ -139,7 +141,8 @@ TEST(TraceWriter, AForkDoesNotTouchTheLog) {
 TEST(TraceWriter, BytesAreInlineOrBlobs) {
   const TestDirectory directory;
   auto writer = TraceWriter::create(directory.path(), process_of(5));
-  for (const std::size_t size : {std::size_t(0), std::size_t(1), inline_bytes, inline_bytes + 1, std::size_t(3) << 20}) {
+  for (const std::size_t size :
+       {std::size_t(0), std::size_t(1), inline_bytes, inline_bytes + 1, std::size_t(3) << 20}) {
     std::vector<std::uint8_t> data(size);
     std::mt19937 random(7);
     for (std::uint8_t& byte : data) byte = std::uint8_t(random());
@@ -153,32 +156,33 @@ TEST(TraceWriter, BytesAreInlineOrBlobs) {
 TEST(TraceWriter, AFullDiskStopsTheRecordingNotTheProgram) {
   const TestDirectory directory;
   EXPECT_EQ(in_child([&] {
-    const rlimit limit{100000, 100000};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    unsigned errors = 0;
-    WriterOptions options;
-    options.chunk_bytes = 20000;
-    options.on_error = [&](const Error& error) {
-      errors++;
-      if (error.message().find("File too large") == std::string::npos) errors += 100;
-    };
-    auto writer = TraceWriter::create(directory.path(), process_of(5), options);
-    std::mt19937_64 random(1);
-    for (unsigned i = 0; i < 2000; i++) {
-      Access access;
-      access.mask = ~0u;
-      for (std::uint64_t& address : access.address) address = random() >> 20;
-      (*writer)->write(access);
-    }
-    std::vector<std::uint8_t> large(300000);
-    for (std::uint8_t& byte : large) byte = std::uint8_t(random());
-    (*writer)->add_blob(large);
-    (*writer)->flush();
-    const bool refused = !(*writer)->finish(0);
-    const WriterCounts counts = (*writer)->counts();
-    return refused && errors == 1 && counts.lost_records > 100 && counts.records + counts.lost_records == 2002 &&
-           counts.file_bytes <= 100000;
-  }), 0);
+              const rlimit limit{100000, 100000};
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              unsigned errors = 0;
+              WriterOptions options;
+              options.chunk_bytes = 20000;
+              options.on_error = [&](const Error& error) {
+                errors++;
+                if (error.message().find("File too large") == std::string::npos) errors += 100;
+              };
+              auto writer = TraceWriter::create(directory.path(), process_of(5), options);
+              std::mt19937_64 random(1);
+              for (unsigned i = 0; i < 2000; i++) {
+                Access access;
+                access.mask = ~0u;
+                for (std::uint64_t& address : access.address) address = random() >> 20;
+                (*writer)->write(access);
+              }
+              std::vector<std::uint8_t> large(300000);
+              for (std::uint8_t& byte : large) byte = std::uint8_t(random());
+              (*writer)->add_blob(large);
+              (*writer)->flush();
+              const bool refused = !(*writer)->finish(0);
+              const WriterCounts counts = (*writer)->counts();
+              return refused && errors == 1 && counts.lost_records > 100 &&
+                     counts.records + counts.lost_records == 2002 && counts.file_bytes <= 100000;
+            }),
+            0);
   auto trace = TraceReader::open(directory.path());
   auto log = trace->open_log(0);
   EXPECT_EQ(log->warnings().size(), 1u); // it ends with a whole chunk
@@ -193,18 +197,19 @@ TEST(TraceWriter, AFullDiskStopsTheRecordingNotTheProgram) {
 TEST(TraceWriter, ABlobThatDoesNotFitIsReportedAndTheLogGoesOn) {
   const TestDirectory directory;
   EXPECT_EQ(in_child([&] {
-    const rlimit limit{50000, 50000};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    unsigned errors = 0;
-    WriterOptions options;
-    options.on_error = [&](const Error&) { errors++; };
-    auto writer = TraceWriter::create(directory.path(), process_of(5), options);
-    std::mt19937 random(1);
-    std::vector<std::uint8_t> large(300000);
-    for (std::uint8_t& byte : large) byte = std::uint8_t(random());
-    (*writer)->add_blob(large);
-    return (*writer)->finish(0).has_value() && errors == 1;
-  }), 0);
+              const rlimit limit{50000, 50000};
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              unsigned errors = 0;
+              WriterOptions options;
+              options.on_error = [&](const Error&) { errors++; };
+              auto writer = TraceWriter::create(directory.path(), process_of(5), options);
+              std::mt19937 random(1);
+              std::vector<std::uint8_t> large(300000);
+              for (std::uint8_t& byte : large) byte = std::uint8_t(random());
+              (*writer)->add_blob(large);
+              return (*writer)->finish(0).has_value() && errors == 1;
+            }),
+            0);
   auto log = LogReader::open(directory.file("5.log"));
   ASSERT_TRUE(log);
   EXPECT_FALSE(log->complete());

@@ -277,12 +277,8 @@ bool opaque(const Instruction& i, Site& site) {
   switch (i.opcode) {
     case Opcode::sust:
     case Opcode::discard:
-    case Opcode::clusterlaunchcontrol:
-      site.access = AccessKind::write;
-      break;
-    case Opcode::sured:
-      site.access = AccessKind::atomic;
-      break;
+    case Opcode::clusterlaunchcontrol: site.access = AccessKind::write; break;
+    case Opcode::sured: site.access = AccessKind::atomic; break;
     case Opcode::multimem:
       site.access = i.has(M::st) ? AccessKind::write : i.has(M::red) ? AccessKind::atomic : AccessKind::read;
       set_elements(i, site);
@@ -301,11 +297,8 @@ bool opaque(const Instruction& i, Site& site) {
       break;
     }
     case Opcode::tcgen05:
-    case Opcode::wgmma:
-      site.proxy = Proxy::async;
-      break;
-    default:
-      break;
+    case Opcode::wgmma: site.proxy = Proxy::async; break;
+    default: break;
   }
   if (i.opcode == Opcode::clusterlaunchcontrol) return i.has(M::try_cancel);
   return true;

@@ -70,4 +70,4 @@ Expected<std::string> unpack(const FatbinEntry& entry, std::string_view origin);
 // __cudaRegisterFatBinary. Stripped or not. False for files that are not ELF or cannot be read.
 bool links_cudart_statically(const std::string& path);
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

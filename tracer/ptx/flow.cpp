@@ -13,9 +13,7 @@ constexpr std::uint32_t none = ~std::uint32_t(0);
 bool ends_thread(const Instruction& i) {
   return i.opcode == Opcode::exit || i.opcode == Opcode::ret || i.opcode == Opcode::trap;
 }
-bool is_branch(const Instruction& i) {
-  return i.opcode == Opcode::bra || i.opcode == Opcode::brx;
-}
+bool is_branch(const Instruction& i) { return i.opcode == Opcode::bra || i.opcode == Opcode::brx; }
 
 // Statements that a branch may go to. Labels that do not resolve (in functions that code made) have no edge.
 void targets_of(const Function& f, const Instruction& i, std::vector<std::uint32_t>& out) {
@@ -311,7 +309,7 @@ void step_back(const Instruction& i, RegisterUse& use, RegisterSet& live) {
   for (RegisterId r : use.reads) live.insert(r);
 }
 
-}  // namespace
+} // namespace
 
 RegisterSet Liveness::live_after(std::uint32_t statement) const {
   std::uint32_t b = flow_.block_of(statement);
@@ -336,4 +334,4 @@ void Liveness::sweep(const std::function<void(std::uint32_t, const RegisterSet&)
   }
 }
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

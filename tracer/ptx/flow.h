@@ -85,9 +85,9 @@ class Liveness {
 
   const Function& function_;
   const Flow& flow_;
-  std::vector<RegisterId> crossing_;  // registers live across blocks: the columns of the bit matrix
+  std::vector<RegisterId> crossing_; // registers live across blocks: the columns of the bit matrix
   std::size_t row_words_ = 0;
-  std::vector<std::uint64_t> out_;  // blocks x crossing_
+  std::vector<std::uint64_t> out_; // blocks x crossing_
 };
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

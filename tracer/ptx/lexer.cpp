@@ -137,9 +137,7 @@ class Lexer {
 
 }  // namespace
 
-Expected<std::vector<Lexeme>> lex(std::string_view text, std::string_view origin) {
-  return Lexer(text, origin).run();
-}
+Expected<std::vector<Lexeme>> lex(std::string_view text, std::string_view origin) { return Lexer(text, origin).run(); }
 
 std::string place(std::string_view text, std::string_view origin, std::size_t offset) {
   offset = std::min(offset, text.size());

@@ -86,18 +86,10 @@ static_assert(std::size(opcode_names) < 512 && std::size(modifier_names) < 1024)
 
 }  // namespace
 
-unsigned bits(Type type) {
-  return type_rows[std::size_t(type)].bits;
-}
-std::string_view name(Type type) {
-  return type_rows[std::size_t(type)].name;
-}
-std::string_view name(Opcode opcode) {
-  return opcode_names[std::size_t(opcode)];
-}
-std::string_view name(Modifier modifier) {
-  return modifier_names[std::size_t(modifier)];
-}
+unsigned bits(Type type) { return type_rows[std::size_t(type)].bits; }
+std::string_view name(Type type) { return type_rows[std::size_t(type)].name; }
+std::string_view name(Opcode opcode) { return opcode_names[std::size_t(opcode)]; }
+std::string_view name(Modifier modifier) { return modifier_names[std::size_t(modifier)]; }
 
 Opcode find_opcode(std::string_view word) {
   static const WordTable<512> table(opcode_names);

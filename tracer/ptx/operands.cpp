@@ -29,23 +29,15 @@ bool has_no_result(const Instruction& i) {
     case Opcode::sust:
     case Opcode::sured:
     case Opcode::cp:
-    case Opcode::tensormap:
-      return true;
+    case Opcode::tensormap: return true;
     case Opcode::bar:
-    case Opcode::barrier:
-      return !i.has(Modifier::red);
-    case Opcode::wmma:
-      return i.has(Modifier::store);
-    case Opcode::wgmma:
-      return !i.has(Modifier::mma_async);
-    case Opcode::multimem:
-      return !i.has(Modifier::ld_reduce);
-    case Opcode::tcgen05:
-      return !i.has(Modifier::ld);
-    case Opcode::clusterlaunchcontrol:
-      return i.has(Modifier::try_cancel);
-    default:
-      return false;
+    case Opcode::barrier: return !i.has(Modifier::red);
+    case Opcode::wmma: return i.has(Modifier::store);
+    case Opcode::wgmma: return !i.has(Modifier::mma_async);
+    case Opcode::multimem: return !i.has(Modifier::ld_reduce);
+    case Opcode::tcgen05: return !i.has(Modifier::ld);
+    case Opcode::clusterlaunchcontrol: return i.has(Modifier::try_cancel);
+    default: return false;
   }
 }
 

@@ -246,7 +246,7 @@ bool Parser::parse_instruction(Function& function) {
         std::size_t start = next_;
         if (!parse_operand(operand, instruction)) {
           if (instruction.opcode != Opcode::unknown) return false;
-          failed_ = false;  // operands of unknown instructions are kept as text when they have an unknown form
+          failed_ = false; // operands of unknown instructions are kept as text when they have an unknown form
           next_ = start;
           skip_operand();
           operand = Operand{};
@@ -303,7 +303,7 @@ bool Parser::parse_call(Instruction& instruction) {
 // declare it again (inline assembly that the compiler repeated), declarations after the first get a name of their own.
 bool Parser::resolve_labels(Function& function) {
   struct Named {
-    std::uint32_t count = 0, first = 0;  // index into label_declarations_
+    std::uint32_t count = 0, first = 0; // index into label_declarations_
   };
   std::unordered_map<std::string_view, Named> by_name;
   for (std::uint32_t i = 0; i < label_declarations_.size(); ++i) {
@@ -311,7 +311,7 @@ bool Parser::resolve_labels(Function& function) {
     if (named.count++ == 0) named.first = i;
   }
   std::unordered_map<std::string_view, std::uint32_t> suffixes;
-  std::unordered_map<std::uint64_t, std::string_view> in_scope;  // (scope, first declaration) → unique name
+  std::unordered_map<std::uint64_t, std::string_view> in_scope; // (scope, first declaration) → unique name
   for (std::uint32_t i = 0; i < label_declarations_.size(); ++i) {
     LabelDeclaration& declaration = label_declarations_[i];
     const Named& named = by_name[declaration.name];
@@ -360,4 +360,4 @@ bool Parser::resolve_labels(Function& function) {
   return true;
 }
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

@@ -20,9 +20,7 @@ Parser::Parser(std::shared_ptr<const std::string> text, std::string_view origin,
   module_.locations.emplace_back();  // "nowhere"
 }
 
-const Lexeme& Parser::peek(std::size_t ahead) const {
-  return lexemes_[std::min(next_ + ahead, lexemes_.size() - 1)];
-}
+const Lexeme& Parser::peek(std::size_t ahead) const { return lexemes_[std::min(next_ + ahead, lexemes_.size() - 1)]; }
 
 std::string_view Parser::span(std::size_t first, std::size_t last) const {
   if (first >= last) return {};

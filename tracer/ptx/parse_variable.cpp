@@ -12,13 +12,9 @@ namespace {
 
 constexpr std::uint64_t max_array_bytes = std::uint64_t(1) << 48;
 
-std::uint64_t element_bytes(const Variable& variable) {
-  return (bits(variable.type) + 7) / 8;
-}
+std::uint64_t element_bytes(const Variable& variable) { return (bits(variable.type) + 7) / 8; }
 
-bool is_opaque(Type type) {
-  return type == Type::texref || type == Type::samplerref || type == Type::surfref;
-}
+bool is_opaque(Type type) { return type == Type::texref || type == Type::samplerref || type == Type::surfref; }
 
 }  // namespace
 
@@ -341,14 +337,9 @@ bool Parser::parse_unary(Constant& value, int depth) {
           value.bits = 0 - value.bits;
         }
         break;
-      case '~':
-        value.bits = ~value.bits;
-        break;
-      case '!':
-        value = {Constant::Kind::s64, value.bits == 0};
-        break;
-      default:
-        break;
+      case '~': value.bits = ~value.bits; break;
+      case '!': value = {Constant::Kind::s64, value.bits == 0}; break;
+      default: break;
     }
     return true;
   }

@@ -46,14 +46,14 @@ class Parser {
   const Lexeme& peek(std::size_t ahead = 0) const;
   std::string_view view(const Lexeme& lexeme) const { return text_.substr(lexeme.begin, lexeme.end - lexeme.begin); }
   std::string_view word(std::size_t ahead = 0) const { return view(peek(ahead)); }
-  std::string_view span(std::size_t first, std::size_t last) const;  // text of lexemes [first, last), inner trivia too
+  std::string_view span(std::size_t first, std::size_t last) const; // text of lexemes [first, last), inner trivia too
   bool at(char mark, std::size_t ahead = 0) const;
   bool at(Lexeme::Kind kind, std::size_t ahead = 0) const { return peek(ahead).kind == kind; }
   bool at_word(std::string_view text) const { return word() == text; }
   bool accept(char mark);
   bool accept(std::string_view text);
   bool expect(char mark);
-  bool fail(std::string_view expected) { return fail_at(next_, expected); }  // always false; "expected …, found …"
+  bool fail(std::string_view expected) { return fail_at(next_, expected); } // always false; "expected …, found …"
   bool fail_at(std::size_t lexeme, std::string_view expected);
   Error error() const;
   std::vector<Token> tokens(std::size_t first, std::size_t last) const;
@@ -67,7 +67,7 @@ class Parser {
   bool parse_performance_directives(Function& function);
   bool parse_dimensions(std::optional<Dim3>& dimensions);
   bool parse_signature_variables(std::vector<Variable>& variables, bool prototype);
-  bool skip_balanced();  // from '{' to its '}'
+  bool skip_balanced(); // from '{' to its '}'
   void name_inlined_functions();
 
   // parse_variable.cpp
@@ -81,8 +81,8 @@ class Parser {
   bool parse_symbol_value(Variable& variable, Variable::Relocation& relocation);
   bool store(std::vector<std::uint8_t>& bytes, std::uint64_t offset, std::uint64_t value, unsigned width);
   bool parse_constant(Constant& constant, int depth = 0);
-  bool parse_integer(std::uint64_t& value);  // a constant expression that is an integer
-  bool parse_count(std::uint32_t& value);    // one number below 2^32
+  bool parse_integer(std::uint64_t& value); // a constant expression that is an integer
+  bool parse_count(std::uint32_t& value); // one number below 2^32
   bool parse_binary(Constant& left, int level, int depth);
   bool parse_unary(Constant& value, int depth);
   bool parse_number(Constant& constant);
@@ -112,7 +112,7 @@ class Parser {
   void skip_operand();
   bool is_label_operand(const Instruction& instruction) const;
 
-  struct LabelUse {  // in body[statement]: an operand of an instruction or a target of a directive
+  struct LabelUse { // in body[statement]: an operand of an instruction or a target of a directive
     std::uint32_t statement = 0, operand = 0, scope = 0;
     std::size_t lexeme = 0;
   };
@@ -136,27 +136,27 @@ class Parser {
   std::string origin_;
   std::vector<Lexeme> lexemes_;
   std::size_t next_ = 0;
-  bool failed_ = false;  // what was expected where: made into an Error only at the end, operands are tried
+  bool failed_ = false; // what was expected where: made into an Error only at the end, operands are tried
   std::size_t failed_lexeme_ = 0;
   std::string expected_;
-  Error error_;  // a failure that no lexeme explains; overrides them
+  Error error_; // a failure that no lexeme explains; overrides them
   Module module_;
   std::shared_ptr<std::deque<std::string>> names_ = std::make_shared<std::deque<std::string>>();
   std::uint64_t initializer_bytes_ = 0;
 
   // Of the current function.
   Scopes scopes_;
-  std::vector<std::uint32_t> scope_parents_, open_scopes_;  // scopes are numbered in order, the body is 0
+  std::vector<std::uint32_t> scope_parents_, open_scopes_; // scopes are numbered in order, the body is 0
   std::vector<LabelUse> label_uses_;
   std::vector<LabelDeclaration> label_declarations_;
   std::unordered_set<std::string_view> declared_labels_;
-  std::vector<std::string_view> declared_names_;  // by the latest parse_variables
+  std::vector<std::string_view> declared_names_; // by the latest parse_variables
   std::uint32_t location_ = 0;
-  std::unordered_map<std::uint64_t, std::uint32_t> latest_location_;  // by hash of (file, line, column)
+  std::unordered_map<std::uint64_t, std::uint32_t> latest_location_; // by hash of (file, line, column)
 
   // Of the module.
   std::unordered_map<LocationKey, std::uint32_t, LocationHash> location_numbers_;
-  struct FunctionName {  // the name of a location's function: a string in a section
+  struct FunctionName { // the name of a location's function: a string in a section
     std::uint32_t location = 0;
     std::string_view label;
     std::uint64_t offset = 0;
@@ -170,4 +170,4 @@ class Parser {
   std::unordered_map<std::string_view, SectionLabel> section_labels_;
 };
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

@@ -36,15 +36,9 @@ void append_operand(std::string& out, const Operand& operand, const Function& f)
       if (dot != std::string_view::npos && name.find('.') == std::string::npos) out += operand.text.substr(dot);
       break;
     }
-    case Kind::integer:
-      out += std::to_string(std::int64_t(operand.bits));
-      break;
-    case Kind::f32:
-      append_hex(out, "0f", operand.bits & 0xffffffffu, 8);
-      break;
-    case Kind::f64:
-      append_hex(out, "0d", operand.bits, 16);
-      break;
+    case Kind::integer: out += std::to_string(std::int64_t(operand.bits)); break;
+    case Kind::f32: append_hex(out, "0f", operand.bits & 0xffffffffu, 8); break;
+    case Kind::f64: append_hex(out, "0d", operand.bits, 16); break;
     case Kind::symbol:
       if (operand.negated) out += '-';
       out += operand.text;
@@ -73,14 +67,10 @@ void append_operand(std::string& out, const Operand& operand, const Function& f)
       out += '|';
       append_operand(out, operand.elements[1], f);
       break;
-    case Kind::sink:
-      out += '_';
-      break;
+    case Kind::sink: out += '_'; break;
     case Kind::special:
     case Kind::label:
-    case Kind::tokens:
-      out += operand.text;
-      break;
+    case Kind::tokens: out += operand.text; break;
   }
 }
 
@@ -145,34 +135,23 @@ void append_signature(std::string& out, const std::vector<Variable>& variables) 
 
 std::string_view linkage_text(Variable::Linkage linkage) {
   switch (linkage) {
-    case Variable::Linkage::none:
-      return "";
-    case Variable::Linkage::extern_:
-      return ".extern ";
-    case Variable::Linkage::visible:
-      return ".visible ";
-    case Variable::Linkage::weak:
-      return ".weak ";
-    case Variable::Linkage::common:
-      return ".common ";
+    case Variable::Linkage::none: return "";
+    case Variable::Linkage::extern_: return ".extern ";
+    case Variable::Linkage::visible: return ".visible ";
+    case Variable::Linkage::weak: return ".weak ";
+    case Variable::Linkage::common: return ".common ";
   }
   return "";
 }
 
 std::string_view space_text(Space space) {
   switch (space) {
-    case Space::generic:
-      return ".reg";
-    case Space::global:
-      return ".global";
-    case Space::shared:
-      return ".shared";
-    case Space::local:
-      return ".local";
-    case Space::param:
-      return ".param";
-    case Space::constant:
-      return ".const";
+    case Space::generic: return ".reg";
+    case Space::global: return ".global";
+    case Space::shared: return ".shared";
+    case Space::local: return ".local";
+    case Space::param: return ".param";
+    case Space::constant: return ".const";
   }
   return "";
 }

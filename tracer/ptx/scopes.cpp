@@ -76,9 +76,7 @@ void Scopes::declare_variable(std::string_view name, std::uint32_t id) {
   set(name, {ScopedName::Kind::variable, 1, depth(), id});
 }
 
-void Scopes::declare_parameter(std::string_view name) {
-  set(name, {ScopedName::Kind::parameter, 1, depth(), 0});
-}
+void Scopes::declare_parameter(std::string_view name) { set(name, {ScopedName::Kind::parameter, 1, depth(), 0}); }
 
 ScopedName Scopes::find(std::string_view name) {
   auto exact = names_.find(name);

@@ -94,7 +94,7 @@ SiteTable site_table(const Module& module) {
     numbers.assign(function.body.size(), SiteTable::none);
     Flow flow(function);
     ValueTypes types(function);
-    std::map<std::uint32_t, std::vector<SourceFrame>> frames;  // of this function, by location
+    std::map<std::uint32_t, std::vector<SourceFrame>> frames; // of this function, by location
     for (std::uint32_t s = 0; s < function.body.size(); ++s) {
       const Instruction* i = function.body[s].instruction();
       if (!i) continue;
@@ -117,8 +117,6 @@ SiteTable site_table(const Module& module) {
   return table;
 }
 
-std::vector<Site> sites(const Module& module) {
-  return site_table(module).sites;
-}
+std::vector<Site> sites(const Module& module) { return site_table(module).sites; }
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

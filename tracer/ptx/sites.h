@@ -43,4 +43,4 @@ std::vector<SourceFrame> source_frames(const Module& module, std::uint32_t locat
 // "softmax(float const*, float*)" from its mangled name; the name itself if it is not one.
 std::string demangle(std::string_view name);
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

@@ -6,32 +6,22 @@
 namespace deadheat::ptx {
 namespace {
 
-bool is_integer(Type type) {
-  return type >= Type::u8 && type <= Type::s64;
-}
+bool is_integer(Type type) { return type >= Type::u8 && type <= Type::s64; }
 
 Type packed(Type type) {  // two of it in a register
   switch (type) {
-    case Type::f16:
-      return Type::f16x2;
-    case Type::bf16:
-      return Type::bf16x2;
-    case Type::f32:
-      return Type::f32x2;
-    default:
-      return Type::none;
+    case Type::f16: return Type::f16x2;
+    case Type::bf16: return Type::bf16x2;
+    case Type::f32: return Type::f32x2;
+    default: return Type::none;
   }
 }
 Type half_of(Type type) {
   switch (type) {
-    case Type::f16x2:
-      return Type::f16;
-    case Type::bf16x2:
-      return Type::bf16;
-    case Type::f32x2:
-      return Type::f32;
-    default:
-      return Type::none;
+    case Type::f16x2: return Type::f16;
+    case Type::bf16x2: return Type::bf16;
+    case Type::f32x2: return Type::f32;
+    default: return Type::none;
   }
 }
 
@@ -80,9 +70,7 @@ Typing typing_of(Opcode opcode) {
 
 }  // namespace
 
-bool is_float(Type type) {
-  return type >= Type::f16 && type <= Type::f64;
-}
+bool is_float(Type type) { return type >= Type::f16 && type <= Type::f64; }
 
 RegisterId ValueTypes::find(RegisterId r) const {
   while (parent_[r] != r) {
@@ -150,8 +138,7 @@ void ValueTypes::visit(const Instruction& i) {
   const std::vector<Operand>& o = i.operands;
   Type first = i.type();
   switch (typing_of(i.opcode)) {
-    case Typing::none:
-      break;
+    case Typing::none: break;
     case Typing::uniform:
       if (i.has(Modifier::wide)) break;  // the result is wider
       for (const Operand& operand : o) vote(operand, first);
@@ -267,4 +254,4 @@ Type ValueTypes::of(RegisterId r) const {
   return votes.integers_differ ? Type::none : votes.integer;
 }
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

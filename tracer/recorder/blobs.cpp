@@ -1,12 +1,12 @@
 #include "tracer/recorder/blobs.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <xxhash.h>
 #include <zstd.h>
@@ -114,7 +114,8 @@ Expected<std::vector<std::uint8_t>> read_blob(const std::string& directory, cons
   if (file->read_at(0, &header, sizeof header) != sizeof header || header.magic != blob_magic) return damaged;
   if (header.version != format_version) {
     return Error{"blob format version " + std::to_string(header.version) + ", this deadheat reads version " +
-                     std::to_string(format_version), path, "use the deadheat that recorded it"};
+                     std::to_string(format_version),
+                 path, "use the deadheat that recorded it"};
   }
   if (header.raw_bytes > max_blob_bytes) return damaged;
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), &ZSTD_freeDCtx);

@@ -36,9 +36,7 @@ inline const std::uint8_t* get_varint(const std::uint8_t* p, std::uint64_t& v) {
   return p;
 }
 
-inline std::uint64_t zigzag(std::uint64_t difference) {
-  return (difference << 1) ^ (0 - (difference >> 63));
-}
+inline std::uint64_t zigzag(std::uint64_t difference) { return (difference << 1) ^ (0 - (difference >> 63)); }
 inline std::uint64_t unzigzag(std::uint64_t v) { return (v >> 1) ^ (0 - (v & 1)); }
 
 inline std::uint8_t* put_difference(std::uint8_t* p, std::uint64_t value, std::uint64_t from) {

@@ -99,8 +99,8 @@ const char* name_of(Mbarrier::What v) {
   return name_of(names, unsigned(v));
 }
 const char* name_of(MemoryError::Kind v) {
-  static constexpr const char* names[] = {"out_of_bounds", "use_after_free", "misaligned",     "wrong_space",
-                                          "uninitialized", "double_free",    "invalid_free",   "stack_overflow",
+  static constexpr const char* names[] = {"out_of_bounds", "use_after_free", "misaligned",   "wrong_space",
+                                          "uninitialized", "double_free",    "invalid_free", "stack_overflow",
                                           "trap",          "assertion"};
   return name_of(names, unsigned(v));
 }
@@ -156,13 +156,22 @@ struct Describe {
     return line.take();
   }
   std::string operator()(const Device& r) {
-    return Line("device").word(std::to_string(r.id)).word(r.name)
+    return Line("device")
+        .word(std::to_string(r.id))
+        .word(r.name)
         .word("sm_" + std::to_string(r.compute_major) + std::to_string(r.compute_minor))
-        .field("multiprocessors", r.multiprocessors).field("memory", r.memory_bytes).take();
+        .field("multiprocessors", r.multiprocessors)
+        .field("memory", r.memory_bytes)
+        .take();
   }
   std::string operator()(const Module& r) {
-    return Line("module").word(std::to_string(r.id)).word(r.kind == Module::Kind::ptx ? "ptx" : "cubin")
-        .field("image", to_text(r.image)).field("sites", r.sites.size()).field("origin", r.origin).take();
+    return Line("module")
+        .word(std::to_string(r.id))
+        .word(r.kind == Module::Kind::ptx ? "ptx" : "cubin")
+        .field("image", to_text(r.image))
+        .field("sites", r.sites.size())
+        .field("origin", r.origin)
+        .take();
   }
   std::string operator()(const Symbol& r) {
     return Line("symbol").word(r.name).field("module", r.module).field("allocation", r.allocation).take();
@@ -174,27 +183,50 @@ struct Describe {
     return line.some("operation", r.operation).field("thread", r.host_thread).field("name", r.name).take();
   }
   std::string operator()(const Free& r) {
-    return Line("free").word(std::to_string(r.allocation)).some("operation", r.operation)
-        .field("thread", r.host_thread).take();
+    return Line("free")
+        .word(std::to_string(r.allocation))
+        .some("operation", r.operation)
+        .field("thread", r.host_thread)
+        .take();
   }
   std::string operator()(const StreamCreate& r) {
-    return Line("stream").word(std::to_string(r.stream)).word(name_of(r.kind)).word("priority")
-        .word(std::to_string(r.priority)).field("device", r.device).field("thread", r.host_thread).take();
+    return Line("stream")
+        .word(std::to_string(r.stream))
+        .word(name_of(r.kind))
+        .word("priority")
+        .word(std::to_string(r.priority))
+        .field("device", r.device)
+        .field("thread", r.host_thread)
+        .take();
   }
   std::string operator()(const StreamDestroy& r) {
     return Line("stream_destroy").word(std::to_string(r.stream)).field("thread", r.host_thread).take();
   }
   std::string operator()(const EventRecord& r) {
-    return Line("event_record").field("event", r.event).field("stream", r.stream).field("operation", r.operation)
-        .field("thread", r.host_thread).take();
+    return Line("event_record")
+        .field("event", r.event)
+        .field("stream", r.stream)
+        .field("operation", r.operation)
+        .field("thread", r.host_thread)
+        .take();
   }
   std::string operator()(const StreamWait& r) {
-    return Line("stream_wait").field("stream", r.stream).field("event", r.event).field("record", r.record_operation)
-        .field("operation", r.operation).field("thread", r.host_thread).take();
+    return Line("stream_wait")
+        .field("stream", r.stream)
+        .field("event", r.event)
+        .field("record", r.record_operation)
+        .field("operation", r.operation)
+        .field("thread", r.host_thread)
+        .take();
   }
   std::string operator()(const HostWait& r) {
-    return Line("host_wait").word(name_of(r.kind)).word(std::to_string(r.id)).some("record", r.record_operation)
-        .flag(r.query, "query").field("thread", r.host_thread).take();
+    return Line("host_wait")
+        .word(name_of(r.kind))
+        .word(std::to_string(r.id))
+        .some("record", r.record_operation)
+        .flag(r.query, "query")
+        .field("thread", r.host_thread)
+        .take();
   }
   std::string operator()(const Operation& r) {
     Line line("operation");
@@ -205,8 +237,12 @@ struct Describe {
     return line.field("called_at", r.call_site).take();
   }
   std::string operator()(const GraphLaunch& r) {
-    return Line("graph_launch").word(std::to_string(r.id)).field("graph", r.graph).field("stream", r.stream)
-        .field("thread", r.host_thread).take();
+    return Line("graph_launch")
+        .word(std::to_string(r.id))
+        .field("graph", r.graph)
+        .field("stream", r.stream)
+        .field("thread", r.host_thread)
+        .take();
   }
   std::string operator()(const GraphEnd& r) { return Line("graph_end").word(std::to_string(r.id)).take(); }
   std::string operator()(const OperationBegin& r) { return Line("begin").field("operation", r.operation).take(); }
@@ -222,16 +258,28 @@ struct Describe {
     return lanes("fence", r).word(name_of(r.ordering)).word(name_of(r.scope)).word(name_of(r.proxy)).take();
   }
   std::string operator()(const BarrierArrive& r) {
-    return lanes("barrier_arrive", r).field("barrier", r.barrier).field("phase", r.phase)
-        .word(r.sync ? "sync" : "arrive").take();
+    return lanes("barrier_arrive", r)
+        .field("barrier", r.barrier)
+        .field("phase", r.phase)
+        .word(r.sync ? "sync" : "arrive")
+        .take();
   }
   std::string operator()(const BarrierComplete& r) {
-    return Line("barrier_complete").field("launch", r.launch).field("block", r.block).field("barrier", r.barrier)
-        .field("phase", r.phase).take();
+    return Line("barrier_complete")
+        .field("launch", r.launch)
+        .field("block", r.block)
+        .field("barrier", r.barrier)
+        .field("phase", r.phase)
+        .take();
   }
   std::string operator()(const BlockBarrier& r) {
-    return Line("block_barrier").field("launch", r.launch).field("block", r.block).site(r.module, r.site)
-        .field("barrier", r.barrier).field("phase", r.phase).take();
+    return Line("block_barrier")
+        .field("launch", r.launch)
+        .field("block", r.block)
+        .site(r.module, r.site)
+        .field("barrier", r.barrier)
+        .field("phase", r.phase)
+        .take();
   }
   std::string operator()(const WarpBarrier& r) { return lanes("warp_barrier", r).take(); }
   std::string operator()(const WarpValue& r) { return lanes("warp_value", r).take(); }
@@ -259,18 +307,34 @@ struct Describe {
     return line.take();
   }
   std::string operator()(const ClusterBarrier& r) {
-    return lanes("cluster_barrier", r).word(r.wait ? "wait" : "arrive").field("phase", r.phase)
-        .flag(r.relaxed, "relaxed").take();
+    return lanes("cluster_barrier", r)
+        .word(r.wait ? "wait" : "arrive")
+        .field("phase", r.phase)
+        .flag(r.relaxed, "relaxed")
+        .take();
   }
   std::string operator()(const ThreadExit& r) { return Line("exit").at(r.warp).mask(r.mask).take(); }
   std::string operator()(const MemoryError& r) {
-    return Line("memory_error").word(name_of(r.kind)).field("launch", r.launch).field("block", r.block)
-        .field("thread", r.thread).site(r.module, r.site).hex("address", r.address).field("bytes", r.bytes)
-        .some("nearest_allocation", r.nearest_allocation).field("text", r.text).take();
+    return Line("memory_error")
+        .word(name_of(r.kind))
+        .field("launch", r.launch)
+        .field("block", r.block)
+        .field("thread", r.thread)
+        .site(r.module, r.site)
+        .hex("address", r.address)
+        .field("bytes", r.bytes)
+        .some("nearest_allocation", r.nearest_allocation)
+        .field("text", r.text)
+        .take();
   }
   std::string operator()(const SyncError& r) {
-    return Line("sync_error").field("launch", r.launch).field("block", r.block).field("thread", r.thread)
-        .site(r.module, r.site).field("text", r.text).take();
+    return Line("sync_error")
+        .field("launch", r.launch)
+        .field("block", r.block)
+        .field("thread", r.thread)
+        .site(r.module, r.site)
+        .field("text", r.text)
+        .take();
   }
   std::string operator()(const Incident& r) {
     return Line("incident").word(r.kind).field("count", r.count).word(r.text).take();

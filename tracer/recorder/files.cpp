@@ -1,12 +1,12 @@
 #include "tracer/recorder/files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace deadheat::trace {
 namespace {
@@ -91,7 +91,7 @@ std::size_t File::read_at(std::uint64_t offset, void* data, std::size_t bytes) c
 }
 
 std::uint64_t File::size() const {
-  struct stat status {};
+  struct stat status{};
   return ::fstat(descriptor_, &status) == 0 && status.st_size > 0 ? std::uint64_t(status.st_size) : 0;
 }
 
@@ -103,7 +103,7 @@ void File::close() {
 Expected<void> make_directory(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
-    struct stat status {};
+    struct stat status{};
     if (::mkdir(part.c_str(), 0777) != 0) {
       const int number = errno;
       if (::stat(part.c_str(), &status) != 0) return system_error(number, "cannot make the directory", part);

@@ -15,13 +15,12 @@ namespace {
 
 constexpr std::size_t scan_bytes = 1 << 16;
 
-std::string count_of(std::uint64_t n, const char* what) {
-  return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
-}
+std::string count_of(std::uint64_t n, const char* what) { return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s"); }
 
 Error version_error(unsigned version, const std::string& path) {
   return Error{"trace format version " + std::to_string(version) + ", this deadheat reads version " +
-                   std::to_string(format_version), path, "use the deadheat that recorded it, or record again"};
+                   std::to_string(format_version),
+               path, "use the deadheat that recorded it, or record again"};
 }
 
 } // namespace
@@ -195,8 +194,9 @@ void LogReader::State::read_end() {
   }
   if (!end) {
     sound = false;
-    warnings.push_back(path + ": the recording did not end cleanly: the process was killed or could not write its log; "
-                              "what it did last is missing");
+    warnings.push_back(path +
+                       ": the recording did not end cleanly: the process was killed or could not write its log; "
+                       "what it did last is missing");
   } else if (end->lost_records) {
     sound = false;
     warnings.push_back(path + ": " + count_of(end->lost_records, "record") + " could not be written");

@@ -1,11 +1,11 @@
 // The trace directory: its logs and its blobs. Chunks and records are reader.cpp's.
+#include <dirent.h>
+#include <sys/stat.h>
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <dirent.h>
 #include <memory>
 #include <string_view>
-#include <sys/stat.h>
 #include <tuple>
 
 #include "tracer/recorder/blobs.h"
@@ -33,7 +33,7 @@ bool parse_name(std::string_view name, LogInfo& info, std::uint32_t& copy) {
 } // namespace
 
 Expected<TraceReader> TraceReader::open(const std::string& directory) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(directory.c_str(), &status) != 0) {
     return Error{errno == ENOENT ? "there is no such trace" : "cannot be opened", directory,
                  "record one with: deadheat record -- COMMAND"};
@@ -64,7 +64,9 @@ Expected<TraceReader> TraceReader::open(const std::string& directory) {
   return reader;
 }
 
-Expected<std::vector<std::uint8_t>> TraceReader::blob(const BlobHash& hash) const { return read_blob(directory_, hash); }
+Expected<std::vector<std::uint8_t>> TraceReader::blob(const BlobHash& hash) const {
+  return read_blob(directory_, hash);
+}
 
 Expected<std::vector<std::uint8_t>> TraceReader::bytes(const Bytes& bytes) const {
   if (bytes.inlined.size() == bytes.size) return bytes.inlined;

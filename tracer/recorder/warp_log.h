@@ -21,7 +21,7 @@ namespace deadheat::trace {
 struct LogEntry {
   std::uint64_t address; // generic address (deadheat/address.h)
   std::uint32_t site;
-  std::uint32_t digest;  // of writes: of the bytes written; 0 for reads
+  std::uint32_t digest; // of writes: of the bytes written; 0 for reads
 };
 static_assert(sizeof(LogEntry) == 16);
 

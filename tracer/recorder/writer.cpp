@@ -1,5 +1,7 @@
 #include "tracer/recorder/writer.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -8,8 +10,6 @@
 #include <mutex>
 #include <optional>
 #include <stdexcept>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <vector>
 
 #include <xxhash.h>
@@ -80,7 +80,8 @@ struct TraceWriter::State {
   bool open_log(std::uint32_t pid, std::uint64_t start);
   void fail(Error what);
   void flush_events();
-  bool write_chunk(ChunkKind kind, std::span<const std::uint8_t> payload, std::uint32_t records, std::uint32_t accesses);
+  bool write_chunk(ChunkKind kind, std::span<const std::uint8_t> payload, std::uint32_t records,
+                   std::uint32_t accesses);
   void lose(std::uint64_t records, const char* why);
   template <class T> void encode(const T& record);
   void flush_if_full() {

@@ -25,7 +25,9 @@ enum class Way {
   framed,     // (c2) state machine; registers live in the frame
 };
 
-struct Exec { std::int64_t quantum = 0; };
+struct Exec {
+  std::int64_t quantum = 0;
+};
 
 struct Thread {
   Exec* exec = nullptr;
@@ -62,9 +64,13 @@ struct Unit {
 };
 Unit generate(Way way, unsigned points, const Services& services);
 
-enum class Effort { quick, brief, o1, o2 };  // quick and brief: the engine's two lists of passes (replay/engine/jit.cpp)
-struct Code { void* kernel = nullptr; void* nest = nullptr; std::size_t object_bytes = 0; };
+enum class Effort { quick, brief, o1, o2 }; // quick and brief: the engine's two lists of passes (replay/engine/jit.cpp)
+struct Code {
+  void* kernel = nullptr;
+  void* nest = nullptr;
+  std::size_t object_bytes = 0;
+};
 // Optimises and generates code; link: makes it callable. Errors end the program.
 Code compile(Unit unit, Way way, Effort effort, bool link);
 
-}  // namespace lowering
+} // namespace lowering

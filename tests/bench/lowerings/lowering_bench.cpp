@@ -55,14 +55,19 @@ const Services services{allocate, release, switch_out};
 
 // ---- a function to run as a thread: `kernel`, or `nest` to a depth
 
-struct Entry { void* code = nullptr; int depth = -1; };
+struct Entry {
+  void* code = nullptr;
+  int depth = -1;
+};
 Entry fiber_entry;  // what new fibers run
 
 struct Plain {
   static void create(Thread&, const Entry&) {}
   static void step(Thread& t, const Entry& e) {
-    if (e.depth < 0) reinterpret_cast<void (*)(Thread*)>(e.code)(&t);
-    else reinterpret_cast<void (*)(Thread*, int)>(e.code)(&t, e.depth);
+    if (e.depth < 0)
+      reinterpret_cast<void (*)(Thread*)>(e.code)(&t);
+    else
+      reinterpret_cast<void (*)(Thread*, int)>(e.code)(&t, e.depth);
     t.done = 1;
   }
 };
@@ -233,7 +238,10 @@ double fresh_stack() {
 }
 
 // A thread's state in memory, while it is suspended.
-struct Span { char* from; std::size_t bytes; };
+struct Span {
+  char* from;
+  std::size_t bytes;
+};
 Span span_of(Way way, const Thread& t, int depth) {
   if (way == Way::fiber) {
     char* top = t.memory + stack_bytes;
@@ -330,7 +338,11 @@ double compile_seconds(Way way, Effort effort, unsigned size, unsigned limit, st
 }
 
 void compile_times(unsigned limit) {
-  struct Row { const char* name; Way way; Effort effort; };
+  struct Row {
+    const char* name;
+    Way way;
+    Effort effort;
+  };
   const Row rows[] = {
       {"(c)  engine's list", Way::saved, Effort::brief},
       {"(c2) engine's list", Way::framed, Effort::brief},
@@ -344,7 +356,8 @@ void compile_times(unsigned limit) {
       {"(a)  O2", Way::coroutine, Effort::o2},
       {"no points, engine's list", Way::none, Effort::brief},
   };
-  std::printf("\ncompile time in processor seconds (ratio to (c) with the engine's list) and object KiB\n%-28s", "points");
+  std::printf("\ncompile time in processor seconds (ratio to (c) with the engine's list) and object KiB\n%-28s",
+              "points");
   constexpr int count = 4;
   const unsigned sizes[count] = {500, 1000, 4000, 8000};
   for (unsigned size : sizes) std::printf(" | %22u", size);
@@ -364,9 +377,12 @@ void compile_times(unsigned limit) {
         }
       }
       if (&row == rows) base[n] = seconds;
-      if (seconds < 0) std::printf(" | %22s", slow ? "not tried" : ("> " + std::to_string(limit) + " s").c_str());
-      else if (base[n] < 0) std::printf(" | %6.2f         %7zu", seconds, object >> 10);
-      else std::printf(" | %6.2f (%5.2f) %7zu", seconds, seconds / base[n], object >> 10);
+      if (seconds < 0)
+        std::printf(" | %22s", slow ? "not tried" : ("> " + std::to_string(limit) + " s").c_str());
+      else if (base[n] < 0)
+        std::printf(" | %6.2f         %7zu", seconds, object >> 10);
+      else
+        std::printf(" | %6.2f (%5.2f) %7zu", seconds, seconds / base[n], object >> 10);
       std::fflush(stdout);
       slow = slow || seconds < 0;
     }
@@ -389,8 +405,8 @@ int main(int argc, char** argv) {
   const unsigned limit = argc > 1 ? unsigned(std::atoi(argv[1])) : 60;
   Subject plain{"none", Way::none, Effort::brief};
   plain.code = compile(generate(Way::none, points, services), Way::none, Effort::brief, true);
-  std::vector<Subject> subjects{{"(a) O2", Way::coroutine, Effort::o2},  {"(a) list", Way::coroutine, Effort::brief},
-                                {"(b) list", Way::fiber, Effort::brief}, {"(c) list", Way::saved, Effort::brief},
+  std::vector<Subject> subjects{{"(a) O2", Way::coroutine, Effort::o2},    {"(a) list", Way::coroutine, Effort::brief},
+                                {"(b) list", Way::fiber, Effort::brief},   {"(c) list", Way::saved, Effort::brief},
                                 {"(c2) list", Way::framed, Effort::brief}, {"(c2) quick", Way::framed, Effort::quick}};
   const std::size_t base = 3;
   for (Subject& s : subjects) {
@@ -423,8 +439,10 @@ int main(int argc, char** argv) {
     std::string what = "suspend under " + std::to_string(depth) + " calls, 32 threads";
     each(what.c_str(), [&](auto& s) { return round_robin(s, Entry{s.code.nest, depth}, 32, false); });
   }
-  std::printf("arithmetic of a point alone: %.2f ns; (b) adds %zu KiB of stack reserved a thread, and %.0f ns a thread "
-              "when stacks with a guard page are made anew\n", pass_through(plain), stack_bytes >> 10, fresh_stack());
+  std::printf(
+      "arithmetic of a point alone: %.2f ns; (b) adds %zu KiB of stack reserved a thread, and %.0f ns a thread "
+      "when stacks with a guard page are made anew\n",
+      pass_through(plain), stack_bytes >> 10, fresh_stack());
   for (const Subject& s : subjects) {
     auto answer = [&](const Entry& e, bool moved) {
       // A fiber's stack, and a coroutine's frame that names its callee's, point into themselves: not even tried.
