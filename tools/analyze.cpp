@@ -21,11 +21,12 @@ int run_analyze(const Arguments& arguments) {
     return status;
   }
   if (trace.empty()) return fail("no trace to analyze (deadheat analyze TRACE)");
+  if (Expected<void> usable = check_report_options(report_settings); !usable) return fail(usable.error());
   Expected<Analysis> analysis = detect::analyze(trace, {});
   if (!analysis) return fail(analysis.error());
   if (Expected<void> done = suppress(*analysis, report_settings); !done) return fail(done.error());
   if (Expected<void> done = report(*analysis, report_settings, false, nullptr); !done) return fail(done.error());
-  return counted(*analysis, report_settings.strict) ? 1 : 0;
+  return finding_status(*analysis, report_settings);
 }
 
 } // namespace deadheat::tools

@@ -30,7 +30,7 @@ int run_check(const Arguments& arguments) {
   }
   if (split.command.empty()) return fail("no command to check (deadheat check [OPTIONS] -- COMMAND...)");
 
-  if (Expected<void> readable = check_suppressions(reporting); !readable) return fail(readable.error());
+  if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
 
   struct Cleaner { // the trace is kept only where the user asked for it
     std::string path;
@@ -48,7 +48,7 @@ int run_check(const Arguments& arguments) {
     recording.output = cleaner.path + "/run.deadheat";
   }
 
-  Expected<Recorded> recorded = record(recording, split.command, reporting.json == "-");
+  Expected<Recorded> recorded = record(recording, split.command, reporting.json == "-" || reporting.sarif == "-");
   if (!recorded) return fail(recorded.error());
   std::error_code error;
   if (!fs::exists(recorded->trace, error)) {
@@ -59,7 +59,7 @@ int run_check(const Arguments& arguments) {
   if (Expected<void> done = suppress(*analysis, reporting); !done) return fail(done.error());
   if (Expected<void> done = judge(recorded->trace, *analysis, judging); !done) return fail(done.error());
   if (Expected<void> done = report(*analysis, reporting, true, &recorded->status); !done) return fail(done.error());
-  return counted(*analysis, reporting.strict) ? 1 : 0;
+  return finding_status(*analysis, reporting);
 }
 
 } // namespace deadheat::tools

@@ -66,14 +66,18 @@ struct ReportOptions {
   std::string suppressions;    // file
   std::string log_file;        // text report goes there instead of standard output or error
   bool strict = false;         // possible, strong and order-dependent findings count
+  std::string sarif;           // file, or "-"
+  unsigned print_limit = 0;    // races in the text report; 0: all
+  unsigned error_exitcode = 1; // exit status when findings count
+  bool print_suppressions = false;
 };
 boost::program_options::options_description report_options(ReportOptions& options);
-// Findings that decide the exit status.
-std::uint64_t counted(const Analysis& analysis, bool strict);
-// Whether the file of suppressions can be read: asked before a long run.
-Expected<void> check_suppressions(const ReportOptions& options);
+// The exit status: 0, or that of --error-exitcode when findings count.
+int finding_status(const Analysis& analysis, const ReportOptions& options);
+// Whether the options can be followed (the file of suppressions read): asked before a long run.
+Expected<void> check_report_options(const ReportOptions& options);
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options);
-// Writes JSON (if asked for) and the text report. `text_to_error`: standard output belongs to a program.
+// Writes JSON and SARIF (if asked for) and the text report. `text_to_error`: standard output belongs to a program.
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
                       const int* program_status);
 

@@ -70,7 +70,7 @@ int replay_witness(const std::string& file, const ReportOptions& reporting) {
     std::cout << (run->as_recorded ? "the same bits as when the witness was made\n"
                                    : "not the bits that the witness was made with\n");
   }
-  return run->differ ? 1 : 0;
+  return run->differ ? int(reporting.error_exitcode) : 0;
 }
 
 } // namespace
@@ -99,6 +99,7 @@ int run_replay(const Arguments& arguments) {
   }
   if (device != "embedded") return fail("replaying on a GPU is not part of this build (use --device embedded)");
   if (!directory.empty()) judging.directory = directory;
+  if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
   if (!witness.empty()) return replay_witness(witness, reporting);
   if (trace.empty()) return fail("nothing to replay (deadheat replay TRACE, or --witness FILE)");
 
@@ -114,7 +115,7 @@ int run_replay(const Arguments& arguments) {
   if (Expected<void> done = judge(trace, *analysis, judging); !done) return fail(done.error());
   if (Expected<void> done = report(*analysis, reporting, false, nullptr); !done) return fail(done.error());
   for (const Race& race : analysis->races) {
-    if (race.verdict == Verdict::harmful) return 1;
+    if (race.verdict == Verdict::harmful) return int(reporting.error_exitcode);
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "analyzer/report/json.h"
+#include "analyzer/report/sarif.h"
 #include "analyzer/report/suppress.h"
 #include "analyzer/report/text.h"
 #include "tools/command.h"
@@ -11,16 +12,29 @@ namespace deadheat::tools {
 
 namespace po = boost::program_options;
 
+// clang-format off
 po::options_description report_options(ReportOptions& options) {
   po::options_description description("Reporting");
-  description.add_options()("json", po::value(&options.json),
-                            "write the report as JSON to this file, or - for standard output")(
-      "suppress", po::value(&options.suppressions), "file of findings not to count: race:, kernel:, stream: patterns")(
-      "log-file", po::value(&options.log_file), "write the text report to this file")(
-      "strict", po::bool_switch(&options.strict), "count possible, strong and order-dependent findings too");
+  description.add_options()
+      ("json", po::value(&options.json)->value_name("FILE"), "write the report as JSON to FILE, or - for standard output")
+      ("sarif", po::value(&options.sarif)->value_name("FILE"), "write it as SARIF 2.1.0 to FILE, or - for standard output")
+      ("log-file", po::value(&options.log_file)->value_name("FILE"), "write the text report to FILE")
+      ("print-limit", po::value(&options.print_limit)->value_name("N")->default_value(0),
+       "show N races in the text report and count the others (0: all)")
+      ("error-exitcode", po::value(&options.error_exitcode)->value_name("N")->default_value(1),
+       "exit status when there are findings that count")
+      ("strict", po::bool_switch(&options.strict), "count possible, strong and order-dependent findings too")
+      ("suppress", po::value(&options.suppressions)->value_name("FILE"),
+       "findings not to count: race:, kernel:, stream: patterns, one a line")
+      ("print-suppressions", po::bool_switch(&options.print_suppressions),
+       "print entries for --suppress that match the races shown");
   return description;
 }
+// clang-format on
 
+namespace {
+
+// Findings that decide the exit status.
 std::uint64_t counted(const Analysis& analysis, bool strict) {
   std::uint64_t count = 0;
   for (const Race& race : analysis.races) {
@@ -30,7 +44,19 @@ std::uint64_t counted(const Analysis& analysis, bool strict) {
   return strict ? count + analysis.order_dependent.size() : count;
 }
 
-Expected<void> check_suppressions(const ReportOptions& options) {
+} // namespace
+
+int finding_status(const Analysis& analysis, const ReportOptions& options) {
+  return counted(analysis, options.strict) ? int(options.error_exitcode) : 0;
+}
+
+Expected<void> check_report_options(const ReportOptions& options) {
+  if (options.error_exitcode > 255) {
+    return Error{"is no exit status", "--error-exitcode " + std::to_string(options.error_exitcode), "0 to 255"};
+  }
+  if (options.json == "-" && options.sarif == "-") {
+    return Error{"standard output cannot hold both JSON and SARIF", "", "give one of them a file"};
+  }
   if (options.suppressions.empty()) return {};
   Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);
   return suppressions ? Expected<void>{} : suppressions.error();
@@ -41,6 +67,7 @@ Expected<void> suppress(Analysis& analysis, const ReportOptions& options) {
   Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);
   if (!suppressions) return suppressions.error();
   suppressions->apply(analysis);
+  for (const std::string& line : suppressions->used()) say("suppression: " + line);
   for (const std::string& line : suppressions->unused()) say("unused suppression: " + line);
   return {};
 }
@@ -55,6 +82,13 @@ Expected<void> write_file(const std::string& path, const std::string& text) {
   return {};
 }
 
+Expected<void> write_json(const std::string& path, const nlohmann::json& json) {
+  std::string text = json.dump(2) + "\n";
+  if (path != "-") return write_file(path, text);
+  std::cout << text << std::flush;
+  return {};
+}
+
 } // namespace
 
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
@@ -63,18 +97,21 @@ Expected<void> report(const Analysis& analysis, const ReportOptions& options, bo
   if (!options.json.empty()) {
     nlohmann::json json = report::to_json(analysis);
     if (program_status) json["program_status"] = *program_status;
-    std::string text = json.dump(2) + "\n";
-    if (options.json == "-") {
-      std::cout << text << std::flush;
-    } else if (Expected<void> done = write_file(options.json, text); !done) {
-      return done;
-    }
+    if (Expected<void> done = write_json(options.json, json); !done) return done;
   }
-  std::string text = report::to_text(analysis, {});
+  if (!options.sarif.empty()) {
+    nlohmann::json sarif = report::to_sarif(analysis, DEADHEAT_VERSION);
+    if (Expected<void> done = write_json(options.sarif, sarif); !done) return done;
+  }
+  report::TextOptions text_options;
+  text_options.limit = options.print_limit;
+  std::string text;
+  if (options.print_suppressions) text = report::suppressions_for(analysis) + "\n";
+  text += report::to_text(analysis, text_options);
   if (!options.log_file.empty()) return write_file(options.log_file, text);
   if (text_to_error) {
     std::cerr << text << std::flush;
-  } else if (options.json != "-") {
+  } else if (options.json != "-" && options.sarif != "-") {
     std::cout << text << std::flush;
   }
   return {};

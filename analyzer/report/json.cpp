@@ -88,11 +88,13 @@ json difference(const Difference& difference) {
 }
 
 json order_dependent(const OrderDependent& entry) {
-  return {{"site", code(entry.site)},
-          {"atomic", valid_utf8(entry.atomic)},
-          {"occurrences", entry.occurrences},
-          {"max_ulp", entry.max_ulp},
-          {"schedules", entry.schedules}};
+  json out = {{"site", code(entry.site)},
+              {"atomic", valid_utf8(entry.atomic)},
+              {"occurrences", entry.occurrences},
+              {"max_ulp", entry.max_ulp},
+              {"schedules", entry.schedules}};
+  if (entry.fp64_error) out["fp64_error"] = real(*entry.fp64_error);
+  return out;
 }
 
 json fault(const Fault& fault) {

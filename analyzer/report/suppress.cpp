@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "analyzer/report/names.h"
+#include "analyzer/report/place.h"
+#include "analyzer/report/words.h"
 
 namespace deadheat::report {
 
@@ -31,7 +34,9 @@ bool on_line(std::string_view glob, const SourceFrame& frame) {
   return true;
 }
 
+// Copies and sets have no line, kernels may have none: these go by their name.
 bool on_line(std::string_view glob, const RaceSide& side) {
+  if (!own_frame(side.source)) return glob_matches(glob, demangled(side.kernel));
   return std::any_of(side.source.begin(), side.source.end(),
                      [&](const SourceFrame& frame) { return on_line(glob, frame); });
 }
@@ -136,12 +141,45 @@ void Suppressions::apply(Analysis& analysis) {
   }
 }
 
+std::vector<std::string> Suppressions::used() const {
+  std::vector<std::string> lines;
+  for (const Pattern& pattern : patterns_) {
+    if (!pattern.hits) continue;
+    lines.push_back(printable(pattern.text) + " (" + pattern.where + ") matched " + std::to_string(pattern.hits) +
+                    (pattern.hits == 1 ? " race" : " races"));
+  }
+  return lines;
+}
+
 std::vector<std::string> Suppressions::unused() const {
   std::vector<std::string> lines;
   for (const Pattern& pattern : patterns_) {
     if (!pattern.hits) lines.push_back(printable(pattern.text) + " (" + pattern.where + ")");
   }
   return lines;
+}
+
+namespace {
+
+// A side as a race: pattern names it: the end of its path and the line, or its kernel or API call.
+std::string side_pattern(const RaceSide& side) {
+  const SourceFrame* own = own_frame(side.source);
+  if (!own) return printable(demangled(side.kernel));
+  return printable(own->file.substr(own->file.rfind('/') + 1)) + ":" + std::to_string(own->line);
+}
+
+} // namespace
+
+std::string suppressions_for(const Analysis& analysis) {
+  std::string text;
+  for (const Race& race : analysis.races) {
+    if (race.suppressed) continue;
+    std::string one = side_pattern(race.first), two = side_pattern(race.second);
+    if (two < one) std::swap(one, two);
+    text += "# race " + std::to_string(race.id) + ": " + race.kind() + ", level " + word(race.level) + "\n";
+    text += "race:" + one + " " + two + "\n";
+  }
+  return text;
 }
 
 } // namespace deadheat::report

@@ -3,6 +3,7 @@
 // One a line; blank lines and lines that begin with # say nothing:
 //     race:reduce.cu:41                 a race with this line on either side
 //     race:reduce.cu:41 reduce.cu:57    a race between these two lines, in either order
+//     race:reduce.cu:41 cudaMemcpyAsync a race between this line and this API call (or a kernel without lines)
 //     kernel:softmax*                   a race with this kernel (demangled) on either side
 //     stream:cudaMemcpyAsync            a race between operations with this kernel or API call on either side
 // In a pattern * stands for any text and ? for one character; all else is literal, and the pattern is to match the
@@ -32,6 +33,7 @@ class Suppressions {
   // summary.races.
   void apply(Analysis& analysis);
 
+  std::vector<std::string> used() const;   // patterns with hits: "race:a.cu:7 (file:2) matched 3 races"
   std::vector<std::string> unused() const; // patterns without a hit: "kernel:softmax* (file:3)"
   struct Pattern {
     enum class Kind : std::uint8_t { race, kernel, stream } kind = Kind::race;
@@ -45,6 +47,10 @@ class Suppressions {
  private:
   std::vector<Pattern> patterns_;
 };
+
+// A suppressions file that matches every race of the analysis that is not suppressed yet, each entry under a comment
+// that says what it stands for.
+std::string suppressions_for(const Analysis& analysis);
 
 // Does `pattern` match the whole of `name`?
 bool glob_matches(std::string_view pattern, std::string_view name);

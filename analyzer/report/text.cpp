@@ -304,6 +304,21 @@ std::string total_of(const std::vector<Race>& races) {
   return (shown ? counted(shown, "race", "races") : "no races") + (parts.empty() ? "" : " (" + parts + ")");
 }
 
+// The counts in the shape of compute-sanitizer's last lines, for the scripts that look for these. A race that counts
+// only with --strict is a warning.
+void summary_lines(Writer& writer, const Analysis& analysis, std::uint64_t shown) {
+  std::uint64_t errors = 0, warnings = 0;
+  for (const Race& race : analysis.races) {
+    if (race.suppressed) continue;
+    bool sure = race.race_class == RaceClass::data && race.certainty == Certainty::certain;
+    ++(sure ? errors : warnings);
+  }
+  writer.line("========= RACECHECK SUMMARY: " + counted(shown, "hazard", "hazards") + " displayed (" +
+              counted(errors, "error", "errors") + ", " + counted(warnings, "warning", "warnings") + ")");
+  std::uint64_t all = errors + analysis.memory_errors.size() + analysis.sync_errors.size();
+  writer.line("========= ERROR SUMMARY: " + counted(all, "error", "errors"));
+}
+
 } // namespace
 
 std::string to_text(const Analysis& analysis, const TextOptions& options) {
@@ -334,6 +349,7 @@ std::string to_text(const Analysis& analysis, const TextOptions& options) {
   if (summary.opaque) {
     writer.line(counted(summary.opaque, "launch was", "launches were") + " opaque: of these only footprints are known");
   }
+  summary_lines(writer, analysis, shown);
   std::string total = "deadheat: " + total_of(analysis.races);
   if (!analysis.order_dependent.empty()) {
     total += ", " + counted(analysis.order_dependent.size(), "order-dependent atomic", "order-dependent atomics");

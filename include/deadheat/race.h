@@ -86,7 +86,7 @@ struct Race {
   std::string witness;             // file
   std::vector<Difference> differences;
 
-  // "read-write", "write-write", "atomic-read" …: ops of first and second.
+  // "read-write", "write-write", "write-atomic" …: the two ops, in the order of AccessKind whichever came first.
   std::string kind() const;
 };
 
@@ -96,6 +96,7 @@ struct OrderDependent { // a float atomic whose result depends on the order; not
   std::uint64_t occurrences = 0;
   std::uint64_t max_ulp = 0;   // by replay
   std::uint64_t schedules = 0;
+  std::optional<double> fp64_error; // relative to a run in double precision, where one was made
 };
 
 struct Fault { // memory_errors and sync_errors

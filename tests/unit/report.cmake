@@ -1,1 +1,1 @@
-deadheat_test(report_test report_test.cpp LIBS deadheat_report)
+deadheat_test(report_test report_test.cpp report_sarif_test.cpp report_suppress_test.cpp LIBS deadheat_report)

@@ -1,6 +1,5 @@
-// Reports: JSON, text, suppressions, and the names they show.
+// Reports: JSON, text, and the names they show.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,117 +10,11 @@
 #include "analyzer/report/json.h"
 #include "analyzer/report/names.h"
 #include "analyzer/report/place.h"
-#include "analyzer/report/suppress.h"
 #include "analyzer/report/text.h"
+#include "tests/unit/report_races.h"
 
 namespace deadheat::report {
 namespace {
-
-using nlohmann::json;
-
-constexpr const char* toolkit_header = "/usr/local/cuda-13.0/targets/x86_64-linux/include/sm_30_intrinsics.hpp";
-
-RaceSide kernel_side(AccessKind op, std::uint32_t line) {
-  RaceSide side;
-  side.name.operation = 4;
-  side.name.launch = 2;
-  side.name.site = 7;
-  side.name.nth = 3;
-  side.op = op;
-  side.kernel = "_Z7softmaxPKfPf";
-  side.source = {{"_Z7softmaxPKfPf", "/src/kernels/softmax.cu", line, 5}};
-  side.opcode = op == AccessKind::read ? "ld.shared.f32" : "st.shared.f32";
-  side.block = {1, 2, 0};
-  side.thread = {5, 0, 0};
-  return side;
-}
-
-RaceSide api_side(AccessKind op, const char* call) {
-  RaceSide side;
-  side.name.operation = 9;
-  side.op = op;
-  side.kernel = call;
-  side.stream = 3;
-  return side;
-}
-
-Race shared_race(std::uint32_t id = 1) {
-  Race race;
-  race.id = id;
-  race.level = RaceLevel::shared;
-  race.first = kernel_side(AccessKind::write, 12);
-  race.second = kernel_side(AccessKind::read, 15);
-  race.address = 0x40;
-  race.bytes = 4;
-  race.occurrences = 512;
-  race.why = "no barrier orders them";
-  return race;
-}
-
-Race stream_race(std::uint32_t id = 2) {
-  Race race = shared_race(id);
-  race.level = RaceLevel::stream;
-  race.second = api_side(AccessKind::free, "cudaFreeAsync");
-  race.address = 0x7f0000000080;
-  race.allocation = Race::AllocationRef{2, 128, 1024};
-  return race;
-}
-
-Race harmful_race() {
-  Race race = shared_race();
-  race.verdict = Verdict::harmful;
-  race.schedules = 40;
-  race.witness = "out/race-1.witness";
-  Difference difference;
-  difference.allocation = 3;
-  difference.offset = 16;
-  difference.type = "f32";
-  difference.elements = 128;
-  difference.max_abs = 0.5;
-  difference.max_relative = std::numeric_limits<double>::infinity();
-  difference.max_ulp = 4000000;
-  difference.example = {20, 1.0, std::nan("")};
-  difference.note = "NaN appears";
-  race.differences.push_back(difference);
-  return race;
-}
-
-Analysis analysis_of(std::vector<Race> races) {
-  Analysis analysis;
-  analysis.summary.launches = 3;
-  analysis.summary.instrumented = 2;
-  analysis.summary.opaque = 1;
-  analysis.summary.accesses = 4096;
-  analysis.races = std::move(races);
-  return analysis;
-}
-
-Fault out_of_bounds() {
-  Fault fault;
-  fault.kind = "out-of-bounds";
-  fault.text = "4 bytes behind the end";
-  fault.side = kernel_side(AccessKind::write, 20);
-  fault.address = 0x7f0000000400;
-  fault.bytes = 4;
-  fault.nearest = Race::AllocationRef{2, 1024, 1024};
-  return fault;
-}
-
-// What a reader of the file sees.
-json written(const Analysis& analysis) { return json::parse(to_json(analysis).dump(2)); }
-
-std::set<std::string> keys(const json& object) {
-  std::set<std::string> result;
-  for (const auto& item : object.items()) result.insert(item.key());
-  return result;
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::string last_line(std::string text) {
-  if (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
 
 // ---- names
 
@@ -342,6 +235,17 @@ TEST(ReportJson, OrderDependentAndErrors) {
   EXPECT_EQ(report["warnings"], json({"the trace ends early"}));
 }
 
+TEST(ReportJson, ErrorAgainstDoublePrecisionWhereItIsKnown) {
+  Analysis analysis = analysis_of({});
+  OrderDependent entry;
+  entry.atomic = "add.f32";
+  analysis.order_dependent.assign(2, entry);
+  analysis.order_dependent[1].fp64_error = 0.25;
+  json list = written(analysis)["order_dependent"];
+  EXPECT_FALSE(list[0].contains("fp64_error"));
+  EXPECT_EQ(list[1]["fp64_error"], 0.25);
+}
+
 TEST(ReportJson, AnyBytesInNamesGiveValidJson) {
   Analysis analysis = analysis_of({harmful_race()});
   std::string bad = "x\xff\xc3\x1b\"\\";
@@ -376,6 +280,23 @@ TEST(ReportText, LastLineSumsUp) {
             "deadheat: 1 race in 3 launches, 4096 accesses; trace complete");
   EXPECT_EQ(last_line(to_text(analysis_of({harmful_race(), shared_race(2)}), {})),
             "deadheat: 2 races (1 harmful, 1 not replayed) in 3 launches, 4096 accesses; trace complete");
+}
+
+TEST(ReportText, SummaryLinesOfScripts) {
+  Race possible = shared_race(2), strong = shared_race(3), hidden = shared_race(4);
+  possible.certainty = Certainty::possible;
+  strong.race_class = RaceClass::strong;
+  hidden.suppressed = true;
+  Analysis analysis = analysis_of({shared_race(1), possible, strong, hidden});
+  analysis.memory_errors.push_back(out_of_bounds());
+  std::string text = to_text(analysis, {});
+  EXPECT_TRUE(contains(text, "\n========= RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)\n")) << text;
+  EXPECT_TRUE(contains(text, "\n========= ERROR SUMMARY: 2 errors\n")) << text;
+  TextOptions limited;
+  limited.limit = 1;
+  text = to_text(analysis, limited);
+  EXPECT_TRUE(contains(text, "SUMMARY: 1 hazard displayed (1 error, 2 warnings)\n")) << text;
+  EXPECT_TRUE(contains(to_text(analysis_of({}), {}), "========= ERROR SUMMARY: 0 errors\n"));
 }
 
 TEST(ReportText, RaceSaysWhereWhoAndWhy) {
@@ -469,117 +390,11 @@ TEST(ReportText, NamesCannotSteerTheTerminal) {
   race.first.source[0].file = race.first.source[0].function = bad;
   race.differences[0].type = race.differences[0].note = bad;
   analysis.sync_errors.push_back({bad, bad, race.first, 0, 0, {}});
-  analysis.order_dependent.push_back({race.first, bad, 1, 0, 0});
+  analysis.order_dependent.push_back({race.first, bad, 1, 0, 0, {}});
   std::string text = to_text(analysis, {});
   EXPECT_FALSE(contains(text, "\x1b"));
   EXPECT_FALSE(contains(text, "\x07"));
   EXPECT_FALSE(contains(text, "\nforged"));
-}
-
-// ---- suppressions
-
-TEST(ReportSuppress, Globs) {
-  EXPECT_TRUE(glob_matches("a*c", "abbc"));
-  EXPECT_TRUE(glob_matches("*", ""));
-  EXPECT_TRUE(glob_matches("a?c", "abc"));
-  EXPECT_TRUE(glob_matches("*b*b", "abab"));
-  EXPECT_TRUE(glob_matches("f(float*)", "f(float*)"));
-  EXPECT_TRUE(glob_matches("x[1]", "x[1]"));
-  EXPECT_FALSE(glob_matches("x[1]", "x1"));
-  EXPECT_FALSE(glob_matches("a", "ab"));
-  EXPECT_FALSE(glob_matches("", "a"));
-  EXPECT_FALSE(glob_matches("a?", "a"));
-}
-
-// Ids of the races that the text suppresses, of shared_race 1 (lines 12 and 15) and stream_race 2 (12, cudaFreeAsync).
-std::vector<std::uint32_t> suppressed_by(const std::string& text) {
-  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
-  Expected<Suppressions> suppressions = Suppressions::parse(text, "known.txt");
-  EXPECT_TRUE(suppressions) << text;
-  suppressions->apply(analysis);
-  std::vector<std::uint32_t> ids;
-  for (const Race& race : analysis.races) {
-    if (race.suppressed) ids.push_back(race.id);
-  }
-  EXPECT_EQ(analysis.summary.races, 2 - ids.size());
-  return ids;
-}
-
-using Ids = std::vector<std::uint32_t>;
-
-TEST(ReportSuppress, RaceByLine) {
-  EXPECT_EQ(suppressed_by("race:softmax.cu:15"), Ids{1});
-  EXPECT_EQ(suppressed_by("race:kernels/softmax.cu:15"), Ids{1});
-  EXPECT_EQ(suppressed_by("race:/src/kernels/softmax.cu:15"), Ids{1});
-  EXPECT_EQ(suppressed_by("race:softmax.cu:*"), (Ids{1, 2}));
-  EXPECT_EQ(suppressed_by("race:softmax.cu:1"), Ids{});
-  EXPECT_EQ(suppressed_by("race:max.cu:15"), Ids{});
-}
-
-TEST(ReportSuppress, RaceByPairOfLines) {
-  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:15"), Ids{1});
-  EXPECT_EQ(suppressed_by("race:softmax.cu:15   /src/kernels/softmax.cu:12"), Ids{1});
-  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:16"), Ids{});
-  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:12"), Ids{});
-}
-
-TEST(ReportSuppress, RaceByALineOfTheInliningChainAndPathsWithBlanks) {
-  Analysis analysis = analysis_of({shared_race()});
-  analysis.races[0].first.source.insert(analysis.races[0].first.source.begin(), {"add", "/my src/add.cuh", 7, 1});
-  Expected<Suppressions> suppressions =
-      Suppressions::parse("race:add.cuh:7\nrace:/my src/add.cuh:7\nrace:/my src/add.cuh:7 softmax.cu:15\n", "f");
-  ASSERT_TRUE(suppressions);
-  suppressions->apply(analysis);
-  EXPECT_TRUE(suppressions->unused().empty());
-}
-
-TEST(ReportSuppress, ByKernelAndByOperation) {
-  EXPECT_EQ(suppressed_by("kernel:softmax*"), (Ids{1, 2}));
-  EXPECT_EQ(suppressed_by("kernel:softmax(float const*, float*)"), (Ids{1, 2}));
-  EXPECT_EQ(suppressed_by("kernel:softmax"), Ids{});
-  EXPECT_EQ(suppressed_by("stream:cudaFreeAsync"), Ids{2});
-  EXPECT_EQ(suppressed_by("stream:softmax*"), Ids{2});
-  EXPECT_EQ(suppressed_by("stream:*"), Ids{2});
-}
-
-TEST(ReportSuppress, CommentsHitsAndUnused) {
-  Expected<Suppressions> suppressions = Suppressions::parse(
-      "# known\r\n\r\n  kernel: softmax*  \r\n\t# more\nrace:none.cu:1\nkernel:f(int)::{lambda()#1}::*", "known.txt");
-  ASSERT_TRUE(suppressions);
-  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
-  suppressions->apply(analysis);
-  ASSERT_EQ(suppressions->patterns().size(), 3u);
-  EXPECT_EQ(suppressions->patterns()[0].glob, "softmax*");
-  EXPECT_EQ(suppressions->patterns()[0].hits, 2u);
-  EXPECT_EQ(suppressions->unused(),
-            (std::vector<std::string>{"race:none.cu:1 (known.txt:5)", "kernel:f(int)::{lambda()#1}::* (known.txt:6)"}));
-}
-
-TEST(ReportSuppress, MalformedLinesAreNamed) {
-  for (const char* text :
-       {"# fine\nrace", "# fine\nraces:a.cu:1", "\nkernel:", "\nstream:   ", "\n:x", "\nsoftmax.cu:12"}) {
-    Expected<Suppressions> suppressions = Suppressions::parse(text, "known.txt");
-    ASSERT_FALSE(suppressions) << text;
-    EXPECT_EQ(suppressions.error().where, "known.txt:2") << text;
-    EXPECT_FALSE(suppressions.error().hint.empty());
-  }
-}
-
-TEST(ReportSuppress, Files) {
-  std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("report_test_" + std::to_string(getpid()) + ".txt");
-  std::ofstream(file) << "race:a.cu:1\n";
-  Expected<Suppressions> suppressions = Suppressions::read(file.string());
-  ASSERT_TRUE(suppressions);
-  EXPECT_EQ(suppressions->patterns().size(), 1u);
-  std::ofstream(file) << "";
-  suppressions = Suppressions::read(file.string());
-  ASSERT_TRUE(suppressions);
-  EXPECT_TRUE(suppressions->patterns().empty());
-  std::filesystem::remove(file);
-
-  EXPECT_FALSE(Suppressions::read(file.string()));
-  EXPECT_FALSE(Suppressions::read(std::filesystem::temp_directory_path().string()));
 }
 
 } // namespace

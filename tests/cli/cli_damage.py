@@ -1,0 +1,156 @@
+"""Traces and witnesses that are cut, changed or not there."""
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+from cli_case import TIME_LIMIT, Case, complaints, program, settings, twin
+
+
+class Damage(Case):
+    """Traces that are not whole."""
+
+    def test_killed_recording(self):
+        process = subprocess.Popen([settings.deadheat, "record", "-o", "trace", "--", program("endless")],
+                                   cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            begin = time.monotonic()
+            while int(process.stdout.readline()) < 300 or time.monotonic() - begin < 3:
+                self.assertLess(time.monotonic() - begin, TIME_LIMIT)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)  # deadheat and the program
+            process.communicate()
+        self.assertTrue(self.log().endswith(".log.incomplete"))
+        report, err = self.analyze()
+        self.assertIs(report["summary"]["complete"], False)
+        self.assertGreater(report["summary"]["launches"], 50)
+        self.assertEqual(len(complaints(err)), 1, err)
+        self.assertIn("did not end cleanly", err)
+        _, out, _ = self.deadheat("analyze", "trace")
+        self.assertIn("trace incomplete", out.decode())
+        status, _, err = self.deadheat("info", "trace")
+        self.assertEqual((status, len(err.splitlines())), (0, 1), err)
+
+    def chunked(self):
+        """A trace whose log has several chunks; their offsets."""
+        process = subprocess.Popen([settings.deadheat, "record", "-o", "trace", "--", program("endless")],
+                                   cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        begin = time.monotonic()
+        try:
+            while process.stdout.readline() and time.monotonic() - begin < 4:
+                pass
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        data = self.read(self.log())
+        chunks = [match.start() for match in re.finditer(re.escape(struct.pack("<Q", 0xF1C7A59E4B4E4843)), data)]
+        self.assertGreater(len(chunks), 3)
+        return data, chunks
+
+    def test_flipped_byte(self):
+        data, chunks = self.chunked()
+        whole = self.analyze()[0]["summary"]
+        place = chunks[2] + 56 + 20
+        changed = bytearray(data)
+        changed[place] ^= 0x10
+        self.write(self.log(), bytes(changed))
+        report, err = self.analyze()
+        self.assertIs(report["summary"]["complete"], False)
+        self.assertGreater(report["summary"]["launches"], 0)
+        self.assertLess(report["summary"]["launches"], whole["launches"])
+        lost = [line for line in complaints(err) if "lost chunk" in line]
+        self.assertEqual(len(lost), 1, err)
+        self.assertRegex(lost[0], r"checksum does not match: lost chunk 2 \(\d+ records\) at offset %d$" % chunks[2])
+        for line in complaints(err):  # what hangs on the lost records is left out, in one more line
+            self.assertIn(os.path.basename(self.log()), line)
+        self.assertLessEqual(len(complaints(err)), 3, err)
+
+    def test_flipped_byte_of_a_finished_log(self):
+        self.record(twin("shared_reduce.racy"))
+        data = bytearray(self.read(self.log()))
+        for place in range(60, len(data), max(1, len(data) // 12)):
+            changed = bytearray(data)
+            changed[place] ^= 0x10
+            self.write(self.log(), bytes(changed))
+            with self.subTest(place=place):
+                status, out, err = self.deadheat("analyze", "--json", "-", "trace")
+                self.assertIn(status, (0, 1, 2), err)
+                self.assertGreaterEqual(len(complaints(err)), 1)
+                if status != 2:
+                    self.assertIs(json.loads(out)["summary"]["complete"], False)
+
+    def test_truncated_log(self):
+        self.record(twin("shared_reduce.racy"))
+        data = self.read(self.log())
+        for size in [len(data) - 1, len(data) - 100, len(data) // 2, 60, 48, 47, 1, 0]:
+            self.write(self.log(), data[:size])
+            with self.subTest(size=size):
+                status, out, err = self.deadheat("analyze", "--json", "-", "trace")
+                self.assertIn(status, (0, 1, 2), err)
+                lost = [line for line in complaints(err) if "did not end cleanly" not in line]
+                self.assertLessEqual(len(lost), 1, err)
+                self.assertGreaterEqual(len(complaints(err)), 1, err)
+                if status != 2:
+                    self.assertIs(json.loads(out)["summary"]["complete"], False)
+
+    def test_missing_blobs(self):
+        self.record(twin("shared_reduce.racy"))
+        shutil.rmtree(self.path("trace/blobs"))
+        status, out, err = self.deadheat("replay", "trace")
+        self.assertIn(status, (0, 2), err)
+        self.assertEqual(len(complaints(err)), 1, err)
+        self.assertIn("blob", err)
+
+
+class Witness(Case):
+    def test_missing_witness(self):
+        self.refused("replay", "--witness", "nowhere", says=["nowhere", "no such file"])
+
+    def test_not_a_witness(self):
+        self.write("notes.txt", "nothing of ours, " * 10)
+        self.write("nothing", "")
+        os.mkdir(self.path("directory"))
+        self.refused("replay", "--witness", "notes.txt", says=["notes.txt", "is not a witness"])
+        self.refused("replay", "--witness", "nothing", says=["nothing", "is not a witness"])
+        self.refused("replay", "--witness", "directory", says="directory")
+
+    def test_damaged_witness(self):
+        witness = self.witness()
+        data = self.read(witness)
+        for place in [13, 17, 25, 33, 40, len(data) // 2, len(data) - 1]:
+            changed = bytearray(data)
+            changed[place] ^= 0x10
+            self.write("changed", bytes(changed))
+            self.refused("replay", "--witness", "changed", says=["changed", "damaged"])
+        for size in [len(data) - 1, len(data) // 2, 41, 40]:
+            self.write("changed", data[:size])
+            self.refused("replay", "--witness", "changed", says=["changed", "damaged"])
+
+    def test_witness_of_another_version(self):
+        witness = self.witness()
+        data = bytearray(self.read(witness))
+        ours, = struct.unpack_from("<I", data, 8)
+        struct.pack_into("<I", data, 8, ours + 41)
+        self.write("changed", bytes(data))
+        self.refused("replay", "--witness", "changed",
+                     says=["changed", "version %d," % (ours + 41), "reads version %d" % ours])
+
+    def test_witness_repeats(self):
+        witness = self.witness()
+        os.rename(self.path("trace"), self.path("elsewhere"))  # it needs no trace
+        digests = set()
+        for _ in range(5):
+            status, out, err = self.deadheat("replay", "--json", "-", "--witness", witness)
+            self.assertEqual((status, err), (1, ""))
+            found = json.loads(out)["witness"]
+            self.assertIs(found["as_recorded"], True)
+            digests.add((found["digest_a"], found["digest_b"]))
+        self.assertEqual(len(digests), 1, digests)
+        a, b = digests.pop()
+        self.assertNotEqual(a, b)

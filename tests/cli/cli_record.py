@@ -1,0 +1,286 @@
+"""Recording: statuses, output, names of traces, what cannot be run."""
+import os
+import re
+import signal
+import struct
+
+from cli_case import Case, complaints, marker_line, program, twin
+
+
+class Record(Case):
+    def test_missing_program(self):
+        self.refused("record", "--", "./nowhere", says=["./nowhere", "no such program"])
+        self.refused("check", "--", "nowhere-on-the-path", says=["nowhere-on-the-path", "no such program"])
+
+    def test_not_executable(self):
+        self.write("data", "not a program")
+        self.refused("record", "--", "./data", says=["./data", "not executable"])
+        self.refused("record", "--", self.directory, says=[self.directory, "directory"])
+
+    def test_not_a_program(self):
+        self.write("data", b"\0\0\0\0", 0o755)
+        self.refused("record", "--", "./data", says=["./data", "xec"])
+
+    def test_status(self):
+        out, err = self.record(program("ends"), "7", status=7)
+        self.assertEqual(out, b"last 63\n")
+        self.assertEqual(complaints(err), [])
+        report, _ = self.analyze()
+        self.assertIs(report["summary"]["complete"], True)
+        self.assertEqual(report["summary"]["launches"], 1)
+
+    def test_signal(self):
+        for number in [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGABRT]:
+            trace = "trace-%d" % number
+            out, _ = self.record(program("ends"), "signal", str(int(number)), trace=trace, status=128 + number)
+            self.assertEqual(out, b"last 63\n")
+            report, err = self.analyze(trace)
+            self.assertIs(report["summary"]["complete"], False)
+            self.assertEqual(len(complaints(err)), 1, err)
+            self.assertIn("did not end cleanly", err)
+
+    def test_shell_script(self):
+        self.write("script", "#!/bin/sh\necho before\n%s 3\necho after $?\nexit 5\n" % program("ends"), 0o755)
+        out, _ = self.record("./script", status=5)
+        self.assertEqual(out, b"before\nlast 63\nafter 3\n")
+        self.assertEqual(self.analyze()[0]["summary"]["launches"], 1)
+
+    def test_program_on_path(self):
+        out, _ = self.record("sh", "-c", program("ends"))
+        self.assertEqual(out, b"last 63\n")
+        self.assertEqual(self.analyze()[0]["summary"]["launches"], 1)
+
+    def test_two_processes(self):
+        self.record("sh", "-c", "%s; %s" % (program("ends"), program("launches")))
+        self.assertEqual(self.analyze()[0]["summary"]["launches"], 6)
+
+    def test_no_cuda(self):
+        status, out, err = self.deadheat("record", "-o", "trace", "--", program("no_cuda"))
+        self.assertEqual((status, out), (0, b"no CUDA here\n"))
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertIn("made no CUDA call", err)
+        self.assertFalse(os.path.exists(self.path("trace")))
+        status, out, err = self.deadheat("check", "--", program("no_cuda"))
+        self.assertEqual((status, out), (2, b"no CUDA here\n"))
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertIn("made no CUDA call", err)
+
+    def test_existing_output(self):
+        os.mkdir(self.path("there"))
+        self.refused("record", "-o", "there", "--", program("ends"), says=["there", "already exists"])
+        self.assertEqual(os.listdir(self.path("there")), [])
+
+    def test_unwritable_output(self):
+        self.write("file", "in the way")
+        for place in ["/proc/trace", "file/trace", "/dev/null/trace"]:
+            self.refused("record", "-o", place, "--", program("ends"), says=place)
+
+    def test_output_in_new_directory(self):
+        self.record(program("ends"), trace="some/where/trace")
+        self.assertEqual(self.analyze("some/where/trace")[0]["summary"]["launches"], 1)
+
+    def test_default_names(self):
+        for name in ["run.deadheat", "run-2.deadheat", "run-3.deadheat"]:
+            _, _, err = self.deadheat("record", "--", program("ends"))
+            self.assertIn("recorded " + self.path(name), err)
+            self.assertEqual(self.deadheat("info", name)[0], 0)
+
+    def test_standard_output_untouched(self):
+        for binary in ["ends", "launches"]:
+            self.write("script", "#!/bin/sh\nprintf 'no end\\0of line'\n%s\nprintf '\\377\\n\\n'" % program(binary), 0o755)
+            out, _ = self.record("./script", trace=binary)
+            expected = {"ends": b"last 63\n", "launches": b"alpha 0\nalpha 1\nalpha 2\nhost\nfirst 4\n"}[binary]
+            self.assertEqual(out, b"no end\0of line" + expected + b"\xff\n\n")
+
+    def test_kernel_printf_in_order(self):
+        for seed in ["1", "2", "3"]:
+            out, _ = self.record(program("launches"), trace="trace" + seed, options=["--seed", seed])
+            self.assertEqual(out, b"alpha 0\nalpha 1\nalpha 2\nhost\nfirst 4\n")
+
+    def test_filters(self):
+        for options, instrumented in [([], 5), (["--kernel", "alpha"], 3), (["--kernel", "^beta\\(int"], 2),
+                                      (["--kernel", "none"], 0), (["--launch-skip", "2"], 3),
+                                      (["--launch-count", "4"], 4), (["--launch-skip", "4", "--launch-count", "3"], 1),
+                                      (["--kernel", "alpha", "--launch-skip", "1", "--launch-count", "1"], 1)]:
+            trace = "trace" + "".join(re.findall(r"\w+", " ".join(options)))
+            self.record(program("launches"), trace=trace, options=options)
+            summary = self.analyze(trace)[0]["summary"]
+            self.assertEqual((summary["launches"], summary["instrumented"]), (5, instrumented), options)
+            self.assertEqual(summary["accesses"] > 0, instrumented > 0, options)
+
+    def test_same_seed_same_trace(self):
+        reports = []
+        for trace in ["one", "two"]:
+            self.record(twin("shared_reduce.racy"), trace=trace, options=["--seed", "5"])
+            status, out, _ = self.deadheat("analyze", "--json", "-", trace)
+            self.assertEqual(status, 1)
+            reports.append(out)
+        self.assertEqual(reports[0], reports[1])
+        records = [self.deadheat("info", "--records", trace)[1] for trace in ["one", "two"]]
+        strip = [re.sub(rb"(?m)^process .*\n|\b0x[0-9a-f]+|\b\d{10,}\b", b"", text) for text in records]
+        self.assertEqual(strip[0], strip[1])
+
+    def test_info_demangles(self):
+        self.record(twin("shared_reduce.racy"))
+        for options in [[], ["--records"]]:
+            status, out, err = self.deadheat("info", *options, "trace")
+            self.assertEqual(status, 0, err)
+            self.assertIn("reduce(int const*, int*)", out.decode())
+            self.assertNotIn("_Z6reduce", out.decode())
+
+    def test_info(self):
+        self.record(program("launches"))
+        status, out, err = self.deadheat("info", "trace")
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out.decode(), r"(?m)^launches +5 \(5 instrumented, 0 opaque\)$")
+        self.assertIn("3 x", out.decode())
+        self.assertNotIn("on 0 streams", out.decode())
+
+
+class Builds(Case):
+    """Executables that deadheat cannot run, or not all of."""
+
+    def test_static_runtime(self):
+        for name in ["record", "check"]:
+            self.refused(name, "--", program("ends_static"),
+                         says=["ends_static", "statically", "NVCC_APPEND_FLAGS='-cudart shared'"])
+
+    def test_machine_code_only(self):
+        _, err = self.record(program("ends_sass"))
+        lines = complaints(err)
+        self.assertEqual(len(lines), 1, err)
+        for text in ["ends_sass", "no PTX", "NVCC_APPEND_FLAGS=", "code=compute_90"]:
+            self.assertIn(text, lines[0])
+
+    def test_machine_code_only_is_no_clean_bill(self):
+        _, _, err = self.deadheat("check", "--json", "report", "--", program("ends_sass"))
+        report = self.json("report")
+        self.assertIs(report["summary"]["complete"], False, err)
+        self.assertEqual(len(report["warnings"]), 1)
+        self.assertIn("fill(int*)", report["warnings"][0])
+
+    def test_refused_kernels(self):
+        out, err = self.record(program("refused"), "all")
+        self.assertEqual(out, b"fetch 801\nmatrix 801\nlast 32\n")
+        lines = complaints(err)
+        self.assertEqual(len(lines), 2, err)
+        for kernel, instruction in [("fetch(unsigned long long, float*)", "tex.1d"),
+                                    ("matrix(int*)", "mma.sync.aligned.m16n8k8")]:
+            self.assertEqual(sum(kernel in line and instruction in line for line in lines), 1, err)
+        report, _ = self.analyze()
+        summary = report["summary"]
+        self.assertEqual((summary["launches"], summary["instrumented"], summary["complete"]), (1, 1, False))
+        self.assertEqual(len(report["warnings"]), 2)
+
+    def test_refused_kernels_not_launched(self):
+        status, out, err = self.deadheat("check", "--", program("refused"))
+        self.assertEqual((status, out), (0, b"last 32\n"), err)
+        self.assertEqual(len(complaints(err)), 2, err)
+
+    def fat_binary(self, name):
+        """(bytes of the executable, offset and size of its section .nv_fatbin)."""
+        with open(program(name), "rb") as file:
+            data = file.read()
+        table, = struct.unpack_from("<Q", data, 0x28)
+        size, count, names = struct.unpack_from("<HHH", data, 0x3A)
+        sections = [struct.unpack_from("<IIQQQQ", data, table + i * size) for i in range(count)]
+        for section in sections:
+            start = sections[names][4] + section[0]
+            if data[start:data.index(b"\0", start)] == b".nv_fatbin":
+                return data, section[4], section[5]
+        self.fail("no .nv_fatbin in " + name)
+
+    def run_patched(self, name, patch, one_line=True):
+        data, offset, size = self.fat_binary("ends")
+        changed = bytearray(data)
+        section = bytearray(data[offset:offset + size])
+        patch(section)
+        self.assertEqual(len(section), size)
+        changed[offset:offset + size] = section
+        self.write(name, bytes(changed), 0o755)
+        status, out, err = self.deadheat("record", "-o", name + ".trace", "--", "./" + name)
+        self.assertEqual(status, 0, "%s: %s" % (name, err))
+        self.assertIn(b"last ", out)
+        if one_line:
+            self.assertEqual(len(complaints(err)), 1, "%s: %s" % (name, err))
+            self.assertIn(name, complaints(err)[0])
+        return out, err
+
+    def test_damaged_fat_binary(self):
+        def container(section):  # the one with the PTX: an empty one may lie before it
+            return bytes(section).rindex(struct.pack("<I", 0xBA55ED50))
+
+        def magic(section):
+            section[container(section)] ^= 0xFF
+
+        def length(section):
+            struct.pack_into("<Q", section, container(section) + 8, 1 << 40)
+
+        def length_beyond_the_image(section):
+            struct.pack_into("<Q", section, container(section) + 8, 60 << 20)
+
+        def entry_beyond_the_image(section):
+            struct.pack_into("<Q", section, container(section) + 8, 60 << 20)
+            struct.pack_into("<Q", section, container(section) + 16 + 8, 50 << 20)
+
+        def cut(section):  # the second half is missing
+            section[len(section) // 2:] = bytes(len(section) - len(section) // 2)
+
+        for patch in [magic, length, length_beyond_the_image, entry_beyond_the_image, cut]:
+            with self.subTest(patch.__name__):
+                self.run_patched(patch.__name__, patch)
+
+    def test_flipped_bytes_of_fat_binary(self):
+        # Some flips do not matter, or make other PTX that can be run: what is asked for is that nothing breaks.
+        _, _, size = self.fat_binary("ends")
+        for place in range(0, size, max(1, size // 24)):
+            def flip(section):
+                section[place] ^= 0xFF
+            with self.subTest(place=place):
+                _, err = self.run_patched("flip%d" % place, flip, one_line=False)
+                self.assertLessEqual(len(complaints(err)), 1, err)
+
+
+class Faults(Case):
+    """Memory errors: what the program gets, what the user reads, what the report says."""
+
+    def fault(self, which, error, thread, kernel, nearest=None, line=True, text=""):
+        status, out, err = self.deadheat("check", "--json", "report", "--", program("faults"), which)
+        self.assertEqual(status, 0, err)
+        self.assertEqual(out.decode(), "launch 0\nsync %d\nmalloc %d\nthe host goes on\n" % (error, error))
+        lines = complaints(err)
+        self.assertEqual(len(lines), 1, err)
+        number = marker_line("faults.cu", which.split("_")[0] if which == "assert" else which)
+        for part in [kernel, "faults.cu:%d" % number, "thread (%d,0,0)" % thread, text]:
+            self.assertIn(part, lines[0])
+        report = self.json("report")
+        self.assertEqual(report["program_status"], 0)
+        self.assertEqual(len(report["memory_errors"]), 1)
+        entry = report["memory_errors"][0]
+        self.assertEqual(os.path.basename(entry["file"] or "none"), "faults.cu")
+        self.assertEqual(entry["line"], number)
+        self.assertEqual((entry["block"], entry["thread"]), ([0, 0, 0], [thread, 0, 0]))
+        self.assertIn(kernel, entry["kernel"])
+        if nearest:
+            self.assertEqual((entry["nearest"]["offset"], entry["nearest"]["size"]), nearest)
+            self.assertEqual(entry["bytes"], 4)
+        return entry
+
+    def test_fault_global_out_of_bounds(self):
+        self.fault("global_out", 700, 3, "global_out(int*, int)", (128, 128), text="write of 4 bytes")
+
+    def test_fault_shared_out_of_bounds(self):
+        self.fault("shared_out", 700, 4, "shared_out(int*, int)", text="read of 4 bytes")
+
+    def test_fault_misaligned(self):
+        self.fault("misaligned", 716, 5, "misaligned(char*)", (1, 128), text="write of 4 bytes")
+
+    def test_fault_assert(self):
+        entry = self.fault("assert", 710, 6, "failing_assert(int const*)", text="data == nullptr")
+        self.assertIn("data == nullptr", entry["text"])
+
+    def test_fault_trap(self):
+        self.fault("trap", 719, 7, "trapping()")
+
+    def test_fault_null_pointer(self):
+        self.fault("null", 700, 8, "null_pointer(int*)", text="write of 4 bytes at 0x0")

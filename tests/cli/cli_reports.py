@@ -1,0 +1,163 @@
+"""Reports: JSON, SARIF, suppressions, exit statuses."""
+import copy
+import json
+import os
+
+import sarif_check
+from cli_case import Case, program, twin
+
+
+class Reports(Case):
+    def test_json_alone(self):
+        self.record(twin("shared_reduce.racy"))
+        report, err = self.analyze(status=1)
+        self.assertEqual((len(report["races"]), err), (1, ""))
+        status, out, err = self.deadheat("replay", "--json", "-", "trace")
+        self.assertEqual((status, json.loads(out)["races"][0]["verdict"]), (1, "harmful"), err)
+
+    def test_json_alone_from_check(self):
+        status, out, err = self.deadheat("check", "--json", "-", "--", twin("shared_reduce.racy"))
+        self.assertEqual((status, json.loads(out)["races"][0]["verdict"]), (1, "harmful"), err)
+        self.assertRegex(err, r"(?m)^checksum \d+$")  # what the program prints
+
+    def test_program_keeps_standard_output(self):
+        status, out, err = self.deadheat("check", "--json", "report", "--", twin("shared_reduce.fixed"))
+        self.assertEqual(status, 0, err)
+        self.assertRegex(out.decode(), r"\Achecksum \d+\n\Z")
+        self.assertEqual(self.json("report")["races"], [])
+
+    def test_program_status(self):
+        for words, expected in [(["0"], 0), (["9"], 9), (["signal", "15"], 143)]:
+            status, _, err = self.deadheat("check", "--json", "report", "--", program("ends"), *words)
+            self.assertEqual(status, 0, err)
+            self.assertEqual(self.json("report")["program_status"], expected)
+
+    def test_check_leaves_no_trace(self):
+        self.deadheat("check", "--", program("ends"))
+        self.assertEqual(os.listdir(self.directory), [])
+        self.deadheat("check", "-o", "kept", "--", program("ends"))
+        self.assertEqual(self.analyze("kept")[0]["summary"]["launches"], 1)
+
+    def test_log_file(self):
+        for name, words in [("check", ["--", twin("shared_reduce.racy")]), ("analyze", ["trace"])]:
+            if name == "analyze":
+                self.record(twin("shared_reduce.racy"))
+            status, out, err = self.deadheat(name, "--log-file", name + ".txt", *words)
+            self.assertEqual(status, 1, err)
+            self.assertNotIn("shared_reduce.cu", out.decode() + err)
+            self.assertIn("shared_reduce.cu", self.read(name + ".txt").decode())
+
+    def test_unwritable_report(self):
+        self.record(twin("shared_reduce.racy"))
+        for option in ["--json", "--sarif", "--log-file"]:
+            self.refused("analyze", option, "nowhere/report", "trace", says=["cannot write", "nowhere/report"])
+
+    def test_suppress(self):
+        self.record(twin("shared_reduce.racy"))
+        for line in ["race:shared_reduce.cu:*", "kernel:reduce(*"]:
+            self.write("list", "# known\n\n%s\n" % line)
+            report, err = self.analyze(options=["--suppress", "list"])
+            self.assertEqual(err, "deadheat: suppression: %s (list:3) matched 1 race\n" % line)
+            self.assertEqual(report["summary"]["races"], 0)
+            self.assertIs(report["races"][0]["suppressed"], True)
+        status, _, err = self.deadheat("check", "--suppress", "list", "--", twin("shared_reduce.racy"))
+        self.assertEqual(status, 0, err)
+
+    def test_suppress_unused(self):
+        self.record(twin("shared_reduce.racy"))
+        self.write("list", "race:shared_reduce.cu:*\nrace:other.cu:12\n")
+        _, err = self.analyze(options=["--suppress", "list"])
+        self.assertEqual(err.splitlines(), ["deadheat: suppression: race:shared_reduce.cu:* (list:1) matched 1 race",
+                                            "deadheat: unused suppression: race:other.cu:12 (list:2)"])
+
+    def test_suppress_malformed(self):
+        self.record(twin("shared_reduce.racy"))
+        for line in ["nonsense", "race", "race:", "file:a.cu"]:
+            self.write("list", "# first\n%s\n" % line)
+            self.refused("analyze", "--suppress", "list", "trace", says=["list:2", "'%s'" % line])
+        self.refused("analyze", "--suppress", "nowhere", "trace", says=["nowhere", "cannot read"])
+
+    def test_suppress_malformed_before_running(self):
+        self.write("list", "nonsense\n")
+        self.refused("check", "--suppress", "list", "--", program("ends"), says=["list:1", "'nonsense'"])
+
+    def test_no_such_race(self):
+        self.record(twin("shared_reduce.racy"))
+        for race in ["0", "2", "4000000000"]:
+            self.refused("replay", "--race", race, "trace", says=["no race " + race, "trace"])
+
+    def test_strict(self):
+        self.record(twin("shared_warp_volatile.racy"))
+        report, _ = self.analyze()
+        self.assertEqual({race["class"] for race in report["races"]}, {"strong"})
+        self.analyze(options=["--strict"], status=1)
+        self.record(twin("shared_warp_volatile.fixed"), trace="fixed")
+        self.analyze("fixed", options=["--strict"])
+
+    def test_print_suppressions(self):
+        for name, status in [("shared_reduce", 1), ("stream_missing_wait", 1)]:
+            trace = name + ".trace"
+            self.record(twin(name + ".racy"), trace=trace)
+            result, out, err = self.deadheat("analyze", "--print-suppressions", trace)
+            self.assertEqual(result, status, err)
+            entries = [line for line in out.decode().splitlines() if line.startswith(("# race ", "race:"))]
+            self.assertEqual(len(entries) % 2, 0, entries)
+            self.assertGreater(len(entries), 0)
+            self.write("pasted", "\n".join(entries) + "\n")
+            report, err = self.analyze(trace, options=["--suppress", "pasted"])
+            self.assertTrue(all(race["suppressed"] for race in report["races"]))
+            self.assertNotIn("unused", err)
+
+    def test_print_limit(self):
+        self.record(twin("global_lock.racy"))
+        report, _ = self.analyze(status=1)
+        count = len(report["races"])
+        self.assertGreater(count, 1)
+        for limit, shown in [("1", 1), ("0", count), ("1000", count)]:
+            status, out, err = self.deadheat("analyze", "--print-limit", limit, "trace")
+            self.assertEqual(status, 1, err)
+            text = out.decode()
+            self.assertEqual(sum(line.startswith("race ") for line in text.splitlines()), shown)
+            self.assertEqual("more race" in text, shown < count)
+            self.assertIn("========= RACECHECK SUMMARY: %d hazard" % shown, text)
+            self.assertIn("========= ERROR SUMMARY: %d error" % count, text)
+
+    def test_error_exitcode(self):
+        self.record(twin("shared_reduce.racy"))
+        for words in [["analyze", "trace"], ["replay", "trace"], ["check", "--", twin("shared_reduce.racy")]]:
+            status, _, err = self.deadheat(words[0], "--error-exitcode", "42", *words[1:])
+            self.assertEqual(status, 42, err)
+            status, _, err = self.deadheat(words[0], "--error-exitcode", "0", *words[1:])
+            self.assertEqual(status, 0, err)
+        status, _, err = self.deadheat("check", "--error-exitcode", "42", "--", twin("shared_reduce.fixed"))
+        self.assertEqual(status, 0, err)
+        self.refused("analyze", "--error-exitcode", "256", "trace", says=["--error-exitcode 256", "no exit status"])
+
+    def test_sarif(self):
+        for name in ["shared_reduce.racy", "stream_missing_wait.racy", "order_float_sum.racy", "shared_reduce.fixed"]:
+            status, _, err = self.deadheat("check", "--sarif", "log", "--json", "report", "--", twin(name))
+            self.assertIn(status, [0, 1], err)
+            log, report = self.json("log"), self.json("report")
+            self.assertEqual(sarif_check.problems_of(log), [], name)
+            self.assertEqual(len(log["runs"][0]["results"]), len(report["races"]) + len(report["order_dependent"]))
+        self.record(program("faults"), "global_out", status=None)
+        status, out, err = self.deadheat("analyze", "--sarif", "-", "trace")
+        self.assertEqual(sarif_check.problems_of(json.loads(out)), [], err)
+        self.refused("analyze", "--sarif", "-", "--json", "-", "trace", says=["JSON and SARIF"])
+
+    def test_sarif_check_finds(self):
+        """The validator is not content with anything."""
+        self.record(twin("shared_reduce.racy"))
+        log = json.loads(self.deadheat("analyze", "--sarif", "-", "trace")[1])
+        self.assertEqual(sarif_check.problems_of(log), [])
+        race = ["runs", 0, "results", 0]
+        for path, value in [(["version"], "2.0"), (["extra"], 1), (race + ["level"], "fatal"), (race + ["ruleIndex"], 9),
+                            (race + ["message"], {}), (race + ["occurrenceCount"], 0), (["runs"], {}),
+                            (race + ["locations", 0, "physicalLocation", "region"], {"startLine": 0}),
+                            (race + ["locations", 0, "physicalLocation", "artifactLocation"], {"uri": "a b"})]:
+            changed = copy.deepcopy(log)
+            place = changed
+            for step in path[:-1]:
+                place = place[step]
+            place[path[-1]] = value
+            self.assertNotEqual(sarif_check.problems_of(changed), [], path)

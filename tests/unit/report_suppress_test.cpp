@@ -1,0 +1,157 @@
+// Suppressions: patterns, what they match, and entries made from races.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "analyzer/report/suppress.h"
+#include "tests/unit/report_races.h"
+
+namespace deadheat::report {
+namespace {
+
+TEST(ReportSuppress, Globs) {
+  EXPECT_TRUE(glob_matches("a*c", "abbc"));
+  EXPECT_TRUE(glob_matches("*", ""));
+  EXPECT_TRUE(glob_matches("a?c", "abc"));
+  EXPECT_TRUE(glob_matches("*b*b", "abab"));
+  EXPECT_TRUE(glob_matches("f(float*)", "f(float*)"));
+  EXPECT_TRUE(glob_matches("x[1]", "x[1]"));
+  EXPECT_FALSE(glob_matches("x[1]", "x1"));
+  EXPECT_FALSE(glob_matches("a", "ab"));
+  EXPECT_FALSE(glob_matches("", "a"));
+  EXPECT_FALSE(glob_matches("a?", "a"));
+}
+
+// Ids of the races that the text suppresses, of shared_race 1 (lines 12 and 15) and stream_race 2 (12, cudaFreeAsync).
+std::vector<std::uint32_t> suppressed_by(const std::string& text) {
+  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
+  Expected<Suppressions> suppressions = Suppressions::parse(text, "known.txt");
+  EXPECT_TRUE(suppressions) << text;
+  suppressions->apply(analysis);
+  std::vector<std::uint32_t> ids;
+  for (const Race& race : analysis.races) {
+    if (race.suppressed) ids.push_back(race.id);
+  }
+  EXPECT_EQ(analysis.summary.races, 2 - ids.size());
+  return ids;
+}
+
+using Ids = std::vector<std::uint32_t>;
+
+TEST(ReportSuppress, RaceByLine) {
+  EXPECT_EQ(suppressed_by("race:softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:kernels/softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:/src/kernels/softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:*"), (Ids{1, 2}));
+  EXPECT_EQ(suppressed_by("race:softmax.cu:1"), Ids{});
+  EXPECT_EQ(suppressed_by("race:max.cu:15"), Ids{});
+}
+
+TEST(ReportSuppress, RaceByPairOfLines) {
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:15"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:15   /src/kernels/softmax.cu:12"), Ids{1});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:16"), Ids{});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax.cu:12"), Ids{});
+}
+
+TEST(ReportSuppress, RaceByALineOfTheInliningChainAndPathsWithBlanks) {
+  Analysis analysis = analysis_of({shared_race()});
+  analysis.races[0].first.source.insert(analysis.races[0].first.source.begin(), {"add", "/my src/add.cuh", 7, 1});
+  Expected<Suppressions> suppressions =
+      Suppressions::parse("race:add.cuh:7\nrace:/my src/add.cuh:7\nrace:/my src/add.cuh:7 softmax.cu:15\n", "f");
+  ASSERT_TRUE(suppressions);
+  suppressions->apply(analysis);
+  EXPECT_TRUE(suppressions->unused().empty());
+}
+
+TEST(ReportSuppress, ByKernelAndByOperation) {
+  EXPECT_EQ(suppressed_by("kernel:softmax*"), (Ids{1, 2}));
+  EXPECT_EQ(suppressed_by("kernel:softmax(float const*, float*)"), (Ids{1, 2}));
+  EXPECT_EQ(suppressed_by("kernel:softmax"), Ids{});
+  EXPECT_EQ(suppressed_by("stream:cudaFreeAsync"), Ids{2});
+  EXPECT_EQ(suppressed_by("stream:softmax*"), Ids{2});
+  EXPECT_EQ(suppressed_by("stream:*"), Ids{2});
+}
+
+TEST(ReportSuppress, CommentsHitsAndUnused) {
+  Expected<Suppressions> suppressions = Suppressions::parse(
+      "# known\r\n\r\n  kernel: softmax*  \r\n\t# more\nrace:none.cu:1\nkernel:f(int)::{lambda()#1}::*", "known.txt");
+  ASSERT_TRUE(suppressions);
+  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
+  suppressions->apply(analysis);
+  ASSERT_EQ(suppressions->patterns().size(), 3u);
+  EXPECT_EQ(suppressions->patterns()[0].glob, "softmax*");
+  EXPECT_EQ(suppressions->patterns()[0].hits, 2u);
+  EXPECT_EQ(suppressions->unused(),
+            (std::vector<std::string>{"race:none.cu:1 (known.txt:5)", "kernel:f(int)::{lambda()#1}::* (known.txt:6)"}));
+}
+
+TEST(ReportSuppress, MalformedLinesAreNamed) {
+  for (const char* text :
+       {"# fine\nrace", "# fine\nraces:a.cu:1", "\nkernel:", "\nstream:   ", "\n:x", "\nsoftmax.cu:12"}) {
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "known.txt");
+    ASSERT_FALSE(suppressions) << text;
+    EXPECT_EQ(suppressions.error().where, "known.txt:2") << text;
+    EXPECT_FALSE(suppressions.error().hint.empty());
+  }
+}
+
+TEST(ReportSuppress, HitsAreCounted) {
+  Expected<Suppressions> suppressions = Suppressions::parse("race:softmax.cu:12\nkernel:other*\nstream:*\n", "known.txt");
+  ASSERT_TRUE(suppressions);
+  Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
+  suppressions->apply(analysis);
+  EXPECT_EQ(suppressions->used(), (std::vector<std::string>{"race:softmax.cu:12 (known.txt:1) matched 2 races",
+                                                            "stream:* (known.txt:3) matched 1 race"}));
+}
+
+// Operations have no line, and kernels may have none.
+TEST(ReportSuppress, SidesWithoutALineGoByName) {
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 cudaFreeAsync"), Ids{2});
+  EXPECT_EQ(suppressed_by("race:cudaFreeAsync softmax.cu:12"), Ids{2});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 cudaFree"), Ids{});
+  EXPECT_EQ(suppressed_by("race:softmax.cu:12 softmax(*"), Ids{}); // that one has lines
+}
+
+TEST(ReportSuppress, EntriesMadeFromRacesMatchThese) {
+  Race plain = shared_race(3); // a kernel compiled without -lineinfo, in a name with blanks
+  plain.first.source.clear();
+  plain.second.source.clear();
+  Race hidden = shared_race(4);
+  hidden.suppressed = true;
+  hidden.first.kernel = "hidden";
+  Analysis analysis = analysis_of({shared_race(1), stream_race(2), plain, hidden});
+  std::string text = suppressions_for(analysis);
+  EXPECT_TRUE(contains(text, "# race 1: read-write, level shared\nrace:softmax.cu:12 softmax.cu:15\n")) << text;
+  EXPECT_TRUE(contains(text, "race:cudaFreeAsync softmax.cu:12\n")) << text;
+  EXPECT_FALSE(contains(text, "hidden"));
+  Expected<Suppressions> suppressions = Suppressions::parse(text, "printed");
+  ASSERT_TRUE(suppressions) << text;
+  suppressions->apply(analysis);
+  EXPECT_EQ(analysis.summary.races, 0u);
+  ASSERT_EQ(suppressions->patterns().size(), 3u);
+  for (const Suppressions::Pattern& pattern : suppressions->patterns()) EXPECT_EQ(pattern.hits, 1u + (pattern.text == "race:softmax.cu:12 softmax.cu:15")) << pattern.text;
+  EXPECT_EQ(suppressions_for(analysis), "");
+}
+
+TEST(ReportSuppress, Files) {
+  std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("report_test_" + std::to_string(getpid()) + ".txt");
+  std::ofstream(file) << "race:a.cu:1\n";
+  Expected<Suppressions> suppressions = Suppressions::read(file.string());
+  ASSERT_TRUE(suppressions);
+  EXPECT_EQ(suppressions->patterns().size(), 1u);
+  std::ofstream(file) << "";
+  suppressions = Suppressions::read(file.string());
+  ASSERT_TRUE(suppressions);
+  EXPECT_TRUE(suppressions->patterns().empty());
+  std::filesystem::remove(file);
+
+  EXPECT_FALSE(Suppressions::read(file.string()));
+  EXPECT_FALSE(Suppressions::read(std::filesystem::temp_directory_path().string()));
+}
+
+} // namespace
+} // namespace deadheat::report
