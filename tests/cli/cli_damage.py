@@ -36,20 +36,26 @@ class Damage(Case):
         status, _, err = self.deadheat("info", "trace")
         self.assertEqual((status, len(err.splitlines())), (0, 1), err)
 
+    @staticmethod
+    def chunks_of(data):
+        return [match.start() for match in re.finditer(re.escape(struct.pack("<Q", 0xF1C7A59E4B4E4843)), data)]
+
     def chunked(self):
         """A trace whose log has several chunks; their offsets."""
         process = subprocess.Popen([settings.deadheat, "record", "-o", "trace", "--", program("endless")],
                                    cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, start_new_session=True)
-        begin = time.monotonic()
-        try:
-            while process.stdout.readline() and time.monotonic() - begin < 4:
-                pass
+        begin = looked = time.monotonic()
+        chunks = []
+        try:  # as many chunks as a machine that is busy with other things takes its time for
+            while process.stdout.readline() and len(chunks) < 6 and time.monotonic() - begin < TIME_LIMIT:
+                if time.monotonic() - looked > 0.5:
+                    looked, chunks = time.monotonic(), self.chunks_of(self.read(self.log()))
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         data = self.read(self.log())
-        chunks = [match.start() for match in re.finditer(re.escape(struct.pack("<Q", 0xF1C7A59E4B4E4843)), data)]
+        chunks = self.chunks_of(data)
         self.assertGreater(len(chunks), 3)
         return data, chunks
 
