@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/detect/counter.h"
+#include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
 
 namespace deadheat::detect {
@@ -136,11 +137,16 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
     for (const auto& [first, second] : race.instances) wanted.insert({first, second});
   }
   Counter counter(detector, wanted);
-  if (!races.empty()) feed(counter);
+  Explainer explainer(detector, races);
+  if (!races.empty()) {
+    feed(counter);
+    feed(explainer);
+  }
 
   Describer describer(detector, &counter);
-  for (const FoundRace& race : races) {
-    analysis.races.push_back(describer.race(race, std::uint32_t(analysis.races.size() + 1)));
+  for (std::size_t i = 0; i < races.size(); ++i) {
+    analysis.races.push_back(describer.race(races[i], std::uint32_t(analysis.races.size() + 1)));
+    analysis.races.back().why = explainer.why(i);
   }
   for (const auto& [place, occurrences] : detector.order_dependent()) {
     OrderDependent entry;

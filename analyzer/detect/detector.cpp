@@ -268,10 +268,6 @@ bool Detector::record(trace::Record& record) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             causality_.warp_barrier(operation, r.warp.block, r.warp.warp & 31, r.mask, now_);
           }
-        } else if constexpr (std::is_same_v<T, trace::WarpValue>) {
-          if (OperationIndex operation = operation_of(r.warp.launch)) {
-            warp_values_[{ThreadKey(operation, r.warp.block, 0).block_bits(), r.warp.warp & 31}] = now_;
-          }
         } else if constexpr (std::is_same_v<T, trace::ClusterBarrier>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             causality_.cluster_barrier(operation, r.warp.block, r.warp.warp & 31, r.mask, r.phase, r.wait, r.relaxed,
@@ -527,10 +523,6 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
            (passed ? "barrier " + std::to_string(passed) + " of the block" : std::string("the start of the block"));
     if (a.warp() == b.warp()) {
       text = "no barrier orders them: they are lanes of one warp, and no __syncwarp comes between";
-      auto value = warp_values_.find({a.block_bits(), a.warp()});
-      if (value != warp_values_.end() && value->second > first.stamp) {
-        text += " (a shuffle or vote comes between, but these order no memory)";
-      }
     }
   } else {
     text = "they are in different blocks of one launch, and no release and acquire connect them";

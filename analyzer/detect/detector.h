@@ -133,7 +133,6 @@ class Detector final : public trace::RecordVisitor {
   std::map<PairKey, FoundRace> races_;
   std::map<PlaceId, std::uint64_t> order_dependent_;
   std::unordered_map<PlaceId, WaitLoop> wait_loops_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, order::Stamp> warp_values_; // (block bits, warp) → last shfl, vote
 };
 
 } // namespace deadheat::detect

@@ -26,7 +26,8 @@ struct RuleText {
 };
 constexpr RuleText rules[] = {
     {"race/shared", "SharedMemoryRace", "Two accesses to shared memory conflict and nothing orders them."},
-    {"race/global", "GlobalMemoryRace", "Two accesses of one launch to global memory conflict and nothing orders them."},
+    {"race/global", "GlobalMemoryRace",
+     "Two accesses of one launch to global memory conflict and nothing orders them."},
     {"race/stream", "StreamRace", "Two operations touch the same bytes and nothing orders them."},
     {"order-dependent", "OrderDependentAtomic", "The result of floating-point atomics depends on their order."},
     {"memory-error", "MemoryError", "An access outside what it may touch."},
@@ -99,9 +100,9 @@ json race(const Race& race) {
   out["locations"] = json::array({location(race.first)});
   out["relatedLocations"] = json::array({location(race.second, word(race.second.op), 1)});
   out["occurrenceCount"] = std::max<std::uint64_t>(1, race.occurrences);
-  out["partialFingerprints"] = {{"deadheatRace/v1", fingerprint(fmt::format("{}\n{}\n{}\n{}", word(race.level),
-                                                                            race.kind(), where(race.first),
-                                                                            where(race.second)))}};
+  out["partialFingerprints"] = {
+      {"deadheatRace/v1", fingerprint(fmt::format("{}\n{}\n{}\n{}", word(race.level), race.kind(), where(race.first),
+                                                  where(race.second)))}};
   if (race.suppressed) out["suppressions"] = json::array({{{"kind", "external"}}});
   json& properties = out["properties"];
   properties = {{"id", race.id},

@@ -8,6 +8,8 @@ a set of (level, class, kind, sides, verdict), the exit status, and, of the fixe
 race must come with a witness that `deadheat replay --witness` repeats. Prints one PASS or FAIL line; on failure also
 what differs and the command that repeats it. Exit status: 0 pass, 1 fail.
 
+A race may have "why": texts that the report's reason must hold, all of them.
+
 A side of a race is a marker (`// @A` ends the source line of the access) or the name of an API call. Of the frames of
 an inlined access the innermost one in the program's own source counts.
 """
@@ -140,15 +142,23 @@ def check(deadheat, source, twin, binary, work):
         return result
 
     marker_names = {line: marker for marker, line in markers_of(source).items()}
-    found = set()
+    found, reasons = set(), {}
     for race in races:
         sides = [found_side(race[which], source, marker_names) for which in ("first", "second")]
-        found.add(race_key(race["level"], race["class"], race["kind"], sides, race.get("verdict") or "none"))
+        key = race_key(race["level"], race["class"], race["kind"], sides, race.get("verdict") or "none")
+        found.add(key)
+        reasons.setdefault(key, []).append(race.get("why", ""))
     result.found = sorted(map(describe, found))
     for key in sorted(expected - found):
         result.problems.append("missing: " + describe(key))
     for key in sorted(found - expected):
         result.problems.append("not expected: " + describe(key))
+
+    for race in expectation[twin]["races"]:
+        key = race_key(race["level"], race["class"], race["kind"], (race["first"], race["second"]), race["verdict"])
+        for text in race.get("why", []):
+            if key in reasons and not any(text in why for why in reasons[key]):
+                result.problems.append("%s: its reason does not say '%s': %s" % (describe(key), text, reasons[key]))
 
     # Races of class strong count only with --strict.
     expected_status = 1 if any(race_class == "data" for _, race_class, _, _, _ in expected) else 0

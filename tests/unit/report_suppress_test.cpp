@@ -99,7 +99,8 @@ TEST(ReportSuppress, MalformedLinesAreNamed) {
 }
 
 TEST(ReportSuppress, HitsAreCounted) {
-  Expected<Suppressions> suppressions = Suppressions::parse("race:softmax.cu:12\nkernel:other*\nstream:*\n", "known.txt");
+  Expected<Suppressions> suppressions =
+      Suppressions::parse("race:softmax.cu:12\nkernel:other*\nstream:*\n", "known.txt");
   ASSERT_TRUE(suppressions);
   Analysis analysis = analysis_of({shared_race(1), stream_race(2)});
   suppressions->apply(analysis);
@@ -132,7 +133,8 @@ TEST(ReportSuppress, EntriesMadeFromRacesMatchThese) {
   suppressions->apply(analysis);
   EXPECT_EQ(analysis.summary.races, 0u);
   ASSERT_EQ(suppressions->patterns().size(), 3u);
-  for (const Suppressions::Pattern& pattern : suppressions->patterns()) EXPECT_EQ(pattern.hits, 1u + (pattern.text == "race:softmax.cu:12 softmax.cu:15")) << pattern.text;
+  for (const Suppressions::Pattern& pattern : suppressions->patterns())
+    EXPECT_EQ(pattern.hits, 1u + (pattern.text == "race:softmax.cu:12 softmax.cu:15")) << pattern.text;
   EXPECT_EQ(suppressions_for(analysis), "");
 }
 

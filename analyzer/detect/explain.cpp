@@ -1,0 +1,425 @@
+#include "analyzer/detect/explain.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "analyzer/report/place.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+using order::ThreadKey;
+
+constexpr std::size_t most_flags = 64, most_fences = 1024; // remembered a race
+
+template <typename Each> void each_lane(std::uint32_t mask, Each&& each) {
+  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
+}
+
+const char* name(Scope scope) {
+  switch (scope) {
+    case Scope::cta: return "block (.cta)";
+    case Scope::cluster: return "cluster";
+    case Scope::gpu: return "device (.gpu)";
+    case Scope::sys: return "system";
+    case Scope::none: break;
+  }
+  return "no";
+}
+
+// Between blocks a pattern needs more than .cta (PTX ISA, "Scope"); what a cluster allows depends on the launch.
+bool narrow(Scope scope, bool same_block) { return !same_block && scope == Scope::cta; }
+
+} // namespace
+
+Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& races) : detector_(detector) {
+  cases_.resize(races.size());
+  for (std::size_t i = 0; i < races.size(); ++i) {
+    cases_[i].race = &races[i];
+    ThreadKey a = races[i].first.thread, b = races[i].second.thread;
+    if (a.operation() != b.operation()) {
+      between_operations_ = true;
+      continue;
+    }
+    by_block_[a.block_bits()].push_back(i);
+    if (b.block_bits() != a.block_bits()) by_block_[b.block_bits()].push_back(i);
+  }
+}
+
+// Each race one of whose sides is in the block.
+template <typename Each>
+void Explainer::each_case(order::OperationIndex operation, std::uint32_t block, Each&& each) {
+  if (!operation) return;
+  auto found = by_block_.find(ThreadKey(operation, block, 0).block_bits());
+  if (found == by_block_.end()) return;
+  for (std::size_t index : found->second) {
+    if (now_ < cases_[index].race->second.stamp) each(cases_[index]);
+  }
+}
+
+bool Explainer::access(const trace::AccessView& view) {
+  ++now_; // stamps count exactly as in Detector::access
+  PlaceId place = detector_.sides().site(view.module, view.site);
+  order::OperationIndex operation = detector_.operation_of(view.warp.launch);
+  if (!operation || !place || !view.mask || (view.space != Space::global && view.space != Space::shared)) return true;
+  const Site& site = *detector_.sides().place(place).site;
+  if (!view.strong && !is_strong(site.ordering)) return true;
+  unsigned order[32], count = 0;
+  each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
+  std::stable_sort(order, order + count,
+                   [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
+  for (unsigned i = 0; i < count; ++i) {
+    if (i) ++now_;
+    strong(view, site, order[i]);
+  }
+  return true;
+}
+
+void Explainer::strong(const trace::AccessView& view, const Site& site, unsigned lane) {
+  ThreadKey thread = key_of(detector_.operation_of(view.warp.launch), view.warp, lane);
+  const std::uint64_t memory = view.space == Space::shared ? thread.block_bits() + 1 : 0;
+  each_case(thread.operation(), thread.block(), [&](Case& entry) {
+    const FoundRace& race = *entry.race;
+    if (now_ <= race.first.stamp) return;
+    std::pair<std::uint64_t, std::uint64_t> flag{memory, view.address[lane]};
+    if (site.access != AccessKind::write && thread.block_bits() == race.second.thread.block_bits() &&
+        thread != race.first.thread) {
+      if (auto write = entry.writes.find(flag); write != entry.writes.end() && write->second.thread != thread) {
+        entry.message = Message{write->second,
+                                {view.module, view.site},
+                                thread,
+                                site.ordering,
+                                site.scope,
+                                {},
+                                false};
+      }
+    }
+    if (site.access != AccessKind::read && thread.block_bits() == race.first.thread.block_bits()) {
+      if (entry.writes.size() >= most_flags && !entry.writes.count(flag)) return;
+      auto fence = entry.fences.find(thread);
+      entry.writes[flag] = {{view.module, view.site}, thread, site.ordering, site.scope,
+                            fence == entry.fences.end() ? Fence{} : fence->second, entry.barrier};
+    }
+  });
+}
+
+void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
+  const FoundRace& race = *entry.race;
+  const bool after_first = now_ > race.first.stamp;
+  auto meet = [&] {
+    Arrival &a = entry.first_before, &b = entry.second_before;
+    if (!a.mark || !b.mark || a.barrier != b.barrier || a.phase != b.phase || !(a.sync || b.sync)) return;
+    (after_first ? entry.early : entry.common) = after_first ? a.mark : b.mark;
+  };
+  if (thread == race.first.thread) {
+    if (after_first) {
+      entry.first = arrival;
+      entry.barrier = true;
+    } else {
+      entry.first_before = arrival;
+      meet();
+    }
+  }
+  if (thread == race.second.thread) {
+    entry.second_before = arrival;
+    meet();
+    if (after_first) {
+      entry.second = arrival;
+      if (entry.message) entry.message->barrier_after = true;
+    }
+  }
+}
+
+void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
+  const FoundRace& race = *entry.race;
+  if (now_ <= race.first.stamp) return;
+  if (thread == race.first.thread) entry.first_fence = fence;
+  if (thread == race.second.thread) entry.second_fence = fence;
+  if (thread.block_bits() == race.first.thread.block_bits() &&
+      (entry.fences.size() < most_fences || entry.fences.count(thread))) {
+    entry.fences[thread] = fence;
+  }
+  if (entry.message && entry.message->reader == thread) {
+    Fence& after = entry.message->after;
+    if (!after.mark || after.scope < fence.scope) after = fence;
+  }
+}
+
+bool Explainer::record(trace::Record& record) {
+  ++now_;
+  if (auto* r = std::get_if<trace::Fence>(&record)) {
+    order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    if (r->proxy != Proxy::generic) return true;
+    each_case(operation, r->warp.block, [&](Case& entry) {
+      each_lane(r->mask, [&](unsigned lane) {
+        fence(entry, key_of(operation, r->warp, lane), {{r->module, r->site}, r->ordering, r->scope});
+      });
+    });
+  } else if (auto* r = std::get_if<trace::BlockBarrier>(&record)) {
+    order::OperationIndex operation = detector_.operation_of(r->launch);
+    each_case(operation, r->block, [&](Case& entry) {
+      const FoundRace& race = *entry.race;
+      std::uint64_t block = ThreadKey(operation, r->block, 0).block_bits();
+      if (now_ > race.first.stamp) {
+        entry.barrier |= block == race.first.thread.block_bits();
+        if (entry.message) entry.message->barrier_after |= block == race.second.thread.block_bits();
+      } else if (race.first.thread.block_bits() == race.second.thread.block_bits()) {
+        entry.common = {r->module, r->site};
+      }
+    });
+  } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
+    order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    each_case(operation, r->warp.block, [&](Case& entry) {
+      each_lane(r->mask, [&](unsigned lane) {
+        barrier(entry, key_of(operation, r->warp, lane), {{r->module, r->site}, r->barrier, r->phase, r->sync});
+      });
+    });
+  } else if (auto* r = std::get_if<trace::WarpBarrier>(&record)) {
+    order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    each_case(operation, r->warp.block, [&](Case& entry) {
+      ThreadKey a = entry.race->first.thread, b = entry.race->second.thread;
+      ThreadKey lane0 = key_of(operation, r->warp, 0);
+      const bool has_a = r->mask >> (a.thread() % 32) & 1, has_b = r->mask >> (b.thread() % 32) & 1;
+      if (now_ > entry.race->first.stamp && a.warp() == lane0.warp() && a.block_bits() == lane0.block_bits()) {
+        entry.barrier |= has_a;
+      }
+      if (entry.message && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) {
+        entry.message->barrier_after |= has_b;
+      }
+      if (a.block_bits() != b.block_bits() || a.warp() != b.warp() || lane0.block_bits() != a.block_bits() ||
+          lane0.warp() != a.warp()) {
+        return;
+      }
+      if (now_ <= entry.race->first.stamp) {
+        if (has_a && has_b) entry.common = {r->module, r->site};
+      } else if (has_a != has_b) {
+        entry.warp_barrier = {r->module, r->site};
+        entry.warp_mask = r->mask;
+      }
+    });
+  } else if (auto* r = std::get_if<trace::WarpValue>(&record)) {
+    order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    each_case(operation, r->warp.block, [&](Case& entry) {
+      ThreadKey a = entry.race->first.thread, b = entry.race->second.thread, lane0 = key_of(operation, r->warp, 0);
+      if (now_ <= entry.race->first.stamp || a.block_bits() != b.block_bits() || a.warp() != b.warp() ||
+          lane0.block_bits() != a.block_bits() || lane0.warp() != a.warp()) {
+        return;
+      }
+      // What the author can have relied on: both lanes took part, or all who did are behind the first access.
+      if ((r->mask >> (a.thread() % 32) & 1) && (r->mask >> (b.thread() % 32) & 1)) {
+        entry.warp_value = {r->module, r->site};
+      }
+    });
+  } else if (auto* r = std::get_if<trace::AsyncWait>(&record)) {
+    order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    each_case(operation, r->warp.block, [&](Case& entry) {
+      ThreadKey a = entry.race->first.thread, lane0 = key_of(operation, r->warp, 0);
+      if (now_ <= entry.race->first.stamp || lane0.block_bits() != a.block_bits() || lane0.warp() != a.warp() ||
+          !(r->mask >> (a.thread() % 32) & 1)) {
+        return;
+      }
+      entry.async_wait = {r->module, r->site};
+      entry.async_pending = r->all ? 0 : r->pending;
+    });
+  } else if (auto* r = std::get_if<trace::StreamCreate>(&record)) {
+    streams_[r->stream] = r->kind;
+  } else if (auto* r = std::get_if<trace::EventRecord>(&record)) {
+    if (between_operations_) event_records_.push_back(*r);
+  } else if (auto* r = std::get_if<trace::Operation>(&record); r && between_operations_) {
+    OperationInfo& info = operations_[r->id];
+    info.stream = r->stream;
+    if (auto* launch = std::get_if<trace::Launch>(&r->what)) info.what = "kernel " + demangled(launch->kernel);
+    if (auto* copy = std::get_if<trace::Copy>(&r->what)) info.what = copy->api;
+    if (auto* set = std::get_if<trace::Set>(&r->what)) info.what = set->api;
+    if (auto* callback = std::get_if<trace::HostCallback>(&r->what)) info.what = callback->api;
+  }
+  return true;
+}
+
+std::string Explainer::place(const Mark& mark) const {
+  PlaceId id = detector_.sides().site(mark.module, mark.site);
+  if (!id) return "an unknown place";
+  const Site& site = *detector_.sides().place(id).site;
+  if (const SourceFrame* own = report::own_frame(site.source)) {
+    return own->file.substr(own->file.rfind('/') + 1) + ":" + std::to_string(own->line);
+  }
+  return site.opcode + " (PTX line " + std::to_string(site.ptx_line) + ")";
+}
+
+// What two threads of one block did between the accesses.
+void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) const {
+  const FoundRace& race = *entry.race;
+  ThreadKey a = race.first.thread, b = race.second.thread;
+  const Site* first = detector_.sides().place(race.first.place).site;
+  if (first && first->kind == SiteKind::async_copy) {
+    if (!entry.async_wait) {
+      out.push_back("the copying thread waits for none of its groups in between");
+    } else if (entry.async_pending) {
+      out.push_back("the wait at " + place(entry.async_wait) + " leaves up to " + std::to_string(entry.async_pending) +
+                    " of the latest groups unfinished, and this copy is in one of them");
+    } else {
+      out.push_back("the wait at " + place(entry.async_wait) +
+                    " speaks for the copying thread alone: the others need a barrier after it");
+    }
+  }
+  const Arrival &one = entry.first, &two = entry.second;
+  if (entry.early) {
+    out.push_back("the first arrived at the barrier (" + place(entry.early) +
+                  ") before it made its access, so that the second does not wait for that");
+  } else if (two.mark && !two.sync) {
+    out.push_back("the second only arrives at barrier " + std::to_string(two.barrier) + " (" + place(two.mark) +
+                  ") and does not wait there");
+  } else if (one.mark && two.mark && one.barrier != two.barrier) {
+    out.push_back("between them the first comes to barrier " + std::to_string(one.barrier) + " (" + place(one.mark) +
+                  ") and the second to barrier " + std::to_string(two.barrier) + " (" + place(two.mark) +
+                  "): these are two barriers");
+  } else if (one.mark && !two.mark) {
+    out.push_back("between them only the first comes to the barrier at " + place(one.mark));
+  } else if (two.mark && !one.mark) {
+    out.push_back("between them only the second comes to the barrier at " + place(two.mark));
+  }
+  if (entry.warp_barrier) {
+    char mask[16];
+    std::snprintf(mask, sizeof mask, "0x%08x", entry.warp_mask);
+    const bool without_first = !(entry.warp_mask >> (a.thread() % 32) & 1);
+    out.push_back("the __syncwarp at " + place(entry.warp_barrier) + " has mask " + mask + ", without lane " +
+                  std::to_string((without_first ? a : b).thread() % 32) + " of the " +
+                  (without_first ? "first" : "second"));
+  }
+  if (entry.warp_value) {
+    PlaceId id = detector_.sides().site(entry.warp_value.module, entry.warp_value.site);
+    std::string opcode = id ? detector_.sides().place(id).site->opcode : "a warp operation";
+    out.push_back(opcode + " at " + place(entry.warp_value) +
+                  " comes between them, but shuffles, votes, matches and reductions of a warp order no memory");
+  }
+  if (!entry.message && (entry.first_fence.mark || entry.second_fence.mark)) {
+    const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
+    out.push_back("the fence at " + place(fence.mark) + " makes nobody wait: alone it orders nothing with another thread");
+  }
+}
+
+// A flag was written after the first access and read before the second: what keeps it from ordering them.
+void Explainer::explain_message(const Case& entry, std::vector<std::string>& out) const {
+  const FoundRace& race = *entry.race;
+  ThreadKey a = race.first.thread, b = race.second.thread;
+  const bool same_block = a.block_bits() == b.block_bits();
+  if (!entry.message) {
+    if (same_block) return;
+    const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
+    if (fence.mark) {
+      out.push_back("the fence at " + place(fence.mark) +
+                    " alone orders nothing with another block: no strong write after it is read before the second");
+    }
+    return;
+  }
+  const Message& message = *entry.message;
+  const FlagWrite& write = message.write;
+  std::string said = "the block of the first writes at " + place(write.mark) + " what the block of the second reads at " +
+                     place(message.mark);
+  std::vector<std::string> wrong;
+  if (write.thread != a && !write.barrier_before) {
+    wrong.push_back("another thread than that of the first access writes it, and no barrier of its block comes before");
+  }
+  const bool releases = is_release(write.ordering), fenced = bool(write.before.mark);
+  if (!releases && !fenced) {
+    wrong.push_back("the write releases nothing: no fence (__threadfence) stands between the access and it");
+  } else if (fenced && !releases && narrow(write.before.scope, same_block)) {
+    wrong.push_back("the fence at " + place(write.before.mark) + " before it has " + name(write.before.scope) +
+                    " scope, and they are in different blocks");
+  }
+  if (narrow(write.scope, same_block)) {
+    wrong.push_back(std::string("the write has ") + name(write.scope) + " scope, and they are in different blocks");
+  }
+  const bool acquires = is_acquire(message.ordering), fence_after = bool(message.after.mark);
+  if (!acquires && !fence_after) {
+    wrong.push_back("the read acquires nothing: no fence (__threadfence) follows it before the second");
+  } else if (fence_after && !acquires && narrow(message.after.scope, same_block)) {
+    wrong.push_back("the fence at " + place(message.after.mark) + " after it has " + name(message.after.scope) +
+                    " scope, and they are in different blocks");
+  }
+  if (narrow(message.scope, same_block)) {
+    wrong.push_back(std::string("the read has ") + name(message.scope) + " scope, and they are in different blocks");
+  }
+  if (message.reader != b && !message.barrier_after) {
+    wrong.push_back("another thread than that of the second access reads it, and no barrier of its block follows");
+  }
+  if (wrong.empty()) return; // the message came too late, or from a write that another overwrote: nothing sure to say
+  for (std::string& text : wrong) {
+    if (&text == &wrong.front()) text = said + ", but " + text;
+    out.push_back(std::move(text));
+  }
+}
+
+// What two operations have in common.
+void Explainer::explain_operations(const Case& entry, std::vector<std::string>& out) const {
+  using Kind = trace::StreamCreate::Kind;
+  const order::OperationClocks& clocks = detector_.operations();
+  order::OperationIndex a = entry.race->first.thread.operation(), b = entry.race->second.thread.operation();
+  if (a > b) std::swap(a, b);
+  if (!a) return;
+  const std::uint32_t one = clocks.stream(a), two = clocks.stream(b);
+  auto kind = [&](std::uint32_t stream) {
+    auto found = streams_.find(stream);
+    return found == streams_.end() ? (stream == 1 ? Kind::legacy : Kind::blocking) : found->second;
+  };
+  for (auto [legacy, other] : {std::pair{one, two}, std::pair{two, one}}) {
+    if (kind(legacy) != Kind::legacy || kind(other) != Kind::non_blocking) continue;
+    out.push_back("stream " + std::to_string(other) +
+                  " was created non-blocking: the default stream and it do not wait for each other");
+  }
+  if (one != two && (kind(one) == Kind::per_thread || kind(two) == Kind::per_thread)) {
+    out.push_back("stream " + std::to_string(kind(one) == Kind::per_thread ? one : two) +
+                  " is a thread's own default stream, which waits for no other thread's");
+  }
+  for (const trace::EventRecord& record : event_records_) {
+    order::OperationIndex at = clocks.index(record.operation);
+    if (record.stream != one || one == two || at <= a || at >= b || clocks.ordered(at, b)) continue;
+    out.push_back("event " + std::to_string(record.event) + " is recorded in stream " + std::to_string(one) +
+                  " after the first, but stream " + std::to_string(two) + " does not wait for that record");
+    break;
+  }
+  constexpr order::OperationIndex furthest = 4096; // operations looked back over
+  for (order::OperationIndex at = a - 1; at > 0 && a - at < furthest; --at) {
+    if (!clocks.ordered(at, a) || !clocks.ordered(at, b)) continue;
+    auto found = operations_.find(clocks.id(at));
+    if (found == operations_.end() || found->second.what.empty()) continue; // markers say nothing to a reader
+    out.push_back("both come after " + found->second.what + " (operation " + std::to_string(clocks.id(at)) +
+                  " in stream " + std::to_string(clocks.stream(at)) + "), the last that they have in common");
+    return;
+  }
+  out.push_back("they have no operation before them in common");
+}
+
+std::string Explainer::why(std::size_t index) const {
+  const Case& entry = cases_[index];
+  const FoundRace& race = *entry.race;
+  ThreadKey a = race.first.thread, b = race.second.thread;
+  std::vector<std::string> found;
+  if (a.operation() != b.operation()) {
+    explain_operations(entry, found);
+  } else {
+    const Place &first = detector_.sides().place(race.first.place), &second = detector_.sides().place(race.second.place);
+    const bool same_block = a.block_bits() == b.block_bits();
+    if (same_block) explain_block(entry, found);
+    explain_message(entry, found);
+    auto is_volatile = [](const Place& place) { return place.site && place.site->ordering == Ordering::volatile_; };
+    if (is_volatile(first) || is_volatile(second)) {
+      found.push_back("volatile makes an access happen, it orders nothing");
+    }
+    if (entry.common) {
+      found.push_back("the last synchronization in common is at " + place(entry.common));
+    } else {
+      found.push_back("nothing since the launch began synchronizes them");
+    }
+  }
+  if (race.any_write_pair) {
+    found.push_back(race.same_value ? "they always wrote the same value" : "they did not always write the same value");
+  }
+  std::string text = race.why;
+  for (const std::string& more : found) text += (text.empty() ? "" : "; ") + more;
+  return text;
+}
+
+} // namespace deadheat::detect
