@@ -17,6 +17,7 @@
 #include "deadheat/site.h"
 #include "replay/engine/abi.h"
 #include "replay/engine/compiler.h"
+#include "replay/engine/regions.h"
 
 namespace deadheat::device {
 
@@ -94,6 +95,7 @@ struct LaunchRequest {
   std::string kernel;
   std::shared_ptr<const SiteTable> sites;
   const engine::FunctionDescriptor* code = nullptr;
+  const engine::RegionCode* regions = nullptr; // then its blocks run region by region, and code is null
   engine::Mode mode;
   Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0, total_shared = 0;
@@ -110,12 +112,15 @@ struct Awaited {
   std::uint32_t bytes;
 };
 
+// Memory that a block needs to run region by region, shared memory aside.
+std::uint64_t region_slot_bytes(const engine::RegionCode& code, std::uint32_t threads);
+
 struct Launch {
   LaunchRequest request;
   engine::LaunchContext context;
   std::uint64_t blocks = 0, next_block = 0, finished = 0;
   std::uint32_t threads = 0, stack_bytes = 0, max_resident = 0;
-  std::uint64_t slot_bytes = 0;
+  std::uint64_t private_bytes = 0, slot_bytes = 0; // of a block's memory: before shared memory; in all
   std::vector<std::unique_ptr<Block>> resident; // by index, but for blocks admitted early
   std::vector<std::unique_ptr<Block>> spare;
   std::vector<std::uint64_t> early;        // indices admitted out of turn, above next_block

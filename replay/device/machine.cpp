@@ -75,9 +75,14 @@ Launch* Machine::begin(LaunchRequest request) {
   l.threads = std::uint32_t(r.block.count());
   DEADHEAT_CHECK(l.threads >= 1 && l.threads <= max_warps * warp_lanes);
   // An odd number of cache lines, so that the frames of neighbours do not share cache sets.
-  l.stack_bytes = std::uint32_t(round_up(std::max(r.code->frame_bytes, 16u) + r.call_stack, 128) + 64);
   const std::uint64_t shared = round_up(r.total_shared, 64);
-  l.slot_bytes = round_up(l.threads * (context_bytes + l.stack_bytes) + shared + 128, 65536);
+  if (r.regions) {
+    l.private_bytes = round_up(region_slot_bytes(*r.regions, l.threads), 64);
+  } else {
+    l.stack_bytes = std::uint32_t(round_up(std::max(r.code->frame_bytes, 16u) + r.call_stack, 128) + 64);
+    l.private_bytes = round_up(l.threads * (context_bytes + l.stack_bytes), 64);
+  }
+  l.slot_bytes = round_up(l.private_bytes + shared + 128, 65536);
   l.max_resident = std::max(1u, residency(l.threads, r.total_shared));
   if (!r.cooperative)
     l.max_resident = std::uint32_t(std::clamp<std::uint64_t>(host_memory_limit / l.slot_bytes, 1, l.max_resident));
@@ -122,6 +127,28 @@ void Machine::end(Launch* launch) {
   std::erase_if(launches_, [&](const std::unique_ptr<Launch>& l) { return l.get() == launch; });
 }
 
+void Machine::make_threads(const Launch& launch, Block& block) {
+  block.entry = launch.request.code->entry;
+  block.threads = reinterpret_cast<engine::ThreadContext*>(block.memory);
+  std::uint8_t* stacks = block.memory + round_up(launch.threads * context_bytes, 64);
+  const Dim3& extent = launch.request.block;
+  Dim3 tid{0, 0, 0};
+  for (std::uint32_t i = 0; i < launch.threads; ++i) {
+    engine::ThreadContext& t = *new (&block.threads[i]) engine::ThreadContext;
+    t.block = &block.context;
+    t.stack = stacks + std::uint64_t(i) * launch.stack_bytes;
+    t.stack_bytes = launch.stack_bytes;
+    t.tid[0] = tid.x, t.tid[1] = tid.y, t.tid[2] = tid.z;
+    t.linear = i;
+    t.lane = i % warp_lanes;
+    t.warp = i / warp_lanes;
+    if (++tid.x == extent.x) {
+      tid.x = 0;
+      if (++tid.y == extent.y) tid.y = 0, ++tid.z;
+    }
+  }
+}
+
 void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   const LaunchRequest& r = launch.request;
   const Dim3 at = coordinates(index, r.grid);
@@ -141,28 +168,11 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
     block.launch = &launch;
     block.threads_count = launch.threads;
     block.warps_count = (launch.threads + warp_lanes - 1) / warp_lanes;
-    block.entry = r.code->entry;
-    block.threads = reinterpret_cast<engine::ThreadContext*>(block.memory);
-    std::uint8_t* stacks = block.memory + round_up(launch.threads * context_bytes, 64);
     c.launch = &launch.context;
-    c.shared = stacks + std::uint64_t(launch.threads) * launch.stack_bytes;
+    c.shared = block.memory + launch.private_bytes;
     c.nsmid = options_.profile->multiprocessors;
     c.block = &block;
-    Dim3 tid{0, 0, 0};
-    for (std::uint32_t i = 0; i < launch.threads; ++i) {
-      engine::ThreadContext& t = *new (&block.threads[i]) engine::ThreadContext;
-      t.block = &c;
-      t.stack = stacks + std::uint64_t(i) * launch.stack_bytes;
-      t.stack_bytes = launch.stack_bytes;
-      t.tid[0] = tid.x, t.tid[1] = tid.y, t.tid[2] = tid.z;
-      t.linear = i;
-      t.lane = i % warp_lanes;
-      t.warp = i / warp_lanes;
-      if (++tid.x == r.block.x) {
-        tid.x = 0;
-        if (++tid.y == r.block.y) tid.y = 0, ++tid.z;
-      }
-    }
+    if (!r.regions) make_threads(launch, block);
   }
   c.ctaid[0] = at.x, c.ctaid[1] = at.y, c.ctaid[2] = at.z;
   c.linear = std::uint32_t(index);
@@ -177,6 +187,11 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
     block.warps[w].live = lanes == warp_lanes ? ~0u : (1u << lanes) - 1;
   }
   block.ready_warps = 0;
+  if (r.total_shared) {
+    const std::uint8_t* garbage = options_.garbage(index * 0x10001 + r.launch);
+    std::memcpy(c.shared, garbage, r.total_shared);
+  }
+  if (r.regions) return;
   for (std::uint32_t b = 0; block.used_barriers; ++b, block.used_barriers >>= 1)
     if (block.used_barriers & 1) block.barriers[b] = {};
   const std::uint32_t frame = r.code->frame_bytes;
@@ -185,10 +200,6 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
     t.stack_used = frame;
     t.spin_site = ~0u;
     std::memset(t.stack, 0, frame);
-  }
-  if (r.total_shared) {
-    const std::uint8_t* garbage = options_.garbage(index * 0x10001 + r.launch);
-    std::memcpy(c.shared, garbage, r.total_shared);
   }
   for (std::uint32_t w = 0; w < block.warps_count; ++w) make_ready(block, w, block.warps[w].live);
 }
@@ -290,6 +301,10 @@ void Machine::choose_stops(Block& block) {
 }
 
 bool Machine::run_block(Block& block) {
+  if (block.launch->request.regions) {
+    run_regions(block);
+    return true;
+  }
   choose_stops(block);
   for (;;) {
     std::uint64_t before = progress_;

@@ -106,6 +106,7 @@ class Machine {
   Block* admit(Launch& launch, std::uint64_t index);
   void retire(Launch& launch, Block* block); // a finished block leaves
   bool run_block(Block& block);              // true: finished
+  void run_regions(Block& block);            // to its end
   void run_warp(Block& block, std::uint32_t warp);
   // Runs one ready or visible lane until it must wait or has performed `operations` visible operations (0: the one it
   // stopped before, if any); arrivals, exits and rendezvous take effect at once.
@@ -142,6 +143,7 @@ class Machine {
   void choose_stops(Block& block);
   Outcome run_guarded(Launch& launch, std::uint64_t turns);
   void prepare(Launch& launch, Block& block, std::uint64_t index);
+  static void make_threads(const Launch& launch, Block& block);
   const std::uint8_t* readable(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const;
   bool unchanged(const Block& block, const engine::ThreadContext& thread) const;
   std::uint32_t awaited_bytes(const Block& block, const engine::ThreadContext& thread) const;
@@ -160,6 +162,7 @@ class Machine {
   void say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t members, bool barrier);
   void sync_error(Block& block, const engine::ThreadContext& thread, std::string text);
+  void say_mixed_barrier(Block& block, const engine::RegionContext& context, engine::ThreadContext& who);
   template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site,
                                       std::uint32_t lanes) const;
 

@@ -179,7 +179,9 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   const CachedModule& module = *modules_.at(launch.module).code;
   LaunchRequest request;
   request.mode = mode_of(pending.operation);
-  Expected<const engine::FunctionDescriptor*> code = module.module->compile(launch.kernel, request.mode);
+  if (request.mode == engine::Mode{}) request.regions = module.module->regions(launch.kernel);
+  Expected<const engine::FunctionDescriptor*> code = nullptr;
+  if (!request.regions) code = module.module->compile(launch.kernel, request.mode);
   if (!code) {
     trace::MemoryError error;
     error.kind = trace::MemoryError::Kind::trap;

@@ -225,7 +225,7 @@ void report_strong(Builder& b, const Access& a, llvm::ArrayRef<Value*> read, llv
 }
 
 void after_strong(Builder& b, const Access* a, Value* read, Value* wrote) {
-  if (!b.site || !b.site->in_loop) return;
+  if (!b.site || !b.site->in_loop || b.in_regions()) return;  // regions: nothing in a loop waits for others
   auto& ir = b.ir;
   if (a && !may_be_visible(a->place.space)) return;
   if (a && read) {

@@ -25,13 +25,14 @@ llvm::Function* declare_function(Unit& unit, std::uint32_t function) {
   return made;
 }
 
-Builder::Builder(Unit& u, std::uint32_t function_index)
+Builder::Builder(Unit& u, std::uint32_t function_index, const RegionPlan* plan)
     : ir(u.module.getContext()),
       unit(u),
       tables(u.tables.functions[function_index]),
       function(*tables.function),
       mode(u.mode),
-      index_(function_index) {
+      index_(function_index),
+      plan_(plan) {
   llvm::MDBuilder md(context());
   llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("deadheat");
   llvm::MDNode* context_scope = md.createAnonymousAliasScope(domain, "context");
@@ -183,13 +184,29 @@ bool Builder::always_stops_at(const ptx::Instruction& instruction, const Site* a
 }
 
 void Builder::find_stops() {
-  stops_ = unit.stops[index_];
+  stops_ = unit.stops[index_] || plan_;
   if (!stops_) return;
-  for (std::uint32_t s = 0; s < function.body.size(); ++s) {
+  if (plan_) {
+    for (const RegionPlan::Stop& stop : plan_->stops)
+      points_.push_back({.statement = stop.statement,
+                         .before = stop.is_virtual,
+                         .always = !stop.is_virtual,
+                         .live = {},
+                         .save = {},
+                         .recompute = {}});
+    if (points_.empty()) return;
+  }
+  for (std::uint32_t s = 0; s < function.body.size() && !plan_; ++s) {
     const ptx::Instruction* instruction = function.body[s].instruction();
     if (!instruction) continue;
     const Site* at = tables.site[s] == no_site ? nullptr : &unit.tables.sites[tables.site[s]];
-    if (can_stop_at(*instruction, at)) points_.push_back({s, always_stops_at(*instruction, at), {}, {}});
+    if (can_stop_at(*instruction, at))
+      points_.push_back({.statement = s,
+                         .before = false,
+                         .always = always_stops_at(*instruction, at),
+                         .live = {},
+                         .save = {},
+                         .recompute = {}});
   }
   if (points_.empty()) return;
   // What must survive a stop: what is live behind the instruction, and what it reads, since it may still run.
@@ -200,12 +217,15 @@ void Builder::find_stops() {
     StopPoint* point = find_point(s);
     if (!point) return;
     ptx::RegisterSet live = after;
-    ptx::register_use(*function.body[s].instruction(), use);
+    const ptx::Instruction& instruction = *function.body[s].instruction();
+    ptx::register_use(instruction, use);
+    if (point->before && !instruction.guard)
+      for (auto r : use.writes) live.erase(r);
     for (auto r : use.reads) live.insert(r);
-    point->live = live.list();
+    for (auto r : live.list()) (plan_ && plan_->recompute[r] >= 0 ? point->recompute : point->live).push_back(r);
     live_registers += point->live.size();
   });
-  frame_homed_ = live_registers > unit.saves_threshold;
+  frame_homed_ = live_registers > unit.saves_threshold && !plan_;
   if (!frame_homed_) find_saves(function, flow, points_);
 }
 
@@ -217,6 +237,13 @@ StopPoint* Builder::find_point(std::uint32_t s) {
 
 void Builder::save_and_return(Value* step, BasicBlock* next) {
   const StopPoint* point = find_point(statement);
+  if (plan_) {
+    if (!point)
+      refuse("stops inside a region");
+    else
+      save_and_meet(*point, next);
+    return;
+  }
   DEADHEAT_CHECK(stops_ && point);
   if (!frame_homed_)
     for (ptx::RegisterId r : point->save)
@@ -253,7 +280,14 @@ void Builder::stop_when(Value* condition, Step step, const std::function<void()>
   ir.SetInsertPoint(next);
 }
 
-void Builder::finish(std::int32_t step) { ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step)))); }
+void Builder::finish(std::int32_t step) {
+  if (plan_) {
+    if (step != std::int32_t(Step::exited)) refuse("faults inside a region");
+    ir.CreateRet(constant(32, exited_bit));
+    return;
+  }
+  ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step))));
+}
 
 llvm::MDNode* Builder::unlikely() { return llvm::MDBuilder(context()).createBranchWeights(1, 2000); }
 
@@ -280,6 +314,10 @@ BasicBlock* Builder::label_block(std::string_view label) {
 // ---- context
 
 void Builder::mark(llvm::Instruction* access, Space space, bool context_access) {
+  if (plan_) {
+    tag_memory(access, context_access ? MemoryTag::context : unsigned(space));
+    return;
+  }
   if (context_access) {
     access->setMetadata(llvm::LLVMContext::MD_alias_scope, context_scope_);
     access->setMetadata(llvm::LLVMContext::MD_noalias, context_noalias_);
@@ -318,6 +356,7 @@ Value* Builder::entry_value(const std::string& name, const std::function<Value*(
 }
 
 Value* Builder::block_context() {
+  if (plan_) return region_field(offsetof(RegionContext, block), ir.getPtrTy());
   return entry_value("block", [&] { return context_load(thread_, offsetof(ThreadContext, block), ir.getPtrTy()); });
 }
 Value* Builder::launch_context() {
@@ -333,6 +372,7 @@ Value* Builder::shared_base() {
   return entry_value("shared", [&] { return context_load(block, offsetof(BlockContext, shared), ir.getPtrTy()); });
 }
 Value* Builder::stack_base() {
+  if (plan_) return frame_;
   return entry_value("stack", [&] { return context_load(thread_, offsetof(ThreadContext, stack), ir.getPtrTy()); });
 }
 Value* Builder::frame_base_offset() {
@@ -407,18 +447,23 @@ void Builder::lower_statement(const ptx::Statement& s) {
   if (ir.GetInsertBlock()->getTerminator()) ir.SetInsertPoint(new_block("dead"));
   std::uint32_t number = tables.site[statement];
   site = number == no_site ? nullptr : &unit.tables.sites[number];
+  if (plan_) before_statement();
   lower_guarded(*instruction);
 }
 
 std::string Builder::build() {
-  llvm_function_ = declare_function(unit, index_);
-  thread_ = llvm_function_->getArg(0);
-  frame_ = llvm_function_->getArg(1);
-  for (unsigned n = 0; n < 2; ++n) {
-    llvm_function_->addParamAttr(n, llvm::Attribute::NonNull);
-    llvm_function_->addParamAttr(n, llvm::Attribute::NoUndef);
+  if (plan_) {
+    enter_regions();
+  } else {
+    llvm_function_ = declare_function(unit, index_);
+    thread_ = llvm_function_->getArg(0);
+    frame_ = llvm_function_->getArg(1);
+    for (unsigned n = 0; n < 2; ++n) {
+      llvm_function_->addParamAttr(n, llvm::Attribute::NonNull);
+      llvm_function_->addParamAttr(n, llvm::Attribute::NoUndef);
+    }
+    entry_ = new_block("entry");
   }
-  entry_ = new_block("entry");
   ir.SetInsertPoint(entry_);
   lay_out_frame();
   find_stops();
@@ -436,8 +481,8 @@ std::string Builder::build() {
     ir.CreateBr(start_);
   } else {
     BasicBlock* impossible = new_block("impossible");
-    auto* dispatch =
-        ir.CreateSwitch(context_load(frame_, frame_resume, i(32)), impossible, unsigned(resumes_.size() + 1));
+    Value* where = plan_ ? resume_ : context_load(frame_, frame_resume, i(32));
+    auto* dispatch = ir.CreateSwitch(where, impossible, unsigned(resumes_.size() + 1));
     dispatch->addCase(ir.getInt32(0), start_);
     for (auto [number, block] : resumes_) dispatch->addCase(ir.getInt32(number), block);
     ir.SetInsertPoint(impossible);
@@ -448,6 +493,7 @@ std::string Builder::build() {
       ir.SetInsertPoint(&block);
       ir.CreateUnreachable();
     }
+  if (plan_) leave_regions();
   unit.frame_bytes[index_] = align_up(frame_bytes_, 16);
   unit.params_offset[index_] = params_offset_;
   return {};

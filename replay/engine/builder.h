@@ -23,6 +23,8 @@
 
 #include "replay/engine/abi.h"
 #include "replay/engine/llvm_headers.h"
+#include "replay/engine/region_plan.h"
+#include "replay/engine/regions.h"
 #include "replay/engine/saves.h"
 #include "replay/engine/tables.h"
 
@@ -51,13 +53,22 @@ struct Unit {
   std::uint64_t saves_threshold; // registers to save over all stops from which they live in the frame
 };
 
+// What an access of region code touches: a state space, or one of these. Different tags never alias, but for generic
+// ones. Inlining gives aliasing scopes new names, so accesses carry tags until all code is in place.
+struct MemoryTag {
+  static constexpr unsigned context = 6, guesses = 7, positions = 8, saved = 9; // saved + word: a saved register
+};
+void tag_memory(llvm::Instruction* access, unsigned tag);
+void resolve_tags(llvm::Module& module);
+
 llvm::Function* declare_function(Unit& unit, std::uint32_t function);
 // The constant that holds a function's frame size, known when all of the unit is built (recursion).
 inline std::string frame_bytes_name(std::uint32_t function) { return "frame.bytes." + std::to_string(function); }
 
 class Builder {
  public:
-  Builder(Unit& unit, std::uint32_t function);
+  // With a plan: the kernel's regions (regions.h), a function of one thread's indices instead of its context.
+  Builder(Unit& unit, std::uint32_t function, const RegionPlan* plan = nullptr);
   // Builds the body; empty on success, else why it cannot be built.
   std::string build();
 
@@ -111,7 +122,9 @@ class Builder {
   void store(llvm::Value* value, llvm::Value* pointer, Space space);
 
   // ---- context fields
-  llvm::Value* thread() { return thread_; }
+  // The ThreadContext. Regions have none: what needs it is refused there.
+  llvm::Value* thread();
+  bool in_regions() const { return plan_ != nullptr; }
   llvm::Value* thread_load(std::size_t offset, unsigned bits);
   void thread_store(std::size_t offset, llvm::Value* value);
   llvm::Value* pointer_at(llvm::Value* base, std::uint64_t offset);
@@ -135,6 +148,10 @@ class Builder {
   llvm::BasicBlock* new_block(const char* name = "");
   // Code that runs when `condition` holds; goes on after it in either case.
   void when(llvm::Value* condition, const std::function<void()>& body, bool likely = true);
+  // Regions: the threads of the block meet here. Goes on behind this call, with only registers in hand.
+  void meet();
+  // Regions: whether a branch is the back edge of a loop whose header is a stop; if so, all of it is done.
+  bool branch_back(std::string_view label);
   // Stops with `step`; resumes, with only registers in hand, behind this call.
   void stop(Step step);
   // Stops when `condition` holds; either way goes on behind this call, with only registers in hand.
@@ -148,6 +165,14 @@ class Builder {
   std::uint32_t variable_offset(std::uint32_t variable) const { return variable_offsets_[variable]; } // in the frame
   std::uint32_t param_offset(std::string_view name, bool& found) const; // in the frame, or the parameter block
   std::uint32_t frame_slot(std::uint32_t bytes); // reserves frame bytes for the code generator's own use
+  // Regions, once built: by point of the plan, the registers that its stop reads back and writes; where one is saved.
+  const std::vector<StopPoint>& points() const { return points_; }
+  std::uint32_t saved_word(ptx::RegisterId reg); // number of its array
+  llvm::Type* saved_type(ptx::RegisterId reg) const; // of its elements: 4, 8 or 16 bytes
+  llvm::Value* saved_element(llvm::IRBuilder<>& at, llvm::Value* saved, ptx::RegisterId reg, llvm::Value* linear);
+  std::uint32_t saved_words() const { return saved_words_; }
+  std::int32_t guess_of(ptx::RegisterId reg) const; // its number, or -1
+  const std::vector<ptx::RegisterId>& guesses() const { return guesses_; }
 
  private:
   struct Slot {
@@ -156,6 +181,16 @@ class Builder {
     bool raw = false;
     std::uint32_t saved_at = 0; // frame offset; 0: none yet
   };
+  void enter_regions();
+  void leave_regions();
+  void before_statement();
+  const StopPoint* back_edge(std::uint32_t at) const;
+  void save_and_meet(const StopPoint& point, llvm::BasicBlock* next);
+  llvm::Value* region_field(std::size_t offset, llvm::Type* type);
+  llvm::Value* special_of_thread(std::string_view name);
+  void save(ptx::RegisterId reg);
+  void restore(ptx::RegisterId reg);
+  void recompute(const std::vector<ptx::RegisterId>& wanted);
   void lay_out_frame();
   void classify_registers();
   void make_slots();
@@ -190,6 +225,12 @@ class Builder {
   bool frame_homed_ = false;
   bool stops_ = false;
   std::string refusal_;
+  // Regions.
+  const RegionPlan* plan_ = nullptr;
+  llvm::Value *linear_ = nullptr, *index_of_[3] = {}, *resume_ = nullptr, *fast_ = nullptr;
+  std::vector<std::int32_t> word_of_; // by register
+  std::vector<ptx::RegisterId> guesses_;
+  std::uint32_t saved_words_ = 0;
   llvm::MDNode* context_scope_ = nullptr; // alias scopes: our contexts, and each state space
   llvm::MDNode* space_alias_[6] = {};
   llvm::MDNode* space_noalias_[6] = {};

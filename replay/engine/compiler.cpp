@@ -7,6 +7,8 @@
 #include "replay/engine/builder.h"
 #include "replay/engine/jit.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/region_code.h"
+#include "replay/engine/region_plan.h"
 
 namespace deadheat::engine {
 
@@ -88,17 +90,7 @@ class Loaded final : public LoadedModule {
 
     auto context = std::make_unique<llvm::LLVMContext>();
     auto module = std::make_unique<llvm::Module>("kernel", *context);
-    shared_->jit->set_target(*module);
-    Unit unit{.tables = tables_,
-              .kernel = kernel,
-              .mode = mode,
-              .stops = stopping_functions(tables_, mode),
-              .module = *module,
-              .address_of = address_of_,
-              .pointer_to = [this](std::uint32_t f) { return pointer_to(f); },
-              .frame_bytes = {},
-              .params_offset = {},
-              .saves_threshold = shared_->options.saves_in_frame};
+    Unit unit = unit_for(kernel, mode, *module);
     std::size_t work = 0;
     for (std::uint32_t f : kernel.reached) {
       work += work_of(tables_.functions[f], mode);
@@ -131,6 +123,14 @@ class Loaded final : public LoadedModule {
     return compiled_[key].get();
   }
 
+  const RegionCode* regions(std::string_view name) override {
+    auto it = kernels_.find(name);
+    if (!shared_->options.regions || it == kernels_.end() || !it->second.info.refused.empty()) return nullptr;
+    auto [known, fresh] = regions_.emplace(it->second.kernel, nullptr);
+    if (fresh) known->second = compile_regions(it->second);
+    return known->second.get();
+  }
+
   std::vector<std::uint8_t> initial_bytes(const ptx::Variable& v) override {
     std::vector<std::uint8_t> bytes(v.size, 0);
     std::copy(v.initializer.begin(),
@@ -149,6 +149,37 @@ class Loaded final : public LoadedModule {
   }
 
  private:
+  Unit unit_for(const KernelTables& kernel, Mode mode, llvm::Module& module) {
+    shared_->jit->set_target(module);
+    return Unit{.tables = tables_,
+                .kernel = kernel,
+                .mode = mode,
+                .stops = stopping_functions(tables_, mode),
+                .module = module,
+                .address_of = address_of_,
+                .pointer_to = [this](std::uint32_t f) { return pointer_to(f); },
+                .frame_bytes = {},
+                .params_offset = {},
+                .saves_threshold = shared_->options.saves_in_frame};
+  }
+
+  std::unique_ptr<RegionCode> compile_regions(const KernelTables& kernel) {
+    std::optional<RegionPlan> plan = plan_regions(tables_, kernel);
+    if (!plan) return nullptr;
+    auto context = std::make_unique<llvm::LLVMContext>();
+    auto module = std::make_unique<llvm::Module>("regions", *context);
+    Unit unit = unit_for(kernel, Mode{}, *module);
+    std::optional<RegionCode> code = build_regions(unit, *plan);
+    if (!code) return nullptr;
+    std::vector<std::string> names{kernel.info.name};
+    for (std::size_t n = 0; n <= code->stops.size(); ++n) names.push_back(fast_name(n));
+    auto added = shared_->jit->add(std::move(context), std::move(module), names, Effort::loops);
+    if (!added) return nullptr;  // a thread at a time then
+    code->slow = reinterpret_cast<RegionSlow>(added->front());
+    for (std::size_t n = 1; n < added->size(); ++n) code->fast.push_back(reinterpret_cast<RegionFast>((*added)[n]));
+    return std::make_unique<RegionCode>(std::move(*code));
+  }
+
   FunctionPointer* pointer_to(std::uint32_t function) {
     auto [it, fresh] = pointers_.emplace(function, nullptr);
     if (fresh) it->second = shared_->pointers.make();
@@ -163,6 +194,7 @@ class Loaded final : public LoadedModule {
   std::map<std::string, KernelTables, std::less<>> kernels_;
   std::vector<std::string> names_, refusals_;
   std::map<std::pair<std::uint32_t, unsigned>, std::unique_ptr<FunctionDescriptor>> compiled_;
+  std::map<std::uint32_t, std::unique_ptr<RegionCode>> regions_;  // by kernel; null: none
   std::map<std::uint32_t, FunctionPointer*> pointers_;
 };
 

@@ -46,7 +46,7 @@ struct KernelInfo {
   std::string refused;                  // why it cannot run, one line; empty when it can
 };
 
-struct ModuleImage;                     // compiled code and tables of one module; owned by the Compiler
+struct RegionCode;
 
 class LoadedModule {
  public:
@@ -59,6 +59,9 @@ class LoadedModule {
   virtual const std::vector<std::string>& refusals() const = 0;
   // The descriptor of a kernel's code in a mode; compiles on first use.
   virtual Expected<const FunctionDescriptor*> compile(std::string_view kernel, Mode mode) = 0;
+  // The kernel's code for whole blocks (regions.h), for launches that nobody watches; compiles on first use. Null: it
+  // has none, threads run one at a time.
+  virtual const RegionCode* regions(std::string_view kernel) = 0;
   // Bytes of a module variable with relocations resolved; device addresses of symbols come from the resolver.
   virtual std::vector<std::uint8_t> initial_bytes(const ptx::Variable& variable) = 0;
 };
@@ -79,6 +82,7 @@ struct CompilerOptions {
   std::size_t full_effort = 15000;
   // Functions with more registers to save than this, over all places where they may stop, keep them in their frame.
   std::uint64_t saves_in_frame = 12000;
+  bool regions = true; // false: LoadedModule::regions gives none
 };
 std::unique_ptr<Compiler> make_compiler(CompilerOptions options = {});
 

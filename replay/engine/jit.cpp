@@ -12,6 +12,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -19,10 +20,13 @@
 #include <llvm/Transforms/Scalar/DeadStoreElimination.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/GVN.h>
+#include <llvm/Transforms/Scalar/InductiveRangeCheckElimination.h>
 #include <llvm/Transforms/Scalar/LICM.h>
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimpleLoopUnswitch.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
+#include <llvm/Transforms/Vectorize/LoopVectorize.h>
 #pragma GCC diagnostic pop
 
 namespace deadheat::engine {
@@ -38,11 +42,16 @@ class OrcJit final : public Jit {
     std::call_once(once, [] {
       llvm::InitializeNativeTarget();
       llvm::InitializeNativeTargetAsmPrinter();
+      // Range checks of kernels carry no profile; LLVM has no other way to say that they are worth it.
+      auto& options = llvm::cl::getRegisteredOptions();
+      if (auto found = options.find("irce-skip-profitability-checks"); found != options.end())
+        static_cast<llvm::cl::opt<bool>*>(found->second)->setValue(true);
     });
-    for (Effort effort : {Effort::full, Effort::minimal}) {
+    for (Effort effort : {Effort::full, Effort::minimal, Effort::loops}) {
       llvm::orc::JITTargetMachineBuilder builder{llvm::Triple("x86_64-unknown-linux-gnu")};
       builder.setCPU("x86-64-v3");
-      builder.setCodeGenOptLevel(effort == Effort::full ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None);
+      builder.setCodeGenOptLevel(effort == Effort::minimal ? llvm::CodeGenOptLevel::None
+                                                           : llvm::CodeGenOptLevel::Default);
       llvm::TargetOptions& options = builder.getOptions();
       options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
       options.UnsafeFPMath = false;
@@ -116,14 +125,41 @@ class OrcJit final : public Jit {
     } else {
       passes.addPass(llvm::EarlyCSEPass(true));
       passes.addPass(llvm::SimplifyCFGPass());
+      if (effort == Effort::loops) {  // before anything that sinks what the entry of the inlined function loads
+        llvm::LoopPassManager first;
+        first.addPass(llvm::LICMPass(llvm::LICMOptions()));
+        passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(first), true));
+      }
       passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
       llvm::LoopPassManager loop;
       loop.addPass(llvm::LICMPass(llvm::LICMOptions()));
       passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loop), true));
+      if (effort == Effort::loops) {
+        llvm::LoopPassManager unswitch;
+        unswitch.addPass(llvm::SimpleLoopUnswitchPass(true));
+        passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unswitch), true));
+        passes.addPass(llvm::SimplifyCFGPass());
+      }
       passes.addPass(llvm::GVNPass(llvm::GVNOptions().setPRE(false).setLoadPRE(false)));
       passes.addPass(llvm::DSEPass());
       passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
       passes.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().convertSwitchRangeToICmp(true)));
+      if (effort == Effort::loops) {
+        // "if (index < n)": one loop where it holds for every thread, another for the rest.
+        passes.addPass(llvm::IRCEPass());
+        passes.addPass(llvm::SimplifyCFGPass());
+        llvm::LoopPassManager again;
+        again.addPass(llvm::LICMPass(llvm::LICMOptions()));
+        passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(again), true));
+        passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
+        passes.addPass(llvm::LoopVectorizePass());
+        passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
+        passes.addPass(llvm::EarlyCSEPass());
+        llvm::LoopPassManager hoist;
+        hoist.addPass(llvm::LICMPass(llvm::LICMOptions()));
+        passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(hoist), true));
+        passes.addPass(llvm::SimplifyCFGPass());
+      }
     }
     for (llvm::Function& f : module)
       if (!f.isDeclaration()) passes.run(f, functions);

@@ -18,8 +18,8 @@ class Module;
 namespace deadheat::engine {
 
 // How much to spend on a module. Full: a short list of passes and the usual code generator, whose time grows faster
-// than the module. Minimal: straight to instructions.
-enum class Effort { full, minimal };
+// than the module. Minimal: straight to instructions. Loops: full, and loops are vectorized.
+enum class Effort { full, minimal, loops };
 
 class Jit {
  public:

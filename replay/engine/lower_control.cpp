@@ -9,7 +9,9 @@ using llvm::BasicBlock;
 using llvm::Value;
 using ptx::Operand;
 
-void lower_bra(Builder& b, const ptx::Instruction& i) { b.ir.CreateBr(b.label_block(i.operands[0].text)); }
+void lower_bra(Builder& b, const ptx::Instruction& i) {
+  if (!b.branch_back(i.operands[0].text)) b.ir.CreateBr(b.label_block(i.operands[0].text));
+}
 
 void lower_brx(Builder& b, const ptx::Instruction& i) {
   if (i.operands.size() < 2) return b.refuse("operands");

@@ -44,6 +44,7 @@ void lower_bar(Builder& b, const ptx::Instruction& i) {
     rendezvous(b, WarpOp::barrier, o.empty() ? full_mask(b) : b.read(o[0], 32));
     return;
   }
+  if (b.in_regions()) return b.meet();
   bool red = i.has(Modifier::red);
   std::size_t at = red ? 1 : 0;
   if (o.size() <= at) return b.refuse("operands");

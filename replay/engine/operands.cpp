@@ -176,6 +176,7 @@ Value* Builder::special(std::string_view name, unsigned bits) {
   auto derived = [&](const std::function<Value*()>& make) { return fit(entry_value(std::string(name), make)); };
   for (const ContextField& field : fields) {
     if (field.name != name) continue;
+    if (field.in == In::thread && in_regions()) return fit(special_of_thread(name));
     Value* base = field.in == In::thread ? thread() : field.in == In::block ? block_context() : launch_context();
     Value* v = entry_value(std::string(name), [&] { return context_load(base, field.offset, i(field.bits)); });
     return fit(v);
@@ -409,6 +410,11 @@ Value* Builder::host_pointer(const Place& p) {
     case Space::global:
     case Space::constant: {
       if (!p.base) return ir.CreateIntToPtr(constant(64, to_host(std::uint64_t(p.displacement))), ir.getPtrTy());
+      if (in_regions()) {
+        // The same for every device address, in terms that the loop vectorizer sees through.
+        Value* origin = region_field(offsetof(RegionContext, origin), ir.getPtrTy());
+        return with_displacement(ir.CreateGEP(byte, origin, ir.CreateSub(p.base, constant(64, device_bit))));
+      }
       Value* host = ir.CreateAnd(p.base, constant(64, ~device_bit));
       return with_displacement(ir.CreateIntToPtr(host, ir.getPtrTy()));
     }

@@ -41,7 +41,7 @@ void find_saves(const ptx::Function& function, const ptx::Flow& flow, std::vecto
       ptx::register_use(*i, use);
       if (n < points.size() && points[n].statement == s) {
         StopPoint& point = points[n++];
-        if (fill)
+        if (fill && !point.before)
           for (auto r : point.live) {
             bool written = false;  // by the statement: a stop behind it must save it
             for (auto w : use.writes) written |= w == r;

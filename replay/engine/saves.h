@@ -16,9 +16,11 @@ namespace deadheat::engine {
 
 struct StopPoint {
   std::uint32_t statement = 0;
+  bool before = false;                // stops before the statement has done anything; what it saves is given
   bool always = false;                // whoever executes the statement stops at it, before it writes anything
   std::vector<ptx::RegisterId> live;  // to be in the registers when it goes on
   std::vector<ptx::RegisterId> save;  // filled in: a subset of live
+  std::vector<ptx::RegisterId> recompute;  // live too, but made anew instead of kept
 };
 
 // `points` ascending by statement.

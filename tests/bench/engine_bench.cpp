@@ -1,7 +1,7 @@
 // What the embedded device costs: four kernels with nobody watching and recorded, as ratios to plain C++ -O2 of the
 // same algorithm and tiling, measured in one run, best of several rounds.
 //
-// Usage: engine_bench kernels.ptx
+// Usage: engine_bench kernels.ptx [kernel]      with a kernel: that one alone, with nobody watching
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -101,8 +101,8 @@ struct Result {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: engine_bench kernels.ptx\n");
+  if (argc != 2 && argc != 3) {
+    std::fprintf(stderr, "usage: engine_bench kernels.ptx [kernel]\n");
     return 2;
   }
   std::ifstream in(argv[1]);
@@ -133,7 +133,9 @@ int main(int argc, char** argv) {
   results[2].host = best([&] { host::histogram(letters.data(), bins.data(), count, blocks); });
   results[3].host = best([&] { host::embedding(ids.data(), gradient.data(), table.data(), tokens, channels); });
 
+  const std::string only = argc == 3 ? argv[2] : "";
   for (bool record : {false, true}) {
+    if (record && !only.empty()) break;
     std::string directory = (std::filesystem::temp_directory_path() / "engine-bench.deadheat").string();
     std::filesystem::remove_all(directory);
     std::unique_ptr<device::TraceSink> sink;
@@ -145,6 +147,7 @@ int main(int argc, char** argv) {
                     dh = bench.upload(std::vector<unsigned>(256)), dt = bench.upload(ids), dg = bench.upload(gradient),
                     de = bench.upload(std::vector<float>(vocabulary * channels));
       auto time = [&](int which, const std::function<void()>& work) {
+        if (!only.empty() && only != names[which]) return;
         work(); // compiles
         (record ? results[which].recorded : results[which].plain) = best(work);
       };
@@ -152,7 +155,7 @@ int main(int argc, char** argv) {
       time(1, [&] { bench.launch("reduce", {blocks, 1, 1}, {256, 1, 1}, dv, dp, count); });
       time(2, [&] { bench.launch("histogram", {blocks, 1, 1}, {256, 1, 1}, dl, dh, count); });
       time(3, [&] { bench.launch("embedding", {tokens, 1, 1}, {128, 1, 1}, dt, dg, de, channels); });
-      if (!record && std::memcmp(bench.bytes(dp, blocks * 4), partial.data(), blocks * 4) != 0) {
+      if (!record && only.empty() && std::memcmp(bench.bytes(dp, blocks * 4), partial.data(), blocks * 4) != 0) {
         std::fprintf(stderr, "reduce: the device's sums are not the host's\n");
         return 1;
       }

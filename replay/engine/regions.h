@@ -1,0 +1,74 @@
+// Blocks run region by region, with nobody watching: what the code generator makes and the machine runs.
+//
+// A region is what a thread does from one stop to the next. Where a kernel's only stops are barriers of the whole
+// block, its threads need no state machine each: all run through one region, one after another in the order of their
+// numbers, then all through the next. Region code is a loop over tid.x, which LLVM vectorizes, inside loops over tid.y
+// and tid.z.
+//
+// Besides barriers, headers of innermost loops that only touch memory at affine addresses are stops (`virtual_stop`),
+// so that the loop over threads stands inside the loop of the kernel. Whoever runs threads one at a time passes them.
+//
+// What threads carry over a stop lies in structure-of-arrays form: register after register, thread by thread. Fast
+// code takes many registers as affine in tid.x (base + stride * tid.x in each row of threads): a guess of the plan,
+// which the machine verifies in memory before it calls fast code. Slow code runs one thread and guesses nothing.
+//
+// Any order of threads inside a region is one that the device may choose; results do not depend on it unless the
+// kernel races or adds floating-point numbers atomically.
+//
+// Thread-safety: plain values; code may run on several host threads with a RegionContext each.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/engine/abi.h"
+
+namespace deadheat::engine {
+
+// Read by compiled code, by offset.
+struct RegionContext {
+  BlockContext* block = nullptr;
+  std::uint8_t* saved = nullptr;   // arrays of registers: RegionCode::saved_words * saved_stride bytes
+  std::uint32_t* at = nullptr;     // by thread: where it stands, a bit: exited, or the stop
+  std::uint8_t* stacks = nullptr;  // by thread: stack_bytes of local memory, zero
+  std::uint64_t* bases = nullptr;  // by guess: scratch of fast code
+  std::uint8_t* origin = nullptr;  // address 0, from which global memory is addressed
+  std::uint32_t stack_bytes = 0;
+  std::uint32_t extent[3] = {1, 1, 1};  // ntid
+};
+
+inline constexpr std::uint32_t exited_bit = 1;  // in `at` and results; stop n: 2 << n
+inline constexpr std::uint32_t max_region_stops = 30;
+inline constexpr std::uint32_t max_guesses = 64;
+// Bytes from one 4-byte register's array to the next: room for 1 024 threads, and an odd number of cache lines, so that
+// the arrays do not share cache sets.
+inline constexpr std::uint32_t saved_stride = 4288;
+
+using RegionSlow = std::uint32_t (*)(RegionContext*, std::uint32_t linear, std::uint32_t x, std::uint32_t y,
+                                     std::uint32_t z, std::uint32_t resume, std::uint32_t fast);
+using RegionFast = std::uint32_t (*)(RegionContext*); // returns the union of `at`
+
+// A saved register that fast code takes as base + stride * tid.x.
+struct RegionGuess {
+  std::uint32_t offset = 0; // of its array in RegionContext::saved
+  std::uint32_t bytes = 4; // 4 or 8
+  std::int64_t stride = 0;
+};
+
+struct RegionStop {
+  std::uint32_t site = ~std::uint32_t(0); // of a barrier; none: a virtual stop
+  std::vector<std::uint16_t> needs; // guesses that must hold for the fast code behind it
+  std::vector<std::uint16_t> changes; // guesses whose arrays are written by who stops here
+  std::vector<std::uint16_t> changes_inside; // the same, of who comes from this very stop
+};
+
+struct RegionCode {
+  RegionSlow slow = nullptr; // one thread, from `resume` (0: the start; n + 1: stop n) to its next barrier or exit
+  std::vector<RegionFast> fast; // by resume
+  std::vector<RegionStop> stops; // at most max_region_stops
+  std::vector<RegionGuess> guesses;
+  std::uint32_t saved_words = 0;
+  std::uint32_t frame_bytes = 0; // of local memory a thread; 0: none
+};
+
+} // namespace deadheat::engine
