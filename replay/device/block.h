@@ -23,6 +23,10 @@ namespace deadheat::device {
 
 inline constexpr std::uint32_t warp_lanes = 32, max_warps = 32, max_barriers = 16;
 
+// A SyncError: bar and barrier.aligned (PTX ISA 9.7.13.1).
+inline constexpr const char* not_aligned =
+    "lanes of one warp are at different barriers where all must execute the same one";
+
 struct WarpState {
   std::uint32_t live = 0;
   std::uint32_t ready = 0;        // can be resumed
@@ -111,9 +115,6 @@ struct Awaited {
   std::uint64_t value;
   std::uint32_t bytes;
 };
-
-// Memory that a block needs to run region by region, shared memory aside.
-std::uint64_t region_slot_bytes(const engine::RegionCode& code, std::uint32_t threads);
 
 struct Launch {
   LaunchRequest request;

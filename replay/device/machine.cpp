@@ -11,6 +11,7 @@
 #include "replay/device/record.h"
 #include "replay/device/services.h"
 #include "replay/device/signals.h"
+#include "replay/engine/region_run.h"
 
 namespace deadheat::device {
 
@@ -77,7 +78,7 @@ Launch* Machine::begin(LaunchRequest request) {
   // An odd number of cache lines, so that the frames of neighbours do not share cache sets.
   const std::uint64_t shared = round_up(r.total_shared, 64);
   if (r.regions) {
-    l.private_bytes = round_up(region_slot_bytes(*r.regions, l.threads), 64);
+    l.private_bytes = round_up(engine::region_memory_bytes(*r.regions, l.threads), 64);
   } else {
     l.stack_bytes = std::uint32_t(round_up(std::max(r.code->frame_bytes, 16u) + r.call_stack, 128) + 64);
     l.private_bytes = round_up(l.threads * (context_bytes + l.stack_bytes), 64);

@@ -33,6 +33,10 @@
 #include "replay/device/block.h"
 #include "replay/device/sink.h"
 
+namespace deadheat::engine {
+class RegionRun;
+}
+
 namespace deadheat::device {
 
 struct Profile;
@@ -137,6 +141,7 @@ class Machine {
   void complete(Block& block, std::uint32_t barrier);
   void check_barriers(Block& block);
   void check_aligned(Block& block, const Barrier& barrier);
+  void check_aligned(Block& block, const engine::RegionRun& run, engine::ThreadContext& who);
   void copy_waits(Block& block, std::uint32_t warp);
   void rendezvous(Block& block, std::uint32_t warp, std::uint32_t members);
   void take_fault(engine::ThreadContext& thread);
@@ -162,7 +167,6 @@ class Machine {
   void say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t members, bool barrier);
   void sync_error(Block& block, const engine::ThreadContext& thread, std::string text);
-  void say_mixed_barrier(Block& block, const engine::RegionContext& context, engine::ThreadContext& who);
   template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site,
                                       std::uint32_t lanes) const;
 

@@ -315,7 +315,7 @@ void Machine::check_aligned(Block& block, const Barrier& barrier) {
       const ThreadContext& t = threads[__builtin_ctz(m)];
       if (site == ~0u) site = t.pending_site;
       if (t.pending_site == site || t.pending_site >= sites.size() || !sites[t.pending_site].aligned) continue;
-      sync_error(block, t, "lanes of one warp are at different barriers where all must execute the same one");
+      sync_error(block, t, not_aligned);
       break;
     }
   }

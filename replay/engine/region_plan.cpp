@@ -72,6 +72,7 @@ class Planner {
       plan_.needs_frame |= v.space == Space::local || v.space == Space::param;
     for (std::uint32_t s = 0; s < body_.size(); ++s)
       if (const Instruction* i = body_[s].instruction(); i && !accepts(*i, s)) return std::nullopt;
+    if (has_endless_loop()) return std::nullopt;
     guess_strides();
     find_recomputed();
     find_virtual_stops();
@@ -92,8 +93,8 @@ class Planner {
     const Site* at = site(s);
     if (!at) return true;
     switch (at->kind) {
-      case SiteKind::exit:
-      case SiteKind::fence: return true;
+      case SiteKind::exit: return true;
+      case SiteKind::fence: return !at->in_loop;
       case SiteKind::barrier: {
         // The barrier of the whole block alone: number 0, no count.
         if (i.guard || i.has(Modifier::red) || at->arrive_only || i.operands.size() != 1) return false;
@@ -110,6 +111,18 @@ class Planner {
       }
       default: return false;
     }
+  }
+
+  // A loop that nothing leaves: whoever runs a thread alone notices.
+  bool has_endless_loop() const {
+    for (const ptx::Flow::Loop& loop : flow_.natural_loops()) {
+      bool left = false;
+      for (std::uint32_t b : loop.blocks)
+        for (std::uint32_t next : flow_.blocks()[b].successors)
+          left |= !std::binary_search(loop.blocks.begin(), loop.blocks.end(), next);
+      if (!left) return true;
+    }
+    return false;
   }
 
   bool uses_result(const Instruction& i) const {
@@ -301,7 +314,6 @@ class Planner {
           if (i->opcode == Opcode::ld || i->opcode == Opcode::st) return;  // local memory
           continue;
         }
-        if (at->kind == SiteKind::fence) continue;
         if (at->kind != SiteKind::access || at->space == Space::local || at->elements > 1) return;
         const Operand* address = nullptr;
         for (const Operand& o : i->operands)

@@ -7,6 +7,12 @@ if(TARGET deadheat_engine)
   foreach(test stops calls memory snippets)
     deadheat_test(engine_${test}_test ${CMAKE_CURRENT_LIST_DIR}/engine_${test}_test.cpp LIBS deadheat_engine_runner)
   endforeach()
+  # Blocks at a time, as launches run that nobody watches.
+  deadheat_test(engine_regions_test ${CMAKE_CURRENT_LIST_DIR}/engine_regions_test.cpp LIBS deadheat_engine_runner)
+  foreach(test calls memory snippets)
+    add_test(NAME engine_${test}_regions COMMAND engine_${test}_test)
+    set_tests_properties(engine_${test}_regions PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=regions TIMEOUT 300)
+  endforeach()
   # The code that large kernels get, for small ones: registers in frames, quick code generation.
   foreach(test stops calls memory snippets)
     add_test(NAME engine_${test}_large COMMAND engine_${test}_test)

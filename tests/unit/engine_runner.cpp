@@ -1,5 +1,7 @@
 #include "engine_runner.h"
 
+#include "replay/engine/region_run.h"
+
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -109,6 +111,11 @@ CompilerOptions Runner::options() {
   return o;
 }
 
+bool Runner::regions_by_default() {
+  const char* force = std::getenv("DEADHEAT_ENGINE_TEST");
+  return force && std::string(force) == "regions";
+}
+
 Runner::Runner(const std::string& ptx) {
   shadow_.assign(arena_bytes / 16, 0);
   arena();
@@ -154,10 +161,11 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
   hung = false;
   fault.clear();
   fault_kind = ~0u;
-  auto code = module_->compile(kernel, mode);
-  ASSERT_TRUE(code.has_value()) << code.error().message();
+  fast_regions = slow_threads = 0;
   const KernelInfo* info = module_->kernel(kernel);
+  ASSERT_TRUE(info) << kernel;
   ASSERT_EQ(params.size(), info->parameter_bytes);
+  const RegionCode* by_region = regions && mode == Mode{} ? module_->regions(kernel) : nullptr;
 
   parameter_bytes_ = info->parameter_bytes;
   ExecContext exec;
@@ -173,6 +181,9 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
   std::copy(b, b + 3, launch.ntid);
   launch.dynamic_shared = dynamic_shared;
   launch.total_shared = info->dynamic_shared_offset + dynamic_shared;
+  if (by_region) return run_regions(*by_region, launch, grid, block);
+  auto code = module_->compile(kernel, mode);
+  ASSERT_TRUE(code.has_value()) << code.error().message();
   std::uint32_t threads = block.x * block.y * block.z;
   for (std::uint32_t g = 0; g < grid.x * grid.y * grid.z && fault.empty() && !hung; ++g) {
     Block run;
@@ -206,6 +217,31 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
     }
     run_block(run);
     visible = exec.visible;
+  }
+}
+
+void Runner::run_regions(const RegionCode& code, LaunchContext& launch, Dim grid, Dim block) {
+  const std::uint32_t threads = block.x * block.y * block.z;
+  std::vector<std::uint64_t> memory(region_memory_bytes(code, threads) / 8 + 8, 0xababababababababull);
+  for (std::uint32_t g = 0; g < grid.x * grid.y * grid.z; ++g) {
+    std::vector<std::uint8_t> shared(launch.total_shared + 16, 0xab);
+    BlockContext context;
+    context.launch = &launch;
+    context.shared = shared.data();
+    context.linear = g;
+    context.ctaid[0] = g % grid.x;
+    context.ctaid[1] = g / grid.x % grid.y;
+    context.ctaid[2] = g / grid.x / grid.y;
+    RegionContext c;
+    c.block = &context;
+    c.extent[0] = block.x, c.extent[1] = block.y, c.extent[2] = block.z;
+    lay_out_regions(code, threads, reinterpret_cast<std::uint8_t*>(memory.data()), c);
+    ThreadContext who;
+    RegionRun run(code, c, who, threads);
+    while (run.next()) {
+    }
+    fast_regions += run.fast_regions();
+    slow_threads += run.slow_threads();
   }
 }
 

@@ -64,6 +64,7 @@ class Runner {
   std::size_t log_entries = 64;        // of a lane's log
   std::uint64_t most_steps = 1 << 24;  // then it counts as hanging
   std::uint32_t stack_bytes = 1 << 16;
+  bool regions = regions_by_default();  // blocks run region by region where the mode is plain and the kernel can
 
   // What happened in the last launch.
   std::vector<std::pair<std::uint32_t, LogEntry>> log;  // thread, entry
@@ -74,8 +75,10 @@ class Runner {
   std::string fault;  // "kind site address"
   std::uint32_t fault_kind = ~0u;
   std::vector<std::string> printed;
+  std::uint64_t fast_regions = 0, slow_threads = 0;  // of launches that ran region by region
 
  private:
+  static bool regions_by_default();
   template <typename T>
   static void push(std::vector<std::uint8_t>& to, T v) {
     to.resize((to.size() + alignof(T) - 1) / alignof(T) * alignof(T));
@@ -83,6 +86,7 @@ class Runner {
   }
   struct Block;
   void run_block(Block& block);
+  void run_regions(const RegionCode& code, LaunchContext& launch, Dim grid, Dim block);
   void rendezvous(Block& block);
 
   std::unique_ptr<Compiler> compiler_;
