@@ -19,6 +19,8 @@
   X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                            \
   X(std::uint64_t, launch_count, "launch-count", 0, "and record N (0: all)")                                        \
   X(bool, accesses, "accesses", true, "record accesses; 0: operations only")                                        \
+  X(bool, check, "check", true,                                                                                     \
+    "check the addresses of accesses; 0: run as fast as can be, where nothing is recorded")                         \
   X(std::string, device, "device", "embedded", "embedded or gpu")                                                   \
   X(std::uint64_t, patience, "patience", 2000,                                                                      \
     "milliseconds without a CUDA call after which queued work that the host can watch goes on by itself (0: never)")

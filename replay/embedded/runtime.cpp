@@ -152,6 +152,7 @@ cudaError_t Runtime::need_device() {
   settings.seed = options.seed;
   settings.record_accesses = options.accesses && !options.output.empty();
   if (settings.record_accesses) settings.record_launch = launch_filter(options);
+  settings.check = options.check || !options.output.empty();
   settings.sink = recording.get();
   Expected<std::unique_ptr<device::Device>> made = device::Device::create(std::move(settings));
   if (!made) {
