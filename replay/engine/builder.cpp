@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "replay/engine/image.h"
 #include "replay/engine/lower.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
@@ -393,11 +394,14 @@ Value* Builder::call_service(std::size_t offset, llvm::Type* result, llvm::Array
   return call;
 }
 
+llvm::Constant* Builder::host_symbol(const void* address) {
+  return unit.module.getOrInsertGlobal(image_name(address), ir.getInt8Ty());
+}
+
 Value* Builder::call_helper(const void* helper, llvm::Type* result, llvm::ArrayRef<Value*> arguments, bool pure) {
   std::vector<llvm::Type*> types;
   for (Value* a : arguments) types.push_back(a->getType());
-  Value* callee = llvm::ConstantExpr::getIntToPtr(constant(64, reinterpret_cast<std::uint64_t>(helper)), ir.getPtrTy());
-  auto* call = ir.CreateCall(llvm::FunctionType::get(result, types, false), callee, arguments);
+  auto* call = ir.CreateCall(llvm::FunctionType::get(result, types, false), host_symbol(helper), arguments);
   call->setDoesNotThrow();
   if (pure) {
     call->setDoesNotAccessMemory();
@@ -409,8 +413,7 @@ Value* Builder::call_helper(const void* helper, llvm::Type* result, llvm::ArrayR
 void Builder::call_cold(const void* entry, llvm::ArrayRef<Value*> arguments) {
   std::vector<llvm::Type*> types;
   for (Value* a : arguments) types.push_back(a->getType());
-  Value* callee = llvm::ConstantExpr::getIntToPtr(constant(64, reinterpret_cast<std::uint64_t>(entry)), ir.getPtrTy());
-  auto* call = ir.CreateCall(llvm::FunctionType::get(ir.getVoidTy(), types, false), callee, arguments);
+  auto* call = ir.CreateCall(llvm::FunctionType::get(ir.getVoidTy(), types, false), host_symbol(entry), arguments);
   call->setCallingConv(llvm::CallingConv::PreserveAll);
   call->setDoesNotThrow();
 }

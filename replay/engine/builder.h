@@ -138,6 +138,7 @@ class Builder {
   llvm::Value* stack_base();
   llvm::Value* frame_base_offset(); // of this frame in the stack, 64 bits
   llvm::Value* call_service(std::size_t offset, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments);
+  llvm::Constant* host_symbol(const void* address); // of this program's own code or constants (image.h)
   llvm::Value* call_helper(const void* helper, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments,
                            bool pure = true);
   // A call on a hardly taken path, which keeps every register (cold_calls.h).

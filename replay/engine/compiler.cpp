@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "replay/engine/builder.h"
+#include "replay/engine/image.h"
 #include "replay/engine/jit.h"
+#include "replay/engine/kernel_image.h"
 #include "replay/engine/lower.h"
 #include "replay/engine/region_code.h"
 #include "replay/engine/region_plan.h"
@@ -49,7 +51,9 @@ std::size_t work_of(const FunctionTables& f, Mode mode) {
   return f.function->body.size() + sites * each;
 }
 struct Shared {  // of one Compiler and its modules
+  explicit Shared(const CompilerOptions& o) : options(o), cache(o.cache) {}
   CompilerOptions options;
+  KernelCache cache;
   std::unique_ptr<Jit> jit;
   PointerArena pointers;
 };
@@ -88,33 +92,23 @@ class Loaded final : public LoadedModule {
     auto key = std::make_pair(kernel.kernel, number(mode));
     if (auto found = compiled_.find(key); found != compiled_.end()) return found->second.get();
 
-    auto context = std::make_unique<llvm::LLVMContext>();
-    auto module = std::make_unique<llvm::Module>("kernel", *context);
-    Unit unit = unit_for(kernel, mode, *module);
-    std::size_t work = 0;
-    for (std::uint32_t f : kernel.reached) {
-      work += work_of(tables_.functions[f], mode);
-      Builder builder(unit, f);
-      std::string refused = builder.build();
-      if (refused.empty()) continue;
-      kernel.info.refused = refused;
-      refusals_.push_back("kernel " + kernel.info.name + ": " + refused);
-      return Error{.what = refusals_.back(), .where = origin_};
+    name_functions(kernel);
+    const std::string cache_key = key_of(kernel, "mode " + std::to_string(number(mode)));
+    KernelImage image;
+    auto kept = shared_->cache.find(cache_key);
+    if (!kept || !read(*kept, image) || image.frame_bytes.size() != kernel.reached.size()) {
+      auto made = build(kernel, mode);
+      if (!made) return made.error();
+      image = std::move(*made);
+      shared_->cache.keep(cache_key, write(image));
     }
-    // Frame sizes are known now.
-    for (std::uint32_t f : kernel.reached)
-      if (llvm::GlobalVariable* bytes = module->getGlobalVariable(frame_bytes_name(f), true)) {
-        bytes->setInitializer(llvm::ConstantInt::get(llvm::Type::getInt32Ty(*context), unit.frame_bytes[f]));
-        bytes->setConstant(true);
-      }
     std::vector<std::string> names;
     for (std::uint32_t f : kernel.reached) names.push_back(tables_.functions[f].function->name);
-    Effort effort = work < shared_->options.full_effort ? Effort::full : Effort::minimal;
-    auto added = shared_->jit->add(std::move(context), std::move(module), names, effort);
+    auto added = shared_->jit->link(image.object, names);
     if (!added) return Error{.what = "kernel " + kernel.info.name + ": " + added.error().what, .where = origin_};
     for (std::size_t n = 0; n < kernel.reached.size(); ++n) {
       std::uint32_t f = kernel.reached[n];
-      FunctionDescriptor d{reinterpret_cast<EntryPoint>((*added)[n]), unit.frame_bytes[f], unit.params_offset[f]};
+      FunctionDescriptor d{reinterpret_cast<EntryPoint>((*added)[n]), image.frame_bytes[n], image.params_offset[n]};
       if (n == 0)
         compiled_[key] = std::make_unique<FunctionDescriptor>(d);
       else if (auto p = pointers_.find(f); p != pointers_.end())
@@ -163,21 +157,95 @@ class Loaded final : public LoadedModule {
                 .saves_threshold = shared_->options.saves_in_frame};
   }
 
-  std::unique_ptr<RegionCode> compile_regions(const KernelTables& kernel) {
-    std::optional<RegionPlan> plan = plan_regions(tables_, kernel);
-    if (!plan) return nullptr;
+  // Functions whose address the code may hold get theirs in an order that does not depend on what is compiled.
+  void name_functions(const KernelTables& kernel) {
+    for (std::uint32_t f : kernel.reached)
+      for (std::uint32_t taken : tables_.functions[f].taken) pointer_to(taken);
+  }
+
+  // All that the code depends on.
+  std::string key_of(const KernelTables& kernel, std::string_view what) {
+    if (!shared_->cache.enabled() || image_identity().empty()) return {};
+    std::string key = image_identity();
+    auto add = [&](std::string_view text) {
+      key += text;
+      key += '\0';
+    };
+    add(LLVM_VERSION_STRING);
+    add(what);
+    add(kernel.info.name);
+    add(std::to_string(shared_->options.full_effort) + " " + std::to_string(shared_->options.saves_in_frame));
+    for (const ptx::Variable& v : tables_.module.variables)
+      if (v.space != Space::shared) add(v.name + " " + std::to_string(address_of_(v.name)));
+    for (const auto& [function, pointer] : pointers_)
+      add(std::to_string(function) + " " + std::to_string(reinterpret_cast<std::uint64_t>(pointer)));
+    add(*tables_.module.text);
+    return key;
+  }
+
+  Expected<KernelImage> build(KernelTables& kernel, Mode mode) {
+    auto context = std::make_unique<llvm::LLVMContext>();
+    auto module = std::make_unique<llvm::Module>("kernel", *context);
+    Unit unit = unit_for(kernel, mode, *module);
+    std::size_t work = 0;
+    for (std::uint32_t f : kernel.reached) {
+      work += work_of(tables_.functions[f], mode);
+      Builder builder(unit, f);
+      std::string refused = builder.build();
+      if (refused.empty()) continue;
+      kernel.info.refused = refused;
+      refusals_.push_back("kernel " + kernel.info.name + ": " + refused);
+      return Error{.what = refusals_.back(), .where = origin_};
+    }
+    // Frame sizes are known now.
+    KernelImage image;
+    for (std::uint32_t f : kernel.reached) {
+      image.frame_bytes.push_back(unit.frame_bytes[f]);
+      image.params_offset.push_back(unit.params_offset[f]);
+      if (llvm::GlobalVariable* bytes = module->getGlobalVariable(frame_bytes_name(f), true)) {
+        bytes->setInitializer(llvm::ConstantInt::get(llvm::Type::getInt32Ty(*context), unit.frame_bytes[f]));
+        bytes->setConstant(true);
+      }
+    }
+    Effort effort = work < shared_->options.full_effort ? Effort::full : Effort::minimal;
+    auto object = shared_->jit->compile(std::move(context), std::move(module), effort);
+    if (!object) return Error{.what = "kernel " + kernel.info.name + ": " + object.error().what, .where = origin_};
+    image.object = std::move(*object);
+    return image;
+  }
+
+  std::optional<RegionImage> build_region_image(const KernelTables& kernel, const RegionPlan& plan) {
     auto context = std::make_unique<llvm::LLVMContext>();
     auto module = std::make_unique<llvm::Module>("regions", *context);
     Unit unit = unit_for(kernel, Mode{}, *module);
-    std::optional<RegionCode> code = build_regions(unit, *plan);
-    if (!code) return nullptr;
+    std::optional<RegionCode> code = build_regions(unit, plan);
+    if (!code) return std::nullopt;
+    auto object = shared_->jit->compile(std::move(context), std::move(module), Effort::loops);
+    if (!object) return std::nullopt;
+    return RegionImage{std::move(*code), std::move(*object)};
+  }
+
+  std::unique_ptr<RegionCode> compile_regions(const KernelTables& kernel) {
+    std::optional<RegionPlan> plan = plan_regions(tables_, kernel);
+    if (!plan) return nullptr;
+    name_functions(kernel);
+    const std::string key = key_of(kernel, "regions");
+    RegionImage image;
+    auto kept = shared_->cache.find(key);
+    if (!kept || !read(*kept, image) || image.code.stops.size() != plan->stops.size()) {
+      std::optional<RegionImage> made = build_region_image(kernel, *plan);
+      if (!made) return nullptr;
+      image = std::move(*made);
+      shared_->cache.keep(key, write(image));
+    }
+    RegionCode& code = image.code;
     std::vector<std::string> names{kernel.info.name};
-    for (std::size_t n = 0; n <= code->stops.size(); ++n) names.push_back(fast_name(n));
-    auto added = shared_->jit->add(std::move(context), std::move(module), names, Effort::loops);
+    for (std::size_t n = 0; n <= code.stops.size(); ++n) names.push_back(fast_name(n));
+    auto added = shared_->jit->link(image.object, names);
     if (!added) return nullptr;  // a thread at a time then
-    code->slow = reinterpret_cast<RegionSlow>(added->front());
-    for (std::size_t n = 1; n < added->size(); ++n) code->fast.push_back(reinterpret_cast<RegionFast>((*added)[n]));
-    return std::make_unique<RegionCode>(std::move(*code));
+    code.slow = reinterpret_cast<RegionSlow>(added->front());
+    for (std::size_t n = 1; n < added->size(); ++n) code.fast.push_back(reinterpret_cast<RegionFast>((*added)[n]));
+    return std::make_unique<RegionCode>(std::move(code));
   }
 
   FunctionPointer* pointer_to(std::uint32_t function) {
@@ -206,8 +274,7 @@ class JitCompiler final : public Compiler {
     if (!shared_) {
       auto jit = Jit::create();
       if (!jit) return jit.error();
-      shared_ = std::make_shared<Shared>();
-      shared_->options = options_;
+      shared_ = std::make_shared<Shared>(options_);
       shared_->jit = std::move(*jit);
     }
     if (module.address_size != 64)

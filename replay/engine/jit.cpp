@@ -11,6 +11,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Object/ObjectFile.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
@@ -28,6 +29,8 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Vectorize/LoopVectorize.h>
 #pragma GCC diagnostic pop
+
+#include "replay/engine/image.h"
 
 namespace deadheat::engine {
 
@@ -75,8 +78,8 @@ class OrcJit final : public Jit {
     module.setDataLayout(machines_[0]->createDataLayout());
   }
 
-  Expected<std::vector<void*>> add(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
-                                   const std::vector<std::string>& names, Effort effort) override {
+  Expected<std::string> compile(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
+                                Effort effort) override {
     const char* dump = std::getenv("DEADHEAT_DUMP_IR");  // for work on the code generator
     if (dump) module->print(llvm::errs(), nullptr);
 #ifndef NDEBUG
@@ -91,10 +94,29 @@ class OrcJit final : public Jit {
     if (!object) return Error{.what = "code generation failed: " + text(object.takeError())};
     module.reset();
     context.reset();
+    return (*object)->getBuffer().str();
+  }
+
+  Expected<std::vector<void*>> link(std::string_view object, const std::vector<std::string>& names) override {
+    auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), "kernel");
+    auto parsed = llvm::object::ObjectFile::createObjectFile(buffer->getMemBufferRef());
+    if (!parsed) return Error{.what = text(parsed.takeError())};
+    llvm::orc::SymbolMap host;
+    for (const llvm::object::SymbolRef& symbol : (*parsed)->symbols()) {
+      auto flags = symbol.getFlags();
+      auto name = symbol.getName();
+      if (!flags || !name) return Error{.what = text(!flags ? flags.takeError() : name.takeError())};
+      if (!(*flags & llvm::object::SymbolRef::SF_Undefined)) continue;
+      if (auto address = image_address(std::string_view(name->data(), name->size())))
+        host[jit_->mangleAndIntern(*name)] = {llvm::orc::ExecutorAddr(*address), llvm::JITSymbolFlags::Exported};
+    }
     // One dylib a compilation, so that names never clash.
     auto library = jit_->createJITDylib("unit" + std::to_string(++count_));
     if (!library) return Error{.what = text(library.takeError())};
-    if (auto error = jit_->addObjectFile(*library, std::move(*object))) return Error{.what = text(std::move(error))};
+    if (!host.empty())
+      if (auto error = library->define(llvm::orc::absoluteSymbols(std::move(host))))
+        return Error{.what = text(std::move(error))};
+    if (auto error = jit_->addObjectFile(*library, std::move(buffer))) return Error{.what = text(std::move(error))};
     std::vector<void*> found;
     for (const std::string& name : names) {
       auto address = jit_->lookup(*library, name);

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "deadheat/expected.h"
@@ -27,10 +28,11 @@ class Jit {
   static Expected<std::unique_ptr<Jit>> create();
   // Prepares an empty module for this target.
   virtual void set_target(llvm::Module& module) = 0;
-  // Optimizes, compiles, links; addresses of `names` in order. The code lives as long as the Jit.
-  virtual Expected<std::vector<void*>> add(std::unique_ptr<llvm::LLVMContext> context,
-                                           std::unique_ptr<llvm::Module> module, const std::vector<std::string>& names,
-                                           Effort effort) = 0;
+  // Optimizes and compiles: an object file, which may be linked in any process that runs the same build (image.h).
+  virtual Expected<std::string> compile(std::unique_ptr<llvm::LLVMContext> context,
+                                        std::unique_ptr<llvm::Module> module, Effort effort) = 0;
+  // Links an object file; addresses of `names` in order. The code lives as long as the Jit.
+  virtual Expected<std::vector<void*>> link(std::string_view object, const std::vector<std::string>& names) = 0;
 };
 
 }  // namespace deadheat::engine

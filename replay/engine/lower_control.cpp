@@ -36,9 +36,7 @@ void lower_exit(Builder& b, const ptx::Instruction&) { b.finish(std::int32_t(Ste
 namespace {
 
 void fault(Builder& b, trace::MemoryError::Kind kind, const char* text) {
-  Value* message =
-      text ? llvm::ConstantExpr::getIntToPtr(b.constant(64, reinterpret_cast<std::uint64_t>(text)), b.ir.getPtrTy())
-           : static_cast<Value*>(llvm::ConstantPointerNull::get(b.ir.getPtrTy()));
+  Value* message = text ? b.host_symbol(text) : static_cast<Value*>(llvm::ConstantPointerNull::get(b.ir.getPtrTy()));
   b.call_service(
       offsetof(Services, fault), b.ir.getVoidTy(),
       {b.thread(), b.constant(32, b.site ? b.site->id : no_site), b.constant(32, std::uint64_t(kind)), message});

@@ -9,6 +9,7 @@ if(TARGET deadheat_engine)
   endforeach()
   # Blocks at a time, as launches run that nobody watches.
   deadheat_test(engine_regions_test ${CMAKE_CURRENT_LIST_DIR}/engine_regions_test.cpp LIBS deadheat_engine_runner)
+  deadheat_test(engine_cache_test ${CMAKE_CURRENT_LIST_DIR}/engine_cache_test.cpp LIBS deadheat_engine_runner)
   foreach(test calls memory snippets)
     add_test(NAME engine_${test}_regions COMMAND engine_${test}_test)
     set_tests_properties(engine_${test}_regions PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=regions TIMEOUT 300)

@@ -104,6 +104,7 @@ const Services services = {RunnerServices::log_full,   RunnerServices::strong,  
 
 CompilerOptions Runner::options() {
   CompilerOptions o;
+  o.cache.clear();  // tests compile what they test
   const char* force = std::getenv("DEADHEAT_ENGINE_TEST");
   std::string what = force ? force : "";
   if (what == "minimal" || what == "both") o.full_effort = 0;
@@ -116,13 +117,15 @@ bool Runner::regions_by_default() {
   return force && std::string(force) == "regions";
 }
 
-Runner::Runner(const std::string& ptx) {
+Runner::Runner(const std::string& ptx, const std::string& cache) {
   shadow_.assign(arena_bytes / 16, 0);
   arena();
   auto module = ptx::parse(ptx, "test");
   EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().message());
   if (!module) std::abort();
-  compiler_ = make_compiler(options());
+  CompilerOptions with = options();
+  with.cache = cache;
+  compiler_ = make_compiler(with);
   for (const ptx::Variable& v : module->variables)
     if (v.space != Space::shared) symbols_[v.name] = allocate(v.size ? v.size : 1);
   auto loaded = compiler_->load(std::move(*module), "test", [this](std::string_view name) {

@@ -22,7 +22,7 @@ struct StrongEvent {
 
 class Runner {
  public:
-  explicit Runner(const std::string& ptx);
+  explicit Runner(const std::string& ptx, const std::string& cache = "");
   // For compilers that are made from now on: DEADHEAT_ENGINE_TEST=minimal, frame or both forces the code that large
   // kernels get on all kernels.
   static CompilerOptions options();
