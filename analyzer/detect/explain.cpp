@@ -87,20 +87,18 @@ void Explainer::strong(const trace::AccessView& view, const Site& site, unsigned
     if (site.access != AccessKind::write && thread.block_bits() == race.second.thread.block_bits() &&
         thread != race.first.thread) {
       if (auto write = entry.writes.find(flag); write != entry.writes.end() && write->second.thread != thread) {
-        entry.message = Message{write->second,
-                                {view.module, view.site},
-                                thread,
-                                site.ordering,
-                                site.scope,
-                                {},
-                                false};
+        entry.message = Message{write->second, {view.module, view.site}, thread, site.ordering, site.scope, {}, false};
       }
     }
     if (site.access != AccessKind::read && thread.block_bits() == race.first.thread.block_bits()) {
       if (entry.writes.size() >= most_flags && !entry.writes.count(flag)) return;
       auto fence = entry.fences.find(thread);
-      entry.writes[flag] = {{view.module, view.site}, thread, site.ordering, site.scope,
-                            fence == entry.fences.end() ? Fence{} : fence->second, entry.barrier};
+      entry.writes[flag] = {{view.module, view.site},
+                            thread,
+                            site.ordering,
+                            site.scope,
+                            fence == entry.fences.end() ? Fence{} : fence->second,
+                            entry.barrier};
     }
   });
 }
@@ -296,7 +294,8 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
   }
   if (!entry.message && (entry.first_fence.mark || entry.second_fence.mark)) {
     const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
-    out.push_back("the fence at " + place(fence.mark) + " makes nobody wait: alone it orders nothing with another thread");
+    out.push_back("the fence at " + place(fence.mark) +
+                  " makes nobody wait: alone it orders nothing with another thread");
   }
 }
 
@@ -316,8 +315,8 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
   }
   const Message& message = *entry.message;
   const FlagWrite& write = message.write;
-  std::string said = "the block of the first writes at " + place(write.mark) + " what the block of the second reads at " +
-                     place(message.mark);
+  std::string said = "the block of the first writes at " + place(write.mark) +
+                     " what the block of the second reads at " + place(message.mark);
   std::vector<std::string> wrong;
   if (write.thread != a && !write.barrier_before) {
     wrong.push_back("another thread than that of the first access writes it, and no barrier of its block comes before");
@@ -400,7 +399,8 @@ std::string Explainer::why(std::size_t index) const {
   if (a.operation() != b.operation()) {
     explain_operations(entry, found);
   } else {
-    const Place &first = detector_.sides().place(race.first.place), &second = detector_.sides().place(race.second.place);
+    const Place &first = detector_.sides().place(race.first.place),
+                &second = detector_.sides().place(race.second.place);
     const bool same_block = a.block_bits() == b.block_bits();
     if (same_block) explain_block(entry, found);
     explain_message(entry, found);

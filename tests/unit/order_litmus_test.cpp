@@ -1,0 +1,502 @@
+// Litmus tests of the PTX memory consistency model (PTX ISA 9.0, section 8): for each, one execution and the pairs of
+// its accesses that are a data race (8.7.1), told by detector and oracle alike.
+//
+// The names are those of the literature: message passing (MP), store buffering (SB), load buffering (LB), independent
+// reads of independent writes (IRIW), write-to-read causality (WRC) and ISA2 of Alglave, Maranget, Tautschnig, "Herding
+// cats" (2014); with GPU scopes as in Lustig, Sahasrabuddhe, Giroux, "A formal analysis of the NVIDIA PTX memory
+// consistency model" (2019).
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/order_records.h"
+
+namespace deadheat::test {
+namespace {
+
+enum Where : std::uint64_t { x = memory, y = memory + 64, z = memory + 128, d = memory + 192 };
+
+// Which thread: block and index in the block. 0 and 1 are lanes of one warp, 33 is in another warp.
+struct At {
+  std::uint32_t block, thread;
+};
+constexpr At t0{0, 0}, t1{1, 0}, t2{1, 33}, same_block{0, 33}, same_warp{0, 1};
+
+// Events of an execution in the order in which they happen; every access gets the next line, from 1.
+class Litmus {
+ public:
+  explicit Litmus(std::uint32_t blocks_per_cluster = 1) { execution_.blocks_per_cluster = blocks_per_cluster; }
+
+  Litmus& write(At at, std::uint64_t where, Ordering ordering = Ordering::weak, Scope scope = Scope::none,
+                std::uint32_t bytes = 4) {
+    return access(at, AccessKind::write, where, ordering, scope, bytes);
+  }
+  Litmus& read(At at, std::uint64_t where, Ordering ordering = Ordering::weak, Scope scope = Scope::none,
+               std::uint32_t bytes = 4) {
+    return access(at, AccessKind::read, where, ordering, scope, bytes);
+  }
+  Litmus& atomic(At at, std::uint64_t where, Ordering ordering = Ordering::relaxed, Scope scope = Scope::gpu,
+                 std::uint32_t bytes = 4) {
+    return access(at, AccessKind::atomic, where, ordering, scope, bytes);
+  }
+  Litmus& reduction(At at, std::uint64_t where, Ordering ordering = Ordering::relaxed, Scope scope = Scope::gpu) {
+    atomic(at, where, ordering, scope);
+    execution_.events.back().reduction = true;
+    return *this;
+  }
+  Litmus& failed_cas(At at, std::uint64_t where, Ordering ordering, Scope scope = Scope::gpu) {
+    atomic(at, where, ordering, scope);
+    execution_.events.back().stored = false;
+    return *this;
+  }
+  Litmus& fence(At at, Scope scope = Scope::gpu, Ordering ordering = Ordering::acq_rel) {
+    Event event = of(at, Event::Kind::fence);
+    event.ordering = ordering;
+    event.scope = scope;
+    return add(event);
+  }
+  Litmus& block_barrier(std::uint32_t block) {
+    ++group_;
+    for (std::uint32_t thread : {0u, 1u, 33u}) grouped({block, thread}, Event::Kind::block_barrier);
+    return *this;
+  }
+  Litmus& warp_barrier(std::uint32_t block) { // of lanes 0 and 1
+    group_ += 1 + group_ % 2;                 // order_records.h: these groups are masks of two lanes
+    for (std::uint32_t thread : {0u, 1u}) grouped({block, thread}, Event::Kind::warp_barrier);
+    return *this;
+  }
+  Litmus& arrive(At at, std::uint32_t phase = 0) { return barrier(at, Event::Kind::arrive, phase); }
+  Litmus& sync(At at, std::uint32_t phase = 0) { // arrives as the last, and leaves
+    arrive(at, phase);
+    return barrier(at, Event::Kind::leave, phase);
+  }
+  Litmus& cluster_arrive(At at, bool relaxed = false) {
+    Event event = of(at, Event::Kind::cluster_arrive);
+    event.relaxed = relaxed;
+    return add(event);
+  }
+  Litmus& cluster_wait(At at) { return add(of(at, Event::Kind::cluster_wait)); }
+  // cp.async of 4 bytes from `source` to offset 0 of the block's shared memory: its read and write are one line.
+  Litmus& copy(At at, std::uint64_t source) {
+    Event event = of(at, Event::Kind::copy_issue);
+    event.line = 0;
+    add(event);
+    event.kind = Event::Kind::copy;
+    event.group = std::uint32_t(execution_.events.size() - 1);
+    event.address = source;
+    event.line = ++line_;
+    add(event);
+    event.access = AccessKind::write;
+    event.shared = true;
+    event.address = 0;
+    return add(event);
+  }
+  Litmus& commit(At at) { return add(of(at, Event::Kind::copy_commit)); }
+  Litmus& wait(At at, std::uint32_t pending = 0) {
+    Event event = of(at, Event::Kind::copy_wait);
+    event.phase = pending;
+    return add(event);
+  }
+  Litmus& shared_read(At at) {
+    read(at, 0);
+    execution_.events.back().shared = true;
+    return *this;
+  }
+  Litmus& shared_write(At at) {
+    write(at, 0);
+    execution_.events.back().shared = true;
+    return *this;
+  }
+
+  // The races, as lines; the expectation is said twice, to the oracle and to the detector.
+  void races(const Races& expected) {
+    run(execution_);
+    Records records(execution_, false);
+    EXPECT_EQ(records.expected(), expected) << "the oracle";
+    EXPECT_EQ(records.found(), expected) << "the detector";
+  }
+  void none() { races({}); }
+
+ private:
+  static Event of(At at, Event::Kind kind) {
+    Event event;
+    event.kind = kind;
+    event.block = at.block;
+    event.thread = at.thread;
+    return event;
+  }
+  Litmus& add(const Event& event) {
+    execution_.events.push_back(event);
+    return *this;
+  }
+  Litmus& access(At at, AccessKind kind, std::uint64_t where, Ordering ordering, Scope scope, std::uint32_t bytes) {
+    Event event = of(at, Event::Kind::access);
+    event.access = kind;
+    event.address = where;
+    event.bytes = bytes;
+    event.ordering = ordering;
+    event.scope = scope;
+    event.line = ++line_;
+    return add(event);
+  }
+  void grouped(At at, Event::Kind kind) {
+    Event event = of(at, kind);
+    event.group = group_;
+    add(event);
+  }
+  Litmus& barrier(At at, Event::Kind kind, std::uint32_t phase) {
+    Event event = of(at, kind);
+    event.barrier = 1;
+    event.phase = phase;
+    return add(event);
+  }
+
+  Execution execution_;
+  std::uint32_t line_ = 0, group_ = 0;
+};
+
+constexpr Ordering weak = Ordering::weak, relaxed = Ordering::relaxed, acquire = Ordering::acquire,
+                   release = Ordering::release, acq_rel = Ordering::acq_rel, vol = Ordering::volatile_;
+constexpr Scope cta = Scope::cta, cluster = Scope::cluster, gpu = Scope::gpu, sys = Scope::sys, no = Scope::none;
+
+// ---- message passing: data at x, flag at y (8.9.4, synchronizes-with; 8.8, patterns)
+
+TEST(LitmusMP, ReleaseAcquire) {
+  Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, y, acquire, gpu).read(t1, x).none();
+}
+TEST(LitmusMP, Fences) {
+  Litmus().write(t0, x).fence(t0).write(t0, y, relaxed, gpu).read(t1, y, relaxed, gpu).fence(t1).read(t1, x).none();
+}
+TEST(LitmusMP, VolatileFlagAndFences) { // volatile is relaxed at system scope
+  Litmus().write(t0, x).fence(t0).write(t0, y, vol, sys).read(t1, y, vol, sys).fence(t1).read(t1, x).none();
+}
+TEST(LitmusMP, NoReleaseFence) {
+  Litmus().write(t0, x).write(t0, y, relaxed, gpu).read(t1, y, relaxed, gpu).fence(t1).read(t1, x).races({{1, 4}});
+}
+TEST(LitmusMP, NoAcquireFence) {
+  Litmus().write(t0, x).fence(t0).write(t0, y, relaxed, gpu).read(t1, y, relaxed, gpu).read(t1, x).races({{1, 4}});
+}
+TEST(LitmusMP, VolatileAlone) {
+  Litmus().write(t0, x).write(t0, y, vol, sys).read(t1, y, vol, sys).read(t1, x).races({{1, 4}});
+}
+TEST(LitmusMP, WeakFlag) {
+  Litmus().write(t0, x).fence(t0).write(t0, y).read(t1, y).fence(t1).read(t1, x).races({{1, 4}, {2, 3}});
+}
+TEST(LitmusMP, FlagReadTooEarly) { // nothing was observed, so nothing synchronizes
+  Litmus().read(t1, y, acquire, gpu).write(t0, x).write(t0, y, release, gpu).read(t1, x).races({{2, 4}});
+}
+TEST(LitmusMP, AcquireOnAnotherLocation) {
+  Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, z, acquire, gpu).read(t1, x).races({{1, 4}});
+}
+TEST(LitmusMP, FencesOfTheWrongKind) { // an acquire fence releases nothing, a release fence acquires nothing (8.8)
+  Litmus().write(t0, x).fence(t0, gpu, acquire).write(t0, y, relaxed, gpu).read(t1, y, acquire, gpu).read(t1, x).races(
+      {{1, 4}});
+  Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, y, relaxed, gpu).fence(t1, gpu, release).read(t1, x).races(
+      {{1, 4}});
+}
+TEST(LitmusMP, DataWrittenAfterTheRelease) {
+  Litmus().write(t0, y, release, gpu).write(t0, x).read(t1, y, acquire, gpu).read(t1, x).races({{2, 4}});
+}
+TEST(LitmusMP, DataReadBeforeTheAcquire) {
+  Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, x).read(t1, y, acquire, gpu).races({{1, 3}});
+}
+
+// ---- scopes (8.5) and moral strength (8.7)
+
+TEST(LitmusScopes, BlockScopeInOneBlock) {
+  Litmus().write(t0, x).write(t0, y, release, cta).read(same_block, y, acquire, cta).read(same_block, x).none();
+}
+TEST(LitmusScopes, BlockScopeAcrossBlocks) {
+  Litmus().write(t0, x).write(t0, y, release, cta).read(t1, y, acquire, cta).read(t1, x).races({{1, 4}, {2, 3}});
+}
+TEST(LitmusScopes, OneSideTooNarrow) {
+  Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, y, acquire, cta).read(t1, x).races({{1, 4}, {2, 3}});
+  Litmus().write(t0, x).write(t0, y, release, cta).read(t1, y, acquire, gpu).read(t1, x).races({{1, 4}, {2, 3}});
+}
+TEST(LitmusScopes, FenceTooNarrow) {
+  Litmus().write(t0, x).fence(t0, cta).write(t0, y, relaxed, gpu).read(t1, y, acquire, gpu).read(t1, x).races({{1, 4}});
+  Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, y, relaxed, gpu).fence(t1, cta).read(t1, x).races({{1, 4}});
+}
+TEST(LitmusScopes, FlagTooNarrowBetweenWideFences) { // the flag's accesses are not morally strong: no observation
+  Litmus().write(t0, x).fence(t0).write(t0, y, relaxed, cta).read(t1, y, relaxed, cta).fence(t1).read(t1, x).races(
+      {{1, 4}, {2, 3}});
+}
+TEST(LitmusScopes, Cluster) {
+  Litmus(2).write(t0, x).write(t0, y, release, cluster).read(t1, y, acquire, cluster).read(t1, x).none();
+  Litmus(1).write(t0, x).write(t0, y, release, cluster).read(t1, y, acquire, cluster).read(t1, x).races(
+      {{1, 4}, {2, 3}});
+}
+TEST(LitmusScopes, SystemScopeIncludesTheDevice) {
+  Litmus().write(t0, x).write(t0, y, release, sys).read(t1, y, acquire, gpu).read(t1, x).none();
+}
+TEST(LitmusScopes, AtomicsOfDifferentScopes) {
+  Litmus().atomic(t0, x, relaxed, cta).atomic(same_block, x, relaxed, gpu).none();
+  Litmus().atomic(t0, x, relaxed, cta).atomic(t1, x, relaxed, gpu).races({{1, 2}});
+}
+
+// ---- store and load buffering, independent reads: strong accesses never race, weak ones always do (8.7.1)
+
+TEST(LitmusSB, Relaxed) {
+  Litmus().write(t0, x, relaxed, gpu).write(t1, y, relaxed, gpu).read(t0, y, relaxed, gpu).read(t1, x, relaxed, gpu).none();
+}
+TEST(LitmusSB, Weak) {
+  Litmus().write(t0, x).write(t1, y).read(t0, y).read(t1, x).races({{1, 4}, {2, 3}});
+}
+TEST(LitmusSB, WeakWithFenceSc) { // Fence-SC order (8.9.3) is one run's accident and gives a program no order
+  Litmus().write(t0, x).write(t1, y).fence(t0, gpu, Ordering::sc).fence(t1, gpu, Ordering::sc).read(t0, y).read(t1, x).races(
+      {{1, 4}, {2, 3}});
+}
+TEST(LitmusLB, Relaxed) {
+  Litmus().read(t0, x, relaxed, gpu).read(t1, y, relaxed, gpu).write(t0, y, relaxed, gpu).write(t1, x, relaxed, gpu).none();
+}
+TEST(LitmusLB, Weak) {
+  Litmus().read(t0, x).read(t1, y).write(t0, y).write(t1, x).races({{1, 4}, {2, 3}});
+}
+TEST(LitmusIRIW, Relaxed) {
+  Litmus()
+      .write(t0, x, relaxed, gpu)
+      .write(t1, y, relaxed, gpu)
+      .read(same_block, x, relaxed, gpu)
+      .read(same_block, y, relaxed, gpu)
+      .read(t2, y, relaxed, gpu)
+      .read(t2, x, relaxed, gpu)
+      .none();
+}
+TEST(LitmusIRIW, Weak) {
+  Litmus().write(t0, x).write(t1, y).read(same_block, x).read(same_block, y).read(t2, y).read(t2, x).races(
+      {{1, 3}, {1, 6}, {2, 4}, {2, 5}});
+}
+TEST(LitmusIRIW, BlockScope) { // t0 with same_block and t1 with t2 share a block, the others do not
+  Litmus()
+      .write(t0, x, relaxed, cta)
+      .write(t1, y, relaxed, cta)
+      .read(same_block, x, relaxed, cta)
+      .read(same_block, y, relaxed, cta)
+      .read(t2, y, relaxed, cta)
+      .read(t2, x, relaxed, cta)
+      .races({{1, 6}, {2, 4}});
+}
+TEST(LitmusCoherence, WeakAgainstStrong) { // CoRR and CoWW are no races only among strong accesses
+  Litmus().write(t0, x).read(t1, x, relaxed, gpu).read(t1, x, relaxed, gpu).races({{1, 2}, {1, 3}});
+  Litmus().write(t0, x, relaxed, gpu).read(t1, x, relaxed, gpu).read(t1, x, relaxed, gpu).none();
+  Litmus().atomic(t0, x).read(t1, x).races({{1, 2}});
+}
+
+// ---- causality over several threads (8.9.5: base causality is transitive)
+
+TEST(LitmusISA2, Transitive) {
+  Litmus()
+      .write(t0, d)
+      .write(t0, x, release, gpu)
+      .read(t1, x, acquire, gpu)
+      .write(t1, y, release, gpu)
+      .read(t2, y, acquire, gpu)
+      .read(t2, d)
+      .none();
+}
+TEST(LitmusISA2, MiddleDoesNotAcquire) {
+  Litmus()
+      .write(t0, d)
+      .write(t0, x, release, gpu)
+      .read(t1, x, relaxed, gpu)
+      .write(t1, y, release, gpu)
+      .read(t2, y, acquire, gpu)
+      .read(t2, d)
+      .races({{1, 6}});
+}
+TEST(LitmusISA2, MiddleDoesNotRelease) {
+  Litmus()
+      .write(t0, d)
+      .write(t0, x, release, gpu)
+      .read(t1, x, acquire, gpu)
+      .write(t1, y, relaxed, gpu)
+      .read(t2, y, acquire, gpu)
+      .read(t2, d)
+      .races({{1, 6}});
+}
+TEST(LitmusISA2, ScopesOfEachLinkAreEnough) { // block scope within the block, device scope between blocks
+  Litmus()
+      .write(t0, d)
+      .write(t0, x, release, cta)
+      .read(same_block, x, acquire, cta)
+      .write(same_block, y, release, gpu)
+      .read(t1, y, acquire, gpu)
+      .read(t1, d)
+      .none();
+}
+TEST(LitmusISA2, BarrierForTheFirstLink) { // the last-block pattern: data, bar.sync, fence, flag
+  Litmus()
+      .write(same_block, d)
+      .block_barrier(0)
+      .fence(t0)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .fence(t1)
+      .block_barrier(1)
+      .read(t2, d)
+      .none();
+}
+TEST(LitmusISA2, FenceByTheWrongThread) { // a fence of the data's writer is no release of the flag's writer
+  Litmus().write(same_block, d).fence(same_block).block_barrier(0).atomic(t0, y).atomic(t1, y).fence(t1).read(t1, d).races(
+      {{1, 4}});
+}
+TEST(LitmusWRC, RelaxedData) {
+  Litmus()
+      .write(t0, x, relaxed, gpu)
+      .read(t1, x, relaxed, gpu)
+      .write(t1, y, release, gpu)
+      .read(t2, y, acquire, gpu)
+      .read(t2, x, relaxed, gpu)
+      .none();
+}
+TEST(LitmusWRC, ObservedThenPassedOn) { // 8.9.5, second clause: an observed strong write comes before what follows
+  Litmus()
+      .write(t0, x, relaxed, gpu)
+      .read(t1, x, relaxed, gpu)
+      .write(t1, y, release, gpu)
+      .read(t2, y, acquire, gpu)
+      .read(t2, x)
+      .none();
+}
+TEST(LitmusWRC, WeakData) {
+  Litmus().write(t0, x).read(t1, x).write(t1, y, release, gpu).read(t2, y, acquire, gpu).read(t2, x).races(
+      {{1, 2}, {1, 5}});
+}
+
+// ---- release sequences: observation order goes through read-modify-writes (8.9.2)
+
+TEST(LitmusChains, ThroughAnAtomic) {
+  Litmus().write(t0, x).write(t0, y, release, gpu).atomic(t1, y).read(t2, y, acquire, gpu).read(t2, x).none();
+}
+TEST(LitmusChains, ThroughAReduction) {
+  Litmus().write(t0, x).write(t0, y, release, gpu).reduction(t1, y).read(t2, y, acquire, gpu).read(t2, x).none();
+}
+TEST(LitmusChains, ThroughTwo) {
+  Litmus()
+      .write(t0, x)
+      .atomic(t0, y, release)
+      .atomic(same_block, y)
+      .atomic(t1, y)
+      .atomic(t2, y, acquire)
+      .read(t2, x)
+      .none();
+}
+TEST(LitmusChains, BrokenByAStore) { // a plain write is no link, whoever makes it
+  Litmus().write(t0, x).write(t0, y, release, gpu).write(t1, y, relaxed, gpu).read(t2, y, acquire, gpu).read(t2, x).races(
+      {{1, 5}});
+}
+TEST(LitmusChains, LinkOfTooNarrowScope) {
+  Litmus()
+      .write(t0, x)
+      .write(t0, y, release, gpu)
+      .atomic(t1, y, relaxed, cta)
+      .read(t2, y, acquire, gpu)
+      .read(t2, x)
+      .races({{1, 5}, {2, 3}});
+}
+TEST(LitmusChains, LinkOfAnotherSize) {
+  Litmus()
+      .write(t0, x)
+      .write(t0, y, release, gpu)
+      .atomic(t1, y, relaxed, gpu, 8)
+      .read(t2, y, acquire, gpu)
+      .read(t2, x)
+      .races({{1, 5}, {2, 3}, {3, 4}});
+}
+TEST(LitmusChains, LaterWriteOfTheReleaser) { // 8.8: a strong write after a release on the same location is of its pattern
+  Litmus().write(t0, x).write(t0, y, release, gpu).write(t0, y, relaxed, gpu).read(t1, y, acquire, gpu).read(t1, x).none();
+}
+TEST(LitmusChains, EarlierReadOfTheAcquirer) { // 8.8: the same for a strong read before an acquire
+  Litmus()
+      .write(t0, x)
+      .write(t0, y, release, gpu)
+      .read(t1, y, relaxed, gpu)
+      .write(t2, y, relaxed, gpu)
+      .read(t1, y, acquire, gpu)
+      .read(t1, x)
+      .none();
+}
+
+// ---- what reads and writes
+
+TEST(LitmusAtomics, FailedCompareAndSwapReads) {
+  Litmus().write(t0, x).write(t0, y, release, gpu).failed_cas(t1, y, acquire).read(t1, x).none();
+}
+TEST(LitmusAtomics, FailedCompareAndSwapWritesNothing) {
+  Litmus().write(t0, x).failed_cas(t0, y, release).read(t1, y, acquire, gpu).read(t1, x).races({{1, 4}});
+}
+TEST(LitmusAtomics, ReductionAcquiresNothing) { // 8.8: red forms no acquire pattern
+  Litmus().write(t0, x).write(t0, y, release, gpu).reduction(t1, y).fence(t1).read(t1, x).races({{1, 4}});
+}
+TEST(LitmusAtomics, AcqRelBothWays) {
+  Litmus().write(t0, x).atomic(t0, y, acq_rel).atomic(t1, y, acq_rel).write(t1, x).atomic(t1, y, acq_rel).atomic(t0, y, acq_rel).read(t0, x).none();
+}
+
+// ---- mixed sizes (8.2.1 overlap, 8.7 moral strength wants complete overlap)
+
+TEST(LitmusSizes, HalfOfAFlag) {
+  Litmus().write(t0, x).write(t0, y, release, gpu, 8).read(t1, y, acquire, gpu, 4).read(t1, x).races({{1, 4}, {2, 3}});
+}
+TEST(LitmusSizes, AtomicsOfDifferentSizes) { Litmus().atomic(t0, x, relaxed, gpu, 4).atomic(t1, x, relaxed, gpu, 8).races({{1, 2}}); }
+TEST(LitmusSizes, NeighboursDoNotOverlap) {
+  Litmus().write(t0, x, weak, no, 1).write(t1, x + 1, weak, no, 1).read(t0, x + 4, weak, no, 4).none();
+}
+TEST(LitmusSizes, OneByteOfAWord) {
+  Litmus().write(t0, x, weak, no, 4).read(t1, x + 3, weak, no, 1).races({{1, 2}});
+}
+
+// ---- barriers (9.7.13.1 bar, 9.7.13.2 bar.warp.sync, 9.7.13.4 barrier.cluster)
+
+TEST(LitmusBarriers, Block) {
+  Litmus().write(t0, x).block_barrier(0).read(same_block, x).none();
+  Litmus().write(t0, x).block_barrier(0).read(t1, x).races({{1, 2}});
+}
+TEST(LitmusBarriers, ArriveAndSync) { // the producer arrives, the consumer waits
+  Litmus().write(t0, x).arrive(t0).sync(same_block).read(same_block, x).none();
+}
+TEST(LitmusBarriers, ArriveTooEarly) {
+  Litmus().arrive(t0).write(t0, x).sync(same_block).read(same_block, x).races({{1, 2}});
+}
+TEST(LitmusBarriers, WhoOnlyArrivesWaitsForNobody) {
+  Litmus().write(same_block, x).arrive(t0).sync(same_block).read(t0, x).races({{1, 2}});
+}
+TEST(LitmusBarriers, Warp) {
+  Litmus().write(t0, x).warp_barrier(0).read(same_warp, x).none();
+  Litmus().write(same_block, x).warp_barrier(0).read(t0, x).races({{1, 2}}); // not of the mask
+}
+TEST(LitmusBarriers, Cluster) {
+  Litmus(2).write(t0, x).cluster_arrive(t0).cluster_arrive(t1).cluster_wait(t0).cluster_wait(t1).read(t1, x).none();
+}
+TEST(LitmusBarriers, ClusterRelaxedArrival) {
+  Litmus(2).write(t0, x).cluster_arrive(t0, true).cluster_arrive(t1, true).cluster_wait(t0).cluster_wait(t1).read(t1, x).races(
+      {{1, 2}});
+}
+
+// ---- fences alone (8.9.4: without a flag that is observed there is no pattern)
+
+TEST(LitmusFences, OrderNothingAlone) {
+  for (Ordering ordering : {acq_rel, Ordering::sc}) {
+    Litmus().write(t0, x).fence(t0, sys, ordering).fence(t1, sys, ordering).read(t1, x).races({{1, 2}});
+  }
+}
+
+// ---- asynchronous copies (9.7.9.25.3 cp.async: weak, in no program order until waited for)
+
+TEST(LitmusCopies, WaitedForByItsThread) {
+  Litmus().copy(t0, x).commit(t0).wait(t0).shared_read(t0).none();
+  Litmus().copy(t0, x).commit(t0).wait(t0, 1).shared_read(t0).races({{1, 2}});
+  Litmus().copy(t0, x).wait(t0).shared_read(t0).races({{1, 2}}); // never committed
+}
+TEST(LitmusCopies, OthersNeedABarrier) {
+  Litmus().copy(t0, x).commit(t0).wait(t0).shared_read(same_block).races({{1, 2}});
+  Litmus().copy(t0, x).commit(t0).wait(t0).block_barrier(0).shared_read(same_block).none();
+  Litmus().copy(t0, x).commit(t0).block_barrier(0).wait(t0).shared_read(same_block).races({{1, 2}});
+}
+TEST(LitmusCopies, BufferReusedTooEarly) { // the copy comes after what its thread did, not after what others do
+  Litmus().shared_read(t0).copy(t0, x).none();
+  Litmus().shared_read(same_block).copy(t0, x).races({{1, 2}});
+  Litmus().copy(t0, x).shared_write(t0).races({{1, 2}});
+}
+
+} // namespace
+} // namespace deadheat::test

@@ -1,0 +1,202 @@
+// Executions of order_oracle.h as the records of a trace, and what detector and oracle say of them.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "analyzer/detect/find.h"
+#include "tests/unit/order_oracle.h"
+#include "tracer/recorder/access_view.h"
+
+namespace deadheat::test {
+
+inline constexpr std::uint64_t memory = 0x8000'0000'0000;
+using Races = std::set<std::pair<std::uint32_t, std::uint32_t>>; // lines, the smaller first
+
+// The pooled form gives events that look the same one line; the sides of a race are then many events each.
+class Records {
+ public:
+  Records(const Execution& execution, bool pooled) : execution_(execution) {
+    trace::Module module;
+    module.id = 1;
+    for (const Event& event : execution.events) {
+      Site site;
+      site.kind = event.kind == Event::Kind::copy ? SiteKind::async_copy : SiteKind::access;
+      site.access = event.access;
+      site.space = event.shared ? Space::shared : Space::global;
+      site.ordering = event.ordering;
+      site.scope = event.scope;
+      site.element_bytes = std::uint8_t(event.bytes);
+      site.opcode = event.reduction ? "red.add.u32" : "atom.add.u32";
+      auto alike = std::make_tuple(event.kind, event.access, event.ordering, event.scope, event.bytes, event.shared,
+                                   event.reduction);
+      std::uint32_t line = event.line;
+      if (pooled) line = pool_.try_emplace(alike, line).first->second;
+      bool second_of_copy = event.kind == Event::Kind::copy && !lines_.empty() && event.access == AccessKind::write;
+      if (second_of_copy) line = lines_.back();  // one instruction
+      lines_.push_back(line);
+      site.source.push_back({"", "a.cu", line, 1});
+      site.id = std::uint32_t(module.sites.size());
+      module.sites.push_back(site);
+    }
+    records_.push_back(module);
+    trace::Allocate allocation;
+    allocation.allocation = 1;
+    allocation.address = memory;
+    allocation.bytes = 4096;
+    records_.push_back(allocation);
+    trace::Launch launch;
+    launch.module = 1;
+    launch.grid = {2, 1, 1};
+    launch.block = {64, 1, 1};
+    launch.cluster = {execution.blocks_per_cluster, 1, 1};
+    launch.instrumented = true;
+    trace::Operation operation;
+    operation.id = operation.launch = 1;
+    operation.stream = 1;
+    operation.what = launch;
+    records_.push_back(operation);
+    records_.push_back(trace::OperationBegin{1});
+    for (std::size_t i = 0; i < execution.events.size(); ++i) event(i);
+    records_.push_back(trace::OperationEnd{1});
+  }
+
+  Races found() {
+    detect::Findings findings = detect::find_races([&](trace::RecordVisitor& visitor) {
+      for (trace::Record record : records_) {
+        if (auto* access = std::get_if<trace::Access>(&record)) {
+          trace::AccessView view = view_of(*access);
+          visitor.access(view);
+        } else {
+          visitor.record(record);
+        }
+      }
+    });
+    auto line = [&](const detect::Touch& touch) {
+      return findings.detector->sides().place(touch.place).site->source[0].line;
+    };
+    Races races;
+    for (const detect::FoundRace& race : findings.races) {
+      if (race.race_class == RaceClass::data) races.insert(std::minmax(line(race.first), line(race.second)));
+    }
+    return races;
+  }
+  Races expected() const {
+    Races races;
+    for (auto [a, b] : data_races(execution_)) races.insert(std::minmax(lines_[a], lines_[b]));
+    return races;
+  }
+
+ private:
+  template <typename T>
+  T of_warp(const Event& event) {
+    T record;
+    record.warp = {1, event.block, event.thread / 32};
+    record.mask = 1u << event.thread % 32;
+    return record;
+  }
+  void event(std::size_t i) {
+    const Event& event = execution_.events[i];
+    unsigned lane = event.thread % 32;
+    bool first_of_group =
+        i == 0 || execution_.events[i - 1].group != event.group || execution_.events[i - 1].kind != event.kind;
+    switch (event.kind) {
+      case Event::Kind::access: {
+        auto record = of_warp<trace::Access>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
+        record.space = event.shared ? Space::shared : Space::global;
+        record.address[lane] = event.address;
+        if (event.strong()) {
+          record.value_read[lane] = event.reads() ? event.value_read : 0;
+          record.value_written[lane] = event.writes() ? event.value_written : 0;
+          record.order_first[lane] = record.order_last[lane] = i + 1;
+          record.wrote[lane] = event.writes();
+        }
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::fence: {
+        auto record = of_warp<trace::Fence>(event);
+        record.ordering = event.ordering;
+        record.scope = event.scope;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::arrive: {
+        auto record = of_warp<trace::BarrierArrive>(event);
+        record.barrier = event.barrier;
+        record.phase = event.phase;
+        record.sync = leaves(event);
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::leave:
+        if (execution_.events[i - 1].kind == Event::Kind::arrive) {
+          records_.push_back(trace::BarrierComplete{1, event.block, event.barrier, event.phase});
+        }
+        break;
+      case Event::Kind::block_barrier:
+        if (first_of_group) records_.push_back(trace::BlockBarrier{1, event.block, 0, event.group, 1, 0});
+        break;
+      case Event::Kind::warp_barrier:
+        if (first_of_group) {
+          auto record = of_warp<trace::WarpBarrier>(event);
+          record.mask = event.group % 2 ? 3 : ~0u;  // whole warps have a way of their own
+          records_.push_back(record);
+        }
+        break;
+      case Event::Kind::copy_issue: {
+        auto record = of_warp<trace::AsyncCopy>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i + 1);
+        record.bytes = record.source_bytes[lane] = 4;
+        record.source[lane] = execution_.events[i + 1].address;
+        record.destination[lane] = execution_.events[i + 2].address;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::copy: break;
+      case Event::Kind::copy_commit: records_.push_back(of_warp<trace::AsyncCommit>(event)); break;
+      case Event::Kind::copy_wait: {
+        auto record = of_warp<trace::AsyncWait>(event);
+        record.pending = event.phase;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::cluster_arrive:
+      case Event::Kind::cluster_wait: {
+        auto record = of_warp<trace::ClusterBarrier>(event);
+        record.phase = event.phase;
+        record.wait = event.kind == Event::Kind::cluster_wait;
+        record.relaxed = event.relaxed;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
+    }
+  }
+  bool leaves(const Event& arrival) const {
+    for (const Event& event : execution_.events) {
+      if (event.kind == Event::Kind::leave && event.block == arrival.block && event.thread == arrival.thread &&
+          event.barrier == arrival.barrier && event.phase == arrival.phase) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Execution& execution_;
+  using Alike = std::tuple<Event::Kind, AccessKind, Ordering, Scope, std::uint32_t, bool, bool>;
+  std::map<Alike, std::uint32_t> pool_;
+  std::vector<std::uint32_t> lines_;
+  std::vector<trace::Record> records_;
+};
+
+} // namespace deadheat::test
