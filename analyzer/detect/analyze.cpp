@@ -163,6 +163,10 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
   }
   describe_faults(detector, describer, analysis);
   for (const std::string& incident : detector.incidents) analysis.warnings.push_back(incident);
+  for (const std::string& line : detector.consistency().warnings()) {
+    analysis.summary.complete = false;
+    analysis.warnings.push_back(log.path() + ": " + line);
+  }
 
   const Summary& summary = detector.summary();
   analysis.summary.launches += summary.launches;

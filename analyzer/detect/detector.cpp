@@ -214,6 +214,7 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
 // ---------------------------------------------------------------------------------------------------
 
 bool Detector::record(trace::Record& record) {
+  consistency_.record(record);
   ++now_;
   std::visit(
       [&](auto& r) {

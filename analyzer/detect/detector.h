@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/detect/consistency.h"
 #include "analyzer/detect/filter.h"
 #include "analyzer/detect/shadow.h"
 #include "analyzer/detect/sides.h"
@@ -81,6 +82,7 @@ class Detector final : public trace::RecordVisitor {
   std::vector<std::string> incidents;
   bool refused = false; // the device did not run a launch that another would have run
   bool clean_end = false;
+  const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
   // Records that name a launch or site that does not exist, or more memory than there can be.
   std::uint64_t unknown() const { return unknown_; }
@@ -120,6 +122,7 @@ class Detector final : public trace::RecordVisitor {
   order::OperationClocks operations_;
   order::Causality causality_;
   const Pass pass_;
+  Consistency consistency_;
   Filter filter_;
   Shadow shadow_;
   order::Stamp now_ = 0;

@@ -18,6 +18,7 @@
   X(std::string, kernel, "kernel", "", "record the accesses of kernels whose name matches this regular expression") \
   X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                            \
   X(std::uint64_t, launch_count, "launch-count", 0, "and record N (0: all)")                                        \
+  X(std::string, ptx, "ptx", "", "directory that PTX is put in when first loaded, and loaded from afterwards")      \
   X(bool, accesses, "accesses", true, "record accesses; 0: operations only")                                        \
   X(bool, check, "check", true,                                                                                     \
     "check the addresses of accesses; 0: run as fast as can be, where nothing is recorded")                         \

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "replay/embedded/names.h"
+#include "replay/embedded/own_ptx.h"
 #include "replay/embedded/runtime.h"
 #include "tracer/ptx/fatbin.h"
 
@@ -124,6 +125,8 @@ cudaError_t Modules::load(FatBinary& binary, device::Device& device) {
     return binary.failed = cudaErrorNoKernelImageForDevice;
   }
   Expected<std::string> text = ptx::unpack(*image, binary.origin);
+  const std::string& own = runtime().options.ptx;
+  if (text && !own.empty()) text = own_ptx(own, std::move(*text), binary.origin);
   if (!text) {
     say(text.error().message());
     return binary.failed = cudaErrorInvalidKernelImage;

@@ -61,7 +61,7 @@ class Litmus {
     return *this;
   }
   Litmus& warp_barrier(std::uint32_t block) { // of lanes 0 and 1
-    group_ += 1 + group_ % 2;                 // order_records.h: these groups are masks of two lanes
+    group_ += 1 + group_ % 2; // order_records.h: these groups are masks of two lanes
     for (std::uint32_t thread : {0u, 1u}) grouped({block, thread}, Event::Kind::warp_barrier);
     return *this;
   }
@@ -189,10 +189,20 @@ TEST(LitmusMP, AcquireOnAnotherLocation) {
   Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, z, acquire, gpu).read(t1, x).races({{1, 4}});
 }
 TEST(LitmusMP, FencesOfTheWrongKind) { // an acquire fence releases nothing, a release fence acquires nothing (8.8)
-  Litmus().write(t0, x).fence(t0, gpu, acquire).write(t0, y, relaxed, gpu).read(t1, y, acquire, gpu).read(t1, x).races(
-      {{1, 4}});
-  Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, y, relaxed, gpu).fence(t1, gpu, release).read(t1, x).races(
-      {{1, 4}});
+  Litmus()
+      .write(t0, x)
+      .fence(t0, gpu, acquire)
+      .write(t0, y, relaxed, gpu)
+      .read(t1, y, acquire, gpu)
+      .read(t1, x)
+      .races({{1, 4}});
+  Litmus()
+      .write(t0, x)
+      .write(t0, y, release, gpu)
+      .read(t1, y, relaxed, gpu)
+      .fence(t1, gpu, release)
+      .read(t1, x)
+      .races({{1, 4}});
 }
 TEST(LitmusMP, DataWrittenAfterTheRelease) {
   Litmus().write(t0, y, release, gpu).write(t0, x).read(t1, y, acquire, gpu).read(t1, x).races({{2, 4}});
@@ -218,13 +228,23 @@ TEST(LitmusScopes, FenceTooNarrow) {
   Litmus().write(t0, x).write(t0, y, release, gpu).read(t1, y, relaxed, gpu).fence(t1, cta).read(t1, x).races({{1, 4}});
 }
 TEST(LitmusScopes, FlagTooNarrowBetweenWideFences) { // the flag's accesses are not morally strong: no observation
-  Litmus().write(t0, x).fence(t0).write(t0, y, relaxed, cta).read(t1, y, relaxed, cta).fence(t1).read(t1, x).races(
-      {{1, 4}, {2, 3}});
+  Litmus()
+      .write(t0, x)
+      .fence(t0)
+      .write(t0, y, relaxed, cta)
+      .read(t1, y, relaxed, cta)
+      .fence(t1)
+      .read(t1, x)
+      .races({{1, 4}, {2, 3}});
 }
 TEST(LitmusScopes, Cluster) {
   Litmus(2).write(t0, x).write(t0, y, release, cluster).read(t1, y, acquire, cluster).read(t1, x).none();
-  Litmus(1).write(t0, x).write(t0, y, release, cluster).read(t1, y, acquire, cluster).read(t1, x).races(
-      {{1, 4}, {2, 3}});
+  Litmus(1)
+      .write(t0, x)
+      .write(t0, y, release, cluster)
+      .read(t1, y, acquire, cluster)
+      .read(t1, x)
+      .races({{1, 4}, {2, 3}});
 }
 TEST(LitmusScopes, SystemScopeIncludesTheDevice) {
   Litmus().write(t0, x).write(t0, y, release, sys).read(t1, y, acquire, gpu).read(t1, x).none();
@@ -237,21 +257,33 @@ TEST(LitmusScopes, AtomicsOfDifferentScopes) {
 // ---- store and load buffering, independent reads: strong accesses never race, weak ones always do (8.7.1)
 
 TEST(LitmusSB, Relaxed) {
-  Litmus().write(t0, x, relaxed, gpu).write(t1, y, relaxed, gpu).read(t0, y, relaxed, gpu).read(t1, x, relaxed, gpu).none();
+  Litmus()
+      .write(t0, x, relaxed, gpu)
+      .write(t1, y, relaxed, gpu)
+      .read(t0, y, relaxed, gpu)
+      .read(t1, x, relaxed, gpu)
+      .none();
 }
-TEST(LitmusSB, Weak) {
-  Litmus().write(t0, x).write(t1, y).read(t0, y).read(t1, x).races({{1, 4}, {2, 3}});
-}
+TEST(LitmusSB, Weak) { Litmus().write(t0, x).write(t1, y).read(t0, y).read(t1, x).races({{1, 4}, {2, 3}}); }
 TEST(LitmusSB, WeakWithFenceSc) { // Fence-SC order (8.9.3) is one run's accident and gives a program no order
-  Litmus().write(t0, x).write(t1, y).fence(t0, gpu, Ordering::sc).fence(t1, gpu, Ordering::sc).read(t0, y).read(t1, x).races(
-      {{1, 4}, {2, 3}});
+  Litmus()
+      .write(t0, x)
+      .write(t1, y)
+      .fence(t0, gpu, Ordering::sc)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t0, y)
+      .read(t1, x)
+      .races({{1, 4}, {2, 3}});
 }
 TEST(LitmusLB, Relaxed) {
-  Litmus().read(t0, x, relaxed, gpu).read(t1, y, relaxed, gpu).write(t0, y, relaxed, gpu).write(t1, x, relaxed, gpu).none();
+  Litmus()
+      .read(t0, x, relaxed, gpu)
+      .read(t1, y, relaxed, gpu)
+      .write(t0, y, relaxed, gpu)
+      .write(t1, x, relaxed, gpu)
+      .none();
 }
-TEST(LitmusLB, Weak) {
-  Litmus().read(t0, x).read(t1, y).write(t0, y).write(t1, x).races({{1, 4}, {2, 3}});
-}
+TEST(LitmusLB, Weak) { Litmus().read(t0, x).read(t1, y).write(t0, y).write(t1, x).races({{1, 4}, {2, 3}}); }
 TEST(LitmusIRIW, Relaxed) {
   Litmus()
       .write(t0, x, relaxed, gpu)
@@ -263,8 +295,14 @@ TEST(LitmusIRIW, Relaxed) {
       .none();
 }
 TEST(LitmusIRIW, Weak) {
-  Litmus().write(t0, x).write(t1, y).read(same_block, x).read(same_block, y).read(t2, y).read(t2, x).races(
-      {{1, 3}, {1, 6}, {2, 4}, {2, 5}});
+  Litmus()
+      .write(t0, x)
+      .write(t1, y)
+      .read(same_block, x)
+      .read(same_block, y)
+      .read(t2, y)
+      .read(t2, x)
+      .races({{1, 3}, {1, 6}, {2, 4}, {2, 5}});
 }
 TEST(LitmusIRIW, BlockScope) { // t0 with same_block and t1 with t2 share a block, the others do not
   Litmus()
@@ -337,8 +375,15 @@ TEST(LitmusISA2, BarrierForTheFirstLink) { // the last-block pattern: data, bar.
       .none();
 }
 TEST(LitmusISA2, FenceByTheWrongThread) { // a fence of the data's writer is no release of the flag's writer
-  Litmus().write(same_block, d).fence(same_block).block_barrier(0).atomic(t0, y).atomic(t1, y).fence(t1).read(t1, d).races(
-      {{1, 4}});
+  Litmus()
+      .write(same_block, d)
+      .fence(same_block)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .fence(t1)
+      .read(t1, d)
+      .races({{1, 4}});
 }
 TEST(LitmusWRC, RelaxedData) {
   Litmus()
@@ -359,8 +404,13 @@ TEST(LitmusWRC, ObservedThenPassedOn) { // 8.9.5, second clause: an observed str
       .none();
 }
 TEST(LitmusWRC, WeakData) {
-  Litmus().write(t0, x).read(t1, x).write(t1, y, release, gpu).read(t2, y, acquire, gpu).read(t2, x).races(
-      {{1, 2}, {1, 5}});
+  Litmus()
+      .write(t0, x)
+      .read(t1, x)
+      .write(t1, y, release, gpu)
+      .read(t2, y, acquire, gpu)
+      .read(t2, x)
+      .races({{1, 2}, {1, 5}});
 }
 
 // ---- release sequences: observation order goes through read-modify-writes (8.9.2)
@@ -382,8 +432,13 @@ TEST(LitmusChains, ThroughTwo) {
       .none();
 }
 TEST(LitmusChains, BrokenByAStore) { // a plain write is no link, whoever makes it
-  Litmus().write(t0, x).write(t0, y, release, gpu).write(t1, y, relaxed, gpu).read(t2, y, acquire, gpu).read(t2, x).races(
-      {{1, 5}});
+  Litmus()
+      .write(t0, x)
+      .write(t0, y, release, gpu)
+      .write(t1, y, relaxed, gpu)
+      .read(t2, y, acquire, gpu)
+      .read(t2, x)
+      .races({{1, 5}});
 }
 TEST(LitmusChains, LinkOfTooNarrowScope) {
   Litmus()
@@ -403,8 +458,15 @@ TEST(LitmusChains, LinkOfAnotherSize) {
       .read(t2, x)
       .races({{1, 5}, {2, 3}, {3, 4}});
 }
-TEST(LitmusChains, LaterWriteOfTheReleaser) { // 8.8: a strong write after a release on the same location is of its pattern
-  Litmus().write(t0, x).write(t0, y, release, gpu).write(t0, y, relaxed, gpu).read(t1, y, acquire, gpu).read(t1, x).none();
+TEST(LitmusChains,
+     LaterWriteOfTheReleaser) { // 8.8: a strong write after a release on the same location is of its pattern
+  Litmus()
+      .write(t0, x)
+      .write(t0, y, release, gpu)
+      .write(t0, y, relaxed, gpu)
+      .read(t1, y, acquire, gpu)
+      .read(t1, x)
+      .none();
 }
 TEST(LitmusChains, EarlierReadOfTheAcquirer) { // 8.8: the same for a strong read before an acquire
   Litmus()
@@ -429,7 +491,15 @@ TEST(LitmusAtomics, ReductionAcquiresNothing) { // 8.8: red forms no acquire pat
   Litmus().write(t0, x).write(t0, y, release, gpu).reduction(t1, y).fence(t1).read(t1, x).races({{1, 4}});
 }
 TEST(LitmusAtomics, AcqRelBothWays) {
-  Litmus().write(t0, x).atomic(t0, y, acq_rel).atomic(t1, y, acq_rel).write(t1, x).atomic(t1, y, acq_rel).atomic(t0, y, acq_rel).read(t0, x).none();
+  Litmus()
+      .write(t0, x)
+      .atomic(t0, y, acq_rel)
+      .atomic(t1, y, acq_rel)
+      .write(t1, x)
+      .atomic(t1, y, acq_rel)
+      .atomic(t0, y, acq_rel)
+      .read(t0, x)
+      .none();
 }
 
 // ---- mixed sizes (8.2.1 overlap, 8.7 moral strength wants complete overlap)
@@ -437,13 +507,13 @@ TEST(LitmusAtomics, AcqRelBothWays) {
 TEST(LitmusSizes, HalfOfAFlag) {
   Litmus().write(t0, x).write(t0, y, release, gpu, 8).read(t1, y, acquire, gpu, 4).read(t1, x).races({{1, 4}, {2, 3}});
 }
-TEST(LitmusSizes, AtomicsOfDifferentSizes) { Litmus().atomic(t0, x, relaxed, gpu, 4).atomic(t1, x, relaxed, gpu, 8).races({{1, 2}}); }
+TEST(LitmusSizes, AtomicsOfDifferentSizes) {
+  Litmus().atomic(t0, x, relaxed, gpu, 4).atomic(t1, x, relaxed, gpu, 8).races({{1, 2}});
+}
 TEST(LitmusSizes, NeighboursDoNotOverlap) {
   Litmus().write(t0, x, weak, no, 1).write(t1, x + 1, weak, no, 1).read(t0, x + 4, weak, no, 4).none();
 }
-TEST(LitmusSizes, OneByteOfAWord) {
-  Litmus().write(t0, x, weak, no, 4).read(t1, x + 3, weak, no, 1).races({{1, 2}});
-}
+TEST(LitmusSizes, OneByteOfAWord) { Litmus().write(t0, x, weak, no, 4).read(t1, x + 3, weak, no, 1).races({{1, 2}}); }
 
 // ---- barriers (9.7.13.1 bar, 9.7.13.2 bar.warp.sync, 9.7.13.4 barrier.cluster)
 
@@ -468,8 +538,14 @@ TEST(LitmusBarriers, Cluster) {
   Litmus(2).write(t0, x).cluster_arrive(t0).cluster_arrive(t1).cluster_wait(t0).cluster_wait(t1).read(t1, x).none();
 }
 TEST(LitmusBarriers, ClusterRelaxedArrival) {
-  Litmus(2).write(t0, x).cluster_arrive(t0, true).cluster_arrive(t1, true).cluster_wait(t0).cluster_wait(t1).read(t1, x).races(
-      {{1, 2}});
+  Litmus(2)
+      .write(t0, x)
+      .cluster_arrive(t0, true)
+      .cluster_arrive(t1, true)
+      .cluster_wait(t0)
+      .cluster_wait(t1)
+      .read(t1, x)
+      .races({{1, 2}});
 }
 
 // ---- fences alone (8.9.4: without a flag that is observed there is no pattern)

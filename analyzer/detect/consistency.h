@@ -1,0 +1,47 @@
+// What cannot be in a trace that says the truth: waits for records that were not made before, graph nodes that wait for
+// what is no node before them, allocations that overlap living ones, operations that end without having begun. Each
+// kind is counted and becomes one warning; a trace with any is not complete.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tracer/recorder/reader.h"
+
+namespace deadheat::detect {
+
+class Consistency final : public trace::RecordVisitor {
+ public:
+  bool access(const trace::AccessView&) override { return true; }
+  bool record(trace::Record& record) override;
+
+  // One line a kind of contradiction, with how often and the first; none when there are none.
+  std::vector<std::string> warnings() const;
+
+ private:
+  enum class Kind : std::uint8_t { wait, node, allocation, execution };
+  void found(Kind kind, const std::string& first);
+  void allocated(const trace::Allocate& allocation);
+
+  struct Count {
+    std::uint64_t count = 0;
+    std::string first;
+  };
+  std::map<Kind, Count> found_;
+  std::unordered_set<std::uint32_t> submitted_, running_, event_records_;
+  std::unordered_map<std::uint32_t, std::uint32_t> graph_of_; // operation → graph launch
+  struct Extent {
+    std::uint64_t end = 0;
+    std::uint32_t allocation = 0;
+  };
+  std::map<std::uint64_t, Extent> live_; // by first byte
+  std::unordered_map<std::uint32_t, std::uint64_t> address_of_;
+};
+
+} // namespace deadheat::detect

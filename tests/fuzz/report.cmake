@@ -1,0 +1,1 @@
+deadheat_fuzz(fuzz_suppressions fuzz_suppressions.cpp LIBS deadheat_report)

@@ -1,0 +1,273 @@
+// Operations in random order of streams, events, graphs and host waits: what OperationClocks orders is what the rules
+// of CUDA order, said once more and naively.
+//
+// The rules (CUDA C++ Programming Guide, "Streams", "Events", "CUDA Graphs"; Runtime API, "Stream synchronization
+// behavior" and "API synchronization behavior"): what a stream is given, it does in order. The legacy default stream
+// and every stream that is not non-blocking wait for each other. A wait makes what its stream is given afterwards wait
+// for the event's last record so far. What the host has waited for comes before whatever it submits afterwards. A
+// graph's nodes are ordered by its edges alone; its roots come after what is before it in the stream, all its nodes
+// before what follows there.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/order/operation_clocks.h"
+
+namespace deadheat::test {
+namespace {
+
+using Kind = trace::StreamCreate::Kind;
+using HostKind = trace::HostWait::Kind;
+
+constexpr Kind stream_kinds[] = {Kind::legacy, Kind::blocking, Kind::blocking, Kind::non_blocking, Kind::per_thread};
+constexpr std::uint32_t stream_count = 5, event_count = 2; // numbers from 1
+
+bool coupled(std::uint32_t a, std::uint32_t b) {
+  if (a == b) return true;
+  Kind one = stream_kinds[a - 1], two = stream_kinds[b - 1];
+  return (one == Kind::legacy && two != Kind::non_blocking) || (two == Kind::legacy && one != Kind::non_blocking);
+}
+
+// Everything that happens, as nodes of a graph whose paths are the order: the naive side.
+class Naive {
+ public:
+  // Something in a stream; it comes after what is before it there and in the streams coupled with it.
+  std::size_t command(std::uint32_t stream) { return add(stream, true, entry(stream)); }
+  std::size_t wait(std::uint32_t stream, std::size_t record) { return add(stream, true, {record}); }
+  // A graph's node: after those given, or after what the graph launch comes after. It holds up nothing by itself.
+  std::size_t node(std::vector<std::size_t> after) { return add(0, false, std::move(after)); }
+  std::size_t graph_end(std::uint32_t stream, std::vector<std::size_t> nodes) {
+    return add(stream, true, std::move(nodes));
+  }
+  std::vector<std::size_t> entry(std::uint32_t stream) const {
+    std::vector<std::size_t> before;
+    for (std::size_t at = 0; at < nodes_.size(); ++at) {
+      if (nodes_[at].in_stream && coupled(stream, nodes_[at].stream)) before.push_back(at);
+    }
+    return before;
+  }
+  // The host knows that these are complete.
+  void host(const std::vector<std::size_t>& complete) { host_.insert(host_.end(), complete.begin(), complete.end()); }
+  void host_device() {
+    for (std::size_t at = 0; at < nodes_.size(); ++at) host_.push_back(at);
+  }
+  void host_stream(std::uint32_t stream) {
+    if (stream_kinds[stream - 1] == Kind::legacy) return host(entry(stream));
+    for (std::size_t at = 0; at < nodes_.size(); ++at) {
+      if (nodes_[at].in_stream && nodes_[at].stream == stream) host_.push_back(at);
+    }
+  }
+  const std::vector<std::size_t>& before(std::size_t at) const { return nodes_[at].after; }
+  bool ordered(std::size_t first, std::size_t second) const { // is there a path? depth first
+    std::vector<bool> seen(nodes_.size());
+    std::vector<std::size_t> stack = nodes_[second].after;
+    while (!stack.empty()) {
+      std::size_t at = stack.back();
+      stack.pop_back();
+      if (at == first) return true;
+      if (seen[at]) continue;
+      seen[at] = true;
+      stack.insert(stack.end(), nodes_[at].after.begin(), nodes_[at].after.end());
+    }
+    return false;
+  }
+
+ private:
+  struct Node {
+    std::uint32_t stream = 0;
+    bool in_stream = false;
+    std::vector<std::size_t> after;
+  };
+  std::size_t add(std::uint32_t stream, bool in_stream, std::vector<std::size_t> after) {
+    after.insert(after.end(), host_.begin(), host_.end());
+    nodes_.push_back({stream, in_stream, std::move(after)});
+    return nodes_.size() - 1;
+  }
+  std::vector<Node> nodes_;
+  std::vector<std::size_t> host_;
+};
+
+// Both sides of one random program.
+class Program {
+ public:
+  Program() {
+    for (std::uint32_t stream = 2; stream <= stream_count; ++stream) {
+      clocks_.apply(trace::StreamCreate{stream, stream_kinds[stream - 1], 0, 0, 1});
+    }
+  }
+
+  void step(std::uint64_t bits) {
+    auto below = [&](std::uint32_t count) {
+      std::uint32_t choice = std::uint32_t(bits % count);
+      bits /= count;
+      return choice;
+    };
+    const std::uint32_t what = below(16), stream = 1 + below(stream_count), event = 1 + below(event_count);
+    if (what < 5) {
+      operation(stream, {}, naive_.command(stream));
+      text_ += "operation in stream " + std::to_string(stream) + "\n";
+    } else if (what < 8) {
+      std::size_t at = naive_.command(stream);
+      std::uint32_t id = operation(stream, {}, at);
+      clocks_.apply(trace::EventRecord{event, stream, id, 1});
+      records_[event - 1] = {at, id};
+      text_ += "record of event " + std::to_string(event) + " in stream " + std::to_string(stream) + "\n";
+    } else if (what < 11) {
+      if (!records_[event - 1]) return; // a wait for an event that was never recorded does nothing
+      clocks_.apply(trace::StreamWait{stream, event, below(2) ? records_[event - 1]->id : 0, 0, 1});
+      naive_.wait(stream, records_[event - 1]->at);
+      text_ += "stream " + std::to_string(stream) + " waits for event " + std::to_string(event) + "\n";
+    } else if (what == 11) {
+      host_wait(HostKind(below(4)), stream, event, below(2));
+    } else if (what < 14) {
+      copy(stream, below(2), below(2), below(2));
+    } else {
+      graph(stream, 1 + below(3), bits);
+    }
+  }
+
+  // Nothing when both sides say the same of every pair.
+  std::string difference() const {
+    for (std::size_t a = 0; a < pairs_.size(); ++a) {
+      for (std::size_t b = 0; b < pairs_.size(); ++b) {
+        bool found = clocks_.ordered(pairs_[a].index, pairs_[b].index),
+             expected = naive_.ordered(pairs_[a].at, pairs_[b].at);
+        if (found != expected) {
+          return text_ + "operation " + std::to_string(a + 1) + (expected ? " comes" : " does not come") + " before " +
+                 std::to_string(b + 1) + ", and the clocks say otherwise\n";
+        }
+      }
+    }
+    return "";
+  }
+  std::size_t unordered() const {
+    std::size_t count = 0;
+    for (std::size_t a = 0; a < pairs_.size(); ++a) {
+      for (std::size_t b = a + 1; b < pairs_.size(); ++b) count += !naive_.ordered(pairs_[a].at, pairs_[b].at);
+    }
+    return count;
+  }
+
+ private:
+  std::uint32_t operation(std::uint32_t stream, trace::Operation operation, std::size_t at) {
+    operation.id = ++operations_;
+    operation.stream = stream;
+    pairs_.push_back({clocks_.submitted(operation), at});
+    return operation.id;
+  }
+  void host_wait(HostKind kind, std::uint32_t stream, std::uint32_t event, bool query) {
+    trace::HostWait wait{kind, 0, 0, query, 1};
+    switch (kind) {
+      case HostKind::device: naive_.host_device(); break;
+      case HostKind::stream:
+        wait.id = stream;
+        naive_.host_stream(stream);
+        break;
+      case HostKind::event:
+        if (!records_[event - 1]) return;
+        wait.id = event;
+        naive_.host({records_[event - 1]->at});
+        break;
+      case HostKind::operation:
+        if (pairs_.empty()) return;
+        wait.id = clocks_.id(pairs_[stream % pairs_.size()].index);
+        naive_.host({pairs_[stream % pairs_.size()].at});
+        break;
+    }
+    clocks_.apply(wait);
+    text_ += "host waits, kind " + std::to_string(int(kind)) + " stream " + std::to_string(stream) + " event " +
+             std::to_string(event) + "\n";
+  }
+  // Runtime API, "API synchronization behavior": what the host knows when the call returns.
+  void copy(std::uint32_t stream, bool asynchronous, bool to_host, bool pageable) {
+    trace::Operation submitted;
+    trace::Copy copy;
+    copy.api = asynchronous ? "cudaMemcpyAsync" : "cudaMemcpy";
+    copy.direction = to_host ? trace::Copy::Direction::d2h : trace::Copy::Direction::h2d;
+    copy.pageable_destination = to_host && pageable;
+    copy.pageable_source = !to_host && pageable;
+    submitted.what = copy;
+    std::size_t at = naive_.command(stream);
+    operation(stream, submitted, at);
+    text_ += copy.api + (to_host ? " to" : " from") + (pageable ? " pageable" : " pinned") + " memory in stream " +
+             std::to_string(stream) + "\n";
+    if (to_host && (!asynchronous || pageable)) naive_.host({at});
+    if (!to_host && !asynchronous && !pageable) naive_.host({at});
+    // From pageable memory the bytes are staged, and the call may return before they reached the device.
+    if (!to_host && !asynchronous && pageable) naive_.host(naive_.before(at));
+  }
+  void graph(std::uint32_t stream, std::uint32_t count, std::uint64_t bits) {
+    std::uint32_t id = ++graphs_;
+    clocks_.apply(trace::GraphLaunch{id, 1, stream, 1});
+    std::vector<std::size_t> before = naive_.entry(stream), nodes;
+    std::vector<std::uint32_t> ids;
+    text_ += "graph in stream " + std::to_string(stream) + ":";
+    for (std::uint32_t node = 0; node < count; ++node) {
+      trace::Operation submitted;
+      submitted.graph_launch = id;
+      std::vector<std::size_t> after;
+      text_ += " (";
+      for (std::uint32_t earlier = 0; earlier < node; ++earlier, bits /= 2) {
+        if (bits % 2 == 0) continue;
+        submitted.node_dependencies.push_back(ids[earlier]);
+        after.push_back(nodes[earlier]);
+        text_ += std::to_string(earlier);
+      }
+      text_ += ")";
+      nodes.push_back(naive_.node(after.empty() ? before : after));
+      ids.push_back(operation(stream, submitted, nodes.back()));
+    }
+    clocks_.apply(trace::GraphEnd{id});
+    naive_.graph_end(stream, nodes);
+    text_ += "\n";
+  }
+
+  struct Both {
+    order::OperationIndex index = 0;
+    std::size_t at = 0;
+  };
+  struct Record {
+    std::size_t at = 0;
+    std::uint32_t id = 0;
+  };
+  order::OperationClocks clocks_;
+  Naive naive_;
+  std::vector<Both> pairs_;
+  std::optional<Record> records_[event_count];
+  std::uint32_t operations_ = 0, graphs_ = 0;
+  std::string text_;
+};
+
+RC_GTEST_PROP(Operations, ClocksAgreeWithTheRules, (const std::vector<std::uint64_t>& steps)) {
+  Program program;
+  for (std::size_t i = 0; i < steps.size() && i < 40; ++i) program.step(steps[i]);
+  std::string difference = program.difference();
+  if (!difference.empty()) RC_FAIL(difference);
+}
+
+TEST(Operations, ManyPrograms) {
+  std::uint64_t state = 88172645463325252ull;
+  auto next = [&] {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+  };
+  std::size_t unordered = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Program program;
+    std::size_t length = 2 + next() % 24;
+    for (std::size_t i = 0; i < length; ++i) program.step(next());
+    std::string difference = program.difference();
+    ASSERT_EQ(difference, "");
+    unordered += program.unordered();
+  }
+  EXPECT_GT(unordered, 10000u); // the programs leave something to decide
+}
+
+} // namespace
+} // namespace deadheat::test
