@@ -1,7 +1,10 @@
-// What the embedded device costs: four kernels with nobody watching and recorded, as ratios to plain C++ -O2 of the
-// same algorithm and tiling, measured in one run, best of several rounds.
+// What the embedded device costs: six kernels as plain C++ -O2, as OpenCL on POCL (one thread), and on the embedded
+// device with nobody watching, recorded, and under a controlled schedule with a switch at every visible operation. All
+// in one run, best of several rounds, as ratios to plain C++ of the same algorithm and tiling.
 //
-// Usage: engine_bench kernels.ptx [kernel]      with a kernel: that one alone, with nobody watching
+// Usage: engine_bench kernels.ptx [kernel [columns]]
+//   columns: of h (host), o (OpenCL), t (plain, a thread at a time: without replay/engine/regions.h), p (plain),
+//   r (recorded), c (controlled); all of them when left out
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +15,7 @@
 #include <sstream>
 
 #include "kernels_host.h"
+#include "kernels_opencl.h"
 #include "replay/device/device.h"
 #include "replay/device/trace_sink.h"
 
@@ -20,6 +24,7 @@ using namespace deadheat;
 namespace {
 
 constexpr int rounds = 5;
+constexpr int n = 384, count = 4 << 20, blocks = 64, tokens = 4096, channels = 256, vocabulary = 1000, side = 1024;
 
 double seconds(const std::function<void()>& work) {
   auto begin = std::chrono::steady_clock::now();
@@ -27,14 +32,13 @@ double seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double best(const std::function<void()>& work) {
+double best(const std::function<void()>& work, int times = rounds) {
   double least = 1e9;
-  for (int round = 0; round < rounds; ++round) least = std::min(least, seconds(work));
+  for (int round = 0; round < times; ++round) least = std::min(least, seconds(work));
   return least;
 }
 
-template <typename T>
-T must(Expected<T> value) {
+template <typename T> T must(Expected<T> value) {
   if (!value) {
     std::fprintf(stderr, "%s\n", value.error().message().c_str());
     std::exit(2);
@@ -42,33 +46,85 @@ T must(Expected<T> value) {
   return *std::move(value);
 }
 
+struct Data {
+  std::vector<float> a, b, c, values, partial, gradient, table, grid, next, x, y;
+  std::vector<unsigned char> letters;
+  std::vector<int> ids;
+  std::vector<unsigned> bins;
+  Data() {
+    std::mt19937 random(1);
+    auto floats = [&](std::vector<float>& v, std::size_t size) {
+      v.resize(size);
+      for (float& f : v) f = float(random() % 1000) / 1000;
+    };
+    floats(a, n * n);
+    floats(b, n * n);
+    c.resize(n * n);
+    floats(values, count);
+    partial.resize(blocks);
+    floats(gradient, tokens * channels);
+    table.resize(vocabulary * channels);
+    floats(grid, side * side);
+    next = grid;
+    floats(x, count);
+    floats(y, count);
+    letters.resize(count);
+    for (unsigned char& l : letters) l = static_cast<unsigned char>(random());
+    ids.resize(tokens);
+    for (int& id : ids) id = int(random() % vocabulary);
+    bins.resize(256);
+  }
+};
+
+// An argument: a buffer of Data, by its address, or a value.
+struct Argument {
+  const void* bytes;
+  std::size_t size;
+  bool buffer;
+};
+template <typename T> Argument buffer(const std::vector<T>& v) { return {v.data(), v.size() * sizeof(T), true}; }
+template <typename T> Argument value(const T& v) { return {&v, sizeof(T), false}; }
+
+struct Kernel {
+  const char* name;
+  std::function<void()> host;
+  Dim3 grid, block;
+  std::vector<Argument> arguments;
+  double accesses; // shared and global ones of one run, counted from the source
+};
+
 // A device with the module loaded; launches run to completion.
 class Bench {
  public:
-  Bench(const std::string& ptx, device::Sink* sink) : sink_(sink) {
+  Bench(const std::string& ptx, device::Sink* sink, Schedule schedule, bool regions) {
     device::DeviceOptions options;
+    engine::CompilerOptions code;
+    code.regions = regions;
+    code.cache.clear();
+    options.modules = device::make_module_cache(engine::make_compiler(code));
     options.check = sink != nullptr;
     options.record_accesses = sink != nullptr;
     options.sink = sink;
+    options.schedule = std::move(schedule);
     device_ = must(device::Device::create(options));
     module_ = must(device_->load_module(ptx, "kernels.ptx"));
   }
-  template <typename T>
-  std::uint64_t upload(const std::vector<T>& values) {
-    trace::Allocate memory = must(device_->allocate(trace::Allocate::Kind::device, values.size() * sizeof(T), 1));
-    std::memcpy(const_cast<std::uint8_t*>(device_->peek(memory.address, memory.bytes)), values.data(),
-                values.size() * sizeof(T));
-    return memory.address;
-  }
-  const std::uint8_t* bytes(std::uint64_t address, std::uint64_t size) { return device_->peek(address, size); }
-  template <typename... Arguments>
-  void launch(const char* kernel, Dim3 grid, Dim3 block, Arguments... arguments) {
+  const std::uint8_t* bytes(const void* host, std::size_t size) { return device_->peek(uploaded_.at(host), size); }
+
+  void launch(const Kernel& kernel) {
     trace::Launch launch;
     launch.module = module_;
-    launch.kernel = kernel;
-    launch.grid = grid;
-    launch.block = block;
-    (append(launch.arguments.inlined, arguments), ...);
+    launch.kernel = kernel.name;
+    launch.grid = kernel.grid;
+    launch.block = kernel.block;
+    for (const Argument& a : kernel.arguments) {
+      if (a.buffer) {
+        const std::uint64_t address = upload(a);
+        append(launch.arguments.inlined, &address, sizeof address);
+      } else {
+        append(launch.arguments.inlined, a.bytes, a.size);
+      }
+    }
     launch.arguments.size = launch.arguments.inlined.size();
     trace::Operation operation;
     operation.stream = 1;
@@ -76,97 +132,138 @@ class Bench {
     operation.what = launch;
     must(device_->submit(operation));
     if (device_->wait({}) != device::Progress::done) {
-      std::fprintf(stderr, "%s did not finish\n", kernel);
+      std::fprintf(stderr, "%s did not finish\n", kernel.name);
       std::exit(2);
     }
   }
 
  private:
-  template <typename T>
-  static void append(std::vector<std::uint8_t>& bytes, T value) {
-    bytes.resize((bytes.size() + sizeof(T) - 1) / sizeof(T) * sizeof(T));
-    std::uint8_t raw[sizeof(T)];
-    std::memcpy(raw, &value, sizeof(T));
-    bytes.insert(bytes.end(), raw, raw + sizeof(T));
+  static void append(std::vector<std::uint8_t>& to, const void* value, std::size_t size) {
+    to.resize((to.size() + size - 1) / size * size);
+    const auto* raw = static_cast<const std::uint8_t*>(value);
+    to.insert(to.end(), raw, raw + size);
   }
-  device::Sink* sink_;
+  std::uint64_t upload(const Argument& a) {
+    auto [at, fresh] = uploaded_.emplace(a.bytes, 0);
+    if (fresh) {
+      at->second = must(device_->allocate(trace::Allocate::Kind::device, a.size, 1)).address;
+      std::memcpy(const_cast<std::uint8_t*>(device_->peek(at->second, a.size)), a.bytes, a.size);
+    }
+    return at->second;
+  }
   std::unique_ptr<device::Device> device_;
+  std::map<const void*, std::uint64_t> uploaded_;
   std::uint32_t module_ = 0;
 };
 
-struct Result {
-  double plain = 0, recorded = 0, host = 0, accesses = 0;
-};
+double device_time(const std::string& ptx, const Kernel& kernel, bool record, bool control, bool regions = true) {
+  const std::string directory = (std::filesystem::temp_directory_path() / "engine-bench.deadheat").string();
+  std::filesystem::remove_all(directory);
+  std::unique_ptr<device::TraceSink> sink;
+  if (record) sink = must(device::TraceSink::create(directory, trace::Process{}));
+  Schedule schedule;
+  if (control) schedule.kind = Schedule::Kind::random;
+  double time;
+  {
+    Bench bench(ptx, sink.get(), schedule, regions);
+    bench.launch(kernel); // compiles
+    time = best([&] { bench.launch(kernel); }, control ? 2 : rounds);
+  }
+  sink.reset();
+  std::filesystem::remove_all(directory);
+  return time;
+}
+
+double opencl_time(const Kernel& kernel) {
+#ifdef DEADHEAT_BENCH_OPENCL
+  static const std::unique_ptr<OpenClDevice> device = OpenClDevice::create(DEADHEAT_BENCH_OPENCL);
+  if (!device) return 0;
+  for (unsigned k = 0; k < kernel.arguments.size(); ++k) {
+    const Argument& a = kernel.arguments[k];
+    if (a.buffer)
+      device->buffer_argument(kernel.name, k, device->upload(a.bytes, a.size));
+    else
+      device->value_argument(kernel.name, k, a.bytes, a.size);
+  }
+  auto launch = [&] { device->launch(kernel.name, {kernel.grid.x, kernel.grid.y}, {kernel.block.x, kernel.block.y}); };
+  launch(); // compiles
+  return best(launch);
+#else
+  (void)kernel;
+  return 0;
+#endif
+}
 
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::fprintf(stderr, "usage: engine_bench kernels.ptx [kernel]\n");
+  if (argc < 2 || argc > 4) {
+    std::fprintf(stderr, "usage: engine_bench kernels.ptx [kernel [columns of hotprc]]\n");
     return 2;
   }
   std::ifstream in(argv[1]);
   std::stringstream text;
   text << in.rdbuf();
+  const std::string only = argc > 2 ? argv[2] : "", columns = argc > 3 ? argv[3] : "hotprc";
+  auto wants = [&](char column) { return columns.find(column) != std::string::npos; };
 
-  std::mt19937 random(1);
-  constexpr int n = 384, count = 4 << 20, blocks = 64, tokens = 4096, channels = 256, vocabulary = 1000;
-  std::vector<float> a(n * n), b(n * n), c(n * n), values(count), partial(blocks), gradient(tokens * channels),
-      table(vocabulary * channels);
-  for (float& x : a) x = float(random() % 1000) / 1000;
-  for (float& x : b) x = float(random() % 1000) / 1000;
-  for (float& x : values) x = float(random() % 1000) / 1000;
-  for (float& x : gradient) x = float(random() % 1000) / 1000;
-  std::vector<unsigned char> letters(count);
-  for (unsigned char& x : letters) x = static_cast<unsigned char>(random());
-  std::vector<int> ids(tokens);
-  for (int& x : ids) x = int(random() % vocabulary);
-  std::vector<unsigned> bins(256);
+  Data d;
+  const int size = n, all = count, width = channels, edge = side;
+  const float factor = 0.5f;
+  const unsigned tiles = n / 16, cells = side / 16;
+  const Kernel kernels[] = {
+      {"sgemm",
+       [&] { host::sgemm(d.a.data(), d.b.data(), d.c.data(), n); },
+       {tiles, tiles, 1},
+       {16, 16, 1},
+       {buffer(d.a), buffer(d.b), buffer(d.c), value(size)},
+       double(n) * n * (n / 16) * (4 + 32) + n * n},
+      {"reduce",
+       [&] { host::reduce(d.values.data(), d.partial.data(), count, blocks); },
+       {blocks, 1, 1},
+       {256, 1, 1},
+       {buffer(d.values), buffer(d.partial), value(all)},
+       double(count) + blocks * (256 + 255 * 3 + 2)},
+      {"histogram",
+       [&] { host::histogram(d.letters.data(), d.bins.data(), count, blocks); },
+       {blocks, 1, 1},
+       {256, 1, 1},
+       {buffer(d.letters), buffer(d.bins), value(all)},
+       double(count) * 2 + blocks * 256 * 3},
+      {"embedding",
+       [&] { host::embedding(d.ids.data(), d.gradient.data(), d.table.data(), tokens, channels); },
+       {tokens, 1, 1},
+       {128, 1, 1},
+       {buffer(d.ids), buffer(d.gradient), buffer(d.table), value(width)},
+       double(tokens) * (channels * 2 + 128)},
+      {"jacobi",
+       [&] { host::jacobi(d.grid.data(), d.next.data(), side); },
+       {cells, cells, 1},
+       {16, 16, 1},
+       {buffer(d.grid), buffer(d.next), value(edge)},
+       double(side) * side * 7 + double(side) * side / 16 * 8},
+      {"saxpy",
+       [&] { host::saxpy(count, factor, d.x.data(), d.y.data()); },
+       {count / 256, 1, 1},
+       {256, 1, 1},
+       {value(all), value(factor), buffer(d.x), buffer(d.y)},
+       double(count) * 3},
+  };
 
-  const char* names[] = {"sgemm", "reduce", "histogram", "embedding"};
-  // Shared and global accesses of one run, counted from the source.
-  double accesses[] = {double(n) * n * (n / 16) * (4 + 32) + n * n, double(count) + blocks * (256 + 255 * 3 + 2),
-                       double(count) * 2 + blocks * 256 * 3, double(tokens) * channels * 3};
-  Result results[4];
-  results[0].host = best([&] { host::sgemm(a.data(), b.data(), c.data(), n); });
-  results[1].host = best([&] { host::reduce(values.data(), partial.data(), count, blocks); });
-  results[2].host = best([&] { host::histogram(letters.data(), bins.data(), count, blocks); });
-  results[3].host = best([&] { host::embedding(ids.data(), gradient.data(), table.data(), tokens, channels); });
-
-  const std::string only = argc == 3 ? argv[2] : "";
-  for (bool record : {false, true}) {
-    if (record && !only.empty()) break;
-    std::string directory = (std::filesystem::temp_directory_path() / "engine-bench.deadheat").string();
-    std::filesystem::remove_all(directory);
-    std::unique_ptr<device::TraceSink> sink;
-    if (record) sink = must(device::TraceSink::create(directory, trace::Process{}));
-    {
-      Bench bench(text.str(), sink.get());
-      std::uint64_t da = bench.upload(a), db = bench.upload(b), dc = bench.upload(c), dv = bench.upload(values),
-                    dp = bench.upload(partial), dl = bench.upload(letters),
-                    dh = bench.upload(std::vector<unsigned>(256)), dt = bench.upload(ids), dg = bench.upload(gradient),
-                    de = bench.upload(std::vector<float>(vocabulary * channels));
-      auto time = [&](int which, const std::function<void()>& work) {
-        if (!only.empty() && only != names[which]) return;
-        work(); // compiles
-        (record ? results[which].recorded : results[which].plain) = best(work);
-      };
-      time(0, [&] { bench.launch("sgemm", {n / 16, n / 16, 1}, {16, 16, 1}, da, db, dc, n); });
-      time(1, [&] { bench.launch("reduce", {blocks, 1, 1}, {256, 1, 1}, dv, dp, count); });
-      time(2, [&] { bench.launch("histogram", {blocks, 1, 1}, {256, 1, 1}, dl, dh, count); });
-      time(3, [&] { bench.launch("embedding", {tokens, 1, 1}, {128, 1, 1}, dt, dg, de, channels); });
-      if (!record && only.empty() && std::memcmp(bench.bytes(dp, blocks * 4), partial.data(), blocks * 4) != 0) {
-        std::fprintf(stderr, "reduce: the device's sums are not the host's\n");
-        return 1;
-      }
-    }
-    std::filesystem::remove_all(directory);
-  }
-  std::printf("%-10s %10s %10s %8s %10s %8s %14s\n", "kernel", "host ms", "plain ms", "ratio", "record ms", "ratio",
-              "M accesses/s");
-  for (int i = 0; i < 4; ++i) {
-    const Result& r = results[i];
-    std::printf("%-10s %10.2f %10.2f %8.2f %10.2f %8.2f %14.1f\n", names[i], r.host * 1e3, r.plain * 1e3,
-                r.plain / r.host, r.recorded * 1e3, r.recorded / r.host, accesses[i] / r.recorded / 1e6);
+  std::printf("%-10s %9s %9s %6s %9s %6s %9s %6s %9s %7s %8s %9s %7s\n", "kernel", "host ms", "POCL ms", "ratio",
+              "thread ms", "ratio", "plain ms", "ratio", "record ms", "ratio", "M acc/s", "contr. ms", "ratio");
+  for (const Kernel& kernel : kernels) {
+    if (!only.empty() && only != kernel.name) continue;
+    const double host = wants('h') ? best(kernel.host) : 0, opencl = wants('o') ? opencl_time(kernel) : 0;
+    const double threads = wants('t') ? device_time(text.str(), kernel, false, false, false) : 0;
+    const double plain = wants('p') ? device_time(text.str(), kernel, false, false) : 0;
+    const double record = wants('r') ? device_time(text.str(), kernel, true, false) : 0;
+    const double control = wants('c') ? device_time(text.str(), kernel, false, true) : 0;
+    auto ratio = [&](double time) { return host > 0 ? time / host : 0; };
+    std::printf("%-10s %9.2f %9.2f %6.2f %9.2f %6.2f %9.2f %6.2f %9.2f %7.1f %8.1f %9.2f %7.1f\n", kernel.name,
+                host * 1e3, opencl * 1e3, ratio(opencl), threads * 1e3, ratio(threads), plain * 1e3, ratio(plain),
+                record * 1e3, ratio(record), record > 0 ? kernel.accesses / record / 1e6 : 0, control * 1e3,
+                ratio(control));
+    std::fflush(stdout);
   }
 }

@@ -51,4 +51,24 @@ __global__ void embedding(const int* tokens, const float* gradient, float* table
   }
 }
 
+// One step of a five-point stencil, square, a shared tile with its halo. Blocks of 16×16.
+__global__ void jacobi(const float* in, float* out, int n) {
+  __shared__ float cells[tile + 2][tile + 2];
+  int x = blockIdx.x * tile + threadIdx.x, y = blockIdx.y * tile + threadIdx.y;
+  int lx = threadIdx.x + 1, ly = threadIdx.y + 1;
+  cells[ly][lx] = in[y * n + x];
+  if (lx == 1 && x > 0) cells[ly][0] = in[y * n + x - 1];
+  if (lx == tile && x < n - 1) cells[ly][tile + 1] = in[y * n + x + 1];
+  if (ly == 1 && y > 0) cells[0][lx] = in[(y - 1) * n + x];
+  if (ly == tile && y < n - 1) cells[tile + 1][lx] = in[(y + 1) * n + x];
+  __syncthreads();
+  if (x > 0 && x < n - 1 && y > 0 && y < n - 1)
+    out[y * n + x] = 0.25f * (cells[ly][lx - 1] + cells[ly][lx + 1] + cells[ly - 1][lx] + cells[ly + 1][lx]);
+}
+
+__global__ void saxpy(int n, float a, const float* x, float* y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i] + y[i];
+}
+
 } // extern "C"

@@ -64,4 +64,34 @@ void embedding(const int* tokens, const float* gradient, float* table, int count
   }
 }
 
+void jacobi(const float* in, float* out, int n) {
+  constexpr int tile = 16;
+  static float cells[tile + 2][tile + 2];
+  for (int by = 0; by < n; by += tile) {
+    for (int bx = 0; bx < n; bx += tile) {
+      for (int ly = 0; ly < tile + 2; ++ly) {
+        int y = by + ly - 1;
+        if (y < 0 || y >= n) continue;
+        for (int lx = 0; lx < tile + 2; ++lx) {
+          int x = bx + lx - 1;
+          if (x >= 0 && x < n) cells[ly][lx] = in[y * n + x];
+        }
+      }
+      for (int ly = 1; ly <= tile; ++ly) {
+        int y = by + ly - 1;
+        if (y == 0 || y == n - 1) continue;
+        for (int lx = 1; lx <= tile; ++lx) {
+          int x = bx + lx - 1;
+          if (x == 0 || x == n - 1) continue;
+          out[y * n + x] = 0.25f * (cells[ly][lx - 1] + cells[ly][lx + 1] + cells[ly - 1][lx] + cells[ly + 1][lx]);
+        }
+      }
+    }
+  }
+}
+
+void saxpy(int n, float a, const float* x, float* y) {
+  for (int i = 0; i < n; ++i) y[i] = a * x[i] + y[i];
+}
+
 } // namespace host
