@@ -37,9 +37,17 @@ struct Switch {
 };
 
 struct Schedule {
-  enum class Kind : std::uint8_t { natural = 0, holds = 1, random = 2, switches = 3 } kind = Kind::natural;
-  std::uint64_t seed = 0;         // of random
+  enum class Kind : std::uint8_t {
+    natural = 0,
+    holds = 1,
+    random = 2,
+    switches = 3,
+    priorities = 4
+  } kind = Kind::natural;
+  std::uint64_t seed = 0;         // of random and priorities
   std::uint32_t quantum = 0;      // of random: mean visible operations between switches; 0: a switch at every one
+  std::uint32_t depth = 0;        // of priorities: change points and one more
+  std::uint64_t steps = 0;        // of priorities: decisions among which the change points lie
   std::vector<Hold> holds;        // of holds
   std::vector<Switch> switches;   // of switches
 };

@@ -16,7 +16,9 @@ constexpr std::int64_t endless = std::int64_t(1) << 60;
 constexpr std::size_t max_departures = std::size_t(1) << 24;
 } // namespace
 
-Control::Control(const Schedule& schedule) : schedule_(schedule), state_(schedule.seed * 2 + 1) {}
+Control::Control(const Schedule& schedule) : schedule_(schedule), state_(schedule.seed * 2 + 1) {
+  if (schedule.kind == Schedule::Kind::priorities) priorities_.emplace(schedule);
+}
 
 std::uint64_t Control::random() { // splitmix64 (Steele, Lea, Flood 2014)
   std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
@@ -45,6 +47,7 @@ void Control::ready(Block& block, std::uint32_t warp, std::uint32_t lanes) {
     if (block.position[thread] != nowhere) continue;
     block.position[thread] = std::uint32_t(runnable_.size());
     runnable_.push_back({&block, thread});
+    if (priorities_) priorities_->add(block, thread);
   }
 }
 
@@ -89,6 +92,7 @@ void Control::ended(const Launch& launch) {
   }
   std::erase_if(parked_, [&](const Thread& t) { return of_launch(t.block); });
   std::erase_if(copies_, [&](const Copy& c) { return of_launch(c.block); });
+  if (priorities_) priorities_->forget(launch);
   if (current_launch_ == &launch) current_ = {}, current_launch_ = nullptr;
 }
 
@@ -185,20 +189,42 @@ bool Control::draw(const std::vector<std::uint32_t>& operations, Choice& choice)
   return true;
 }
 
+// By priority. Operations have theirs too: they begin when nobody above them can go on.
+bool Control::highest(const std::vector<std::uint32_t>& operations, Choice& choice) {
+  std::uint64_t most = 0;
+  bool any = priorities_->best(choice.thread.block, choice.thread.thread, most);
+  choice.kind = Agent::Kind::thread;
+  auto offer = [&](const Agent& agent) {
+    const std::uint64_t priority = priorities_->of(agent);
+    if (any && priority <= most) return false;
+    any = true;
+    most = priority;
+    choice.kind = agent.kind;
+    return true;
+  };
+  for (std::size_t n = 0; n < copies_.size(); ++n)
+    if (offer(agent_of_copy(copies_[n]))) choice.copy = n;
+  for (std::uint32_t operation : operations)
+    if (offer({.kind = Agent::Kind::operation, .operation = operation})) choice.operation = operation;
+  return any;
+}
+
+Agent Control::agent_of_copy(const Copy& copy) const {
+  return {.kind = Agent::Kind::async_copy,
+          .operation = copy.block->launch->request.operation,
+          .block = copy.block->index,
+          .thread = copy.thread,
+          .copy = copy.group};
+}
+
 Agent Control::agent_of(const Choice& choice) const {
-  Agent agent;
-  agent.kind = choice.kind;
-  if (choice.kind == Agent::Kind::operation) {
-    agent.operation = choice.operation;
-    return agent;
-  }
-  const bool thread = choice.kind == Agent::Kind::thread;
-  const Block* block = thread ? choice.thread.block : copies_[choice.copy].block;
-  agent.operation = block->launch->request.operation;
-  agent.block = block->index;
-  agent.thread = thread ? choice.thread.thread : copies_[choice.copy].thread;
-  if (!thread) agent.copy = copies_[choice.copy].group;
-  return agent;
+  if (choice.kind == Agent::Kind::operation) return {.kind = choice.kind, .operation = choice.operation};
+  if (choice.kind == Agent::Kind::async_copy) return agent_of_copy(copies_[choice.copy]);
+  const Block& block = *choice.thread.block;
+  return {.kind = choice.kind,
+          .operation = block.launch->request.operation,
+          .block = block.index,
+          .thread = choice.thread.thread};
 }
 
 std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& operations) {
@@ -221,14 +247,20 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
   const std::uint64_t number = machine.visible() + forced_;
   std::int64_t quantum = endless;
   bool departs = false;
-  if (schedule_.kind == Schedule::Kind::random) {
+  if (schedule_.kind == Schedule::Kind::random || priorities_) {
     find_usual();
-    if (!draw(operations, chosen)) return nobody;
+    if (priorities_ && current_.block) {
+      Choice running;
+      running.thread = current_;
+      priorities_->passed(number, agent_of(running));
+      if (gave_way_) priorities_->gives_way(agent_of(running));
+    }
+    if (priorities_ ? !highest(operations, chosen) : !draw(operations, chosen)) return nobody;
     departs = !has_usual || chosen.kind != usual.kind ||
               (chosen.kind == Agent::Kind::thread
                    ? chosen.thread.block != usual.thread.block || chosen.thread.thread != usual.thread.thread
                    : chosen.kind != Agent::Kind::operation || chosen.operation != usual.operation);
-    quantum = draw_quantum();
+    quantum = priorities_ ? priorities_->until_change(number) : draw_quantum();
   } else {
     const auto& list = schedule_.switches;
     find_usual();
@@ -270,12 +302,13 @@ void Control::run(Machine& machine, const Choice& choice, std::int64_t quantum) 
   current_launch_ = current_.block->launch;
   Block& block = *current_.block;
   const std::uint32_t warp = current_.thread / warp_lanes, lane = current_.thread % warp_lanes;
-  forced_stop_ = false;
+  forced_stop_ = gave_way_ = false;
   for (;;) {
     const std::uint64_t before = machine.visible();
     const Step step = machine.run_lane(block, warp, lane, quantum);
     if (step != Step::visible && block.position[current_.thread] != nowhere && !machine.faulted() &&
         step == Step::spin) {
+      gave_way_ = true;
       return; // its quantum ended in a loop
     }
     if (step != Step::visible) {

@@ -1,5 +1,5 @@
 // Chosen schedules: at every visible operation somebody else may go on. Random ones draw the next agent and for how
-// long it runs; lists of switches repeat what another run chose.
+// long it runs; priorities let the highest go on (priorities.h); lists of switches repeat what another run chose.
 //
 // A decision has a number: visible operations performed so far, plus stops so far that no quantum caused (barriers,
 // rendezvous, exits, spinning, waits for copies). So numbers do not depend on how the run was cut into turns, and a run
@@ -13,10 +13,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "deadheat/schedule.h"
 #include "replay/device/block.h"
+#include "replay/device/priorities.h"
 #include "replay/engine/abi.h"
 
 namespace deadheat::device {
@@ -67,6 +69,8 @@ class Control {
   bool find(const Machine& machine, const std::vector<std::uint32_t>& operations, const Agent& agent,
             Choice& choice) const;
   bool draw(const std::vector<std::uint32_t>& operations, Choice& choice);
+  bool highest(const std::vector<std::uint32_t>& operations, Choice& choice);
+  Agent agent_of_copy(const Copy& copy) const;
   Agent agent_of(const Choice& choice) const;
   void run(Machine& machine, const Choice& choice, std::int64_t quantum);
   void look_again(Machine& machine, bool all);
@@ -79,9 +83,11 @@ class Control {
   Thread current_;
   Launch* current_launch_ = nullptr;
   bool forced_stop_ = true; // the last stop was not the quantum's
+  bool gave_way_ = false; // it was a thread's own wish that others go on
   std::uint64_t forced_ = 0, switched_ = 0;
   std::size_t look_ = 0;
   std::vector<Switch> departures_;
+  std::optional<Priorities> priorities_;
 };
 
 } // namespace deadheat::device

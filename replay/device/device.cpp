@@ -40,6 +40,7 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
       machine_->set_holds(&*holds_);
       break;
     case Schedule::Kind::random:
+    case Schedule::Kind::priorities:
     case Schedule::Kind::switches:
       control_.emplace(options_.schedule);
       machine_->set_control(&*control_);

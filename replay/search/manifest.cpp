@@ -100,17 +100,17 @@ json to_json(const Schedule& schedule) {
     switches.push_back({change.step, int(change.agent.kind), change.agent.operation, change.agent.block,
                         change.agent.thread, change.agent.copy});
   }
-  return {{"kind", int(schedule.kind)},
-          {"seed", schedule.seed},
-          {"quantum", schedule.quantum},
-          {"holds", holds},
+  return {{"kind", int(schedule.kind)}, {"seed", schedule.seed},   {"quantum", schedule.quantum},
+          {"depth", schedule.depth},    {"steps", schedule.steps}, {"holds", holds},
           {"switches", switches}};
 }
 Schedule schedule(const json& from) {
   Schedule schedule;
-  schedule.kind = enumerator(from.at("kind"), Schedule::Kind::switches);
+  schedule.kind = enumerator(from.at("kind"), Schedule::Kind::priorities);
   schedule.seed = from.at("seed");
   schedule.quantum = from.at("quantum");
+  schedule.depth = from.value("depth", 0u);
+  schedule.steps = from.value("steps", std::uint64_t(0));
   for (const json& hold : from.at("holds"))
     schedule.holds.push_back({access_name(hold.at(0)), access_name(hold.at(1))});
   for (const json& change : from.at("switches")) {

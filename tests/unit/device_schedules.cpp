@@ -381,6 +381,54 @@ TEST_F(Schedules, RandomOrdersKeepWhatIsOrdered) {
   }
 }
 
+Schedule priorities(std::uint64_t seed, std::uint32_t depth, std::uint64_t steps) {
+  Schedule s;
+  s.kind = Schedule::Kind::priorities;
+  s.seed = seed;
+  s.depth = depth;
+  s.steps = steps;
+  return s;
+}
+
+TEST_F(Schedules, PrioritiesFindWhatNaturalDoesNot) {
+  const std::uint64_t out = rig.alloc(4 * 256);
+  rig.launch("without_barrier", 4, 64, {out});
+  rig.read(out, 256);
+  std::set<std::vector<std::uint8_t>> results;
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    results.insert(replay(source, rig, priorities(seed, 3, 1000)).host_reads);
+  EXPECT_EQ(results.size(), 20u);
+}
+
+TEST_F(Schedules, PrioritiesKeepWhatIsOrderedAndEnd) {
+  const std::uint64_t out = rig.alloc(4 * 256), a = rig.alloc(4), b = rig.alloc(8);
+  rig.set(a, 0, 4);
+  rig.launch("with_barrier", 4, 64, {out});
+  rig.launch("flags", 2, 1, {a, b}); // one spins on what the other writes
+  rig.read(out, 256);
+  rig.read(b, 2);
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Replayed again = replay(source, rig, priorities(seed, 1 + std::uint32_t(seed % 5), 500));
+    EXPECT_EQ(again.progress, Progress::done) << seed << again.stuck;
+    EXPECT_EQ(again.host_reads, rig.sink.host_reads()) << seed;
+  }
+}
+
+TEST_F(Schedules, FewChangesOfPriorityAreFewSwitches) {
+  // Threads that never wait: each runs to its end, but for the changes.
+  const std::uint64_t out = rig.alloc(4 * 256);
+  rig.launch("without_barrier", 1, 64, {out});
+  rig.read(out, 64);
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const Replayed plain = replay(source, rig, priorities(seed, 1, 0)),
+                   changed = replay(source, rig, priorities(seed, 4, 128));
+    EXPECT_LE(plain.switches.size(), 70u);
+    EXPECT_LE(changed.switches.size(), 2 * 3 + 70u);
+    const Replayed again = replay(source, rig, priorities(seed, 4, 128));
+    EXPECT_EQ(again.host_reads, changed.host_reads);
+  }
+}
+
 TEST_F(Schedules, EveryRunCanBePlayedBack) {
   const std::uint32_t stream = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
   const std::uint64_t out = rig.alloc(4 * 256), a = rig.alloc(4), b = rig.alloc(4 * 256), c = rig.alloc(128),
@@ -403,6 +451,7 @@ TEST_F(Schedules, EveryRunCanBePlayedBack) {
     s.kind = Schedule::Kind::random;
     s.seed = seed;
     s.quantum = std::uint32_t(seed % 3 * 5);
+    if (seed % 4 == 3) s = priorities(seed, 5, 2000);
     const Replayed first = replay(source, rig, s);
     ASSERT_EQ(first.progress, Progress::done) << first.stuck;
     EXPECT_GT(first.switches.size(), 10u);
