@@ -11,9 +11,12 @@ struct JudgeOptions {
   double seconds = 20;
   std::uint64_t seed = 1;
   std::string directory; // for witnesses
+  std::uint64_t explore = 0; // schedules whose races are added to those of the recorded run
 };
-// --schedules, --seconds, --witness-dir: what check and replay share.
+// --schedules, --seconds, --explore, --witness-dir: what check and replay share.
 boost::program_options::options_description judge_options(JudgeOptions& options);
+// Adds what the explored schedules expose. Before judging: ids go on from the recorded run's.
+Expected<void> explore(const std::string& trace, Analysis& analysis, const JudgeOptions& options);
 Expected<void> judge(const std::string& trace, Analysis& analysis, const JudgeOptions& options);
 
 } // namespace deadheat::tools

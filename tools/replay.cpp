@@ -22,6 +22,8 @@ po::options_description judge_options(JudgeOptions& options) {
   description.add_options()("schedules", po::value(&options.schedules)->default_value(40),
                             "schedules to try for each race, at most")(
       "seconds", po::value(&options.seconds)->default_value(20), "seconds to spend on each race, at most")(
+      "explore", po::value(&options.explore)->value_name("N")->default_value(0),
+      "add the races of N explored schedules: order-dependent control flow hides some from a single run")(
       "witness-dir", po::value(&options.directory)->default_value("deadheat-witnesses"), "directory for witnesses");
   return description;
 }
@@ -105,6 +107,7 @@ int run_replay(const Arguments& arguments) {
 
   Expected<Analysis> analysis = detect::analyze(trace, {});
   if (!analysis) return fail(analysis.error());
+  if (Expected<void> done = explore(trace, *analysis, judging); !done) return fail(done.error());
   for (std::uint32_t id : judging.races) {
     if (id == 0 || id > analysis->races.size()) {
       return fail("there is no race " + std::to_string(id) + " in " + trace + " (it has " +

@@ -124,6 +124,7 @@ json to_json(const Race& race) {
               {"same_value", race.same_value},
               {"why", valid_utf8(race.why)}};
   if (race.suppressed) out["suppressed"] = true;
+  if (race.explored) out["explored"] = race.explored;
   if (race.verdict == Verdict::none) return out;
   out["verdict"] = word(race.verdict);
   if (!race.verdict_why.empty()) out["verdict_why"] = valid_utf8(race.verdict_why);

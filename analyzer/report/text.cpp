@@ -249,6 +249,7 @@ void Writer::race(const Race& race) {
           " (" + counted(race.allocation->size, "byte", "bytes") + ")";
   }
   paragraph(at + (race.same_value ? "; both write the same value" : ""));
+  if (race.explored) paragraph("not in the recorded run: explored schedule " + number(race.explored) + " exposed it");
   verdict(race);
   line();
 }

@@ -78,6 +78,7 @@ struct Race {
   };
   std::vector<Instance> instances;
   bool suppressed = false;
+  std::uint64_t explored = 0;  // the first explored schedule that exposed it, from 1; 0: the recorded run did
 
   // Filled in by replay.
   Verdict verdict = Verdict::none;

@@ -1,12 +1,12 @@
 // The search for a verdict: see search.h.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 
+#include "replay/search/schedules.h"
 #include "replay/search/search.h"
 #include "replay/search/session.h"
+#include "replay/search/temporary_directory.h"
 #include "replay/search/witness.h"
 
 namespace deadheat::search {
@@ -15,31 +15,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-
-// A directory that goes away with its owner.
-class TemporaryDirectory {
- public:
-  static Expected<TemporaryDirectory> create() {
-    std::string pattern = (fs::temp_directory_path() / "deadheat-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) return Error{"cannot make a temporary directory", pattern};
-    return TemporaryDirectory(pattern);
-  }
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-// A run may take this many times the visible operations of the natural one before it counts as hanging.
-constexpr std::uint64_t hang_factor = 50;
-constexpr std::uint64_t hang_floor = 1'000'000;
 
 // Two schedules that take the accesses of one instance of a race in either order, everything else as it comes.
 struct SchedulePair {
@@ -53,14 +28,7 @@ SchedulePair schedule_pair(const Race::Instance& instance) {
   return pair;
 }
 
-Schedule random_schedule(std::uint64_t number, std::uint64_t seed) {
-  constexpr std::uint32_t quanta[] = {64, 8, 0, 512};
-  Schedule schedule;
-  schedule.kind = Schedule::Kind::random;
-  schedule.seed = seed + number;
-  schedule.quantum = quanta[number % std::size(quanta)];
-  return schedule;
-}
+constexpr std::uint64_t shrinking_runs = 400;
 
 class Judge {
  public:
@@ -89,14 +57,13 @@ class Judge {
       if (compare(a->outputs, b->outputs, nullptr).differ) return found(race, pair, *a, *b);
     }
     // Where this race is all that the order could change, any order that changes the outputs is its doing.
-    for (std::uint64_t number = 0; alone_ && driven && !spent(race); ++number) {
-      Schedule schedule = random_schedule(number, options_.seed);
+    for (std::uint64_t number = 0; alone_ && (driven || race.explored) && !spent(race); ++number) {
+      Schedule schedule = nth_schedule(number, options_.seed, natural_.choices.visible);
       Expected<Run> run = session_.run(schedule, &natural_.outputs, budget_);
       if (!run) return run.error();
       ++race.schedules;
       if (!compare(natural_.outputs, run->outputs, nullptr).differ) continue;
-      race.verdict_why = "found by a random order, in which other instances of the pair changed places too";
-      return found(race, {Schedule{}, schedule}, natural_, *run);
+      return found_by_order(race, schedule, *run);
     }
     race.verdict = driven ? Verdict::benign : Verdict::unreached;
     race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
@@ -104,6 +71,32 @@ class Judge {
   }
 
  private:
+  // An order that changes the outputs: the switches in it that matter.
+  Expected<void> found_by_order(Race& race, const Schedule& schedule, const Run& run) {
+    race.verdict_why =
+        "found by another order of threads, in which other instances of the pair may have changed places";
+    Schedule listed;
+    listed.kind = Schedule::Kind::switches;
+    listed.switches = run.switches;
+    Expected<Run> again = session_.run(listed, nullptr, budget_);
+    if (!again) return again.error();
+    if (!compare(natural_.outputs, again->outputs, nullptr).differ) // too many switches to list
+      return found(race, {Schedule{}, schedule}, natural_, run);
+    auto differs = [&](const Schedule& shorter) {
+      if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * options_.seconds) return false;
+      Expected<Run> tried = session_.run(shorter, &natural_.outputs, budget_);
+      race.schedules += 1;
+      return tried && compare(natural_.outputs, tried->outputs, nullptr).differ;
+    };
+    listed.switches = shrink(std::move(listed.switches), differs, shrinking_runs);
+    Expected<Run> shortest = session_.run(listed, nullptr, budget_);
+    if (!shortest) return shortest.error();
+    race.verdict_why += "; " + std::to_string(listed.switches.size()) +
+                        (listed.switches.size() == 1 ? " context switch" : " context switches") + " of " +
+                        std::to_string(run.switches.size()) + " suffice";
+    return found(race, {Schedule{}, listed}, natural_, *shortest);
+  }
+
   // A pair of schedules whose outputs differ: describes the difference and writes the witness.
   Expected<void> found(Race& race, const SchedulePair& pair, const Run& a, const Run& b) {
     Expected<const ValueTypes*> types = session_.value_types();
@@ -164,7 +157,7 @@ Expected<void> judge_order_dependent(const Session& session, const Run& natural,
   std::uint64_t spread = 0, tried = 0;
   constexpr std::uint64_t random_orders = 8;
   for (; tried < std::min(options.schedules, random_orders); ++tried) {
-    Expected<Run> run = session.run(random_schedule(tried, options.seed), nullptr, budget);
+    Expected<Run> run = session.run(nth_schedule(tried, options.seed, natural.choices.visible), nullptr, budget);
     if (!run) return run.error();
     if (!compare(natural.outputs, run->outputs, nullptr).differ) continue;
     Expected<const ValueTypes*> types = session.value_types();
@@ -200,7 +193,7 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
         "a replay in the recorded order gives other outputs than the recording: the program hands the device bytes "
         "that the trace does not hold, so verdicts speak of the replayed runs only");
   }
-  std::uint64_t budget = std::max(natural->choices.visible * hang_factor, hang_floor);
+  std::uint64_t budget = hang_budget(natural->choices.visible);
 
   bool alone = analysis.races.size() == 1 && analysis.order_dependent.empty();
   Judge judge(*session, options, *natural, budget, alone);

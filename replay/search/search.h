@@ -32,6 +32,12 @@ struct SearchOptions {
 // max_ulp and schedules of the order-dependent atomics.
 Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchOptions& options);
 
+// Runs the trace under `count` schedules (schedules.h), each recorded into a trace of its own, which `each` gets with
+// the schedule's number, from 1, and which is gone afterwards. Control flow that depends on the order hides races from
+// a single run.
+Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed,
+                       const std::function<Expected<void>(std::uint64_t, const std::string&)>& each);
+
 // What re-running a witness showed.
 struct WitnessRun {
   Race race;                        // as the witness tells it, with the differences of this run

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "replay/device/trace_sink.h"
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/writer.h"
 
@@ -134,16 +135,43 @@ Expected<std::vector<std::uint8_t>> Session::blob(const trace::BlobHash& hash) c
   return *found->second;
 }
 
-Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget) const {
-  Collector collector;
+device::DeviceOptions Session::device_options(const Schedule& schedule, std::uint64_t budget) const {
   device::DeviceOptions options;
   options.seed = process_.seed;
   options.live = false;
   options.record_accesses = false;
-  options.sink = &collector;
   options.modules = modules_;
   options.schedule = schedule;
   options.budget = budget;
+  return options;
+}
+
+Expected<void> Session::record(const Schedule& schedule, const std::string& directory, std::uint64_t budget) const {
+  Expected<std::unique_ptr<device::TraceSink>> sink = device::TraceSink::create(directory, process_);
+  if (!sink) return sink.error();
+  device::DeviceOptions options = device_options(schedule, budget);
+  options.record_accesses = true;
+  options.sink = sink->get();
+  {
+    Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
+    if (!device) return device.error();
+    auto blob_of = [this](const trace::BlobHash& hash) { return blob(hash); };
+    device::Progress progress = device::Progress::done;
+    for (const auto& command : commands_) {
+      Expected<device::Progress> applied = (*device)->apply(*command, blob_of);
+      if (!applied) return applied.error();
+      progress = *applied;
+      if (progress == device::Progress::fault || progress == device::Progress::hang) break;
+    }
+    if (progress != device::Progress::fault && progress != device::Progress::hang) (*device)->drain();
+  }
+  return (*sink)->writer().finish(0);
+}
+
+Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget) const {
+  Collector collector;
+  device::DeviceOptions options = device_options(schedule, budget);
+  options.sink = &collector;
   Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
   if (!device) return device.error();
 

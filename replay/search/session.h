@@ -3,6 +3,7 @@
 // Thread-safety: none; one embedded device at a time.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +27,9 @@ struct Run {
   std::size_t commands = 0;           // commands applied before the end or the first difference
 };
 
+// Visible operations after which a run counts as hanging, when the natural one has `visible`.
+inline std::uint64_t hang_budget(std::uint64_t visible) { return std::max<std::uint64_t>(visible * 50, 1'000'000); }
+
 class Session {
  public:
   // Loads the commands of the log in `trace` that has operations (the first, if several do).
@@ -34,6 +38,10 @@ class Session {
   // Executes the commands under `schedule`. With `reference`, stops as soon as an output differs from it. With a
   // `budget`, a run of more visible operations counts as hanging.
   Expected<Run> run(const Schedule& schedule, const Outputs* reference = nullptr, std::uint64_t budget = 0) const;
+
+  // Executes the commands under `schedule` and records every access into a trace of its own. A run that faults or hangs
+  // leaves what it recorded.
+  Expected<void> record(const Schedule& schedule, const std::string& directory, std::uint64_t budget = 0) const;
 
   const Outputs& recorded() const { return recorded_; } // what the host received when the trace was made
   // What the bytes mean that the host received; reads the trace's accesses on first use.
@@ -44,6 +52,7 @@ class Session {
   std::size_t size() const { return commands_.size(); }
 
  private:
+  device::DeviceOptions device_options(const Schedule& schedule, std::uint64_t budget) const;
   Expected<std::vector<std::uint8_t>> blob(const trace::BlobHash& hash) const;
 
   std::string trace_;

@@ -4,7 +4,7 @@ import json
 import os
 
 import sarif_check
-from cli_case import Case, program, twin
+from cli_case import Case, marker_line, program, twin
 
 
 class Reports(Case):
@@ -25,6 +25,21 @@ class Reports(Case):
         self.assertEqual(status, 0, err)
         self.assertRegex(out.decode(), r"\Achecksum \d+\n\Z")
         self.assertEqual(self.json("report")["races"], [])
+
+    def test_explored_schedules(self):
+        status, _, err = self.deadheat("check", "--json", "one", "--", program("hidden"))
+        self.assertEqual((status, self.json("one")["races"]), (0, []), err)
+        status, _, err = self.deadheat("check", "--explore", "8", "--json", "more", "--", program("hidden"))
+        self.assertEqual(status, 1, err)
+        [race] = self.json("more")["races"]
+        lines = {race["first"]["line"], race["second"]["line"]}
+        self.assertEqual(lines, {marker_line("hidden.cu", "WRITE"), marker_line("hidden.cu", "READ")})
+        self.assertGreater(race["explored"], 0)
+        self.assertEqual(race["verdict"], "harmful")
+        self.assertIn("explored schedule", err)
+        status, out, err = self.deadheat("replay", "--witness", race["witness"])
+        self.assertEqual(status, 1, err)
+        self.assertIn(b"the same bits", out)
 
     def test_program_status(self):
         for words, expected in [(["0"], 0), (["9"], 9), (["signal", "15"], 143)]:

@@ -1,0 +1,29 @@
+// Explored schedules: see search.h.
+#include <algorithm>
+
+#include "replay/search/schedules.h"
+#include "replay/search/search.h"
+#include "replay/search/session.h"
+#include "replay/search/temporary_directory.h"
+
+namespace deadheat::search {
+
+Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed,
+                       const std::function<Expected<void>(std::uint64_t, const std::string&)>& each) {
+  Expected<Session> session = Session::open(trace);
+  if (!session) return session.error();
+  Expected<Run> natural = session->run(Schedule{});
+  if (!natural) return natural.error();
+  const std::uint64_t budget = hang_budget(natural->choices.visible);
+  for (std::uint64_t number = 0; number < count; ++number) {
+    Expected<TemporaryDirectory> directory = TemporaryDirectory::create();
+    if (!directory) return directory.error();
+    const std::string recorded = directory->path() + "/explored.deadheat";
+    const Schedule schedule = nth_schedule(number, seed, natural->choices.visible);
+    if (Expected<void> done = session->record(schedule, recorded, budget); !done) return done;
+    if (Expected<void> done = each(number + 1, recorded); !done) return done;
+  }
+  return {};
+}
+
+} // namespace deadheat::search

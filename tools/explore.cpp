@@ -1,0 +1,81 @@
+// The races of explored schedules, together with those of the recorded run.
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "analyzer/detect/analyze.h"
+#include "tools/judge.h"
+#ifdef DEADHEAT_HAS_REPLAY
+#include "replay/search/search.h"
+#endif
+
+namespace deadheat::tools {
+
+#ifdef DEADHEAT_HAS_REPLAY
+
+namespace {
+
+bool same_site(const RaceSide& a, const RaceSide& b) {
+  // Copies, sets and frees have no site: they are told apart by what the program submitted.
+  if ((a.name.launch == 0) != (b.name.launch == 0) || a.op != b.op) return false;
+  if (a.name.launch == 0) return a.name.operation == b.name.operation;
+  return a.name.module == b.name.module && a.name.site == b.name.site;
+}
+
+bool same_race(const Race& a, const Race& b) {
+  if (a.level != b.level || a.race_class != b.race_class) return false;
+  return (same_site(a.first, b.first) && same_site(a.second, b.second)) ||
+         (same_site(a.first, b.second) && same_site(a.second, b.first));
+}
+
+void merge(Analysis& all, Analysis found, std::uint64_t schedule) {
+  for (Race& race : found.races) {
+    if (std::any_of(all.races.begin(), all.races.end(), [&](const Race& r) { return same_race(r, race); })) continue;
+    race.id = std::uint32_t(all.races.size() + 1);
+    race.explored = schedule;
+    all.races.push_back(std::move(race));
+  }
+  auto add = [&](std::vector<Fault>& to, std::vector<Fault>& from) {
+    for (Fault& fault : from) {
+      const bool known = std::any_of(to.begin(), to.end(), [&](const Fault& f) {
+        return f.kind == fault.kind && f.side.name.module == fault.side.name.module &&
+               f.side.name.site == fault.side.name.site;
+      });
+      if (known) continue;
+      fault.text += (fault.text.empty() ? "" : "; ") + ("under explored schedule " + std::to_string(schedule));
+      to.push_back(std::move(fault));
+    }
+  };
+  add(all.memory_errors, found.memory_errors);
+  add(all.sync_errors, found.sync_errors);
+  all.summary.races = all.races.size();
+}
+
+} // namespace
+
+Expected<void> explore(const std::string& trace, Analysis& analysis, const JudgeOptions& options) {
+  if (options.explore == 0) return {};
+  const bool terminal = isatty(STDERR_FILENO);
+  Expected<void> done = search::explore(
+      trace, options.explore, options.seed, [&](std::uint64_t number, const std::string& run) -> Expected<void> {
+        if (terminal) std::cerr << "\r\033[Kexploring schedule " << number << " of " << options.explore << std::flush;
+        Expected<Analysis> found = detect::analyze(run, {});
+        if (!found) return found.error();
+        merge(analysis, std::move(*found), number);
+        return {};
+      });
+  if (terminal) std::cerr << "\r\033[K";
+  return done;
+}
+
+#else
+
+Expected<void> explore(const std::string&, Analysis&, const JudgeOptions& options) {
+  if (options.explore == 0) return {};
+  return Error{"this build has no replay", "", "apt-get install llvm-19-dev, and build again"};
+}
+
+#endif
+
+} // namespace deadheat::tools
