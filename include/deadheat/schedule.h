@@ -25,9 +25,11 @@ struct Agent {
   friend auto operator<=>(const Agent&, const Agent&) = default;
 };
 
-// Hold: whoever reaches `held` waits there until `until` has been performed.
+// Hold: whoever reaches `held` waits there until `until` has been performed; or, in place, `until` sees memory as it
+// was before `held`.
 struct Hold {
   AccessName held, until;
+  bool in_place = false; // `held` is a write: it is performed in its place, but `until` does not see it
 };
 
 // Departure from the default order: at decision number `step`, `agent` goes on instead of the default choice.

@@ -80,6 +80,10 @@ Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
   Action action = Action::go;
   if (is_copy(block, site)) return action;
   for (State& s : states_) {
+    if (s.hold.in_place) {
+      reached_in_place(s, block, thread);
+      continue;
+    }
     if (s.unseen) watch(s, block, thread);
     if (is_at(s.hold.until, block, thread.linear, site) && s.until_seen++ == s.hold.until.nth) s.performs_until = true;
     if (is_at(s.hold.held, block, thread.linear, site) && s.held_seen++ == s.hold.held.nth) {
@@ -93,6 +97,27 @@ Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
   }
   if (action == Action::hold) count_waiting();
   return action;
+}
+
+void Holds::reached_in_place(State& s, Block& block, const ThreadContext& thread) {
+  const std::uint32_t site = thread.pending_site;
+  if (is_at(s.hold.until, block, thread.linear, site)) {
+    if (s.until_seen++ == s.hold.until.nth)
+      s.performs_until = true;
+    else if (s.unseen) {
+      auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
+      const std::uint8_t* at = machine.bytes_at(thread, thread.pending_address, 1);
+      const Site& reads = (*block.launch->request.sites->sites)[site];
+      const std::uint32_t bytes = std::uint32_t(reads.element_bytes) * reads.elements;
+      if (at < s.at + s.before.size() && s.at < at + bytes) s.unseen = false; // it has seen the write
+    }
+  }
+  if (is_at(s.hold.held, block, thread.linear, site) && s.held_seen++ == s.hold.held.nth && !s.until_done) {
+    auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
+    s.reached = true;
+    s.block = &block;
+    s.performs_held = can_be_unseen(machine, s);
+  }
 }
 
 // Of a write that shall not be seen: does something order the two after all?
@@ -117,9 +142,10 @@ void Holds::met(const Block& block, const std::array<std::uint32_t, max_warps>& 
 
 std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std::int64_t otherwise) {
   for (State& s : states_) {
+    if (s.performs_held && is_of(s.hold.held, block, thread.linear)) otherwise = 0; // to see what it writes
     if (!s.performs_until || !is_of(s.hold.until, block, thread.linear)) continue;
     if (s.waits) otherwise = 0;
-    if (!s.unseen || s.met || (s.released_by_held && s.acquired_by_until)) continue;
+    if (!s.unseen || (!s.hold.in_place && (s.met || (s.released_by_held && s.acquired_by_until)))) continue;
     if (std::memcmp(s.at, s.after.data(), s.after.size()) != 0) continue; // others have written there since
     otherwise = 0;
     std::memcpy(s.at, s.before.data(), s.before.size());
@@ -131,6 +157,11 @@ std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std
 bool Holds::resumed(Block& block, const ThreadContext& thread) {
   bool any = false;
   for (State& s : states_) {
+    if (s.performs_held && is_of(s.hold.held, block, thread.linear)) {
+      s.performs_held = false;
+      s.after.assign(s.at, s.at + s.before.size());
+      s.unseen = s.before != s.after && !s.until_done;
+    }
     if (!s.performs_until || !is_of(s.hold.until, block, thread.linear)) continue;
     s.performs_until = false;
     s.until_done = true;

@@ -8,6 +8,11 @@
 // memory needs no delay that others could notice). It is not done where a barrier, or a release of the one thread and
 // an acquire of the other in scopes that include each other, come between the two.
 //
+// A hold in place delays nobody: the write is performed where it comes, and `until` reads the bytes from before it.
+// Under the natural order that is a run in which the recorded one's order of events holds up to the read, so what the
+// analyzer found unordered there is unordered here. It is not done when others have written the bytes since, or the
+// thread of `until` has executed its site on them after the write already (PTX ISA 8.10.5).
+//
 // The sides of a hold are accesses of threads, cp.async copies, or whole operations (AccessName::launch == 0).
 //
 // Thread-safety: none.
@@ -69,6 +74,7 @@ class Holds {
     bool reached = false;                        // the held side has been reached, waiting or not
     bool until_done = false, until_gone = false, released = false;
     bool performs_until = false;                 // the next resumption of the thread performs it
+    bool performs_held = false;                  // in place: the next resumption performs the write
     bool before_held = false;                    // until was performed before held was reached, or while it waited
     bool urgent = false;                         // the held thread shall perform its access now
     Block* block = nullptr;                      // of the held thread or copy
@@ -82,6 +88,7 @@ class Holds {
   bool drive(Machine& machine, State& state);
   void settle_held(Machine& machine, State& state);
   bool can_be_unseen(Machine& machine, State& state);
+  void reached_in_place(State& state, Block& block, const engine::ThreadContext& thread);
   void watch(State& state, const Block& block, const engine::ThreadContext& thread);
   void count_waiting();
 

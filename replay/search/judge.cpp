@@ -20,6 +20,9 @@ namespace {
 struct SchedulePair {
   Schedule first_then_second, second_then_first;
 };
+bool in_one_launch(const Race::Instance& instance) {
+  return instance.first.launch && instance.first.launch == instance.second.launch;
+}
 SchedulePair schedule_pair(const Race::Instance& instance) {
   SchedulePair pair;
   pair.first_then_second.kind = pair.second_then_first.kind = Schedule::Kind::holds;
@@ -49,12 +52,34 @@ class Judge {
       Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);
       if (!b) return b.error();
       race.schedules += 2;
+      std::string how;
+      // Where the first cannot wait, the second need not see it. Atomics that race are not atomic to each other either
+      // (PTX ISA 8.10.3: only morally strong ones are).
+      const bool stuck = a->holds_kept && !b->holds_kept;
+      const bool atomics = race.first.op == AccessKind::atomic && race.second.op == AccessKind::atomic &&
+                           a->holds_kept && b->holds_kept && !compare(a->outputs, b->outputs, nullptr).differ;
+      if ((stuck || atomics) && in_one_launch(instance)) {
+        Schedule unseen = pair.second_then_first;
+        unseen.holds[0].in_place = true;
+        Expected<Run> c = session_.run(unseen, &a->outputs, budget_);
+        if (!c) return c.error();
+        ++race.schedules;
+        if (c->holds_kept) {
+          pair.second_then_first = unseen;
+          b = std::move(c);
+          how = stuck
+                    ? "the second access does not see the first, which nothing orders before it: its writer cannot wait"
+                    : "the second atomic does not see the first: in their scopes neither is atomic to the other";
+        }
+      }
       if (!a->holds_kept || !b->holds_kept) {
         trouble = a->holds_kept ? b->hold_trouble : a->hold_trouble;
         continue;
       }
       ++driven;
-      if (compare(a->outputs, b->outputs, nullptr).differ) return found(race, pair, *a, *b);
+      if (!compare(a->outputs, b->outputs, nullptr).differ) continue;
+      race.verdict_why = how;
+      return found(race, pair, *a, *b);
     }
     // Where this race is all that the order could change, any order that changes the outputs is its doing.
     for (std::uint64_t number = 0; alone_ && (driven || race.explored) && !spent(race); ++number) {

@@ -95,7 +95,7 @@ Race race(const json& from) {
 
 json to_json(const Schedule& schedule) {
   json holds = json::array(), switches = json::array();
-  for (const Hold& hold : schedule.holds) holds.push_back({to_json(hold.held), to_json(hold.until)});
+  for (const Hold& hold : schedule.holds) holds.push_back({to_json(hold.held), to_json(hold.until), hold.in_place});
   for (const Switch& change : schedule.switches) {
     switches.push_back({change.step, int(change.agent.kind), change.agent.operation, change.agent.block,
                         change.agent.thread, change.agent.copy});
@@ -112,7 +112,8 @@ Schedule schedule(const json& from) {
   schedule.depth = from.value("depth", 0u);
   schedule.steps = from.value("steps", std::uint64_t(0));
   for (const json& hold : from.at("holds"))
-    schedule.holds.push_back({access_name(hold.at(0)), access_name(hold.at(1))});
+    schedule.holds.push_back(
+        {access_name(hold.at(0)), access_name(hold.at(1)), hold.size() > 2 && hold.at(2).get<bool>()});
   for (const json& change : from.at("switches")) {
     Switch departure;
     departure.step = change.at(0);
