@@ -39,7 +39,8 @@ template <class T>
 std::vector<T> values(std::size_t count, long long low, long long high, std::uint64_t seed = 0) {
   std::vector<T> all(count);
   for (std::size_t i = 0; i < count; ++i)
-    all[i] = static_cast<T>(low + static_cast<long long>(scatter(i + (seed << 32)) % static_cast<std::uint64_t>(high - low + 1)));
+    all[i] = static_cast<T>(
+        low + static_cast<long long>(scatter(i + (seed << 32)) % static_cast<std::uint64_t>(high - low + 1)));
   return all;
 }
 
@@ -83,7 +84,8 @@ void equal(const char* what, std::size_t size, const std::vector<T>& got, const 
 
 // The same for values that need not agree to the last bit.
 template <class T>
-void near(const char* what, std::size_t size, const std::vector<T>& got, const std::vector<T>& expected, double tolerance) {
+void near(const char* what, std::size_t size, const std::vector<T>& got, const std::vector<T>& expected,
+          double tolerance) {
   std::vector<T> settled = expected;
   for (std::size_t i = 0; i < expected.size() && i < got.size(); ++i) {
     double distance = static_cast<double>(got[i]) - static_cast<double>(expected[i]);
@@ -156,4 +158,4 @@ inline int conclude() {
   return 0;
 }
 
-}  // namespace agree
+} // namespace agree
