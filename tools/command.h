@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ bool parse(const Arguments& arguments, const std::string& usage,
            const boost::program_options::positional_options_description& positional,
            boost::program_options::variables_map& values, int& status);
 
+// Where the command itself lies: what comes with it lies beside.
+std::filesystem::path own_directory();
+
 // ---- recording, used by record and check
 struct RecordOptions {
   std::string output;          // trace directory; empty: the first free of run.deadheat, run-2.deadheat …
@@ -64,6 +68,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
 struct ReportOptions {
   std::string json;            // file, or "-"
   std::string suppressions;    // file
+  bool no_library_suppressions = false; // those that come with deadheat are left out
   std::string log_file;        // text report goes there instead of standard output or error
   bool strict = false;         // possible, strong and order-dependent findings count
   std::string sarif;           // file, or "-"

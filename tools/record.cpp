@@ -18,18 +18,17 @@ namespace deadheat::tools {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
+fs::path own_directory() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
 namespace {
 
 const char* const usage =
     "usage: deadheat record [OPTIONS] -- COMMAND...\n\n"
     "Runs COMMAND and records its GPU work: launches, streams, every shared and global access. Its output and exit\n"
     "status stay its own.\n";
-
-fs::path own_directory() {
-  std::error_code error;
-  fs::path self = fs::read_symlink("/proc/self/exe", error);
-  return self.parent_path();
-}
 
 // The preloaded runtime, beside the command in a build tree (../lib) or an installation (../lib/deadheat).
 Expected<fs::path> find_library(const char* name) {

@@ -1,4 +1,5 @@
 // Reports as the subcommands print them.
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -25,7 +26,9 @@ po::options_description report_options(ReportOptions& options) {
        "exit status when there are findings that count")
       ("strict", po::bool_switch(&options.strict), "count possible, strong and order-dependent findings too")
       ("suppress", po::value(&options.suppressions)->value_name("FILE"),
-       "findings not to count: race:, kernel:, stream: patterns, one a line")
+       "findings not to count: race:, kernel:, stream:, function: patterns, one a line")
+      ("no-library-suppressions", po::bool_switch(&options.no_library_suppressions),
+       "count known races inside CUDA's own libraries too (share/deadheat/libraries.suppressions)")
       ("print-suppressions", po::bool_switch(&options.print_suppressions),
        "print entries for --suppress that match the races shown");
   return description;
@@ -63,6 +66,18 @@ Expected<void> check_report_options(const ReportOptions& options) {
 }
 
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options) {
+  if (!options.no_library_suppressions) {
+    // Beside the command in a build tree and in an installation alike.
+    const std::filesystem::path path =
+        (own_directory() / "../share/deadheat/libraries.suppressions").lexically_normal();
+    Expected<report::Suppressions> known = report::Suppressions::read(path.string());
+    if (known) {
+      known->apply(analysis);
+      for (const std::string& line : known->used()) say("suppression: " + line);
+    } else {
+      say(known.error().message() + "; known races inside CUDA's own libraries count");
+    }
+  }
   if (options.suppressions.empty()) return {};
   Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);
   if (!suppressions) return suppressions.error();

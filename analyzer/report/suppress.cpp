@@ -54,6 +54,19 @@ bool on_lines(std::string_view glob, const Race& race) {
 
 bool named(std::string_view glob, const RaceSide& side) { return glob_matches(glob, demangled(side.kernel)); }
 
+bool inside(std::string_view glob, const RaceSide& side) {
+  return std::any_of(side.source.begin(), side.source.end(),
+                     [&](const SourceFrame& frame) { return glob_matches(glob, demangled(frame.function)); });
+}
+
+bool inside_functions(std::string_view glob, const Race& race) {
+  constexpr std::string_view between = " with ";
+  const std::size_t at = glob.find(between);
+  const std::string_view one = trimmed(glob.substr(0, at));
+  const std::string_view two = at == std::string_view::npos ? one : trimmed(glob.substr(at + between.size()));
+  return (inside(one, race.first) && inside(two, race.second)) || (inside(one, race.second) && inside(two, race.first));
+}
+
 bool matches(const Suppressions::Pattern& pattern, const Race& race) {
   using Kind = Suppressions::Pattern::Kind;
   switch (pattern.kind) {
@@ -61,6 +74,7 @@ bool matches(const Suppressions::Pattern& pattern, const Race& race) {
     case Kind::kernel: return named(pattern.glob, race.first) || named(pattern.glob, race.second);
     case Kind::stream:
       return race.level == RaceLevel::stream && (named(pattern.glob, race.first) || named(pattern.glob, race.second));
+    case Kind::function: return inside_functions(pattern.glob, race);
   }
   return false;
 }
@@ -104,13 +118,15 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
       pattern.kind = Pattern::Kind::kernel;
     } else if (kind == "stream") {
       pattern.kind = Pattern::Kind::stream;
+    } else if (kind == "function") {
+      pattern.kind = Pattern::Kind::function;
     } else {
       colon = std::string_view::npos;
     }
     std::string_view glob = colon == std::string_view::npos ? std::string_view{} : trimmed(line.substr(colon + 1));
     if (glob.empty()) {
       return Error{"'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
-                   "race:GLOB, kernel:GLOB or stream:GLOB"};
+                   "race:GLOB, kernel:GLOB, stream:GLOB or function:GLOB"};
     }
     pattern.glob = glob;
     pattern.text = line;

@@ -40,10 +40,6 @@ bool has_calls(const ptx::Module& module, const std::string& kernel) {
          });
 }
 
-std::uint32_t shared_bytes(const engine::KernelInfo& info, std::uint32_t dynamic) {
-  return dynamic ? std::max(info.static_shared, info.dynamic_shared_offset) + dynamic : info.static_shared;
-}
-
 } // namespace
 
 // ---- submission
@@ -70,7 +66,7 @@ Expected<void> DeviceImpl::check_launch(const trace::Launch& launch) const {
   if (launch.grid.x > 0x7fffffffu || launch.grid.y > 65535 || launch.grid.z > 65535 ||
       launch.grid.count() > 0xffffffffu)
     return Error{"the grid is too large", launch.kernel};
-  const std::uint32_t shared = shared_bytes(*info, launch.dynamic_shared);
+  const std::uint32_t shared = info->total_shared(launch.dynamic_shared);
   if (launch.dynamic_shared > options_.profile.shared_per_block_optin ||
       shared > options_.profile.shared_per_block_optin)
     return Error{"too much shared memory", launch.kernel};
@@ -203,7 +199,7 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   request.block = launch.block;
   request.cluster = launch.cluster;
   request.dynamic_shared = launch.dynamic_shared;
-  request.total_shared = shared_bytes(info, launch.dynamic_shared);
+  request.total_shared = info.total_shared(launch.dynamic_shared);
   request.params = std::move(pending.data);
   request.params.resize(std::max<std::size_t>(info.parameter_bytes, 16));
   request.cooperative = launch.cooperative;

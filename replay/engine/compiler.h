@@ -35,13 +35,24 @@ struct KernelParameter {
   std::uint32_t offset = 0, bytes = 0;
 };
 
+// What a block has for the system (CUDA C++ Programming Guide, compute capability 8.0 and later: 1 KB a block).
+inline constexpr std::uint32_t reserved_shared_bytes = 1024;
+
 // What a launch needs to know about a kernel, without compiling it.
 struct KernelInfo {
   std::string name;
   std::vector<KernelParameter> parameters;
   std::uint32_t parameter_bytes = 0;
   std::uint32_t static_shared = 0;      // bytes of .shared variables, laid out from offset 0
+  // The system's part, behind the static variables at the next multiple of 16, where the kernel asks where it is
+  // (%reserved_smem_offset_*: multi-warp tiles of cooperative groups synchronize there); 0 where it does not.
+  std::uint32_t reserved_shared = 0;
   std::uint32_t dynamic_shared_offset = 0; // where .extern .shared begins (aligned): its address
+
+  // Of a block that is launched with `dynamic` bytes.
+  std::uint32_t total_shared(std::uint32_t dynamic) const {
+    return dynamic || reserved_shared ? dynamic_shared_offset + dynamic : static_shared;
+  }
   std::uint32_t max_threads = 1024;     // .maxntid / .reqntid
   std::uint32_t local_bytes = 0;
   std::string refused;                  // why it cannot run, one line; empty when it can

@@ -161,7 +161,6 @@ constexpr ContextField fields[] = {
     {"%cluster_nctaid.y", In::launch, component(offsetof(LaunchContext, cluster_nctaid), 1)},
     {"%cluster_nctaid.z", In::launch, component(offsetof(LaunchContext, cluster_nctaid), 2)},
     {"%dynamic_smem_size", In::launch, offsetof(LaunchContext, dynamic_shared)},
-    {"%total_smem_size", In::launch, offsetof(LaunchContext, total_shared)},
     {"%gridid", In::launch, offsetof(LaunchContext, gridid), 64},
     // Cooperative groups find the grid's workspace there (cooperative_groups/details/driver_abi.h).
     {"%envreg1", In::launch, offsetof(LaunchContext, grid_workspace) + 4},
@@ -227,9 +226,23 @@ Value* Builder::special(std::string_view name, unsigned bits) {
     if (name.ends_with("_hi")) now = ir.CreateLShr(now, 32);
     return fit(now);
   }
-  if (name.starts_with("%envreg") || name.starts_with("%pm") || name.starts_with("%reserved_smem_offset") ||
-      name == "%current_graph_exec" || name == "%aggr_smem_size")
-    return constant(bits, 0);
+  // PTX ISA, special registers: the total leaves out the system's part, the aggregate does not. That part's own offsets
+  // lie in its two halves.
+  const KernelInfo& kernel = unit.kernel.info;
+  auto shared_total = [&] {
+    Value* base = launch_context();
+    return entry_value("total_shared",
+                       [&] { return context_load(base, offsetof(LaunchContext, total_shared), i(32)); });
+  };
+  if (name == "%total_smem_size") return fit(ir.CreateSub(shared_total(), constant(32, kernel.reserved_shared)));
+  if (name == "%aggr_smem_size")
+    return fit(ir.CreateAdd(shared_total(), constant(32, reserved_shared_bytes - kernel.reserved_shared)));
+  const std::uint32_t reserved = align_up(kernel.static_shared, 16);
+  if (name == "%reserved_smem_offset_begin" || name == "%reserved_smem_offset_0") return constant(bits, reserved);
+  if (name == "%reserved_smem_offset_1") return constant(bits, reserved + reserved_shared_bytes / 2);
+  if (name == "%reserved_smem_offset_end") return constant(bits, reserved + reserved_shared_bytes);
+  if (name == "%reserved_smem_offset_cap") return constant(bits, reserved_shared_bytes);
+  if (name.starts_with("%envreg") || name.starts_with("%pm") || name == "%current_graph_exec") return constant(bits, 0);
   refuse("special register " + std::string(name));
   return constant(bits, 0);
 }

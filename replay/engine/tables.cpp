@@ -48,6 +48,7 @@ class Filler {
         f_.taken.push_back(it->second);
       }
     }
+    f_.reserved |= o.text.starts_with("%reserved_smem_offset");
     for (const Operand& e : o.elements) symbol(e);
   }
 
@@ -178,6 +179,7 @@ KernelTables kernel_tables(const ModuleTables& tables, std::uint32_t kernel) {
       pointers = true;
       for (auto c : tables.taken) add(c);
     }
+    if (t.reserved) k.info.reserved_shared = reserved_shared_bytes;
     if (k.info.refused.empty() && !t.refused.empty())
       k.info.refused = t.refused + (n ? " (in " + t.function->name + ")" : "");
   }
@@ -211,6 +213,7 @@ KernelTables kernel_tables(const ModuleTables& tables, std::uint32_t kernel) {
     offset += std::uint32_t(v->size);
   }
   k.info.static_shared = offset;
+  if (k.info.reserved_shared) offset = align_up(offset, 16) + k.info.reserved_shared;
   k.info.dynamic_shared_offset = align_up(offset, dynamic_align);
   for (const ptx::Variable* v : shared)
     if (v->size == 0) k.shared[v] = k.info.dynamic_shared_offset;

@@ -26,6 +26,7 @@ struct FunctionTables {
   std::vector<std::uint32_t> callees;                // direct calls of functions with a body
   std::vector<std::uint32_t> taken;                  // functions whose address it takes
   std::vector<const ptx::Variable*> shared;          // shared variables it names or declares
+  bool reserved = false;                             // names a %reserved_smem_offset register
   bool indirect = false;                             // calls through a pointer
   bool stops = false;                                // has an instruction at which a thread stops in every mode
   bool stops_record = false, stops_control = false;  // … in these modes

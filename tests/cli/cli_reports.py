@@ -85,6 +85,15 @@ class Reports(Case):
         self.assertEqual(err.splitlines(), ["deadheat: suppression: race:shared_reduce.cu:* (list:1) matched 1 race",
                                             "deadheat: unused suppression: race:other.cu:12 (list:2)"])
 
+    def test_library_suppressions(self):
+        self.record(twin("cg_groups.fixed"))
+        report, err = self.analyze()
+        self.assertEqual(report["summary"]["races"], 0)
+        self.assertRegex(err, r"\Adeadheat: suppression: function:.* \(.*/libraries\.suppressions:\d+\) matched \d+ races?\n")
+        report, err = self.analyze(status=1, options=["--no-library-suppressions"])
+        self.assertNotEqual(report["summary"]["races"], 0)
+        self.assertNotIn("suppression", err)
+
     def test_suppress_malformed(self):
         self.record(twin("shared_reduce.racy"))
         for line in ["nonsense", "race", "race:", "file:a.cu"]:

@@ -65,9 +65,11 @@ def table(options):
         for result in pool.map(lambda twin: one(options, *twin), twins):
             results.append(result)
             expected, found = "; ".join(result.expected) or "-", "; ".join(result.found) or "-"
-            print("%-4s %-28s %-6s %6.1f  %s" % (
+            # What a library's program says of itself: how many answers agree with the host's, at which sizes.
+            answer = "  (%s)" % result.answer if result.answer.startswith("ok ") else ""
+            print("%-4s %-28s %-6s %6.1f  %s%s" % (
                 "ok" if result.passed else "FAIL", result.name, result.twin, result.seconds,
-                expected if expected == found else expected + " | " + found))
+                expected if expected == found else expected + " | " + found, answer))
             for problem in result.problems:
                 print("       " + problem.replace("\n", "\n       "))
             sys.stdout.flush()

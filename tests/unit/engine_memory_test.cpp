@@ -91,6 +91,46 @@ TEST_P(Modes, spaces_and_windows) {
   }
 }
 
+// PTX ISA, special registers: where the system's part of shared memory lies. It overlaps nothing of the program's.
+TEST_P(Modes, reserved_shared_memory) {
+  Runner r(header + R"(
+.extern .shared .align 32 .b8 dynamic[];
+.visible .entry k(.param .u64 out)
+{
+  .reg .b32 %r<9>;
+  .reg .b64 %a<2>;
+  .shared .align 4 .b8 fixed[20];
+  ld.param.u64 %a1, [out];
+  mov.u32 %r1, %reserved_smem_offset_begin;
+  mov.u32 %r2, %reserved_smem_offset_0;
+  mov.u32 %r3, %reserved_smem_offset_1;
+  mov.u32 %r4, %reserved_smem_offset_end;
+  mov.u32 %r5, %reserved_smem_offset_cap;
+  mov.u32 %r6, dynamic;
+  mov.u32 %r7, %total_smem_size;
+  mov.u32 %r8, %aggr_smem_size;
+  st.shared.u32 [fixed+16], 7;
+  st.shared.u32 [%r3], 8;
+  st.shared.u32 [%r6], 9;
+  ld.shared.u32 %r2, [fixed+16];
+  st.global.v4.u32 [%a1], {%r1, %r2, %r3, %r4};
+  st.global.v4.u32 [%a1+16], {%r5, %r6, %r7, %r8};
+  ret;
+}
+)");
+  r.mode = mode();
+  r.dynamic_shared = 64;
+  const KernelInfo& info = *r.module().kernel("k");
+  EXPECT_EQ(info.static_shared, 20u);
+  EXPECT_EQ(info.dynamic_shared_offset, 1056u);
+  EXPECT_EQ(info.total_shared(0), 1056u);
+  EXPECT_EQ(info.total_shared(64), 1120u);
+  std::uint64_t out = r.allocate(32);
+  r.launch("k", {1}, {1}, out);
+  EXPECT_EQ(r.fault, "");
+  EXPECT_EQ(r.download<std::uint32_t>(out, 8), (std::vector<std::uint32_t>{32, 7, 544, 1056, 1024, 1056, 96, 1120}));
+}
+
 const char* const vectors = R"(
 .visible .entry k(.param .u64 in, .param .u64 out)
 {

@@ -183,7 +183,7 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
   std::copy(n, n + 3, launch.nctaid);
   std::copy(b, b + 3, launch.ntid);
   launch.dynamic_shared = dynamic_shared;
-  launch.total_shared = info->dynamic_shared_offset + dynamic_shared;
+  launch.total_shared = info->total_shared(dynamic_shared);
   if (by_region) return run_regions(*by_region, launch, grid, block);
   auto code = module_->compile(kernel, mode);
   ASSERT_TRUE(code.has_value()) << code.error().message();

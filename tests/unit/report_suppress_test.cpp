@@ -75,6 +75,24 @@ TEST(ReportSuppress, ByKernelAndByOperation) {
   EXPECT_EQ(suppressed_by("stream:*"), Ids{2});
 }
 
+TEST(ReportSuppress, ByFunctions) {
+  auto suppressed = [](const std::string& text) {
+    Analysis analysis = analysis_of({shared_race()});
+    analysis.races[0].first.source.insert(analysis.races[0].first.source.begin(), {"_ZN3lib4LoadIiEEvPT_", "l.cuh", 7, 1});
+    analysis.races[0].second.source.insert(analysis.races[0].second.source.begin(), {"_ZN3lib5StoreEv", "s.cuh", 9, 1});
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
+    EXPECT_TRUE(suppressions) << text;
+    suppressions->apply(analysis);
+    return analysis.races[0].suppressed;
+  };
+  EXPECT_TRUE(suppressed("function:void lib::Load<int>(int*) with lib::Store()"));
+  EXPECT_TRUE(suppressed("function:lib::Store*  with  *::Load<*"));
+  EXPECT_TRUE(suppressed("function:softmax*")); // the kernel holds both
+  EXPECT_FALSE(suppressed("function:*::Load<*"));
+  EXPECT_FALSE(suppressed("function:*::Load<* with *::Load<*"));
+  EXPECT_FALSE(suppressed("function:*::Load<* with *::Other*"));
+}
+
 TEST(ReportSuppress, CommentsHitsAndUnused) {
   Expected<Suppressions> suppressions = Suppressions::parse(
       "# known\r\n\r\n  kernel: softmax*  \r\n\t# more\nrace:none.cu:1\nkernel:f(int)::{lambda()#1}::*", "known.txt");
