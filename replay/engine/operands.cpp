@@ -253,7 +253,7 @@ namespace {
 unsigned low_mask_bits(Space space) {
   return space == Space::shared || space == Space::local || space == Space::param ? 32 : 64;
 }
-}  // namespace
+} // namespace
 
 Space Builder::space_of(const ptx::Instruction& instruction) {
   using ptx::Modifier;

@@ -78,7 +78,8 @@ TEST(ReportSuppress, ByKernelAndByOperation) {
 TEST(ReportSuppress, ByFunctions) {
   auto suppressed = [](const std::string& text) {
     Analysis analysis = analysis_of({shared_race()});
-    analysis.races[0].first.source.insert(analysis.races[0].first.source.begin(), {"_ZN3lib4LoadIiEEvPT_", "l.cuh", 7, 1});
+    analysis.races[0].first.source.insert(analysis.races[0].first.source.begin(),
+                                          {"_ZN3lib4LoadIiEEvPT_", "l.cuh", 7, 1});
     analysis.races[0].second.source.insert(analysis.races[0].second.source.begin(), {"_ZN3lib5StoreEv", "s.cuh", 9, 1});
     Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
     EXPECT_TRUE(suppressions) << text;
