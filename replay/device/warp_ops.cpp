@@ -1,8 +1,10 @@
-// Rendezvous of lanes: bar.warp.sync, shfl, vote, match, redux, activemask, elect (PTX ISA 9.7.9, 9.7.13).
+// Rendezvous of lanes: bar.warp.sync, shfl, vote, match, redux, activemask, elect, and what matrix instructions do
+// (PTX ISA 9.7.9, 9.7.13, 9.7.14).
 #include <algorithm>
 
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
+#include "replay/engine/tensor.h"
 
 namespace deadheat::device {
 
@@ -109,6 +111,11 @@ void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
       });
       break;
     }
+    case WarpOp::tensor:
+      engine::run_tensor(
+          lanes[first].arg[2], [&](unsigned l) { return members >> l & 1 ? lanes[l].arg : nullptr; },
+          [&](unsigned l) { return members >> l & 1 ? lanes[l].result : nullptr; });
+      break;
     case WarpOp::activemask: each(members, [&](std::uint32_t l) { lanes[l].result[0] = members; }); break;
     case WarpOp::elect:
       each(members, [&](std::uint32_t l) {

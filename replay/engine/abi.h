@@ -45,8 +45,9 @@ enum class WarpOp : std::uint32_t {
   redux_xor = 18,                 // arg[2]; result[0]
   activemask = 19,                // no mask: the scheduler's choice; result[0]
   elect = 20,                     // result[0] leader lane, result[1] predicate
-  // Collective loads and matrix operations whose lanes exchange registers. arg[2..] operands; result[] fragments.
-  mma = 32                        // reserved range from here: code generator and machine share tables in warp_ops.h
+  // Matrix operations, whose lanes exchange registers: arg[2] is the code of a TensorOp (tensor.h), arg[3..] hold the
+  // lane's 32-bit words going in, two a slot; result[] those that come out.
+  tensor = 32
 };
 // clang-format on
 
@@ -134,7 +135,7 @@ struct ThreadContext {
   std::uint32_t spin_site = ~0u; // the last strong operation in a loop, its address and the value it read
   std::uint64_t spin_address = 0, spin_value = 0;
   std::uint64_t pending_address = 0;
-  std::uint64_t arg[16] = {};
+  std::uint64_t arg[20] = {};
   std::uint64_t result[8] = {};
 
   std::uint32_t fault_kind = 0, fault_site = 0, fault_access = 0, fault_bytes = 0;

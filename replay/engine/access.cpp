@@ -37,13 +37,17 @@ Value* site_marked(Builder& b) {
 }  // namespace
 
 void before_access(Builder& b, const ptx::Operand& address, Space space, bool strong) {
-  if (!b.site || !may_be_visible(space)) return;
+  if (may_be_visible(space)) before_access(b, [&] { return b.place(address, space); }, strong);
+}
+
+void before_access(Builder& b, const std::function<Builder::Place()>& place, bool strong) {
+  if (!b.site) return;
   bool always = b.mode.record && strong;
   if (!b.mode.control && !always) return;
-  Builder::Place p = b.place(address, space);
+  Builder::Place p = place();
   if (!may_be_visible(p.space)) return;
   auto body = [&] {
-    auto pend = [&] { set_pending(b, b.generic_address(b.place(address, space))); };
+    auto pend = [&] { set_pending(b, b.generic_address(place())); };
     if (b.mode.control) {
       Value* used = quantum_used_up(b);
       if (always) {

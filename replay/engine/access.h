@@ -24,6 +24,8 @@ inline bool may_be_visible(Space s) { return s == Space::generic || s == Space::
 // Stops before a visible operation: in control mode when the quantum is used up or the site marked; in record mode
 // before strong ones.
 void before_access(Builder& b, const ptx::Operand& address, Space space, bool strong);
+// Of an address that is computed: `place` makes it, anew wherever it is needed.
+void before_access(Builder& b, const std::function<Builder::Place()>& place, bool strong);
 // The same for fences, which have no address.
 void before_fence(Builder& b);
 

@@ -5,6 +5,7 @@
 
 #include "replay/engine/image.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/lower_tensor.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
 
@@ -152,6 +153,7 @@ std::uint32_t Builder::saved_offset(ptx::RegisterId reg) {
 bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) const {
   if (instruction.opcode == ptx::Opcode::call || instruction.opcode == ptx::Opcode::nanosleep) return true;
   if (!at) return false;
+  if (is_matrix_access(instruction)) return true;
   switch (at->kind) {
     case SiteKind::barrier:
     case SiteKind::warp_barrier:
@@ -171,6 +173,7 @@ bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) c
 
 bool Builder::always_stops_at(const ptx::Instruction& instruction, const Site* at) const {
   if (instruction.guard || !at) return false;
+  if (is_matrix_access(instruction)) return true;
   switch (at->kind) {
     case SiteKind::barrier:
     case SiteKind::warp_barrier:

@@ -1,5 +1,7 @@
 #include "replay/engine/lower.h"
 
+#include "replay/engine/lower_tensor.h"
+
 #include <array>
 
 namespace deadheat::engine {
@@ -58,7 +60,10 @@ constexpr Line lines[] = {
     // threads together
     {Opcode::bar, lower_bar}, {Opcode::barrier, lower_bar}, {Opcode::shfl, lower_shfl}, {Opcode::vote, lower_vote},
     {Opcode::match, lower_match}, {Opcode::redux, lower_redux}, {Opcode::activemask, lower_activemask},
-    {Opcode::elect, lower_elect}};
+    {Opcode::elect, lower_elect},
+    // matrices
+    {Opcode::mma, lower_tensor}, {Opcode::wmma, lower_tensor}, {Opcode::ldmatrix, lower_tensor},
+    {Opcode::stmatrix, lower_tensor}, {Opcode::movmatrix, lower_tensor}};
 // clang-format on
 
 constexpr std::size_t opcode_count = []() {
@@ -101,9 +106,14 @@ std::string refusal_of(const Instruction& i) {
       if (i.has(Modifier::shared_cluster))
         return "memory of other blocks in a cluster is not supported by the embedded device";
       break;
-    case Opcode::prefetch:
-    case Opcode::fence:
-    case Opcode::membar: break;
+    case Opcode::mma:
+    case Opcode::wmma:
+    case Opcode::ldmatrix:
+    case Opcode::stmatrix:
+    case Opcode::movmatrix: {
+      TensorOp op;
+      return describe_tensor(i, op);
+    }
     default: break;
   }
   for (Type t : i.types)

@@ -88,6 +88,8 @@ void lower_match(Builder&, const ptx::Instruction&);
 void lower_redux(Builder&, const ptx::Instruction&);
 void lower_activemask(Builder&, const ptx::Instruction&);
 void lower_elect(Builder&, const ptx::Instruction&);
+// ---- lower_tensor.cpp
+void lower_tensor(Builder&, const ptx::Instruction&);  // mma wmma ldmatrix stmatrix movmatrix
 
 // ---- type properties that several families need
 inline bool is_float(ptx::Type t) { return t == ptx::Type::f32 || t == ptx::Type::f64; }

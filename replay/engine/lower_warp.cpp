@@ -1,6 +1,7 @@
 // Barriers and rendezvous of lanes (PTX ISA 9.7.13): a stop each, with operands in arg[] and answers in result[].
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/lower_warp.h"
 
 namespace deadheat::engine {
 
@@ -29,14 +30,14 @@ Value* full_mask(Builder& b) { return b.constant(64, 0xffffffffu); }
 const Operand& first(const Operand& o) { return o.kind == Operand::Kind::pair ? o.elements[0] : o; }
 const Operand* second(const Operand& o) { return o.kind == Operand::Kind::pair ? &o.elements[1] : nullptr; }
 
+}  // namespace
+
 void rendezvous(Builder& b, WarpOp op, Value* mask) {
   set_site(b);
   set_argument(b, 0, b.constant(64, std::uint64_t(op)));
   set_argument(b, 1, mask);
   b.stop(Step::warp);
 }
-
-}  // namespace
 
 void lower_bar(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "replay/engine/lower.h"
+#include "replay/engine/lower_tensor.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/sites.h"
 
@@ -100,6 +101,7 @@ class Filler {
         f_.stops_record = f_.stops_control = true;
         break;
       case SiteKind::access:
+        f_.stops |= is_matrix_access(i);
         if (site.space == Space::local || site.space == Space::param || site.space == Space::constant) break;
         f_.stops_control = true;
         if (is_strong(site.ordering) || site.access == AccessKind::atomic) {

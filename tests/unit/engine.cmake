@@ -1,10 +1,10 @@
 if(TARGET deadheat_engine)
   add_library(deadheat_engine_runner STATIC ${CMAKE_CURRENT_LIST_DIR}/engine_runner.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp)
+    ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp ${CMAKE_CURRENT_LIST_DIR}/engine_matrix.cpp)
   target_include_directories(deadheat_engine_runner PUBLIC ${CMAKE_CURRENT_LIST_DIR})
   target_compile_definitions(deadheat_engine_runner PUBLIC DEADHEAT_TEST_DATA="${CMAKE_CURRENT_LIST_DIR}/data")
   target_link_libraries(deadheat_engine_runner PUBLIC deadheat_engine deadheat_ptx GTest::gtest)
-  foreach(test stops calls memory snippets)
+  foreach(test stops calls memory snippets matrix)
     deadheat_test(engine_${test}_test ${CMAKE_CURRENT_LIST_DIR}/engine_${test}_test.cpp LIBS deadheat_engine_runner)
   endforeach()
   # Blocks at a time, as launches run that nobody watches.
@@ -15,7 +15,7 @@ if(TARGET deadheat_engine)
     set_tests_properties(engine_${test}_regions PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=regions TIMEOUT 300)
   endforeach()
   # The code that large kernels get, for small ones: registers in frames, quick code generation.
-  foreach(test stops calls memory snippets)
+  foreach(test stops calls memory snippets matrix)
     add_test(NAME engine_${test}_large COMMAND engine_${test}_test)
     set_tests_properties(engine_${test}_large PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=both TIMEOUT 300)
   endforeach()
@@ -23,4 +23,8 @@ if(TARGET deadheat_engine)
   add_executable(engine_reference EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/engine_reference.cpp
     ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp)
   target_link_libraries(engine_reference PRIVATE deadheat_headers ${CMAKE_DL_LIBS})
+  # Makes data/engine_gpu_matrices.txt.
+  add_executable(engine_matrix_reference EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/engine_matrix_reference.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/engine_matrix.cpp)
+  target_link_libraries(engine_matrix_reference PRIVATE deadheat_headers ${CMAKE_DL_LIBS})
 endif()

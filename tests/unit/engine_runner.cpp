@@ -8,6 +8,7 @@
 #include <map>
 
 #include "deadheat/address.h"
+#include "replay/engine/tensor.h"
 #include "tracer/ptx/parse.h"
 
 namespace deadheat::engine {
@@ -330,6 +331,16 @@ void Runner::rendezvous(Block& block) {
     };
     std::uint32_t present = 0;
     for (auto* t : lanes) present |= 1u << t->context.lane;
+    if (WarpOp(lanes[0]->context.arg[0]) == WarpOp::tensor) {
+      auto lane_at = [&](std::uint32_t lane) -> ThreadContext* {
+        for (auto* t : lanes)
+          if (t->context.lane == lane) return &t->context;
+        return nullptr;
+      };
+      run_tensor(
+          lanes[0]->context.arg[2], [&](unsigned l) { return lane_at(l) ? lane_at(l)->arg : nullptr; },
+          [&](unsigned l) { return lane_at(l) ? lane_at(l)->result : nullptr; });
+    }
     for (auto* t : lanes) {
       ThreadContext& c = t->context;
       std::uint64_t* r = c.result;

@@ -100,8 +100,8 @@ constexpr Shape wmma_shapes[] = {
     {M::m8n8k4, 8, 8, 4},       {M::m8n8k32, 8, 8, 32},   {M::m8n8k128, 8, 8, 128},
 };
 
-// wmma.load, wmma.store: the warp accesses a whole matrix; which lane accesses what is not specified (9.7.14.4).
-// elements: the matrix' elements divided among 32 lanes.
+// wmma.load, wmma.store: the warp accesses a whole matrix; which lane accesses what is not specified (9.7.14.4). Here
+// each lane accesses an equal piece of a row or column, without gaps.
 bool wmma(const Instruction& i, Site& site) {
   site.aligned = true;
   if (i.has(M::mma)) {
@@ -116,6 +116,11 @@ bool wmma(const Instruction& i, Site& site) {
     if (!i.has(shape.modifier)) continue;
     unsigned count = i.has(M::a) ? shape.m * shape.k : i.has(M::b) ? shape.k * shape.n : shape.m * shape.n;
     site.elements = std::uint8_t(count / 32 == 0 ? 1 : count / 32);
+    if (bits(i.type()) < 8) {  // of the smallest types a word
+      site.type = "b32";
+      site.element_bytes = 4;
+      site.elements = std::uint8_t(count * bits(i.type()) / 32 / 32);
+    }
   }
   return true;
 }

@@ -1,0 +1,19 @@
+// Matrix instructions as tensor.h describes them.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include "deadheat/ptx.h"
+#include "replay/engine/tensor.h"
+
+namespace deadheat::engine {
+
+// Fills in `op`; why it cannot run otherwise. For mma, wmma, ldmatrix, stmatrix and movmatrix.
+std::string describe_tensor(const ptx::Instruction& instruction, TensorOp& op);
+
+// An access of single lanes that is also a rendezvous of the warp: loads and stores of matrices.
+bool is_matrix_access(const ptx::Instruction& instruction);
+
+}  // namespace deadheat::engine
