@@ -486,7 +486,9 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
                        first.record_bytes == second.record_bytes && first.kind == AccessKind::write &&
                        second.kind == AccessKind::write;
   }
-  if (race.instances.size() < most_instances) {
+  // Half of them within a warp: where lanes wait for each other, as in ldmatrix, only other warps change places.
+  bool one_warp = one.thread.block_bits() == two.thread.block_bits() && one.thread.warp() == two.thread.warp();
+  if (race.instances.size() < (one_warp ? most_instances / 2 : most_instances)) {
     bool fresh = std::none_of(race.instances.begin(), race.instances.end(), [&](const auto& other) {
       return other.first.thread == one.thread || other.second.thread == two.thread;
     });

@@ -92,6 +92,10 @@ class Loaded final : public LoadedModule {
     auto key = std::make_pair(kernel.kernel, number(mode));
     if (auto found = compiled_.find(key); found != compiled_.end()) return found->second.get();
 
+    if (shared_->options.translate_only) {
+      if (auto made = build(kernel, mode); !made) return made.error();
+      return static_cast<const FunctionDescriptor*>(nullptr);
+    }
     name_functions(kernel);
     const std::string cache_key = key_of(kernel, "mode " + std::to_string(number(mode)));
     KernelImage image;
@@ -197,6 +201,7 @@ class Loaded final : public LoadedModule {
       refusals_.push_back("kernel " + kernel.info.name + ": " + refused);
       return Error{.what = refusals_.back(), .where = origin_};
     }
+    if (shared_->options.translate_only) return KernelImage{};
     // Frame sizes are known now.
     KernelImage image;
     for (std::uint32_t f : kernel.reached) {

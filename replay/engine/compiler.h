@@ -97,6 +97,8 @@ struct CompilerOptions {
   bool regions = true; // false: LoadedModule::regions gives none
   // Where compiled kernels are kept (kernel_cache.h); empty: nowhere.
   std::string cache = default_cache_directory();
+  // Makes no machine code: compile() gives null, or why the kernel is refused.
+  bool translate_only = false;
 };
 std::unique_ptr<Compiler> make_compiler(CompilerOptions options = {});
 

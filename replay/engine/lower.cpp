@@ -103,6 +103,8 @@ std::string refusal_of(const Instruction& i) {
     case Opcode::st:
     case Opcode::atom:
     case Opcode::red:
+      if (i.has(Modifier::async) || i.has(Modifier::bulk))
+        return "asynchronous stores are not supported by the embedded device";
       if (i.has(Modifier::shared_cluster))
         return "memory of other blocks in a cluster is not supported by the embedded device";
       break;

@@ -166,7 +166,10 @@ void lower_tensor(Builder& b, const Instruction& i) {
     case TensorKind::load_c:
       load_bytes(b, piece_of(b, i, op, o[1], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes);
       meet(b, op);
-      return write_fragment(b, op, op.kind == TensorKind::load_a ? 'a' : op.kind == TensorKind::load_b ? 'b' : 'c',
+      return write_fragment(b, op,
+                            op.kind == TensorKind::load_a   ? 'a'
+                            : op.kind == TensorKind::load_b ? 'b'
+                                                            : 'c',
                             o[0]);
     case TensorKind::store_d:
       read_fragment(b, op, 'd', o[1], at);
@@ -176,8 +179,7 @@ void lower_tensor(Builder& b, const Instruction& i) {
       set_words(b, 0, b.read(o[1], 32));
       meet(b, op);
       return b.write(o[0], result_word(b, 0));
-    default:
-      return lower_rows(b, i, op);
+    default: return lower_rows(b, i, op);
   }
 }
 

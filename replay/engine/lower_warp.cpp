@@ -1,7 +1,7 @@
 // Barriers and rendezvous of lanes (PTX ISA 9.7.13): a stop each, with operands in arg[] and answers in result[].
+#include "replay/engine/lower_warp.h"
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
-#include "replay/engine/lower_warp.h"
 
 namespace deadheat::engine {
 

@@ -1,3 +1,4 @@
+#include "replay/engine/lower_tensor.h"
 #include "replay/engine/region_plan.h"
 
 #include <algorithm>
@@ -90,6 +91,7 @@ class Planner {
     if (i.has(Modifier::cc) || i.opcode == Opcode::addc || i.opcode == Opcode::subc || i.opcode == Opcode::madc)
       plan_.needs_frame = true;
     if (i.opcode == Opcode::call || i.opcode == Opcode::nanosleep || i.opcode == Opcode::trap) return false;
+    if (is_matrix_access(i)) return false;
     const Site* at = site(s);
     if (!at) return true;
     switch (at->kind) {

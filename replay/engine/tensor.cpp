@@ -217,10 +217,15 @@ void run_rows(const TensorOp& op, const WarpWords& in, WarpWords& out) {
 
 unsigned tensor_bits(TensorType type) {
   switch (type) {
-    case TensorType::f16: case TensorType::bf16: return 16;
+    case TensorType::f16:
+    case TensorType::bf16: return 16;
     case TensorType::f64: return 64;
-    case TensorType::e4m3: case TensorType::e5m2: case TensorType::s8: case TensorType::u8: return 8;
-    case TensorType::s4: case TensorType::u4: return 4;
+    case TensorType::e4m3:
+    case TensorType::e5m2:
+    case TensorType::s8:
+    case TensorType::u8: return 8;
+    case TensorType::s4:
+    case TensorType::u4: return 4;
     case TensorType::b1: return 1;
     default: return 32;
   }
@@ -261,8 +266,11 @@ MatrixLines matrix_lines(const TensorOp& op) {
 
 void run_tensor(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   switch (op.kind) {
-    case TensorKind::mma: case TensorKind::wmma: return run_product(op, in, out);
-    case TensorKind::ldmatrix: case TensorKind::stmatrix: case TensorKind::movmatrix: return run_rows(op, in, out);
+    case TensorKind::mma:
+    case TensorKind::wmma: return run_product(op, in, out);
+    case TensorKind::ldmatrix:
+    case TensorKind::stmatrix:
+    case TensorKind::movmatrix: return run_rows(op, in, out);
     default: return run_lines(op, in, out);
   }
 }

@@ -71,4 +71,4 @@ void run_tensor(std::uint64_t code, Arguments&& arguments, Results&& results) {
     if (std::uint64_t* words = results(lane)) std::memcpy(words, out[lane].data(), 4 * max_tensor_results);
 }
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

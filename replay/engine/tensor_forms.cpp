@@ -21,11 +21,11 @@ struct Shape {
   std::uint16_t k;
 };
 constexpr Shape shapes[] = {
-    {Modifier::m8n8k4, 8, 8, 4},         {Modifier::m8n8k16, 8, 8, 16},     {Modifier::m8n8k32, 8, 8, 32},
-    {Modifier::m8n8k128, 8, 8, 128},     {Modifier::m16n8k4, 16, 8, 4},     {Modifier::m16n8k8, 16, 8, 8},
-    {Modifier::m16n8k16, 16, 8, 16},     {Modifier::m16n8k32, 16, 8, 32},   {Modifier::m16n8k64, 16, 8, 64},
-    {Modifier::m16n8k128, 16, 8, 128},   {Modifier::m16n8k256, 16, 8, 256}, {Modifier::m16n16k16, 16, 16, 16},
-    {Modifier::m8n32k16, 8, 32, 16},     {Modifier::m32n8k16, 32, 8, 16},   {Modifier::m16n16k8, 16, 16, 8},
+    {Modifier::m8n8k4, 8, 8, 4},       {Modifier::m8n8k16, 8, 8, 16},     {Modifier::m8n8k32, 8, 8, 32},
+    {Modifier::m8n8k128, 8, 8, 128},   {Modifier::m16n8k4, 16, 8, 4},     {Modifier::m16n8k8, 16, 8, 8},
+    {Modifier::m16n8k16, 16, 8, 16},   {Modifier::m16n8k32, 16, 8, 32},   {Modifier::m16n8k64, 16, 8, 64},
+    {Modifier::m16n8k128, 16, 8, 128}, {Modifier::m16n8k256, 16, 8, 256}, {Modifier::m16n16k16, 16, 16, 16},
+    {Modifier::m8n32k16, 8, 32, 16},   {Modifier::m32n8k16, 32, 8, 16},   {Modifier::m16n16k8, 16, 16, 8},
 };
 
 std::optional<TensorType> tensor_type(Type t) {
@@ -61,9 +61,7 @@ constexpr Family mma_families[] = {
     {{T::bf16, T::bf16}, {T::f32, T::f32}, {Modifier::m16n8k8, Modifier::m16n8k16, none, none}},
     {{T::tf32, T::tf32}, {T::f32, T::f32}, {Modifier::m16n8k4, Modifier::m16n8k8, none, none}},
     {{T::e4m3, T::e5m2}, {T::f32, T::f32}, {Modifier::m16n8k32, none, none, none}},
-    {{T::f64, T::f64},
-     {T::f64, T::f64},
-     {Modifier::m8n8k4, Modifier::m16n8k4, Modifier::m16n8k8, Modifier::m16n8k16}},
+    {{T::f64, T::f64}, {T::f64, T::f64}, {Modifier::m8n8k4, Modifier::m16n8k4, Modifier::m16n8k8, Modifier::m16n8k16}},
     {{T::s8, T::u8}, {T::s32, T::s32}, {Modifier::m8n8k16, Modifier::m16n8k16, Modifier::m16n8k32, none}},
     {{T::s4, T::u4}, {T::s32, T::s32}, {Modifier::m8n8k32, Modifier::m16n8k32, Modifier::m16n8k64, none}},
     {{T::b1, T::b1}, {T::s32, T::s32}, {Modifier::m8n8k128, Modifier::m16n8k128, Modifier::m16n8k256, none}},

@@ -132,9 +132,7 @@ std::uint32_t half_bits(double value) {
 }
 
 // The element of a product that c was added to, from float, in d's type.
-std::uint32_t in_type(TensorType d, std::uint32_t sum) {
-  return d == TensorType::f16 ? half_bits(as_float(sum)) : sum;
-}
+std::uint32_t in_type(TensorType d, std::uint32_t sum) { return d == TensorType::f16 ? half_bits(as_float(sum)) : sum; }
 
 struct Operands {
   const TensorOp& op;
@@ -183,7 +181,8 @@ void multiply_floats(Operands o) {
     if (!half && op.c == TensorType::f16) c = float_bits(half_value(c));
     std::uint64_t sum = eight ? 0 : c;
     for (unsigned k = 0; k < op.k; k += block) {
-      BlockSum s = add_block(&a[i * op.k + k], &b[j * op.k + k], block, fraction, take_apart(sums, sum), layout.fraction);
+      BlockSum s =
+          add_block(&a[i * op.k + k], &b[j * op.k + k], block, fraction, take_apart(sums, sum), layout.fraction);
       sum = pack(s, layout.fraction, layout.exponent, half);
     }
     if (eight) sum = float_bits(as_float(sum) + as_float(c));
@@ -260,8 +259,11 @@ void multiply_matrices(const TensorOp& op, const std::uint64_t* a, const std::ui
   Operands o{op, a, b, c, d};
   switch (op.a) {
     case TensorType::f64: return multiply_doubles(o);
-    case TensorType::s8: case TensorType::u8: case TensorType::s4: case TensorType::u4: case TensorType::b1:
-      return multiply_integers(o);
+    case TensorType::s8:
+    case TensorType::u8:
+    case TensorType::s4:
+    case TensorType::u4:
+    case TensorType::b1: return multiply_integers(o);
     case TensorType::f16:
       if (op.kind == TensorKind::mma && op.m == 8) return multiply_volta(o);
       return multiply_floats(o);

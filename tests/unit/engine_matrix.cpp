@@ -8,9 +8,7 @@ namespace deadheat::engine {
 
 namespace {
 
-std::string number(unsigned n) {
-  return std::to_string(n);
-}
+std::string number(unsigned n) { return std::to_string(n); }
 
 std::string list(const std::string& name, unsigned count) {
   std::string s = "{";
@@ -104,8 +102,8 @@ class List {
     std::string types = std::string(".") + d.name + "." + a.name + "." + b.name + "." + c.name;
     if (plain) types = std::string(".") + d.name + "." + c.name;
     bool wide = a.bits == 64;
-    std::string mma = "wmma.mma" + before + ".sync.aligned." + layout(a_row) + "." + layout(b_row) + "." + s.name() +
-                      types + after;
+    std::string mma =
+        "wmma.mma" + before + ".sync.aligned." + layout(a_row) + "." + layout(b_row) + "." + s.name() + types + after;
     if (before.starts_with("."))
       mma = "wmma.mma" + before + ".sync.aligned." + layout(a_row) + "." + layout(b_row) + "." + s.name() + types;
     out.code = mma + (c_row ? " c row" : " c col") + (d_row ? " d row" : " d col") + (shared ? " shared" : "");
@@ -192,8 +190,7 @@ class List {
       for (unsigned i = 0; i < 4; ++i) k += "  st.shared.b32 [%r2+" + number(4 * i) + "], 0;\n";
       k += "  bar.sync 0;\n";
       words(count, false);
-      for (unsigned i = 0; i < count; ++i)
-        k += "  ld.global.b32 %a" + number(i) + ", [%rd2+" + number(4 * i) + "];\n";
+      for (unsigned i = 0; i < count; ++i) k += "  ld.global.b32 %a" + number(i) + ", [%rd2+" + number(4 * i) + "];\n";
       k += row + "  " + out.code + " [%r4], " + list("a", count) + ";\n  bar.sync 0;\n";
       words(4, true);
       for (unsigned i = 0; i < 4; ++i)
@@ -206,8 +203,7 @@ class List {
              number(4 * i) + "], %a" + number(i) + ";\n";
       k += "  bar.sync 0;\n" + row + "  " + out.code + " " + list("a", count) + ", [%r4];\n";
       words(count, true);
-      for (unsigned i = 0; i < count; ++i)
-        k += "  st.global.b32 [%rd2+" + number(4 * i) + "], %a" + number(i) + ";\n";
+      for (unsigned i = 0; i < count; ++i) k += "  st.global.b32 [%rd2+" + number(4 * i) + "], %a" + number(i) + ";\n";
     }
     all.push_back(std::move(out));
   }
@@ -219,7 +215,8 @@ class List {
     out.output_words = 32;
     out.kernel =
         "  .reg .b32 %a<4>;\n  mul.wide.u32 %rd2, %r0, 4;\n  add.u64 %rd3, %rd0, %rd2;\n  add.u64 %rd4, %rd1, %rd2;\n"
-        "  ld.global.b32 %a0, [%rd3];\n  movmatrix.sync.aligned.m8n8.trans.b16 %a1, %a0;\n  st.global.b32 [%rd4], %a1;\n";
+        "  ld.global.b32 %a0, [%rd3];\n  movmatrix.sync.aligned.m8n8.trans.b16 %a1, %a0;\n  st.global.b32 [%rd4], "
+        "%a1;\n";
     all.push_back(std::move(out));
   }
 
@@ -254,7 +251,11 @@ class List {
     for (unsigned layout = 0; layout < 4; ++layout) {
       bool ar = layout & 1, br = layout & 2;
       wmma({16, 16, 8}, ar, br, ar, !br, f32, tf32, tf32, f32, "", "", layout == 3);
-      wmma({8, 8, 4}, ar, br, !ar, br, f64, f64, f64, f64, "", layout == 0 ? ".rn" : layout == 1 ? ".rz" : layout == 2 ? ".rm" : ".rp");
+      wmma({8, 8, 4}, ar, br, !ar, br, f64, f64, f64, f64, "",
+           layout == 0   ? ".rn"
+           : layout == 1 ? ".rz"
+           : layout == 2 ? ".rm"
+                         : ".rp");
     }
   }
 
@@ -314,18 +315,12 @@ struct Layout {
 };
 constexpr Layout layout_of(Element e) {
   switch (e) {
-    case Element::f16:
-      return {16, 10, 5};
-    case Element::bf16:
-      return {16, 7, 8};
-    case Element::e4m3:
-      return {8, 3, 4};
-    case Element::e5m2:
-      return {8, 2, 5};
-    case Element::f64:
-      return {64, 52, 11};
-    default:
-      return {32, 23, 8};  // tf32 too: its lower 13 bits are there and ignored
+    case Element::f16: return {16, 10, 5};
+    case Element::bf16: return {16, 7, 8};
+    case Element::e4m3: return {8, 3, 4};
+    case Element::e5m2: return {8, 2, 5};
+    case Element::f64: return {64, 52, 11};
+    default: return {32, 23, 8};  // tf32 too: its lower 13 bits are there and ignored
   }
 }
 
@@ -361,8 +356,7 @@ std::uint64_t element_bits(Element e, bool accumulator, unsigned trial, std::uin
       if (s % 64 == 0) return number(top, s / 64 % 3 == 0 ? fraction : 0);
       if (s % 64 == 1) return number(top - 1, fraction);
       return number(std::uint64_t(exponent), fraction);
-    default:
-      return number(std::uint64_t(exponent), fraction);
+    default: return number(std::uint64_t(exponent), fraction);
   }
 }
 
@@ -381,11 +375,13 @@ std::string matrix_module(const std::vector<MatrixCase>& cases) {
   for (std::size_t k = 0; k < cases.size(); ++k) {
     unsigned words = 0;
     for (const MatrixInput& in : cases[k].inputs) words += in.words;
-    text += ".visible .entry matrix_" + number(unsigned(k)) +
-            "(.param .u64 in, .param .u64 out)\n{\n  .reg .pred %p;\n  .reg .b32 %r<8>;\n  .reg .b64 %rd<8>;\n"
-            "  mov.u32 %r0, %tid.x;\n  mov.u32 %r1, %ctaid.x;\n  ld.param.u64 %rd0, [in];\n  ld.param.u64 %rd1, [out];\n"
-            "  mul.wide.u32 %rd2, %r1, " + number(4 * words) + ";\n  add.u64 %rd0, %rd0, %rd2;\n  mul.wide.u32 %rd2, %r1, " +
-            number(4 * cases[k].output_words) + ";\n  add.u64 %rd1, %rd1, %rd2;\n" + cases[k].kernel + "  ret;\n}\n";
+    text +=
+        ".visible .entry matrix_" + number(unsigned(k)) +
+        "(.param .u64 in, .param .u64 out)\n{\n  .reg .pred %p;\n  .reg .b32 %r<8>;\n  .reg .b64 %rd<8>;\n"
+        "  mov.u32 %r0, %tid.x;\n  mov.u32 %r1, %ctaid.x;\n  ld.param.u64 %rd0, [in];\n  ld.param.u64 %rd1, [out];\n"
+        "  mul.wide.u32 %rd2, %r1, " +
+        number(4 * words) + ";\n  add.u64 %rd0, %rd0, %rd2;\n  mul.wide.u32 %rd2, %r1, " +
+        number(4 * cases[k].output_words) + ";\n  add.u64 %rd1, %rd1, %rd2;\n" + cases[k].kernel + "  ret;\n}\n";
   }
   return text;
 }
@@ -411,7 +407,9 @@ std::vector<std::uint32_t> matrix_operands(const MatrixCase& c) {
 
 std::uint64_t hash_matrices(const MatrixCase& c, std::vector<std::uint32_t> results) {
   std::uint64_t h = 0;
-  auto is_nan = [](std::uint64_t v, std::uint64_t infinity) { return (v & (2 * infinity - 1) & (infinity | (infinity - 1))) > infinity; };
+  auto is_nan = [](std::uint64_t v, std::uint64_t infinity) {
+    return (v & (2 * infinity - 1) & (infinity | (infinity - 1))) > infinity;
+  };
   if (c.result == Element::f64) {
     for (std::size_t n = 0; n + 1 < results.size(); n += 2) {
       std::uint64_t v = results[n] | std::uint64_t(results[n + 1]) << 32;

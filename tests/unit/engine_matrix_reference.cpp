@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
     gpu_call("cuMemAlloc_v2", &to, out.size() * 4);
     gpu_call("cuMemcpyHtoD_v2", from, static_cast<const void*>(in.data()), in.size() * 4);
     void* function = nullptr;
-    gpu_call("cuModuleGetFunction", &function, module, static_cast<const char*>(("matrix_" + std::to_string(k)).c_str()));
+    gpu_call("cuModuleGetFunction", &function, module,
+             static_cast<const char*>(("matrix_" + std::to_string(k)).c_str()));
     void* arguments[] = {&from, &to};
     gpu_call("cuLaunchKernel", function, matrix_trials, 1u, 1u, 32u, 1u, 1u, 0u, static_cast<void*>(nullptr),
              static_cast<void**>(arguments), static_cast<void**>(nullptr));
