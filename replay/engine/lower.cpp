@@ -32,6 +32,10 @@ constexpr Line lines[] = {
     {Opcode::lop3, lower_lop3}, {Opcode::popc, lower_count}, {Opcode::clz, lower_count}, {Opcode::brev, lower_count},
     {Opcode::bfind, lower_bfind}, {Opcode::bfe, lower_bfe}, {Opcode::bfi, lower_bfi}, {Opcode::bmsk, lower_bmsk},
     {Opcode::szext, lower_szext}, {Opcode::fns, lower_fns}, {Opcode::prmt, lower_prmt},
+    // scalar video
+    {Opcode::vadd, lower_scalar_video}, {Opcode::vsub, lower_scalar_video}, {Opcode::vabsdiff, lower_scalar_video},
+    {Opcode::vmin, lower_scalar_video}, {Opcode::vmax, lower_scalar_video}, {Opcode::vshl, lower_scalar_video},
+    {Opcode::vshr, lower_scalar_video}, {Opcode::vmad, lower_scalar_video}, {Opcode::vset, lower_scalar_video},
     // SIMD video
     {Opcode::vadd2, lower_simd_video}, {Opcode::vadd4, lower_simd_video}, {Opcode::vsub2, lower_simd_video},
     {Opcode::vsub4, lower_simd_video}, {Opcode::vavrg2, lower_simd_video}, {Opcode::vavrg4, lower_simd_video},
@@ -57,6 +61,7 @@ constexpr Line lines[] = {
     {Opcode::nanosleep, lower_nanosleep}, {Opcode::alloca, lower_alloca}, {Opcode::stacksave, lower_alloca},
     {Opcode::stackrestore, lower_alloca}, {Opcode::pmevent, lower_nothing}, {Opcode::setmaxnreg, lower_nothing},
     {Opcode::griddepcontrol, lower_nothing},
+    {Opcode::createpolicy, lower_createpolicy},
     // threads together
     {Opcode::bar, lower_bar}, {Opcode::barrier, lower_bar}, {Opcode::shfl, lower_shfl}, {Opcode::vote, lower_vote},
     {Opcode::match, lower_match}, {Opcode::redux, lower_redux}, {Opcode::activemask, lower_activemask},
@@ -85,8 +90,11 @@ constexpr auto table = []() {
 Lowering lowering_of(Opcode opcode) { return table[std::size_t(opcode)]; }
 
 std::string refusal_of(const Instruction& i) {
-  for (Modifier m : i.modifiers)
+  for (Modifier m : i.modifiers) {
     if (m == Modifier::unknown) return "unknown modifier";
+    if (m == Modifier::rs) return "stochastic rounding is not supported by the embedded device";
+    if (m == Modifier::oob) return "out-of-bounds NaNs are not supported by the embedded device";
+  }
   switch (i.opcode) {
     case Opcode::bar:
     case Opcode::barrier:
@@ -119,7 +127,7 @@ std::string refusal_of(const Instruction& i) {
     default: break;
   }
   for (Type t : i.types)
-    if (t == Type::f32x2 || t == Type::ue8m0 || t == Type::ue8m0x2) return "type not supported by the embedded device";
+    if (t == Type::ue8m0 || t == Type::ue8m0x2) return "type not supported by the embedded device";
   return {};
 }
 

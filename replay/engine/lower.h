@@ -46,6 +46,8 @@ void lower_fns(Builder&, const ptx::Instruction&);
 void lower_prmt(Builder&, const ptx::Instruction&);
 // ---- lower_video.cpp
 void lower_simd_video(Builder&, const ptx::Instruction&);
+// ---- lower_scalar_video.cpp
+void lower_scalar_video(Builder&, const ptx::Instruction&);
 // ---- lower_compare.cpp
 void lower_set(Builder&, const ptx::Instruction&);
 void lower_setp(Builder&, const ptx::Instruction&);
@@ -65,6 +67,7 @@ void lower_mov(Builder&, const ptx::Instruction&);
 void lower_cvta(Builder&, const ptx::Instruction&);
 void lower_isspacep(Builder&, const ptx::Instruction&);
 void lower_nothing(Builder&, const ptx::Instruction&);
+void lower_createpolicy(Builder&, const ptx::Instruction&);
 // ---- lower_memory.cpp, lower_atomic.cpp
 void lower_ld(Builder&, const ptx::Instruction&);
 void lower_st(Builder&, const ptx::Instruction&);

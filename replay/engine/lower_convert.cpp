@@ -147,6 +147,25 @@ bool convert_packed(Builder& b, const ptx::Instruction& i, Type to, Type from) {
   return false;
 }
 
+// cvt.pack.sat: a above b, clamped; of types narrower than 16 bits c above both (PTX ISA 9.7.9.22).
+void pack(Builder& b, const ptx::Instruction& i) {
+  auto& ir = b.ir;
+  const auto& o = i.operands;
+  unsigned bits = ptx::bits(i.types[0]);
+  bool s = is_signed(i.types[0]) || i.types[0] == Type::s4, above = bits < 16;
+  if (i.types[1] != Type::s32 || !i.has(Modifier::sat) || o.size() != (above ? 4u : 3u)) return b.refuse("form");
+  auto clamped = [&](const Operand& operand) {
+    std::int64_t low = s ? -(std::int64_t(1) << (bits - 1)) : 0;
+    std::int64_t high = (std::int64_t(1) << (s ? bits - 1 : bits)) - 1;
+    Value* v = b.read(operand, 32);
+    v = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, b.constant(32, std::uint64_t(low)));
+    v = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, b.constant(32, std::uint64_t(high)));
+    return ir.CreateAnd(v, b.constant(32, (std::uint64_t(1) << bits) - 1));
+  };
+  Value* both = ir.CreateOr(ir.CreateShl(clamped(o[1]), bits), clamped(o[2]));
+  b.write(o[0], above ? ir.CreateOr(ir.CreateShl(b.read(o[3], 32), 2 * bits), both) : both);
+}
+
 }  // namespace
 
 void lower_cvt(Builder& b, const ptx::Instruction& i) {
@@ -154,6 +173,7 @@ void lower_cvt(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;
   if (i.types.size() < 2 || o.size() < 2) return b.refuse("types");
   Type to = i.types[0], from = i.types[1];
+  if (i.has(Modifier::pack)) return pack(b, i);
   if (convert_packed(b, i, to, from)) return;
   if (to == Type::tf32 && from == Type::f32 && i.has(Modifier::rna) && !i.has(Modifier::satfinite)) {
     // Half up in magnitude; infinities and NaNs keep their upper bits, as on GPUs.

@@ -57,11 +57,11 @@ Value* minmax(Builder& b, Value* x, Value* y, bool is_min, bool nan) {
 namespace {
 
 // The result with .ftz and .sat applied.
-void finish(Builder& b, const ptx::Instruction& i, Value* v) {
+Value* finished(Builder& b, const ptx::Instruction& i, Value* v) {
   if (i.has(Modifier::ftz) && v->getType()->isFloatTy()) v = flush(b, v);
-  if (i.has(Modifier::sat)) v = saturate(b, v);
-  b.write_float(i.operands[0], v);
+  return i.has(Modifier::sat) ? saturate(b, v) : v;
 }
+void finish(Builder& b, const ptx::Instruction& i, Value* v) { b.write_float(i.operands[0], finished(b, i, v)); }
 
 Value* call_rounded(Builder& b, Operation o, Rounding r, llvm::ArrayRef<Value*> v) {
   llvm::Type* type = v[0]->getType();
@@ -86,10 +86,67 @@ Value* divide(Builder& b, const ptx::Instruction& i, Value* x, Value* y) {
   return b.ir.CreateSelect(large, flushed, q);
 }
 
+// add, sub, mul and fma, correctly rounded.
+Value* arithmetic(Builder& b, const ptx::Instruction& i, llvm::ArrayRef<Value*> v) {
+  auto& ir = b.ir;
+  Rounding rounding = rounding_of(i);
+  bool directed = rounding != Rounding::nearest;
+  switch (i.opcode) {
+    case Opcode::add: return directed ? call_rounded(b, Operation::add, rounding, v) : ir.CreateFAdd(v[0], v[1]);
+    case Opcode::sub:
+      return directed ? call_rounded(b, Operation::add, rounding, {v[0], ir.CreateFNeg(v[1])})
+                      : ir.CreateFSub(v[0], v[1]);
+    case Opcode::mul: return directed ? call_rounded(b, Operation::multiply, rounding, v) : ir.CreateFMul(v[0], v[1]);
+    case Opcode::fma:
+    case Opcode::mad:
+      return directed ? call_rounded(b, Operation::fma, rounding, v)
+                      : ir.CreateIntrinsic(v[0]->getType(), llvm::Intrinsic::fma, v);
+    default: return nullptr;
+  }
+}
+
+// Two floats in 64 bits (PTX ISA 9.7.3: .f32x2).
+void lower_pair(Builder& b, const ptx::Instruction& i) {
+  auto& ir = b.ir;
+  Value* both = b.constant(64, 0);
+  for (unsigned n = 0; n < 2; ++n) {
+    std::vector<Value*> v;
+    for (std::size_t o = 1; o < i.operands.size(); ++o) {
+      Value* bits = ir.CreateTrunc(ir.CreateLShr(b.read(i.operands[o], 64), 32 * n), b.i(32));
+      Value* f = ir.CreateBitCast(bits, b.f32());
+      v.push_back(i.has(Modifier::ftz) ? flush(b, f) : f);
+    }
+    bool fused = i.opcode == Opcode::fma;
+    if (v.size() != (fused ? 3u : 2u)) return b.refuse("operands");
+    Value* r = arithmetic(b, i, v);
+    if (!r) return b.refuse("not supported");
+    Value* bits = ir.CreateZExt(b.canonical_bits(finished(b, i, r)), b.i(64));
+    both = ir.CreateOr(both, ir.CreateShl(bits, 32 * n));
+  }
+  b.write(i.operands[0], both);
+}
+
+// add, sub and fma of f32 whose first operands are halves (PTX ISA 9.7.5): exact in f32, then as there.
+bool is_mixed(const ptx::Instruction& i) {
+  return i.types.size() == 2 && i.types[0] == Type::f32 && (i.types[1] == Type::f16 || i.types[1] == Type::bf16) &&
+         (i.opcode == Opcode::add || i.opcode == Opcode::sub || i.opcode == Opcode::fma);
+}
+void lower_mixed(Builder& b, const ptx::Instruction& i) {
+  std::size_t halves = i.opcode == Opcode::fma ? 2 : 1;
+  if (i.operands.size() != halves + 2) return b.refuse("operands");
+  std::vector<Value*> v;
+  for (std::size_t n = 1; n <= halves; ++n)
+    v.push_back(half_to_float(b, b.read(i.operands[n], 16), is_bf16(i.types[1])));
+  v.push_back(b.read_float(i.operands.back(), Type::f32));
+  finish(b, i, arithmetic(b, i, v));
+}
+
 }  // namespace
 
 void lower_float(Builder& b, const ptx::Instruction& i) {
   Type type = i.type();
+  if (type == Type::f32x2) return lower_pair(b, i);
+  if (is_mixed(i)) return lower_mixed(b, i);
   for (Type t : i.types)
     if (t != type) return b.refuse("mixed precision");
   auto& ir = b.ir;
@@ -102,25 +159,27 @@ void lower_float(Builder& b, const ptx::Instruction& i) {
   Value* y = read_flushed(b, i, i.operands[2], type);
   switch (i.opcode) {
     case Opcode::add:
-      return finish(b, i, directed ? call_rounded(b, Operation::add, rounding, {x, y}) : ir.CreateFAdd(x, y));
     case Opcode::sub:
-      return finish(b, i,
-                    directed ? call_rounded(b, Operation::add, rounding, {x, ir.CreateFNeg(y)}) : ir.CreateFSub(x, y));
-    case Opcode::mul:
-      return finish(b, i, directed ? call_rounded(b, Operation::multiply, rounding, {x, y}) : ir.CreateFMul(x, y));
+    case Opcode::mul: return finish(b, i, arithmetic(b, i, {x, y}));
     case Opcode::div:
       return finish(b, i, directed ? call_rounded(b, Operation::divide, rounding, {x, y}) : divide(b, i, x, y));
     case Opcode::min:
     case Opcode::max: {
       bool is_min = i.opcode == Opcode::min, nan = i.has(Modifier::nan) || i.has(Modifier::NaN);
       Value* sign = nullptr;
+      std::vector<Value*> more;
+      for (std::size_t n = 3; n < i.operands.size(); ++n) more.push_back(read_flushed(b, i, i.operands[n], type));
+      if (i.has(Modifier::abs) && !i.has(Modifier::xorsign)) {
+        for (Value** v : {&x, &y}) *v = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, *v);
+        for (Value*& v : more) v = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v);
+      }
       if (i.has(Modifier::xorsign)) {  // .xorsign.abs
         sign = ir.CreateXor(ir.CreateBitCast(x, b.i(32)), ir.CreateBitCast(y, b.i(32)));
         x = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
         y = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y);
       }
       Value* m = minmax(b, x, y, is_min, nan);
-      if (i.operands.size() > 3) m = minmax(b, m, read_flushed(b, i, i.operands[3], type), is_min, nan);
+      for (Value* v : more) m = minmax(b, m, v, is_min, nan);
       if (sign) m = ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, m, ir.CreateBitCast(sign, b.f32()));
       return finish(b, i, m);
     }
@@ -132,16 +191,15 @@ void lower_float(Builder& b, const ptx::Instruction& i) {
 void lower_fma(Builder& b, const ptx::Instruction& i) {
   if (is_half(i.type())) return lower_half(b, i);
   Type type = i.type();
+  if (type == Type::f32x2) return lower_pair(b, i);
   if (!is_float(type)) return b.refuse("not supported");
+  if (is_mixed(i)) return lower_mixed(b, i);
   for (Type t : i.types)
     if (t != type) return b.refuse("mixed precision");
   Value* x = read_flushed(b, i, i.operands[1], type);
   Value* y = read_flushed(b, i, i.operands[2], type);
   Value* z = read_flushed(b, i, i.operands[3], type);
-  Rounding rounding = rounding_of(i);
-  Value* r = rounding == Rounding::nearest ? b.ir.CreateIntrinsic(x->getType(), llvm::Intrinsic::fma, {x, y, z})
-                                           : call_rounded(b, Operation::fma, rounding, {x, y, z});
-  finish(b, i, r);
+  finish(b, i, arithmetic(b, i, {x, y, z}));
 }
 
 void lower_unary_float(Builder& b, const ptx::Instruction& i) {

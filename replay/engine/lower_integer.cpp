@@ -67,7 +67,7 @@ Value* product(Builder& b, const ptx::Instruction& i, Value* x, Value* y) {
 }
 
 bool floating(Builder& b, const ptx::Instruction& i) {
-  if (is_float(i.type())) return lower_float(b, i), true;
+  if (is_float(i.type()) || i.type() == Type::f32x2) return lower_float(b, i), true;
   if (is_half(i.type())) return lower_half(b, i), true;
   return false;
 }
@@ -114,7 +114,7 @@ void lower_mul(Builder& b, const ptx::Instruction& i) {
 }
 
 void lower_mad(Builder& b, const ptx::Instruction& i) {
-  if (is_float(i.type()) || is_half(i.type())) return lower_fma(b, i);
+  if (is_float(i.type()) || is_half(i.type()) || i.type() == Type::f32x2) return lower_fma(b, i);
   unsigned bits = ptx::bits(i.type());
   Value* p = product(b, i, b.read(i.operands[1], bits), b.read(i.operands[2], bits));
   Value* c = b.read(i.operands[3], i.has(Modifier::wide) ? bits * 2 : bits);

@@ -68,4 +68,7 @@ void lower_isspacep(Builder& b, const ptx::Instruction& i) {
 
 void lower_nothing(Builder&, const ptx::Instruction&) {}
 
+// A policy says where caches keep lines (PTX ISA 9.7.9.18): any value does, since what takes it looks at none.
+void lower_createpolicy(Builder& b, const ptx::Instruction& i) { b.write(i.operands[0], b.constant(64, 0)); }
+
 }  // namespace deadheat::engine

@@ -1,9 +1,9 @@
-#include "replay/engine/lower_tensor.h"
 #include "replay/engine/region_plan.h"
 
 #include <algorithm>
 
 #include "replay/engine/lower.h"
+#include "replay/engine/lower_tensor.h"
 #include "replay/engine/regions.h"
 #include "tracer/ptx/operands.h"
 

@@ -165,7 +165,7 @@ class Builds(Case):
         lines = complaints(err)
         self.assertEqual(len(lines), 2, err)
         for kernel, instruction in [("fetch(unsigned long long, float*)", "tex.1d"),
-                                    ("matrix(int*)", "mma.sync.aligned.m16n8k8")]:
+                                    ("matrix(int*)", "mma.sp.sync.aligned.m16n8k16")]:
             self.assertEqual(sum(kernel in line and instruction in line for line in lines), 1, err)
         report, _ = self.analyze()
         summary = report["summary"]

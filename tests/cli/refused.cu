@@ -6,8 +6,9 @@
 __global__ void matrix(int* data) {
   unsigned d0, d1;
   unsigned a0 = data[0], a1 = data[1], b0 = data[2];
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3}, {%4}, {%0,%1};"
-               : "=r"(d0), "=r"(d1) : "r"(a0), "r"(a1), "r"(b0));
+  asm volatile(
+      "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3}, {%4,%4}, {%0,%1}, %3, 0;"
+      : "=r"(d0), "=r"(d1) : "r"(a0), "r"(a1), "r"(b0));
   data[3] = int(d0 + d1);
 }
 

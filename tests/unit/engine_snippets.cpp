@@ -114,6 +114,36 @@ class List {
       add("lop3.b32 %d, %a, %b, %c, " + lut + ";", {O::b32, O::b32, O::b32}, 32);
     for (std::string m : {"", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"})
       add("prmt.b32" + m + " %d, %a, %b, %c;", {O::b32, O::b32, O::b32}, 32);
+    const std::vector<O> words = {O::b32, O::b32, O::b32};
+    for (std::string op : {"vadd", "vsub", "vabsdiff", "vmin", "vmax"})
+      for (std::string t : {"u32.u32.u32", "s32.s32.s32", "s32.u32.s32", "u32.s32.u32"}) {
+        std::string name = op + "." + t;
+        add(name + " %d, %a, %b;", words, 32);
+        add(name + ".add %d, %a.b3, %b.h0, %c;", words, 32);
+        add(name + " %d.b2, %a.h0, %b, %c;", words, 32);
+        if (t[0] == 'u') continue;
+        add(name + ".sat %d, %a.h1, %b.b2;", words, 32);
+        add(name + ".sat %d, %a, %b;", words, 32);
+      }
+    for (std::string op : {"vshl", "vshr"})
+      for (std::string t : {"u32.u32.u32", "s32.s32.u32"})
+        for (std::string m : {"clamp", "wrap"}) {
+          add(op + "." + t + "." + m + " %d, %a, %b;", {O::b32, O::small}, 32);
+          add(op + "." + t + "." + m + ".add %d, %a.b2, %b, %c;", {O::b32, O::small, O::b32}, 32);
+        }
+    for (std::string t : {"u32.u32.u32", "s32.s32.s32", "s32.s32.u32"})
+      for (std::string scale : {"", ".sat", ".shr7", ".sat.shr15"})
+        if (t[0] == 's' || scale.empty()) add("vmad." + t + scale + " %d, %a.h1, %b.b0, %c;", words, 32);
+    for (std::string t : {"u32.u32", "s32.u32"})
+      for (std::string c : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+        add("vset." + t + "." + c + " %d, %a.b1, %b.b2;", words, 32);
+        add("vset." + t + "." + c + ".add %d, %a, %b.h0, %c;", words, 32);
+      }
+    for (std::string t : {"u16", "s16"})
+      add("shr.s32 %a, %a, 12; shr.s32 %b, %b, 16; cvt.pack.sat." + t + ".s32 %d, %a, %b;", {O::b32, O::b32}, 32);
+    for (std::string t : {"u8", "s8", "u4", "s4"})
+      add("shr.s32 %a, %a, 22; shr.s32 %b, %b, 26; cvt.pack.sat." + t + ".s32.b32 %d, %a, %b, %c;",
+          {O::b32, O::b32, O::b32}, 32);
     add("fns.b32 %d, %a, %b, %c;", {O::b32, O::small, O::small}, 32);
     add("rem.s32 %x32, %c, 5; rem.s32 %y32, %b, 31; abs.s32 %y32, %y32; fns.b32 %d, %a, %y32, %x32;",
         {O::b32, O::b32, O::b32}, 32);

@@ -12,13 +12,14 @@ namespace deadheat {
 namespace {
 
 bool is_type(std::string_view word) {
-  static const std::set<std::string_view> types = {
-      "pred", "b1",  "b8",  "b16",  "b32",  "b64",   "b128", "u8",   "u16",  "u32", "u64", "s8",    "s16",   "s32",
-      "s64",  "f16", "f32", "bf16", "tf32", "f16x2", "f64",  "e4m3", "e5m2", "s4",  "u4",  "f32x2", "bf16x2"};
+  static const std::set<std::string_view> types = {"v2",   "v4",   "v8",  "pred", "b1",    "b8",    "b16",   "b32",
+                                                   "b64",  "b128", "u8",  "u16",  "u32",   "u64",   "s8",    "s16",
+                                                   "s32",  "s64",  "f16", "f32",  "bf16",  "tf32",  "f16x2", "f64",
+                                                   "e4m3", "e5m2", "s4",  "u4",   "f32x2", "bf16x2"};
   return types.contains(word);
 }
 
-// Base opcode and modifiers, in any order, without types.
+// Base opcode and modifiers, in any order, without types and vectors.
 std::set<std::string> words_of(std::string_view opcode) {
   std::set<std::string> words;
   bool first = true;
@@ -42,9 +43,9 @@ struct Share {
 
 int print_census(std::ostream& out, const char* path, const std::vector<KnownForm>& known) {
   std::map<std::set<std::string>, Share> by_words;
-  std::map<std::string, Share> by_base;
+  std::map<std::string, Share> by_base, by_opcode;
   for (const KnownForm& f : known) {
-    for (Share* s : {&by_words[words_of(f.opcode)], &by_base[base_of(f.opcode)]}) {
+    for (Share* s : {&by_words[words_of(f.opcode)], &by_base[base_of(f.opcode)], &by_opcode[f.opcode]}) {
       s->all += 1;
       s->run += f.refused.empty();
     }
@@ -65,14 +66,16 @@ int print_census(std::ostream& out, const char* path, const std::vector<KnownFor
     words >> kind;
     if (kind == "least") words >> least;
     if (kind == "base" && words >> opcode >> amount) weights[opcode] = amount;
-    if (kind == "opcode" && words >> opcode >> amount) {
-      auto it = by_words.find(words_of(opcode));
+    if ((kind == "opcode" || kind == "typed") && words >> opcode >> amount) {
+      Share found;
+      if (auto it = by_words.find(words_of(opcode)); kind == "opcode" && it != by_words.end()) found = it->second;
+      if (auto it = by_opcode.find(opcode); kind == "typed" && it != by_opcode.end()) found = it->second;
       Share& s = counted[base_of(opcode)];
       s.all += amount;
-      if (it == by_words.end())
+      if (found.all == 0)
         unknown.push_back(opcode);
       else
-        s.run += amount * it->second.run / it->second.all;
+        s.run += amount * found.run / found.all;
     }
   }
   double run = 0, all = 0;

@@ -44,7 +44,6 @@ std::string why_refused(engine::Compiler& compiler, const std::string& instructi
   if (!module) return "cannot be parsed: " + module.error().message();
   auto loaded = compiler.load(std::move(*module), "form", [](std::string_view) { return std::uint64_t(0x1000); });
   if (!loaded) return loaded.error().message();
-  if (std::getenv("SHOW")) std::cerr << instruction << "\n";
   for (engine::Mode mode : {engine::Mode{}, engine::Mode{true, false, true}, engine::Mode{false, true, true}}) {
     auto code = (*loaded)->compile("form", mode);
     if (code) continue;
@@ -102,8 +101,7 @@ EntryPoints entry_points() {
 // Patterns without their operands, which say nothing about what runs.
 std::string shown(std::string_view pattern) {
   unsigned depth = 0;
-  for (std::size_t n = pattern[0] == '{' && pattern.starts_with("{|@") ? pattern.find('}') + 1 : 0; n < pattern.size();
-       ++n) {
+  for (std::size_t n = pattern[0] == '@' ? pattern.find(' ') + 1 : 0; n < pattern.size(); ++n) {
     if (pattern[n] == '{') ++depth;
     if (pattern[n] == '}') --depth;
     if (!depth && (pattern[n] == ' ' || pattern[n] == ';')) {
