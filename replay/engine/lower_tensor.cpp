@@ -34,7 +34,7 @@ void meet(Builder& b, const TensorOp& op) {
   rendezvous(b, WarpOp::tensor, b.constant(64, 0xffffffffu));
 }
 
-std::size_t register_count(const Operand& o) { return o.kind == Operand::Kind::vector ? o.elements.size() : 1; }
+unsigned register_count(const Operand& o) { return o.kind == Operand::Kind::vector ? unsigned(o.elements.size()) : 1; }
 const Operand& register_at(const Operand& o, std::size_t n) {
   return o.kind == Operand::Kind::vector ? o.elements[n] : o;
 }
@@ -42,9 +42,9 @@ const Operand& register_at(const Operand& o, std::size_t n) {
 // A fragment's words, from registers of 32 or 64 bits.
 void read_fragment(Builder& b, const TensorOp& op, char matrix, const Operand& o, unsigned& at) {
   unsigned words = fragment_words(op, matrix);
-  unsigned each = words / unsigned(register_count(o));
-  if ((each != 1 && each != 2) || each * register_count(o) != words) return b.refuse("registers of a fragment");
-  for (std::size_t n = 0; n < register_count(o); ++n) {
+  unsigned registers = register_count(o), each = registers ? words / registers : 0;
+  if ((each != 1 && each != 2) || each * registers != words) return b.refuse("registers of a fragment");
+  for (unsigned n = 0; n < registers; ++n) {
     Value* v = b.read(register_at(o, n), 32 * each);
     set_words(b, at, b.ir.CreateTrunc(v, b.i(32)));
     if (each == 2) set_words(b, at + 1, b.ir.CreateTrunc(b.ir.CreateLShr(v, 32), b.i(32)));
@@ -54,13 +54,13 @@ void read_fragment(Builder& b, const TensorOp& op, char matrix, const Operand& o
 
 void write_fragment(Builder& b, const TensorOp& op, char matrix, const Operand& o) {
   unsigned words = fragment_words(op, matrix);
-  unsigned each = words / unsigned(register_count(o));
-  if ((each != 1 && each != 2) || each * register_count(o) != words) return b.refuse("registers of a fragment");
-  for (std::size_t n = 0; n < register_count(o); ++n) {
-    Value* v = result_word(b, unsigned(n) * each);
+  unsigned registers = register_count(o), each = registers ? words / registers : 0;
+  if ((each != 1 && each != 2) || each * registers != words) return b.refuse("registers of a fragment");
+  for (unsigned n = 0; n < registers; ++n) {
+    Value* v = result_word(b, n * each);
     if (each == 2)
       v = b.ir.CreateOr(b.ir.CreateZExt(v, b.i(64)),
-                        b.ir.CreateShl(b.ir.CreateZExt(result_word(b, unsigned(n) * 2 + 1), b.i(64)), 32));
+                        b.ir.CreateShl(b.ir.CreateZExt(result_word(b, n * 2 + 1), b.i(64)), 32));
     b.write(register_at(o, n), v);
   }
 }

@@ -79,7 +79,7 @@ class List {
     all.push_back(std::move(out));
   }
 
-  // wmma: matrices from memory to memory. `between`: the multiplication; fragments by manual's counts.
+  // wmma: matrices from memory to memory. Registers of a fragment as the manual counts them (9.7.14.4.1).
   static unsigned fragment(Shape s, ElementType t, char which) {  // registers
     unsigned rows = which == 'b' ? s.k : s.m, columns = which == 'a' ? s.k : s.n;
     if (t.bits == 64) return rows * columns / 32;
@@ -101,11 +101,8 @@ class List {
     bool plain = a.element == Element::f16;
     std::string types = std::string(".") + d.name + "." + a.name + "." + b.name + "." + c.name;
     if (plain) types = std::string(".") + d.name + "." + c.name;
-    bool wide = a.bits == 64;
-    std::string mma =
+    const std::string mma =
         "wmma.mma" + before + ".sync.aligned." + layout(a_row) + "." + layout(b_row) + "." + s.name() + types + after;
-    if (before.starts_with("."))
-      mma = "wmma.mma" + before + ".sync.aligned." + layout(a_row) + "." + layout(b_row) + "." + s.name() + types;
     out.code = mma + (c_row ? " c row" : " c col") + (d_row ? " d row" : " d col") + (shared ? " shared" : "");
     unsigned na = fragment(s, a, 'a'), nb = fragment(s, b, 'b'), nc = fragment(s, c, 'c'), nd = fragment(s, d, 'c');
     Matrix ma = memory(s.m, s.k, a_row, a), mb = memory(s.k, s.n, b_row, b), mc = memory(s.m, s.n, c_row, c),
@@ -146,7 +143,6 @@ class List {
     k += "  " + mma + " " + list("d", nd) + ", " + list("a", na) + ", " + list("b", nb) + ", " + list("c", nc) + ";\n";
     k += "  wmma.store.d.sync.aligned." + layout(d_row) + "." + s.name() + "." + d.name + " [%rd1], " + list("d", nd) +
          ", " + number(md.stride) + ";\n";
-    (void)wide;
     all.push_back(std::move(out));
   }
 
@@ -407,9 +403,6 @@ std::vector<std::uint32_t> matrix_operands(const MatrixCase& c) {
 
 std::uint64_t hash_matrices(const MatrixCase& c, std::vector<std::uint32_t> results) {
   std::uint64_t h = 0;
-  auto is_nan = [](std::uint64_t v, std::uint64_t infinity) {
-    return (v & (2 * infinity - 1) & (infinity | (infinity - 1))) > infinity;
-  };
   if (c.result == Element::f64) {
     for (std::size_t n = 0; n + 1 < results.size(); n += 2) {
       std::uint64_t v = results[n] | std::uint64_t(results[n + 1]) << 32;
@@ -418,7 +411,6 @@ std::uint64_t hash_matrices(const MatrixCase& c, std::vector<std::uint32_t> resu
     }
     return h;
   }
-  (void)is_nan;
   for (std::uint32_t v : results) h = mix(h ^ v) * 0x9e3779b97f4a7c15ull;
   return h;
 }

@@ -36,7 +36,7 @@ struct MatrixCase {
 std::vector<MatrixCase> all_matrix_cases();
 // Kernels matrix_0 …
 std::string matrix_module(const std::vector<MatrixCase>& cases);
-// All operands: matrix_trials times the inputs one after the other.
+// All operands: matrix_trials times the inputs, one after the other.
 std::vector<std::uint32_t> matrix_operands(const MatrixCase& c);
 std::uint64_t hash_matrices(const MatrixCase& c, std::vector<std::uint32_t> results);
 

@@ -6,34 +6,15 @@
 //   engine_reference --hash RESULTS       the hashes of such a file
 //
 // The driver is loaded by name, so that it builds without one.
-#include <dlfcn.h>
-
 #include <cstdio>
-#include <cstdlib>
+#include <string>
 
+#include "engine_gpu.h"
 #include "engine_snippets.h"
 
 using namespace deadheat::engine;
 
-namespace {
-
-void* driver() {
-  static void* library = dlopen("libcuda.so.1", RTLD_NOW);
-  return library;
-}
-
-template <typename... T>
-void call(const char* name, T... args) {
-  auto* f = reinterpret_cast<int (*)(T...)>(dlsym(driver(), name));
-  int status = f ? f(args...) : -1;
-  if (status == 0) return;
-  std::fprintf(stderr, "%s: %d\n", name, status);
-  std::exit(1);
-}
-
 using Address = std::uint64_t;
-
-}  // namespace
 
 int main(int argc, char** argv) {
   std::vector<Snippet> all = all_snippets();
@@ -53,34 +34,24 @@ int main(int argc, char** argv) {
     std::fclose(file);
     return 0;
   }
-  if (!driver()) {
-    std::fprintf(stderr, "no libcuda.so.1\n");
-    return 1;
-  }
   std::FILE* results = argc > 1 ? std::fopen(argv[1], "wb") : nullptr;
-  void *context = nullptr, *module = nullptr;
-  call("cuInit", 0u);
-  int device = 0;
-  call("cuDeviceGet", &device, 0);
-  call("cuDevicePrimaryCtxRetain", &context, device);
-  call("cuCtxSetCurrent", context);
-  call("cuModuleLoadData", &module, static_cast<const void*>(text.c_str()));
+  void* module = gpu_module(text.c_str());
   Address memory[5];
-  for (Address& a : memory) call("cuMemAlloc_v2", &a, std::size_t(snippet_threads * 8));
+  for (Address& a : memory) gpu_call("cuMemAlloc_v2", &a, std::size_t(snippet_threads * 8));
   std::vector<std::uint64_t> words(snippet_threads);
   for (std::size_t k = 0; k < all.size(); ++k) {
     for (unsigned n = 0; n < all[k].inputs.size(); ++n) {
       for (unsigned t = 0; t < snippet_threads; ++t) words[t] = operand_value(all[k].inputs[n], n, t);
-      call("cuMemcpyHtoD_v2", memory[n], static_cast<const void*>(words.data()), std::size_t(snippet_threads * 8));
+      gpu_call("cuMemcpyHtoD_v2", memory[n], static_cast<const void*>(words.data()), std::size_t(snippet_threads * 8));
     }
     void* function = nullptr;
     std::string name = "snippet_" + std::to_string(k);
-    call("cuModuleGetFunction", &function, module, name.c_str());
+    gpu_call("cuModuleGetFunction", &function, module, name.c_str());
     void* arguments[5];
     for (unsigned n = 0; n < 5; ++n) arguments[n] = &memory[n];
-    call("cuLaunchKernel", function, snippet_threads / 128, 1u, 1u, 128u, 1u, 1u, 0u, static_cast<void*>(nullptr),
-         static_cast<void**>(arguments), static_cast<void**>(nullptr));
-    call("cuMemcpyDtoH_v2", static_cast<void*>(words.data()), memory[4], std::size_t(snippet_threads * 8));
+    gpu_call("cuLaunchKernel", function, snippet_threads / 128, 1u, 1u, 128u, 1u, 1u, 0u, static_cast<void*>(nullptr),
+             static_cast<void**>(arguments), static_cast<void**>(nullptr));
+    gpu_call("cuMemcpyDtoH_v2", static_cast<void*>(words.data()), memory[4], std::size_t(snippet_threads * 8));
     std::printf("%016llx %s\n", static_cast<unsigned long long>(hash_results(all[k], words)), all[k].code.c_str());
     if (results) std::fwrite(words.data(), 8, words.size(), results);
   }
