@@ -132,5 +132,41 @@ TEST_F(Snippets, approximations_keep_their_bounds) {
   }
 }
 
+// Packed and mixed-precision forms, which the GPU of the reference does not have: by the scalar ones.
+TEST_F(Snippets, packed_and_mixed_floats_are_scalar_ones) {
+  std::vector<Snippet> list;
+  for (std::string op : {"add", "sub", "mul", "fma"})
+    for (std::string how : {".rn", ".rz", ".rm.ftz", ".rp"}) {
+      std::string scalar = op + how + ".f32", third = op == "fma" ? ", %c" : "";
+      auto half = [&](const char* h) {
+        return scalar + " %r" + h + ", %a" + h + ", %b" + h + (third.empty() ? "" : std::string(", %c") + h) + "; ";
+      };
+      list.push_back(
+          {"{ .reg .b32 %al, %ah, %bl, %bh, %cl, %ch, %rl, %rh; .reg .b64 %w; mov.b64 {%al, %ah}, %a; "
+           "mov.b64 {%bl, %bh}, %b; mov.b64 {%cl, %ch}, %c; " +
+               half("l") + half("h") + "mov.b64 %w, {%rl, %rh}; " + op + how + ".f32x2 %d, %a, %b" + third +
+               "; xor.b64 %d, %d, %w; }",
+           {Operands::b64, Operands::b64, Operands::b64},
+           64});
+    }
+  for (std::string type : {"f16", "bf16"})
+    for (std::string how : {".rn", ".rz.sat", ".rm"}) {
+      std::string wide = "cvt.f32." + type + " %x32, %a; ", check = " xor.b32 %d, %d, %y32;";
+      Operands kind = type == "f16" ? Operands::f16 : Operands::bf16;
+      for (std::string op : {"add", "sub"})
+        list.push_back({wide + op + how + ".f32 %y32, %x32, %b; " + op + how + ".f32." + type + " %d, %a, %b;" + check,
+                        {kind, Operands::f32},
+                        32});
+      list.push_back({wide + "{ .reg .b32 %z; cvt.f32." + type + " %z, %b; fma" + how +
+                          ".f32 %y32, %x32, %z, %c; } fma" + how + ".f32." + type + " %d, %a, %b, %c;" + check,
+                      {kind, kind, Operands::f32},
+                      32});
+    }
+  Runner r(snippet_module(list));
+  EXPECT_EQ(r.module().refusals(), std::vector<std::string>());
+  for (std::size_t k = 0; k < list.size(); ++k)
+    for (std::uint64_t word : run(r, list[k], k)) ASSERT_EQ(word, 0u) << list[k].code;
+}
+
 }  // namespace
 }  // namespace deadheat::engine
