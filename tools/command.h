@@ -55,6 +55,9 @@ struct RecordOptions {
   std::string device = "auto"; // auto, gpu, embedded
   std::string kernel;          // regular expression
   std::uint64_t launch_skip = 0, launch_count = 0; // count 0: all
+  bool accesses = true;        // false: operations only
+  std::string capture_range = "none"; // or cudaProfilerApi
+  std::uint64_t budget = 0;    // MiB of accesses; 0: the default
   std::uint64_t seed = 1;
 };
 boost::program_options::options_description record_options(RecordOptions& options);

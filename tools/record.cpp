@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <regex>
 
 #include "tools/command.h"
@@ -31,14 +32,13 @@ const char* const usage =
     "status stay its own.\n";
 
 // The preloaded runtime, beside the command in a build tree (../lib) or an installation (../lib/deadheat).
-Expected<fs::path> find_library(const char* name) {
+Expected<fs::path> find_library(const char* name, const char* hint) {
   for (const char* place : {"../lib", "../lib/deadheat", "."}) {
     std::error_code error;
     fs::path path = fs::weakly_canonical(own_directory() / place / name, error);
     if (!error && fs::exists(path, error)) return path;
   }
-  return Error{std::string("cannot find ") + name, own_directory().string(),
-               "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev"};
+  return Error{std::string("cannot find ") + name, own_directory().string(), hint};
 }
 
 // The file that execvp would run.
@@ -91,6 +91,29 @@ Expected<std::string> trace_directory(const std::string& wanted) {
 
 bool has_gpu() { return access("/dev/nvidiactl", R_OK) == 0; }
 
+// An environment variable for as long as a command runs.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Environment() {
+    if (before_) setenv(name_, before_->c_str(), 1);
+    else unsetenv(name_);
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  static std::string with(const char* name, const std::string& first, const char* separator) {
+    const char* others = getenv(name);
+    return first + (others && *others ? separator + std::string(others) : "");
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 volatile sig_atomic_t child_pid = 0;
 void forward(int number) {
   if (child_pid > 0) kill(child_pid, number);
@@ -130,13 +153,18 @@ Expected<int> run(const std::string& file, const Arguments& command, bool standa
 
 po::options_description record_options(RecordOptions& options) {
   po::options_description description("Recording");
-  description.add_options()("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")(
-      "device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")(
-      "kernel", po::value(&options.kernel),
-      "record the accesses of kernels whose name matches this regular expression")(
-      "launch-skip", po::value(&options.launch_skip)->default_value(0), "of those, skip the first N launches")(
-      "launch-count", po::value(&options.launch_count)->default_value(0), "and record N (0: all)")(
-      "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
+  description.add_options()
+      ("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")
+      ("device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")
+      ("kernel", po::value(&options.kernel), "record the accesses of kernels whose name matches this regular expression")
+      ("launch-skip", po::value(&options.launch_skip)->default_value(0), "of those, skip the first N launches")
+      ("launch-count", po::value(&options.launch_count)->default_value(0), "and record N (0: all)")
+      ("operations", po::bool_switch()->notifier([&options](bool only) { options.accesses = !only; }),
+       "record operations only: launches, copies, streams, no accesses")
+      ("capture-range", po::value(&options.capture_range)->default_value("none"),
+       "none, or cudaProfilerApi: accesses between cudaProfilerStart and cudaProfilerStop (GPU)")
+      ("budget", po::value(&options.budget)->default_value(0), "MiB of accesses after which their recording ends (GPU; 0: 8192)")
+      ("seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
   return description;
 }
 
@@ -144,11 +172,8 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.device != "auto" && options.device != "gpu" && options.device != "embedded") {
     return Error{"unknown device '" + options.device + "'", "", "auto, gpu or embedded"};
   }
-  if (options.device == "gpu") {
-    return Error{"recording on a GPU is not part of this build", "", "use --device embedded"};
-  }
-  if (options.device == "auto" && has_gpu()) {
-    say("recording on the embedded device, although there is a GPU: recording on a GPU is not part of this build");
+  if (options.capture_range != "none" && options.capture_range != "cudaProfilerApi") {
+    return Error{"unknown capture range '" + options.capture_range + "'", "--capture-range", "none or cudaProfilerApi"};
   }
   if (options.kernel.find(':') != std::string::npos) {
     return Error{"a kernel pattern cannot hold a colon", options.kernel, "use '.' in its place"};
@@ -160,28 +185,44 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   }
   Expected<std::string> file = resolve(command[0]);
   if (!file) return file.error();
-  if (ptx::links_cudart_statically(*file)) {
+  Expected<fs::path> tracer = find_library("libdeadheat.so", "install the CUDA 13 toolkit with CUPTI, and build again");
+  const bool on_gpu = options.device == "gpu" || (options.device == "auto" && has_gpu() && tracer.has_value());
+  if (on_gpu && !tracer) return tracer.error();
+  if (on_gpu && !has_gpu()) return Error{"this machine has no NVIDIA GPU", "--device gpu", "use --device embedded"};
+  if (options.device == "auto" && has_gpu() && !on_gpu) {
+    say("recording on the embedded device, although there is a GPU: recording on a GPU is not part of this build");
+  }
+  if (!on_gpu && ptx::links_cudart_statically(*file)) {
     return Error{"links the CUDA runtime statically, which cannot be replaced", *file,
                  "build it with NVCC_APPEND_FLAGS='-cudart shared'"};
   }
   Expected<std::string> trace = trace_directory(options.output);
   if (!trace) return trace.error();
   if (Expected<void> possible = can_make(*trace); !possible) return possible.error();
-  Expected<fs::path> library = find_library("libcudart.so.13");
+  Expected<fs::path> library =
+      on_gpu ? *tracer : find_library("libcudart.so.13",
+                                      "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev");
   if (!library) return library.error();
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
+  if (on_gpu) settings += ":device=gpu";
   if (!options.kernel.empty()) settings += ":kernel=" + options.kernel;
   if (options.launch_skip) settings += ":launch-skip=" + std::to_string(options.launch_skip);
   if (options.launch_count) settings += ":launch-count=" + std::to_string(options.launch_count);
-  setenv("DEADHEAT_OPTIONS", settings.c_str(), 1);
-  const char* others = getenv("LD_PRELOAD");
-  setenv("LD_PRELOAD", (library->string() + (others && *others ? ":" + std::string(others) : "")).c_str(), 1);
+  if (!options.accesses) settings += ":accesses=0";
+  if (options.capture_range != "none") settings += ":capture-range=" + options.capture_range;
+  if (options.budget) settings += ":budget=" + std::to_string(options.budget);
+  Environment recording("DEADHEAT_OPTIONS", settings);
+  Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));
+  std::optional<Environment> injection, lines;
+  if (on_gpu) {
+    injection.emplace("CUDA_INJECTION64_PATH", library->string());
+    // What the command compiles (torch's load_inline, nvcc) keeps PTX and source lines.
+    lines.emplace("NVCC_APPEND_FLAGS",
+                  Environment::with("NVCC_APPEND_FLAGS", "-gencode arch=compute_90,code=compute_90 -lineinfo", " "));
+  }
 
   Expected<int> status = run(*file, command, standard_output_to_error);
-  unsetenv("LD_PRELOAD");
-  if (others) setenv("LD_PRELOAD", others, 1);
-  unsetenv("DEADHEAT_OPTIONS");
   if (!status) return status.error();
   return Recorded{*trace, *status};
 }

@@ -1,0 +1,194 @@
+// Copies and sets.
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/libraries.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+using Direction = trace::Copy::Direction;
+
+std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+trace::MemoryRange line(std::uint64_t address, std::uint64_t bytes) { return {address, bytes, bytes, 1, 1, bytes}; }
+
+enum class Where : std::uint8_t { pageable, pinned, device };
+
+// Where an address lies, as the tables know it; the driver is asked about memory that they do not know.
+Where where(Session& session, std::uint64_t address) {
+  if (const trace::Allocate* memory = session.allocation_at(address)) {
+    return memory->kind == trace::Allocate::Kind::pinned ? Where::pinned : Where::device;
+  }
+  unsigned type = 0;
+  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS) {
+    return Where::pageable;
+  }
+  return type == CU_MEMORYTYPE_HOST ? Where::pinned : Where::device;
+}
+
+// `from_host`, `to_host`: -1 where the pointers tell.
+trace::Copy describe(Session& session, const trace::MemoryRange& destination, const trace::MemoryRange& source,
+                     int to_host, int from_host, const std::string& api) {
+  trace::Copy copy;
+  copy.destination = destination;
+  copy.source = source;
+  copy.api = api;
+  const Where to = where(session, destination.address), from = where(session, source.address);
+  const bool into = to_host < 0 ? to != Where::device : to_host, out = from_host < 0 ? from != Where::device : from_host;
+  copy.direction = into ? (out ? Direction::h2h : Direction::d2h) : out ? Direction::h2d : Direction::d2d;
+  copy.pageable_destination = into && to == Where::pageable;
+  copy.pageable_source = out && from == Where::pageable;
+  return copy;
+}
+
+void submit_copy(Call& call, const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host,
+                 int from_host, CUstream handle) {
+  if (!call.done() || call.captured(handle)) return;
+  if (!destination.width || !destination.height || !destination.depth) return;
+  std::lock_guard hold(call.session.lock);
+  trace::Operation operation;
+  operation.stream = call.stream(handle);
+  operation.what = describe(call.session, destination, source, to_host, from_host, call.api);
+  call.session.submit(std::move(operation));
+}
+
+void submit_copy(Call& call, std::uint64_t destination, std::uint64_t source, std::uint64_t bytes, int to_host,
+                 int from_host, CUstream handle = nullptr) {
+  submit_copy(call, line(destination, bytes), line(source, bytes), to_host, from_host, handle);
+}
+
+struct Side {
+  CUmemorytype type;
+  std::uint64_t host, device, pitch, height, x, y, z;
+};
+int on_host(CUmemorytype type) {
+  return type == CU_MEMORYTYPE_HOST ? 1 : type == CU_MEMORYTYPE_UNIFIED ? -1 : 0;
+}
+// Arrays have no addresses: their side is empty memory at 0.
+trace::MemoryRange range(const Side& side, std::uint64_t width, std::uint64_t rows, std::uint64_t slices) {
+  trace::MemoryRange out;
+  const std::uint64_t base = side.type == CU_MEMORYTYPE_HOST ? side.host : side.device;
+  out.pitch = side.pitch ? side.pitch : width;
+  out.slice = out.pitch * (side.height ? side.height : rows);
+  out.width = width;
+  out.height = rows;
+  out.depth = slices;
+  out.address = side.type == CU_MEMORYTYPE_ARRAY ? 0 : base + side.z * out.slice + side.y * out.pitch + side.x;
+  return out;
+}
+
+void plane(Call& call, const CUDA_MEMCPY2D* c, CUstream handle) {
+  if (!c) return;
+  const Side to{c->dstMemoryType, number(c->dstHost), c->dstDevice, c->dstPitch, 0, c->dstXInBytes, c->dstY, 0};
+  const Side from{c->srcMemoryType, number(c->srcHost), c->srcDevice, c->srcPitch, 0, c->srcXInBytes, c->srcY, 0};
+  submit_copy(call, range(to, c->WidthInBytes, c->Height, 1), range(from, c->WidthInBytes, c->Height, 1),
+              on_host(c->dstMemoryType), on_host(c->srcMemoryType), handle);
+}
+
+Side destination_of(const CUDA_MEMCPY3D& c) {
+  return {c.dstMemoryType, number(c.dstHost), c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ};
+}
+Side source_of(const CUDA_MEMCPY3D& c) {
+  return {c.srcMemoryType, number(c.srcHost), c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ};
+}
+
+void volume(Call& call, const CUDA_MEMCPY3D* c, CUstream handle) {
+  if (!c) return;
+  submit_copy(call, range(destination_of(*c), c->WidthInBytes, c->Height, c->Depth),
+              range(source_of(*c), c->WidthInBytes, c->Height, c->Depth), on_host(c->dstMemoryType),
+              on_host(c->srcMemoryType), handle);
+}
+
+void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
+         std::uint64_t count, std::uint64_t rows, CUstream handle) {
+  if (!call.done() || call.captured(handle) || !count || !rows) return;
+  std::lock_guard hold(call.session.lock);
+  trace::Set record;
+  const std::uint64_t width = count * element;
+  record.destination = {address, pitch ? pitch : width, width, rows, 1, 0};
+  record.value = value;
+  record.element_bytes = element;
+  record.api = call.api;
+  trace::Operation operation;
+  operation.stream = call.stream(handle);
+  operation.what = std::move(record);
+  call.session.submit(std::move(operation));
+}
+
+}  // namespace
+
+trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& c, const std::string& api) {
+  return describe(session, range(destination_of(c), c.WidthInBytes, c.Height, c.Depth),
+                  range(source_of(c), c.WidthInBytes, c.Height, c.Depth), on_host(c.dstMemoryType),
+                  on_host(c.srcMemoryType), api);
+}
+
+trace::Set set_of(const CUDA_MEMSET_NODE_PARAMS& s, const std::string& api) {
+  trace::Set record;
+  record.destination = {s.dst, s.pitch, s.width * s.elementSize, s.height, 1, 0};
+  record.value = s.value;
+  record.element_bytes = std::uint8_t(s.elementSize);
+  record.api = api;
+  return record;
+}
+
+void copy_any(Call& call, cuMemcpy_params& p) { submit_copy(call, p.dst, p.src, p.ByteCount, -1, -1); }
+void copy_any_async(Call& call, cuMemcpyAsync_params& p) {
+  submit_copy(call, p.dst, p.src, p.ByteCount, -1, -1, p.hStream);
+}
+void copy_to_device(Call& call, cuMemcpyHtoD_v2_params& p) {
+  submit_copy(call, p.dstDevice, number(p.srcHost), p.ByteCount, 0, 1);
+}
+void copy_to_device_async(Call& call, cuMemcpyHtoDAsync_v2_params& p) {
+  submit_copy(call, p.dstDevice, number(p.srcHost), p.ByteCount, 0, 1, p.hStream);
+}
+void copy_to_host(Call& call, cuMemcpyDtoH_v2_params& p) {
+  submit_copy(call, number(p.dstHost), p.srcDevice, p.ByteCount, 1, 0);
+}
+void copy_to_host_async(Call& call, cuMemcpyDtoHAsync_v2_params& p) {
+  submit_copy(call, number(p.dstHost), p.srcDevice, p.ByteCount, 1, 0, p.hStream);
+}
+void copy_on_device(Call& call, cuMemcpyDtoD_v2_params& p) {
+  submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0);
+}
+void copy_on_device_async(Call& call, cuMemcpyDtoDAsync_v2_params& p) {
+  submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0, p.hStream);
+}
+void copy_peer(Call& call, cuMemcpyPeer_params& p) { submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0); }
+void copy_peer_async(Call& call, cuMemcpyPeerAsync_params& p) {
+  submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0, p.hStream);
+}
+void copy_plane(Call& call, cuMemcpy2D_v2_params& p) { plane(call, p.pCopy, nullptr); }
+void copy_plane_unaligned(Call& call, cuMemcpy2DUnaligned_v2_params& p) { plane(call, p.pCopy, nullptr); }
+void copy_plane_async(Call& call, cuMemcpy2DAsync_v2_params& p) { plane(call, p.pCopy, p.hStream); }
+void copy_volume(Call& call, cuMemcpy3D_v2_params& p) { volume(call, p.pCopy, nullptr); }
+void copy_volume_async(Call& call, cuMemcpy3DAsync_v2_params& p) { volume(call, p.pCopy, p.hStream); }
+void copy_batch(Call& call, cuMemcpyBatchAsync_v2_params& p) {
+  for (std::size_t i = 0; i < p.count; ++i) submit_copy(call, p.dsts[i], p.srcs[i], p.sizes[i], -1, -1, p.hStream);
+}
+
+void set8(Call& call, cuMemsetD8_v2_params& p) { set(call, p.dstDevice, 0, p.uc, 1, p.N, 1, nullptr); }
+void set16(Call& call, cuMemsetD16_v2_params& p) { set(call, p.dstDevice, 0, p.us, 2, p.N, 1, nullptr); }
+void set32(Call& call, cuMemsetD32_v2_params& p) { set(call, p.dstDevice, 0, p.ui, 4, p.N, 1, nullptr); }
+void set8_async(Call& call, cuMemsetD8Async_params& p) { set(call, p.dstDevice, 0, p.uc, 1, p.N, 1, p.hStream); }
+void set16_async(Call& call, cuMemsetD16Async_params& p) { set(call, p.dstDevice, 0, p.us, 2, p.N, 1, p.hStream); }
+void set32_async(Call& call, cuMemsetD32Async_params& p) { set(call, p.dstDevice, 0, p.ui, 4, p.N, 1, p.hStream); }
+void set_plane8(Call& call, cuMemsetD2D8_v2_params& p) {
+  set(call, p.dstDevice, p.dstPitch, p.uc, 1, p.Width, p.Height, nullptr);
+}
+void set_plane16(Call& call, cuMemsetD2D16_v2_params& p) {
+  set(call, p.dstDevice, p.dstPitch, p.us, 2, p.Width, p.Height, nullptr);
+}
+void set_plane32(Call& call, cuMemsetD2D32_v2_params& p) {
+  set(call, p.dstDevice, p.dstPitch, p.ui, 4, p.Width, p.Height, nullptr);
+}
+void set_plane8_async(Call& call, cuMemsetD2D8Async_params& p) {
+  set(call, p.dstDevice, p.dstPitch, p.uc, 1, p.Width, p.Height, p.hStream);
+}
+void set_plane16_async(Call& call, cuMemsetD2D16Async_params& p) {
+  set(call, p.dstDevice, p.dstPitch, p.us, 2, p.Width, p.Height, p.hStream);
+}
+void set_plane32_async(Call& call, cuMemsetD2D32Async_params& p) {
+  set(call, p.dstDevice, p.dstPitch, p.ui, 4, p.Width, p.Height, p.hStream);
+}
+
+}  // namespace deadheat::cupti

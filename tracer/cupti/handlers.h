@@ -1,0 +1,51 @@
+// One function for each watched entry point of the driver (driver_calls.def). Each is called on the way in (exit false)
+// and on the way out, with the call's parameters, which it may change on the way in.
+//
+// Thread-safety: called on the host thread that made the call; they lock the session themselves.
+#pragma once
+
+#include <cuda.h>
+#include <cupti_callbacks.h>
+#include <generated_cuda_meta.h>
+
+#include <string>
+
+#include "tracer/cupti/session.h"
+#include "tracer/device_log/launch_log.h"
+
+namespace deadheat::cupti {
+
+struct Call {
+  Session& session;
+  CUcontext context = nullptr;
+  const char* symbol = nullptr;   // of launches: the kernel's mangled name
+  const std::string& api;         // as the program called it: cudaMemcpyAsync, or cuMemcpyHtoDAsync
+  bool per_thread = false;        // stream 0 is the per-thread default stream
+  bool exit = false;
+  CUresult result = CUDA_SUCCESS; // on the way out
+  std::uint64_t* correlation = nullptr; // 64 bits kept from the way in to the way out
+
+  bool done() const { return exit && result == CUDA_SUCCESS; }
+  std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }
+  // The stream is being captured: the call makes a graph node, no operation.
+  bool captured(CUstream handle) const;
+};
+
+// name##_params of a _ptsz function has the same members.
+#define CALL(name, handler) void handler(Call& call, name##_params& p);
+#define STREAM_CALL(name, suffix, handler) CALL(name, handler)
+// Calls without parameters.
+struct cuCtxSynchronize_params {};
+struct cuProfilerStart_params {};
+struct cuProfilerStop_params {};
+#include "tracer/cupti/driver_calls.def"
+#undef CALL
+#undef STREAM_CALL
+
+// What a graph's nodes do, and submitting them (graphs.cpp, launches.cpp).
+bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);
+device_log::Shape graph_shape(const GraphNode& node, std::uint32_t launch);
+trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& copy, const std::string& api);
+trace::Set set_of(const CUDA_MEMSET_NODE_PARAMS& set, const std::string& api);
+
+}  // namespace deadheat::cupti

@@ -1,0 +1,159 @@
+#include "tracer/cupti/injection.h"
+
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include <cupti_driver_cbid.h>
+
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/process.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+thread_local int own_calls = 0;            // > 0: the tracer itself is calling
+thread_local const char* runtime_call = nullptr;  // what the program called, while it is in the runtime
+
+using Handler = void (*)(Call&, void*);
+struct Watched {
+  Handler handler = nullptr;
+  bool per_thread = false;
+};
+constexpr std::size_t most_calls = 2048;
+
+template <typename Params, void (*handle)(Call&, Params&)>
+void adapt(Call& call, void* params) {
+  static Params none{};
+  handle(call, params ? *static_cast<Params*>(params) : none);
+}
+
+const std::array<Watched, most_calls>& watched() {
+  static const std::array<Watched, most_calls>& table = *[] {
+    auto* made = new std::array<Watched, most_calls>;
+#define CALL(name, handler) (*made)[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, false};
+#define STREAM_CALL(name, suffix, handler) \
+  CALL(name, handler)                      \
+  (*made)[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, true};
+#include "tracer/cupti/driver_calls.def"
+#undef CALL
+#undef STREAM_CALL
+    return made;
+  }();
+  return table;
+}
+
+// Names of entry points, cleaned once each: the key is the string's address.
+const std::string& clean(const char* function) {
+  static thread_local std::unordered_map<const char*, std::string> names;
+  auto [at, fresh] = names.try_emplace(function);
+  if (fresh) at->second = plain_name(function);
+  return at->second;
+}
+
+void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
+  if (own_calls) return;
+  Session* session = Session::get();
+  if (!session) return;
+  const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
+  const bool exit = data->callbackSite == CUPTI_API_EXIT;
+  if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+    if (!exit && !runtime_call) runtime_call = data->functionName;
+    else if (exit && runtime_call == data->functionName) runtime_call = nullptr;
+    return;
+  }
+  if (domain != CUPTI_CB_DOMAIN_DRIVER_API || id >= most_calls) return;
+  const Watched& call_table = watched()[id];
+  if (!call_table.handler) return;
+  try {
+    Own own;
+    Call call{*session,
+              data->context,
+              data->symbolName,
+              clean(runtime_call ? runtime_call : data->functionName),
+              call_table.per_thread,
+              exit,
+              exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
+              data->correlationData};
+    call_table.handler(call, const_cast<void*>(data->functionParams));
+  } catch (...) {  // out of memory, most likely: what this call did is not in the trace
+    try {
+      session->incident("lost", "a call could not be recorded");
+    } catch (...) {
+    }
+  }
+}
+
+void at_exit(int status, void*) {
+  if (Session* session = Session::get()) session->finish(status, true);
+}
+
+}  // namespace
+
+Own::Own() { ++own_calls; }
+Own::~Own() { --own_calls; }
+
+bool subscribe(std::string& why) {
+  const Cupti& api = cupti();
+  CUpti_SubscriberHandle subscriber = nullptr;
+  CUptiResult result = api.cuptiSubscribe(&subscriber, on_call, nullptr);
+  if (result != CUPTI_SUCCESS) {
+    const char* text = nullptr;
+    if (api.cuptiGetResultString) api.cuptiGetResultString(result, &text);
+    why = result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+              ? "another tool in this process uses CUPTI (torch.profiler, nsys, ncu or compute-sanitizer)"
+              : std::string("CUPTI cannot be used: ") + (text ? text : "unknown error");
+    return false;
+  }
+  for (std::size_t id = 0; id < most_calls; ++id) {
+    if (watched()[id].handler) {
+      api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, CUpti_CallbackId(id));
+    }
+  }
+  api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API);
+  return true;
+}
+
+}  // namespace deadheat::cupti
+
+// ---- what others call
+
+extern "C" {
+
+// The driver calls this in cuInit, in processes that use the GPU and in no others (CUDA_INJECTION64_PATH).
+__attribute__((visibility("default"))) int InitializeInjection(void) {
+  static std::atomic<bool> begun{false};
+  if (begun.exchange(true)) return 1;
+  try {
+    deadheat::cupti::Own own;
+    if (deadheat::cupti::Session::start()) on_exit(deadheat::cupti::at_exit, nullptr);
+  } catch (...) {
+  }
+  return 1;
+}
+
+// os._exit and the like leave without running exit handlers. Taken over only where the library was preloaded.
+__attribute__((visibility("default"), noreturn)) void _exit(int status) {
+  if (deadheat::cupti::Session* session = deadheat::cupti::Session::get()) session->finish(status, true);
+  for (;;) syscall(SYS_exit_group, status);
+}
+__attribute__((visibility("default"), noreturn)) void _Exit(int status) { _exit(status); }
+
+}  // extern "C"
+
+// Preloaded, the library is in every process of the job, compilers and shells among them: it does nothing there but
+// say where the driver finds it. The driver loads it again by that name, and gets this same copy.
+__attribute__((constructor)) static void name_itself() {
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  if (!preloaded || !std::strstr(preloaded, "libdeadheat.so") || std::getenv("CUDA_INJECTION64_PATH")) return;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&InitializeInjection), &here) && here.dli_fname) {
+    setenv("CUDA_INJECTION64_PATH", here.dli_fname, 0);
+  }
+}

@@ -1,0 +1,271 @@
+// Kernel launches: which kernel, with what, and the instrumented clone in its place.
+#include <cstring>
+
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/modules.h"
+#include "tracer/cupti/recorder.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+// What a launch call is, from the way in to the way out.
+struct Pending {
+  trace::Launch launch;
+  std::shared_ptr<RecordedLaunch> recorded;
+  std::uint32_t number = 0, control = 0;
+  device_log::Control parameter;
+  std::vector<void*> parameters;      // what the driver is given
+  std::vector<std::uint8_t> buffer;   // likewise, packed
+  std::size_t buffer_bytes = 0;
+  void* extra[5] = {};
+};
+thread_local Pending pending;
+
+// The argument block: as the kernel sees it.
+std::vector<std::uint8_t> arguments_of(const Kernel& kernel, void** parameters, void** extra) {
+  std::vector<std::uint8_t> block;
+  if (parameters) {
+    for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+      const Kernel::Parameter& p = kernel.parameters[i];
+      if (block.size() < p.offset + p.bytes) block.resize(p.offset + p.bytes);
+      if (parameters[i]) std::memcpy(block.data() + p.offset, parameters[i], p.bytes);
+    }
+  } else if (extra) {
+    const void* bytes = nullptr;
+    std::size_t size = 0;
+    for (void** at = extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
+      if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) bytes = at[1];
+      else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<std::size_t*>(at[1]);
+      else break;
+    }
+    if (bytes) block.assign(static_cast<const std::uint8_t*>(bytes), static_cast<const std::uint8_t*>(bytes) + size);
+  }
+  return block;
+}
+
+// Allocations that words of the arguments point into: pointers, alone or inside structures.
+std::vector<std::uint64_t> footprint(Session& session, const std::vector<std::uint8_t>& arguments) {
+  std::vector<std::uint64_t> reached;
+  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, arguments.data() + at, 8);
+    const trace::Allocate* memory = session.allocation_at(word);
+    if (!memory) continue;
+    bool known = false;
+    for (std::uint64_t id : reached) known |= id == memory->allocation;
+    if (!known) reached.push_back(memory->allocation);
+  }
+  return reached;
+}
+
+device_log::Shape shape_of(const Kernel& kernel, const trace::Launch& launch, std::uint32_t number) {
+  device_log::Shape shape;
+  shape.launch = number;
+  shape.module = launch.module;
+  shape.blocks = std::uint32_t(launch.grid.count());
+  shape.threads = std::uint32_t(launch.block.count());
+  shape.strong = kernel.instrumented->strong;
+  shape.segments = &kernel.code->instrumentation.segments;
+  shape.sites = &kernel.code->sites;
+  return shape;
+}
+
+// Whether the clone can take the launch.
+bool fits(Session& session, const Kernel& kernel, const trace::Launch& launch) {
+  if (!kernel.clone) return false;
+  if (launch.block.count() > kernel.most_threads) {
+    say_once("kernel " + kernel.name + " is not recorded: instrumented, it needs too many registers for blocks of " +
+             std::to_string(launch.block.count()) + " threads");
+    session.incident("opaque", "a kernel needs too many registers when it is instrumented: " + kernel.name);
+    return false;
+  }
+  return true;
+}
+
+void prepare(Call& call, CUfunction& f, trace::Launch launch, void**& parameters, void**& extra, CUstream stream) {
+  pending = Pending{};
+  Session& session = call.session;
+  Kernel& kernel = session.modules().kernel(f, call.symbol, call.context);
+  launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
+  launch.kernel = kernel.name;
+  launch.static_shared = kernel.static_shared;
+  std::vector<std::uint8_t> arguments = arguments_of(kernel, parameters, extra);
+  const bool captured = call.captured(stream);
+  const bool record = kernel.instrumented && session.recorder().wants(kernel.name) && fits(session, kernel, launch) &&
+                      session.recorder().control(call.context, kernel, pending.parameter);
+  if (record) {
+    launch.instrumented = true;
+    pending.control = pending.parameter.control;
+    if (!captured) {
+      std::lock_guard hold(session.lock);
+      pending.number = session.next_launch();
+      pending.recorded = session.recorder().expect(pending.control, shape_of(kernel, launch, pending.number));
+    }
+    if (launch.dynamic_shared > 0) {
+      CUdevice device = 0;
+      driver().cuCtxGetDevice(&device);
+      if (kernel.code->library) {
+        driver().cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch.dynamic_shared),
+                                      reinterpret_cast<CUkernel>(kernel.clone), device);
+      } else {
+        driver().cuFuncSetAttribute(kernel.clone, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                    int(launch.dynamic_shared));
+      }
+    }
+    f = kernel.clone;
+    if (parameters || !extra) {
+      if (parameters) pending.parameters.assign(parameters, parameters + kernel.instrumented->parameters);
+      pending.parameters.push_back(&pending.parameter);
+      parameters = pending.parameters.data();
+    } else {
+      pending.buffer = arguments;
+      pending.buffer.resize(kernel.instrumented->parameter_offset + sizeof pending.parameter);
+      std::memcpy(pending.buffer.data() + kernel.instrumented->parameter_offset, &pending.parameter,
+                  sizeof pending.parameter);
+      pending.buffer_bytes = pending.buffer.size();
+      pending.extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+      pending.extra[1] = pending.buffer.data();
+      pending.extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+      pending.extra[3] = &pending.buffer_bytes;
+      pending.extra[4] = CU_LAUNCH_PARAM_END;
+      extra = pending.extra;
+    }
+  } else {
+    std::lock_guard hold(session.lock);
+    launch.footprint = footprint(session, arguments);
+  }
+  launch.arguments.size = arguments.size();
+  launch.arguments = session.writer().bytes(arguments);
+  pending.launch = std::move(launch);
+}
+
+void finish(Call& call, CUstream stream) {
+  Session& session = call.session;
+  if (!call.done()) {
+    if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
+    pending = Pending{};
+    return;
+  }
+  if (!call.captured(stream)) {
+    std::lock_guard hold(session.lock);
+    trace::Operation operation;
+    operation.stream = call.stream(stream);
+    operation.launch = pending.number ? pending.number : session.next_launch();
+    operation.what = std::move(pending.launch);
+    session.submit(std::move(operation), pending.recorded);
+  }
+  pending = Pending{};
+}
+
+template <typename P>
+void launch(Call& call, P& p, bool cooperative) {
+  if (call.exit) return finish(call, p.hStream);
+  trace::Launch launch;
+  launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+  launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
+  launch.dynamic_shared = p.sharedMemBytes;
+  launch.cooperative = cooperative;
+  void** extra = nullptr;
+  if constexpr (requires { p.extra; }) extra = p.extra;
+  prepare(call, p.f, std::move(launch), p.kernelParams, extra, p.hStream);
+  if constexpr (requires { p.extra; }) p.extra = extra;
+}
+
+}  // namespace
+
+void launch_kernel(Call& call, cuLaunchKernel_params& p) { launch(call, p, false); }
+void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launch(call, p, true); }
+
+void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
+  if (!p.config) return;
+  const CUlaunchConfig& c = *p.config;
+  if (call.exit) return finish(call, c.hStream);
+  trace::Launch launch;
+  launch.grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
+  launch.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
+  launch.dynamic_shared = c.sharedMemBytes;
+  for (unsigned i = 0; c.attrs && i < c.numAttrs; ++i) {
+    const CUlaunchAttribute& a = c.attrs[i];
+    if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      launch.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
+    } else if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+      launch.cooperative = a.value.cooperative != 0;
+    } else if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      launch.programmatic = a.value.programmaticStreamSerializationAllowed != 0;
+    }
+  }
+  prepare(call, p.f, std::move(launch), p.kernelParams, p.extra, c.hStream);
+}
+
+bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
+  CUDA_KERNEL_NODE_PARAMS p{};
+  if (driver().cuGraphKernelNodeGetParams_v2(node, &p) != CUDA_SUCCESS) return false;
+  Session& session = call.session;
+  Kernel& kernel = session.modules().kernel(p.func ? p.func : reinterpret_cast<CUfunction>(p.kern), nullptr,
+                                            p.ctx ? p.ctx : call.context);
+  trace::Launch launch;
+  launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+  launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
+  launch.dynamic_shared = p.sharedMemBytes;
+  launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
+  launch.kernel = kernel.name;
+  launch.static_shared = kernel.static_shared;
+  const std::vector<std::uint8_t> arguments = arguments_of(kernel, p.kernelParams, p.extra);
+  if (kernel.is_clone && p.kernelParams) {
+    device_log::Control parameter;
+    std::memcpy(&parameter, p.kernelParams[kernel.instrumented->parameters], sizeof parameter);
+    to.control = parameter.control;
+    launch.instrumented = true;
+  } else {
+    std::lock_guard hold(session.lock);
+    launch.footprint = footprint(session, arguments);
+  }
+  launch.arguments = session.writer().bytes(arguments);
+  to.what = std::move(launch);
+  to.kernel = &kernel;
+  return true;
+}
+
+// A kernel node made by hand gets the clone like any launch.
+void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
+  static thread_local CUDA_KERNEL_NODE_PARAMS changed;
+  static thread_local std::vector<void*> parameters;
+  static thread_local device_log::Control control;
+  if (call.exit || !p.nodeParams || !p.nodeParams->kernelParams) return;
+  Session& session = call.session;
+  const CUDA_KERNEL_NODE_PARAMS& n = *p.nodeParams;
+  Kernel& kernel = session.modules().kernel(n.func ? n.func : reinterpret_cast<CUfunction>(n.kern), nullptr,
+                                            call.context);
+  trace::Launch launch;
+  launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
+  if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
+      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, control)) {
+    return;
+  }
+  parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);
+  parameters.push_back(&control);
+  changed = n;
+  changed.kernelParams = parameters.data();
+  if (kernel.code->library) {
+    changed.func = nullptr;
+    changed.kern = reinterpret_cast<CUkernel>(kernel.clone);
+  } else {
+    changed.func = kernel.clone;
+  }
+  p.nodeParams = &changed;
+}
+
+device_log::Shape graph_shape(const GraphNode& node, std::uint32_t number) {
+  return shape_of(*node.kernel, std::get<trace::Launch>(node.what), number);
+}
+
+void profiler_start(Call& call, cuProfilerStart_params&) {
+  if (call.done()) call.session.recorder().capture_range(true);
+}
+void profiler_stop(Call& call, cuProfilerStop_params&) {
+  if (!call.exit) call.session.recorder().capture_range(false);
+}
+
+}  // namespace deadheat::cupti

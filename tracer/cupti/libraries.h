@@ -1,0 +1,48 @@
+// The driver and CUPTI, found at run time: nothing of theirs is linked.
+//
+// Thread-safety: load_* are called once, before anything else; the tables are constant afterwards.
+#pragma once
+
+#include <cuda.h>
+#include <cupti_callbacks.h>
+
+#include <string>
+
+namespace deadheat::cupti {
+
+// X(name): functions of libcuda.so.1 as their exported symbols are called.
+#define DEADHEAT_DRIVER_FUNCTIONS(X)                                                                              \
+  X(cuCtxGetDevice) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuDeviceGetName) X(cuDeviceGetAttribute)              \
+  X(cuDeviceTotalMem_v2) X(cuPointerGetAttribute) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemsetD8_v2)               \
+  X(cuMemHostAlloc) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyHtoDAsync_v2) X(cuStreamCreateWithPriority)                 \
+  X(cuStreamSynchronize) X(cuThreadExchangeStreamCaptureMode) X(cuStreamIsCapturing) X(cuStreamGetFlags)          \
+  X(cuStreamGetPriority) X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuLibraryGetGlobal) X(cuKernelGetLibrary)  \
+  X(cuKernelGetFunction) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) X(cuFuncGetModule) X(cuFuncGetName)       \
+  X(cuKernelGetName) X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuFuncGetParamInfo) X(cuKernelGetParamInfo)    \
+  X(cuKernelGetAttribute) X(cuKernelSetAttribute) X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete)        \
+  X(cuLinkDestroy) X(cuGraphGetNodes) X(cuGraphGetEdges_v2) X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams_v2) \
+  X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams) X(cuGraphChildGraphNodeGetGraph)
+
+struct Driver {
+#define X(name) decltype(&::name) name = nullptr;
+  DEADHEAT_DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+#define DEADHEAT_CUPTI_FUNCTIONS(X) \
+  X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiEnableCallback) X(cuptiEnableDomain) X(cuptiGetResultString)
+
+struct Cupti {
+#define X(name) decltype(&::name) name = nullptr;
+  DEADHEAT_CUPTI_FUNCTIONS(X)
+#undef X
+};
+
+const Driver& driver();  // functions that the driver lacks are null
+const Cupti& cupti();
+
+// False when the library or a function that is always needed is missing; `why` then says so.
+bool load_driver(std::string& why);
+bool load_cupti(const std::string& path, std::string& why);  // path: of libcupti; empty: where it is usually found
+
+}  // namespace deadheat::cupti

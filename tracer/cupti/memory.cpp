@@ -1,0 +1,122 @@
+// Allocations, in all their forms.
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/libraries.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+using Kind = trace::Allocate::Kind;
+
+std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+void pinned(Call& call, std::uint64_t host, std::uint64_t bytes) {
+  std::lock_guard hold(call.session.lock);
+  call.session.allocated(Kind::pinned, host, bytes, host);
+}
+
+// Stream-ordered allocation: the memory exists for what the stream does later.
+void in_stream(Call& call, CUdeviceptr address, std::uint64_t bytes, CUstream handle) {
+  if (call.captured(handle)) return call.session.incident("graph-memory", "memory allocated by a graph is not followed");
+  std::lock_guard hold(call.session.lock);
+  trace::Operation operation;
+  operation.id = call.session.next_operation();
+  operation.stream = call.stream(handle);
+  call.session.allocated(Kind::pool, address, bytes, 0, operation.id);
+  operation.what = trace::PoolOperation{false, call.session.allocation_at(address)->allocation};
+  call.session.submit(std::move(operation));
+}
+
+}  // namespace
+
+bool Call::captured(CUstream handle) const {
+  if (session.captures.load(std::memory_order_relaxed) <= 0) return false;
+  if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver().cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void allocate(Call& call, cuMemAlloc_v2_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.allocated(Kind::device, *p.dptr, p.bytesize, 0);
+}
+
+void allocate_pitched(Call& call, cuMemAllocPitch_v2_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.allocated(Kind::device, *p.dptr, *p.pPitch * p.Height, 0);
+}
+
+void allocate_managed(Call& call, cuMemAllocManaged_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.allocated(Kind::managed, *p.dptr, p.bytesize, *p.dptr);
+}
+
+void allocate_pinned(Call& call, cuMemAllocHost_v2_params& p) {
+  if (call.done()) pinned(call, number(*p.pp), p.bytesize);
+}
+void allocate_pinned_with(Call& call, cuMemHostAlloc_params& p) {
+  if (call.done()) pinned(call, number(*p.pp), p.bytesize);
+}
+void register_host(Call& call, cuMemHostRegister_v2_params& p) {
+  if (call.done()) pinned(call, number(p.p), p.bytesize);
+}
+
+// Frees are noted on the way in: another thread may be given the same address before the call has returned.
+void unregister_host(Call& call, cuMemHostUnregister_params& p) {
+  if (call.exit) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.freed(number(p.p));
+}
+void free_host(Call& call, cuMemFreeHost_params& p) {
+  if (call.exit) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.freed(number(p.p));
+}
+void free_memory(Call& call, cuMemFree_v2_params& p) {
+  if (call.exit) return;
+  std::lock_guard hold(call.session.lock);
+  const trace::Allocate* memory = call.session.allocation_at(p.dptr);
+  // cudaFree of stream-ordered memory waits for nothing; in the trace it is a free of its own all the same.
+  if (memory && memory->kind != Kind::symbol) call.session.freed(p.dptr);
+}
+
+void map_memory(Call& call, cuMemMap_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.allocated(Kind::device, p.ptr, p.size, 0);
+}
+
+void unmap_memory(Call& call, cuMemUnmap_params& p) {
+  if (call.exit) return;
+  std::lock_guard hold(call.session.lock);
+  while (const trace::Allocate* memory = call.session.next_allocation(p.ptr)) {
+    if (memory->address >= p.ptr + p.size) break;
+    call.session.freed(memory->address);
+  }
+}
+
+void allocate_in_stream(Call& call, cuMemAllocAsync_params& p) {
+  if (call.done()) in_stream(call, *p.dptr, p.bytesize, p.hStream);
+}
+void allocate_from_pool(Call& call, cuMemAllocFromPoolAsync_params& p) {
+  if (call.done()) in_stream(call, *p.dptr, p.bytesize, p.hStream);
+}
+void free_in_stream(Call& call, cuMemFreeAsync_params& p) {
+  if (call.exit || call.captured(p.hStream)) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.freed_in_stream(p.dptr, call.stream(p.hStream));
+}
+
+// Variables of modules are memory that the program asks for by name.
+static void global(Call& call, CUdeviceptr* address, std::size_t* bytes, const char* name) {
+  if (!call.done() || !address || !bytes || !name) return;
+  std::lock_guard hold(call.session.lock);
+  if (!call.session.allocation_at(*address)) call.session.allocated(Kind::symbol, *address, *bytes, 0, 0, name);
+}
+void library_global(Call& call, cuLibraryGetGlobal_params& p) { global(call, p.dptr, p.bytes, p.name); }
+void module_global(Call& call, cuModuleGetGlobal_v2_params& p) { global(call, p.dptr, p.bytes, p.name); }
+
+}  // namespace deadheat::cupti

@@ -1,0 +1,344 @@
+#include "tracer/cupti/modules.h"
+
+#include <elf.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/session.h"
+#include "tracer/ptx/fatbin.h"
+#include "tracer/ptx/parse.h"
+#include "tracer/ptx/sites.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+constexpr std::uint32_t wrapper_magic = 0x466243B1, container_magic = 0xBA55ED50;
+
+bool looks_like_ptx(const char* text) {
+  // Comments and white space, then .version: as every PTX text begins.
+  for (int i = 0; i < 4096 && text[i]; ++i) {
+    if (text[i] == '.') return std::strncmp(text + i, ".version", 8) == 0;
+    if (static_cast<unsigned char>(text[i]) >= 0x80) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+const ptx::InstrumentedKernel* Code::kernel(const std::string& name) const {
+  for (const ptx::InstrumentedKernel& k : instrumentation.kernels) {
+    if (k.name == name || k.clone == name) return &k;
+  }
+  return nullptr;
+}
+
+std::string Modules::ptx_for(const void* image, int architecture, std::string& origin) {
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, image, 4);
+  if (magic != wrapper_magic && magic != container_magic) {
+    const auto* text = static_cast<const char*>(image);
+    if (std::memcmp(text, ELFMAG, SELFMAG) == 0 || !looks_like_ptx(text)) return {};
+    origin = "PTX of the program";
+    return text;
+  }
+  Expected<std::vector<ptx::FatbinEntry>> entries =
+      magic == wrapper_magic ? ptx::fatbin_entries_of_wrapper(image) : ptx::fatbin_entries_at(image);
+  if (!entries) {
+    say_once("a fat binary cannot be read, its kernels are opaque: " + entries.error().message());
+    return {};
+  }
+  const ptx::FatbinEntry* best = nullptr;
+  for (const ptx::FatbinEntry& entry : *entries) {
+    if (entry.kind != ptx::FatbinEntry::Kind::ptx) continue;
+    const bool specific = entry.flags & (ptx::FatbinEntry::arch_specific | ptx::FatbinEntry::family_specific);
+    const int at = int(entry.architecture);
+    if (at > architecture || (specific && at != architecture)) continue;
+    if (!best || at > int(best->architecture) || (at == int(best->architecture) && specific)) best = &entry;
+  }
+  if (!best) return {};
+  origin = best->name.empty() ? "a fat binary" : std::string(best->name);
+  Expected<std::string> text = ptx::unpack(*best, origin);
+  if (!text) {
+    say_once("PTX cannot be unpacked, its kernels are opaque: " + text.error().message());
+    return {};
+  }
+  return std::move(*text);
+}
+
+std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& origin) {
+  auto code = std::make_unique<Code>();
+  code->origin = origin;
+  Expected<ptx::Module> module = ptx::parse(text, origin);
+  if (!module) {
+    say_once("PTX is not understood, its kernels are opaque: " + module.error().message());
+    return nullptr;
+  }
+  const ptx::SiteTable table = ptx::site_table(*module);
+  Expected<ptx::Instrumentation> made = ptx::instrument(*module, table);
+  if (!made) {
+    say_once("PTX cannot be instrumented, its kernels are opaque: " + made.error().message());
+    return nullptr;
+  }
+  code->instrumentation = std::move(*made);
+  code->sites = table.sites;
+  for (const std::string& note : code->instrumentation.notes) {
+    say_once(note);
+    session_.incident("opaque", note);
+  }
+  if (code->instrumentation.kernels.empty() || !assemble(*code)) return nullptr;
+  trace::Module record;
+  {
+    std::lock_guard hold(lock_);
+    record.id = code->module = next_module_++;
+  }
+  record.image = session_.writer().add_blob(
+      {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  record.origin = origin;
+  record.sites = code->sites;
+  session_.journal().push(std::move(record));
+  return code;
+}
+
+// Assembled here, so that a failure costs nothing: the driver is then given the original.
+bool Modules::assemble(Code& code) {
+  if (const char* folder = std::getenv("DEADHEAT_KEEP_PTX")) {  // for looking at what was made
+    static std::atomic<int> number{0};
+    std::ofstream(std::string(folder) + "/instrumented-" + std::to_string(++number) + ".ptx") << code.instrumentation.text;
+  }
+  char errors[4096] = {};
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
+  void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
+  CUlinkState link = nullptr;
+  if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return false;
+  const std::string& text = code.instrumentation.text;
+  CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,
+                                              "deadheat", 0, nullptr, nullptr);
+  void* cubin = nullptr;
+  std::size_t bytes = 0;
+  if (result == CUDA_SUCCESS) result = driver().cuLinkComplete(link, &cubin, &bytes);
+  if (result == CUDA_SUCCESS && bytes) {
+    code.image.assign(static_cast<const char*>(cubin), bytes);
+  } else {
+    std::string why(errors);
+    why.resize(std::min(why.find('\n'), why.size()));
+    const std::string line = code.origin + ": instrumented PTX does not assemble, its kernels are opaque" +
+                             (why.empty() ? " (error " + std::to_string(int(result)) + ")" : ": " + why);
+    say_once(line);
+    session_.incident("opaque", line);
+  }
+  driver().cuLinkDestroy(link);
+  return !code.image.empty();
+}
+
+Code* Modules::replacement(const void* image) {
+  if (!image || !session_.options().accesses) return nullptr;
+  {
+    std::lock_guard hold(lock_);
+    auto found = by_image_.find(image);
+    if (found != by_image_.end() && found->second) return nullptr;  // loaded a second time: its own storage, as it is
+  }
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return nullptr;
+  if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+  int major = 0, minor = 0;
+  driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  std::string origin;
+  std::string text = ptx_for(image, major * 10 + minor, origin);
+  if (text.empty()) return nullptr;
+  std::unique_ptr<Code> code = prepare(std::move(text), origin);
+  if (!code) return nullptr;
+  std::lock_guard hold(lock_);
+  codes_.push_back(std::move(code));
+  return codes_.back().get();
+}
+
+void Modules::loaded(CUlibrary library, Code* code) {
+  std::lock_guard hold(lock_);
+  code->library = library;
+  by_handle_[library] = code;
+}
+
+void Modules::loaded(CUmodule module, Code* code) {
+  std::lock_guard hold(lock_);
+  code->handle = module;
+  by_handle_[module] = code;
+}
+
+void Modules::unloaded(const void* handle) {
+  std::lock_guard hold(lock_);
+  by_handle_.erase(handle);
+  opaque_.erase(handle);
+  std::erase_if(owners_, [&](const auto& entry) { return entry.second.owner == handle; });
+  std::erase_if(kernels_, [&](const auto& entry) { return !owners_.count(entry.first.second); });
+}
+
+void Modules::found(const void* function, const void* owner, bool library) {
+  std::lock_guard hold(lock_);
+  Owner& known = owners_[static_cast<CUfunction>(const_cast<void*>(function))];
+  if (known.owner != owner) std::erase_if(kernels_, [&](const auto& entry) { return entry.first.second == function; });
+  known = {owner, library};
+}
+
+void Modules::same(const void* function, const void* kernel) {
+  std::lock_guard hold(lock_);
+  auto at = owners_.find(static_cast<CUfunction>(const_cast<void*>(kernel)));
+  if (at != owners_.end()) owners_[static_cast<CUfunction>(const_cast<void*>(function))] = {at->second.owner, false};
+}
+
+std::uint32_t Modules::opaque(const void* owner) {
+  std::uint32_t& id = opaque_[owner];
+  if (!id) {
+    id = next_module_++;
+    trace::Module record;
+    record.id = id;
+    record.kind = trace::Module::Kind::cubin;
+    record.origin = "machine code";
+    session_.journal().push(std::move(record));
+  }
+  return id;
+}
+
+// The module's variables are memory that kernels touch.
+void Modules::find_symbols(Code& code) {
+  if (code.symbols_known) return;
+  code.symbols_known = true;
+  for (const std::string& name : code.instrumentation.variables) {
+    CUdeviceptr address = 0;
+    std::size_t bytes = 0;
+    const CUresult result = code.library ? driver().cuLibraryGetGlobal(&address, &bytes, code.library, name.c_str())
+                                         : driver().cuModuleGetGlobal_v2(&address, &bytes, code.handle, name.c_str());
+    if (result != CUDA_SUCCESS || !address) continue;
+    std::lock_guard hold(session_.lock);
+    if (!session_.allocation_at(address)) {
+      session_.allocated(trace::Allocate::Kind::symbol, address, bytes, 0, 0, name);
+    }
+    session_.journal().push(trace::Symbol{code.module, name, session_.allocation_at(address)->allocation});
+  }
+}
+
+Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context) {
+  Owner owner;
+  Code* code = nullptr;
+  {
+    std::lock_guard hold(lock_);
+    auto found = kernels_.find({context, handle});
+    if (found != kernels_.end()) return *found->second;
+    auto known = owners_.find(handle);
+    if (known != owners_.end()) owner = known->second;
+    auto of = by_handle_.find(owner.owner);
+    if (of != by_handle_.end()) code = of->second;
+  }
+  auto made = std::make_unique<Kernel>();
+  const char* name = symbol;
+  if (!name && owner.library) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
+  else if (!name && driver().cuFuncGetName) driver().cuFuncGetName(&name, handle);
+  made->name = name ? name : "unknown kernel";
+  for (std::size_t i = 0; i < 4096; ++i) {
+    Kernel::Parameter p;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (owner.library && driver().cuKernelGetParamInfo) {
+      result = driver().cuKernelGetParamInfo(reinterpret_cast<CUkernel>(handle), i, &p.offset, &p.bytes);
+    } else if (!owner.library && driver().cuFuncGetParamInfo) {
+      result = driver().cuFuncGetParamInfo(handle, i, &p.offset, &p.bytes);
+    }
+    if (result != CUDA_SUCCESS) break;
+    made->parameters.push_back(p);
+  }
+  const ptx::InstrumentedKernel* instrumented = code ? code->kernel(made->name) : nullptr;
+  if (instrumented) {
+    made->is_clone = made->name == instrumented->clone;
+    made->name = instrumented->name;
+    made->code = code;
+    made->instrumented = instrumented;
+    CUfunction clone = nullptr;
+    int threads = 1024, shared = 0;
+    CUdevice device = 0;
+    driver().cuCtxGetDevice(&device);
+    if (code->library) {
+      CUkernel kernel = nullptr;
+      if (driver().cuLibraryGetKernel(&kernel, code->library, instrumented->clone.c_str()) == CUDA_SUCCESS) {
+        clone = reinterpret_cast<CUfunction>(kernel);
+        driver().cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device);
+        driver().cuKernelGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel, device);
+      }
+    } else if (driver().cuModuleGetFunction(&clone, code->handle, instrumented->clone.c_str()) == CUDA_SUCCESS) {
+      driver().cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, clone);
+      driver().cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, clone);
+    }
+    made->clone = clone;
+    made->most_threads = std::uint32_t(threads);
+    made->static_shared = std::uint32_t(shared);
+    find_symbols(*code);
+  }
+  std::lock_guard hold(lock_);
+  if (!made->code) made->opaque_module = opaque(owner.owner);
+  std::unique_ptr<Kernel>& place = kernels_[{context, handle}];
+  if (!place) place = std::move(made);
+  return *place;
+}
+
+// ---- handlers
+
+namespace {
+
+thread_local Code* loading = nullptr;       // from the way in to the way out
+thread_local std::string loading_file;
+
+const void* replaced(Call& call, const void* image) {
+  loading = call.session.modules().replacement(image);
+  return loading ? loading->image.data() : image;
+}
+
+template <typename Handle>
+void tie(Call& call, Handle* handle) {
+  if (loading && call.done() && handle) call.session.modules().loaded(*handle, loading);
+  loading = nullptr;
+}
+
+}  // namespace
+
+void load_module(Call& call, cuModuleLoadData_params& p) {
+  if (!call.exit) p.image = replaced(call, p.image);
+  else tie(call, p.module);
+}
+void load_module_ex(Call& call, cuModuleLoadDataEx_params& p) {
+  if (!call.exit) p.image = replaced(call, p.image);
+  else tie(call, p.module);
+}
+void load_fat_binary(Call& call, cuModuleLoadFatBinary_params& p) {
+  if (!call.exit) p.fatCubin = replaced(call, p.fatCubin);
+  else tie(call, p.module);
+}
+void load_library(Call& call, cuLibraryLoadData_params& p) {
+  if (!call.exit) p.code = replaced(call, p.code);
+  else tie(call, p.library);
+}
+// A file is instrumented where it is PTX: the new text goes by way of the same call.
+void load_module_file(Call& call, cuModuleLoad_params&) {
+  if (!call.exit) call.session.incident("opaque", "modules loaded from files (cuModuleLoad) are not instrumented");
+}
+void unload_module(Call& call, cuModuleUnload_params& p) {
+  if (!call.exit) call.session.modules().unloaded(p.hmod);
+}
+void unload_library(Call& call, cuLibraryUnload_params& p) {
+  if (!call.exit) call.session.modules().unloaded(p.library);
+}
+void library_kernel(Call& call, cuLibraryGetKernel_params& p) {
+  if (call.done() && p.pKernel) call.session.modules().found(*p.pKernel, p.library, true);
+}
+void module_function(Call& call, cuModuleGetFunction_params& p) {
+  if (call.done() && p.hfunc) call.session.modules().found(*p.hfunc, p.hmod, false);
+}
+void kernel_function(Call& call, cuKernelGetFunction_params& p) {
+  if (call.done() && p.pFunc) call.session.modules().same(*p.pFunc, p.kernel);
+}
+
+}  // namespace deadheat::cupti

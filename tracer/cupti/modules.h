@@ -1,0 +1,93 @@
+// The device code that the process loads: what PTX it has, and the instrumented form that is loaded in its place.
+//
+// On the way into a call that loads code, PTX that fits the device is looked for (fat binaries, PTX text), instrumented,
+// assembled, and handed to the driver instead; on the way out the driver's handle is tied to it. When anything of that
+// fails, the original is loaded and one line says why.
+//
+// Thread-safety: every member locks for itself. Module records are never destroyed.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "deadheat/site.h"
+#include "tracer/ptx/instrument.h"
+
+namespace deadheat::cupti {
+
+class Session;
+
+struct Code {  // of one load
+  std::uint32_t module = 0;        // its number in the trace
+  std::string origin;
+  std::vector<Site> sites;
+  ptx::Instrumentation instrumentation;
+  std::string image;               // what was handed to the driver
+  CUlibrary library = nullptr;     // one of them
+  CUmodule handle = nullptr;
+  bool symbols_known = false;
+
+  const ptx::InstrumentedKernel* kernel(const std::string& name) const;
+};
+
+struct Kernel {  // what a launch's handle stands for
+  std::string name;                // mangled
+  Code* code = nullptr;            // null: opaque
+  const ptx::InstrumentedKernel* instrumented = nullptr;
+  CUfunction clone = nullptr;      // null: not (or no longer) to be used
+  bool is_clone = false;           // the handle is a clone's: a graph's node that was given it
+  std::uint32_t static_shared = 0;
+  std::uint32_t most_threads = 1024;   // of a block of the clone
+  struct Parameter {
+    std::size_t offset = 0, bytes = 0;
+  };
+  std::vector<Parameter> parameters;
+  std::uint32_t opaque_module = 0; // its number in the trace when there is no code
+};
+
+class Modules {
+ public:
+  explicit Modules(Session& session) : session_(session) {}
+
+  // The way in: what to load in place of `image` (a fat binary's wrapper or container, PTX text, an ELF file), or null
+  // to leave it. The result lives for ever.
+  Code* replacement(const void* image);
+  void loaded(CUlibrary library, Code* code);
+  void loaded(CUmodule module, Code* code);
+  void unloaded(const void* handle);
+  // Where functions come from: looked up in a library (a CUkernel) or a module, or made of a CUkernel.
+  void found(const void* function, const void* owner, bool library);
+  void same(const void* function, const void* kernel);
+
+  // What a launched handle (CUfunction or CUkernel) is. `symbol`: its name as CUPTI tells it; may be null.
+  Kernel& kernel(CUfunction handle, const char* symbol, CUcontext context);
+
+ private:
+  std::string ptx_for(const void* image, int architecture, std::string& origin);
+  std::unique_ptr<Code> prepare(std::string text, const std::string& origin);
+  bool assemble(Code& code);
+  void find_symbols(Code& code);
+  std::uint32_t opaque(const void* owner);
+
+  struct Owner {
+    const void* owner = nullptr;
+    bool library = false;
+  };
+
+  Session& session_;
+  std::mutex lock_;
+  std::unordered_map<CUfunction, Owner> owners_;
+  std::vector<std::unique_ptr<Code>> codes_;
+  std::unordered_map<const void*, Code*> by_image_, by_handle_;
+  std::map<std::pair<CUcontext, CUfunction>, std::unique_ptr<Kernel>> kernels_;
+  std::unordered_map<const void*, std::uint32_t> opaque_;
+  std::uint32_t next_module_ = 1;
+};
+
+}  // namespace deadheat::cupti

@@ -1,0 +1,73 @@
+#include "tracer/cupti/process.h"
+
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace deadheat::cupti {
+
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < bytes.size();) {
+    std::size_t end = std::min(bytes.find('\0', begin), bytes.size());
+    words.push_back(bytes.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+Expected<std::string> expand_name(const std::string& name) {
+  std::string out;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] != '%') {
+      out += name[i];
+      continue;
+    }
+    const char what = i + 1 < name.size() ? name[i + 1] : '\0';
+    if (what == '%') {
+      out += '%';
+    } else if (what == 'p') {
+      out += std::to_string(getpid());
+    } else if (what == 'h') {
+      out += host_name();
+    } else if (what == 'q' && i + 2 < name.size() && name[i + 2] == '{') {
+      const std::size_t close = name.find('}', i);
+      if (close == std::string::npos) return Error{"%q{ without }", name};
+      const std::string variable = name.substr(i + 3, close - i - 3);
+      const char* value = std::getenv(variable.c_str());
+      if (!value) return Error{"the environment has no " + variable, name};
+      out += value;
+      i = close;
+      continue;
+    } else {
+      return Error{"'%' is followed by none of p, h, q{VARIABLE} and %", name};
+    }
+    ++i;
+  }
+  return out;
+}
+
+std::string plain_name(const char* function) {
+  std::string name = function ? function : "";
+  for (;;) {
+    const std::size_t bar = name.rfind('_');
+    if (bar == std::string::npos || bar + 1 >= name.size()) return name;
+    const std::string tail = name.substr(bar + 1);
+    bool version = tail[0] == 'v' && tail.size() > 1;
+    for (std::size_t i = 1; i < tail.size(); ++i) version &= std::isdigit(static_cast<unsigned char>(tail[i])) != 0;
+    if (!version && tail != "ptsz" && tail != "ptds") return name;
+    name.resize(bar);
+  }
+}
+
+}  // namespace deadheat::cupti

@@ -1,0 +1,95 @@
+// Recording of accesses: which launches, the ring buffers of each context, and the thread that drains them.
+//
+// The drain copies what kernels have written while they run (on a stream of its own, from a thread of its own), hands
+// each segment to the launch that it belongs to, and moves the rings' limits on. Launches are decoded when the journal
+// comes to them. When the budget is used up, later segments are thrown away and counted: kernels never wait for long.
+//
+// Thread-safety: every member locks for itself.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tracer/cupti/journal.h"
+#include "tracer/cupti/modules.h"
+#include "tracer/device_log/launch_log.h"
+
+namespace deadheat::cupti {
+
+class Session;
+
+// One launch whose accesses arrive.
+class RecordedLaunch final : public Awaited {
+ public:
+  RecordedLaunch(Session& session, const device_log::Shape& shape) : session_(session), shape_(shape) {}
+  bool write(trace::TraceWriter& writer, bool last_chance) override;
+
+ private:
+  friend class Recorder;
+  Session& session_;
+  device_log::Shape shape_;
+  std::mutex lock_;
+  std::deque<std::vector<std::uint8_t>> arrived_;  // whole segments
+  std::uint64_t exited_ = 0;                       // threads
+  bool complete_ = false;
+  struct Writing;
+  std::shared_ptr<Writing> writing_;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(Session& session);
+  ~Recorder();
+
+  void start();
+  void stop();       // drains what there is, if the driver still answers
+  void caught_up();  // the host waited: everything that has been written is fetched
+
+  // Whether the accesses of this launch are to be recorded. Counts it.
+  bool wants(const std::string& kernel);
+  void capture_range(bool begins);  // cudaProfilerStart, cudaProfilerStop
+
+  // A number for a launch (or a graph's node), and the parameter to hand to it. False when there are no buffers.
+  bool control(CUcontext context, const Kernel& kernel, device_log::Control& parameter);
+  // A launch that will write under that number; after the ones before it.
+  std::shared_ptr<RecordedLaunch> expect(std::uint32_t control, const device_log::Shape& shape);
+  void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch);
+
+ private:
+  struct Buffers;  // of a context
+  Buffers* buffers(CUcontext context);
+  void run();
+  bool drain(Buffers& buffers);  // true when something came
+  void segment(const device_log::SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at);
+  const ptx::Segment* segment_of(const device_log::SegmentHeader& header);
+
+  Session& session_;
+  std::mutex lock_;      // of controls_ and filters
+  std::mutex draining_;  // one drain at a time
+  std::map<CUcontext, std::unique_ptr<Buffers>> buffers_;
+  struct Controlled {
+    const Code* code = nullptr;
+    std::deque<std::shared_ptr<RecordedLaunch>> launches;
+  };
+  std::map<std::uint32_t, Controlled> controls_;
+  std::uint32_t next_control_ = 1;
+  std::uint64_t matched_ = 0, kept_bytes_ = 0;
+  bool filter_made_ = false, in_range_ = true, budget_said_ = false;
+  std::unique_ptr<std::regex> filter_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> outstanding_{0};  // launches that have not ended
+  std::condition_variable wake_;
+  std::mutex wake_lock_;
+};
+
+}  // namespace deadheat::cupti

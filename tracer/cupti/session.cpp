@@ -1,0 +1,298 @@
+#include "tracer/cupti/session.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "tracer/cupti/injection.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/modules.h"
+#include "tracer/cupti/process.h"
+#include "tracer/cupti/recorder.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+std::atomic<Session*> the_session{nullptr};
+
+}  // namespace
+
+void say(const std::string& line) {
+  const std::string text = "deadheat: " + line + "\n";
+  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+void say_once(const std::string& line) {
+  static std::mutex lock;
+  static std::set<std::string>& said = *new std::set<std::string>;
+  {
+    std::lock_guard hold(lock);
+    if (said.size() > 100 || !said.insert(line).second) return;
+  }
+  say(line);
+}
+
+Session* Session::get() { return the_session.load(std::memory_order_acquire); }
+
+Session::Session() : modules_(std::make_unique<Modules>(*this)), recorder_(std::make_unique<Recorder>(*this)) {}
+
+bool Session::start() {
+  const char* text = std::getenv("DEADHEAT_OPTIONS");
+  Expected<TracerOptions> options = parse_options(text ? text : "");
+  if (!options) {
+    say("nothing is recorded: " + options.error().message());
+    return false;
+  }
+  if (options->output.empty()) return false;
+  std::string why;
+  if (!load_driver(why) || !load_cupti(options->cupti, why)) {
+    say("nothing is recorded: " + why);
+    return false;
+  }
+  auto* session = new Session;  // never destroyed
+  session->options_ = std::move(*options);
+  session->process_ = int(getpid());
+  if (Expected<void> opened = session->open(); !opened) {
+    say("nothing is recorded: " + opened.error().message());
+    return false;
+  }
+  the_session.store(session, std::memory_order_release);
+  if (!subscribe(why)) {
+    the_session.store(nullptr, std::memory_order_release);
+    say("nothing is recorded: " + why);
+    session->incident("untraced", why);
+    session->finish(0, false);
+    return false;
+  }
+  session->recorder_->start();
+  return true;
+}
+
+Expected<void> Session::open() {
+  Expected<std::string> output = expand_name(options_.output);
+  if (!output) return output.error();
+  trace::Process process;
+  process.host = host_name();
+  process.command = command_line();
+  process.device_kind = "gpu";
+  process.seed = options_.seed;
+  trace::WriterOptions settings;
+  settings.on_error = [](const Error& error) { say("recording stopped: " + error.message()); };
+  Expected<std::unique_ptr<trace::TraceWriter>> writer =
+      trace::TraceWriter::create(*output, std::move(process), std::move(settings));
+  if (!writer) return writer.error();
+  writer_ = std::move(*writer);
+  return {};
+}
+
+void Session::finish(int status, bool clean) noexcept {
+  if (process_ != int(getpid()) || finished_.exchange(true)) return;
+  try {
+    if (clean) recorder_->stop();
+    {
+      std::lock_guard hold(lock);
+      write_incidents();
+    }
+    journal_.pump(*writer_, true);
+    if (Expected<void> done = writer_->finish(status, clean); !done) say(done.error().message());
+  } catch (...) {
+  }
+}
+
+void Session::incident(const std::string& kind, const std::string& text) {
+  std::lock_guard hold(lock);
+  Count& count = incidents_[kind + '\n' + text];
+  count.text = text;
+  ++count.count;
+}
+
+void Session::write_incidents() {
+  for (const auto& [key, count] : incidents_) {
+    journal_.push(trace::Incident{key.substr(0, key.find('\n')), count.count, count.text});
+  }
+  incidents_.clear();
+}
+
+std::uint32_t Session::host_thread() {
+  static std::atomic<std::uint32_t> next{1};
+  thread_local std::uint32_t mine = next++;
+  return mine;
+}
+
+// ---- devices
+
+std::uint32_t Session::device_of(CUcontext) {
+  CUdevice device = 0;
+  if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return 0;
+  {
+    std::lock_guard hold(lock);
+    if (devices_[device]) return std::uint32_t(device);
+    devices_[device] = true;
+  }
+  trace::Device record;
+  record.id = std::uint32_t(device);
+  char name[256] = {};
+  if (driver().cuDeviceGetName(name, sizeof name - 1, device) == CUDA_SUCCESS) record.name = name;
+  auto attribute = [&](CUdevice_attribute which) {
+    int value = 0;
+    driver().cuDeviceGetAttribute(&value, which, device);
+    return std::uint32_t(value);
+  };
+  record.compute_major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  record.compute_minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  record.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  std::size_t bytes = 0;
+  driver().cuDeviceTotalMem_v2(&bytes, device);
+  record.memory_bytes = bytes;
+  journal_.push(record);
+  return record.id;
+}
+
+// ---- streams
+
+std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_thread_default) {
+  using Kind = trace::StreamCreate::Kind;
+  const bool per_thread = handle == CU_STREAM_PER_THREAD || (!handle && per_thread_default);
+  if (per_thread || !handle || handle == CU_STREAM_LEGACY) {
+    const std::uint32_t device = device_of(context), thread = per_thread ? host_thread() : 0;
+    if (!per_thread && device == 0) return 1;
+    auto [at, fresh] = default_streams_.try_emplace({device, thread}, 0);
+    if (fresh) {
+      at->second = next_stream_++;
+      journal_.push(trace::StreamCreate{at->second, per_thread ? Kind::per_thread : Kind::legacy, 0, device, thread});
+    }
+    return at->second;
+  }
+  auto found = streams_.find(handle);
+  if (found != streams_.end()) return found->second;
+  // Made before recording began, or by a call that is not watched.
+  unsigned flags = 0;
+  int priority = 0;
+  driver().cuStreamGetFlags(handle, &flags);
+  driver().cuStreamGetPriority(handle, &priority);
+  return created(context, handle, flags & CU_STREAM_NON_BLOCKING ? Kind::non_blocking : Kind::blocking, priority);
+}
+
+std::uint32_t Session::created(CUcontext context, CUstream handle, trace::StreamCreate::Kind kind, int priority) {
+  const std::uint32_t id = next_stream_++;
+  streams_[handle] = id;
+  journal_.push(trace::StreamCreate{id, kind, priority, device_of(context), host_thread()});
+  return id;
+}
+
+void Session::destroyed(CUstream handle) {
+  auto found = streams_.find(handle);
+  if (found == streams_.end()) return;
+  journal_.push(trace::StreamDestroy{found->second, host_thread()});
+  streams_.erase(found);
+}
+
+std::uint32_t Session::event(CUevent handle) {
+  auto [at, fresh] = events_.try_emplace(handle, 0);
+  if (fresh) at->second = next_event_++;
+  return at->second;
+}
+
+void Session::forget(CUevent handle) {
+  auto found = events_.find(handle);
+  if (found == events_.end()) return;
+  event_records_.erase(found->second);
+  events_.erase(found);
+}
+
+std::uint32_t Session::recorded(std::uint32_t event) const {
+  auto found = event_records_.find(event);
+  return found == event_records_.end() ? 0 : found->second;
+}
+
+// ---- memory
+
+void Session::allocated(trace::Allocate::Kind kind, std::uint64_t address, std::uint64_t bytes,
+                        std::uint64_t host_address, std::uint32_t operation, std::string name) {
+  if (!address || !bytes) return;
+  trace::Allocate record;
+  record.allocation = next_allocation_++;
+  record.kind = kind;
+  record.address = address;
+  record.bytes = bytes;
+  record.host_address = host_address;
+  record.operation = operation;
+  record.host_thread = host_thread();
+  record.name = std::move(name);
+  live_[address] = record;
+  journal_.push(record);
+}
+
+const trace::Allocate* Session::allocation_at(std::uint64_t address) const {
+  auto above = live_.upper_bound(address);
+  if (above == live_.begin()) return nullptr;
+  const trace::Allocate& at = std::prev(above)->second;
+  return address - at.address < at.bytes ? &at : nullptr;
+}
+
+const trace::Allocate* Session::next_allocation(std::uint64_t address) const {
+  auto at = live_.lower_bound(address);
+  return at == live_.end() ? nullptr : &at->second;
+}
+
+void Session::freed(std::uint64_t address) {
+  auto found = live_.find(address);
+  if (found == live_.end()) return;
+  journal_.push(trace::Free{found->second.allocation, 0, host_thread()});
+  live_.erase(found);
+}
+
+void Session::freed_in_stream(std::uint64_t address, std::uint32_t stream) {
+  auto found = live_.find(address);
+  if (found == live_.end()) return;
+  trace::Operation operation;
+  operation.id = next_operation();
+  operation.stream = stream;
+  operation.what = trace::PoolOperation{true, found->second.allocation};
+  journal_.push(trace::Free{found->second.allocation, operation.id, host_thread()});
+  live_.erase(found);
+  submit(std::move(operation));
+}
+
+// ---- operations
+
+std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaited> launch) {
+  if (!operation.id) operation.id = next_operation();
+  operation.host_thread = host_thread();
+  const std::uint32_t id = operation.id;
+  const bool marker = std::holds_alternative<trace::Marker>(operation.what);
+  journal_.push(std::move(operation));
+  if (marker) return id;
+  journal_.push(trace::OperationBegin{id});
+  if (launch) journal_.push(std::move(launch));
+  journal_.push(trace::OperationEnd{id});
+  return id;
+}
+
+void Session::record_event(std::uint32_t event, std::uint32_t stream) {
+  trace::Operation operation;
+  operation.stream = stream;
+  const std::uint32_t id = submit(std::move(operation));
+  event_records_[event] = id;
+  journal_.push(trace::EventRecord{event, stream, id, host_thread()});
+}
+
+void Session::wait_event(std::uint32_t stream, std::uint32_t event) {
+  journal_.push(trace::StreamWait{stream, event, recorded(event), 0, host_thread()});
+}
+
+void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query) {
+  trace::HostWait record;
+  record.kind = kind;
+  record.id = id;
+  if (kind == trace::HostWait::Kind::event) record.record_operation = recorded(id);
+  record.query = query;
+  record.host_thread = host_thread();
+  journal_.push(record);
+}
+
+}  // namespace deadheat::cupti

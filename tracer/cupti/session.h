@@ -1,0 +1,128 @@
+// The state of a traced process: its numbers for streams, events and memory, and the way into the trace.
+//
+// There is one Session, made when the driver is initialised (CUDA_INJECTION64_PATH) and never destroyed: threads may
+// call into it until the process is gone.
+//
+// Thread-safety: members that say so take `lock`; the tables are used under it. No driver function is called while it
+// is held. Nothing here throws out of the library: callbacks catch all.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "deadheat/options.h"
+#include "deadheat/trace.h"
+#include "tracer/cupti/journal.h"
+#include "tracer/recorder/writer.h"
+
+namespace deadheat::cupti {
+
+void say(const std::string& line);       // "deadheat: line" on standard error, in one write
+void say_once(const std::string& line);  // each line once
+
+class Modules;
+class Recorder;
+struct GraphNode;
+struct Kernel;
+
+class Session {
+ public:
+  static Session* get();    // null while nothing is recorded
+  static bool start();      // reads DEADHEAT_OPTIONS, opens the trace, subscribes; says why not
+  void finish(int status, bool clean) noexcept;  // writes what is left; the second call does nothing
+
+  const TracerOptions& options() const { return options_; }
+  trace::TraceWriter& writer() { return *writer_; }
+  Journal& journal() { return journal_; }
+  Modules& modules() { return *modules_; }
+  Recorder& recorder() { return *recorder_; }
+
+  std::recursive_mutex lock;
+
+  // ---- devices and contexts
+  std::uint32_t device_of(CUcontext context);  // its number; writes its record the first time. Takes no lock.
+
+  // ---- streams and events, under lock
+  std::uint32_t stream(CUcontext context, CUstream handle, bool per_thread_default);
+  std::uint32_t created(CUcontext context, CUstream handle, trace::StreamCreate::Kind kind, int priority);
+  void destroyed(CUstream handle);
+  std::uint32_t event(CUevent handle);
+  void forget(CUevent handle);
+  std::uint32_t recorded(std::uint32_t event) const;  // the operation of its last record; 0: none
+
+  // ---- memory, under lock
+  void allocated(trace::Allocate::Kind kind, std::uint64_t address, std::uint64_t bytes, std::uint64_t host_address,
+                 std::uint32_t operation = 0, std::string name = {});
+  // The live allocation that holds the address; null if there is none.
+  const trace::Allocate* allocation_at(std::uint64_t address) const;
+  void freed(std::uint64_t address);  // at once; nothing if no allocation begins there
+  void freed_in_stream(std::uint64_t address, std::uint32_t stream);
+  // The first allocation that begins at or after `address`: for walking over ranges. null: none
+  const trace::Allocate* next_allocation(std::uint64_t address) const;
+
+  // ---- operations, under lock
+  // Appends the operation, and its execution at once; `launch`: what its accesses come from. Returns its id.
+  std::uint32_t submit(trace::Operation operation, std::shared_ptr<Awaited> launch = nullptr);
+  std::uint32_t next_operation() { return next_operation_++; }
+  std::uint32_t next_launch() { return next_launch_++; }
+  std::uint32_t next_graph_launch() { return next_graph_launch_++; }
+  void record_event(std::uint32_t event, std::uint32_t stream);
+  void wait_event(std::uint32_t stream, std::uint32_t event);
+  void host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query = false);
+
+  struct Executable {  // an instantiated graph
+    std::uint32_t id = 0, done = 0, last_stream = 0;  // done: an event, recorded after each launch
+    std::vector<GraphNode> nodes;
+  };
+  std::unordered_map<CUgraphExec, Executable> executables;
+  std::uint32_t next_graph = 1;
+  std::atomic<int> captures{0};  // captures that are under way: streams are asked only then
+
+  void incident(const std::string& kind, const std::string& text);  // counted, said once in the trace
+  std::uint32_t host_thread();                                      // number of the calling thread
+
+  Session();
+
+ private:
+  Expected<void> open();
+  void write_incidents();
+
+  TracerOptions options_;
+  std::unique_ptr<trace::TraceWriter> writer_;
+  Journal journal_;
+  std::unique_ptr<Modules> modules_;
+  std::unique_ptr<Recorder> recorder_;
+  std::atomic<bool> finished_{false};
+  int process_ = 0;  // pid: a forked child's copy does nothing
+
+  std::uint32_t next_operation_ = 1, next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1,
+                next_graph_launch_ = 1;
+  std::map<int, bool> devices_;
+  std::unordered_map<CUstream, std::uint32_t> streams_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_;  // (device, thread or 0) → id
+  std::unordered_map<CUevent, std::uint32_t> events_;
+  std::unordered_map<std::uint32_t, std::uint32_t> event_records_;
+  std::map<std::uint64_t, trace::Allocate> live_;
+  struct Count {
+    std::string text;
+    std::uint64_t count = 0;
+  };
+  std::map<std::string, Count> incidents_;  // by kind and text
+};
+
+struct GraphNode {  // of an instantiated graph, in an order in which they can run
+  std::vector<std::uint32_t> after;  // indices
+  std::variant<trace::Marker, trace::Launch, trace::Copy, trace::Set, trace::HostCallback, trace::PoolOperation> what;
+  std::uint32_t control = 0;         // of an instrumented kernel: the number that its accesses carry
+  Kernel* kernel = nullptr;            // of kernel nodes
+  CUgraphNode handle = nullptr;      // in the graph that it was made from
+};
+
+}  // namespace deadheat::cupti

@@ -1,0 +1,114 @@
+// Streams, events, and what the host waits for.
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/recorder.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+using Kind = trace::HostWait::Kind;
+
+trace::StreamCreate::Kind kind_of(unsigned flags) {
+  return flags & CU_STREAM_NON_BLOCKING ? trace::StreamCreate::Kind::non_blocking
+                                        : trace::StreamCreate::Kind::blocking;
+}
+
+void stream_made(Call& call, CUstream* handle, unsigned flags, int priority) {
+  if (!call.done() || !handle) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.created(call.context, *handle, kind_of(flags), priority);
+}
+
+void waited(Call& call, Kind kind, std::uint32_t id, bool query) {
+  call.session.host_waited(kind, id, query);
+}
+
+void record(Call& call, CUevent event, CUstream handle) {
+  if (!call.done() || call.captured(handle)) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.record_event(call.session.event(event), call.stream(handle));
+}
+
+void callback(Call& call, CUstream handle) {
+  if (!call.done() || call.captured(handle)) return;
+  std::lock_guard hold(call.session.lock);
+  trace::Operation operation;
+  operation.stream = call.stream(handle);
+  operation.what = trace::HostCallback{call.api};
+  call.session.submit(std::move(operation));
+}
+
+void context_synchronized(Call& call) {
+  if (!call.done()) return;
+  {
+    std::lock_guard hold(call.session.lock);
+    waited(call, Kind::device, 0, false);
+  }
+  call.session.recorder().caught_up();
+}
+
+}  // namespace
+
+void create_stream(Call& call, cuStreamCreate_params& p) { stream_made(call, p.phStream, p.Flags, 0); }
+void create_stream_with_priority(Call& call, cuStreamCreateWithPriority_params& p) {
+  stream_made(call, p.phStream, p.flags, p.priority);
+}
+void destroy_stream(Call& call, cuStreamDestroy_v2_params& p) {
+  if (call.exit) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.destroyed(p.hStream);
+}
+
+void stream_waits(Call& call, cuStreamWaitEvent_params& p) {
+  if (!call.done() || call.captured(p.hStream)) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.wait_event(call.stream(p.hStream), call.session.event(p.hEvent));
+}
+
+void synchronize_stream(Call& call, cuStreamSynchronize_params& p) {
+  if (!call.done()) return;
+  {
+    std::lock_guard hold(call.session.lock);
+    waited(call, Kind::stream, call.stream(p.hStream), false);
+  }
+  call.session.recorder().caught_up();
+}
+void query_stream(Call& call, cuStreamQuery_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  waited(call, Kind::stream, call.stream(p.hStream), true);
+}
+
+void create_event(Call& call, cuEventCreate_params& p) {
+  if (!call.done() || !p.phEvent) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.forget(*p.phEvent);  // a handle may come again
+  call.session.event(*p.phEvent);
+}
+void destroy_event(Call& call, cuEventDestroy_v2_params& p) {
+  if (call.exit) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.forget(p.hEvent);
+}
+void record_event(Call& call, cuEventRecord_params& p) { record(call, p.hEvent, p.hStream); }
+void record_event_with_flags(Call& call, cuEventRecordWithFlags_params& p) { record(call, p.hEvent, p.hStream); }
+void synchronize_event(Call& call, cuEventSynchronize_params& p) {
+  if (!call.done()) return;
+  {
+    std::lock_guard hold(call.session.lock);
+    waited(call, Kind::event, call.session.event(p.hEvent), false);
+  }
+  call.session.recorder().caught_up();
+}
+void query_event(Call& call, cuEventQuery_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  waited(call, Kind::event, call.session.event(p.hEvent), true);
+}
+void synchronize_context(Call& call, cuCtxSynchronize_params&) { context_synchronized(call); }
+void synchronize_context_v2(Call& call, cuCtxSynchronize_v2_params&) { context_synchronized(call); }
+
+void host_function(Call& call, cuLaunchHostFunc_params& p) { callback(call, p.hStream); }
+void stream_callback(Call& call, cuStreamAddCallback_params& p) { callback(call, p.hStream); }
+
+}  // namespace deadheat::cupti

@@ -1,0 +1,76 @@
+// PTX in, PTX out: every kernel keeps its original and gains a clone that reports what it does to memory.
+//
+// The clone has one more parameter, last, of 32 bytes (tracer/device_log/layout.h says what lies in it and in the
+// buffers it leads to). A clone's basic blocks are cut into *segments*: straight runs of instructions in which nothing
+// waits for another thread. At the beginning of a segment the lanes that run it together reserve room in a ring buffer,
+// once for all its sites; each site stores what its lanes touch into its *slot* of that room; at the end the segment's
+// header makes it valid. So recording costs a few stores an access, and one atomic a segment.
+//
+// Between the instructions of a basic block nothing branches but the wait for room, which comes at the beginning of a
+// segment: ptxas contracts a multiplication and an addition only within a block (and a segment that begins in the middle
+// of one, after a barrier, is refused where that could matter).
+//
+// Invariants: site numbers are the original module's (sites.h). Registers that the clone adds begin with %dh_, or with
+// %do_ where an original instruction uses them; functions with __deadheat_. The originals' text is kept byte for byte.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deadheat/expected.h"
+#include "deadheat/ptx.h"
+#include "tracer/ptx/sites.h"
+
+namespace deadheat::ptx {
+
+inline constexpr std::uint32_t segment_header_bytes = 32;
+inline constexpr std::uint32_t control_bytes = 32;  // of the appended parameter
+
+// What a site stores, each array for 32 lanes. Lanes whose guard is false have all ones as address (or flag).
+struct Slot {
+  enum class Kind : std::uint8_t {
+    read,     // address
+    write,    // address, u32 digest
+    strong,   // u64 ticket before, u64 ticket after, address, u64 read, u64 operand, u64 compared (cas only)
+    event,    // u32 flag where guarded; else nothing: fences, commits, waits, exits, rendezvous
+    barrier,  // u32 number, u32 threads (0: all), each where it is a register; flag is the number
+    warp_sync,  // u32 member mask where it is a register
+    copy,     // u64 source, u32 destination, u32 source bytes
+  };
+  Kind kind = Kind::read;
+  bool guarded = false;
+  bool narrow = false;        // addresses are u32 offsets in shared memory; else u64 generic ones
+  bool compares = false;      // strong: a cas
+  bool number_known = false, threads_known = false;  // barrier, warp_sync: immediate
+  std::uint32_t site = 0;
+  std::uint32_t offset = 0;   // from the segment's header
+  std::uint32_t number = 0, threads = 0;             // barrier; warp_sync: number is the mask; waits: pending groups
+};
+
+struct Segment {
+  std::uint32_t bytes = 0;    // header included, a multiple of 32
+  std::vector<Slot> slots;    // in program order
+};
+
+struct InstrumentedKernel {
+  std::string name, clone;
+  std::uint32_t parameters = 0, parameter_offset = 0;  // how many come before the added one; where it lies
+  std::uint32_t arguments_bytes = 0;
+  bool strong = false;        // it, or what it calls, has strong accesses
+  std::uint32_t left_out = 0; // sites whose accesses are not recorded (kinds that are not supported)
+};
+
+struct Instrumentation {
+  std::string text;
+  std::vector<Segment> segments;
+  std::vector<InstrumentedKernel> kernels;
+  std::vector<std::string> variables;  // of the module, with storage in device memory
+  std::vector<std::string> notes;  // kernels that were left as they are, and why: one line each
+};
+
+Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites);
+
+}  // namespace deadheat::ptx
