@@ -52,6 +52,8 @@ struct RecordedLaunch::Writing {
 };
 
 bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
+  static std::uint64_t places = 0;  // launches are written one after the other
+  shape_.places = &places;
   if (!writing_) writing_ = std::make_shared<Writing>(writer, shape_);
   for (;;) {
     std::deque<std::vector<std::uint8_t>> batch;

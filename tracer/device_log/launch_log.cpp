@@ -1,9 +1,299 @@
 #include "tracer/device_log/launch_log.h"
+
+#include <bit>
+
+#include "tracer/device_log/merge.h"
+#include "tracer/device_log/slots.h"
+
 namespace deadheat::device_log {
-struct LaunchLog::Block {};
+
+using Kind = ptx::Slot::Kind;
+
+std::uint32_t exits(const ptx::Segment& segment, const std::vector<Site>& sites, const std::uint8_t* bytes) {
+  std::uint32_t lanes = 0;
+  for (const ptx::Slot& slot : segment.slots) {
+    if (slot.kind == Kind::event && sites[slot.site].kind == SiteKind::exit) lanes |= executing(slot, bytes);
+  }
+  return std::uint32_t(std::popcount(lanes));
+}
+
 LaunchLog::LaunchLog(const Shape& shape, Output& output) : shape_(shape), output_(output) {}
 LaunchLog::~LaunchLog() = default;
-void LaunchLog::segment(const std::uint8_t*) {}
-void LaunchLog::finish() {}
-std::uint32_t exits(const ptx::Segment&, const std::vector<Site>&, const std::uint8_t*) { return 0; }
+
+LaunchLog::Block& LaunchLog::block(std::uint32_t index) {
+  std::unique_ptr<Block>& place = blocks_[index];
+  if (!place) {
+    place = std::make_unique<Block>();
+    place->index = index;
+    place->alive = shape_.threads;
+    place->warps.resize((shape_.threads + 31) / 32);
+    for (std::uint32_t w = 0; w < place->warps.size(); ++w) {
+      const std::uint32_t lanes = std::min(32u, shape_.threads - 32 * w);
+      place->warps[w].block = index;
+      place->warps[w].number = w;
+      place->warps[w].alive = lanes == 32 ? ~0u : (1u << lanes) - 1;
+    }
+  }
+  return *place;
 }
+
+void LaunchLog::segment(const std::uint8_t* bytes) {
+  const SegmentHeader header = header_of(bytes);
+  if (header.segment >= shape_.segments->size() || header.block >= shape_.blocks ||
+      header.warp >= (shape_.threads + 31) / 32) {
+    ++damaged_;
+    return;
+  }
+  const ptx::Segment& segment = (*shape_.segments)[header.segment];
+  Block& home = block(header.block);
+  Warp& warp = home.warps[header.warp];
+  if (shape_.strong) {  // looked at again later
+    kept_.emplace_back(new std::uint8_t[segment.bytes]);
+    std::memcpy(kept_.back().get(), bytes, segment.bytes);
+    bytes = kept_.back().get();
+  }
+  bool last = false;
+  for (const ptx::Slot& slot : segment.slots) {
+    const Site& site = (*shape_.sites)[slot.site];
+    if (slot.kind == Kind::barrier) {
+      arrive(home, warp, slot, bytes);
+    } else if (slot.kind == Kind::warp_sync) {
+      meet(warp, slot, bytes);
+    } else {
+      push(warp, {&slot, bytes, 0, 0, nullptr});
+    }
+    if (slot.kind == Kind::event && site.kind == SiteKind::exit) {
+      const std::uint32_t gone = executing(slot, bytes) & warp.alive;
+      warp.alive &= ~gone;
+      home.alive -= std::uint32_t(std::popcount(gone));
+      met(warp);
+      complete_all(home);
+      last = home.alive == 0;
+    }
+  }
+  if (last && !shape_.strong) blocks_.erase(header.block);
+}
+
+void LaunchLog::push(Warp& warp, Item item) {
+  if (shape_.strong) warp.items.push_back(std::move(item));
+  else write(warp, item);
+}
+
+// ---- barriers
+
+void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) {
+  const Site& site = (*shape_.sites)[slot.site];
+  std::uint32_t left = executing(slot, bytes);
+  const std::uint32_t threads_at = slot.offset + (slot.number_known ? (slot.guarded ? 128 : 0) : 128);
+  while (left) {
+    const unsigned first = unsigned(__builtin_ctz(left));
+    auto number_of = [&](unsigned lane) { return slot.number_known ? slot.number : u32_at(bytes, slot.offset, lane); };
+    auto threads_of = [&](unsigned lane) { return slot.threads_known ? slot.threads : u32_at(bytes, threads_at, lane); };
+    const std::uint32_t number = number_of(first) % 16, wanted = threads_of(first);
+    std::uint32_t lanes = 0;
+    each_lane(left, [&](unsigned lane) {
+      if (number_of(lane) % 16 == number) lanes |= 1u << lane;
+    });
+    left &= ~lanes;
+    Barrier& barrier = home.barriers[number];
+    barrier.wanted = wanted;
+    const bool sync = !site.arrive_only;
+    // A warp that lacks lanes counts in full (PTX ISA 9.7.13.1: thread counts are multiples of the warp size).
+    const std::uint32_t count = std::uint32_t(std::popcount(lanes));
+    const std::uint32_t exist = std::min(32u, shape_.threads - 32 * warp.number);
+    barrier.arrived += wanted && lanes == warp.alive && exist < 32 && count == exist ? 32 : count;
+    if (sync) {
+      barrier.synced += count;
+      barrier.arrivals.push_back({warp.number, slot.site, lanes, true});
+    } else {
+      trace::BarrierArrive record;
+      record.warp = {shape_.launch, home.index, warp.number};
+      record.module = shape_.module;
+      record.site = slot.site;
+      record.mask = lanes;
+      record.barrier = number;
+      record.phase = barrier.phase;
+      record.sync = false;
+      auto gate = std::make_shared<Gate>();
+      gate->missing = 1;
+      gate->records.push_back(record);
+      push(warp, {nullptr, nullptr, 0, 0, std::move(gate)});
+      barrier.arrivals.push_back({warp.number, slot.site, lanes, false});
+    }
+    complete(home, number, barrier);
+  }
+}
+
+void LaunchLog::complete_all(Block& home) {
+  for (std::uint32_t number = 0; number < 16; ++number) {
+    if (home.barriers[number].arrived) complete(home, number, home.barriers[number]);
+  }
+}
+
+void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
+  const std::uint32_t wanted = barrier.wanted ? barrier.wanted : home.alive;
+  if (!barrier.arrived || barrier.arrived < wanted) return;
+  auto gate = std::make_shared<Gate>();
+  bool whole = barrier.synced >= home.alive && home.alive > 0 && (!barrier.wanted || barrier.wanted == home.alive);
+  for (const Arrival& a : barrier.arrivals) whole &= a.sync;
+  if (whole) {
+    gate->records.push_back(trace::BlockBarrier{shape_.launch, home.index, number, barrier.phase, shape_.module,
+                                                barrier.arrivals.front().site});
+  } else {
+    for (const Arrival& a : barrier.arrivals) {
+      if (!a.sync) continue;
+      trace::BarrierArrive record;
+      record.warp = {shape_.launch, home.index, a.warp};
+      record.module = shape_.module;
+      record.site = a.site;
+      record.mask = a.mask;
+      record.barrier = number;
+      record.phase = barrier.phase;
+      gate->records.push_back(record);
+    }
+    gate->records.push_back(trace::BarrierComplete{shape_.launch, home.index, number, barrier.phase});
+  }
+  if (shape_.strong) {
+    std::uint64_t at = 0;  // each warp's queue once, those that only arrived too: they arrived before
+    for (const Arrival& a : barrier.arrivals) {
+      if (at >> a.warp & 1) continue;
+      at |= std::uint64_t(1) << a.warp;
+      if (!a.sync) continue;
+      ++gate->missing;
+      home.warps[a.warp].items.push_back({nullptr, nullptr, 0, 0, gate});
+    }
+    if (!gate->missing) {  // nobody waits: it goes with the last that arrived
+      gate->missing = 1;
+      home.warps[barrier.arrivals.back().warp].items.push_back({nullptr, nullptr, 0, 0, gate});
+    }
+  } else {
+    for (const trace::Record& record : gate->records) output_.record(record);
+  }
+  barrier.arrivals.clear();
+  barrier.arrived = barrier.synced = 0;
+  ++barrier.phase;
+}
+
+// ---- barriers of a warp
+
+void LaunchLog::meet(Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) {
+  each_lane(executing(slot, bytes), [&](unsigned lane) {
+    const std::uint32_t mask = slot.number_known ? slot.number : u32_at(bytes, slot.offset, lane);
+    for (Warp::Meeting& m : warp.meetings) {
+      if (m.mask != mask || (m.here >> lane & 1)) continue;
+      m.here |= 1u << lane;
+      return;
+    }
+    warp.meetings.push_back({mask, slot.site, 1u << lane});
+  });
+  met(warp);
+}
+
+void LaunchLog::met(Warp& warp) {
+  for (std::size_t i = 0; i < warp.meetings.size();) {
+    const Warp::Meeting m = warp.meetings[i];
+    if (m.mask & warp.alive & ~m.here) {
+      ++i;
+      continue;
+    }
+    warp.meetings.erase(warp.meetings.begin() + std::ptrdiff_t(i));
+    push(warp, {nullptr, nullptr, m.site, m.here, nullptr});
+  }
+}
+
+// ---- records
+
+void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) {
+  const Site& site = (*shape_.sites)[slot.site];
+  trace::AccessView view;
+  view.warp = {shape_.launch, warp.block, warp.number};
+  view.module = shape_.module;
+  view.site = slot.site;
+  std::uint64_t address[32];
+  std::uint32_t digests[32];
+  std::uint32_t shared = 0, global = 0, mask = header_of(bytes).mask;
+  if (site.opcode.rfind("ldmatrix", 0) == 0 || site.opcode.rfind("stmatrix", 0) == 0) {
+    const bool four = site.opcode.find(".x4") != std::string::npos, two = site.opcode.find(".x2") != std::string::npos;
+    mask &= four ? ~0u : two ? 0xFFFFu : 0xFFu;  // lanes beyond give no addresses
+  }
+  const std::uint32_t digest_at = slot.offset + (slot.narrow ? 128 : 256);
+  each_lane(mask, [&](unsigned lane) {
+    if (slot.narrow) {
+      address[lane] = u32_at(bytes, slot.offset, lane);
+      if (!slot.guarded || address[lane] != ~0u) shared |= 1u << lane;
+    } else {
+      address[lane] = u64_at(bytes, slot.offset, lane);
+      if (address[lane] == ~std::uint64_t(0)) return;
+      if (address[lane] & shared_mark) {
+        address[lane] &= ~shared_mark;
+        shared |= 1u << lane;
+      } else {
+        global |= 1u << lane;
+      }
+    }
+    if (slot.kind == Kind::write) digests[lane] = u32_at(bytes, digest_at, lane);
+  });
+  view.address = address;
+  view.digest = slot.kind == Kind::write ? digests : nullptr;
+  for (const bool in_shared : {false, true}) {
+    view.mask = in_shared ? shared : global;
+    view.space = in_shared ? Space::shared : Space::global;
+    if (view.mask) output_.access(view);
+  }
+}
+
+void LaunchLog::write(const Warp& warp, const Item& item) {
+  if (item.gate) {
+    for (const trace::Record& record : item.gate->records) output_.record(record);
+    return;
+  }
+  const trace::Warp place{shape_.launch, warp.block, warp.number};
+  if (!item.slot) {
+    output_.record(trace::WarpBarrier{place, shape_.module, item.site, item.mask});
+    return;
+  }
+  const ptx::Slot& slot = *item.slot;
+  const Site& site = (*shape_.sites)[slot.site];
+  if (slot.kind == Kind::read || slot.kind == Kind::write) return weak(warp, slot, item.bytes);
+  if (slot.kind == Kind::copy) {
+    trace::AsyncCopy record;
+    record.warp = place;
+    record.module = shape_.module;
+    record.site = slot.site;
+    record.bytes = site.element_bytes;
+    each_lane(header_of(item.bytes).mask, [&](unsigned lane) {
+      const std::uint64_t source = u64_at(item.bytes, slot.offset, lane);
+      if (slot.guarded && source == ~std::uint64_t(0)) return;
+      record.mask |= 1u << lane;
+      record.source[lane] = source;
+      record.destination[lane] = u32_at(item.bytes, slot.offset + 256, lane);
+      record.source_bytes[lane] = u32_at(item.bytes, slot.offset + 384, lane);
+    });
+    if (record.mask) output_.record(record);
+    return;
+  }
+  const std::uint32_t lanes = executing(slot, item.bytes);
+  if (!lanes) return;
+  switch (site.kind) {
+    case SiteKind::fence:
+      output_.record(trace::Fence{place, shape_.module, slot.site, lanes, site.ordering, site.scope, site.proxy});
+      break;
+    case SiteKind::async_commit: output_.record(trace::AsyncCommit{place, shape_.module, slot.site, lanes}); break;
+    case SiteKind::async_wait: {
+      const bool all = site.opcode.find("wait_all") != std::string::npos;
+      output_.record(trace::AsyncWait{place, shape_.module, slot.site, lanes, slot.number, all,
+                                      site.opcode.find(".read") != std::string::npos});
+      break;
+    }
+    case SiteKind::exit: output_.record(trace::ThreadExit{place, lanes}); break;
+    default: break;
+  }
+}
+
+void LaunchLog::finish() {
+  if (shape_.strong) Merge(*this).run();
+  blocks_.clear();
+  kept_.clear();
+}
+
+}  // namespace deadheat::device_log

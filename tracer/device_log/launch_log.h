@@ -9,11 +9,11 @@
 // Thread-safety: none; the caller serializes.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <map>
 #include <memory>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -37,9 +37,10 @@ struct Shape {
   bool strong = false;                    // the kernel has strong accesses
   const std::vector<ptx::Segment>* segments = nullptr;
   const std::vector<Site>* sites = nullptr;
+  std::uint64_t* places = nullptr;        // last place given out in an order of strong accesses; null: counts from 0
 };
 
-// Lanes that end their thread in this segment.
+// How many threads end in this segment.
 std::uint32_t exits(const ptx::Segment& segment, const std::vector<Site>& sites, const std::uint8_t* bytes);
 
 class LaunchLog {
@@ -53,29 +54,56 @@ class LaunchLog {
   std::uint64_t damaged() const { return damaged_; }  // segments that made no sense
   std::uint64_t guessed() const { return guessed_; }  // reads whose value no known write explains
 
- private:
-  struct Strong;
-  struct Item;
-  struct Warp;
-  struct Block;
-  struct Merge;
+  struct Gate {  // a barrier that is complete: in the queues of all warps that were at it
+    std::uint32_t missing = 0;
+    std::vector<trace::Record> records;
+  };
+  struct Item {  // what a warp did
+    const ptx::Slot* slot = nullptr;  // null: a gate, or a warp's barrier
+    const std::uint8_t* bytes = nullptr;
+    std::uint32_t site = 0, mask = 0; // of a warp's barrier
+    std::shared_ptr<Gate> gate;
+  };
+  struct Warp {
+    std::uint32_t block = 0, number = 0, alive = 0;
+    std::deque<Item> items;
+    struct Meeting {
+      std::uint32_t mask = 0, site = 0, here = 0;
+    };
+    std::vector<Meeting> meetings;  // warp barriers that lanes have not all reached
+  };
 
-  void decode(const ptx::Slot& slot, const SegmentHeader& header, const std::uint8_t* bytes, Block& block);
-  void weak(const ptx::Slot& slot, const SegmentHeader& header, const std::uint8_t* bytes, Block& block);
-  void strong(const ptx::Slot& slot, const SegmentHeader& header, const std::uint8_t* bytes, Block& block);
-  void arrive(const ptx::Slot& slot, const SegmentHeader& header, const std::uint8_t* bytes, std::uint32_t lanes,
-              Block& block);
-  void complete_barriers(std::uint32_t index, Block& block);
-  void warp_sync(const ptx::Slot& slot, const SegmentHeader& header, const std::uint8_t* bytes, std::uint32_t lanes,
-                 Block& block);
-  void emit(Block& block, std::uint32_t warp, trace::Record record);
+ private:
+  friend class Merge;
+  struct Arrival {
+    std::uint32_t warp = 0, site = 0, mask = 0;
+    bool sync = true;
+  };
+  struct Barrier {
+    std::uint32_t phase = 0, arrived = 0, synced = 0, wanted = 0;  // wanted: 0 all threads
+    std::vector<Arrival> arrivals;
+  };
+  struct Block {
+    std::uint32_t index = 0, alive = 0;
+    std::vector<Warp> warps;
+    std::array<Barrier, 16> barriers;
+  };
+
+  void push(Warp& warp, Item item);
+  void write(const Warp& warp, const Item& item);  // of any kind but strong
+  void weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
+  void arrive(Block& block, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
+  void complete(Block& block, std::uint32_t number, Barrier& barrier);
+  void complete_all(Block& block);
+  void meet(Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
+  void met(Warp& warp);
   Block& block(std::uint32_t index);
-  void merge();
 
   const Shape shape_;
   Output& output_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Block>> blocks_;
-  std::uint64_t damaged_ = 0, guessed_ = 0;
+  std::vector<std::unique_ptr<std::uint8_t[]>> kept_;  // segments that items point into
+  std::uint64_t damaged_ = 0, guessed_ = 0, own_places_ = 0;
 };
 
 }  // namespace deadheat::device_log

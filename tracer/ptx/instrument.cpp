@@ -1,4 +1,214 @@
 #include "tracer/ptx/instrument.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tracer/ptx/instrument_function.h"
+#include "tracer/ptx/parse.h"
+
 namespace deadheat::ptx {
-Expected<Instrumentation> instrument(const Module&, const SiteTable&) { return Instrumentation{}; }
+
+namespace {
+
+// The callee of a direct call; empty of others.
+std::string_view callee(const Instruction& i) {
+  if (i.opcode != Opcode::call || i.operands.size() < 2 || i.operands[1].kind != Operand::Kind::symbol) return {};
+  return i.operands[1].text;
 }
+
+template <typename Visit>
+void each_instruction(const Function& f, Visit&& visit) {
+  for (std::size_t s = 0; s < f.body.size(); ++s) {
+    if (const Instruction* i = f.body[s].instruction()) visit(s, *i);
+  }
+}
+
+// Functions that touch memory or synchronize, themselves or through what they call.
+std::set<std::string> functions_with_sites(const Module& module, const SiteTable& sites) {
+  std::set<std::string> found;
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (std::size_t f = 0; f < module.functions.size(); ++f) {
+      const Function& function = module.functions[f];
+      if (!function.has_body || found.count(function.name)) continue;
+      bool has = false;
+      each_instruction(function, [&](std::size_t s, const Instruction& i) {
+        has |= sites.site_of(f, s) != SiteTable::none || found.count(std::string(callee(i))) > 0;
+      });
+      if (!has && !function.entry) continue;
+      found.insert(function.name);
+      grown = true;
+    }
+  }
+  return found;
+}
+
+// What orders accesses and is not recorded: without it, races would be reported that are none.
+const char* unsupported(const Site& site) {
+  switch (site.kind) {
+    case SiteKind::cluster_barrier: return "cluster barriers";
+    case SiteKind::mbarrier:
+    case SiteKind::async_mbarrier_arrive: return "mbarriers";
+    case SiteKind::bulk_copy: return "bulk copies";
+    default: return site.shared_cluster ? "shared memory of other blocks" : nullptr;
+  }
+}
+
+bool mul(const Instruction& i) { return i.opcode == Opcode::mul; }
+bool add(const Instruction& i) { return i.opcode == Opcode::add || i.opcode == Opcode::sub; }
+// May ptxas contract it? Only without a rounding modifier (PTX ISA 9.7.3.1, "add": rounding).
+bool contractible(const Instruction& i) {
+  if (!mul(i) && !add(i)) return false;
+  const Type t = i.type();
+  if (t != Type::f32 && t != Type::f64 && t != Type::f16 && t != Type::f16x2 && t != Type::bf16 && t != Type::bf16x2 &&
+      t != Type::f32x2) {
+    return false;
+  }
+  return !i.has(Modifier::rn) && !i.has(Modifier::rz) && !i.has(Modifier::rm) && !i.has(Modifier::rp);
+}
+
+std::uint32_t align_up(std::uint32_t n, std::uint32_t to) { return (n + to - 1) / to * to; }
+
+std::uint32_t alignment(const Variable& v) {
+  return v.align && !v.pointer ? v.align : std::max(1u, bits(v.type) / 8 * v.vector);
+}
+
+void lay_out(const Function& f, InstrumentedKernel& kernel) {
+  std::uint32_t at = 0;
+  for (const Variable& p : f.params) {
+    at = align_up(at, alignment(p));
+    at += std::uint32_t(p.size);
+  }
+  kernel.parameters = std::uint32_t(f.params.size());
+  kernel.arguments_bytes = at;
+  kernel.parameter_offset = align_up(at, 8);
+}
+
+}  // namespace
+
+// Whether a segment that begins at statement `at`, in the middle of [first, last), could come between a multiplication
+// and the only addition that uses it.
+bool parts_contraction(const Function& function, std::uint32_t first, std::uint32_t at, std::uint32_t last) {
+  for (std::uint32_t s = first; s < at; ++s) {
+    const Instruction* m = function.body[s].instruction();
+    if (!m || !mul(*m) || !contractible(*m) || m->operands.empty()) continue;
+    const RegisterId product = m->operands[0].reg;
+    std::uint32_t uses = 0;
+    bool parted = false;
+    each_instruction(function, [&](std::size_t u, const Instruction& i) {
+      for (std::size_t k = 1; k < i.operands.size(); ++k) {
+        if (i.operands[k].kind != Operand::Kind::reg || i.operands[k].reg != product) continue;
+        ++uses;
+        parted |= u >= at && u < last && add(i) && contractible(i);
+      }
+    });
+    if (uses == 1 && parted) return true;
+  }
+  return false;
+}
+
+Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites) {
+  if (module.version < 63) return Error{"PTX before 6.3 is not instrumented", "", "build with a CUDA toolkit of this decade"};
+  if (module.target.size() < 5 || std::atoi(module.target.c_str() + 3) < 70) {
+    return Error{"PTX for targets before sm_70 is not instrumented", module.target};
+  }
+  Instrumentation made;
+  for (const Variable& v : module.variables) {
+    if ((v.space == Space::global || v.space == Space::constant) && v.linkage != Variable::Linkage::extern_ &&
+        !v.opaque_reference && v.size != 0) {
+      made.variables.push_back(v.name);
+    }
+  }
+  std::set<std::string> cloned = functions_with_sites(module, sites);
+  // Functions, and with them their callers, that stay as they are.
+  std::map<std::string, std::string> refused;
+  for (std::size_t f = 0; f < module.functions.size(); ++f) {
+    const Function& function = module.functions[f];
+    if (!function.has_body) continue;
+    each_instruction(function, [&](std::size_t s, const Instruction&) {
+      const std::uint32_t site = sites.site_of(f, s);
+      if (site == SiteTable::none) return;
+      if (const char* what = unsupported(sites.sites[site])) refused.emplace(function.name, what);
+    });
+    for (const Variable& v : function.variables) {
+      if (v.space == Space::global || v.space == Space::constant) refused.emplace(function.name, "variables of its own");
+    }
+  }
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const Function& function : module.functions) {
+      if (!function.has_body || refused.count(function.name)) continue;
+      each_instruction(function, [&](std::size_t, const Instruction& i) {
+        auto called = refused.find(std::string(callee(i)));
+        if (called == refused.end() || refused.count(function.name)) return;
+        refused.emplace(function.name, called->second);
+        grown = true;
+      });
+    }
+  }
+
+  std::string declarations, clones;
+  std::map<std::string, bool> strong;  // functions with strong accesses
+  for (std::size_t f = 0; f < module.functions.size(); ++f) {
+    const Function& function = module.functions[f];
+    if (!function.has_body || !cloned.count(function.name)) continue;
+    if (auto why = refused.find(function.name); why != refused.end()) {
+      if (function.entry) made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + why->second +
+                                               " are not supported on the GPU yet");
+      continue;
+    }
+    FunctionClone clone(module, f, sites, cloned, made.segments);
+    const std::string text = clone.text();
+    strong[function.name] = clone.strong();
+    if (!clone.refused().empty()) {
+      if (function.entry) made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + clone.refused());
+      if (function.entry) continue;
+    }
+    clones += text;
+    if (!function.entry) {
+      declarations += clone.declaration();
+      continue;
+    }
+    InstrumentedKernel kernel;
+    kernel.name = function.name;
+    kernel.clone = clone_prefix + function.name;
+    kernel.left_out = clone.left_out();
+    lay_out(function, kernel);
+    made.kernels.push_back(std::move(kernel));
+  }
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const Function& function : module.functions) {
+      if (!function.has_body || strong[function.name]) continue;
+      each_instruction(function, [&](std::size_t, const Instruction& i) {
+        if (!strong[function.name] && !callee(i).empty() && strong[std::string(callee(i))]) {
+          grown = strong[function.name] = true;
+        }
+      });
+    }
+  }
+  for (InstrumentedKernel& kernel : made.kernels) kernel.strong = strong[kernel.name];
+
+  // Behind the last function: before the debugging sections that usually follow.
+  std::size_t last = 0;
+  for (std::size_t p = 0; p < module.pieces.size(); ++p) {
+    if (module.pieces[p].function >= 0) last = p;
+  }
+  for (std::size_t p = 0; p < module.pieces.size(); ++p) {
+    const Module::Piece& piece = module.pieces[p];
+    for (const Token& token : piece.tokens) {
+      made.text += token.trivia;
+      made.text += token.text;
+    }
+    made.text += piece.text;
+    if (piece.function >= 0) made.text += print(module.functions[std::size_t(piece.function)]);
+    if (p == last) made.text += declarations + clones;
+  }
+  for (const Token& token : module.end) {
+    made.text += token.trivia;
+    made.text += token.text;
+  }
+  return made;
+}
+
+}  // namespace deadheat::ptx

@@ -29,21 +29,23 @@ namespace deadheat::ptx {
 inline constexpr std::uint32_t segment_header_bytes = 32;
 inline constexpr std::uint32_t control_bytes = 32;  // of the appended parameter
 
-// What a site stores, each array for 32 lanes. Lanes whose guard is false have all ones as address (or flag).
+// What a site stores, each array for 32 lanes. Lanes whose guard is false have all ones as address or flag (0: true).
 struct Slot {
   enum class Kind : std::uint8_t {
     read,     // address
     write,    // address, u32 digest
-    strong,   // u64 ticket before, u64 ticket after, address, u64 read, u64 operand, u64 compared (cas only)
-    event,    // u32 flag where guarded; else nothing: fences, commits, waits, exits, rendezvous
-    barrier,  // u32 number, u32 threads (0: all), each where it is a register; flag is the number
-    warp_sync,  // u32 member mask where it is a register
+    strong,   // u64 ticket before, u64 after (not for 32 lanes: once), u64 address; where valued: u64 read (not of
+              // writes), u64 operand (not of reads), u64 compared (of a cas, whose operand is the new value)
+    event,    // u32 flag where guarded; else nothing: fences, commits, waits, exits
+    barrier,  // u32 number where it is a register, else flag where guarded; u32 threads where they are a register
+    warp_sync,  // u32 member mask where it is a register (0: guard false), else flag where guarded
     copy,     // u64 source, u32 destination, u32 source bytes
   };
   Kind kind = Kind::read;
   bool guarded = false;
   bool narrow = false;        // addresses are u32 offsets in shared memory; else u64 generic ones
   bool compares = false;      // strong: a cas
+  bool valued = false;        // strong: its values are stored (one element of at most 8 bytes)
   bool number_known = false, threads_known = false;  // barrier, warp_sync: immediate
   std::uint32_t site = 0;
   std::uint32_t offset = 0;   // from the segment's header

@@ -1,1 +1,289 @@
+#include "tracer/ptx/instrument_function.h"
 
+#include "tracer/device_log/layout.h"
+#include "tracer/ptx/parse.h"
+
+namespace deadheat::ptx {
+
+namespace {
+
+constexpr std::uint32_t most_segment_bytes = 1 << 17;
+constexpr const char* control = "__dh_control";
+
+}  // namespace
+
+FunctionClone::FunctionClone(const Module& module, std::size_t function, const SiteTable& sites,
+                             const std::set<std::string>& cloned, std::vector<Segment>& segments)
+    : module_(module),
+      function_(module.functions[function]),
+      site_of_(sites.by_function[function]),
+      sites_(sites.sites),
+      cloned_(cloned),
+      segments_(segments),
+      flow_(function_) {}
+
+std::string FunctionClone::text_of(const Operand& operand) const { return print(operand, function_); }
+
+bool FunctionClone::calls_clone(const Instruction& i) const {
+  return i.opcode == Opcode::call && i.operands.size() > 1 && i.operands[1].kind == Operand::Kind::symbol &&
+         cloned_.count(std::string(i.operands[1].text)) > 0;
+}
+
+bool FunctionClone::waits(std::uint32_t statement) const {
+  const Instruction* i = function_.body[statement].instruction();
+  if (!i) return false;
+  if (i->opcode == Opcode::call) return true;
+  const std::uint32_t site = site_of_[statement];
+  if (site == SiteTable::none) return false;
+  switch (sites_[site].kind) {
+    case SiteKind::barrier: return !sites_[site].arrive_only;
+    case SiteKind::warp_barrier:
+    case SiteKind::warp_value:
+    case SiteKind::cluster_barrier:
+    case SiteKind::mbarrier:
+    case SiteKind::dependency: return i->opcode != Opcode::activemask;
+    default: return false;
+  }
+}
+
+// ---- segments
+
+void FunctionClone::plan() {
+  for (const Block& block : flow_.blocks()) plan_block(block);
+}
+
+void FunctionClone::plan_block(const Block& block) {
+  std::uint32_t begin = block.first;
+  while (begin < block.last && !function_.body[begin].instruction()) ++begin;
+  Plan plan{begin, 0, 0};
+  Segment segment;
+  segment.bytes = segment_header_bytes;
+  // `early`: before what stands at `at`; else between what `at` stores into its slot and its instruction.
+  auto close = [&](std::uint32_t at, bool early) {
+    if (!segment.slots.empty()) {
+      plan.last = at;
+      plan.early = early;
+      plan.number = std::uint32_t(segments_.size());
+      segment.bytes = (segment.bytes + 31) / 32 * 32;
+      if (plan.first != begin && parts_contraction(function_, block.first, plan.first, block.last)) {
+        refused_ = "recording would come between a multiplication and its addition";
+      }
+      segments_.push_back(std::move(segment));
+      plans_.push_back(plan);
+    }
+    segment = Segment{};
+    segment.bytes = segment_header_bytes;
+  };
+  for (std::uint32_t s = begin; s < block.last; ++s) {
+    const Instruction* i = function_.body[s].instruction();
+    if (!i) continue;
+    Slot slot;
+    std::uint32_t bytes = 0;
+    if (slot_of(s, slot, bytes)) {
+      if (segment.bytes + bytes > most_segment_bytes) {
+        close(s, true);
+        plan.first = s;
+      }
+      slot.offset = segment.bytes;
+      segment.bytes += bytes;
+      segment.slots.push_back(slot);
+      slots_[s] = slot;
+      strong_ |= slot.kind == Slot::Kind::strong;
+    }
+    const bool leaves = i->opcode == Opcode::bra || i->opcode == Opcode::brx || i->opcode == Opcode::exit ||
+                        i->opcode == Opcode::ret || i->opcode == Opcode::trap;
+    if (waits(s) || leaves) {
+      close(s, false);
+      plan.first = s + 1;
+    }
+  }
+  close(block.last, true);
+}
+
+// ---- text
+
+Function FunctionClone::head() const {
+  Function f;
+  f.name = clone_prefix + function_.name;
+  f.entry = function_.entry;
+  f.linkage = function_.entry ? Variable::Linkage::visible : Variable::Linkage::none;
+  f.results = function_.results;
+  f.params = function_.params;
+  f.maxntid = function_.maxntid;
+  f.reqntid = function_.reqntid;
+  f.reqnctapercluster = function_.reqnctapercluster;
+  f.maxclusterrank = function_.maxclusterrank;
+  f.explicitcluster = function_.explicitcluster;
+  f.noreturn = function_.noreturn;
+  // Whatever block the original may be launched with, registers must be found for.
+  if (f.entry && !f.maxntid && !f.reqntid) f.maxntid = Dim3{1024, 1, 1};
+  Variable added;
+  added.name = control;
+  added.space = Space::param;
+  added.type = Type::b8;
+  added.dimensions = {control_bytes};
+  added.align = 8;
+  added.size = control_bytes;
+  f.params.push_back(added);
+  return f;
+}
+
+std::string FunctionClone::declaration() { return "\n" + print_head(head()) + ";\n"; }
+
+void FunctionClone::prologue() {
+  put(".reg .b64 %dh_rings, %dh_ring, %dh_base, %dh_wrap, %dh_pos, %dh_end, %dh_limit, %dh_at, %dh_wide, %dh_half;");
+  put(".reg .b64 %dh_a, %dh_b, %dh_k, %dh_v, %do_a, %do_r64;");
+  put(".reg .b32 %dh_control, %dh_block, %dh_warp, %dh_zero, %dh_mask, %dh_lane, %dh_t0, %dh_t1, %dh_t2, %dh_h, %dh_s;");
+  put(".reg .b32 %do_s, %do_r32;");
+  put(".reg .b16 %dh_w16, %do_r16;");
+  put(".reg .pred %dh_lead, %dh_full, %dh_q;");
+  if (!function_.entry) {
+    put(std::string("ld.param.b64 %dh_rings, [") + control + "];");
+    put(std::string("ld.param.b64 %dh_ring, [") + control + "+8];");
+    put(std::string("ld.param.b32 %dh_control, [") + control + "+16];");
+    put(std::string("ld.param.b32 %dh_block, [") + control + "+20];");
+    put(std::string("ld.param.b32 %dh_warp, [") + control + "+24];");
+    put(std::string("ld.param.b32 %dh_zero, [") + control + "+28];");
+    return;
+  }
+  put(std::string("ld.param.u64 %dh_rings, [") + control + "];");
+  put(std::string("ld.param.u32 %dh_control, [") + control + "+8];");
+  put(std::string("ld.param.u32 %dh_t2, [") + control + "+12];");
+  put(std::string("ld.param.u32 %dh_zero, [") + control + "+24];");
+  put("mov.u32 %dh_t0, %ctaid.z;");
+  put("mov.u32 %dh_t1, %nctaid.y;");
+  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
+  put("mov.u32 %dh_t1, %ctaid.y;");
+  put("add.u32 %dh_t0, %dh_t0, %dh_t1;");
+  put("mov.u32 %dh_t1, %nctaid.x;");
+  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
+  put("mov.u32 %dh_t1, %ctaid.x;");
+  put("add.u32 %dh_block, %dh_t0, %dh_t1;");
+  put("mov.u32 %dh_t0, %tid.z;");
+  put("mov.u32 %dh_t1, %ntid.y;");
+  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
+  put("mov.u32 %dh_t1, %tid.y;");
+  put("add.u32 %dh_t0, %dh_t0, %dh_t1;");
+  put("mov.u32 %dh_t1, %ntid.x;");
+  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
+  put("mov.u32 %dh_t1, %tid.x;");
+  put("add.u32 %dh_t0, %dh_t0, %dh_t1;");
+  put("shr.u32 %dh_warp, %dh_t0, 5;");
+  put("and.b32 %dh_t0, %dh_block, %dh_t2;");
+  put("mul.wide.u32 %dh_ring, %dh_t0, " + std::to_string(sizeof(device_log::RingState)) + ";");
+  put("add.u64 %dh_ring, %dh_ring, %dh_rings;");
+  put("add.u64 %dh_ring, %dh_ring, " + std::to_string(sizeof(device_log::Head)) + ";");
+}
+
+// Takes room: one atomic by the first of the lanes that are here together, whose result all get. Every lane then knows
+// %dh_at (the header), %dh_wide and %dh_half (its places in arrays of 8 and 4 bytes, less their offsets).
+void FunctionClone::begin(const Plan& plan) {
+  const std::string bytes = std::to_string(segments_[plan.number].bytes), n = std::to_string(plan.number);
+  put("activemask.b32 %dh_mask;");
+  put("mov.u32 %dh_lane, %laneid;");
+  put("mov.u32 %dh_t0, %lanemask_lt;");
+  put("and.b32 %dh_t0, %dh_t0, %dh_mask;");
+  put("setp.eq.u32 %dh_lead, %dh_t0, 0;");
+  put("mov.u64 %dh_pos, 0;");
+  put("ld.global.v2.u64 {%dh_base, %dh_wrap}, [%dh_ring+16];");
+  put("@%dh_lead atom.relaxed.gpu.global.add.u64 %dh_pos, [%dh_ring], " + bytes + ";");
+  put("brev.b32 %dh_t0, %dh_mask;");
+  put("clz.b32 %dh_t0, %dh_t0;");
+  put("mov.b64 {%dh_t1, %dh_t2}, %dh_pos;");
+  put("shfl.sync.idx.b32 %dh_t1, %dh_t1, %dh_t0, 31, %dh_mask;");
+  put("shfl.sync.idx.b32 %dh_t2, %dh_t2, %dh_t0, 31, %dh_mask;");
+  put("mov.b64 %dh_pos, {%dh_t1, %dh_t2};");
+  put("add.u64 %dh_end, %dh_pos, " + bytes + ";");
+  put("mov.u32 %dh_t0, 0;");
+  out_ += "\n$dh_wait_" + n + ":";
+  put("ld.relaxed.sys.global.u64 %dh_limit, [%dh_ring+8];");
+  put("setp.le.u64 %dh_full, %dh_end, %dh_limit;");
+  put("@%dh_full bra $dh_room_" + n + ";");
+  put("nanosleep.u32 1000;");
+  put("add.u32 %dh_t0, %dh_t0, 1;");
+  put("setp.lt.u32 %dh_full, %dh_t0, " + std::to_string(device_log::patience) + ";");
+  put("@%dh_full bra $dh_wait_" + n + ";");
+  // Nobody makes room: from now on nobody waits, and the reader learns that what comes is worthless.
+  put("@%dh_lead st.relaxed.sys.global.u64 [%dh_ring+8], -1;");
+  put("@%dh_lead red.relaxed.gpu.global.add.u64 [%dh_rings+8], 1;");
+  out_ += "\n$dh_room_" + n + ":";
+  put("and.b64 %dh_at, %dh_pos, %dh_wrap;");
+  put("add.u64 %dh_at, %dh_at, %dh_base;");
+  put("mul.wide.u32 %dh_half, %dh_lane, 4;");
+  put("add.u64 %dh_wide, %dh_half, %dh_half;");
+  put("add.u64 %dh_half, %dh_half, %dh_at;");
+  put("add.u64 %dh_wide, %dh_wide, %dh_at;");
+}
+
+void FunctionClone::end(const Plan& plan) {
+  put("@%dh_lead st.global.v2.b32 [%dh_at+8], {%dh_control, " + std::to_string(plan.number) + "};");
+  put("@%dh_lead st.global.v4.b32 [%dh_at+16], {%dh_block, %dh_warp, %dh_mask, 0};");
+  put("bar.warp.sync %dh_mask;");
+  put("xor.b64 %dh_b, %dh_pos, " + std::to_string(std::int64_t(device_log::tag_key)) + ";");
+  put("@%dh_lead st.release.gpu.global.u64 [%dh_at], %dh_b;");
+}
+
+void FunctionClone::call(const Instruction& i, const Statement& statement) {
+  if (!calls_clone(i)) {
+    out_ += print(statement, function_);
+    return;
+  }
+  const std::string argument = "__dh_argument" + std::to_string(next_call_++);
+  put("{");
+  put(".param .align 8 .b8 " + argument + "[" + std::to_string(control_bytes) + "];");
+  put("st.param.b64 [" + argument + "], %dh_rings;");
+  put("st.param.b64 [" + argument + "+8], %dh_ring;");
+  put("st.param.b32 [" + argument + "+16], %dh_control;");
+  put("st.param.b32 [" + argument + "+20], %dh_block;");
+  put("st.param.b32 [" + argument + "+24], %dh_warp;");
+  put("st.param.b32 [" + argument + "+28], %dh_zero;");
+  std::string line;
+  if (i.guard) line = (i.guard->negated ? "@!" : "@") + function_.registers[i.guard->reg].name + " ";
+  line += i.full_opcode() + " ";
+  if (!i.operands[0].elements.empty()) line += text_of(i.operands[0]) + ", ";
+  line += clone_prefix + std::string(i.operands[1].text) + ", (";
+  if (i.operands.size() > 2) {
+    for (const Operand& a : i.operands[2].elements) line += text_of(a) + ", ";
+  }
+  put(line + argument + ");");
+  put("}");
+}
+
+std::string FunctionClone::text() {
+  plan();
+  std::map<std::uint32_t, const Plan*> begins;
+  std::multimap<std::uint32_t, const Plan*> ends;
+  for (const Plan& p : plans_) {
+    begins[p.first] = &p;
+    ends.emplace(p.last, &p);
+  }
+  out_ = "\n" + print_head(head()) + "\n{";
+  prologue();
+  for (std::uint32_t s = 0; s <= function_.body.size(); ++s) {
+    auto ending = ends.equal_range(s);
+    for (auto at = ending.first; at != ending.second; ++at) {
+      if (at->second->early) end(*at->second);
+    }
+    if (s == function_.body.size()) break;
+    if (auto beginning = begins.find(s); beginning != begins.end()) begin(*beginning->second);
+    const Statement& statement = function_.body[s];
+    const Instruction* i = statement.instruction();
+    auto slot = slots_.find(s);
+    if (i && slot != slots_.end()) before(*i, slot->second);
+    for (auto at = ending.first; at != ending.second; ++at) {
+      if (!at->second->early) end(*at->second);
+    }
+    if (i && i->opcode == Opcode::call) {
+      call(*i, statement);
+    } else if (i && slot != slots_.end() && slot->second.kind == Slot::Kind::strong) {
+      instruction(*i, sites_[slot->second.site]);
+      after(*i, slot->second);
+    } else {
+      out_ += print(statement, function_);
+    }
+  }
+  out_ += "\n}\n";
+  return std::move(out_);
+}
+
+}  // namespace deadheat::ptx

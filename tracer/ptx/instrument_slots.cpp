@@ -1,1 +1,422 @@
+// What each site stores, and what of an instruction changes for it.
+#include <algorithm>
 
+#include "tracer/device_log/layout.h"
+#include "tracer/ptx/instrument_function.h"
+#include "tracer/ptx/parse.h"
+
+namespace deadheat::ptx {
+
+namespace {
+
+using Kind = Slot::Kind;
+
+bool is_write(const Site& site) { return site.access == AccessKind::write; }
+bool is_atomic(const Site& site) { return site.access == AccessKind::atomic; }
+
+const Operand& first_of(const Operand& o) {
+  return o.kind == Operand::Kind::vector && !o.elements.empty() ? o.elements[0] : o;
+}
+
+// How many operands a barrier has before its number: bar.red has a result.
+std::size_t barrier_operand(const Instruction& i) { return i.has(Modifier::red) ? 1 : 0; }
+
+// The thread count of a barrier; null: all threads. The last operand of bar.red is its predicate.
+const Operand* barrier_threads(const Instruction& i) {
+  const std::size_t at = barrier_operand(i) + 1, end = i.operands.size() - (i.has(Modifier::red) ? 1 : 0);
+  return at < end ? &i.operands[at] : nullptr;
+}
+
+bool known(const Operand& o) { return o.kind == Operand::Kind::integer; }
+
+}  // namespace
+
+unsigned FunctionClone::register_bits(const Operand& value) const {
+  return value.kind == Operand::Kind::reg ? bits(function_.registers[value.reg].type) : 0;
+}
+
+const Operand* FunctionClone::address_of(const Instruction& i) const {
+  for (const Operand& o : i.operands) {
+    if (o.kind == Operand::Kind::address) return &o;
+  }
+  return nullptr;
+}
+
+const Operand* FunctionClone::value_of(const Instruction& i) const {
+  const std::size_t at = i.opcode == Opcode::st ? 1 : i.opcode == Opcode::red ? 1 : i.opcode == Opcode::atom ? 2 : 0;
+  return at && at < i.operands.size() ? &i.operands[at] : nullptr;
+}
+
+const Operand* FunctionClone::result_of(const Instruction& i) const {
+  return (i.opcode == Opcode::ld || i.opcode == Opcode::ldu || i.opcode == Opcode::atom) && !i.operands.empty()
+             ? &i.operands[0]
+             : nullptr;
+}
+
+bool FunctionClone::slot_of(std::uint32_t statement, Slot& slot, std::uint32_t& size) {
+  const std::uint32_t number = site_of_[statement];
+  if (number == SiteTable::none) return false;
+  const Site& site = sites_[number];
+  const Instruction& i = *function_.body[statement].instruction();
+  slot.site = number;
+  slot.guarded = i.guard.has_value();
+  const std::uint32_t flag_bytes = slot.guarded ? lanes4 : 0;
+  switch (site.kind) {
+    case SiteKind::access: {
+      if (site.space == Space::local || site.space == Space::constant || site.space == Space::param) return false;
+      const bool matrix = i.opcode == Opcode::ldmatrix || i.opcode == Opcode::stmatrix;
+      if (i.opcode == Opcode::wmma || !address_of(i) || address_of(i)->elements.size() != 1) {
+        ++left_out_;
+        return false;
+      }
+      if (is_strong(site.ordering) || is_atomic(site)) {
+        slot.kind = Kind::strong;
+        slot.compares = i.has(Modifier::cas);
+        slot.valued = site.elements == 1 && site.element_bytes <= 8 && !matrix;
+        size = 16 + lanes8;
+        if (slot.valued) size += (is_atomic(site) ? 2 : 1) * lanes8 + (slot.compares ? lanes8 : 0);
+        return true;
+      }
+      slot.narrow = site.space == Space::shared;
+      size = slot.narrow ? lanes4 : lanes8;
+      slot.kind = is_write(site) ? Kind::write : Kind::read;
+      if (is_write(site)) size += lanes4;
+      return true;
+    }
+    case SiteKind::fence:
+    case SiteKind::async_commit:
+    case SiteKind::async_wait:
+    case SiteKind::exit:
+      slot.kind = Kind::event;
+      if (site.kind == SiteKind::async_wait && !i.operands.empty() && known(i.operands[0])) {
+        slot.number = std::uint32_t(i.operands[0].bits);
+      }
+      size = flag_bytes;
+      return true;
+    case SiteKind::barrier: {
+      slot.kind = Kind::barrier;
+      const std::size_t at = barrier_operand(i);
+      slot.number_known = at >= i.operands.size() || known(i.operands[at]);
+      if (slot.number_known && at < i.operands.size()) slot.number = std::uint32_t(i.operands[at].bits);
+      const Operand* threads = barrier_threads(i);
+      slot.threads_known = !threads || known(*threads);
+      if (threads && slot.threads_known) slot.threads = std::uint32_t(threads->bits);
+      size = (slot.number_known ? flag_bytes : lanes4) + (slot.threads_known ? 0 : lanes4);
+      return true;
+    }
+    case SiteKind::warp_barrier:
+      slot.kind = Kind::warp_sync;
+      slot.number_known = i.operands.empty() || known(i.operands[0]);
+      slot.number = i.operands.empty() ? ~0u : std::uint32_t(i.operands[0].bits);
+      size = slot.number_known ? flag_bytes : lanes4;
+      return true;
+    case SiteKind::async_copy:
+      if (i.operands.size() < 3 || i.operands[0].elements.size() != 1 || i.operands[1].elements.size() != 1) {
+        ++left_out_;
+        return false;
+      }
+      slot.kind = Kind::copy;
+      size = lanes8 + 2 * lanes4;
+      return true;
+    case SiteKind::opaque:
+      ++left_out_;
+      return false;
+    default: return false;
+  }
+}
+
+// ---- addresses
+
+bool FunctionClone::narrow_address(const Instruction& i) const {
+  const Operand* o = address_of(i);
+  if (!o || o->elements.empty()) return false;
+  const Operand& base = o->elements[0];
+  if (base.kind == Operand::Kind::reg) return register_bits(base) == 32;
+  return i.has(Modifier::shared) || i.has(Modifier::shared_cta);
+}
+
+void FunctionClone::load_address(const Operand& address, bool narrow, const char* to) {
+  const Operand& base = address.elements[0];
+  const std::string width = narrow ? "32" : "64", name = to;
+  const unsigned has = register_bits(base);
+  if (has == 64 && narrow) {
+    put("cvt.u32.u64 " + name + ", " + text_of(base) + ";");
+  } else if (has == 32 && !narrow) {
+    put("cvt.u64.u32 " + name + ", " + text_of(base) + ";");
+  } else if (base.kind == Operand::Kind::symbol) {
+    put("mov.u" + width + " " + name + ", " + std::string(base.text) + ";");
+    if (base.offset) put("add.u" + width + " " + name + ", " + name + ", " + std::to_string(base.offset) + ";");
+  } else {
+    put("mov.b" + width + " " + name + ", " + text_of(base) + ";");
+  }
+  if (address.offset) put("add.u" + width + " " + name + ", " + name + ", " + std::to_string(address.offset) + ";");
+}
+
+void FunctionClone::mark_space() {
+  put("isspacep.shared %dh_q, %dh_a;");
+  put("cvta.to.shared.u64 %dh_b, %dh_a;");
+  put("or.b64 %dh_b, %dh_b, " + std::to_string(std::int64_t(device_log::shared_mark)) + ";");
+  put("selp.b64 %dh_b, %dh_b, %dh_a, %dh_q;");
+  put("isspacep.local %dh_q, %dh_a;");
+  put("selp.b64 %dh_a, -1, %dh_b, %dh_q;");
+}
+
+void FunctionClone::guard_address(const Instruction& i, bool narrow) {
+  if (!i.guard) return;
+  const std::string name = narrow ? "%dh_s" : "%dh_a";
+  const std::string p = function_.registers[i.guard->reg].name;
+  const std::string both = i.guard->negated ? "-1, " + name : name + ", -1";
+  put((narrow ? "selp.b32 " : "selp.b64 ") + name + ", " + both + ", " + p + ";");
+}
+
+// ---- values
+
+void FunctionClone::load_value(const Operand& value, unsigned width, const char* to) {
+  const std::string name = to, v = text_of(value);
+  const unsigned has = register_bits(value);
+  if (has == 8 || has == 1) {
+    put("mov.u64 " + name + ", 0;");
+    return;
+  }
+  if (has == 16) {
+    put("mov.b16 %dh_w16, " + v + ";");
+    put("cvt.u64.u16 " + name + ", %dh_w16;");
+  } else if (has == 32) {
+    put("mov.b32 %dh_t1, " + v + ";");
+    put("cvt.u64.u32 " + name + ", %dh_t1;");
+  } else if (value.kind == Operand::Kind::f32) {
+    put("mov.b32 %dh_t1, " + v + ";");
+    put("cvt.u64.u32 " + name + ", %dh_t1;");
+  } else {
+    put("mov.b64 " + name + ", " + v + ";");
+  }
+  if (width < 64) put("and.b64 " + name + ", " + name + ", " + std::to_string((std::uint64_t(1) << width) - 1) + ";");
+}
+
+// As replay/engine/digest.h: up to 4 bytes the value itself; longer ones folded word by word.
+void FunctionClone::load_digest(const Operand& value, const Site& site) {
+  const unsigned bytes = site.element_bytes;
+  bool first = true;
+  auto fold = [&](const char* word) {
+    if (first) {
+      put(std::string("mov.b32 %dh_h, ") + word + ";");
+    } else {
+      put("mul.lo.u32 %dh_h, %dh_h, -1640531535;");  // 0x9e3779b1
+      put(std::string("xor.b32 %dh_h, %dh_h, ") + word + ";");
+    }
+    first = false;
+  };
+  if (bytes == 0 || bytes > 8) {
+    put("mov.u32 %dh_h, 0;");
+    return;
+  }
+  const unsigned a_word = bytes < 4 ? 4 / bytes : 1;  // elements a word
+  for (unsigned n = 0; n < site.elements; n += a_word) {
+    for (unsigned k = 0; k < a_word && n + k < site.elements; ++k) {
+      const bool vector = value.kind == Operand::Kind::vector;
+      if (vector && n + k >= value.elements.size()) break;
+      load_value(vector ? value.elements[n + k] : value, bytes * 8, "%dh_v");
+      if (k == 0) {
+        put("mov.b64 {%dh_t1, %dh_t2}, %dh_v;");
+        if (a_word > 1) put("mov.b32 %dh_t2, %dh_t1;");
+      } else {
+        put("cvt.u32.u64 %dh_t1, %dh_v;");
+        put("shl.b32 %dh_t1, %dh_t1, " + std::to_string(8 * bytes * k) + ";");
+        put("or.b32 %dh_t2, %dh_t2, %dh_t1;");
+      }
+    }
+    fold(a_word > 1 ? "%dh_t2" : "%dh_t1");
+    if (bytes == 8) fold("%dh_t2");
+  }
+}
+
+void FunctionClone::store_u32(const Instruction& i, const Operand& value, std::uint32_t at) {
+  put("mov.b32 %dh_s, " + text_of(value) + ";");
+  guard_address(i, true);
+  put("st.global.b32 [%dh_half+" + std::to_string(at) + "], %dh_s;");
+}
+
+// The leader takes a ticket, which is stored at %dh_at + at. From %dh_b on: the head's address, where the caller put it.
+void FunctionClone::ticket(std::uint32_t at) {
+  put("mov.u64 %dh_k, 0;");
+  put("@%dh_lead atom.relaxed.gpu.global.add.u64 %dh_k, [%dh_b], 1;");
+  put("@%dh_lead st.global.u64 [%dh_at+" + std::to_string(at) + "], %dh_k;");
+}
+
+// ---- instructions
+
+void FunctionClone::before(const Instruction& i, const Slot& slot) {
+  const Site& site = sites_[slot.site];
+  const std::string at = std::to_string(slot.offset);
+  switch (slot.kind) {
+    case Kind::read:
+    case Kind::write: {
+      const Operand& address = *address_of(i);
+      if (slot.narrow) {
+        load_address(address, true, "%dh_s");
+        guard_address(i, true);
+        put("st.global.b32 [%dh_half+" + at + "], %dh_s;");
+      } else {
+        load_address(address, false, "%dh_a");
+        if (site.space == Space::generic) mark_space();
+        guard_address(i, false);
+        put("st.global.b64 [%dh_wide+" + at + "], %dh_a;");
+      }
+      if (slot.kind == Kind::read) return;
+      if (i.opcode == Opcode::st) load_digest(i.operands[1], site);
+      else put("mov.u32 %dh_h, 0;");
+      put("st.global.b32 [%dh_half+" + std::to_string(slot.offset + (slot.narrow ? lanes4 : lanes8)) + "], %dh_h;");
+      return;
+    }
+    case Kind::strong: {
+      const bool narrow = narrow_address(i);
+      const Operand& address = *address_of(i);
+      load_address(address, narrow, narrow ? "%do_s" : "%do_a");
+      if (narrow) put("cvt.u64.u32 %dh_a, %do_s;");
+      else put("mov.b64 %dh_a, %do_a;");
+      if (site.space == Space::generic) mark_space();
+      if (site.space == Space::shared) {
+        put("or.b64 %dh_a, %dh_a, " + std::to_string(std::int64_t(device_log::shared_mark)) + ";");
+      }
+      guard_address(i, false);
+      std::uint32_t place = slot.offset + 16;
+      put("st.global.b64 [%dh_wide+" + std::to_string(place) + "], %dh_a;");
+      if (slot.valued && site.access != AccessKind::read) {
+        place += lanes8 + (is_atomic(site) ? lanes8 : 0);
+        const Operand* value = value_of(i);
+        const Operand* stored = slot.compares && i.operands.size() > 3 ? &i.operands[3] : value;
+        if (stored) {
+          load_value(first_of(*stored), site.element_bytes * 8, "%dh_v");
+          put("st.global.b64 [%dh_wide+" + std::to_string(place) + "], %dh_v;");
+        }
+        if (slot.compares && value) {
+          load_value(first_of(*value), site.element_bytes * 8, "%dh_v");
+          put("st.global.b64 [%dh_wide+" + std::to_string(place + lanes8) + "], %dh_v;");
+        }
+      }
+      put("mov.b64 %dh_b, %dh_rings;");
+      ticket(slot.offset);
+      // The access comes after the ticket: its address depends on it, in a way that no compiler sees through.
+      put("cvt.u32.u64 %dh_t1, %dh_k;");
+      put("brev.b32 %dh_t2, %dh_mask;");
+      put("clz.b32 %dh_t2, %dh_t2;");
+      put("shfl.sync.idx.b32 %dh_t1, %dh_t1, %dh_t2, 31, %dh_mask;");
+      put("and.b32 %dh_t1, %dh_t1, %dh_zero;");
+      if (narrow) {
+        put("add.u32 %do_s, %do_s, %dh_t1;");
+      } else {
+        put("cvt.u64.u32 %dh_b, %dh_t1;");
+        put("add.u64 %do_a, %do_a, %dh_b;");
+      }
+      return;
+    }
+    case Kind::event:
+      if (slot.guarded) {
+        put("mov.b32 %dh_s, 0;");
+        guard_address(i, true);
+        put("st.global.b32 [%dh_half+" + at + "], %dh_s;");
+      }
+      return;
+    case Kind::barrier: {
+      std::uint32_t place = slot.offset;
+      const std::size_t number = barrier_operand(i);
+      if (!slot.number_known) {
+        store_u32(i, i.operands[number], place);
+        place += lanes4;
+      } else if (slot.guarded) {
+        put("mov.b32 %dh_s, 0;");
+        guard_address(i, true);
+        put("st.global.b32 [%dh_half+" + std::to_string(place) + "], %dh_s;");
+        place += lanes4;
+      }
+      if (!slot.threads_known) store_u32(i, *barrier_threads(i), place);
+      return;
+    }
+    case Kind::warp_sync:
+      if (!slot.number_known) {
+        put("mov.b32 %dh_s, " + text_of(i.operands[0]) + ";");
+        if (i.guard) {  // no member mask is empty
+          const std::string p = function_.registers[i.guard->reg].name;
+          put("selp.b32 %dh_s, " + std::string(i.guard->negated ? "0, %dh_s" : "%dh_s, 0") + ", " + p + ";");
+        }
+        put("st.global.b32 [%dh_half+" + at + "], %dh_s;");
+      } else if (slot.guarded) {
+        put("mov.b32 %dh_s, 0;");
+        guard_address(i, true);
+        put("st.global.b32 [%dh_half+" + at + "], %dh_s;");
+      }
+      return;
+    case Kind::copy: {
+      load_address(i.operands[1], false, "%dh_a");
+      guard_address(i, false);
+      put("st.global.b64 [%dh_wide+" + at + "], %dh_a;");
+      load_address(i.operands[0], true, "%dh_s");
+      put("st.global.b32 [%dh_half+" + std::to_string(slot.offset + lanes8) + "], %dh_s;");
+      put("mov.u32 %dh_s, " + text_of(i.operands[2]) + ";");
+      const std::size_t last = i.operands.size() - (i.has(Modifier::L2_cache_hint) ? 1 : 0);
+      if (last > 3) {
+        const Operand& o = i.operands[3];
+        if (register_bits(o) == 1) put("selp.b32 %dh_s, 0, %dh_s, " + text_of(o) + ";");
+        else put("mov.b32 %dh_s, " + text_of(o) + ";");
+      }
+      put("st.global.b32 [%dh_half+" + std::to_string(slot.offset + lanes8 + lanes4) + "], %dh_s;");
+      return;
+    }
+  }
+}
+
+// A reduction becomes an atomic operation, whose result tells where it stood in the order.
+void FunctionClone::instruction(const Instruction& i, const Site& site) {
+  std::string line;
+  if (i.guard) line = (i.guard->negated ? "@!" : "@") + function_.registers[i.guard->reg].name + " ";
+  const bool scalar = site.elements == 1 && site.element_bytes <= 8;
+  const bool converted = i.opcode == Opcode::red && scalar;
+  std::string opcode = i.full_opcode();
+  if (converted) opcode = "atom" + opcode.substr(3);
+  line += opcode + " ";
+  const std::string result = site.element_bytes == 8 ? "%do_r64" : site.element_bytes == 2 ? "%do_r16" : "%do_r32";
+  if (converted) line += result + ", ";
+  const std::string address = narrow_address(i) ? "[%do_s]" : "[%do_a]";
+  for (std::size_t k = 0; k < i.operands.size(); ++k) {
+    const Operand& o = i.operands[k];
+    if (k) line += ", ";
+    if (o.kind == Operand::Kind::address) line += address;
+    else if (o.kind == Operand::Kind::sink && k == 0 && scalar) line += result;
+    else line += text_of(o);
+  }
+  put(line + ";");
+}
+
+void FunctionClone::after(const Instruction& i, const Slot& slot) {
+  const Site& site = sites_[slot.site];
+  const Operand* result = result_of(i);
+  const bool kept = i.opcode == Opcode::red || (result && result->kind == Operand::Kind::sink);  // in %do_r
+  const bool reads = site.access != AccessKind::write;
+  if (slot.valued && reads) {
+    if (kept) {
+      if (site.element_bytes == 8) {
+        put("mov.b64 %dh_v, %do_r64;");
+      } else if (site.element_bytes == 2) {
+        put("cvt.u64.u16 %dh_v, %do_r16;");
+      } else {
+        put("cvt.u64.u32 %dh_v, %do_r32;");
+      }
+    } else {
+      load_value(first_of(*result), site.element_bytes * 8, "%dh_v");
+    }
+    put("st.global.b64 [%dh_wide+" + std::to_string(slot.offset + 16 + lanes8) + "], %dh_v;");
+    put("cvt.u32.u64 %dh_t1, %dh_v;");
+    put("and.b32 %dh_t1, %dh_t1, %dh_zero;");
+  } else {
+    put(site.space == Space::shared ? "fence.acq_rel.cta;" : "fence.acq_rel.gpu;");
+    put("mov.u32 %dh_t1, 0;");
+  }
+  // The second ticket comes after the access of every lane.
+  put("setp.ne.u32 %dh_q, %dh_t1, 0;");
+  put("vote.sync.ballot.b32 %dh_t1, %dh_q, %dh_mask;");
+  put("mul.wide.u32 %dh_b, %dh_t1, 8;");
+  put("add.u64 %dh_b, %dh_b, %dh_rings;");
+  ticket(slot.offset + 8);
+}
+
+}  // namespace deadheat::ptx

@@ -1,0 +1,431 @@
+// Runs the launches of recorded programs again on the embedded device, instrumented as they would be for a GPU, and
+// compares what the instrumented code wrote into its buffers with what the engine itself saw in the same run.
+//
+//   compare_logs TRACE…        one PASS or FAIL line a trace; exit status 1 when one failed
+//
+// Compared are, for every thread, its accesses, fences, barriers and copies in program order, with addresses, values
+// and digests (not when it ends: the engine tells that only where a barrier depends on it); and for every location the values that strong accesses wrote, in order.
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "deadheat/address.h"
+#include "replay/device/device.h"
+#include "tracer/device_log/launch_log.h"
+#include "tracer/device_log/slots.h"
+#include "tracer/ptx/parse.h"
+#include "tracer/recorder/reader.h"
+#include "tracer/recorder/warp_log.h"
+
+namespace deadheat {
+namespace {
+
+constexpr std::uint32_t rings = 4;
+constexpr std::uint64_t ring_bytes = std::uint64_t(1) << 28;
+constexpr std::uint64_t buffers_at = device_arena + (std::uint64_t(64) << 30);
+constexpr std::uint32_t buffers_id = 0x7000'0000;
+
+template <typename... Parts>
+std::string words(Parts... parts) {
+  std::string text;
+  ((text += std::to_string(parts), text += ' '), ...);
+  return text;
+}
+
+// One account of a run: engine's or buffers'.
+struct Account {
+  using Thread = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // launch, block, thread
+  std::map<Thread, std::vector<std::string>> threads;
+  std::map<std::string, std::vector<std::uint64_t>> written;  // by location
+  std::map<std::uint32_t, std::uint32_t> block_threads;       // by launch
+  std::set<Thread> ended;
+
+  void add(const trace::Warp& w, unsigned lane, std::string what) {
+    threads[{w.launch, w.block, w.warp * 32 + lane}].push_back(std::move(what));
+  }
+  void lanes(const trace::Warp& w, std::uint32_t mask, const std::string& what) {
+    device_log::each_lane(mask, [&](unsigned lane) { add(w, lane, what); });
+  }
+  void weak(const trace::Warp& w, unsigned lane, std::uint32_t site, Space space, std::uint64_t address,
+            std::uint32_t digest) {
+    add(w, lane, "site " + words(site, unsigned(space), address, digest));
+  }
+  void strong(const trace::AccessView& a, std::uint32_t site, bool writes) {
+    std::vector<unsigned> order;
+    device_log::each_lane(a.mask, [&](unsigned lane) { order.push_back(lane); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](unsigned x, unsigned y) { return a.order_last[x] < a.order_last[y]; });
+    for (unsigned lane : order) {
+      const bool wrote = a.wrote >> lane & 1;
+      add(a.warp, lane, "strong " + words(site, unsigned(a.space), a.address[lane], a.value_read[lane],
+                                          writes ? a.value_written[lane] : 0, wrote, wrote ? a.digest[lane] : 0));
+      if (!wrote) continue;
+      const bool shared = a.space == Space::shared;
+      written[words(a.warp.launch, shared ? a.warp.block + 1 : 0, a.address[lane])].push_back(a.value_written[lane]);
+    }
+  }
+  void record(const trace::Record& record, const std::vector<std::uint32_t>& original) {
+    auto site = [&](std::uint32_t s) { return s < original.size() ? original[s] : ~0u; };
+    if (auto* r = std::get_if<trace::Fence>(&record)) {
+      if (site(r->site) != ~0u) lanes(r->warp, r->mask, "fence " + words(site(r->site)));
+    } else if (auto* r = std::get_if<trace::BlockBarrier>(&record)) {
+      for (std::uint32_t t = 0; t < block_threads[r->launch]; ++t) {
+        if (!ended.count({r->launch, r->block, t})) {
+          threads[{r->launch, r->block, t}].push_back("barrier " + words(r->barrier, r->phase));
+        }
+      }
+    } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
+      lanes(r->warp, r->mask, "arrive " + words(site(r->site), r->barrier, r->phase, r->sync));
+    } else if (auto* r = std::get_if<trace::WarpBarrier>(&record)) {
+      if (site(r->site) != ~0u) lanes(r->warp, r->mask, "warp barrier " + words(r->mask));
+    } else if (auto* r = std::get_if<trace::AsyncCopy>(&record)) {
+      device_log::each_lane(r->mask, [&](unsigned l) {
+        add(r->warp, l, "copy " + words(site(r->site), r->bytes, r->source[l], r->destination[l], r->source_bytes[l]));
+      });
+    } else if (auto* r = std::get_if<trace::AsyncCommit>(&record)) {
+      lanes(r->warp, r->mask, "commit " + words(site(r->site)));
+    } else if (auto* r = std::get_if<trace::AsyncWait>(&record)) {
+      lanes(r->warp, r->mask, "wait " + words(site(r->site), r->all ? 0 : r->pending, r->all));
+    } else if (auto* r = std::get_if<trace::ThreadExit>(&record)) {
+      device_log::each_lane(r->mask, [&](unsigned l) { ended.insert({r->warp.launch, r->warp.block, r->warp.warp * 32 + l}); });
+    }
+  }
+};
+
+struct Code {
+  std::string text;
+  std::vector<Site> sites;
+  ptx::Instrumentation instrumentation;
+  std::vector<std::uint32_t> original;  // site of the instrumented module → of the original; ~0: the clone's own
+};
+
+// Whether the clone added this site: it uses the clone's registers, or is a fence that is followed by what does.
+bool added(const ptx::Function& f, std::size_t statement) {
+  const ptx::Instruction& i = *f.body[statement].instruction();
+  if (ptx::print(i, f).find("%dh_") != std::string::npos) return true;
+  const ptx::Instruction* next = statement + 1 < f.body.size() ? f.body[statement + 1].instruction() : nullptr;
+  return i.opcode == ptx::Opcode::fence && next && ptx::print(*next, f) == "mov.u32 %dh_t1, 0;";
+}
+
+// Ties the sites of clones to those of their originals: those that the clone did not add come in the same order.
+std::string tie_sites(const ptx::Module& original, const ptx::SiteTable& sites, Code& code) {
+  Expected<ptx::Module> module = ptx::parse(code.instrumentation.text, "instrumented");
+  if (!module) return module.error().message();
+  const ptx::SiteTable table = ptx::site_table(*module);
+  code.original.assign(table.sites.size(), ~0u);
+  for (std::size_t f = 0; f < module->functions.size(); ++f) {
+    const ptx::Function& clone = module->functions[f];
+    if (!clone.has_body || clone.name.rfind("__deadheat_", 0) != 0) continue;
+    std::vector<std::uint32_t> wanted;
+    for (std::size_t o = 0; o < original.functions.size(); ++o) {
+      if (original.functions[o].name != clone.name.substr(11) || !original.functions[o].has_body) continue;
+      for (std::uint32_t s : sites.by_function[o]) {
+        if (s != ptx::SiteTable::none) wanted.push_back(s);
+      }
+    }
+    std::size_t next = 0;
+    for (std::size_t s = 0; s < clone.body.size(); ++s) {
+      const std::uint32_t site = table.site_of(f, s);
+      if (site == ptx::SiteTable::none || added(clone, s)) continue;
+      if (next == wanted.size()) return clone.name + " has more sites than its original";
+      const Site &mine = table.sites[site], &its = sites.sites[wanted[next]];
+      if (mine.kind != its.kind || mine.access != its.access || mine.element_bytes != its.element_bytes) {
+        return clone.name + ": " + mine.opcode + " stands for " + its.opcode;
+      }
+      code.original[site] = wanted[next++];
+    }
+    if (next != wanted.size()) return clone.name + " has fewer sites than its original";
+  }
+  return {};
+}
+
+class Run final : public device::Sink, public trace::RecordVisitor {
+ public:
+  explicit Run(const trace::TraceReader& reader) : reader_(reader) {}
+
+  std::string problem;  // of the trace, not of the comparison
+  Account engine, buffers;
+  std::uint64_t instrumented = 0, guessed = 0, damaged = 0;
+
+  bool start() {
+    device::DeviceOptions options;
+    options.live = false;
+    options.sink = this;
+    Expected<std::unique_ptr<device::Device>> made = device::Device::create(std::move(options));
+    if (!made) return fail(made.error());
+    device_ = std::move(*made);
+    trace::Allocate room;
+    room.allocation = buffers_id;
+    room.address = to_device(buffers_at);
+    room.bytes = sizeof(device_log::Head) + rings * sizeof(device_log::RingState) +
+                 rings * (ring_bytes + device_log::slack_bytes);
+    if (Expected<device::Progress> done = device_->apply(room, none_); !done) return fail(done.error());
+    auto* at = reinterpret_cast<std::uint8_t*>(buffers_at);
+    const device_log::Head head;
+    std::memcpy(at, &head, sizeof head);
+    for (std::uint32_t i = 0; i < rings; ++i) {
+      device_log::RingState state;
+      state.reserved = device_log::first_position;
+      state.limit = device_log::first_position + ring_bytes;
+      state.base = to_device(data(i));
+      state.mask = ring_bytes - 1;
+      std::memcpy(at + sizeof head + i * sizeof state, &state, sizeof state);
+    }
+    return true;
+  }
+
+  // The trace's commands, changed, into the device.
+  bool access(const trace::AccessView&) override { return true; }
+  bool record(trace::Record& record) override {
+    if (auto* module = std::get_if<trace::Module>(&record)) return load(*module);
+    if (auto* operation = std::get_if<trace::Operation>(&record)) {
+      if (auto* launch = std::get_if<trace::Launch>(&operation->what)) change(*launch, operation->launch);
+    }
+    Expected<device::Progress> done = device_->apply(record, [&](const trace::BlobHash& hash) { return blob(hash); });
+    if (!done) return fail(done.error());
+    if (*done == device::Progress::fault) return fail(Error{"the device faults"});
+    return true;
+  }
+
+  void finish() {
+    (void)device_->drain();
+    for (std::uint32_t i = 0; i < rings; ++i) {
+      device_log::RingState state;
+      std::memcpy(&state, reinterpret_cast<const void*>(buffers_at + sizeof(device_log::Head) + i * sizeof state), sizeof state);
+      for (std::uint64_t position = device_log::first_position; position < state.reserved;) {
+        const auto* at = reinterpret_cast<const std::uint8_t*>(data(i) + (position & (ring_bytes - 1)));
+        const device_log::SegmentHeader header = device_log::header_of(at);
+        if (header.tag != (position ^ device_log::tag_key) || !logs_.count(header.control)) {
+          ++damaged;
+          return;
+        }
+        logs_[header.control]->segment(at);
+        position += (*shapes_[header.control].segments)[header.segment].bytes;
+      }
+    }
+    for (auto& [launch, log] : logs_) {
+      current_ = launch;
+      log->finish();
+      guessed += log->guessed();
+      damaged += log->damaged();
+    }
+  }
+
+  // ---- what the engine saw
+  void record(const trace::Record& record) override {
+    if (auto* access = std::get_if<trace::Access>(&record)) {
+      const Code* code = code_of(access->module);
+      if (!code || code->original[access->site] == ~0u) return;
+      const trace::AccessView view = trace::view_of(*access);
+      const std::uint32_t site = code->original[access->site];
+      engine.strong(view, site, code->sites[site].access != AccessKind::read);
+      return;
+    }
+    std::visit(
+        [&](const auto& r) {
+          if constexpr (requires { r.module; r.site; }) {
+            if (const Code* code = code_of(r.module)) engine.record(record, code->original);
+          } else if constexpr (std::is_same_v<std::decay_t<decltype(r)>, trace::ThreadExit>) {
+            if (shapes_.count(r.warp.launch)) engine.record(record, {});
+          }
+        },
+        record);
+  }
+  void weak_accesses(const trace::Warp& warp, std::uint32_t module, const device::LaneLogs& logs) override {
+    const Code* code = code_of(module);
+    if (!code) return;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      for (const engine::LogEntry* e = logs.begin[lane]; e != logs.end[lane]; ++e) {
+        if (code->original[e->site] == ~0u) continue;
+        const Space space = trace::space_of(e->address);
+        if (space != Space::global && space != Space::shared) continue;
+        engine.weak(warp, lane, code->original[e->site], space, e->address - trace::window_start(space), e->digest);
+      }
+    }
+  }
+  trace::Bytes keep(const void* data, std::uint64_t size) override {
+    auto* bytes = static_cast<const std::uint8_t*>(data);
+    return {size, {bytes, bytes + size}, {}};
+  }
+  trace::BlobHash keep_blob(const void*, std::uint64_t) override { return {}; }
+
+
+ private:
+  friend struct BufferOutput;
+  static Expected<std::vector<std::uint8_t>> none_(const trace::BlobHash&) { return Error{"no blob"}; }
+  static std::uint64_t data(std::uint32_t ring) {
+    return buffers_at + sizeof(device_log::Head) + rings * sizeof(device_log::RingState) +
+           ring * (ring_bytes + device_log::slack_bytes);
+  }
+  bool fail(const Error& error) {
+    problem = error.message();
+    return false;
+  }
+  const Code* code_of(std::uint32_t module) const {
+    auto found = codes_.find(module);
+    return found == codes_.end() ? nullptr : &found->second;
+  }
+
+  bool load(const trace::Module& module) {
+    Expected<std::vector<std::uint8_t>> text = reader_.blob(module.image);
+    if (!text) return fail(text.error());
+    Code code;
+    code.text.assign(text->begin(), text->end());
+    Expected<ptx::Module> parsed = ptx::parse(code.text, module.origin);
+    if (!parsed) return fail(parsed.error());
+    const ptx::SiteTable table = ptx::site_table(*parsed);
+    Expected<ptx::Instrumentation> made = ptx::instrument(*parsed, table);
+    if (!made) return fail(made.error());
+    code.sites = table.sites;
+    code.instrumentation = std::move(*made);
+    if (std::string why = tie_sites(*parsed, table, code); !why.empty()) return fail(Error{why});
+    trace::Module changed = module;
+    changed.image = {};
+    changed.image[0] = std::uint8_t(module.id);
+    changed.image[15] = 0xDE;
+    texts_[changed.image] = code.instrumentation.text;
+    codes_[module.id] = std::move(code);
+    Expected<device::Progress> done = device_->apply(changed, [&](const trace::BlobHash& hash) { return blob(hash); });
+    return done ? true : fail(done.error());
+  }
+
+  Expected<std::vector<std::uint8_t>> blob(const trace::BlobHash& hash) {
+    auto found = texts_.find(hash);
+    if (found == texts_.end()) return reader_.blob(hash);
+    return std::vector<std::uint8_t>(found->second.begin(), found->second.end());
+  }
+
+  void change(trace::Launch& launch, std::uint32_t number);
+
+  const trace::TraceReader& reader_;
+  std::unique_ptr<device::Device> device_;
+  std::map<std::uint32_t, Code> codes_;
+  std::map<trace::BlobHash, std::string> texts_;
+  std::map<std::uint32_t, device_log::Shape> shapes_;
+  std::map<std::uint32_t, std::unique_ptr<device_log::LaunchLog>> logs_;
+  std::map<std::uint32_t, std::unique_ptr<device_log::Output>> outputs_;
+  std::uint32_t current_ = 0;
+};
+
+struct BufferOutput final : device_log::Output {
+  Run& run;
+  const Code& code;
+  std::vector<std::uint32_t> same;
+  BufferOutput(Run& r, const Code& c) : run(r), code(c) {
+    for (std::uint32_t s = 0; s < code.sites.size(); ++s) same.push_back(s);
+  }
+  void access(const trace::AccessView& a) override {
+    const Site& site = code.sites[a.site];
+    if (a.strong) return run.buffers.strong(a, a.site, site.access != AccessKind::read);
+    device_log::each_lane(a.mask, [&](unsigned lane) {
+      run.buffers.weak(a.warp, lane, a.site, a.space, a.address[lane], a.digest ? a.digest[lane] : 0);
+    });
+  }
+  void record(const trace::Record& record) override { run.buffers.record(record, same); }
+};
+
+void Run::change(trace::Launch& launch, std::uint32_t number) {
+  auto found = codes_.find(launch.module);
+  if (found == codes_.end()) return;
+  const Code& code = found->second;
+  const ptx::InstrumentedKernel* kernel = nullptr;
+  for (const ptx::InstrumentedKernel& k : code.instrumentation.kernels) {
+    if (k.name == launch.kernel) kernel = &k;
+  }
+  launch.instrumented = kernel != nullptr;
+  if (!kernel) return;
+  ++instrumented;
+  device_log::Control control;
+  control.rings = to_device(buffers_at);
+  control.control = number;
+  control.ring_mask = rings - 1;
+  if (launch.arguments.inlined.size() != launch.arguments.size) {
+    Expected<std::vector<std::uint8_t>> bytes = reader_.bytes(launch.arguments);
+    if (bytes) launch.arguments.inlined = std::move(*bytes);
+  }
+  launch.arguments.inlined.resize(kernel->parameter_offset + sizeof control);
+  std::memcpy(launch.arguments.inlined.data() + kernel->parameter_offset, &control, sizeof control);
+  launch.arguments.size = launch.arguments.inlined.size();
+  launch.kernel = kernel->clone;
+  device_log::Shape shape;
+  shape.launch = number;
+  shape.module = launch.module;
+  shape.blocks = std::uint32_t(launch.grid.count());
+  shape.threads = std::uint32_t(launch.block.count());
+  shape.strong = kernel->strong;
+  shape.segments = &code.instrumentation.segments;
+  shape.sites = &code.sites;
+  shapes_[number] = shape;
+  engine.block_threads[number] = buffers.block_threads[number] = shape.threads;
+  outputs_[number] = std::make_unique<BufferOutput>(*this, code);
+  logs_[number] = std::make_unique<device_log::LaunchLog>(shape, *outputs_[number]);
+}
+
+template <typename Map>
+std::string first_difference(const Map& engine, const Map& buffers, std::string (*name)(const typename Map::key_type&)) {
+  for (const auto& [key, seen] : engine) {
+    auto found = buffers.find(key);
+    static const typename Map::mapped_type none;
+    const auto& mine = found == buffers.end() ? none : found->second;
+    for (std::size_t i = 0; i < std::max(seen.size(), mine.size()); ++i) {
+      auto say = [&](const auto& list) -> std::string {
+        if (i >= list.size()) return "nothing";
+        if constexpr (std::is_same_v<std::decay_t<decltype(list[i])>, std::string>) return list[i];
+        else return std::to_string(list[i]);
+      };
+      if (say(seen) != say(mine)) {
+        return name(key) + ", event " + std::to_string(i) + ": the engine saw " + say(seen) + ", the buffers hold " + say(mine);
+      }
+    }
+  }
+  return engine.size() == buffers.size() ? "" : "the buffers hold threads or locations that the engine did not see";
+}
+
+int compare(const std::string& path) {
+  Expected<trace::TraceReader> reader = trace::TraceReader::open(path);
+  if (!reader) {
+    std::printf("FAIL %s: %s\n", path.c_str(), reader.error().message().c_str());
+    return 1;
+  }
+  std::uint64_t launches = 0, events = 0;
+  std::string why;
+  for (std::size_t index = 0; index < reader->logs().size() && why.empty(); ++index) {
+    Expected<trace::LogReader> log = reader->open_log(index);
+    if (!log) continue;
+    Run run(*reader);
+    if (!run.start() || !log->for_each(run)) {
+      why = run.problem;
+      break;
+    }
+    run.finish();
+    if (run.damaged) why = "segments make no sense";
+    if (run.guessed) why = std::to_string(run.guessed) + " reads saw what no write explains";
+    if (why.empty()) {
+      why = first_difference(run.engine.threads, run.buffers.threads, +[](const Account::Thread& t) {
+        return "launch " + std::to_string(std::get<0>(t)) + " block " + std::to_string(std::get<1>(t)) + " thread " +
+               std::to_string(std::get<2>(t));
+      });
+    }
+    if (why.empty()) {
+      why = first_difference(run.engine.written, run.buffers.written, +[](const std::string& l) { return "location " + l; });
+    }
+    launches += run.instrumented;
+    for (const auto& [thread, list] : run.buffers.threads) events += list.size();
+  }
+  if (why.empty()) std::printf("PASS %s: %llu launches, %llu events\n", path.c_str(), (unsigned long long)launches, (unsigned long long)events);
+  else std::printf("FAIL %s: %s\n", path.c_str(), why.c_str());
+  return why.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace deadheat
+
+int main(int argc, char** argv) {
+  int failed = 0;
+  for (int i = 1; i < argc; ++i) failed += deadheat::compare(argv[i]);
+  return failed ? 1 : 0;
+}

@@ -1,0 +1,24 @@
+// What atomic operations make of values (PTX ISA 9.7.13.5): the device reports what was read and the operand.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace deadheat::device_log {
+
+struct AtomicResult {
+  bool wrote = true;
+  std::optional<std::uint64_t> written;  // no value: of a kind that is not computed (16-bit floating point)
+};
+
+// `opcode` in full: "atom.global.add.u32". bytes: of an element, up to 8.
+AtomicResult atomic_result(const std::string& opcode, unsigned bytes, std::uint64_t read, std::uint64_t operand,
+                           std::uint64_t compared);
+
+// The digest of a value of up to 8 bytes, as in access records.
+std::uint32_t digest(std::uint64_t value, unsigned bytes);
+
+}  // namespace deadheat::device_log

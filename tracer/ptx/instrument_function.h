@@ -1,0 +1,93 @@
+// One function's clone as text. Private to tracer/ptx; instrument.h says what it is about.
+//
+// Split by what is done: instrument.cpp (the module: which functions, where the text goes), instrument_function.cpp
+// (segments, prologue, calls), instrument_slots.cpp (what each site stores).
+//
+// Thread-safety: one object, one function, one thread.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "deadheat/ptx.h"
+#include "tracer/ptx/flow.h"
+#include "tracer/ptx/instrument.h"
+
+namespace deadheat::ptx {
+
+inline constexpr const char* clone_prefix = "__deadheat_";
+inline constexpr std::uint32_t lanes8 = 256, lanes4 = 128;  // bytes of an array of 32
+
+// Whether a segment that begins at statement `at`, in the middle of the block [first, last), could come between a
+// multiplication and the addition that ptxas would contract it with.
+bool parts_contraction(const Function& function, std::uint32_t first, std::uint32_t at, std::uint32_t last);
+
+class FunctionClone {
+ public:
+  // `cloned`: names of the functions that have clones.
+  FunctionClone(const Module& module, std::size_t function, const SiteTable& sites, const std::set<std::string>& cloned,
+                std::vector<Segment>& segments);
+
+  std::string text();         // of the whole clone
+  std::string declaration();  // its head and ';', for functions that are no kernels
+  bool strong() const { return strong_; }
+  std::uint32_t left_out() const { return left_out_; }
+  const std::string& refused() const { return refused_; }  // why the clone must not be used; empty: it may be
+
+ private:
+  struct Plan {  // a segment of this function
+    std::uint32_t first = 0, last = 0;  // room is taken before statement `first`; valid before statement `last`
+    std::uint32_t number = 0;           // of the segment
+    bool early = false;                 // it ends before statement `last` stores anything
+  };
+
+  // instrument_function.cpp
+  void plan();
+  void plan_block(const Block& block);
+  Function head() const;
+  void prologue();
+  void begin(const Plan& plan);
+  void end(const Plan& plan);
+  void call(const Instruction& i, const Statement& statement);
+  bool calls_clone(const Instruction& i) const;
+  bool waits(std::uint32_t statement) const;  // for other threads: no segment reaches across it
+
+  // instrument_slots.cpp
+  bool slot_of(std::uint32_t statement, Slot& slot, std::uint32_t& bytes);  // false: the site stores nothing
+  void before(const Instruction& i, const Slot& slot);
+  void instruction(const Instruction& i, const Site& site);  // a strong access, through %do_a or %do_s, with its result kept
+  void after(const Instruction& i, const Slot& slot);
+  const Operand* address_of(const Instruction& i) const;
+  const Operand* value_of(const Instruction& i) const;   // what a store or atomic is given; null: none, or a vector
+  const Operand* result_of(const Instruction& i) const;  // where a load or atomic puts what it read
+  void load_address(const Operand& address, bool narrow, const char* to);
+  void mark_space();  // %dh_a: offsets in shared memory get their mark, local memory becomes all ones
+  void guard_address(const Instruction& i, bool narrow);
+  void load_value(const Operand& value, unsigned bits, const char* to);  // 64 bits, zero-extended
+  void load_digest(const Operand& value, const Site& site);              // into %dh_h
+  void store_u32(const Instruction& i, const Operand& value, std::uint32_t at);
+  void ticket(std::uint32_t at);
+  bool narrow_address(const Instruction& i) const;  // the operand is a 32-bit register
+  unsigned register_bits(const Operand& value) const;  // 0: no register
+
+  void put(const std::string& line) { out_ += "\n\t" + line; }
+  std::string text_of(const Operand& operand) const;
+
+  const Module& module_;
+  const Function& function_;
+  const std::vector<std::uint32_t>& site_of_;
+  const std::vector<Site>& sites_;
+  const std::set<std::string>& cloned_;
+  std::vector<Segment>& segments_;
+  Flow flow_;
+  std::vector<Plan> plans_;
+  std::map<std::uint32_t, Slot> slots_;  // by statement
+  std::string out_, refused_;
+  std::uint32_t next_call_ = 0, left_out_ = 0;
+  bool strong_ = false;
+};
+
+}  // namespace deadheat::ptx
