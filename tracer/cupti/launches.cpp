@@ -203,7 +203,7 @@ bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
   CUDA_KERNEL_NODE_PARAMS p{};
   if (driver().cuGraphKernelNodeGetParams_v2(node, &p) != CUDA_SUCCESS) return false;
   Session& session = call.session;
-  Kernel& kernel = session.modules().kernel(p.func ? p.func : reinterpret_cast<CUfunction>(p.kern), nullptr,
+  Kernel& kernel = session.modules().kernel(p.kern ? reinterpret_cast<CUfunction>(p.kern) : p.func, nullptr,
                                             p.ctx ? p.ctx : call.context);
   trace::Launch launch;
   launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
@@ -236,7 +236,7 @@ void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   if (call.exit || !p.nodeParams || !p.nodeParams->kernelParams) return;
   Session& session = call.session;
   const CUDA_KERNEL_NODE_PARAMS& n = *p.nodeParams;
-  Kernel& kernel = session.modules().kernel(n.func ? n.func : reinterpret_cast<CUfunction>(n.kern), nullptr,
+  Kernel& kernel = session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr,
                                             call.context);
   trace::Launch launch;
   launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};

@@ -161,15 +161,21 @@ Code* Modules::replacement(const void* image) {
 }
 
 void Modules::loaded(CUlibrary library, Code* code) {
-  std::lock_guard hold(lock_);
-  code->library = library;
-  by_handle_[library] = code;
+  {
+    std::lock_guard hold(lock_);
+    code->library = library;
+    by_handle_[library] = code;
+  }
+  find_symbols(*code);
 }
 
 void Modules::loaded(CUmodule module, Code* code) {
-  std::lock_guard hold(lock_);
-  code->handle = module;
-  by_handle_[module] = code;
+  {
+    std::lock_guard hold(lock_);
+    code->handle = module;
+    by_handle_[module] = code;
+  }
+  find_symbols(*code);
 }
 
 void Modules::unloaded(const void* handle) {
@@ -208,8 +214,6 @@ std::uint32_t Modules::opaque(const void* owner) {
 
 // The module's variables are memory that kernels touch.
 void Modules::find_symbols(Code& code) {
-  if (code.symbols_known) return;
-  code.symbols_known = true;
   for (const std::string& name : code.instrumentation.variables) {
     CUdeviceptr address = 0;
     std::size_t bytes = 0;
@@ -241,6 +245,12 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   if (!name && owner.library) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
   else if (!name && driver().cuFuncGetName) driver().cuFuncGetName(&name, handle);
   made->name = name ? name : "unknown kernel";
+  if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) {  // a graph's node: its handle was never looked up
+    std::lock_guard hold(lock_);
+    for (const std::unique_ptr<Code>& other : codes_) {
+      if (other->kernel(made->name)) code = other.get();
+    }
+  }
   for (std::size_t i = 0; i < 4096; ++i) {
     Kernel::Parameter p;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
@@ -255,6 +265,9 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   const ptx::InstrumentedKernel* instrumented = code ? code->kernel(made->name) : nullptr;
   if (instrumented) {
     made->is_clone = made->name == instrumented->clone;
+    if (made->is_clone && made->parameters.size() > instrumented->parameters) {
+      made->parameters.resize(instrumented->parameters);  // the program's own
+    }
     made->name = instrumented->name;
     made->code = code;
     made->instrumented = instrumented;
@@ -276,7 +289,6 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
     made->clone = clone;
     made->most_threads = std::uint32_t(threads);
     made->static_shared = std::uint32_t(shared);
-    find_symbols(*code);
   }
   std::lock_guard hold(lock_);
   if (!made->code) made->opaque_module = opaque(owner.owner);

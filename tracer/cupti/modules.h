@@ -31,7 +31,6 @@ struct Code {  // of one load
   std::string image;               // what was handed to the driver
   CUlibrary library = nullptr;     // one of them
   CUmodule handle = nullptr;
-  bool symbols_known = false;
 
   const ptx::InstrumentedKernel* kernel(const std::string& name) const;
 };

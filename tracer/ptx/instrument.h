@@ -26,6 +26,7 @@
 
 namespace deadheat::ptx {
 
+inline constexpr const char* clone_prefix = "__deadheat_";  // of a clone's name, before the original's
 inline constexpr std::uint32_t segment_header_bytes = 32;
 inline constexpr std::uint32_t control_bytes = 32;  // of the appended parameter
 

@@ -18,7 +18,6 @@
 
 namespace deadheat::ptx {
 
-inline constexpr const char* clone_prefix = "__deadheat_";
 inline constexpr std::uint32_t lanes8 = 256, lanes4 = 128;  // bytes of an array of 32
 
 // Whether a segment that begins at statement `at`, in the middle of the block [first, last), could come between a

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Checks that traces from a GPU show the races that the programs are expected to have.
+
+    compare_races.py --deadheat bin/deadheat --programs tests/programs TRACES
+
+TRACES holds one trace a program, named NAME.racy or NAME.fixed. Each is analyzed, and its races are compared with
+NAME.expected.json as sets of (level, class, kind, sides): verdicts are replay's. Prints a line for each that differs,
+and ends in `N passed, N failed`. Exit status: 0 none failed, 1 some did.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+import run_program  # noqa: E402
+
+
+def races_of(deadheat, trace, source):
+    process = subprocess.run([deadheat, "analyze", trace, "--json", "-"], capture_output=True, text=True, timeout=120)
+    if process.returncode not in (0, 1):
+        return None, process.stderr.strip()
+    report = json.loads(process.stdout)
+    markers = {line: name for name, line in run_program.markers_of(source).items()}
+    found = set()
+    for race in report["races"]:
+        sides = [run_program.found_side(race[which], source, markers) for which in ("first", "second")]
+        kind = race["certainty"] + " " if race["certainty"] != "certain" else ""
+        found.add((kind + race["level"], race["class"], run_program.kind_of(race["kind"]), tuple(sorted(sides))))
+    return found, "opaque launches" if report["summary"]["opaque"] else ""
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--deadheat", required=True)
+    arguments.add_argument("--programs", required=True)
+    arguments.add_argument("traces")
+    options = arguments.parse_args()
+    passed = failed = 0
+    for name in sorted(os.listdir(options.traces)):
+        program, twin = name.rsplit(".", 1)
+        source = next((path for path in (os.path.join(options.programs, program + ".cu"),
+                                         os.path.join(options.programs, "real", program + ".cu"))
+                       if os.path.exists(path)), None)
+        if not source:
+            continue
+        with open(os.path.splitext(source)[0] + ".expected.json") as text:
+            expectation = json.load(text)
+        expected = {(race["level"], race["class"], run_program.kind_of(race["kind"]),
+                     tuple(sorted((race["first"], race["second"]))))
+                    for race in expectation.get(twin, {}).get("races", [])}
+        found, note = races_of(options.deadheat, os.path.join(options.traces, name), source)
+        if found == expected:
+            passed += 1
+            continue
+        failed += 1
+        if found is None:
+            print("FAIL %s: %s" % (name, note))
+            continue
+        for key in sorted(expected - found):
+            print("FAIL %s: missing %s%s" % (name, key, " (%s)" % note if note else ""))
+        for key in sorted(found - expected):
+            print("FAIL %s: unexpected %s%s" % (name, key, " (%s)" % note if note else ""))
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
