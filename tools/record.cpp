@@ -99,8 +99,10 @@ class Environment {
     setenv(name, value.c_str(), 1);
   }
   ~Environment() {
-    if (before_) setenv(name_, before_->c_str(), 1);
-    else unsetenv(name_);
+    if (before_)
+      setenv(name_, before_->c_str(), 1);
+    else
+      unsetenv(name_);
   }
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
@@ -153,18 +155,19 @@ Expected<int> run(const std::string& file, const Arguments& command, bool standa
 
 po::options_description record_options(RecordOptions& options) {
   po::options_description description("Recording");
-  description.add_options()
-      ("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")
-      ("device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")
-      ("kernel", po::value(&options.kernel), "record the accesses of kernels whose name matches this regular expression")
-      ("launch-skip", po::value(&options.launch_skip)->default_value(0), "of those, skip the first N launches")
-      ("launch-count", po::value(&options.launch_count)->default_value(0), "and record N (0: all)")
-      ("operations", po::bool_switch()->notifier([&options](bool only) { options.accesses = !only; }),
-       "record operations only: launches, copies, streams, no accesses")
-      ("capture-range", po::value(&options.capture_range)->default_value("none"),
-       "none, or cudaProfilerApi: accesses between cudaProfilerStart and cudaProfilerStop (GPU)")
-      ("budget", po::value(&options.budget)->default_value(0), "MiB of accesses after which their recording ends (GPU; 0: 8192)")
-      ("seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
+  description.add_options()("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")(
+      "device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")(
+      "kernel", po::value(&options.kernel),
+      "record the accesses of kernels whose name matches this regular expression")(
+      "launch-skip", po::value(&options.launch_skip)->default_value(0), "of those, skip the first N launches")(
+      "launch-count", po::value(&options.launch_count)->default_value(0), "and record N (0: all)")(
+      "operations", po::bool_switch()->notifier([&options](bool only) { options.accesses = !only; }),
+      "record operations only: launches, copies, streams, no accesses")(
+      "capture-range", po::value(&options.capture_range)->default_value("none"),
+      "none, or cudaProfilerApi: accesses between cudaProfilerStart and cudaProfilerStop (GPU)")(
+      "budget", po::value(&options.budget)->default_value(0),
+      "MiB of accesses after which their recording ends (GPU; 0: 8192)")(
+      "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
   return description;
 }
 
@@ -200,8 +203,9 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (!trace) return trace.error();
   if (Expected<void> possible = can_make(*trace); !possible) return possible.error();
   Expected<fs::path> library =
-      on_gpu ? *tracer : find_library("libcudart.so.13",
-                                      "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev");
+      on_gpu
+          ? *tracer
+          : find_library("libcudart.so.13", "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev");
   if (!library) return library.error();
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);

@@ -23,12 +23,12 @@
   X(bool, check, "check", true,                                                                                     \
     "check the addresses of accesses; 0: run as fast as can be, where nothing is recorded")                         \
   X(std::string, device, "device", "embedded", "embedded or gpu")                                                   \
-  X(std::string, cupti, "cupti", "", "GPU: libcupti.so, where it is not found by itself") \
-  X(std::uint64_t, buffer, "buffer", 1024, "GPU: MiB of device memory for accesses that are on their way") \
-  X(std::uint64_t, budget, "budget", 8192, \
-    "GPU: MiB of accesses, as kernels write them, after which recording of accesses ends") \
-  X(std::string, capture_range, "capture-range", "none", \
-    "GPU: none, or cudaProfilerApi: accesses between cudaProfilerStart and Stop") \
+  X(std::string, cupti, "cupti", "", "GPU: libcupti.so, where it is not found by itself")                           \
+  X(std::uint64_t, buffer, "buffer", 1024, "GPU: MiB of device memory for accesses that are on their way")          \
+  X(std::uint64_t, budget, "budget", 8192,                                                                          \
+    "GPU: MiB of accesses, as kernels write them, after which recording of accesses ends")                          \
+  X(std::string, capture_range, "capture-range", "none",                                                            \
+    "GPU: none, or cudaProfilerApi: accesses between cudaProfilerStart and Stop")                                   \
   X(std::uint64_t, patience, "patience", 2000,                                                                      \
     "milliseconds without a CUDA call after which queued work that the host can watch goes on by itself (0: never)")
 

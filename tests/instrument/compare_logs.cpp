@@ -4,7 +4,8 @@
 //   compare_logs TRACE…        one PASS or FAIL line a trace; exit status 1 when one failed
 //
 // Compared are, for every thread, its accesses, fences, barriers and copies in program order, with addresses, values
-// and digests (not when it ends: the engine tells that only where a barrier depends on it); and for every location the values that strong accesses wrote, in order.
+// and digests (not when it ends: the engine tells that only where a barrier depends on it); and for every location the
+// values that strong accesses wrote, in order.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -61,8 +62,9 @@ struct Account {
                      [&](unsigned x, unsigned y) { return a.order_last[x] < a.order_last[y]; });
     for (unsigned lane : order) {
       const bool wrote = a.wrote >> lane & 1;
-      add(a.warp, lane, "strong " + words(site, unsigned(a.space), a.address[lane], a.value_read[lane],
-                                          writes ? a.value_written[lane] : 0, wrote, wrote ? a.digest[lane] : 0));
+      add(a.warp, lane,
+          "strong " + words(site, unsigned(a.space), a.address[lane], a.value_read[lane],
+                            writes ? a.value_written[lane] : 0, wrote, wrote ? a.digest[lane] : 0));
       if (!wrote) continue;
       const bool shared = a.space == Space::shared;
       written[words(a.warp.launch, shared ? a.warp.block + 1 : 0, a.address[lane])].push_back(a.value_written[lane]);
@@ -91,7 +93,8 @@ struct Account {
     } else if (auto* r = std::get_if<trace::AsyncWait>(&record)) {
       lanes(r->warp, r->mask, "wait " + words(site(r->site), r->all ? 0 : r->pending, r->all));
     } else if (auto* r = std::get_if<trace::ThreadExit>(&record)) {
-      device_log::each_lane(r->mask, [&](unsigned l) { ended.insert({r->warp.launch, r->warp.block, r->warp.warp * 32 + l}); });
+      device_log::each_lane(r->mask,
+                            [&](unsigned l) { ended.insert({r->warp.launch, r->warp.block, r->warp.warp * 32 + l}); });
     }
   }
 };
@@ -195,7 +198,8 @@ class Run final : public device::Sink, public trace::RecordVisitor {
     (void)device_->drain();
     for (std::uint32_t i = 0; i < rings; ++i) {
       device_log::RingState state;
-      std::memcpy(&state, reinterpret_cast<const void*>(buffers_at + sizeof(device_log::Head) + i * sizeof state), sizeof state);
+      std::memcpy(&state, reinterpret_cast<const void*>(buffers_at + sizeof(device_log::Head) + i * sizeof state),
+                  sizeof state);
       for (std::uint64_t position = device_log::first_position; position < state.reserved;) {
         const auto* at = reinterpret_cast<const std::uint8_t*>(data(i) + (position & (ring_bytes - 1)));
         const device_log::SegmentHeader header = device_log::header_of(at);
@@ -227,7 +231,10 @@ class Run final : public device::Sink, public trace::RecordVisitor {
     }
     std::visit(
         [&](const auto& r) {
-          if constexpr (requires { r.module; r.site; }) {
+          if constexpr (requires {
+                          r.module;
+                          r.site;
+                        }) {
             if (const Code* code = code_of(r.module)) engine.record(record, code->original);
           } else if constexpr (std::is_same_v<std::decay_t<decltype(r)>, trace::ThreadExit>) {
             if (shapes_.count(r.warp.launch)) engine.record(record, {});
@@ -252,7 +259,6 @@ class Run final : public device::Sink, public trace::RecordVisitor {
     return {size, {bytes, bytes + size}, {}};
   }
   trace::BlobHash keep_blob(const void*, std::uint64_t) override { return {}; }
-
 
  private:
   friend struct BufferOutput;
@@ -366,7 +372,8 @@ void Run::change(trace::Launch& launch, std::uint32_t number) {
 }
 
 template <typename Map>
-std::string first_difference(const Map& engine, const Map& buffers, std::string (*name)(const typename Map::key_type&)) {
+std::string first_difference(const Map& engine, const Map& buffers,
+                             std::string (*name)(const typename Map::key_type&)) {
   for (const auto& [key, seen] : engine) {
     auto found = buffers.find(key);
     static const typename Map::mapped_type none;
@@ -374,11 +381,14 @@ std::string first_difference(const Map& engine, const Map& buffers, std::string 
     for (std::size_t i = 0; i < std::max(seen.size(), mine.size()); ++i) {
       auto say = [&](const auto& list) -> std::string {
         if (i >= list.size()) return "nothing";
-        if constexpr (std::is_same_v<std::decay_t<decltype(list[i])>, std::string>) return list[i];
-        else return std::to_string(list[i]);
+        if constexpr (std::is_same_v<std::decay_t<decltype(list[i])>, std::string>)
+          return list[i];
+        else
+          return std::to_string(list[i]);
       };
       if (say(seen) != say(mine)) {
-        return name(key) + ", event " + std::to_string(i) + ": the engine saw " + say(seen) + ", the buffers hold " + say(mine);
+        return name(key) + ", event " + std::to_string(i) + ": the engine saw " + say(seen) + ", the buffers hold " +
+               say(mine);
       }
     }
   }
@@ -405,19 +415,24 @@ int compare(const std::string& path) {
     if (run.damaged) why = "segments make no sense";
     if (run.guessed) why = std::to_string(run.guessed) + " reads saw what no write explains";
     if (why.empty()) {
-      why = first_difference(run.engine.threads, run.buffers.threads, +[](const Account::Thread& t) {
-        return "launch " + std::to_string(std::get<0>(t)) + " block " + std::to_string(std::get<1>(t)) + " thread " +
-               std::to_string(std::get<2>(t));
-      });
+      why = first_difference(
+          run.engine.threads, run.buffers.threads, +[](const Account::Thread& t) {
+            return "launch " + std::to_string(std::get<0>(t)) + " block " + std::to_string(std::get<1>(t)) +
+                   " thread " + std::to_string(std::get<2>(t));
+          });
     }
     if (why.empty()) {
-      why = first_difference(run.engine.written, run.buffers.written, +[](const std::string& l) { return "location " + l; });
+      why = first_difference(
+          run.engine.written, run.buffers.written, +[](const std::string& l) { return "location " + l; });
     }
     launches += run.instrumented;
     for (const auto& [thread, list] : run.buffers.threads) events += list.size();
   }
-  if (why.empty()) std::printf("PASS %s: %llu launches, %llu events\n", path.c_str(), (unsigned long long)launches, (unsigned long long)events);
-  else std::printf("FAIL %s: %s\n", path.c_str(), why.c_str());
+  if (why.empty())
+    std::printf("PASS %s: %llu launches, %llu events\n", path.c_str(), (unsigned long long)launches,
+                (unsigned long long)events);
+  else
+    std::printf("FAIL %s: %s\n", path.c_str(), why.c_str());
   return why.empty() ? 0 : 1;
 }
 

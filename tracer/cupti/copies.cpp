@@ -33,7 +33,8 @@ trace::Copy describe(Session& session, const trace::MemoryRange& destination, co
   copy.source = source;
   copy.api = api;
   const Where to = where(session, destination.address), from = where(session, source.address);
-  const bool into = to_host < 0 ? to != Where::device : to_host, out = from_host < 0 ? from != Where::device : from_host;
+  const bool into = to_host < 0 ? to != Where::device : to_host,
+             out = from_host < 0 ? from != Where::device : from_host;
   copy.direction = into ? (out ? Direction::h2h : Direction::d2h) : out ? Direction::h2d : Direction::d2d;
   copy.pageable_destination = into && to == Where::pageable;
   copy.pageable_source = out && from == Where::pageable;
@@ -60,9 +61,7 @@ struct Side {
   CUmemorytype type;
   std::uint64_t host, device, pitch, height, x, y, z;
 };
-int on_host(CUmemorytype type) {
-  return type == CU_MEMORYTYPE_HOST ? 1 : type == CU_MEMORYTYPE_UNIFIED ? -1 : 0;
-}
+int on_host(CUmemorytype type) { return type == CU_MEMORYTYPE_HOST ? 1 : type == CU_MEMORYTYPE_UNIFIED ? -1 : 0; }
 // Arrays have no addresses: their side is empty memory at 0.
 trace::MemoryRange range(const Side& side, std::uint64_t width, std::uint64_t rows, std::uint64_t slices) {
   trace::MemoryRange out;

@@ -37,8 +37,8 @@ void describe(Call& call, CUgraphNode node, GraphNode& to) {
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return;
     default: break;
   }
-  call.session.incident("graph-node", "a graph's node of a kind that is not followed (type " + std::to_string(type) +
-                                          ")");
+  call.session.incident("graph-node",
+                        "a graph's node of a kind that is not followed (type " + std::to_string(type) + ")");
 }
 
 // Adds the nodes of `graph`; `entries`: what its roots come after. Returns the nodes that nothing follows.
@@ -68,8 +68,10 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
       bool ready = true;
       for (CUgraphNode b : before[handle]) {
         auto found = ends.find(b);
-        if (found == ends.end()) ready = false;
-        else dependencies.insert(dependencies.end(), found->second.begin(), found->second.end());
+        if (found == ends.end())
+          ready = false;
+        else
+          dependencies.insert(dependencies.end(), found->second.begin(), found->second.end());
       }
       if (!ready) continue;
       if (before[handle].empty()) dependencies = entries;
@@ -133,7 +135,8 @@ void update_graph(Call& call, cuGraphExecUpdate_v2_params& p) {
 
 void update_kernel_node(Call& call, cuGraphExecKernelNodeSetParams_v2_params&) {
   if (call.done()) {
-    call.session.incident("graph-update", "a kernel node of an instantiated graph was changed: its trace shows the old one");
+    call.session.incident("graph-update",
+                          "a kernel node of an instantiated graph was changed: its trace shows the old one");
   }
 }
 

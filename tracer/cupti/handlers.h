@@ -18,9 +18,9 @@ namespace deadheat::cupti {
 struct Call {
   Session& session;
   CUcontext context = nullptr;
-  const char* symbol = nullptr;   // of launches: the kernel's mangled name
-  const std::string& api;         // as the program called it: cudaMemcpyAsync, or cuMemcpyHtoDAsync
-  bool per_thread = false;        // stream 0 is the per-thread default stream
+  const char* symbol = nullptr; // of launches: the kernel's mangled name
+  const std::string& api; // as the program called it: cudaMemcpyAsync, or cuMemcpyHtoDAsync
+  bool per_thread = false; // stream 0 is the per-thread default stream
   bool exit = false;
   CUresult result = CUDA_SUCCESS; // on the way out
   std::uint64_t* correlation = nullptr; // 64 bits kept from the way in to the way out
@@ -48,4 +48,4 @@ device_log::Shape graph_shape(const GraphNode& node, std::uint32_t launch);
 trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& copy, const std::string& api);
 trace::Set set_of(const CUDA_MEMSET_NODE_PARAMS& set, const std::string& api);
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

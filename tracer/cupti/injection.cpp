@@ -51,8 +51,9 @@ const std::array<Watched, most_calls>& watched() {
 
 // Names of entry points, cleaned once each: the key is the string's address.
 const std::string& clean(const char* function) {
-  static thread_local std::unordered_map<const char*, std::string> names;
-  auto [at, fresh] = names.try_emplace(function);
+  // Never destroyed: exit handlers of the program may still call when this thread's objects are gone.
+  static thread_local auto* names = new std::unordered_map<const char*, std::string>;
+  auto [at, fresh] = names->try_emplace(function);
   if (fresh) at->second = plain_name(function);
   return at->second;
 }
@@ -64,8 +65,10 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
   const bool exit = data->callbackSite == CUPTI_API_EXIT;
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
-    if (!exit && !runtime_call) runtime_call = data->functionName;
-    else if (exit && runtime_call == data->functionName) runtime_call = nullptr;
+    if (!exit && !runtime_call)
+      runtime_call = data->functionName;
+    else if (exit && runtime_call == data->functionName)
+      runtime_call = nullptr;
     return;
   }
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API || id >= most_calls) return;
@@ -116,7 +119,17 @@ bool subscribe(std::string& why) {
       api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, CUpti_CallbackId(id));
     }
   }
-  api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API);
+  // Of the runtime's calls only those whose names reports tell: each callback costs time.
+  for (unsigned id = 1; id < most_calls; ++id) {
+    const char* name = nullptr;
+    if (api.cuptiGetCallbackName(CUPTI_CB_DOMAIN_RUNTIME_API, id, &name) != CUPTI_SUCCESS || !name) continue;
+    for (const char* part : {"Memcpy", "Memset", "HostFunc", "AddCallback"}) {
+      if (std::strstr(name, part)) {
+        api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, CUpti_CallbackId(id));
+        break;
+      }
+    }
+  }
   return true;
 }
 

@@ -4,14 +4,9 @@
 
 namespace deadheat::cupti {
 
-void Journal::push(trace::Record record) {
+void Journal::push(Item item) {
   std::lock_guard hold(lock_);
-  queue_.emplace_back(std::move(record));
-}
-
-void Journal::push(std::shared_ptr<Awaited> launch) {
-  std::lock_guard hold(lock_);
-  queue_.emplace_back(std::move(launch));
+  queue_.push_back(std::move(item));
 }
 
 bool Journal::empty() const {
@@ -29,9 +24,17 @@ void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
     }
     if (batch.empty()) return;
     while (!batch.empty()) {
-      if (auto* record = std::get_if<trace::Record>(&batch.front())) {
-        writer.write(*record);
-      } else if (!std::get<std::shared_ptr<Awaited>>(batch.front())->write(writer, last_chance)) {
+      bool written = true;
+      std::visit(
+          [&](auto& item) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::shared_ptr<Awaited>>) {
+              written = item->write(writer, last_chance);
+            } else {
+              writer.write(item);
+            }
+          },
+          batch.front());
+      if (!written) {
         std::lock_guard hold(lock_);  // the rest waits, before what has come since
         queue_.insert(queue_.begin(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
         return;

@@ -29,19 +29,22 @@ class Awaited {
 
 class Journal {
  public:
-  using Item = std::variant<trace::Record, std::shared_ptr<Awaited>>;
+  // The records that host threads make: trace::Record without what is large and comes from kernels.
+  using Item = std::variant<std::shared_ptr<Awaited>, trace::Device, trace::Module, trace::Symbol, trace::Allocate,
+                            trace::Free, trace::StreamCreate, trace::StreamDestroy, trace::EventRecord,
+                            trace::StreamWait, trace::HostWait, trace::Operation, trace::GraphLaunch, trace::GraphEnd,
+                            trace::OperationBegin, trace::OperationEnd, trace::Incident>;
 
-  void push(trace::Record record);
-  void push(std::shared_ptr<Awaited> launch);
+  void push(Item item);
 
   // Writes what can be written. last_chance: nothing more arrives; launches write what they have.
   void pump(trace::TraceWriter& writer, bool last_chance = false);
   bool empty() const;
 
  private:
-  mutable std::mutex lock_;  // of the queue
+  mutable std::mutex lock_; // of the queue
   std::mutex pumping_;
   std::deque<Item> queue_;
 };
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

@@ -21,7 +21,11 @@ struct Pending {
   std::size_t buffer_bytes = 0;
   void* extra[5] = {};
 };
-thread_local Pending pending;
+// Never destroyed: exit handlers of the program may still launch when this thread's objects are gone.
+Pending& pending_launch() {
+  static thread_local auto* mine = new Pending;
+  return *mine;
+}
 
 // The argument block: as the kernel sees it.
 std::vector<std::uint8_t> arguments_of(const Kernel& kernel, void** parameters, void** extra) {
@@ -36,9 +40,12 @@ std::vector<std::uint8_t> arguments_of(const Kernel& kernel, void** parameters, 
     const void* bytes = nullptr;
     std::size_t size = 0;
     for (void** at = extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
-      if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) bytes = at[1];
-      else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<std::size_t*>(at[1]);
-      else break;
+      if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+        bytes = at[1];
+      else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
+        size = *static_cast<std::size_t*>(at[1]);
+      else
+        break;
     }
     if (bytes) block.assign(static_cast<const std::uint8_t*>(bytes), static_cast<const std::uint8_t*>(bytes) + size);
   }
@@ -85,6 +92,7 @@ bool fits(Session& session, const Kernel& kernel, const trace::Launch& launch) {
 }
 
 void prepare(Call& call, CUfunction& f, trace::Launch launch, void**& parameters, void**& extra, CUstream stream) {
+  Pending& pending = pending_launch();
   pending = Pending{};
   Session& session = call.session;
   Kernel& kernel = session.modules().kernel(f, call.symbol, call.context);
@@ -143,6 +151,7 @@ void prepare(Call& call, CUfunction& f, trace::Launch launch, void**& parameters
 
 void finish(Call& call, CUstream stream) {
   Session& session = call.session;
+  Pending& pending = pending_launch();
   if (!call.done()) {
     if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
     pending = Pending{};
@@ -231,13 +240,13 @@ bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
 // A kernel node made by hand gets the clone like any launch.
 void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   static thread_local CUDA_KERNEL_NODE_PARAMS changed;
-  static thread_local std::vector<void*> parameters;
+  static thread_local auto& parameters = *new std::vector<void*>;
   static thread_local device_log::Control control;
   if (call.exit || !p.nodeParams || !p.nodeParams->kernelParams) return;
   Session& session = call.session;
   const CUDA_KERNEL_NODE_PARAMS& n = *p.nodeParams;
-  Kernel& kernel = session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr,
-                                            call.context);
+  Kernel& kernel =
+      session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr, call.context);
   trace::Launch launch;
   launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
   if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||

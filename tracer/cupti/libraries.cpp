@@ -74,13 +74,15 @@ bool load_driver(std::string& why) {
 bool load_cupti(const std::string& path, std::string& why) {
   void* library = open_cupti(path);
   if (!library) {
-    why = "libcupti.so.13 is not found: name it with cupti=PATH in DEADHEAT_OPTIONS, or install the CUDA toolkit's CUPTI";
+    why =
+        "libcupti.so.13 is not found: name it with cupti=PATH in DEADHEAT_OPTIONS, or install the CUDA toolkit's CUPTI";
     return false;
   }
 #define X(name) cupti_table.name = reinterpret_cast<decltype(cupti_table.name)>(dlsym(library, #name));
   DEADHEAT_CUPTI_FUNCTIONS(X)
 #undef X
-  if (!cupti_table.cuptiSubscribe || !cupti_table.cuptiEnableDomain || !cupti_table.cuptiEnableCallback) {
+  if (!cupti_table.cuptiSubscribe || !cupti_table.cuptiEnableDomain || !cupti_table.cuptiEnableCallback ||
+      !cupti_table.cuptiGetCallbackName) {
     why = "libcupti lacks functions that are needed";
     return false;
   }

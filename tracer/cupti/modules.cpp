@@ -97,8 +97,7 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     std::lock_guard hold(lock_);
     record.id = code->module = next_module_++;
   }
-  record.image = session_.writer().add_blob(
-      {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  record.image = session_.writer().add_blob({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
   record.origin = origin;
   record.sites = code->sites;
   session_.journal().push(std::move(record));
@@ -109,7 +108,8 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
 bool Modules::assemble(Code& code) {
   if (const char* folder = std::getenv("DEADHEAT_KEEP_PTX")) {  // for looking at what was made
     static std::atomic<int> number{0};
-    std::ofstream(std::string(folder) + "/instrumented-" + std::to_string(++number) + ".ptx") << code.instrumentation.text;
+    std::ofstream(std::string(folder) + "/instrumented-" + std::to_string(++number) + ".ptx")
+        << code.instrumentation.text;
   }
   char errors[4096] = {};
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
@@ -242,8 +242,11 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   }
   auto made = std::make_unique<Kernel>();
   const char* name = symbol;
+  if (!name && !owner.library && (!driver().cuFuncGetName || driver().cuFuncGetName(&name, handle) != CUDA_SUCCESS)) {
+    name = nullptr;
+    owner.library = true;  // a graph's node names a CUkernel that was never looked up
+  }
   if (!name && owner.library) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
-  else if (!name && driver().cuFuncGetName) driver().cuFuncGetName(&name, handle);
   made->name = name ? name : "unknown kernel";
   if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) {  // a graph's node: its handle was never looked up
     std::lock_guard hold(lock_);
@@ -302,7 +305,6 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
 namespace {
 
 thread_local Code* loading = nullptr;       // from the way in to the way out
-thread_local std::string loading_file;
 
 const void* replaced(Call& call, const void* image) {
   loading = call.session.modules().replacement(image);
@@ -318,20 +320,28 @@ void tie(Call& call, Handle* handle) {
 }  // namespace
 
 void load_module(Call& call, cuModuleLoadData_params& p) {
-  if (!call.exit) p.image = replaced(call, p.image);
-  else tie(call, p.module);
+  if (!call.exit)
+    p.image = replaced(call, p.image);
+  else
+    tie(call, p.module);
 }
 void load_module_ex(Call& call, cuModuleLoadDataEx_params& p) {
-  if (!call.exit) p.image = replaced(call, p.image);
-  else tie(call, p.module);
+  if (!call.exit)
+    p.image = replaced(call, p.image);
+  else
+    tie(call, p.module);
 }
 void load_fat_binary(Call& call, cuModuleLoadFatBinary_params& p) {
-  if (!call.exit) p.fatCubin = replaced(call, p.fatCubin);
-  else tie(call, p.module);
+  if (!call.exit)
+    p.fatCubin = replaced(call, p.fatCubin);
+  else
+    tie(call, p.module);
 }
 void load_library(Call& call, cuLibraryLoadData_params& p) {
-  if (!call.exit) p.code = replaced(call, p.code);
-  else tie(call, p.library);
+  if (!call.exit)
+    p.code = replaced(call, p.code);
+  else
+    tie(call, p.library);
 }
 // A file is instrumented where it is PTX: the new text goes by way of the same call.
 void load_module_file(Call& call, cuModuleLoad_params&) {

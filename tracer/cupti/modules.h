@@ -1,8 +1,8 @@
 // The device code that the process loads: what PTX it has, and the instrumented form that is loaded in its place.
 //
-// On the way into a call that loads code, PTX that fits the device is looked for (fat binaries, PTX text), instrumented,
-// assembled, and handed to the driver instead; on the way out the driver's handle is tied to it. When anything of that
-// fails, the original is loaded and one line says why.
+// On the way into a call that loads code, PTX that fits the device is looked for (fat binaries, PTX text),
+// instrumented, assembled, and handed to the driver instead; on the way out the driver's handle is tied to it. When
+// anything of that fails, the original is loaded and one line says why.
 //
 // Thread-safety: every member locks for itself. Module records are never destroyed.
 #pragma once
@@ -89,4 +89,4 @@ class Modules {
   std::uint32_t next_module_ = 1;
 };
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

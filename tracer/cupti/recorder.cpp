@@ -75,7 +75,8 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
     if (batch.empty()) break;
   }
   writing_->log.finish();
-  if (!complete_) session_.incident("lost", "a launch did not end, or its end was not seen: some of its accesses are missing");
+  if (!complete_)
+    session_.incident("lost", "a launch did not end, or its end was not seen: some of its accesses are missing");
   if (writing_->log.damaged()) session_.incident("lost", "accesses were recorded that make no sense");
   writing_.reset();
   return true;
@@ -164,7 +165,8 @@ bool Recorder::wants(const std::string& kernel) {
     if (!options.kernel.empty()) filter_ = std::make_unique<std::regex>(options.kernel);
   }
   if (!options.accesses || !in_range_ || budget_said_) return false;
-  if (filter_ && !std::regex_search(kernel, *filter_) && !std::regex_search(ptx::demangle(kernel), *filter_)) return false;
+  if (filter_ && !std::regex_search(kernel, *filter_) && !std::regex_search(ptx::demangle(kernel), *filter_))
+    return false;
   const std::uint64_t number = matched_++;
   return number >= options.launch_skip &&
          (options.launch_count == 0 || number - options.launch_skip < options.launch_count);
@@ -237,7 +239,8 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
   kept_bytes_ += bytes;
   if (!within && !budget_said_) {
     budget_said_ = true;
-    say("the budget of " + std::to_string(session_.options().budget) + " MiB is used up: accesses from here on are not recorded");
+    say("the budget of " + std::to_string(session_.options().budget) +
+        " MiB is used up: accesses from here on are not recorded");
     session_.incident("budget", "the budget was used up: later accesses are missing");
   }
   if (complete) {
@@ -331,8 +334,9 @@ bool Recorder::drain(Buffers& b) {
     auto* limits = reinterpret_cast<std::uint64_t*>(b.staging);
     for (std::uint32_t ring : moved) {
       limits[ring] = b.read[ring] + b.ring_bytes;
-      good = good && d.cuMemcpyHtoDAsync_v2(b.head + sizeof(Head) + ring * sizeof(RingState) + offsetof(RingState, limit),
-                                            limits + ring, 8, b.stream) == CUDA_SUCCESS;
+      good =
+          good && d.cuMemcpyHtoDAsync_v2(b.head + sizeof(Head) + ring * sizeof(RingState) + offsetof(RingState, limit),
+                                         limits + ring, 8, b.stream) == CUDA_SUCCESS;
     }
     good = good && d.cuStreamSynchronize(b.stream) == CUDA_SUCCESS;
   }
@@ -378,12 +382,19 @@ void Recorder::run() {
 }
 
 void Recorder::start() {
-  std::thread([this] { run(); }).detach();
+  running_ = true;
+  std::thread([this] {
+    run();
+    running_ = false;
+  }).detach();
 }
 
 void Recorder::stop() {
   caught_up();
   stopping_ = true;
+  wake_.notify_all();
+  // The driver may go away as soon as this returns: the thread must be out of it.
+  for (int i = 0; i < 2000 && running_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace deadheat::cupti

@@ -86,7 +86,7 @@ class Recorder {
   std::uint64_t matched_ = 0, kept_bytes_ = 0;
   bool filter_made_ = false, in_range_ = true, budget_said_ = false;
   std::unique_ptr<std::regex> filter_;
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, running_{false};
   std::atomic<std::uint64_t> outstanding_{0};  // launches that have not ended
   std::condition_variable wake_;
   std::mutex wake_lock_;

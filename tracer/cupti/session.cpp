@@ -268,7 +268,7 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   journal_.push(std::move(operation));
   if (marker) return id;
   journal_.push(trace::OperationBegin{id});
-  if (launch) journal_.push(std::move(launch));
+  if (launch) journal_.push(Journal::Item(std::move(launch)));
   journal_.push(trace::OperationEnd{id});
   return id;
 }

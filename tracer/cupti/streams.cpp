@@ -9,8 +9,7 @@ namespace {
 using Kind = trace::HostWait::Kind;
 
 trace::StreamCreate::Kind kind_of(unsigned flags) {
-  return flags & CU_STREAM_NON_BLOCKING ? trace::StreamCreate::Kind::non_blocking
-                                        : trace::StreamCreate::Kind::blocking;
+  return flags & CU_STREAM_NON_BLOCKING ? trace::StreamCreate::Kind::non_blocking : trace::StreamCreate::Kind::blocking;
 }
 
 void stream_made(Call& call, CUstream* handle, unsigned flags, int priority) {
@@ -19,9 +18,7 @@ void stream_made(Call& call, CUstream* handle, unsigned flags, int priority) {
   call.session.created(call.context, *handle, kind_of(flags), priority);
 }
 
-void waited(Call& call, Kind kind, std::uint32_t id, bool query) {
-  call.session.host_waited(kind, id, query);
-}
+void waited(Call& call, Kind kind, std::uint32_t id, bool query) { call.session.host_waited(kind, id, query); }
 
 void record(Call& call, CUevent event, CUstream handle) {
   if (!call.done() || call.captured(handle)) return;

@@ -75,8 +75,10 @@ void LaunchLog::segment(const std::uint8_t* bytes) {
 }
 
 void LaunchLog::push(Warp& warp, Item item) {
-  if (shape_.strong) warp.items.push_back(std::move(item));
-  else write(warp, item);
+  if (shape_.strong)
+    warp.items.push_back(std::move(item));
+  else
+    write(warp, item);
 }
 
 // ---- barriers
@@ -88,7 +90,9 @@ void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std
   while (left) {
     const unsigned first = unsigned(__builtin_ctz(left));
     auto number_of = [&](unsigned lane) { return slot.number_known ? slot.number : u32_at(bytes, slot.offset, lane); };
-    auto threads_of = [&](unsigned lane) { return slot.threads_known ? slot.threads : u32_at(bytes, threads_at, lane); };
+    auto threads_of = [&](unsigned lane) {
+      return slot.threads_known ? slot.threads : u32_at(bytes, threads_at, lane);
+    };
     const std::uint32_t number = number_of(first) % 16, wanted = threads_of(first);
     std::uint32_t lanes = 0;
     each_lane(left, [&](unsigned lane) {

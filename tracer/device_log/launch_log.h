@@ -33,11 +33,11 @@ class Output {
 
 struct Shape {
   std::uint32_t launch = 0, module = 0;
-  std::uint32_t blocks = 1, threads = 1;  // threads: of a block
-  bool strong = false;                    // the kernel has strong accesses
+  std::uint32_t blocks = 1, threads = 1; // threads: of a block
+  bool strong = false; // the kernel has strong accesses
   const std::vector<ptx::Segment>* segments = nullptr;
   const std::vector<Site>* sites = nullptr;
-  std::uint64_t* places = nullptr;        // last place given out in an order of strong accesses; null: counts from 0
+  std::uint64_t* places = nullptr; // last place given out in an order of strong accesses; null: counts from 0
 };
 
 // How many threads end in this segment.
@@ -48,18 +48,18 @@ class LaunchLog {
   LaunchLog(const Shape& shape, Output& output);
   ~LaunchLog();
 
-  void segment(const std::uint8_t* bytes);  // header first; of this launch
-  void finish();                            // writes what is left
+  void segment(const std::uint8_t* bytes); // header first; of this launch
+  void finish(); // writes what is left
 
-  std::uint64_t damaged() const { return damaged_; }  // segments that made no sense
-  std::uint64_t guessed() const { return guessed_; }  // reads whose value no known write explains
+  std::uint64_t damaged() const { return damaged_; } // segments that made no sense
+  std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
 
-  struct Gate {  // a barrier that is complete: in the queues of all warps that were at it
+  struct Gate { // a barrier that is complete: in the queues of all warps that were at it
     std::uint32_t missing = 0;
     std::vector<trace::Record> records;
   };
-  struct Item {  // what a warp did
-    const ptx::Slot* slot = nullptr;  // null: a gate, or a warp's barrier
+  struct Item { // what a warp did
+    const ptx::Slot* slot = nullptr; // null: a gate, or a warp's barrier
     const std::uint8_t* bytes = nullptr;
     std::uint32_t site = 0, mask = 0; // of a warp's barrier
     std::shared_ptr<Gate> gate;
@@ -70,7 +70,7 @@ class LaunchLog {
     struct Meeting {
       std::uint32_t mask = 0, site = 0, here = 0;
     };
-    std::vector<Meeting> meetings;  // warp barriers that lanes have not all reached
+    std::vector<Meeting> meetings; // warp barriers that lanes have not all reached
   };
 
  private:
@@ -80,7 +80,7 @@ class LaunchLog {
     bool sync = true;
   };
   struct Barrier {
-    std::uint32_t phase = 0, arrived = 0, synced = 0, wanted = 0;  // wanted: 0 all threads
+    std::uint32_t phase = 0, arrived = 0, synced = 0, wanted = 0; // wanted: 0 all threads
     std::vector<Arrival> arrivals;
   };
   struct Block {
@@ -90,7 +90,7 @@ class LaunchLog {
   };
 
   void push(Warp& warp, Item item);
-  void write(const Warp& warp, const Item& item);  // of any kind but strong
+  void write(const Warp& warp, const Item& item); // of any kind but strong
   void weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void arrive(Block& block, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void complete(Block& block, std::uint32_t number, Barrier& barrier);
@@ -102,8 +102,8 @@ class LaunchLog {
   const Shape shape_;
   Output& output_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Block>> blocks_;
-  std::vector<std::unique_ptr<std::uint8_t[]>> kept_;  // segments that items point into
+  std::vector<std::unique_ptr<std::uint8_t[]>> kept_; // segments that items point into
   std::uint64_t damaged_ = 0, guessed_ = 0, own_places_ = 0;
 };
 
-}  // namespace deadheat::device_log
+} // namespace deadheat::device_log

@@ -108,7 +108,7 @@ bool parts_contraction(const Function& function, std::uint32_t first, std::uint3
 }
 
 Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites) {
-  if (module.version < 63) return Error{"PTX before 6.3 is not instrumented", "", "build with a CUDA toolkit of this decade"};
+  if (module.version < 63) return Error{"PTX before version 6.3 is not instrumented"};
   if (module.target.size() < 5 || std::atoi(module.target.c_str() + 3) < 70) {
     return Error{"PTX for targets before sm_70 is not instrumented", module.target};
   }
@@ -131,7 +131,8 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
       if (const char* what = unsupported(sites.sites[site])) refused.emplace(function.name, what);
     });
     for (const Variable& v : function.variables) {
-      if (v.space == Space::global || v.space == Space::constant) refused.emplace(function.name, "variables of its own");
+      if (v.space == Space::global || v.space == Space::constant)
+        refused.emplace(function.name, "variables of its own");
     }
   }
   for (bool grown = true; grown;) {
@@ -153,15 +154,17 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     const Function& function = module.functions[f];
     if (!function.has_body || !cloned.count(function.name)) continue;
     if (auto why = refused.find(function.name); why != refused.end()) {
-      if (function.entry) made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + why->second +
-                                               " are not supported on the GPU yet");
+      if (function.entry)
+        made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + why->second +
+                             " are not supported on the GPU yet");
       continue;
     }
     FunctionClone clone(module, f, sites, cloned, made.segments);
     const std::string text = clone.text();
     strong[function.name] = clone.strong();
     if (!clone.refused().empty()) {
-      if (function.entry) made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + clone.refused());
+      if (function.entry)
+        made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + clone.refused());
       if (function.entry) continue;
     }
     clones += text;

@@ -7,8 +7,8 @@
 // header makes it valid. So recording costs a few stores an access, and one atomic a segment.
 //
 // Between the instructions of a basic block nothing branches but the wait for room, which comes at the beginning of a
-// segment: ptxas contracts a multiplication and an addition only within a block (and a segment that begins in the middle
-// of one, after a barrier, is refused where that could matter).
+// segment: ptxas contracts a multiplication and an addition only within a block (and a segment that begins in the
+// middle of one, after a barrier, is refused where that could matter).
 //
 // Invariants: site numbers are the original module's (sites.h). Registers that the clone adds begin with %dh_, or with
 // %do_ where an original instruction uses them; functions with __deadheat_. The originals' text is kept byte for byte.
@@ -26,43 +26,43 @@
 
 namespace deadheat::ptx {
 
-inline constexpr const char* clone_prefix = "__deadheat_";  // of a clone's name, before the original's
+inline constexpr const char* clone_prefix = "__deadheat_"; // of a clone's name, before the original's
 inline constexpr std::uint32_t segment_header_bytes = 32;
-inline constexpr std::uint32_t control_bytes = 32;  // of the appended parameter
+inline constexpr std::uint32_t control_bytes = 32; // of the appended parameter
 
 // What a site stores, each array for 32 lanes. Lanes whose guard is false have all ones as address or flag (0: true).
 struct Slot {
   enum class Kind : std::uint8_t {
-    read,     // address
-    write,    // address, u32 digest
-    strong,   // u64 ticket before, u64 after (not for 32 lanes: once), u64 address; where valued: u64 read (not of
-              // writes), u64 operand (not of reads), u64 compared (of a cas, whose operand is the new value)
-    event,    // u32 flag where guarded; else nothing: fences, commits, waits, exits
-    barrier,  // u32 number where it is a register, else flag where guarded; u32 threads where they are a register
-    warp_sync,  // u32 member mask where it is a register (0: guard false), else flag where guarded
-    copy,     // u64 source, u32 destination, u32 source bytes
+    read, // address
+    write, // address, u32 digest
+    strong, // u64 ticket before, u64 after (not for 32 lanes: once), u64 address; where valued: u64 read (not of
+            // writes), u64 operand (not of reads), u64 compared (of a cas, whose operand is the new value)
+    event, // u32 flag where guarded; else nothing: fences, commits, waits, exits
+    barrier, // u32 number where it is a register, else flag where guarded; u32 threads where they are a register
+    warp_sync, // u32 member mask where it is a register (0: guard false), else flag where guarded
+    copy, // u64 source, u32 destination, u32 source bytes
   };
   Kind kind = Kind::read;
   bool guarded = false;
-  bool narrow = false;        // addresses are u32 offsets in shared memory; else u64 generic ones
-  bool compares = false;      // strong: a cas
-  bool valued = false;        // strong: its values are stored (one element of at most 8 bytes)
-  bool number_known = false, threads_known = false;  // barrier, warp_sync: immediate
+  bool narrow = false; // addresses are u32 offsets in shared memory; else u64 generic ones
+  bool compares = false; // strong: a cas
+  bool valued = false; // strong: its values are stored (one element of at most 8 bytes)
+  bool number_known = false, threads_known = false; // barrier, warp_sync: immediate
   std::uint32_t site = 0;
-  std::uint32_t offset = 0;   // from the segment's header
-  std::uint32_t number = 0, threads = 0;             // barrier; warp_sync: number is the mask; waits: pending groups
+  std::uint32_t offset = 0; // from the segment's header
+  std::uint32_t number = 0, threads = 0; // barrier; warp_sync: number is the mask; waits: pending groups
 };
 
 struct Segment {
-  std::uint32_t bytes = 0;    // header included, a multiple of 32
-  std::vector<Slot> slots;    // in program order
+  std::uint32_t bytes = 0; // header included, a multiple of 32
+  std::vector<Slot> slots; // in program order
 };
 
 struct InstrumentedKernel {
   std::string name, clone;
-  std::uint32_t parameters = 0, parameter_offset = 0;  // how many come before the added one; where it lies
+  std::uint32_t parameters = 0, parameter_offset = 0; // how many come before the added one; where it lies
   std::uint32_t arguments_bytes = 0;
-  bool strong = false;        // it, or what it calls, has strong accesses
+  bool strong = false; // it, or what it calls, has strong accesses
   std::uint32_t left_out = 0; // sites whose accesses are not recorded (kinds that are not supported)
 };
 
@@ -70,10 +70,10 @@ struct Instrumentation {
   std::string text;
   std::vector<Segment> segments;
   std::vector<InstrumentedKernel> kernels;
-  std::vector<std::string> variables;  // of the module, with storage in device memory
-  std::vector<std::string> notes;  // kernels that were left as they are, and why: one line each
+  std::vector<std::string> variables; // of the module, with storage in device memory
+  std::vector<std::string> notes; // kernels that were left as they are, and why: one line each
 };
 
 Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites);
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

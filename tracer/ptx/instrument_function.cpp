@@ -133,7 +133,8 @@ std::string FunctionClone::declaration() { return "\n" + print_head(head()) + ";
 void FunctionClone::prologue() {
   put(".reg .b64 %dh_rings, %dh_ring, %dh_base, %dh_wrap, %dh_pos, %dh_end, %dh_limit, %dh_at, %dh_wide, %dh_half;");
   put(".reg .b64 %dh_a, %dh_b, %dh_k, %dh_v, %do_a, %do_r64;");
-  put(".reg .b32 %dh_control, %dh_block, %dh_warp, %dh_zero, %dh_mask, %dh_lane, %dh_t0, %dh_t1, %dh_t2, %dh_h, %dh_s;");
+  put(".reg .b32 %dh_control, %dh_block, %dh_warp, %dh_zero, %dh_mask, %dh_lane, %dh_t0, %dh_t1, %dh_t2, %dh_h, "
+      "%dh_s;");
   put(".reg .b32 %do_s, %do_r32;");
   put(".reg .b16 %dh_w16, %do_r16;");
   put(".reg .pred %dh_lead, %dh_full, %dh_q;");

@@ -57,7 +57,8 @@ class FunctionClone {
   // instrument_slots.cpp
   bool slot_of(std::uint32_t statement, Slot& slot, std::uint32_t& bytes);  // false: the site stores nothing
   void before(const Instruction& i, const Slot& slot);
-  void instruction(const Instruction& i, const Site& site);  // a strong access, through %do_a or %do_s, with its result kept
+  void instruction(const Instruction& i,
+                   const Site& site);  // a strong access, through %do_a or %do_s, with its result kept
   void after(const Instruction& i, const Slot& slot);
   const Operand* address_of(const Instruction& i) const;
   const Operand* value_of(const Instruction& i) const;   // what a store or atomic is given; null: none, or a vector

@@ -118,9 +118,7 @@ bool FunctionClone::slot_of(std::uint32_t statement, Slot& slot, std::uint32_t& 
       slot.kind = Kind::copy;
       size = lanes8 + 2 * lanes4;
       return true;
-    case SiteKind::opaque:
-      ++left_out_;
-      return false;
+    case SiteKind::opaque: ++left_out_; return false;
     default: return false;
   }
 }
@@ -236,7 +234,8 @@ void FunctionClone::store_u32(const Instruction& i, const Operand& value, std::u
   put("st.global.b32 [%dh_half+" + std::to_string(at) + "], %dh_s;");
 }
 
-// The leader takes a ticket, which is stored at %dh_at + at. From %dh_b on: the head's address, where the caller put it.
+// The leader takes a ticket, which is stored at %dh_at + at. From %dh_b on: the head's address, where the caller put
+// it.
 void FunctionClone::ticket(std::uint32_t at) {
   put("mov.u64 %dh_k, 0;");
   put("@%dh_lead atom.relaxed.gpu.global.add.u64 %dh_k, [%dh_b], 1;");
@@ -263,8 +262,10 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
         put("st.global.b64 [%dh_wide+" + at + "], %dh_a;");
       }
       if (slot.kind == Kind::read) return;
-      if (i.opcode == Opcode::st) load_digest(i.operands[1], site);
-      else put("mov.u32 %dh_h, 0;");
+      if (i.opcode == Opcode::st)
+        load_digest(i.operands[1], site);
+      else
+        put("mov.u32 %dh_h, 0;");
       put("st.global.b32 [%dh_half+" + std::to_string(slot.offset + (slot.narrow ? lanes4 : lanes8)) + "], %dh_h;");
       return;
     }
@@ -272,8 +273,10 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       const bool narrow = narrow_address(i);
       const Operand& address = *address_of(i);
       load_address(address, narrow, narrow ? "%do_s" : "%do_a");
-      if (narrow) put("cvt.u64.u32 %dh_a, %do_s;");
-      else put("mov.b64 %dh_a, %do_a;");
+      if (narrow)
+        put("cvt.u64.u32 %dh_a, %do_s;");
+      else
+        put("mov.b64 %dh_a, %do_a;");
       if (site.space == Space::generic) mark_space();
       if (site.space == Space::shared) {
         put("or.b64 %dh_a, %dh_a, " + std::to_string(std::int64_t(device_log::shared_mark)) + ";");
@@ -356,8 +359,10 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       const std::size_t last = i.operands.size() - (i.has(Modifier::L2_cache_hint) ? 1 : 0);
       if (last > 3) {
         const Operand& o = i.operands[3];
-        if (register_bits(o) == 1) put("selp.b32 %dh_s, 0, %dh_s, " + text_of(o) + ";");
-        else put("mov.b32 %dh_s, " + text_of(o) + ";");
+        if (register_bits(o) == 1)
+          put("selp.b32 %dh_s, 0, %dh_s, " + text_of(o) + ";");
+        else
+          put("mov.b32 %dh_s, " + text_of(o) + ";");
       }
       put("st.global.b32 [%dh_half+" + std::to_string(slot.offset + lanes8 + lanes4) + "], %dh_s;");
       return;
@@ -380,9 +385,12 @@ void FunctionClone::instruction(const Instruction& i, const Site& site) {
   for (std::size_t k = 0; k < i.operands.size(); ++k) {
     const Operand& o = i.operands[k];
     if (k) line += ", ";
-    if (o.kind == Operand::Kind::address) line += address;
-    else if (o.kind == Operand::Kind::sink && k == 0 && scalar) line += result;
-    else line += text_of(o);
+    if (o.kind == Operand::Kind::address)
+      line += address;
+    else if (o.kind == Operand::Kind::sink && k == 0 && scalar)
+      line += result;
+    else
+      line += text_of(o);
   }
   put(line + ";");
 }
