@@ -75,6 +75,9 @@ bool matches(const Suppressions::Pattern& pattern, const Race& race) {
     case Kind::stream:
       return race.level == RaceLevel::stream && (named(pattern.glob, race.first) || named(pattern.glob, race.second));
     case Kind::function: return inside_functions(pattern.glob, race);
+    case Kind::repeat:
+      return race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write &&
+             race.first.source == race.second.source && on_line(pattern.glob, race.first);
   }
   return false;
 }
@@ -120,13 +123,15 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
       pattern.kind = Pattern::Kind::stream;
     } else if (kind == "function") {
       pattern.kind = Pattern::Kind::function;
+    } else if (kind == "repeat") {
+      pattern.kind = Pattern::Kind::repeat;
     } else {
       colon = std::string_view::npos;
     }
     std::string_view glob = colon == std::string_view::npos ? std::string_view{} : trimmed(line.substr(colon + 1));
     if (glob.empty()) {
       return Error{"'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
-                   "race:GLOB, kernel:GLOB, stream:GLOB or function:GLOB"};
+                   "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB or repeat:GLOB"};
     }
     pattern.glob = glob;
     pattern.text = line;

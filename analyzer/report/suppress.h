@@ -8,6 +8,7 @@
 //     stream:cudaMemcpyAsync            a race between operations with this kernel or API call on either side
 //     function:*Scatter<*               a race whose sides both lie in this function (demangled), itself inlined or not
 //     function:*Load<* with *Store<*    a race with one side in each of the two, in either order
+//     repeat:standard.py:*              writes of one value, always the same, from one line to one place
 // In a pattern * stands for any text and ? for one character; all else is literal, and the pattern is to match the
 // whole name; of functions, of every one in the inlining chain. A file is matched by its path and by every end of the
 // path that follows a '/'; every line of an inlining chain counts. Suppressed races stay in the reports, marked.
@@ -38,7 +39,7 @@ class Suppressions {
   std::vector<std::string> used() const; // patterns with hits: "race:a.cu:7 (file:2) matched 3 races"
   std::vector<std::string> unused() const; // patterns without a hit: "kernel:softmax* (file:3)"
   struct Pattern {
-    enum class Kind : std::uint8_t { race, kernel, stream, function } kind = Kind::race;
+    enum class Kind : std::uint8_t { race, kernel, stream, function, repeat } kind = Kind::race;
     std::string glob;
     std::string text; // the line as written
     std::string where; // "file:line" of it

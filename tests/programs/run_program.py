@@ -6,7 +6,8 @@
 Runs `deadheat check` over the binary and compares what it finds with NAME.expected.json beside the source: the races as
 a set of (level, class, kind, sides, verdict), the exit status, and, of the fixed twin, standard output. Every harmful
 race must come with a witness that `deadheat replay --witness` repeats. Prints one PASS or FAIL line; on failure also
-what differs and the command that repeats it. Exit status: 0 pass, 1 fail.
+what differs and the command that repeats it. Exit status: 0 pass, 1 fail, 77 where the program says that it
+cannot run on this machine ("skipped: …").
 
 A race may have "why": texts that the report's reason must hold, all of them.
 
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 
+SKIPPED = 77  # exit status, as ctest is told
 TIME_LIMIT = 60  # seconds, for one run of deadheat
 OPERATIONS = ["read", "write", "atomic", "free"]  # the order in which a kind names them here
 
@@ -35,6 +37,7 @@ class Result:
         self.expected, self.found, self.problems = [], [], []
         self.answer = ""  # the last line that the program printed
         self.command = ""
+        self.skipped = False  # the program said that the machine lacks what it needs
 
     @property
     def passed(self):
@@ -42,7 +45,7 @@ class Result:
 
     def line(self):
         return "%s %s %s: expected %s found %s" % (
-            "PASS" if self.passed else "FAIL", self.name, self.twin,
+            "SKIP" if self.skipped else "PASS" if self.passed else "FAIL", self.name, self.twin,
             "; ".join(self.expected) or "nothing", "; ".join(self.found) or "nothing")
 
 
@@ -121,6 +124,17 @@ def check(deadheat, source, twin, binary, work):
     if status is None:
         result.problems.append("no end within %d s\n%s" % (TIME_LIMIT, last_lines(err)))
         return result
+    # What the machine lacks to run the program at all.
+    if result.answer.startswith("skipped: "):
+        result.skipped = True
+        return result
+
+    # Until the device has what the program needs, it may be refused, by one of these names; then nothing else is asked.
+    for name in expectation.get("may_refuse", []):
+        if any("not supported by the embedded device" in line and name in line for line in err.splitlines()):
+            result.expected, result.found = ["refused: " + name], ["refused: " + name]
+            return result
+
     try:
         with open(report_file) as text:
             report = json.load(text)
@@ -216,6 +230,9 @@ def main():
     options = parser.parse_args()
     result = check(options.deadheat, options.source, options.twin, options.binary, options.work)
     print(result.line())
+    if result.skipped:
+        print("  " + result.answer)
+        return SKIPPED
     if result.passed:
         return 0
     for problem in result.problems:

@@ -66,9 +66,9 @@ def table(options):
             results.append(result)
             expected, found = "; ".join(result.expected) or "-", "; ".join(result.found) or "-"
             # What a library's program says of itself: how many answers agree with the host's, at which sizes.
-            answer = "  (%s)" % result.answer if result.answer.startswith("ok ") else ""
+            answer = "  (%s)" % result.answer if result.answer.startswith(("ok ", "skipped: ")) else ""
             print("%-4s %-28s %-6s %6.1f  %s%s" % (
-                "ok" if result.passed else "FAIL", result.name, result.twin, result.seconds,
+                "skip" if result.skipped else "ok" if result.passed else "FAIL", result.name, result.twin, result.seconds,
                 expected if expected == found else expected + " | " + found, answer))
             for problem in result.problems:
                 print("       " + problem.replace("\n", "\n       "))

@@ -94,6 +94,25 @@ TEST(ReportSuppress, ByFunctions) {
   EXPECT_FALSE(suppressed("function:*::Load<* with *::Other*"));
 }
 
+TEST(ReportSuppress, RepeatedWritesOfOneValue) {
+  auto suppressed = [](auto change, const char* text = "repeat:softmax.cu:*") {
+    Analysis analysis = analysis_of({shared_race()});
+    Race& race = analysis.races[0];
+    race.second = race.first;
+    race.same_value = true;
+    change(race);
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
+    EXPECT_TRUE(suppressions);
+    suppressions->apply(analysis);
+    return race.suppressed;
+  };
+  EXPECT_TRUE(suppressed([](Race&) {}));
+  EXPECT_FALSE(suppressed([](Race&) {}, "repeat:other.cu:*"));
+  EXPECT_FALSE(suppressed([](Race& race) { race.same_value = false; }));
+  EXPECT_FALSE(suppressed([](Race& race) { race.second.op = AccessKind::read; }));
+  EXPECT_FALSE(suppressed([](Race& race) { race.second.source[0].line = 15; }));
+}
+
 TEST(ReportSuppress, CommentsHitsAndUnused) {
   Expected<Suppressions> suppressions = Suppressions::parse(
       "# known\r\n\r\n  kernel: softmax*  \r\n\t# more\nrace:none.cu:1\nkernel:f(int)::{lambda()#1}::*", "known.txt");
