@@ -30,7 +30,7 @@ struct Place {
   int width;
   __device__ void operator()(int place, int row, int column) const {
     // In CCCL 3.0.1 several blocks visit one place: a thread goes on by one block's items, not by the grid's
-    // (for_each_in_extents_kernel.cuh:142). This race is the library's own mistake.
+    // (for_each_in_extents_kernel.cuh:145). This race is the library's own mistake.
     out[place] = row * 1000 + column;  // @P
   }
 };
