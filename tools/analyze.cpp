@@ -1,5 +1,4 @@
 // deadheat analyze: finds the races of a trace.
-#include "analyzer/detect/analyze.h"
 #include "tools/command.h"
 
 namespace deadheat::tools {
@@ -9,7 +8,9 @@ namespace po = boost::program_options;
 int run_analyze(const Arguments& arguments) {
   std::string trace;
   ReportOptions report_settings;
-  po::options_description description = report_options(report_settings);
+  AnalysisOptions analysis_settings;
+  po::options_description description;
+  description.add(analysis_options(analysis_settings)).add(report_options(report_settings));
   description.add_options()("trace", po::value(&trace), "trace directory");
   po::positional_options_description positional;
   positional.add("trace", 1);
@@ -22,7 +23,8 @@ int run_analyze(const Arguments& arguments) {
   }
   if (trace.empty()) return fail("no trace to analyze (deadheat analyze TRACE)");
   if (Expected<void> usable = check_report_options(report_settings); !usable) return fail(usable.error());
-  Expected<Analysis> analysis = detect::analyze(trace, {});
+  if (Expected<void> usable = check_analysis_options(analysis_settings); !usable) return fail(usable.error());
+  Expected<Analysis> analysis = analyze(trace, analysis_settings);
   if (!analysis) return fail(analysis.error());
   if (Expected<void> done = suppress(*analysis, report_settings); !done) return fail(done.error());
   if (Expected<void> done = report(*analysis, report_settings, false, nullptr); !done) return fail(done.error());

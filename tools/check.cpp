@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "analyzer/detect/analyze.h"
 #include "tools/command.h"
 #include "tools/judge.h"
 
@@ -15,10 +14,14 @@ namespace fs = std::filesystem;
 int run_check(const Arguments& arguments) {
   SplitCommand split = split_command(arguments);
   RecordOptions recording;
+  AnalysisOptions analyzing;
   ReportOptions reporting;
   JudgeOptions judging;
   po::options_description description;
-  description.add(record_options(recording)).add(judge_options(judging)).add(report_options(reporting));
+  description.add(record_options(recording))
+      .add(judge_options(judging))
+      .add(analysis_options(analyzing))
+      .add(report_options(reporting));
   po::variables_map values;
   int status = 0;
   if (!parse(split.options,
@@ -31,6 +34,7 @@ int run_check(const Arguments& arguments) {
   if (split.command.empty()) return fail("no command to check (deadheat check [OPTIONS] -- COMMAND...)");
 
   if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
+  if (Expected<void> usable = check_analysis_options(analyzing); !usable) return fail(usable.error());
 
   struct Cleaner { // the trace is kept only where the user asked for it
     std::string path;
@@ -54,7 +58,7 @@ int run_check(const Arguments& arguments) {
   if (!fs::exists(recorded->trace, error)) {
     return fail("'" + split.command[0] + "' made no CUDA call: there is nothing to check");
   }
-  Expected<Analysis> analysis = detect::analyze(recorded->trace, {});
+  Expected<Analysis> analysis = analyze(recorded->trace, analyzing);
   if (!analysis) return fail(analysis.error());
   judging.seed = recording.seed;
   if (Expected<void> done = explore(recorded->trace, *analysis, judging); !done) return fail(done.error());

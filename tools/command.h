@@ -67,6 +67,16 @@ struct Recorded {
 };
 Expected<Recorded> record(const RecordOptions& options, const Arguments& command, bool standard_output_to_error);
 
+// ---- analysis, used by analyze, replay and check
+struct AnalysisOptions {
+  unsigned jobs = 0;        // 0: as many as there are cores
+  std::string memory_limit; // "4G"; empty: the analysis's own
+};
+boost::program_options::options_description analysis_options(AnalysisOptions& options);
+Expected<void> check_analysis_options(const AnalysisOptions& options);
+// With a progress bar where standard error is a terminal.
+Expected<Analysis> analyze(const std::string& trace, const AnalysisOptions& options);
+
 // ---- reports, used by analyze, replay and check
 struct ReportOptions {
   std::string json;            // file, or "-"

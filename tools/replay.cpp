@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iostream>
 
-#include "analyzer/detect/analyze.h"
 #include "analyzer/report/json.h"
 #include "analyzer/report/text.h"
 #include "tools/command.h"
@@ -80,6 +79,7 @@ int replay_witness(const std::string& file, const ReportOptions& reporting) {
 int run_replay(const Arguments& arguments) {
   std::string trace, witness, device, directory;
   JudgeOptions judging;
+  AnalysisOptions analyzing;
   ReportOptions reporting;
   po::options_description description, own("Replay");
   own.add_options()("race", po::value(&judging.races)->composing(),
@@ -88,7 +88,7 @@ int run_replay(const Arguments& arguments) {
       "device", po::value(&device)->default_value("embedded"), "embedded or gpu")(
       "output,o", po::value(&directory), "directory for witnesses (the same as --witness-dir)")(
       "witness", po::value(&witness), "re-run a witness file instead")("trace", po::value(&trace), "trace directory");
-  description.add(own).add(judge_options(judging)).add(report_options(reporting));
+  description.add(own).add(judge_options(judging)).add(analysis_options(analyzing)).add(report_options(reporting));
   po::positional_options_description positional;
   positional.add("trace", 1);
   po::variables_map values;
@@ -102,10 +102,11 @@ int run_replay(const Arguments& arguments) {
   if (device != "embedded") return fail("replaying on a GPU is not part of this build (use --device embedded)");
   if (!directory.empty()) judging.directory = directory;
   if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
+  if (Expected<void> usable = check_analysis_options(analyzing); !usable) return fail(usable.error());
   if (!witness.empty()) return replay_witness(witness, reporting);
   if (trace.empty()) return fail("nothing to replay (deadheat replay TRACE, or --witness FILE)");
 
-  Expected<Analysis> analysis = detect::analyze(trace, {});
+  Expected<Analysis> analysis = analyze(trace, analyzing);
   if (!analysis) return fail(analysis.error());
   if (Expected<void> done = explore(trace, *analysis, judging); !done) return fail(done.error());
   for (std::uint32_t id : judging.races) {

@@ -1,6 +1,8 @@
 #include "analyzer/detect/analyze.h"
 
 #include <algorithm>
+#include <mutex>
+#include <thread>
 
 #include "analyzer/detect/counter.h"
 #include "analyzer/detect/explain.h"
@@ -13,7 +15,7 @@ namespace {
 // Turns what the detector found into the words of reports.
 class Describer {
  public:
-  Describer(const Detector& detector, const Counter* counter) : detector_(detector), counter_(counter) {}
+  Describer(const Detector& detector, const std::map<Touch, std::uint64_t>& nth) : detector_(detector), nth_(nth) {}
 
   RaceSide side(const Touch& touch) const {
     const Place& place = detector_.sides().place(touch.place);
@@ -46,7 +48,7 @@ class Describer {
     name.thread = touch.thread.thread();
     name.module = place.module;
     name.site = place.site_number;
-    if (counter_) name.nth = counter_->nth(touch);
+    if (auto known = nth_.find(touch); known != nth_.end()) name.nth = known->second;
     return name;
   }
 
@@ -96,7 +98,7 @@ class Describer {
 
  private:
   const Detector& detector_;
-  const Counter* counter_;
+  const std::map<Touch, std::uint64_t>& nth_;
 };
 
 constexpr const char* memory_error_names[] = {"out-of-bounds", "use-after-free", "misaligned",   "wrong-space",
@@ -122,12 +124,52 @@ void describe_faults(const Detector& detector, const Describer& describer, Analy
   }
 }
 
-void analyze_log(trace::LogReader& log, Analysis& analysis) {
-  const Feed feed = [&](trace::RecordVisitor& visitor) {
-    log.rewind();
-    log.for_each(visitor);
-  };
-  Findings findings = find_races(feed);
+// A log's chunks, and what could not be read of them.
+class LogSource final : public Source {
+ public:
+  explicit LogSource(const trace::LogReader& log) : log_(log) {}
+  std::size_t chunks() const override { return log_.chunk_count(); }
+  void play(std::size_t chunk, trace::RecordVisitor& visitor) const override {
+    Expected<trace::Payload> payload = log_.chunk(chunk);
+    if (!payload) return damaged(chunk, payload.error().what);
+    trace::Decoder decoder(*payload);
+    for (;;) {
+      switch (decoder.next()) {
+        case trace::Decoder::Item::access: visitor.access(decoder.access()); break;
+        case trace::Decoder::Item::record: visitor.record(decoder.record()); break;
+        case trace::Decoder::Item::damaged: return damaged(chunk, "part of a chunk cannot be read, " + decoder.error());
+        case trace::Decoder::Item::end:
+          if (decoder.skipped()) {
+            std::lock_guard lock(mutex_);
+            skipped_[chunk] = decoder.skipped();
+          }
+          return;
+      }
+    }
+  }
+  void note_in(trace::LogReader& log) const {
+    for (const auto& [chunk, why] : damaged_) log.note_damage(chunk, why);
+    for (const auto& [chunk, records] : skipped_) log.note_skipped(chunk, records);
+  }
+
+ private:
+  void damaged(std::size_t chunk, const std::string& why) const {
+    std::lock_guard lock(mutex_);
+    damaged_[chunk] = why;
+  }
+  const trace::LogReader& log_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::size_t, std::string> damaged_;
+  mutable std::map<std::size_t, std::uint64_t> skipped_;
+};
+
+void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis& analysis) {
+  const LogSource source(log);
+  FindOptions find;
+  find.jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
+  find.memory_limit = options.memory_limit;
+  find.progress = options.progress;
+  Findings findings = find_races(source, find);
   const Detector& detector = *findings.detector;
   const std::vector<FoundRace>& races = findings.races;
 
@@ -136,19 +178,20 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
     wanted.insert({race.first, race.second});
     for (const auto& [first, second] : race.instances) wanted.insert({first, second});
   }
-  Counter counter(detector, wanted);
+  const std::map<Touch, std::uint64_t> nth = count_executions(source, find.jobs, findings, wanted);
   Explainer explainer(detector, races);
-  if (!races.empty()) {
-    feed(counter);
-    feed(explainer);
+  for (std::size_t chunk = 0; !races.empty() && chunk < source.chunks(); ++chunk) {
+    source.play(chunk, explainer);
+    if (options.progress) options.progress("explaining races", double(chunk + 1) / double(source.chunks()));
   }
+  source.note_in(log);
 
-  Describer describer(detector, &counter);
+  Describer describer(detector, nth);
   for (std::size_t i = 0; i < races.size(); ++i) {
     analysis.races.push_back(describer.race(races[i], std::uint32_t(analysis.races.size() + 1)));
     analysis.races.back().why = explainer.why(i);
   }
-  for (const auto& [place, occurrences] : detector.order_dependent()) {
+  for (const auto& [place, occurrences] : findings.order_dependent) {
     OrderDependent entry;
     const Site& site = *detector.sides().place(place).site;
     entry.site.op = AccessKind::atomic;
@@ -181,10 +224,15 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
         log.path() + ": " + std::to_string(findings.unchecked) +
         " records were not checked: the kernels touched more memory than the analysis may track");
   }
-  if (detector.unknown()) {
+  if (findings.uncertain) {
+    analysis.summary.complete = false;
+    analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.uncertain) +
+                                " pairs of places may race too: more threads touched the same bytes than are compared");
+  }
+  if (findings.unknown) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(
-        log.path() + ": " + std::to_string(detector.unknown()) +
+        log.path() + ": " + std::to_string(findings.unknown) +
         " records were left out: they name launches, sites or memory that the trace does not have");
   }
   for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
@@ -192,7 +240,7 @@ void analyze_log(trace::LogReader& log, Analysis& analysis) {
 
 }  // namespace
 
-Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions&) {
+Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& options) {
   Expected<trace::TraceReader> reader = trace::TraceReader::open(trace);
   if (!reader) return reader.error();
   Analysis analysis;
@@ -204,7 +252,7 @@ Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions&) {
       if (reader->logs().size() == 1) return log.error();
       continue;
     }
-    analyze_log(*log, analysis);
+    analyze_log(*log, options, analysis);
   }
   analysis.summary.races = analysis.races.size();
   analysis.summary.order_dependent = analysis.order_dependent.size();

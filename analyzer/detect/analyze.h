@@ -1,11 +1,13 @@
 // deadheat's analysis: a trace in, an Analysis out.
 //
-// What cannot be read is left out and said; what is there is analysed. Reads the trace twice when there are races: once
-// to find them, once to count which execution of its site each access was.
+// What cannot be read is left out and said; what is there is analysed. Reads the trace once, and twice more
+// when there are races: to find where, to name them, and to count which execution of its site each access was.
 //
 // Thread-safety: may be called from several threads at once.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "deadheat/expected.h"
@@ -13,7 +15,12 @@
 
 namespace deadheat::detect {
 
-struct AnalyzeOptions {};
+struct AnalyzeOptions {
+  unsigned jobs = 0;              // threads; 0: as many as the machine has cores. The result does not depend on it
+  std::uint64_t memory_limit = 0; // bytes for what is remembered of memory; 0: half of what the machine has
+  // What is being done, and how far it is, from 0 to 1. Called from any thread, one call at a time.
+  std::function<void(const std::string& what, double share)> progress;
+};
 
 Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& options);
 

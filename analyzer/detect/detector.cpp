@@ -18,18 +18,26 @@ void each_lane(std::uint32_t mask, Each&& each) {
 
 }  // namespace
 
-Detector::Detector(Suspects& suspects, Pass pass)
-    : causality_(operations_),
-      pass_(pass),
-      filter_(causality_, suspects),
-      shadow_(causality_, sides_, suspects,
+Detector::Detector(Suspects& suspects, const Setup& setup)
+    : pass_(setup.pass),
+      worker_(setup.worker),
+      memory_limit_(setup.memory_limit),
+      everything_to_all_(setup.everything_to_all),
+      known_wait_loops_(setup.wait_loops),
+      active_(setup.active),
+      causality_(operations_, {.observers = setup.pass == Pass::pairs, .fence_sc_order = false}),
+      filter_(causality_, suspects, active_),
+      shadow_(causality_, sides_, suspects, active_,
               [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
                 conflict(kind, first, second, overlap);
               }) {}
 
 OperationIndex Detector::operation_of(std::uint32_t launch) const {
+  if (launch == recent_launch_.first && launch) return recent_launch_.second;
   auto found = launches_.find(launch);
-  return found == launches_.end() ? 0 : found->second;
+  if (found == launches_.end()) return 0;
+  recent_launch_ = *found;
+  return found->second;
 }
 
 const Detector::LaunchInfo* Detector::launch_of(OperationIndex operation) const {
@@ -49,157 +57,6 @@ std::uint32_t Detector::allocation_at(std::uint64_t address) const {
   return address - at.address < at.bytes ? at.allocation : 0;
 }
 
-// ---- accesses ------------------------------------------------------------------------------------------------------
-
-bool Detector::access(const trace::AccessView& view) {
-  ++now_;
-  OperationIndex operation = operation_of(view.warp.launch);
-  PlaceId place = sides_.site(view.module, view.site);
-  summary_.accesses += std::uint64_t(std::popcount(view.mask));
-  if (!operation || !place) ++unknown_;
-  if (!operation || !place || !view.mask || (view.space != Space::global && view.space != Space::shared)) return true;
-  if (filter_.full()) {
-    ++unchecked_;
-    return true;
-  }
-  const Site& site = *sides_.place(place).site;
-  const std::uint32_t element = std::max<std::uint32_t>(site.element_bytes, 1);
-  const std::uint64_t memory =
-      view.space == Space::shared ? ThreadKey(operation, view.warp.block, 0).block_bits() + 1 : 0;
-
-  if (pass_ == Pass::filter && !view.strong && !is_strong(site.ordering)) {
-    Filter::Warp warp;
-    warp.memory = memory;
-    warp.lane0 = key_of(operation, view.warp, 0);
-    warp.mask = view.mask;
-    warp.bytes = element * site.elements;
-    warp.address = view.address;
-    warp.affine = view.affine;
-    warp.stride = view.stride;
-    warp.write = site.access != AccessKind::read;
-    warp.non_coherent = site.ordering == Ordering::nc;
-    warp.now = now_;
-    filter_.weak(warp);
-    return true;
-  }
-
-  MemoryAccess access;
-  access.place = place;
-  access.stamp = now_;
-  access.kind = site.access;
-  access.ordering = site.ordering;
-  access.scope = site.scope;
-  access.record_bytes = element * site.elements;
-  if (view.strong || is_strong(site.ordering)) {
-    strong_accesses(view, site, access, memory);
-    return true;
-  }
-  if (site.access == AccessKind::read && view.affine && view.stride == 0 && (view.mask & (view.mask - 1))) {
-    const unsigned first = unsigned(std::countr_zero(view.mask));  // a broadcast: one access for all lanes
-    access.thread = key_of(operation, view.warp, first);
-    access.lanes = view.mask;
-    touch(memory, access, site, view.address[first]);
-    return true;
-  }
-  each_lane(view.mask, [&](unsigned lane) {
-    access.thread = key_of(operation, view.warp, lane);
-    access.digest = view.digest[lane];
-    touch(memory, access, site, view.address[lane]);
-  });
-  return true;
-}
-
-// One access an element.
-void Detector::touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address) {
-  access.bytes = std::max<std::uint32_t>(site.element_bytes, 1);
-  for (unsigned i = 0; i < site.elements; ++i) {
-    access.address = address + std::uint64_t(i) * access.bytes;
-    shadow_.access(memory, access);
-  }
-}
-
-// One lane after another, in the order in which they reached the location; each is an event of its own.
-void Detector::strong_accesses(const trace::AccessView& view, const Site& site, MemoryAccess& access,
-                               std::uint64_t memory) {
-  unsigned order[32], count = 0;
-  each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
-  std::stable_sort(order, order + count,
-                   [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
-  const OperationIndex operation = operation_of(view.warp.launch);
-  const LaunchInfo* info = launch_of(operation);
-  const bool alone = memory && !site.shared_cluster && info && info->launch.cluster.count() == 1;  // with its block
-  order::StrongAccess strong;
-  strong.ordering = site.ordering;
-  strong.scope = site.scope;
-  strong.bytes = std::max<std::uint32_t>(site.element_bytes, 1);
-  strong.reads = site.access != AccessKind::write;
-  strong.reduction = site.opcode.rfind("red", 0) == 0;
-  for (unsigned i = 0; i < count; ++i) {
-    const unsigned lane = order[i];
-    if (i) ++now_;
-    access.stamp = now_;
-    access.thread = strong.thread = key_of(operation, view.warp, lane);
-    strong.location = {memory, view.address[lane], 0};
-    strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && (view.wrote >> lane & 1));
-    strong.value_read = view.value_read[lane];
-    strong.value_written = view.value_written[lane];
-    strong.order_first = view.order_first[lane];
-    strong.order_last = view.order_last[lane];
-    if (site.access == AccessKind::read && site.in_loop) {
-      WaitLoop& loop = wait_loops_[access.place];
-      auto [at, first] = loop.address.try_emplace(strong.thread.bits, view.address[lane]);
-      if (!first && at->second != view.address[lane]) loop.varied = true;
-    }
-    // What the access reads, it has seen before it is compared with others; what it releases comes after.
-    access.continues = causality_.strong_access(strong, now_);
-    access.stored = site.access != AccessKind::atomic || strong.writes;
-    access.digest = view.digest[lane];
-    if (pass_ == Pass::pairs) {
-      touch(memory, access, site, view.address[lane]);
-      continue;
-    }
-    const bool covering = order::device_wide(site.scope) || (alone && site.scope != Scope::none);
-    for (unsigned e = 0; e < site.elements; ++e) {
-      bool unordered =
-          filter_.strong({memory, access.thread, view.address[lane] + std::uint64_t(e) * strong.bytes, strong.bytes,
-                          covering, site.access != AccessKind::read, site.access != AccessKind::atomic, now_});
-      if (unordered && sides_.place(access.place).float_add) ++order_dependent_[access.place];
-    }
-  }
-}
-
-void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
-  const OperationIndex operation = operation_of(copy.warp.launch);
-  const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
-  if (!operation || !read || !write || copy.bytes > 16) {
-    ++unknown_;
-    return;
-  }
-  const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
-  summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
-  each_lane(copy.mask, [&](unsigned lane) {
-    MemoryAccess access;
-    access.thread = key_of(operation, copy.warp, lane);
-    access.stamp = now_;
-    access.group = causality_.async_issue(access.thread, now_);
-    access.place = read;
-    access.address = copy.source[lane];
-    access.bytes = std::min(copy.source_bytes[lane], copy.bytes);
-    if (pass_ == Pass::filter) {
-      filter_.copy(0, access.thread, access.group, access.address, access.bytes, false, now_);
-      filter_.copy(memory, access.thread, access.group, copy.destination[lane], copy.bytes, true, now_);
-      return;
-    }
-    shadow_.access(0, access);
-    access.place = write;
-    access.kind = AccessKind::write;
-    access.address = copy.destination[lane];
-    access.bytes = access.record_bytes = copy.bytes;
-    access.digest = copy.digest[lane];
-    shadow_.access(memory, access);
-  });
-}
-
 void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
   if (block) {
     filter_.forget_shared(*block);
@@ -213,9 +70,8 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
 // ---- other records
 // ---------------------------------------------------------------------------------------------------
 
-bool Detector::record(trace::Record& record) {
+void Detector::record(trace::Record& record) {
   consistency_.record(record);
-  ++now_;
   std::visit(
       [&](auto& r) {
         using T = std::decay_t<decltype(r)>;
@@ -235,6 +91,7 @@ bool Detector::record(trace::Record& record) {
           OperationIndex index = operations_.submitted(r);
           if (auto* launch = std::get_if<trace::Launch>(&r.what)) {
             launches_[r.launch] = index;
+            recent_launch_ = {};
             for (Dim3* extent : {&launch->grid, &launch->block, &launch->cluster}) {
               *extent = {std::max(extent->x, 1u), std::max(extent->y, 1u), std::max(extent->z, 1u)};
             }
@@ -321,7 +178,6 @@ bool Detector::record(trace::Record& record) {
         }
       },
       record);
-  return true;
 }
 
 // ---- operations
@@ -381,8 +237,8 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
         ++unknown_;
         return;
       }
-      if (filter_.full()) {
-        ++unchecked_;
+      if (full_) {
+        part(0, address).unchecked += active_.test(partition_of(0, address / page_bytes));
         return;
       }
       if (pass_ == Pass::filter)
@@ -430,128 +286,6 @@ void Detector::end_operation(std::uint32_t id) {
     forget_shared(index, nullptr);
   }
   submitted_.erase(found);
-}
-
-// ---- conflicts
-// -------------------------------------------------------------------------------------------------------
-
-bool Detector::steers_wait_loop(const MemoryAccess& access) const {
-  const Site* site = sides_.place(access.place).site;
-  if (access.kind != AccessKind::read || !site || !site->in_loop) return false;
-  if (access.ordering != Ordering::volatile_) return true;  // written for it
-  auto loop = wait_loops_.find(access.place);
-  return loop == wait_loops_.end() || !loop->second.varied;
-}
-
-void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
-  const Place &a = sides_.place(first.place), &b = sides_.place(second.place);
-  if (kind == Conflict::atomics) {
-    if (a.float_add) ++order_dependent_[first.place];
-    if (b.float_add && second.place != first.place) ++order_dependent_[second.place];
-    return;
-  }
-  RaceClass race_class = RaceClass::data;
-  if (kind == Conflict::strong) {
-    auto plain = [](const MemoryAccess& access) {
-      // Relaxed loads and stores are written by people who chose them; only volatile ones are suspected.
-      return access.kind != AccessKind::atomic && access.ordering == Ordering::volatile_;
-    };
-    if (!plain(first) || !plain(second) || steers_wait_loop(first) || steers_wait_loop(second)) return;
-    race_class = RaceClass::strong;
-  }
-  RaceLevel level = RaceLevel::global;
-  if (first.thread.operation() != second.thread.operation()) {
-    level = RaceLevel::stream;
-  } else if (overlap.memory) {
-    level = RaceLevel::shared;
-  }
-  Certainty certainty = first.possible || second.possible ? Certainty::possible : Certainty::certain;
-  PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class, certainty};
-  FoundRace& race = races_[key];
-  Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
-  if (race.occurrences++ == 0) {
-    race.level = level;
-    race.race_class = race_class;
-    race.certainty = certainty;
-    race.first = one;
-    race.second = two;
-    race.address = overlap.address;
-    race.bytes = overlap.bytes;
-    race.allocation = overlap.memory ? 0 : allocation_at(overlap.address);
-    race.why = why(first, second);
-  }
-  if (first.writes() && second.writes()) {
-    race.any_write_pair = true;
-    race.same_value &= first.digest == second.digest && first.record_bytes && first.address == second.address &&
-                       first.record_bytes == second.record_bytes && first.kind == AccessKind::write &&
-                       second.kind == AccessKind::write;
-  }
-  // Half of them within a warp: where lanes wait for each other, as in ldmatrix, only other warps change places.
-  bool one_warp = one.thread.block_bits() == two.thread.block_bits() && one.thread.warp() == two.thread.warp();
-  if (race.instances.size() < (one_warp ? most_instances / 2 : most_instances)) {
-    bool fresh = std::none_of(race.instances.begin(), race.instances.end(), [&](const auto& other) {
-      return other.first.thread == one.thread || other.second.thread == two.thread;
-    });
-    if (fresh) race.instances.emplace_back(one, two);
-  }
-}
-
-std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
-  ThreadKey a = first.thread, b = second.thread;
-  if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
-    if (a.operation() == b.operation()) {
-      return "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what the same launch "
-             "writes: no synchronization orders it";
-    }
-  }
-  if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
-  if (first.group) {
-    return "the asynchronous copy was not waited for: no cp.async.wait_group of the copying thread, followed by a "
-           "barrier, comes between";
-  }
-  bool same_block = a.block_bits() == b.block_bits();
-  std::string text;
-  if (is_strong(first.ordering) && is_strong(second.ordering)) {
-    if (!same_block && (first.scope == Scope::cta || second.scope == Scope::cta)) {
-      return "both are strong, but one has block scope (.cta) and the other is in another block";
-    }
-    if (first.address != second.address || first.bytes != second.bytes) {
-      return "both are strong, but they overlap only in part: operations of different sizes are not atomic to each "
-             "other";
-    }
-  }
-  if (same_block) {
-    std::uint32_t passed = causality_.barriers_passed(b);
-    text = "no barrier orders them: nothing separates them after " +
-           (passed ? "barrier " + std::to_string(passed) + " of the block" : std::string("the start of the block"));
-    if (a.warp() == b.warp()) {
-      text = "no barrier orders them: they are lanes of one warp, and no __syncwarp comes between";
-    }
-  } else {
-    text = "they are in different blocks of one launch, and no release and acquire connect them";
-    if (is_strong(first.ordering) != is_strong(second.ordering)) text += "; one of them is a plain access";
-  }
-  return text;
-}
-
-void Detector::add_order_dependent(const std::map<PlaceId, std::uint64_t>& more) {
-  for (const auto& [place, count] : more) order_dependent_[place] += count;
-}
-
-std::vector<FoundRace> Detector::races() const {
-  std::vector<FoundRace> result;
-  for (const auto& [key, race] : races_) {
-    result.push_back(race);
-    if (!race.any_write_pair) result.back().same_value = false;
-  }
-  // Data races first, then those most likely to matter: not the same value, then what happened first.
-  std::stable_sort(result.begin(), result.end(), [](const FoundRace& a, const FoundRace& b) {
-    if (a.certainty != b.certainty) return a.certainty < b.certainty;
-    if (a.race_class != b.race_class) return a.race_class < b.race_class;
-    if (a.same_value != b.same_value) return b.same_value;
-    return a.second.stamp < b.second.stamp;
-  });
-  return result;
 }
 
 }  // namespace deadheat::detect

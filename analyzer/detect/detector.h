@@ -1,9 +1,12 @@
-// The detector: records in, races out.
+// A worker of the detector: a log's records in, races in its parts of memory out.
 //
-// Feed it every record of one log, in order; it applies synchronization to order::Causality. In the first pass it gives
-// the accesses to Filter, which finds the words that a race may touch. In the second it gives those of such words to
-// Shadow and collects the conflicts that nothing orders by pairs of sides. A further feeding of the same records
-// through Counter finds which execution of its site each reported access was. find.h does all that.
+// Every worker is fed all batches of a log and applies all synchronization to an order::Causality of its own; it looks
+// at accesses to the parts of memory that it was given. In the first pass it gives them to Filter, which finds the
+// words that a race may touch. In the second it gives those of such words to Shadow and collects the conflicts that
+// nothing orders by pairs of sides. find.h does all that, with as many workers as there are cores.
+//
+// When its memory runs short it gives parts up, together with what it found out about them; somebody has to look at
+// them in another go.
 //
 // Thread-safety: none.
 #pragma once
@@ -13,12 +16,16 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include "analyzer/detect/batch.h"
 #include "analyzer/detect/consistency.h"
 #include "analyzer/detect/filter.h"
+#include "analyzer/detect/findings.h"
 #include "analyzer/detect/shadow.h"
 #include "analyzer/detect/sides.h"
+#include "analyzer/detect/wait_loops.h"
 #include "analyzer/order/causality.h"
 #include "analyzer/order/operation_clocks.h"
 #include "deadheat/race.h"
@@ -31,39 +38,33 @@ inline order::ThreadKey key_of(order::OperationIndex operation, const trace::War
   return order::ThreadKey(operation, warp.block, (warp.warp & 31) * 32 + lane);
 }
 
-// One side of one occurrence of a race.
-struct Touch {
-  order::ThreadKey thread;
-  order::Stamp stamp = 0;
-  PlaceId place = 0;
-  friend auto operator<=>(const Touch&, const Touch&) = default;
-};
-
-struct FoundRace {
-  RaceLevel level = RaceLevel::global;
-  RaceClass race_class = RaceClass::data;
-  Certainty certainty = Certainty::certain;
-  Touch first, second;
-  std::uint64_t address = 0;
-  std::uint32_t bytes = 0;
-  std::uint64_t occurrences = 0;
-  bool same_value = true; // as far as write-write pairs go
-  bool any_write_pair = false;
-  std::uint32_t allocation = 0;
-  std::string why;
-  std::vector<std::pair<Touch, Touch>> instances;
-};
-
-class Detector final : public trace::RecordVisitor {
+class Detector {
  public:
   enum class Pass : std::uint8_t { filter, pairs };
+  struct Setup {
+    Pass pass = Pass::filter;
+    unsigned worker = 0;                  // whose lists of a batch to play
+    Partitions active;                    // to look at
+    std::uint64_t memory_limit = ~0ull;   // bytes, of what is remembered of memory
+    bool everything_to_all = false;       // Routing::everything_to_all
+    const WaitLoops* wait_loops = nullptr; // of the second pass: what the first found
+  };
   // The first pass fills `suspects`, the second reads them.
-  Detector(Suspects& suspects, Pass pass);
-  bool access(const trace::AccessView& access) override;
-  bool record(trace::Record& record) override;
+  Detector(Suspects& suspects, const Setup& setup);
+  Detector(const Detector&) = delete;
+  Detector& operator=(const Detector&) = delete;
 
-  // After the last record.
-  std::vector<FoundRace> races() const; // ranked
+  void play(const Batch& batch);
+
+  // ---- After the last batch.
+  const Partitions& active() const { return active_; } // without those given up
+  const PartFindings& findings(unsigned partition) const { return findings_[partition]; }
+  // Weak records of strong accesses came: what follows from them is known to all workers only if they get everything.
+  bool strays() const { return strays_; }
+  const WaitLoops& wait_loops() const { return wait_loops_; }
+  const std::set<std::pair<SideId, SideId>>& uncertain() const { return shadow_.uncertain(); }
+
+  // ---- After the last batch, the same in all workers.
   const Sides& sides() const { return sides_; }
   const order::OperationClocks& operations() const { return operations_; }
   struct LaunchInfo {
@@ -71,12 +72,10 @@ class Detector final : public trace::RecordVisitor {
     trace::Launch launch;
   };
   order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
+  const std::unordered_map<std::uint32_t, order::OperationIndex>& launches() const { return launches_; }
   const LaunchInfo* launch_of(order::OperationIndex operation) const;
   const trace::Allocate* allocation(std::uint32_t id) const;
   const Summary& summary() const { return summary_; }
-  // Places of float atomics that unordered threads made to the same bytes, with how often.
-  const std::map<PlaceId, std::uint64_t>& order_dependent() const { return order_dependent_; }
-  void add_order_dependent(const std::map<PlaceId, std::uint64_t>& more);
   std::vector<trace::MemoryError> memory_errors;
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
@@ -84,32 +83,26 @@ class Detector final : public trace::RecordVisitor {
   bool clean_end = false;
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
-  // Records that name a launch or site that does not exist, or more memory than there can be.
+  // Records that name a launch or site that does not exist, or more memory than there can be; weak accesses are counted
+  // with the parts.
   std::uint64_t unknown() const { return unknown_; }
-  // Accesses after memory ran out.
-  std::uint64_t unchecked() const { return unchecked_; }
 
  private:
-  static constexpr std::size_t most_instances = 16;
-  struct PairKey {
-    SideId a = 0, b = 0;
-    RaceLevel level = RaceLevel::global;
-    RaceClass race_class = RaceClass::data;
-    Certainty certainty = Certainty::certain;
-    friend auto operator<=>(const PairKey&, const PairKey&) = default;
-  };
-  struct WaitLoop {
-    std::unordered_map<std::uint64_t, std::uint64_t> address;
-    bool varied = false;
-  };
+  void record(trace::Record& record);
+  void weak(const Batch& batch, const WeakAccess& access);
+  void strong(const StrongAccesses& all, const StrongLane* lanes);
+  std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
+  void shed();
+  PartFindings& part(std::uint64_t memory, std::uint64_t address) {
+    return findings_[partition_of(memory, address / page_bytes)];
+  }
 
   void conflict(Conflict conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
-  void strong_accesses(const trace::AccessView& view, const Site& site, MemoryAccess& access, std::uint64_t memory);
+  bool steers_wait_loop(const MemoryAccess& access) const;
   void asynchronous_copy(const trace::AsyncCopy& copy);
   void touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address);
   void forget_shared(order::OperationIndex operation, const order::ThreadKey* block);
-  bool steers_wait_loop(const MemoryAccess& access) const;
   void begin_operation(std::uint32_t id);
   void end_operation(std::uint32_t id);
   void allocated(const trace::Allocate& allocation);
@@ -118,24 +111,30 @@ class Detector final : public trace::RecordVisitor {
              bool possible = false);
   std::uint32_t allocation_at(std::uint64_t address) const;
 
+  const Pass pass_;
+  const unsigned worker_;
+  const std::uint64_t memory_limit_;
+  const bool everything_to_all_;
+  const WaitLoops* const known_wait_loops_;
+  Partitions active_;
+  bool full_ = false, strays_ = false;
+  std::vector<PartFindings> findings_{partitions};
   Sides sides_;
   order::OperationClocks operations_;
   order::Causality causality_;
-  const Pass pass_;
   Consistency consistency_;
   Filter filter_;
   Shadow shadow_;
+  WaitLoops wait_loops_;
   order::Stamp now_ = 0;
-  std::uint64_t unknown_ = 0, unchecked_ = 0, range_pages_ = 0;
+  std::uint64_t unknown_ = 0, range_pages_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
   std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number
+  mutable std::pair<std::uint32_t, order::OperationIndex> recent_launch_{0, 0};
   std::unordered_map<order::OperationIndex, LaunchInfo> launch_infos_;
   std::map<std::uint32_t, trace::Allocate> allocations_;
   std::map<std::uint64_t, std::uint32_t> live_; // address → allocation
-  std::map<PairKey, FoundRace> races_;
-  std::map<PlaceId, std::uint64_t> order_dependent_;
-  std::unordered_map<PlaceId, WaitLoop> wait_loops_;
 };
 
 } // namespace deadheat::detect

@@ -60,7 +60,8 @@ void Explainer::each_case(order::OperationIndex operation, std::uint32_t block, 
 }
 
 bool Explainer::access(const trace::AccessView& view) {
-  ++now_; // stamps count exactly as in Detector::access
+  const order::Stamp first = now_ + 1; // stamps count exactly as in Batcher
+  now_ += access_stamps;
   PlaceId place = detector_.sides().site(view.module, view.site);
   order::OperationIndex operation = detector_.operation_of(view.warp.launch);
   if (!operation || !place || !view.mask || (view.space != Space::global && view.space != Space::shared)) return true;
@@ -70,10 +71,12 @@ bool Explainer::access(const trace::AccessView& view) {
   each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
   std::stable_sort(order, order + count,
                    [&](unsigned a, unsigned b) { return view.order_first[a] < view.order_first[b]; });
+  const order::Stamp last = now_;
   for (unsigned i = 0; i < count; ++i) {
-    if (i) ++now_;
+    now_ = first + i;
     strong(view, site, order[i]);
   }
+  now_ = last;
   return true;
 }
 

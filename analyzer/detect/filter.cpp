@@ -9,28 +9,32 @@ using order::ThreadKey;
 
 namespace {
 
-ThreadKey lane_of(ThreadKey lane0, unsigned lane) {
-  return ThreadKey(lane0.operation(), lane0.block(), lane0.thread() + lane);
+ThreadKey key_from(std::uint64_t bits) {
+  ThreadKey key;
+  key.bits = bits;
+  return key;
 }
-constexpr std::uint8_t mixed_sizes = 0xF0;  // like no size
-std::uint8_t who_of(unsigned level, unsigned lane) { return std::uint8_t(level << 5 | lane); }
+ThreadKey lane_of(ThreadKey lane0, unsigned lane) { return key_from(lane0.bits + lane); }
+constexpr std::uint8_t mixed_sizes = 0xF0; // like no size
 
-}  // namespace
+} // namespace
 
 // ---- segments and epochs
-// -----------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
 
-Filter::SegmentId Filter::segment(ThreadKey lane0, order::Stamp now) {
-  if (lane0.bits != last_warp_) {
-    last_warp_ = lane0.bits;
-    last_current_ = &current_[lane0.bits];  // node-based: it stays
+Filter::Actor& Filter::actor(ThreadKey lane0, order::Stamp now) {
+  if (segments_.size() >= collect_at_) collect_segments();
+  Actor*& recent = recent_[(lane0.bits >> 5 ^ lane0.bits >> 10) % recent_.size()];
+  if (!recent || recent->lane0 != lane0) {
+    recent = &actors_[lane0.bits]; // node-based: it stays
+    recent->lane0 = lane0;
   }
-  SegmentId& current = *last_current_;
-  if (!current || segments_[current].stamp <= causality_.last_sync(lane0)) {
-    current = SegmentId(segments_.size());
-    segments_.push_back({lane0, now, 0});
+  if (!recent->segment || segments_[recent->segment].stamp <= causality_.last_sync(lane0)) {
+    recent->segment = SegmentId(segments_.size());
+    segments_.push_back({lane0.bits, now, 0});
   }
-  return current;
+  recent->operation_ordered = recent->operation_unordered = 0;
+  return *recent;
 }
 
 inline bool Filter::ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane) {
@@ -42,25 +46,25 @@ inline bool Filter::ordered(SegmentId segment, std::uint8_t who, Actor& actor, u
 }
 
 bool Filter::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane) {
-  const Segment& at = segments_[id];
-  const ThreadKey me = lane_of(actor.lane0, lane);
+  const Segment at = segments_[id];
+  const ThreadKey from = key_from(at.key), me = lane_of(actor.lane0, lane);
   switch (Level(who >> 5)) {
     case one_lane:
     case whole_warp: {
-      if (at.group) return causality_.ordered(at.key, at.stamp, at.group, me);
+      if (at.group) return causality_.ordered(from, at.stamp, at.group, me);
       // A lane's own past is ordered; so is that of all lanes when the segment is older than a barrier of the warp.
-      if (causality_.warp_ordered(at.key, at.stamp, actor.lane0)) {
+      if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
         actor.ordered[actor.next++ % actor.ordered.size()] = id;
         return true;
       }
       if (who >> 5 == whole_warp) return false;
-      return causality_.ordered(lane_of(at.key, who & 31), at.stamp, 0, me);
+      return causality_.ordered(lane_of(from, who & 31), at.stamp, 0, me);
     }
-    case whole_block: return causality_.block_ordered(at.key.operation(), at.key.block(), at.stamp, me);
+    case whole_block: return causality_.block_ordered(from.operation(), from.block(), at.stamp, me);
     case whole_operation:
       if (id == actor.operation_ordered) return true;
       if (id == actor.operation_unordered) return false;
-      if (causality_.operation_ordered(at.key.operation(), at.stamp, me)) {
+      if (causality_.operation_ordered(from.operation(), at.stamp, me)) {
         actor.operation_ordered = id;
         return true;
       }
@@ -71,208 +75,397 @@ bool Filter::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
   return false;
 }
 
-// Makes the epoch stand for what it stood for and for the actor's lane.
-void Filter::widen(SegmentId& segment, std::uint8_t& who, const Actor& actor, unsigned lane, Level least) {
-  if (!segment) {
-    segment = actor.segment;
-    who = who_of(least, least == one_lane ? lane : 0);
-    return;
+// Is what the epoch stands for ordered, unit by unit, before what the actor's lanes, in the pattern `own`, do now?
+bool Filter::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own) {
+  if (!id || (id == actor.segment && pattern == own)) return true;
+  const bool lanes = pattern < first_level_pattern, warp = lanes || pattern == level_pattern(whole_warp);
+  for (SegmentId known : actor.ordered) {
+    if (id == known && warp) return true;
   }
+  if (!lanes) return ordered_slow(id, who_at(pattern, 0), actor, own & 31);
+  const Segment at = segments_[id];
+  const ThreadKey from = key_from(at.key);
+  if (!at.group) {
+    if (from == actor.lane0 && pattern == own) return true; // each lane its own
+    if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
+      actor.ordered[actor.next++ % actor.ordered.size()] = id;
+      return true;
+    }
+  }
+  for (unsigned unit = 0; unit < group_units; ++unit) {
+    const ThreadKey one = at.group ? from : lane_of(from, who_at(pattern, unit));
+    if (!causality_.ordered(one, at.stamp, at.group, lane_of(actor.lane0, who_at(own, unit)))) return false;
+  }
+  return true;
+}
+
+// The level of an epoch that stands for what `segment` at `level` did and for the actor's segment.
+unsigned Filter::widened(SegmentId segment, unsigned level, const Actor& actor) const {
   const Segment &old = segments_[segment], &now = segments_[actor.segment];
-  unsigned level = std::max<unsigned>(who >> 5, least);
-  if (old.key.operation() != now.key.operation() || old.group || now.group) {
-    level = many;
-  } else if (old.key.block() != now.key.block()) {
-    level = std::max<unsigned>(level, whole_operation);
-  } else if (old.key.warp() != now.key.warp()) {
-    level = std::max<unsigned>(level, whole_block);
-  } else if ((who & 31) != lane || level != one_lane) {
-    level = std::max<unsigned>(level, whole_warp);
-  }
-  segment = actor.segment;
-  who = who_of(level, level == one_lane ? lane : 0);
+  const ThreadKey a = key_from(old.key), b = key_from(now.key);
+  if (a.operation() != b.operation() || old.group || now.group) return many;
+  if (a.block() != b.block()) return std::max<unsigned>(level, whole_operation);
+  if (a.warp() != b.warp()) return std::max<unsigned>(level, whole_block);
+  return level;
 }
 
 bool Filter::same_operation(SegmentId segment, const Actor& actor) const {
-  return segment && segments_[segment].key.operation() == actor.lane0.operation();
+  return segment && key_from(segments_[segment].key).operation() == actor.lane0.operation();
 }
 
-// ---- cells
-// -------------------------------------------------------------------------------------------------------------
-
-inline bool Filter::read(Cell& cell, Actor& actor, unsigned lane, Level level, bool outside) {
-  // Read again by the same lane, or one more of a group that is known.
-  if (cell.reads == actor.segment && !outside && (cell.reads_who == who_of(level, lane) || cell.reads_who >= 1 << 5) &&
-      !actor.asynchronous) {
-    return true;
+// Renumbers the segments that something still names, so that the others' memory is free.
+void Filter::collect_segments() {
+  std::vector<SegmentId> number(segments_.size());
+  auto each_name = [&](auto&& name) {
+    pages_.each_page([&](ShadowPage& page) {
+      auto group = [&](Group& at) {
+        name(at.write);
+        name(at.reads);
+        for (unsigned unit = 0; unit < group_units; ++unit) {
+          if (at.cells) {
+            Cell& cell = pages_.cells(at)[unit];
+            SegmentId write = cell.write, reads = cell.reads;
+            name(write);
+            name(reads);
+            cell.write = write;
+            cell.reads = reads;
+          }
+          if (at.strong) {
+            StrongCell& cell = pages_.strong(at)[unit];
+            SegmentId epoch = cell.epoch;
+            name(epoch);
+            cell.epoch = epoch;
+          }
+        }
+      };
+      group(page.whole);
+      for (std::size_t i = 0; page.groups && i < page.group_count(); ++i) group(page.groups[i]);
+    });
+    for (auto& [bits, actor] : actors_) name(actor.segment);
+  };
+  each_name([&](SegmentId& id) { number[id] = id != 0; });
+  SegmentId kept = 1;
+  for (std::size_t id = 1; id < number.size(); ++id) {
+    if (!number[id]) continue;
+    number[id] = kept;
+    segments_[kept++] = segments_[id];
   }
-  if (!ordered(cell.write, cell.write_who, actor, lane) || (outside && same_operation(cell.write, actor))) return false;
-  if ((cell.flags & strong_writes) && !ordered(cell.strong, cell.strong_who, actor, lane)) return false;
-  if (outside) cell.flags |= non_coherent;
-  if (ordered(cell.reads, cell.reads_who, actor, lane)) cell.reads = 0;
-  widen(cell.reads, cell.reads_who, actor, lane, level);
-  return true;
+  each_name([&](SegmentId& id) { id = number[id]; });
+  for (auto& [bits, actor] : actors_) {
+    for (SegmentId& known : actor.ordered) known = number[known];
+  }
+  segments_.resize(kept);
+  collect_at_ = std::max<std::size_t>(1 << 16, 2 * segments_.size());
+  if (segments_.capacity() > 2 * collect_at_) segments_.shrink_to_fit();
 }
 
-inline bool Filter::write(Cell& cell, Actor& actor, unsigned lane) {
-  if (!ordered(cell.write, cell.write_who, actor, lane) || !ordered(cell.reads, cell.reads_who, actor, lane) ||
-      !ordered(cell.strong, cell.strong_who, actor, lane)) {
+// ---- units and groups
+// ------------------------------------------------------------------------------------------------
+
+inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool outside) {
+  const std::uint8_t who = who_of(level, level == one_lane ? lane : 0);
+  const bool again = cell.reads == actor.segment && !outside && !actor.asynchronous;
+  if (again && cell.reads_who == who && level == one_lane) return true;
+  if (!ordered(cell.write, cell.write_who & 31, actor, lane) || (outside && same_operation(cell.write, actor))) {
     return false;
   }
-  if ((cell.flags & non_coherent) && same_operation(cell.reads, actor)) return false;
-  cell = Cell{};
-  cell.write = actor.segment;
-  cell.write_who = who_of(one_lane, lane);
+  if (strong && (strong->flags & StrongCell::writes) && !ordered(strong->epoch, strong->who, actor, lane)) return false;
+  if (again && cell.reads_who >= 1 << 5) return true; // one more of those that the epoch stands for
+  if (outside) cell.write_who |= Cell::non_coherent;
+  if (ordered(cell.reads, cell.reads_who, actor, lane)) {
+    cell.reads_who = who;
+  } else {
+    unsigned wide = widened(cell.reads, std::max<unsigned>(cell.reads_who >> 5, level), actor);
+    if (wide == one_lane && (cell.reads_who & 31) != lane) wide = whole_warp;
+    cell.reads_who = who_of(wide, wide == one_lane ? lane : 0);
+  }
+  cell.reads = actor.segment;
   return true;
 }
 
-void Filter::mark(Cell& cell, std::uint64_t memory, std::uint64_t address) {
-  cell.flags |= suspect;
-  suspects_.add(memory, address);
+inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane) {
+  if (!ordered(cell.write, cell.write_who & 31, actor, lane) || !ordered(cell.reads, cell.reads_who, actor, lane) ||
+      (strong && !ordered(strong->epoch, strong->who, actor, lane))) {
+    return false;
+  }
+  if ((cell.write_who & Cell::non_coherent) && same_operation(cell.reads, actor)) return false;
+  if (strong) *strong = StrongCell{};
+  cell.write = actor.segment;
+  cell.write_who = std::uint8_t(lane);
+  cell.reads = 0;
+  cell.reads_who = 0;
+  return true;
 }
 
-Filter::Page& Filter::page(std::uint64_t memory, std::uint64_t address) {
-  PageKey key{memory, address / page_bytes};
-  if (key == last_key_) return *last_page_;
-  auto [at, fresh] = pages_.try_emplace(key);
-  if (fresh) {
-    if (memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory - 1].push_back(key);
+void Filter::mark(const Spot& spot, std::uint64_t memory) {
+  pages_.expand(*spot.group)[spot.unit].write_who |= Cell::suspect;
+  suspects_.add(memory, spot.address);
+}
+
+inline void Filter::touch(const Spot& spot, std::uint64_t memory, Actor& actor, unsigned lane, Level level,
+                          bool write_access, bool non_coherent) {
+  if (spot.group->suspect) return;
+  Cell& cell = pages_.expand(*spot.group)[spot.unit];
+  if (cell.write_who & Cell::suspect) return;
+  StrongCell* strong = spot.group->strong ? &pages_.strong(*spot.group)[spot.unit] : nullptr;
+  const bool good =
+      write_access ? write(cell, strong, actor, lane) : read(cell, strong, actor, lane, level, non_coherent);
+  if (!good) mark(spot, memory);
+}
+
+bool Filter::read_group(Group& group, Actor& actor, std::uint8_t pattern, bool outside) {
+  if (group.suspect) return true;
+  if (group.cells || group.strong) return false;
+  const bool again = group.reads == actor.segment && !outside;
+  if (again && group.reads_pattern == pattern) return true;
+  if (!ordered_group(group.write, group.write_pattern, actor, pattern)) return false;
+  if (again && group.reads_pattern >= first_level_pattern) return true;
+  if (outside && same_operation(group.write, actor)) return false;
+  group.non_coherent |= outside;
+  if (ordered_group(group.reads, group.reads_pattern, actor, pattern)) {
+    group.reads_pattern = pattern;
+  } else {
+    const std::uint8_t old = group.reads_pattern;
+    unsigned wide =
+        widened(group.reads, old >= first_level_pattern ? unsigned(who_at(old, 0) >> 5) : unsigned(one_lane), actor);
+    if (wide == one_lane && old != pattern) wide = whole_warp;
+    group.reads_pattern = wide == one_lane ? pattern : level_pattern(wide);
   }
+  group.reads = actor.segment;
+  return true;
+}
+
+bool Filter::write_group(Group& group, Actor& actor, std::uint8_t pattern) {
+  if (group.suspect) return true;
+  if (group.cells || group.strong) return false;
+  if (!ordered_group(group.write, group.write_pattern, actor, pattern) ||
+      !ordered_group(group.reads, group.reads_pattern, actor, pattern) ||
+      (group.non_coherent && same_operation(group.reads, actor))) {
+    return false;
+  }
+  group = Group{};
+  group.write = actor.segment;
+  group.write_pattern = pattern;
+  return true;
+}
+
+ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
+  PageKey key{memory, address / page_bytes};
+  if (key == last_key_) return last_page_;
   last_key_ = key;
-  last_page_ = &at->second; // node-based: it stays
-  return *last_page_;
+  if (!active_.test(partition_of(memory, key.number))) return last_page_ = nullptr;
+  bool fresh = false;
+  last_page_ = &pages_.get(key, fresh);
+  if (fresh && memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory].push_back(key.number);
+  return last_page_;
 }
 
 void Filter::erase(const PageKey& key) {
-  auto at = pages_.find(key);
-  if (at == pages_.end()) return;
-  cell_pages_ -= at->second.weight();
-  pages_.erase(at);
+  if (key == last_key_) last_key_ = {~0ull, ~0ull};
+  pages_.erase(key);
 }
 
-Filter::Cell* Filter::cells(Page& page, std::uint32_t unit_log2) {
-  if (page.cells && page.shift <= unit_log2) return page.cells.get();
-  const std::uint32_t shift = std::min<std::uint32_t>(unit_log2, page.shift);
-  const std::size_t count = page_bytes >> shift;
-  auto finer = std::make_unique<Cell[]>(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    finer[i] = page.cells ? page.cells[i >> (page.shift - shift)] : page.whole;
-  }
-  cell_pages_ -= page.weight();
-  page.cells = std::move(finer);
-  page.shift = std::uint8_t(shift);
-  page.whole = Cell{};
-  cell_pages_ += page.weight();
-  return page.cells.get();
-}
-
-// Calls each(cell, address of the cell) for the cells of a range, each no larger than what the range divides into.
+// Calls each(Spot) for the units of a range, each no larger than what the range divides into.
 template <typename Each>
-inline void Filter::each_cell(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each) {
+inline void Filter::each_unit(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each) {
   if (address >= address_limit) return;
   const std::uint64_t bits = address | bytes;
   const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
   for (const std::uint64_t end = address + bytes; address < end;) {
-    Page& at = page(memory, address);
-    Cell* list = cells(at, unit);
-    const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes), step = 1ull << at.shift;
-    for (; address < page_end; address += step) each(list[address % page_bytes >> at.shift], address);
+    const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
+    ShadowPage* const found = page(memory, address);
+    if (!found) {
+      address = page_end;
+      continue;
+    }
+    ShadowPage& at = *found;
+    pages_.refine(at, unit);
+    const std::uint64_t step = 1ull << at.shift;
+    for (; address < page_end; address += step) {
+      const unsigned number = unsigned(address % page_bytes >> at.shift);
+      each(Spot{&at.groups[number / group_units], number % group_units, address});
+    }
   }
 }
 
 // ---- accesses
-// ----------------------------------------------------------------------------------------------------------
+// --------------------------------------------------------------------------------------------------------
 
-void Filter::weak(const Warp& access) {
-  Actor actor;
-  actor.lane0 = access.lane0;
-  actor.segment = segment(access.lane0, access.now);
-  auto touch = [&](unsigned lane, std::uint64_t address, Level level) {
-    each_cell(access.memory, address, access.bytes, [&](Cell& cell, std::uint64_t at) {
-      if (cell.flags & suspect) return;
-      bool good = access.write ? write(cell, actor, lane) : read(cell, actor, lane, level, access.non_coherent);
-      if (!good) mark(cell, access.memory, at);
-    });
-  };
-  const unsigned first = unsigned(std::countr_zero(access.mask)), lanes = unsigned(std::popcount(access.mask));
-  if (access.affine && access.stride == 0 && lanes > 1 && !access.write) {
-    // One look for all lanes, as those of the warp; a cell that one lane last wrote is no matter of the warp.
-    each_cell(access.memory, access.address[first], access.bytes, [&](Cell& cell, std::uint64_t at) {
-      if (cell.flags & suspect) return;
-      bool good = true;
-      for (std::uint32_t rest = access.mask; rest && good; rest &= rest - 1) {
-        const unsigned lane = unsigned(std::countr_zero(rest));
-        good = ordered(cell.write, cell.write_who, actor, lane) &&
-               (!(cell.flags & strong_writes) || ordered(cell.strong, cell.strong_who, actor, lane));
-        if (cell.write == 0 ||
-            std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {
-          if (!(cell.flags & strong_writes)) break; // for all lanes alike
+// Each lane the bytes after the one before it: whole groups at once.
+void Filter::contiguous(const Warp& access, Actor& actor, unsigned first, unsigned lanes) {
+  const unsigned lane_log2 = unsigned(std::countr_zero(access.bytes));
+  const std::uint32_t unit = std::min(lane_log2, 2u);
+  const std::uint64_t begin = access.address[first], end = begin + (std::uint64_t(lanes) << lane_log2);
+  for (std::uint64_t address = begin; address < end;) {
+    const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
+    ShadowPage* const found = page(access.memory, address);
+    if (!found) {
+      address = page_end;
+      continue;
+    }
+    ShadowPage& at = *found;
+    pages_.refine(at, unit);
+    const std::uint64_t span = std::uint64_t(group_units) << at.shift;
+    while (address < page_end) {
+      Group& group = at.groups[address % page_bytes / span];
+      const std::uint64_t group_begin = address / span * span, group_end = std::min(page_end, group_begin + span);
+      const bool whole = address == group_begin && group_end == group_begin + span;
+      if (whole) {
+        const unsigned lane = first + unsigned((address - begin) >> lane_log2);
+        const std::uint8_t pattern = std::uint8_t((lane_log2 - at.shift) << 5 | lane);
+        if (access.write ? write_group(group, actor, pattern)
+                         : read_group(group, actor, pattern, access.non_coherent)) {
+          address = group_end;
+          continue;
         }
       }
-      if (!good || !read(cell, actor, first, whole_warp, access.non_coherent)) mark(cell, access.memory, at);
-    });
-    return;
-  }
-  // The usual case: a full warp, each lane the next word, all in one page.
-  if (access.affine && access.bytes == 4 && access.stride == 4 && access.mask == ~0u && access.address[0] % 4 == 0 &&
-      access.address[0] % page_bytes <= page_bytes - 128) {
-    Page& at = page(access.memory, access.address[0]);
-    Cell* list = cells(at, 2);
-    if (at.shift == 2) {
-      list += access.address[0] % page_bytes / 4;
-      for (unsigned lane = 0; lane < 32; ++lane) {
-        Cell& cell = list[lane];
-        if (cell.flags & suspect) continue;
-        bool good = access.write ? write(cell, actor, lane) : read(cell, actor, lane, one_lane, access.non_coherent);
-        if (!good) mark(cell, access.memory, access.address[0] + 4 * lane);
+      const std::uint64_t group_first = address;
+      for (; address < group_end; address += 1ull << at.shift) {
+        const unsigned lane = first + unsigned((address - begin) >> lane_log2);
+        touch({&group, unsigned((address - group_begin) >> at.shift), address}, access.memory, actor, lane, one_lane,
+              access.write, access.non_coherent);
       }
-      return;
+      if (!whole || !access.write || !group.cells) continue;
+      // All written by this access now, or all suspect: one entry again.
+      const Cell* list = pages_.cells(group);
+      const auto suspects =
+          std::count_if(list, list + group_units, [](const Cell& cell) { return cell.write_who & Cell::suspect; });
+      if (suspects && suspects != group_units) continue;
+      pages_.clear(group);
+      group.suspect = suspects != 0;
+      if (group.suspect) continue;
+      group.write = actor.segment;
+      group.write_pattern =
+          std::uint8_t((lane_log2 - at.shift) << 5 | (first + unsigned((group_first - begin) >> lane_log2)));
     }
+  }
+}
+
+// One look for all lanes, as those of the warp; a unit that one lane last wrote is no matter of the warp.
+void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
+  each_unit(access.memory, access.address[first], access.bytes, [&](const Spot& spot) {
+    if (spot.group->suspect) return;
+    Cell& cell = pages_.expand(*spot.group)[spot.unit];
+    if (cell.write_who & Cell::suspect) return;
+    const StrongCell* strong = spot.group->strong ? &pages_.strong(*spot.group)[spot.unit] : nullptr;
+    const bool strong_write = strong && (strong->flags & StrongCell::writes);
+    bool good = true;
+    for (std::uint32_t rest = access.mask; rest && good; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
+      good = ordered(cell.write, cell.write_who & 31, actor, lane) &&
+             (!strong_write || ordered(strong->epoch, strong->who, actor, lane));
+      if (strong_write) continue;
+      if (!cell.write || std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {
+        break; // for all lanes alike
+      }
+    }
+    if (!good || !read(cell, strong, actor, first, whole_warp, access.non_coherent)) mark(spot, access.memory);
+  });
+}
+
+// Every lane somewhere. What the lanes will look at is brought nearer step by step, all lanes at once.
+void Filter::scattered(const Warp& access, Actor& actor) {
+  ShadowPage* page[32];
+  auto each_lane = [&](auto&& each) {
+    for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
+      each(lane, access.address[lane]);
+    }
+  };
+  // The group and unit of what is one unit of a page that is known.
+  auto spot = [&](unsigned lane, std::uint64_t address) -> Spot {
+    const ShadowPage* at = page[lane];
+    if (!at || !at->groups || access.bytes != 1u << at->shift || address % access.bytes) return {};
+    const unsigned number = unsigned(address % page_bytes >> at->shift);
+    return {&at->groups[number / group_units], number % group_units, address};
+  };
+  each_lane([&](unsigned, std::uint64_t address) { pages_.prefetch({access.memory, address / page_bytes}); });
+  each_lane([&](unsigned lane, std::uint64_t address) {
+    page[lane] = pages_.find({access.memory, address / page_bytes});
+    if (page[lane]) __builtin_prefetch(page[lane]);
+  });
+  each_lane([&](unsigned lane, std::uint64_t address) {
+    if (const Spot at = spot(lane, address); at.group) __builtin_prefetch(at.group);
+  });
+  each_lane([&](unsigned lane, std::uint64_t address) {
+    if (const Spot at = spot(lane, address); at.group) pages_.prefetch_cell(*at.group, at.unit);
+  });
+  each_lane([&](unsigned lane, std::uint64_t address) {
+    auto one = [&](const Spot& at) {
+      touch(at, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
+    };
+    if (const Spot at = spot(lane, address); at.group) return one(at);
+    each_unit(access.memory, address, access.bytes, one);
+  });
+}
+
+void Filter::weak(const Warp& access) {
+  Actor& actor = this->actor(access.lane0, access.now);
+  const unsigned first = unsigned(std::countr_zero(access.mask)), lanes = unsigned(std::popcount(access.mask));
+  if (access.affine) {
+    const std::uint64_t base = access.address[first];
+    if (access.stride == 0 && lanes > 1 && !access.write) return broadcast(access, actor, first);
+    if (access.stride == std::int64_t(access.bytes) && access.bytes <= 16 && std::has_single_bit(access.bytes) &&
+        base % access.bytes == 0 && base < address_limit && (access.mask >> first) + 1ull == 1ull << lanes) {
+      return contiguous(access, actor, first, lanes);
+    }
+  } else {
+    return scattered(access, actor);
   }
   for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
-    touch(lane, access.address[lane], one_lane);
+    each_unit(access.memory, access.address[lane], access.bytes, [&](const Spot& spot) {
+      touch(spot, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
+    });
   }
 }
 
 bool Filter::strong(const Strong& access) {
   const unsigned lane = access.thread.thread() & 31;
-  Actor actor;
-  actor.lane0 = ThreadKey(access.thread.operation(), access.thread.block(), access.thread.thread() & ~31u);
-  actor.segment = segment(actor.lane0, access.now);
+  Actor& actor = this->actor(ThreadKey(access.thread.operation(), access.thread.block(), access.thread.thread() & ~31u),
+                             access.now);
   const std::uint8_t size = std::uint8_t(std::bit_width(access.bytes) << 4);
   bool unordered = false;
-  each_cell(access.memory, access.address, access.bytes, [&](Cell& cell, std::uint64_t at) {
-    if (cell.flags & suspect) return;
-    if (!access.covering) {
-      bool good = access.write ? write(cell, actor, lane) : read(cell, actor, lane, one_lane, false);
-      if (!good) mark(cell, access.memory, at);
-      return;
+  each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {
+    if (!access.covering) return touch(spot, access.memory, actor, lane, one_lane, access.write, false);
+    Group& group = *spot.group;
+    Cell weak; // what the unit's cell says, or would say
+    if (group.cells) {
+      weak = pages_.cells(group)[spot.unit];
+    } else {
+      weak.write = group.write;
+      weak.reads = group.reads;
+      weak.write_who = who_at(group.write_pattern, spot.unit) & 31;
+      weak.reads_who = who_at(group.reads_pattern, spot.unit);
+      if (group.non_coherent) weak.write_who |= Cell::non_coherent;
     }
-    const bool before = ordered(cell.strong, cell.strong_who, actor, lane);
-    const bool conflict = access.write || (cell.flags & strong_writes);
+    if (group.suspect || (weak.write_who & Cell::suspect)) return;
+    StrongCell& cell = pages_.strong_of(group)[spot.unit];
+    const bool before = ordered(cell.epoch, cell.who, actor, lane);
+    const bool conflict = access.write || (cell.flags & StrongCell::writes);
     const bool alike = (cell.flags & 0xF0) == size;
-    if (!ordered(cell.write, cell.write_who, actor, lane) ||
-        (access.write && !ordered(cell.reads, cell.reads_who, actor, lane)) ||
-        (access.write && (cell.flags & non_coherent) && same_operation(cell.reads, actor)) ||
-        (!before && conflict && (!alike || access.plain || (cell.flags & strong_plain)))) {
-      mark(cell, access.memory, at);
-      return;
+    if (!ordered(weak.write, weak.write_who & 31, actor, lane) ||
+        (access.write && !ordered(weak.reads, weak.reads_who, actor, lane)) ||
+        (access.write && (weak.write_who & Cell::non_coherent) && same_operation(weak.reads, actor)) ||
+        (!before && conflict && (!alike || access.plain || (cell.flags & StrongCell::plain)))) {
+      return mark(spot, access.memory);
     }
     std::uint8_t kept = size;
     if (before) {
       // What comes before stays in what the epoch stands for: whatever it is unordered with is unordered with this.
-      if (cell.strong && !alike) kept = mixed_sizes;
-      cell.strong = 0;
+      if (cell.epoch && !alike) kept = mixed_sizes;
+      cell.who = std::uint8_t(lane);
     } else if (!alike) {
-      mark(cell, access.memory, at); // reads of two sizes: rare, and too much for a cell
-      return;
+      return mark(spot, access.memory); // reads of two sizes: rare, and too much for a cell
     } else {
       unordered = true;
+      unsigned wide = widened(cell.epoch, cell.who >> 5, actor);
+      if (wide == one_lane && (cell.who & 31) != lane) wide = whole_warp;
+      cell.who = who_of(wide, wide == one_lane ? lane : 0);
     }
-    widen(cell.strong, cell.strong_who, actor, lane, one_lane);
-    cell.flags = std::uint8_t((cell.flags & 0x0F) | kept | (access.plain ? strong_plain : 0) |
-                              (access.write ? strong_writes : 0));
+    cell.epoch = actor.segment;
+    cell.flags = std::uint8_t((cell.flags & 0x0F) | kept | (access.plain ? StrongCell::plain : 0) |
+                              (access.write ? StrongCell::writes : 0));
   });
   return unordered && !access.plain;
 }
@@ -282,111 +475,133 @@ void Filter::copy(std::uint64_t memory, ThreadKey thread, order::AsyncGroup grou
   Actor actor;
   actor.lane0 = ThreadKey(thread.operation(), thread.block(), thread.thread() & ~31u);
   actor.asynchronous = true;
+  if (segments_.size() >= collect_at_) collect_segments();
   actor.segment = SegmentId(segments_.size());
-  segments_.push_back({thread, now, group});
-  const unsigned lane = thread.thread() & 31;
-  each_cell(memory, address, bytes, [&](Cell& cell, std::uint64_t at) {
-    if (cell.flags & suspect) return;
-    bool good = write_access ? write(cell, actor, lane) : read(cell, actor, lane, one_lane, false);
-    if (!good) mark(cell, memory, at);
-  });
+  segments_.push_back({thread.bits, now, group});
+  each_unit(memory, address, bytes,
+            [&](const Spot& spot) { touch(spot, memory, actor, thread.thread() & 31, one_lane, write_access, false); });
 }
 
 void Filter::range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write_access,
                    order::Stamp now) {
-  Actor actor;
-  actor.lane0 = ThreadKey(operation, 0, 0);
-  actor.segment = segment(actor.lane0, now);
-  auto touch = [&](Cell& cell) { return write_access ? write(cell, actor, 0) : read(cell, actor, 0, one_lane, false); };
+  Actor& actor = this->actor(ThreadKey(operation, 0, 0), now);
+  const std::uint8_t pattern = one_lane_pattern(0);
   for (const std::uint64_t end = address + bytes; address < end;) {
     const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
-    if (page_end - address == page_bytes) {
-      Page& at = page(0, address);
-      bool any = at.cells && write_access;
-      bool good = true;
-      if (!at.cells) {
-        if (!(at.whole.flags & suspect) && !touch(at.whole)) {
-          at.whole.flags |= suspect;
-          suspects_.add_page(0, address / page_bytes);
-        }
-      } else {
-        const std::uint64_t step = 1ull << at.shift;
-        for (std::uint64_t i = 0; i < page_bytes; i += step) {
-          Cell& cell = at.cells[i >> at.shift];
-          if (!(cell.flags & suspect) && !touch(cell)) mark(cell, 0, address + i);
-          good = good && !(cell.flags & suspect);
-        }
-      }
-      if (any && good) { // all cells are equal now
-        at.whole = at.cells[0];
-        cell_pages_ -= at.weight();
-        at.cells.reset();
-        at.shift = 2;
+    if (page_end - address < page_bytes) {
+      each_unit(0, address, page_end - address,
+                [&](const Spot& spot) { touch(spot, 0, actor, 0, one_lane, write_access, false); });
+      address = page_end;
+      continue;
+    }
+    ShadowPage* const found = page(0, address);
+    if (!found) {
+      address = page_end;
+      continue;
+    }
+    ShadowPage& at = *found;
+    auto touch_group = [&](Group& group) {
+      return write_access ? write_group(group, actor, pattern) : read_group(group, actor, pattern, false);
+    };
+    if (!at.groups) {
+      if (!touch_group(at.whole)) {
+        at.whole.suspect = true;
+        suspects_.add_page(0, address / page_bytes);
       }
     } else {
-      each_cell(0, address, page_end - address, [&](Cell& cell, std::uint64_t at) {
-        if (!(cell.flags & suspect) && !touch(cell)) mark(cell, 0, at);
-      });
+      bool good = true;
+      const std::uint64_t span = std::uint64_t(group_units) << at.shift;
+      for (std::size_t g = 0; g < at.group_count(); ++g) {
+        Group& group = at.groups[g];
+        if (touch_group(group)) {
+          good &= !group.suspect;
+          continue;
+        }
+        for (unsigned unit = 0; unit < group_units; ++unit) {
+          touch({&group, unit, address + g * span + (std::uint64_t(unit) << at.shift)}, 0, actor, 0, one_lane,
+                write_access, false);
+          good &= !group.cells || !(pages_.cells(group)[unit].write_who & Cell::suspect);
+        }
+      }
+      if (write_access && good) { // all units are equal now
+        Group whole;
+        whole.write = actor.segment;
+        whole.write_pattern = pattern;
+        pages_.collapse(at, whole);
+      }
     }
     address = page_end;
   }
 }
 
 // ---- memory that is over
-// -----------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------
+
+void Filter::forget_inactive() {
+  std::vector<PageKey> inactive;
+  pages_.each_page([&](const ShadowPage& page) {
+    if (!active_.test(partition_of(page.key.memory, page.key.number))) inactive.push_back(page.key);
+  });
+  for (const PageKey& key : inactive) erase(key);
+  last_key_ = {~0ull, ~0ull};
+  pages_.trim();
+  collect_segments();
+}
 
 void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = address + bytes, first = address / page_bytes, last = (end + page_bytes - 1) / page_bytes;
-  last_key_ = {~0ull, ~0ull};
-  auto forget = [&](auto at) {
-    const std::uint64_t base = at->first.number * page_bytes;
-    if (address <= base && base + page_bytes <= end) {
-      cell_pages_ -= at->second.weight();
-      return pages_.erase(at);
+  auto forget = [&](ShadowPage& page) {
+    const std::uint64_t base = page.key.number * page_bytes;
+    pages_.refine(page, 2);
+    for (std::uint64_t i = 0, step = 1ull << page.shift; i < page_bytes; i += step) {
+      if (base + i < address || end < base + i + step) continue;
+      Group& group = page.groups[i / group_units >> page.shift];
+      const unsigned unit = unsigned(i >> page.shift) % group_units;
+      pages_.expand(group)[unit] = Cell{};
+      if (group.strong) pages_.strong(group)[unit] = StrongCell{};
     }
-    Page& page = at->second;
-    Cell* list = cells(page, 2);
-    const std::uint64_t step = 1ull << page.shift;
-    for (std::uint64_t i = 0; i < page_bytes; i += step) {
-      if (address <= base + i && base + i + step <= end) list[i >> page.shift] = Cell{};
-    }
-    return std::next(at);
   };
-  if (last - first <= pages_.size()) {
-    for (std::uint64_t number = first; number < last; ++number) {
-      if (auto at = pages_.find({0, number}); at != pages_.end()) forget(at);
-    }
-    return;
+  std::vector<PageKey> inside;
+  if (last - first <= pages_.count()) {
+    for (std::uint64_t number = first; number < last; ++number) inside.push_back({0, number});
+  } else {
+    pages_.each_page([&](const ShadowPage& page) {
+      if (page.key.memory == 0 && first <= page.key.number && page.key.number < last) inside.push_back(page.key);
+    });
   }
-  for (auto at = pages_.begin(); at != pages_.end();) {
-    bool inside = at->first.memory == 0 && first <= at->first.number && at->first.number < last;
-    at = inside ? forget(at) : std::next(at);
+  for (const PageKey& key : inside) {
+    const std::uint64_t base = key.number * page_bytes;
+    if (address <= base && base + page_bytes <= end) {
+      erase(key);
+    } else if (ShadowPage* page = pages_.find(key)) {
+      forget(*page);
+    }
   }
 }
 
 void Filter::forget_shared(order::OperationIndex operation) {
-  std::erase_if(current_, [&](const auto& at) { return (at.first >> 42) == operation; }); // ThreadKey::operation
-  last_warp_ = ~0ull;
+  std::erase_if(actors_, [&](const auto& at) { return key_from(at.first).operation() == operation; });
+  recent_.fill(nullptr);
   auto found = shared_pages_.find(operation);
   if (found == shared_pages_.end()) return;
-  for (const auto& [block, keys] : found->second) {
-    for (const PageKey& key : keys) erase(key);
+  for (const auto& [memory, numbers] : found->second) {
+    for (std::uint64_t number : numbers) erase({memory, number});
   }
   shared_pages_.erase(found);
-  last_key_ = {~0ull, ~0ull};
+  pages_.trim();
 }
 
 void Filter::forget_shared(ThreadKey block) {
-  for (unsigned warp = 0; warp < 32; ++warp)
-    current_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
-  last_warp_ = ~0ull;
+  for (unsigned warp = 0; warp < 32; ++warp) {
+    actors_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
+  }
+  recent_.fill(nullptr);
   auto found = shared_pages_.find(block.operation());
   if (found == shared_pages_.end()) return;
-  auto pages = found->second.find(block.block_bits());
+  auto pages = found->second.find(block.block_bits() + 1);
   if (pages == found->second.end()) return;
-  for (const PageKey& key : pages->second) erase(key);
+  for (std::uint64_t number : pages->second) erase({pages->first, number});
   found->second.erase(pages);
-  last_key_ = {~0ull, ~0ull};
 }
 
 } // namespace deadheat::detect

@@ -1,10 +1,7 @@
 // The first pass: finds the words that a race may touch, quickly and in little memory.
 //
-// Every unit of touched memory (4 bytes; 2 or 1 in pages that smaller accesses touch) has a cell of 16 bytes with three
-// epochs: the last weak write, the reads since, and the strong accesses that are morally strong with each other. An
-// epoch is a segment (what a warp did between two synchronizations) and a lane; when reads or strong accesses are not
-// ordered, one epoch stands for all that the warp, the block or the operation did up to then. So a cell never grows;
-// what cannot be told from it is suspect.
+// It keeps epochs of touched memory (filter_pages.h) and asks Causality whether what they stand for comes before an
+// access. What cannot be told from them is suspect.
 //
 // Invariant: every word that a race of any class touches becomes suspect (the converse does not hold).
 // Thread-safety: none.
@@ -12,10 +9,11 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/detect/filter_pages.h"
+#include "analyzer/detect/partition.h"
 #include "analyzer/detect/suspects.h"
 #include "analyzer/order/causality.h"
 
@@ -23,7 +21,9 @@ namespace deadheat::detect {
 
 class Filter {
  public:
-  Filter(const order::Causality& causality, Suspects& suspects) : causality_(causality), suspects_(suspects) {}
+  // Looks at memory of `active` parts only.
+  Filter(const order::Causality& causality, Suspects& suspects, const Partitions& active)
+      : causality_(causality), suspects_(suspects), active_(active) {}
 
   // What every lane of `mask` did, weakly, to `bytes` bytes at its address. stride: of the addresses, where `affine`.
   struct Warp {
@@ -55,74 +55,72 @@ class Filter {
   // A copy or set, or the freeing of memory.
   void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
-  // Cells take as much memory as they may: nothing more should be given to it.
-  bool full() const { return cell_pages_ >= most_cell_pages; }
+  std::uint64_t bytes() const { return pages_.bytes() + segments_.capacity() * sizeof(Segment); }
 
+  void forget_inactive(); // memory of parts that are not active any more
   void forget_range(std::uint64_t address, std::uint64_t bytes); // global memory
   void forget_shared(order::OperationIndex operation);
   void forget_shared(order::ThreadKey block);
 
  private:
-  using SegmentId = std::uint32_t; // 0: none
-  struct Segment {
-    order::ThreadKey key; // lane 0 of the warp; of an asynchronous copy: the thread
+  struct [[gnu::packed]] Segment {
+    std::uint64_t key = 0; // of lane 0 of the warp; of an asynchronous copy: of the thread
     order::Stamp stamp = 0;
     order::AsyncGroup group = 0;
   };
-  enum Level : std::uint8_t { one_lane, whole_warp, whole_block, whole_operation, many };
-  struct Cell {
-    SegmentId write = 0, reads = 0, strong = 0;
-    std::uint8_t write_who = 0, reads_who = 0, strong_who = 0; // level << 5 | lane
-    std::uint8_t flags = 0; // suspect, non_coherent, strong_plain, strong_writes, log2(bytes) of strong << 4
-  };
-  static_assert(sizeof(Cell) == 16);
-  static constexpr std::uint8_t suspect = 1, non_coherent = 2, strong_plain = 4, strong_writes = 8;
-  struct Page {
-    std::uint8_t shift = 2; // log2 of the bytes of a cell
-    std::unique_ptr<Cell[]> cells; // null: only `whole` matters
-    Cell whole; // of the page, as ranges touched it
-    std::uint64_t weight() const { return cells ? 4u >> shift : 0; } // in pages of 4-byte cells
-  };
-  // Who acts now; what of earlier segments is known to be ordered before all its warp's lanes.
+  static_assert(sizeof(Segment) == 20);
+  // Who acts now. What it knows to be ordered before all lanes of its warp stays so.
   struct Actor {
     order::ThreadKey lane0;
     SegmentId segment = 0;
     bool asynchronous = false;
     std::array<SegmentId, 4> ordered{};
     unsigned next = 0;
-    SegmentId operation_ordered = 0, operation_unordered = 0; // segments looked up at that level
+    SegmentId operation_ordered = 0, operation_unordered = 0; // segments looked up at that level during this access
+  };
+  struct Spot { // a unit of a group
+    Group* group = nullptr;
+    unsigned unit = 0;
+    std::uint64_t address = 0;
   };
 
-  SegmentId segment(order::ThreadKey lane0, order::Stamp now);
-  Page& page(std::uint64_t memory, std::uint64_t address);
+  Actor& actor(order::ThreadKey lane0, order::Stamp now);
+  ShadowPage* page(std::uint64_t memory, std::uint64_t address); // null: of a part that is not active
   void erase(const PageKey& key);
-  Cell* cells(Page& page, std::uint32_t unit_log2); // with cells no larger than that
   template <typename Each>
-  void each_cell(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each);
+  void each_unit(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each);
+  void contiguous(const Warp& access, Actor& actor, unsigned first, unsigned lanes);
+  void broadcast(const Warp& access, Actor& actor, unsigned first);
+  void scattered(const Warp& access, Actor& actor);
+
   bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
   bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
-  void widen(SegmentId& segment, std::uint8_t& who, const Actor& actor, unsigned lane, Level least);
+  bool ordered_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own);
+  unsigned widened(SegmentId segment, unsigned level, const Actor& actor) const;
   bool same_operation(SegmentId segment, const Actor& actor) const;
-  // Each returns false when the cell became suspect.
-  bool read(Cell& cell, Actor& actor, unsigned lane, Level level, bool non_coherent);
-  bool write(Cell& cell, Actor& actor, unsigned lane);
-  void mark(Cell& cell, std::uint64_t memory, std::uint64_t address);
-
-  // Of 16 kB each, or as many finer ones: 8 GB, for 2 GB of memory that kernels touched.
-  static constexpr std::uint64_t most_cell_pages = 1 << 19;
+  // Each returns false when the unit is to become suspect.
+  bool read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool non_coherent);
+  bool write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane);
+  void touch(const Spot& spot, std::uint64_t memory, Actor& actor, unsigned lane, Level level, bool write,
+             bool non_coherent);
+  // Each returns false when the group's units must be looked at one by one.
+  bool read_group(Group& group, Actor& actor, std::uint8_t pattern, bool non_coherent);
+  bool write_group(Group& group, Actor& actor, std::uint8_t pattern);
+  void mark(const Spot& spot, std::uint64_t memory);
+  void collect_segments();
 
   const order::Causality& causality_;
   Suspects& suspects_;
-  std::uint64_t cell_pages_ = 0; // now, in pages of 4-byte cells
+  const Partitions& active_;
+  FilterPages pages_;
   std::vector<Segment> segments_{1};
-  std::unordered_map<std::uint64_t, SegmentId> current_; // warp → its segment
-  std::uint64_t last_warp_ = ~0ull;
-  SegmentId* last_current_ = nullptr;
-  std::unordered_map<PageKey, Page, PageHash> pages_;
-  // operation → block bits → its shared pages
-  std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<PageKey>>> shared_pages_;
+  std::size_t collect_at_ = 1 << 16;
+  std::unordered_map<std::uint64_t, Actor> actors_; // by warp
+  std::array<Actor*, 64> recent_{}; // of some warps
+  std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
+      shared_pages_; // operation → `memory` → page numbers
   PageKey last_key_{~0ull, ~0ull};
-  Page* last_page_ = nullptr;
+  ShadowPage* last_page_ = nullptr;
 };
 
 } // namespace deadheat::detect

@@ -1,21 +1,139 @@
 #include "analyzer/detect/find.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 namespace deadheat::detect {
 
-Findings find_races(const Feed& feed) {
-  Findings findings;
-  Suspects suspects;
-  findings.detector = std::make_unique<Detector>(suspects, Detector::Pass::filter);
-  feed(*findings.detector);
-  findings.unchecked = findings.detector->unchecked();
-  findings.suspect_words = suspects.words();
-  if (suspects.empty()) return findings;
-  const std::map<PlaceId, std::uint64_t> order_dependent = findings.detector->order_dependent();
-  findings.detector = std::make_unique<Detector>(suspects, Detector::Pass::pairs);
-  feed(*findings.detector);
-  findings.detector->add_order_dependent(order_dependent);
-  findings.races = findings.detector->races();
-  return findings;
-}
+namespace {
 
-}  // namespace deadheat::detect
+class FeedSource final : public Source {
+ public:
+  explicit FeedSource(const Feed& feed) : feed_(feed) {}
+  std::size_t chunks() const override { return 1; }
+  void play(std::size_t, trace::RecordVisitor& visitor) const override { feed_(visitor); }
+
+ private:
+  const Feed& feed_;
+};
+
+constexpr unsigned most_workers = 64;
+
+// What one pass, in as many goes as it takes, has found.
+struct PassResult {
+  std::unique_ptr<Detector> detector; // of the first go
+  PartFindings findings;
+};
+
+class Finder {
+ public:
+  Finder(const Source& source, const FindOptions& options) : source_(source), options_(options) {
+    workers_ = std::clamp(options.jobs, 1u, most_workers);
+    limit_ = options.memory_limit;
+    if (!limit_) limit_ = std::uint64_t(sysconf(_SC_PHYS_PAGES)) * std::uint64_t(sysconf(_SC_PAGESIZE)) / 2;
+  }
+
+  Findings find() {
+    Findings findings;
+    PassResult first = pass(Detector::Pass::filter, nullptr, nullptr, findings);
+    findings.suspect_words = suspects_.words();
+    findings.detector = std::move(first.detector);
+    findings.unchecked = first.findings.unchecked;
+    findings.unknown = findings.detector->unknown() + first.findings.unknown;
+    findings.order_dependent = first.findings.order_dependent;
+    if (suspects_.empty()) return findings;
+    const WaitLoops wait_loops = findings.detector->wait_loops();
+    const auto launches = findings.detector->launches();
+    findings.detector.reset();
+    PassResult second = pass(Detector::Pass::pairs, &wait_loops, &launches, findings);
+    findings.detector = std::move(second.detector);
+    for (const auto& [place, count] : second.findings.order_dependent) findings.order_dependent[place] += count;
+    findings.races = ranked(second.findings);
+    for (const auto& [key, race] : second.findings.races) uncertain_.erase({key.a, key.b});
+    findings.uncertain = uncertain_.size();
+    return findings;
+  }
+
+ private:
+  PassResult pass(Detector::Pass pass, const WaitLoops* wait_loops,
+                  const std::unordered_map<std::uint32_t, order::OperationIndex>* launches, Findings& findings) {
+    PassResult result;
+    std::vector<PartFindings> parts(partitions);
+    Partitions left;
+    left.set();
+    const char* what = pass == Detector::Pass::filter ? "looking for races" : "naming races";
+    while (left.any()) {
+      std::vector<std::unique_ptr<Detector>> detectors;
+      std::vector<Suspects> found(workers_);
+      std::vector<Consume> consumers;
+      std::vector<order::Stamp> stamps{0};
+      for (unsigned worker = 0; worker < workers_; ++worker) {
+        Detector::Setup setup;
+        setup.pass = pass;
+        setup.worker = worker;
+        for (unsigned part = worker; part < partitions; part += workers_) setup.active[part] = left[part];
+        setup.memory_limit = limit_ / workers_;
+        setup.everything_to_all = everything_to_all_;
+        setup.wait_loops = wait_loops;
+        Suspects& suspects = pass == Detector::Pass::filter ? found[worker] : suspects_;
+        detectors.push_back(std::make_unique<Detector>(suspects, setup));
+        consumers.push_back([&detector = *detectors.back(), &stamps, worker](const Batch& batch) {
+          detector.play(batch);
+          if (worker == 0) stamps.push_back(stamps.back() + batch.stamps);
+        });
+      }
+      Routing routing;
+      routing.workers = workers_;
+      routing.everything_to_all = everything_to_all_;
+      if (pass == Detector::Pass::pairs) {
+        routing.suspects = &suspects_;
+        routing.operations = launches;
+      }
+      const std::size_t chunks = source_.chunks();
+      ChunksDone done;
+      if (options_.progress) {
+        done = [&](std::size_t count) { options_.progress(what, chunks ? double(count) / double(chunks) : 1); };
+      }
+      run(source_, routing, consumers, done);
+      ++findings.goes;
+      if (!everything_to_all_ && workers_ > 1 &&
+          std::any_of(detectors.begin(), detectors.end(), [](const auto& detector) { return detector->strays(); })) {
+        everything_to_all_ = true;
+        continue;
+      }
+      for (unsigned worker = 0; worker < workers_; ++worker) {
+        const Detector& detector = *detectors[worker];
+        for (unsigned part = 0; part < partitions; ++part) {
+          if (!detector.active()[part] || !left[part]) continue;
+          parts[part] = detector.findings(part);
+        }
+        left &= ~detector.active();
+        suspects_.add(found[worker]);
+        uncertain_.insert(detector.uncertain().begin(), detector.uncertain().end());
+      }
+      if (!result.detector) {
+        result.detector = std::move(detectors[0]);
+        findings.chunk_stamps = std::move(stamps);
+      }
+    }
+    for (const PartFindings& part : parts) merge(result.findings, part);
+    return result;
+  }
+
+  const Source& source_;
+  const FindOptions& options_;
+  unsigned workers_ = 1;
+  std::uint64_t limit_ = 0;
+  bool everything_to_all_ = false;
+  Suspects suspects_;
+  std::set<std::pair<SideId, SideId>> uncertain_;
+};
+
+} // namespace
+
+Findings find_races(const Source& source, const FindOptions& options) { return Finder(source, options).find(); }
+
+Findings find_races(const Feed& feed, const FindOptions& options) { return find_races(FeedSource(feed), options); }
+
+} // namespace deadheat::detect

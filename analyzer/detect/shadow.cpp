@@ -7,9 +7,11 @@ namespace deadheat::detect {
 
 namespace {
 
-constexpr std::size_t crowded = 24;  // entries of a word from which covered ones of other sides are dropped too
-// Entries of a word at most: beyond, a new one takes the place of another, of its own side if there is one near.
-constexpr std::size_t most_entries = 128;
+constexpr std::size_t crowded = 24; // entries of a word from which covered ones of other sides are dropped too
+// Entries of a word and side at most: beyond, a new one takes the place of another.
+constexpr std::uint32_t most_entries = 1 << 16;
+// Conflicts with entries of one side that one access counts: many as long as its part of memory is looked at seldom.
+constexpr std::uint32_t most_conflicts = 1 << 14, fewer_conflicts = 16, many_looks = 1 << 23;
 
 }  // namespace
 
@@ -26,11 +28,28 @@ Shadow::Page& Shadow::page(std::uint64_t memory, std::uint64_t address) {
   return *page;
 }
 
+// Counts out what a page holds that is about to go.
+void Shadow::forget(const Page& page) {
+  entries_ -= page.whole.live;
+  for (const std::unique_ptr<Word>& word : page.words) {
+    if (!word) continue;
+    entries_ -= word->live;
+    --words_;
+  }
+}
+
+void Shadow::erase(const PageKey& key) {
+  auto found = pages_.find(key);
+  if (found == pages_.end()) return;
+  forget(*found->second);
+  pages_.erase(found);
+}
+
 void Shadow::forget_shared(order::OperationIndex operation) {
   auto found = shared_pages_.find(operation);
   if (found == shared_pages_.end()) return;
   for (const auto& [block, keys] : found->second) {
-    for (const PageKey& key : keys) pages_.erase(key);
+    for (const PageKey& key : keys) erase(key);
   }
   shared_pages_.erase(found);
   last_key_ = {~0ull, ~0ull};
@@ -41,31 +60,46 @@ void Shadow::forget_shared(order::ThreadKey block) {
   if (found == shared_pages_.end()) return;
   auto pages = found->second.find(block.block_bits());
   if (pages == found->second.end()) return;
-  for (const PageKey& key : pages->second) pages_.erase(key);
+  for (const PageKey& key : pages->second) erase(key);
   found->second.erase(pages);
+  last_key_ = {~0ull, ~0ull};
+}
+
+void Shadow::forget_inactive() {
+  std::vector<PageKey> inactive;
+  for (const auto& [key, page] : pages_) {
+    if (!active_.test(partition_of(key.memory, key.number))) inactive.push_back(key);
+  }
+  for (const PageKey& key : inactive) erase(key);
   last_key_ = {~0ull, ~0ull};
 }
 
 void Shadow::forget_range(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = address + bytes, first = address / page_bytes, last = (end + page_bytes - 1) / page_bytes;
-  auto forget = [&](auto at) {
+  auto forget_at = [&](auto at) {
     const std::uint64_t base = at->first.number * page_bytes;
-    if (address <= base && base + page_bytes <= end) return pages_.erase(at);
+    if (address <= base && base + page_bytes <= end) {
+      forget(*at->second);
+      return pages_.erase(at);
+    }
     for (std::uint64_t word = 0; word < at->second->words.size(); ++word) {
-      if (address <= base + 4 * word && base + 4 * word + 4 <= end) at->second->words[word].clear();
+      if (address > base + 4 * word || base + 4 * word + 4 > end || !at->second->words[word]) continue;
+      entries_ -= at->second->words[word]->live;
+      --words_;
+      at->second->words[word].reset();
     }
     return std::next(at);
   };
   last_key_ = {~0ull, ~0ull};
   if (last - first <= pages_.size()) {
     for (std::uint64_t number = first; number < last; ++number) {
-      if (auto at = pages_.find({0, number}); at != pages_.end()) forget(at);
+      if (auto at = pages_.find({0, number}); at != pages_.end()) forget_at(at);
     }
     return;
   }
   for (auto at = pages_.begin(); at != pages_.end();) {
     bool inside = at->first.memory == 0 && first <= at->first.number && at->first.number < last;
-    at = inside ? forget(at) : std::next(at);
+    at = inside ? forget_at(at) : std::next(at);
   }
 }
 
@@ -130,56 +164,105 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   return before;
 }
 
-void Shadow::word(std::uint64_t memory, std::vector<Entry>& entries, const Entry& entry, std::uint64_t address) {
+Shadow::OfSide& Shadow::of_side(Word& word, SideId side) {
+  for (OfSide& known : word.sides) {
+    if (known.side == side) return known;
+  }
+  word.sides.push_back({});
+  word.sides.back().side = side;
+  return word.sides.back();
+}
+
+Shadow::Word& Shadow::word_at(Page& page, std::uint64_t address) {
+  std::unique_ptr<Word>& word = page.words[address % page_bytes / 4];
+  if (!word) {
+    word = std::make_unique<Word>();
+    ++words_;
+  }
+  return *word;
+}
+
+void Shadow::drop(Word& word, Entry& entry, OfSide& side) {
+  entry.mask = 0;
+  --side.live;
+  --word.live;
+  --entries_;
+}
+
+// Drops the oldest entry of the side, and remembers that there was one.
+void Shadow::make_room(Word& word, OfSide& side) {
+  auto oldest = std::find_if(word.entries.begin(), word.entries.end(), [&](const Entry& entry) {
+    return entry.mask && sides_.place(entry.access.place).side == side.side;
+  });
+  if (oldest == word.entries.end()) return;
+  const MemoryAccess& access = oldest->access;
+  side.several_operations |= side.lost && side.operation != access.thread.operation();
+  side.lost = true;
+  side.lost_writes |= access.writes();
+  side.operation = access.thread.operation();
+  side.stamp = std::max(side.stamp, access.stamp);
+  drop(word, *oldest, side);
+}
+
+void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address) {
   const MemoryAccess& access = entry.access;
-  SideId side = sides_.place(access.place).side;
-  bool full = entries.size() >= crowded;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    Entry& older = entries[i];
-    bool drop = false;
-    if (older.mask & entry.mask) {
-      bool same_side = sides_.place(older.access.place).side == side;
-      bool conflict = older.access.writes() || access.writes();
-      if (conflict || same_side || full) {
-        bool before = check(memory, older, entry, address);
-        bool covered = (older.mask & ~entry.mask) == 0;
-        // Would a later access be morally strong with the one if it is with the other?
-        bool alike =
-            !is_strong(access.ordering) ||
-            (is_strong(older.access.ordering) && access.thread.block_bits() == older.access.thread.block_bits() &&
-             access.scope == older.access.scope && access.address == older.access.address &&
-             access.bytes == older.access.bytes);
-        // Of read-modify-writes that link to each other the last stands for all (they are in observation order).
-        bool linked = alike && access.atomic_operation() && older.access.atomic_operation() && older.access.stored &&
-                      access.continues && older.access.stamp >= access.continues;
-        // A strong write may be ordered by having been observed, which says nothing about what came before it.
-        bool observable = is_strong(access.ordering) && access.writes() && older.access.writes();
-        bool stands_for = linked || (before && alike && (!observable || full));
-        bool overwrites =
-            before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
-        drop = covered && ((same_side && stands_for) || overwrites);
-      }
-    }
-    if (!drop) {
-      if (kept != i) entries[kept] = std::move(entries[i]);
-      ++kept;
-    }
+  const SideId side = sides_.place(access.place).side;
+  const bool full = word.live >= crowded;
+  std::uint32_t& looks = looks_[partition_of(memory, address / page_bytes)];
+  const std::uint32_t enough = looks < many_looks ? most_conflicts : fewer_conflicts;
+  std::uint32_t left = 0; // entries that are still to be looked at
+  for (OfSide& of : word.sides) {
+    of.left = of.live;
+    of.conflicts = 0;
+    left += of.live;
   }
-  entries.resize(kept);
-  if (kept < most_entries) {
-    entries.push_back(entry);
-    return;
+  OfSide* of = nullptr;
+  for (std::size_t i = 0; i < word.entries.size() && left; ++i) {
+    Entry& older = word.entries[i];
+    if (!older.mask) continue;
+    const SideId older_side = sides_.place(older.access.place).side;
+    if (!of || of->side != older_side) of = &of_side(word, older_side);
+    if (of->conflicts >= enough) continue;
+    --of->left;
+    --left;
+    if (!(older.mask & entry.mask)) continue;
+    const bool same_side = older_side == side;
+    const bool conflict = older.access.writes() || access.writes();
+    if (!conflict && !same_side && !full) continue;
+    ++looks;
+    const bool before = check(memory, older, entry, address);
+    if (conflict && !before && ++of->conflicts >= enough) left -= of->left;
+    const bool covered = (older.mask & ~entry.mask) == 0;
+    // Would a later access be morally strong with the one if it is with the other?
+    const bool alike =
+        !is_strong(access.ordering) ||
+        (is_strong(older.access.ordering) && access.thread.block_bits() == older.access.thread.block_bits() &&
+         access.scope == older.access.scope && access.address == older.access.address &&
+         access.bytes == older.access.bytes);
+    // Of read-modify-writes that link to each other the last stands for all (they are in observation order).
+    const bool linked = alike && access.atomic_operation() && older.access.atomic_operation() && older.access.stored &&
+                        access.continues && older.access.stamp >= access.continues;
+    // A strong write may be ordered by having been observed, which says nothing about what came before it.
+    const bool observable = is_strong(access.ordering) && access.writes() && older.access.writes();
+    const bool stands_for = linked || (before && alike && (!observable || full));
+    const bool overwrites =
+        before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
+    if (covered && ((same_side && stands_for) || overwrites)) drop(word, older, *of);
   }
-  const std::size_t start = std::size_t(access.stamp * 0x9e3779b97f4a7c15u >> 32) % kept;
-  std::size_t victim = start;
-  for (std::size_t i = 0; i < 16; ++i) {
-    const std::size_t at = (start + i) % kept;
-    if (sides_.place(entries[at].access.place).side != side) continue;
-    victim = at;
-    break;
+  for (const OfSide& lost : word.sides) {
+    if (!lost.lost || lost.conflicts || !(lost.lost_writes || access.writes())) continue;
+    if (!lost.several_operations && causality_.operation_ordered(lost.operation, lost.stamp, access.thread)) continue;
+    uncertain_.insert(std::minmax(lost.side, side));
   }
-  entries[victim] = entry;
+  if (word.entries.size() > 2 * word.live + 16) {
+    std::erase_if(word.entries, [](const Entry& at) { return !at.mask; });
+  }
+  OfSide& own = of_side(word, side);
+  if (own.live >= most_entries) make_room(word, own);
+  word.entries.push_back(entry);
+  ++own.live;
+  ++word.live;
+  ++entries_;
 }
 
 void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
@@ -187,14 +270,15 @@ void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
     return;
   std::uint64_t end = access.address + access.bytes;
   for (std::uint64_t at = access.address & ~3ull; at < end; at += 4) {
+    if (!active_.test(partition_of(memory, at / page_bytes))) continue;
     Page& page = this->page(memory, at);
     Entry entry{access, 15};
     if (at < access.address) entry.mask &= std::uint8_t(15 << (access.address - at));
     if (at + 4 > end) entry.mask &= std::uint8_t(15 >> (at + 4 - end));
-    for (const Entry& older : page.whole) {
-      if (older.access.writes() || access.writes()) check(memory, older, entry, at);
+    for (const Entry& older : page.whole.entries) {
+      if (older.mask && (older.access.writes() || access.writes())) check(memory, older, entry, at);
     }
-    word(memory, page.words[at % page_bytes / 4], entry, at);
+    word(memory, word_at(page, at), entry, at);
   }
 }
 
@@ -204,7 +288,7 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
     std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
     access.address = address;
     access.bytes = std::uint32_t(page_end - address);
-    if (!suspects_.page(memory, address)) {
+    if (!active_.test(partition_of(memory, address / page_bytes)) || !suspects_.page(memory, address)) {
       address = page_end;
       continue;
     }
@@ -212,29 +296,31 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
     if (access.bytes == page_bytes) {
       Entry entry{access, 15};
       for (std::size_t i = 0; i < page.words.size(); ++i) {
-        if (!page.words[i].empty()) {
-          for (const Entry& older : page.words[i]) {
-            if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
-          }
+        if (!page.words[i]) continue;
+        Word& at = *page.words[i];
+        for (Entry& older : at.entries) {
+          if (!older.mask) continue;
+          if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
           // What this operation comes after is covered by it.
-          if (access.kind == AccessKind::write) {
-            std::erase_if(page.words[i], [&](const Entry& older) {
-              order::ThreadKey unordered;
-              return ordered(older.access, access, &unordered);
-            });
+          order::ThreadKey unordered;
+          if (access.kind == AccessKind::write && ordered(older.access, access, &unordered)) {
+            drop(at, older, of_side(at, sides_.place(older.access.place).side));
           }
         }
       }
       word(memory, page.whole, entry, address);
     } else {
-      for (const Entry& older : page.whole) {
-        if (older.access.writes() || access.writes()) check(memory, older, {access, 15}, address & ~3ull);
+      for (const Entry& older : page.whole.entries) {
+        if (older.mask && (older.access.writes() || access.writes())) {
+          check(memory, older, {access, 15}, address & ~3ull);
+        }
       }
       for (std::uint64_t at = address & ~3ull; at < page_end; at += 4) {
+        if (!suspects_.touches(memory, at, 4)) continue;
         Entry entry{access, 15};
         if (at < address) entry.mask &= std::uint8_t(15 << (address - at));
         if (at + 4 > page_end) entry.mask &= std::uint8_t(15 >> (at + 4 - page_end));
-        word(memory, page.words[at % page_bytes / 4], entry, at);
+        word(memory, word_at(page, at), entry, at);
       }
     }
     address = page_end;

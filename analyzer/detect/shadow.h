@@ -6,6 +6,8 @@
 // later one of that side comes after are dropped: whatever races with the older races with the newer, or is ordered by
 // it.
 //
+// Of a word with very many live entries not all pairs are counted, but a pair of sides that races is always found.
+//
 // Thread-safety: none.
 #pragma once
 
@@ -13,9 +15,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/detect/partition.h"
 #include "analyzer/detect/sides.h"
 #include "analyzer/detect/suspects.h"
 #include "analyzer/order/causality.h"
@@ -54,8 +58,10 @@ using ConflictSink =
 
 class Shadow {
  public:
-  Shadow(const order::Causality& causality, const Sides& sides, const Suspects& suspects, ConflictSink sink)
-      : causality_(causality), sides_(sides), suspects_(suspects), sink_(std::move(sink)) {}
+  // Looks at memory of `active` parts only.
+  Shadow(const order::Causality& causality, const Sides& sides, const Suspects& suspects, const Partitions& active,
+         ConflictSink sink)
+      : causality_(causality), sides_(sides), suspects_(suspects), active_(active), sink_(std::move(sink)) {}
 
   // `memory`: 0 for global memory, else ThreadKey::block_bits + 1 of the block whose shared memory it is. Reports the
   // conflicts of `access` with what is there, then adds it.
@@ -65,6 +71,13 @@ class Shadow {
   // Forgets global memory that is allocated anew: what was there before cannot be touched without touching freed
   // memory.
   void forget_range(std::uint64_t address, std::uint64_t bytes);
+  void forget_inactive(); // memory of parts that are not active any more
+  std::uint64_t bytes() const {
+    return pages_.size() * sizeof(Page) + words_ * sizeof(Word) + entries_ * sizeof(Entry);
+  }
+  // Pairs of sides, the smaller first, of which one had so many entries in a word that some made room, and for which it
+  // cannot be told whether those were ordered with the other.
+  const std::set<std::pair<SideId, SideId>>& uncertain() const { return uncertain_; }
   // Forgets the shared memory of an operation's blocks, or of one block.
   void forget_shared(order::OperationIndex operation);
   void forget_shared(order::ThreadKey block);
@@ -72,14 +85,35 @@ class Shadow {
  private:
   struct Entry {
     MemoryAccess access;
-    std::uint8_t mask = 15; // bytes of the word
+    std::uint8_t mask = 15; // bytes of the word; 0: dropped
+  };
+  struct OfSide { // entries of one side in a word
+    SideId side = 0;
+    std::uint32_t live = 0;
+    // Of entries that had to make room: whoever comes after all that their operations did by then is ordered with them.
+    bool lost = false, lost_writes = false, several_operations = false;
+    order::OperationIndex operation = 0;
+    order::Stamp stamp = 0;
+    // During one look at the word.
+    std::uint32_t left = 0, conflicts = 0;
+  };
+  struct Word {
+    std::vector<Entry> entries; // oldest first
+    std::vector<OfSide> sides;
+    std::uint32_t live = 0;
   };
   struct Page {
-    std::vector<Entry> whole;
-    std::array<std::vector<Entry>, page_bytes / 4> words;
+    Word whole;
+    std::array<std::unique_ptr<Word>, page_bytes / 4> words;
   };
+  void forget(const Page& page);
+  void erase(const PageKey& key);
+  OfSide& of_side(Word& word, SideId side);
+  void drop(Word& word, Entry& entry, OfSide& side);
+  void make_room(Word& word, OfSide& side);
+  Word& word_at(Page& page, std::uint64_t address);
   Page& page(std::uint64_t memory, std::uint64_t address);
-  void word(std::uint64_t memory, std::vector<Entry>& entries, const Entry& entry, std::uint64_t address);
+  void word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address);
   bool ordered(const MemoryAccess& first, const MemoryAccess& second, order::ThreadKey* unordered) const;
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
   bool outside_model(const MemoryAccess& first, const MemoryAccess& second) const;
@@ -88,12 +122,16 @@ class Shadow {
   const order::Causality& causality_;
   const Sides& sides_;
   const Suspects& suspects_;
+  const Partitions& active_;
   ConflictSink sink_;
   std::unordered_map<PageKey, std::unique_ptr<Page>, PageHash> pages_;
   // operation → block bits → its pages
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<PageKey>>> shared_pages_;
   PageKey last_key_{~0ull, ~0ull};
   Page* last_page_ = nullptr;
+  std::uint64_t words_ = 0, entries_ = 0;
+  std::array<std::uint32_t, partitions> looks_{}; // at entries, by part
+  std::set<std::pair<SideId, SideId>> uncertain_;
 };
 
 } // namespace deadheat::detect

@@ -17,6 +17,13 @@ std::string source_key(const Site& site, std::uint32_t module) {
   return key;
 }
 
+// What the looks of one wait loop have in common.
+std::string look_key(const Site& site) {
+  if (site.source.empty()) return {};
+  const SourceFrame& innermost = site.source.front();
+  return site.function + "|" + site.opcode + "|" + innermost.file + ":" + std::to_string(innermost.line);
+}
+
 bool adds_floats(const Site& site) {
   if (site.kind != SiteKind::access || site.access != AccessKind::atomic) return false;
   bool adds = site.opcode.find(".add") != std::string::npos;
@@ -65,6 +72,26 @@ void Sides::module(const trace::Module& module) {
       write = add(place, "async|" + source_key(site, module.id));
     }
     writes.push_back(write);
+  }
+  find_loops(places);
+}
+
+void Sides::find_loops(const std::vector<PlaceId>& places) {
+  auto strong_read = [](const Place& place) {
+    return place.site && place.site->kind == SiteKind::access && place.kind == AccessKind::read &&
+           is_strong(place.site->ordering);
+  };
+  std::unordered_map<std::string, PlaceId> loops;
+  for (PlaceId id : places) {
+    Place& place = places_[id];
+    if (!strong_read(place) || !place.site->in_loop) continue;
+    place.looping = id;
+    if (std::string key = look_key(*place.site); !key.empty()) loops.try_emplace(std::move(key), id);
+  }
+  for (PlaceId id : places) {
+    Place& place = places_[id];
+    if (!strong_read(place) || place.looping) continue;
+    if (auto found = loops.find(look_key(*place.site)); found != loops.end()) place.looping = found->second;
   }
 }
 

@@ -31,6 +31,9 @@ struct Place {
   std::string api;              // of operations
   AccessKind kind = AccessKind::read;
   SideId side = 0;
+  // Of a strong read: itself when it is in a loop, else the read in a loop that it is the first look of: one of the
+  // same function, opcode and innermost source line, as compilers make them of a loop's condition. 0: none.
+  PlaceId looping = 0;
   bool float_add = false;  // an atomic addition of floating-point numbers
 };
 
@@ -48,6 +51,7 @@ class Sides {
  private:
   SideId side_of(const std::string& key);
   PlaceId add(Place place, const std::string& key);
+  void find_loops(const std::vector<PlaceId>& places); // of a module's sites
 
   std::vector<Place> places_{1};
   std::map<std::uint32_t, std::vector<Site>> sites_;  // node-based: pointers into it stay

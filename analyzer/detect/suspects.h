@@ -1,7 +1,7 @@
 // Words of memory that a race may touch: what the first pass leaves for the second to look at.
 //
 // A set of 4-byte words, by page of 4096 bytes. `memory` is 0 for global memory, else ThreadKey::block_bits + 1 of the
-// block whose shared memory it is.
+// block whose shared memory it is; a word that is suspect in one block is so in all blocks of the launch.
 //
 // Thread-safety: none while adding; const members may be called at once.
 #pragma once
@@ -31,9 +31,13 @@ struct PageHash {
 class Suspects {
  public:
   void add(std::uint64_t memory, std::uint64_t address) {
-    pages_[{memory, address / page_bytes}].set(address % page_bytes / 4);
+    pages_[{home(memory), address / page_bytes}].set(address % page_bytes / 4);
   }
-  void add_page(std::uint64_t memory, std::uint64_t number) { pages_[{memory, number}].set(); }
+  void add_page(std::uint64_t memory, std::uint64_t number) { pages_[{home(memory), number}].set(); }
+
+  void add(const Suspects& more) {
+    for (const auto& [key, words] : more.pages_) pages_[key] |= words;
+  }
 
   bool empty() const { return pages_.empty(); }
   std::size_t words() const {
@@ -42,13 +46,13 @@ class Suspects {
     return count;
   }
   bool page(std::uint64_t memory, std::uint64_t address) const {
-    return pages_.count({memory, address / page_bytes}) != 0;
+    return pages_.count({home(memory), address / page_bytes}) != 0;
   }
   // Is any word of [address, address + bytes) suspect? For accesses: bytes at most a page.
   bool touches(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes) const {
     const std::uint64_t end = address + bytes;
     for (std::uint64_t at = address & ~3ull; at < end;) {
-      auto found = pages_.find({memory, at / page_bytes});
+      auto found = pages_.find({home(memory), at / page_bytes});
       std::uint64_t page_end = std::min(end, (at / page_bytes + 1) * page_bytes);
       if (found == pages_.end()) {
         at = page_end;
@@ -62,6 +66,8 @@ class Suspects {
   }
 
  private:
+  static std::uint64_t home(std::uint64_t memory) { return memory ? ((memory - 1) >> 32) + 1 : 0; }
+
   std::unordered_map<PageKey, std::bitset<page_bytes / 4>, PageHash> pages_;
 };
 

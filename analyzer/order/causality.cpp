@@ -16,6 +16,7 @@ const Causality::Launch* Causality::launch(OperationIndex operation) const {
 }
 
 Causality::Block& Causality::block(ThreadKey thread) {
+  if (const Block* known = find_block(thread); known && !known->warps.empty()) return const_cast<Block&>(*known);
   Launch& of = launches_[thread.operation()];
   Block& block = of.blocks[thread.block()];
   if (block.warps.empty()) {
@@ -26,10 +27,14 @@ Causality::Block& Causality::block(ThreadKey thread) {
 }
 
 const Causality::Block* Causality::find_block(ThreadKey thread) const {
-  const Launch* of = launch(thread.operation());
-  if (!of) return nullptr;
-  auto found = of->blocks.find(thread.block());
-  return found == of->blocks.end() ? nullptr : &found->second;
+  RecentBlock& recent = recent_blocks_[thread.block_bits() % recent_blocks_.size()];
+  if (recent.bits == thread.block_bits()) return recent.block;
+  auto of = launches_.find(thread.operation());
+  if (of == launches_.end()) return nullptr;
+  auto found = of->second.blocks.find(thread.block());
+  if (found == of->second.blocks.end()) return nullptr;
+  recent = {thread.block_bits(), const_cast<Block*>(&found->second)}; // node-based: it stays until its launch ends
+  return recent.block;
 }
 
 Causality::Thread& Causality::thread(ThreadKey key) {
@@ -73,6 +78,7 @@ void Causality::launch_end(OperationIndex operation) {
   if (found == launches_.end()) return;
   for (auto& [index, block] : found->second.blocks) forget_block(operation, index, block);
   launches_.erase(found);
+  recent_blocks_.fill({});
   if (launches_.empty()) forget_locations();
 }
 

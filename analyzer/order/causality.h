@@ -56,6 +56,7 @@ struct StrongAccess {
 };
 
 struct Rules {
+  bool observers = true; // keeps what Causality::observed and the result of strong_access need
   bool fence_sc_order = false;  // fence.sc operations that are morally strong order each other as they were called
 };
 
@@ -200,14 +201,21 @@ class Causality {
   void release(ByScope& released, Scope scope, const ClockPointer& clock);
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);
   const Write* observed_write(LocationState& state, const StrongAccess& access);
+  bool leaves_nothing(const StrongAccess& access) const;
   ChainPointer& mbarrier_phase(ThreadKey thread, const Location& object, std::uint32_t phase);
   void forget_block(OperationIndex operation, std::uint32_t index, Block& block);
   void forget_locations();
   bool same_cluster(ThreadKey a, ThreadKey b) const;
   std::uint32_t cluster_of(ThreadKey thread) const;
 
+  struct RecentBlock {
+    std::uint64_t bits = ~0ull;
+    Block* block = nullptr;
+  };
+
   const OperationClocks& operations_;
   Rules rules_;
+  mutable std::array<RecentBlock, 32> recent_blocks_; // found lately, by the low bits of block_bits
   std::uint64_t assumed_edges_ = 0;
   std::size_t many_locations_ = 1 << 16; // when to forget those that released nothing
   Chain fence_sc_;

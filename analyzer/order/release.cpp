@@ -176,7 +176,22 @@ const Causality::Write* Causality::observed_write(LocationState& state, const St
   return seen;
 }
 
+// Of a location that releases nothing and never did, an access that releases nothing leaves nothing for others to
+// acquire: it need not be remembered.
+bool Causality::leaves_nothing(const StrongAccess& access) const {
+  if (rules_.observers || is_release(access.ordering) || is_acquire(access.ordering)) return false;
+  if (!locations_.empty() && locations_.count(access.location)) return false;
+  if (threads_.empty() || !access.writes) return true;
+  const Thread* state = find_thread(access.thread);
+  if (!state) return true;
+  auto empty = [](const ByScope& released) {
+    return std::none_of(released.begin(), released.end(), [](const ClockPointer& clock) { return clock != nullptr; });
+  };
+  return state->released_at.empty() && empty(state->released);
+}
+
 Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
+  if (leaves_nothing(access)) return 0;
   auto [place, fresh] = locations_.try_emplace(access.location);
   LocationState& at = place->second;
   if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
@@ -191,12 +206,12 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       count = seen->contributions;
       latest = seen == &at.writes.back();
       bool again = false;  // a wait loop reads the same write many times
-      if (!access.writes) {
+      if (!access.writes && rules_.observers) {
         Stamp& observed = chain->observed[access.thread.bits];
         again = observed == seen->stamp;
         observed = seen->stamp;
       }
-      if (!again) {
+      if (!again && rules_.observers) {
         if (chain->observers.size() >= most_observers) {
           chain->observers.erase(chain->observers.begin(), chain->observers.begin() + most_observers / 2);
         }

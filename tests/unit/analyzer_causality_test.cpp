@@ -344,6 +344,29 @@ TEST_F(Causality, UnorderedVolatilesAreClassStrong) {
   EXPECT_EQ(trace.races(), Races{"5-6 strong"});
 }
 
+// Relaxed loads and stores race in the same way, unless the value is what a wait loop waits for: then neither the loop's
+// reads, nor its first look that stands before it, nor two threads' writes of the flag are reported.
+TEST(WaitLoops, RelaxedPlainAccessesAreStrongUnlessAWaitLoopReadsThem) {
+  auto races = [](bool waited_for, bool first_look, bool acquire) {
+    LittleTrace trace;
+    auto write = trace.site(5, {.access = AccessKind::write, .ordering = Ordering::relaxed, .scope = Scope::gpu});
+    auto read = trace.site(6, {.ordering = acquire ? Ordering::acquire : Ordering::relaxed, .scope = Scope::gpu});
+    auto loop = trace.site(first_look ? 6u : 7u, {.ordering = Ordering::relaxed, .scope = Scope::gpu, .in_loop = true});
+    auto launch = trace.launch();
+    trace.access(launch, 0, 0, write, memory, 1, 0, 1);
+    trace.access(launch, 1, 0, write, memory, 1, 0, 1);
+    trace.access(launch, 2, 0, read, memory, 0, 1);
+    // Elsewhere, or the same word.
+    if (waited_for || first_look) trace.access(launch, 3, 0, loop, waited_for ? memory : memory + 64, 0, 1);
+    trace.end_launch(launch);
+    return trace.races();
+  };
+  EXPECT_EQ(races(false, false, false), (Races{"5-5 strong", "5-6 strong"}));
+  EXPECT_EQ(races(true, false, false), Races{});
+  EXPECT_EQ(races(false, true, false), Races{"5-5 strong"});
+  EXPECT_EQ(races(false, false, true), Races{"5-5 strong"});
+}
+
 TEST_F(Causality, SameValueIsSaid) {
   auto l = trace.launch();
   trace.access(l, 0, 0, write, data, 7);

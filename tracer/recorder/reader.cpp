@@ -50,6 +50,7 @@ struct LogReader::State {
   Expected<Payload> load(const ChunkInfo& info) const;
   void lose(LostRange range, const std::string& why);
   void lose_chunk(std::size_t number, const std::string& why);
+  void skip(std::size_t number, std::uint64_t records);
   bool open_next();
   Decoder::Item step();
 };
@@ -111,6 +112,13 @@ void LogReader::State::lose_chunk(std::size_t number, const std::string& why) {
   reported[number] = true;
   const ChunkInfo& info = events[number];
   lose({info.offset, sizeof(ChunkHeader) + info.stored_bytes, info.number, 1, info.records, info.accesses}, why);
+}
+
+void LogReader::State::skip(std::size_t number, std::uint64_t records) {
+  if (reported[number]) return;
+  reported[number] = true;
+  warnings.push_back(path + ": " + count_of(records, "record") + " of unknown kinds skipped in chunk " +
+                     std::to_string(events[number].number));
 }
 
 // Walks from header to header.
@@ -270,11 +278,7 @@ Decoder::Item LogReader::State::step() {
     const Decoder::Item item = decoder->next();
     if (item == Decoder::Item::access || item == Decoder::Item::record) return item;
     if (item == Decoder::Item::damaged) lose_chunk(chunk, "part of a chunk cannot be read, " + decoder->error());
-    if (decoder->skipped() && !reported[chunk]) {
-      reported[chunk] = true;
-      warnings.push_back(path + ": " + count_of(decoder->skipped(), "record") + " of unknown kinds skipped in chunk " +
-                         std::to_string(events[chunk].number));
-    }
+    if (decoder->skipped()) skip(chunk, decoder->skipped());
     decoder.reset();
     chunk++;
   }
@@ -333,6 +337,8 @@ void LogReader::rewind() {
 std::size_t LogReader::chunk_count() const { return state_->events.size(); }
 const ChunkInfo& LogReader::chunk_info(std::size_t index) const { return state_->events[index]; }
 Expected<Payload> LogReader::chunk(std::size_t index) const { return state_->load(state_->events[index]); }
+void LogReader::note_damage(std::size_t index, const std::string& why) { state_->lose_chunk(index, why); }
+void LogReader::note_skipped(std::size_t index, std::uint64_t records) { state_->skip(index, records); }
 const std::vector<ChunkInfo>& LogReader::other_chunks() const { return state_->others; }
 Expected<Payload> LogReader::payload(const ChunkInfo& info) const { return state_->load(info); }
 bool LogReader::complete() const { return state_->sound; }

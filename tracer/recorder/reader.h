@@ -71,6 +71,10 @@ class LogReader {
   const ChunkInfo& chunk_info(std::size_t index) const;
   // The payload of events chunk `index`, verified and decompressed: decode it with a Decoder.
   Expected<Payload> chunk(std::size_t index) const;
+  // What whoever decodes chunks himself found unreadable: noted as the functions above do, once a chunk. Not for
+  // several threads at once.
+  void note_damage(std::size_t index, const std::string& why);
+  void note_skipped(std::size_t index, std::uint64_t records); // of unknown kinds
   // Chunks that are not events (the end chunk included), for readers that know their kind.
   const std::vector<ChunkInfo>& other_chunks() const;
   Expected<Payload> payload(const ChunkInfo& info) const;

@@ -1,0 +1,252 @@
+// The detector's accesses: weak and strong ones, asynchronous copies.
+#include <algorithm>
+#include <bit>
+
+#include "analyzer/detect/detector.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+using order::OperationIndex;
+using order::ThreadKey;
+
+template <typename Each>
+void each_lane(std::uint32_t mask, Each&& each) {
+  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
+}
+
+std::uint32_t element_bytes(const Site& site) { return std::max<std::uint32_t>(site.element_bytes, 1); }
+std::uint32_t lane_bytes(const Site& site) {
+  return std::min<std::uint32_t>(element_bytes(site) * site.elements, most_lane_bytes);
+}
+
+} // namespace
+
+void Detector::play(const Batch& batch) {
+  const order::Stamp base = now_;
+  const std::vector<WeakAccess>& weak_accesses = batch.weak[worker_];
+  auto next = weak_accesses.begin();
+  trace::Record scratch;
+  auto weak_until = [&](std::uint64_t stamp) {
+    for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
+      now_ = base + next->stamp;
+      weak(batch, *next);
+    }
+  };
+  for (const Batch::Common& entry : batch.common) {
+    weak_until(entry.stamp);
+    now_ = base + entry.stamp;
+    if (entry.what == Batch::What::strong) {
+      const StrongAccesses& all = batch.strong[entry.index];
+      strong(all, &batch.strong_lanes[all.first]);
+    } else {
+      batch.take(entry, scratch);
+      record(scratch);
+    }
+  }
+  weak_until(~0ull);
+  now_ = base + batch.stamps;
+  summary_.accesses += batch.accesses;
+  if (bytes() > memory_limit_) shed();
+}
+
+// Gives parts up until the rest has room; the last one stays, and goes on unchecked when it has none.
+void Detector::shed() {
+  while (bytes() > memory_limit_ && active_.count() > 1) {
+    const std::size_t keep = active_.count() / 2;
+    for (std::size_t part = 0, kept = 0; part < partitions; ++part) {
+      if (!active_.test(part) || kept++ < keep) continue;
+      active_.reset(part);
+      findings_[part] = {};
+    }
+    filter_.forget_inactive();
+    shadow_.forget_inactive();
+  }
+  full_ = bytes() > memory_limit_;
+}
+
+void Detector::weak(const Batch& batch, const WeakAccess& access) {
+  const bool in_shared = access.space == Space::shared;
+  const OperationIndex operation = operation_of(access.launch);
+  const PlaceId place = sides_.site(access.module, access.site);
+  // Whoever has the first lane's memory counts.
+  const std::uint64_t home = in_shared ? std::uint64_t(access.block) + 1 : 0;
+  PartFindings* const mine =
+      active_.test(partition_of(home, access.base / page_bytes)) ? &part(home, access.base) : nullptr;
+  if (!operation || !place) {
+    if (mine) ++mine->unknown;
+    return;
+  }
+  if (!in_shared && access.space != Space::global) return;
+  if (full_) {
+    if (mine) ++mine->unchecked;
+    return;
+  }
+  const Site& site = *sides_.place(place).site;
+  const unsigned first = unsigned(std::countr_zero(access.mask));
+  const trace::Warp warp{access.launch, access.block, access.warp};
+  const std::uint64_t memory = in_shared ? ThreadKey(operation, access.block, 0).block_bits() + 1 : 0;
+  std::uint64_t strided[32];
+  const std::uint64_t* address = strided;
+  if (!access.affine) {
+    address = batch.addresses[access.addresses].data();
+  } else {
+    each_lane(access.mask, [&](unsigned lane) {
+      strided[lane] = access.base + std::uint64_t(std::int64_t(access.stride) * std::int64_t(lane - first));
+    });
+  }
+  const std::uint32_t* digest = batch.digests[access.digests].data();
+
+  if (is_strong(site.ordering)) {
+    strays_ |= !everything_to_all_;
+    StrongAccesses all{warp, access.module, access.site, access.space, 0, 0};
+    StrongLane lanes[32];
+    each_lane(access.mask, [&](unsigned lane) {
+      lanes[all.count++] = {address[lane], 0, 0, 0, 0, digest[lane], std::uint8_t(lane), false};
+    });
+    return strong(all, lanes);
+  }
+  if (pass_ == Pass::filter) {
+    Filter::Warp as_warp;
+    as_warp.memory = memory;
+    as_warp.lane0 = key_of(operation, warp, 0);
+    as_warp.mask = access.mask;
+    as_warp.bytes = lane_bytes(site);
+    as_warp.address = address;
+    as_warp.affine = access.affine;
+    as_warp.stride = access.stride;
+    as_warp.write = site.access != AccessKind::read;
+    as_warp.non_coherent = site.ordering == Ordering::nc;
+    as_warp.now = now_;
+    filter_.weak(as_warp);
+    return;
+  }
+  MemoryAccess one;
+  one.place = place;
+  one.stamp = now_;
+  one.kind = site.access;
+  one.ordering = site.ordering;
+  one.scope = site.scope;
+  one.record_bytes = lane_bytes(site);
+  if (site.access == AccessKind::read && access.affine && access.stride == 0 && (access.mask & (access.mask - 1))) {
+    one.thread = key_of(operation, warp, first); // a broadcast: one access for all lanes
+    one.lanes = access.mask;
+    touch(memory, one, site, access.base);
+    return;
+  }
+  each_lane(access.mask, [&](unsigned lane) {
+    one.thread = key_of(operation, warp, lane);
+    one.digest = digest[lane];
+    touch(memory, one, site, address[lane]);
+  });
+}
+
+// One access an element.
+void Detector::touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address) {
+  access.bytes = std::min<std::uint32_t>(element_bytes(site), most_lane_bytes);
+  for (unsigned i = 0; i < site.elements && std::uint64_t(i) * access.bytes < most_lane_bytes; ++i) {
+    access.address = address + std::uint64_t(i) * access.bytes;
+    shadow_.access(memory, access);
+  }
+}
+
+// One lane after another; each is an event of its own.
+void Detector::strong(const StrongAccesses& all, const StrongLane* lanes) {
+  const OperationIndex operation = operation_of(all.warp.launch);
+  const PlaceId place = sides_.site(all.module, all.site);
+  if (!operation || !place) {
+    ++unknown_;
+    return;
+  }
+  if (all.space != Space::global && all.space != Space::shared) return;
+  const Site& site = *sides_.place(place).site;
+  const std::uint64_t memory =
+      all.space == Space::shared ? ThreadKey(operation, all.warp.block, 0).block_bits() + 1 : 0;
+  const LaunchInfo* info = launch_of(operation);
+  const bool alone = memory && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
+  const bool covering = order::device_wide(site.scope) || (alone && site.scope != Scope::none);
+  const bool waits = pass_ == Pass::filter && site.access == AccessKind::read && site.in_loop;
+  MemoryAccess access;
+  access.place = place;
+  access.kind = site.access;
+  access.ordering = site.ordering;
+  access.scope = site.scope;
+  access.record_bytes = lane_bytes(site);
+  order::StrongAccess strong;
+  strong.ordering = site.ordering;
+  strong.scope = site.scope;
+  strong.bytes = std::min<std::uint32_t>(element_bytes(site), most_lane_bytes);
+  strong.reads = site.access != AccessKind::write;
+  strong.reduction = site.opcode.rfind("red", 0) == 0;
+  const order::Stamp begin = now_;
+  for (unsigned i = 0; i < all.count; ++i) {
+    const StrongLane& lane = lanes[i];
+    now_ = begin + i;
+    access.stamp = now_;
+    access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
+    strong.location = {memory, lane.address, 0};
+    strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && lane.wrote);
+    strong.value_read = lane.value_read;
+    strong.value_written = lane.value_written;
+    strong.order_first = lane.order_first;
+    strong.order_last = lane.order_last;
+    if (waits) wait_loops_.read(place, site.ordering == Ordering::volatile_, strong.thread, memory, lane.address);
+    // What the access reads, it has seen before it is compared with others; what it releases comes after.
+    access.continues = causality_.strong_access(strong, now_);
+    access.stored = site.access != AccessKind::atomic || strong.writes;
+    access.digest = lane.digest;
+    PartFindings* const mine =
+        active_.test(partition_of(memory, lane.address / page_bytes)) ? &part(memory, lane.address) : nullptr;
+    if (full_) {
+      if (mine) ++mine->unchecked;
+      continue;
+    }
+    if (pass_ == Pass::pairs) {
+      touch(memory, access, site, lane.address);
+      continue;
+    }
+    if (!mine && (lane.address % page_bytes) + most_lane_bytes <= page_bytes) continue;
+    for (unsigned e = 0; e < site.elements && std::uint64_t(e) * strong.bytes < most_lane_bytes; ++e) {
+      bool unordered =
+          filter_.strong({memory, access.thread, lane.address + std::uint64_t(e) * strong.bytes, strong.bytes, covering,
+                          site.access != AccessKind::read, site.access != AccessKind::atomic, now_});
+      if (unordered && mine && sides_.place(place).float_add) ++mine->order_dependent[place];
+    }
+  }
+}
+
+void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
+  const OperationIndex operation = operation_of(copy.warp.launch);
+  const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
+  if (!operation || !read || !write || copy.bytes > 16) {
+    ++unknown_;
+    return;
+  }
+  const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
+  summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
+  each_lane(copy.mask, [&](unsigned lane) {
+    MemoryAccess access;
+    access.thread = key_of(operation, copy.warp, lane);
+    access.stamp = now_;
+    access.group = causality_.async_issue(access.thread, now_);
+    access.place = read;
+    access.address = copy.source[lane];
+    access.bytes = std::min(copy.source_bytes[lane], copy.bytes);
+    if (full_) return;
+    if (pass_ == Pass::filter) {
+      filter_.copy(0, access.thread, access.group, access.address, access.bytes, false, now_);
+      filter_.copy(memory, access.thread, access.group, copy.destination[lane], copy.bytes, true, now_);
+      return;
+    }
+    shadow_.access(0, access);
+    access.place = write;
+    access.kind = AccessKind::write;
+    access.address = copy.destination[lane];
+    access.bytes = access.record_bytes = copy.bytes;
+    access.digest = copy.digest[lane];
+    shadow_.access(memory, access);
+  });
+}
+
+} // namespace deadheat::detect

@@ -1,0 +1,182 @@
+#include "analyzer/detect/batch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace deadheat::detect {
+
+namespace {
+
+template <typename T>
+constexpr bool plain_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= 8;
+
+template <std::size_t index>
+void take_small(const std::uint64_t* from, trace::Record& record) {
+  using T = std::variant_alternative_t<index, trace::Record>;
+  if constexpr (plain_bytes<T>) std::memcpy(static_cast<void*>(&record.emplace<index>()), from, sizeof(T));
+}
+
+template <std::size_t... index>
+constexpr auto take_table(std::index_sequence<index...>) {
+  return std::array{&take_small<index>...};
+}
+
+} // namespace
+
+std::uint64_t Batch::bytes() const {
+  std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
+                        strong_lanes.capacity() * sizeof(StrongLane) + small.capacity() * 8 +
+                        large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
+                        digests.capacity() * 128;
+  for (const auto& list : weak) count += list.capacity() * sizeof(WeakAccess);
+  return count;
+}
+
+void Batch::take(const Common& entry, trace::Record& record) const {
+  static constexpr auto table = take_table(std::make_index_sequence<std::variant_size_v<trace::Record>>());
+  if (entry.what == What::large) {
+    record = large[entry.index];
+  } else {
+    table[entry.alternative](&small[entry.index], record);
+  }
+}
+
+Batcher::Batcher(const Routing& routing, Batch& batch) : routing_(routing), batch_(batch) {
+  batch.weak.resize(routing.workers);
+}
+
+// May the access touch a suspect word? Space::shared needs the launch's operation.
+bool Batcher::wanted(const trace::AccessView& view) const {
+  if (!routing_.suspects || routing_.everything_to_all) return true;
+  std::uint64_t memory = 0;
+  if (view.space == Space::shared) {
+    auto found = routing_.operations->find(view.warp.launch);
+    if (found == routing_.operations->end()) return true;
+    memory = order::ThreadKey(found->second, view.warp.block, 0).block_bits() + 1;
+  }
+  auto touches = [&](std::uint64_t low, std::uint64_t bytes) {
+    return low < address_limit && routing_.suspects->touches(memory, low, bytes);
+  };
+  if (view.affine) {
+    const std::uint64_t a = view.address[std::countr_zero(view.mask)],
+                        b = view.address[31 - std::countl_zero(view.mask)];
+    const std::uint64_t low = std::min(a, b), span = std::max(a, b) - low;
+    if (span < 64 * page_bytes) return touches(low, span + most_lane_bytes);
+  }
+  for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
+    if (touches(view.address[std::countr_zero(rest)], most_lane_bytes)) return true;
+  }
+  return false;
+}
+
+bool Batcher::access(const trace::AccessView& view) {
+  const std::uint32_t stamp = std::uint32_t(batch_.stamps) + 1;
+  batch_.stamps += access_stamps;
+  batch_.accesses += std::uint64_t(std::popcount(view.mask));
+  if (!view.mask) return true;
+  if (view.strong) {
+    batch_.common.push_back({stamp, std::uint32_t(batch_.strong.size()), Batch::What::strong, 0});
+    strong(view);
+    return true;
+  }
+  if (!wanted(view)) return true;
+  const unsigned first = unsigned(std::countr_zero(view.mask)), last = 31 - unsigned(std::countl_zero(view.mask));
+  WeakAccess weak;
+  weak.base = view.address[first];
+  weak.stamp = stamp;
+  weak.mask = view.mask;
+  weak.launch = view.warp.launch;
+  weak.block = view.warp.block;
+  weak.module = view.module;
+  weak.site = view.site;
+  weak.warp = std::uint8_t(view.warp.warp & 31);
+  weak.space = view.space;
+  weak.affine = view.affine && view.stride == std::int32_t(view.stride);
+  weak.stride = std::int32_t(weak.affine ? view.stride : 0);
+  if (!weak.affine) {
+    weak.addresses = std::uint32_t(batch_.addresses.size());
+    std::memcpy(batch_.addresses.emplace_back().data(), view.address, 256);
+  }
+  if (routing_.suspects && view.digest) {
+    weak.digests = std::uint32_t(batch_.digests.size());
+    std::memcpy(batch_.digests.emplace_back().data(), view.digest, 128);
+  }
+  if (routing_.workers == 1) {
+    batch_.weak[0].push_back(weak);
+    return true;
+  }
+  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
+  std::uint64_t to = 0; // workers; 64 at most
+  auto pages = [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t page = begin / page_bytes; page <= end / page_bytes; ++page) {
+      to |= 1ull << partition_of(memory, page) % routing_.workers;
+    }
+  };
+  if (routing_.everything_to_all) {
+    to = ~0ull;
+  } else if (weak.affine) {
+    const std::uint64_t other = view.address[last];
+    const std::uint64_t low = std::min(weak.base, other), high = std::max(weak.base, other) + most_lane_bytes;
+    if (high - low > 64 * page_bytes || high < low) {
+      to = ~0ull;
+    } else {
+      pages(low, high);
+    }
+  } else {
+    for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
+      const std::uint64_t address = view.address[std::countr_zero(rest)];
+      if (address < address_limit) pages(address, address + most_lane_bytes);
+    }
+    if (!to) to = 1;
+  }
+  for (unsigned worker = 0; worker < routing_.workers; ++worker) {
+    if (to >> worker & 1) batch_.weak[worker].push_back(weak);
+  }
+  return true;
+}
+
+void Batcher::strong(const trace::AccessView& view) {
+  StrongAccesses all;
+  all.warp = view.warp;
+  all.module = view.module;
+  all.site = view.site;
+  all.space = view.space;
+  all.first = std::uint32_t(batch_.strong_lanes.size());
+  for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
+    const unsigned lane = unsigned(std::countr_zero(rest));
+    batch_.strong_lanes.push_back({view.address[lane], view.value_read[lane], view.value_written[lane],
+                                   view.order_first[lane], view.order_last[lane], view.digest ? view.digest[lane] : 0,
+                                   std::uint8_t(lane), (view.wrote >> lane & 1) != 0});
+  }
+  all.count = std::uint32_t(batch_.strong_lanes.size()) - all.first;
+  auto by_order = [](const StrongLane& a, const StrongLane& b) { return a.order_first < b.order_first; };
+  auto begin = batch_.strong_lanes.begin() + all.first;
+  if (!std::is_sorted(begin, batch_.strong_lanes.end(), by_order)) {
+    std::stable_sort(begin, batch_.strong_lanes.end(), by_order);
+  }
+  batch_.strong.push_back(all);
+}
+
+bool Batcher::record(trace::Record& record) {
+  const std::uint32_t stamp = std::uint32_t(++batch_.stamps);
+  std::visit(
+      [&](auto& r) {
+        using T = std::decay_t<decltype(r)>;
+        if constexpr (plain_bytes<T>) {
+          const std::size_t at = batch_.small.size();
+          batch_.small.resize(at + (sizeof(T) + 7) / 8);
+          std::memcpy(&batch_.small[at], &r, sizeof(T));
+          batch_.common.push_back({stamp, std::uint32_t(at), Batch::What::small, std::uint8_t(record.index())});
+        } else {
+          batch_.common.push_back({stamp, std::uint32_t(batch_.large.size()), Batch::What::large, 0});
+          batch_.large.emplace_back(std::move(r));
+        }
+      },
+      record);
+  return true;
+}
+
+} // namespace deadheat::detect

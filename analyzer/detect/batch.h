@@ -1,0 +1,96 @@
+// A piece of a log, decoded and sorted by who has to look at it.
+//
+// Weak accesses go to the workers whose memory they touch; everything else (synchronization, strong accesses,
+// operations) goes to all, since the order of accesses hangs on it. Stamps count records from the piece's begin, an
+// access taking one for each lane that a warp has, so that they are the same whoever decodes the piece.
+//
+// Thread-safety: a Batch is filled by one thread, then read by many.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/detect/partition.h"
+#include "analyzer/order/clock.h"
+#include "tracer/recorder/reader.h"
+
+namespace deadheat::detect {
+
+inline constexpr unsigned access_stamps = 32; // that an access takes
+// Bytes that one lane's access has at most; what a damaged trace says beyond is cut.
+inline constexpr std::uint64_t most_lane_bytes = 64;
+
+// A weak access of a warp (or a strong one whose values are not known).
+struct WeakAccess {
+  std::uint64_t base = 0; // address of the lowest lane of `mask`
+  std::uint32_t stamp = 0, mask = 0, launch = 0, block = 0, module = 0, site = 0;
+  std::int32_t stride = 0;                    // where `affine`
+  std::uint32_t addresses = 0, digests = 0;   // rows; digests 0: none are kept
+  std::uint8_t warp = 0;
+  Space space = Space::global;
+  bool affine = false;
+};
+static_assert(sizeof(WeakAccess) == 48);
+
+struct StrongLane {
+  std::uint64_t address = 0, value_read = 0, value_written = 0, order_first = 0, order_last = 0;
+  std::uint32_t digest = 0;
+  std::uint8_t lane = 0;
+  bool wrote = false;
+};
+
+struct StrongAccesses { // of a warp, one lane after another, in the order in which they reached the location
+  trace::Warp warp;
+  std::uint32_t module = 0, site = 0;
+  Space space = Space::global;
+  std::uint32_t first = 0, count = 0; // in Batch::strong_lanes
+};
+
+struct Batch {
+  enum class What : std::uint8_t { strong, small, large };
+  struct Common {
+    std::uint32_t stamp = 0, index = 0;
+    What what = What::small;
+    std::uint8_t alternative = 0; // of small records: of trace::Record
+  };
+  std::vector<std::vector<WeakAccess>> weak; // by worker
+  std::vector<Common> common;
+  std::vector<StrongAccesses> strong;
+  std::vector<StrongLane> strong_lanes;
+  std::vector<std::uint64_t> small;   // records that are plain bytes, one after another
+  std::vector<trace::Record> large;   // the others
+  std::vector<std::array<std::uint64_t, 32>> addresses;
+  std::vector<std::array<std::uint32_t, 32>> digests{1};
+  std::uint64_t stamps = 0, accesses = 0;
+
+  std::uint64_t bytes() const;
+  // Puts the record that `entry` says into `record`.
+  void take(const Common& entry, trace::Record& record) const;
+};
+
+// What a worker pool looks like to whoever fills batches.
+struct Routing {
+  unsigned workers = 1;
+  bool everything_to_all = false; // accesses whose strength their records do not tell
+  // Of the second pass: weak accesses that touch nothing suspect are left out; digests are kept. The operation of a
+  // launch number, where there is exactly one.
+  const Suspects* suspects = nullptr;
+  const std::unordered_map<std::uint32_t, std::uint32_t>* operations = nullptr;
+};
+
+class Batcher final : public trace::RecordVisitor {
+ public:
+  Batcher(const Routing& routing, Batch& batch);
+  bool access(const trace::AccessView& access) override;
+  bool record(trace::Record& record) override;
+
+ private:
+  void strong(const trace::AccessView& view);
+  bool wanted(const trace::AccessView& view) const;
+  const Routing& routing_;
+  Batch& batch_;
+};
+
+} // namespace deadheat::detect

@@ -1,0 +1,104 @@
+// Which unordered pairs are races, of which class, and why nothing orders them.
+#include <algorithm>
+
+#include "analyzer/detect/detector.h"
+
+namespace deadheat::detect {
+
+using order::ThreadKey;
+
+bool Detector::steers_wait_loop(const MemoryAccess& access) const {
+  const Place& place = sides_.place(access.place);
+  if (access.kind != AccessKind::read || !place.looping) return false;
+  if (access.ordering != Ordering::volatile_) return true; // written for it
+  return !known_wait_loops_ || !known_wait_loops_->walks(place.looping);
+}
+
+void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
+  const Place &a = sides_.place(first.place), &b = sides_.place(second.place);
+  PartFindings& found = part(overlap.memory, overlap.address);
+  if (kind == Conflict::atomics) {
+    if (a.float_add) ++found.order_dependent[first.place];
+    if (b.float_add && second.place != first.place) ++found.order_dependent[second.place];
+    return;
+  }
+  RaceClass race_class = RaceClass::data;
+  if (kind == Conflict::strong) {
+    auto plain = [](const MemoryAccess& access) {
+      // Whoever writes acquire or release synchronizes by it.
+      return access.kind != AccessKind::atomic &&
+             (access.ordering == Ordering::volatile_ || access.ordering == Ordering::relaxed);
+    };
+    if (!plain(first) || !plain(second) || steers_wait_loop(first) || steers_wait_loop(second)) return;
+    if (known_wait_loops_ && known_wait_loops_->polled(overlap.memory, overlap.address)) return;
+    race_class = RaceClass::strong;
+  }
+  RaceLevel level = RaceLevel::global;
+  if (first.thread.operation() != second.thread.operation()) {
+    level = RaceLevel::stream;
+  } else if (overlap.memory) {
+    level = RaceLevel::shared;
+  }
+  Certainty certainty = first.possible || second.possible ? Certainty::possible : Certainty::certain;
+  PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class, certainty};
+  FoundRace& race = found.races[key];
+  Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
+  if (race.occurrences++ == 0) {
+    race.level = level;
+    race.race_class = race_class;
+    race.certainty = certainty;
+    race.first = one;
+    race.second = two;
+    race.address = overlap.address;
+    race.bytes = overlap.bytes;
+    race.allocation = overlap.memory ? 0 : allocation_at(overlap.address);
+    race.why = why(first, second);
+  }
+  if (first.writes() && second.writes()) {
+    race.any_write_pair = true;
+    race.same_value &= first.digest == second.digest && first.record_bytes && first.address == second.address &&
+                       first.record_bytes == second.record_bytes && first.kind == AccessKind::write &&
+                       second.kind == AccessKind::write;
+  }
+  add_instance(race, one, two);
+}
+
+std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
+  ThreadKey a = first.thread, b = second.thread;
+  if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
+    if (a.operation() == b.operation()) {
+      return "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what the same launch "
+             "writes: no synchronization orders it";
+    }
+  }
+  if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
+  if (first.group) {
+    return "the asynchronous copy was not waited for: no cp.async.wait_group of the copying thread, followed by a "
+           "barrier, comes between";
+  }
+  bool same_block = a.block_bits() == b.block_bits();
+  std::string text;
+  if (is_strong(first.ordering) && is_strong(second.ordering)) {
+    if (!same_block && (first.scope == Scope::cta || second.scope == Scope::cta)) {
+      return "both are strong, but one has block scope (.cta) and the other is in another block";
+    }
+    if (first.address != second.address || first.bytes != second.bytes) {
+      return "both are strong, but they overlap only in part: operations of different sizes are not atomic to each "
+             "other";
+    }
+  }
+  if (same_block) {
+    std::uint32_t passed = causality_.barriers_passed(b);
+    text = "no barrier orders them: nothing separates them after " +
+           (passed ? "barrier " + std::to_string(passed) + " of the block" : std::string("the start of the block"));
+    if (a.warp() == b.warp()) {
+      text = "no barrier orders them: they are lanes of one warp, and no __syncwarp comes between";
+    }
+  } else {
+    text = "they are in different blocks of one launch, and no release and acquire connect them";
+    if (is_strong(first.ordering) != is_strong(second.ordering)) text += "; one of them is a plain access";
+  }
+  return text;
+}
+
+} // namespace deadheat::detect

@@ -1,0 +1,168 @@
+#include "analyzer/detect/filter_pages.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace deadheat::detect {
+
+void* allocate_slab(bool large_pages) {
+  void* slab = std::aligned_alloc(slab_bytes, slab_bytes);
+  if (!slab) throw std::bad_alloc();
+  if (large_pages) madvise(slab, slab_bytes, MADV_HUGEPAGE); // a wish
+  return slab;
+}
+void free_slab(void* slab) { std::free(slab); }
+
+FilterPages::~FilterPages() {
+  for (Slot& slot : slots_) delete slot.page;
+}
+
+void FilterPages::grow() {
+  std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(std::max<std::size_t>(1024, 2 * slots_.size())));
+  mask_ = slots_.size() - 1;
+  for (const Slot& slot : old) {
+    if (!slot.page) continue;
+    std::size_t at = PageHash()(slot.key) & mask_;
+    while (slots_[at].page) at = (at + 1) & mask_;
+    slots_[at] = slot;
+  }
+}
+
+void FilterPages::allocate_groups(ShadowPage& page) {
+  auto from = [&](auto& pool) {
+    page.groups_id = pool.allocate();
+    page.groups = pool.at(page.groups_id);
+  };
+  page.shift == 2 ? from(word_groups_) : page.shift == 1 ? from(half_groups_) : from(byte_groups_);
+}
+
+void FilterPages::free_groups(std::uint32_t id, unsigned shift) {
+  shift == 2 ? word_groups_.free(id) : shift == 1 ? half_groups_.free(id) : byte_groups_.free(id);
+}
+
+ShadowPage& FilterPages::get(const PageKey& key, bool& fresh) {
+  if (2 * (count_ + 1) > slots_.size()) grow();
+  std::size_t at = PageHash()(key) & mask_;
+  while (slots_[at].page && !(slots_[at].key == key)) at = (at + 1) & mask_;
+  fresh = !slots_[at].page;
+  if (fresh) {
+    slots_[at] = {key, new ShadowPage{key, 2, nullptr, 0, {}}};
+    ++count_;
+  }
+  return *slots_[at].page;
+}
+
+void FilterPages::erase(const PageKey& key) {
+  if (slots_.empty()) return;
+  std::size_t hole = PageHash()(key) & mask_;
+  for (; !(slots_[hole].key == key); hole = (hole + 1) & mask_) {
+    if (!slots_[hole].page) return;
+  }
+  if (!slots_[hole].page) return;
+  collapse(*slots_[hole].page, {});
+  delete slots_[hole].page;
+  --count_;
+  // Whoever was put farther because of it moves up.
+  for (std::size_t at = (hole + 1) & mask_; slots_[at].page; at = (at + 1) & mask_) {
+    const std::size_t home = PageHash()(slots_[at].key) & mask_;
+    if (((at - home) & mask_) < ((at - hole) & mask_)) continue;
+    slots_[hole] = slots_[at];
+    hole = at;
+  }
+  slots_[hole] = {};
+}
+
+void FilterPages::collapse(ShadowPage& page, const Group& whole) {
+  if (page.groups) {
+    for (std::size_t i = 0; i < page.group_count(); ++i) drop_cells(page.groups[i]);
+    free_groups(page.groups_id, page.shift);
+    page.groups = nullptr;
+  }
+  page.shift = 2;
+  page.whole = whole;
+}
+
+void FilterPages::refine(ShadowPage& page, std::uint32_t unit_log2) {
+  if (page.groups && page.shift <= unit_log2) return;
+  if (!page.groups) {
+    page.shift = std::uint8_t(std::min<std::uint32_t>(unit_log2, 2));
+    allocate_groups(page);
+    std::fill_n(page.groups, page.group_count(), page.whole);
+    page.whole = {};
+    return;
+  }
+  // Unit i of a group becomes units 2i and 2i + 1 of two groups.
+  while (page.shift > unit_log2) {
+    const std::size_t count = page.group_count();
+    Group* const coarse = page.groups;
+    const std::uint32_t coarse_id = page.groups_id;
+    --page.shift;
+    allocate_groups(page);
+    for (std::size_t g = 0; g < count; ++g) {
+      for (unsigned half = 0; half < 2; ++half) {
+        Group& to = page.groups[2 * g + half];
+        to = coarse[g];
+        to.cells = to.strong = 0;
+        auto split = [&](std::uint8_t& pattern) {
+          if (pattern >= first_level_pattern) return;
+          const unsigned shift = pattern >> 5, base = (pattern & 31) + (half * 16 >> shift);
+          pattern = std::uint8_t(std::min(shift + 1, 5u) << 5 | base);
+        };
+        split(to.write_pattern);
+        split(to.reads_pattern);
+        if (coarse[g].cells) {
+          to.cells = cell_pool_.allocate();
+          for (unsigned i = 0; i < group_units; ++i) cells(to)[i] = cells(coarse[g])[half * 16 + i / 2];
+        }
+        if (coarse[g].strong) {
+          to.strong = strong_pool_.allocate();
+          for (unsigned i = 0; i < group_units; ++i) strong(to)[i] = strong(coarse[g])[half * 16 + i / 2];
+        }
+      }
+      drop_cells(coarse[g]);
+    }
+    free_groups(coarse_id, page.shift + 1u);
+  }
+}
+
+Cell* FilterPages::expand(Group& group) {
+  if (group.cells) return cells(group);
+  group.cells = cell_pool_.allocate();
+  Cell* list = cells(group);
+  const std::uint8_t flags =
+      std::uint8_t((group.suspect ? Cell::suspect : 0) | (group.non_coherent ? Cell::non_coherent : 0));
+  for (unsigned i = 0; i < group_units; ++i) {
+    list[i].write = group.write;
+    list[i].reads = group.reads;
+    list[i].write_who = std::uint8_t(flags | (group.write ? who_at(group.write_pattern, i) & 31 : 0));
+    list[i].reads_who = group.reads ? who_at(group.reads_pattern, i) : 0;
+  }
+  group.write = group.reads = 0;
+  group.suspect = group.non_coherent = false;
+  return list;
+}
+
+StrongCell* FilterPages::strong_of(Group& group) {
+  if (!group.strong) {
+    group.strong = strong_pool_.allocate();
+    std::fill_n(strong(group), group_units, StrongCell{});
+  }
+  return strong(group);
+}
+
+void FilterPages::drop_cells(Group& group) {
+  if (group.cells) cell_pool_.free(group.cells);
+  if (group.strong) strong_pool_.free(group.strong);
+  group.cells = group.strong = 0;
+}
+
+void FilterPages::clear(Group& group) {
+  drop_cells(group);
+  group = Group{};
+}
+
+} // namespace deadheat::detect

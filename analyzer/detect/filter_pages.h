@@ -1,0 +1,193 @@
+// What the first pass remembers of memory: pages of groups of cells.
+//
+// A *unit* is 4 bytes of memory, or 2 or 1 in pages that smaller accesses touch. A unit's cell holds epochs (a segment,
+// which is what a warp did between two synchronizations, and a lane): of its last weak write, of the weak reads since,
+// and of the strong accesses that are morally strong with each other. When reads or strong accesses are not ordered,
+// one epoch stands for all that the warp, the block or the operation did up to then. So a cell never grows.
+//
+// 32 units are a *group*. As long as its units were touched together, each by the lane that a *pattern* says, the group
+// is one entry of 20 bytes and an access of a warp is one step; otherwise it has 32 cells of 10 bytes. Strong accesses
+// have cells of their own, which few groups need.
+//
+// Invariants: a group without cells has a pattern for its write and its reads; segment 0 means none.
+// Thread-safety: none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/detect/suspects.h"
+#include "analyzer/order/clock.h"
+
+namespace deadheat::detect {
+
+using SegmentId = std::uint32_t;
+
+// Whom an epoch stands for, beyond its segment's warp: level << 5 | lane.
+enum Level : std::uint8_t { one_lane, whole_warp, whole_block, whole_operation, many };
+inline constexpr std::uint8_t who_of(unsigned level, unsigned lane) { return std::uint8_t(level << 5 | lane); }
+
+// A pattern: below 192, unit i is of lane (pattern & 31) + (i >> (pattern >> 5)); from there on 191 + a level.
+inline constexpr std::uint8_t first_level_pattern = 192;
+inline constexpr std::uint8_t one_lane_pattern(unsigned lane) { return std::uint8_t(5 << 5 | lane); }
+inline constexpr std::uint8_t level_pattern(unsigned level) { return std::uint8_t(first_level_pattern - 1 + level); }
+inline constexpr std::uint8_t who_at(std::uint8_t pattern, unsigned unit) {
+  if (pattern >= first_level_pattern) return who_of(pattern - first_level_pattern + 1u, 0);
+  return std::uint8_t(((pattern & 31) + (unit >> (pattern >> 5))) & 31);
+}
+
+struct [[gnu::packed]] Cell {
+  static constexpr std::uint8_t suspect = 0x80, non_coherent = 0x40; // in write_who, above the lane
+  SegmentId write = 0, reads = 0;
+  std::uint8_t write_who = 0, reads_who = 0;
+};
+static_assert(sizeof(Cell) == 10);
+
+struct [[gnu::packed]] StrongCell {
+  static constexpr std::uint8_t plain = 4, writes = 8; // in flags, below log2(bytes) << 4
+  SegmentId epoch = 0;
+  std::uint8_t who = 0, flags = 0;
+};
+static_assert(sizeof(StrongCell) == 6);
+
+inline constexpr unsigned group_units = 32;
+
+struct Group {
+  SegmentId write = 0, reads = 0;
+  std::uint32_t cells = 0, strong = 0; // in the pools; 0: none
+  std::uint8_t write_pattern = 0, reads_pattern = 0;
+  bool non_coherent = false;
+  bool suspect = false; // all of it, without cells
+};
+static_assert(sizeof(Group) == 20);
+
+struct ShadowPage {
+  PageKey key;
+  std::uint8_t shift = 2; // log2 of the bytes of a unit
+  Group* groups = nullptr; // in a pool; null: only `whole` matters
+  std::uint32_t groups_id = 0;
+  Group whole; // of the page, as ranges touched it: no cells
+  std::size_t group_count() const { return page_bytes / group_units >> shift; }
+};
+
+// Memory that the system may back with large pages, since scattered accesses would miss in the TLB each time.
+inline constexpr std::size_t slab_bytes = std::size_t(2) << 20;
+void* allocate_slab(bool large_pages);
+void free_slab(void* slab);
+
+// Arrays of so many, named by numbers.
+template <typename T, std::size_t elements = group_units>
+class CellPool {
+ public:
+  std::uint32_t allocate() {
+    ++used_;
+    if (!free_.empty()) {
+      std::uint32_t id = free_.back();
+      free_.pop_back();
+      return id;
+    }
+    if (next_ % slab_arrays == 0) slabs_.emplace_back(static_cast<T*>(allocate_slab(!slabs_.empty())));
+    return ++next_;
+  }
+  void free(std::uint32_t id) {
+    --used_;
+    free_.push_back(id);
+  }
+  T* at(std::uint32_t id) const { return &slabs_[(id - 1) / slab_arrays][(id - 1) % slab_arrays * elements]; }
+  std::uint64_t bytes() const { return used_ * sizeof(T) * elements; }
+  // Gives the memory back once nothing is in use.
+  void trim() {
+    if (used_) return;
+    slabs_.clear();
+    free_.clear();
+    next_ = 0;
+  }
+
+ private:
+  struct Release {
+    void operator()(T* slab) const { free_slab(slab); }
+  };
+  static constexpr std::uint32_t slab_arrays = std::uint32_t(slab_bytes / sizeof(T) / elements);
+  std::vector<std::unique_ptr<T[], Release>> slabs_;
+  std::vector<std::uint32_t> free_;
+  std::uint32_t next_ = 0;
+  std::uint64_t used_ = 0;
+};
+
+class FilterPages {
+ public:
+  ShadowPage* find(const PageKey& key) const {
+    if (slots_.empty()) return nullptr;
+    for (std::size_t at = PageHash()(key) & mask_;; at = (at + 1) & mask_) {
+      if (!slots_[at].page || slots_[at].key == key) return slots_[at].page;
+    }
+  }
+  ShadowPage& get(const PageKey& key, bool& fresh);
+  void erase(const PageKey& key);
+  // Groups with units no larger than 1 << unit_log2 bytes.
+  void refine(ShadowPage& page, std::uint32_t unit_log2);
+  // Back to a page that only `whole` says.
+  void collapse(ShadowPage& page, const Group& whole);
+  Cell* expand(Group& group); // its cells
+  StrongCell* strong_of(Group& group); // its strong cells, fresh if it had none
+  void clear(Group& group); // to nothing
+  void drop_cells(Group& group); // both kinds; the caller says what the group is now
+
+  Cell* cells(const Group& group) const { return cell_pool_.at(group.cells); }
+  StrongCell* strong(const Group& group) const { return strong_pool_.at(group.strong); }
+  template <typename Each>
+  void each_page(Each&& each) const {
+    for (const Slot& slot : slots_) {
+      if (slot.page) each(*slot.page);
+    }
+  }
+  std::size_t count() const { return count_; }
+  std::uint64_t bytes() const {
+    return count_ * (sizeof(ShadowPage) + 16) + slots_.size() * sizeof(Slot) + word_groups_.bytes() +
+           half_groups_.bytes() + byte_groups_.bytes() + cell_pool_.bytes() + strong_pool_.bytes();
+  }
+  void trim() {
+    word_groups_.trim();
+    half_groups_.trim();
+    byte_groups_.trim();
+    cell_pool_.trim();
+    strong_pool_.trim();
+  }
+
+  // For whoever is about to look at many addresses: brings the slot of a page nearer.
+  [[gnu::always_inline]] void prefetch(const PageKey& key) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[PageHash()(key) & mask_]);
+  }
+  [[gnu::always_inline]] void prefetch_cell(const Group& group, unsigned unit) const {
+    if (group.cells) __builtin_prefetch(&cells(group)[unit]);
+    if (group.strong) __builtin_prefetch(&strong(group)[unit]);
+  }
+
+ private:
+  struct Slot {
+    PageKey key;
+    ShadowPage* page = nullptr;
+  };
+  void grow();
+  void allocate_groups(ShadowPage& page); // for its shift
+  void free_groups(std::uint32_t id, unsigned shift);
+
+  std::vector<Slot> slots_; // open addressing, at most half full
+  std::size_t mask_ = 0, count_ = 0;
+  CellPool<Group, 32> word_groups_; // of pages with units of 4 bytes
+  CellPool<Group, 64> half_groups_;
+  CellPool<Group, 128> byte_groups_;
+  CellPool<Cell> cell_pool_;
+  CellPool<StrongCell> strong_pool_;
+
+ public:
+  FilterPages() = default;
+  FilterPages(const FilterPages&) = delete;
+  FilterPages& operator=(const FilterPages&) = delete;
+  ~FilterPages();
+};
+
+} // namespace deadheat::detect

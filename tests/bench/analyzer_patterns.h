@@ -1,0 +1,206 @@
+// Synthetic logs for the analyzer's benchmarks: one launch whose blocks follow a pattern, made up chunk by chunk at
+// hardly any cost, so that what is measured is the analysis. tsan_patterns.cpp has the same patterns as plain threads.
+//
+// Thread-safety: play() may be called from several threads at once.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "analyzer/detect/pipeline.h"
+#include "tracer/recorder/access_view.h"
+
+namespace deadheat::bench {
+
+enum class Pattern {
+  tiled,     // coalesced loads, stores to shared memory, rows and broadcasts of it, barriers, coalesced stores
+  scattered, // every lane reads some word of a table
+  bytes,     // every lane reads some byte of a table
+  atomics,   // every lane adds to some counter
+};
+inline constexpr Pattern patterns[] = {Pattern::tiled, Pattern::scattered, Pattern::bytes, Pattern::atomics};
+inline const char* name_of(Pattern pattern) {
+  static constexpr const char* names[] = {"tiled", "scattered", "bytes", "atomics"};
+  return names[std::size_t(pattern)];
+}
+
+inline constexpr std::uint32_t warps = 8, lanes = 32;
+inline constexpr std::uint32_t turns = 8;                                             // of a block
+inline constexpr std::uint64_t table_bytes = std::uint64_t(1) << 26;                  // 64 MB
+inline constexpr std::uint64_t byte_table_bytes = std::uint64_t(1) << 22;             // 4 MB
+inline constexpr std::uint32_t counters = 1 << 16;
+// Accesses of a warp in a turn, as warps count them.
+inline std::uint32_t per_turn(Pattern pattern) { return pattern == Pattern::tiled ? 25 : 16; }
+inline std::uint64_t per_block(Pattern pattern) { return std::uint64_t(warps) * lanes * turns * per_turn(pattern); }
+// Some number; tsan_patterns.cpp uses the same.
+inline std::uint32_t scatter(std::uint64_t i) {
+  i *= 0x9e3779b97f4a7c15u;
+  i ^= i >> 32;
+  return std::uint32_t((i * 0xd6e8feb86659fd93u) >> 32);
+}
+
+class PatternSource final : public detect::Source {
+ public:
+  PatternSource(Pattern pattern, std::uint64_t accesses)
+      : pattern_(pattern), blocks_(std::uint32_t(std::max<std::uint64_t>(2, accesses / per_block(pattern)))) {}
+  std::uint64_t accesses() const { return blocks_ * per_block(pattern_); }
+  std::size_t chunks() const override { return (blocks_ + blocks_per_chunk - 1) / blocks_per_chunk; }
+
+  void play(std::size_t chunk, trace::RecordVisitor& visitor) const override {
+    if (chunk == 0) begin(visitor);
+    const std::uint32_t first = std::uint32_t(chunk) * blocks_per_chunk;
+    for (std::uint32_t block = first; block < std::min(blocks_, first + blocks_per_chunk); ++block) {
+      Warp warp(visitor, block);
+      for (std::uint32_t turn = 0; turn < turns; ++turn) this->turn(warp, block, turn);
+      for (std::uint32_t w = 0; w < warps; ++w) {
+        trace::ThreadExit exit;
+        exit.warp = {1, block, w};
+        exit.mask = ~0u;
+        say(visitor, exit);
+      }
+    }
+    if (chunk + 1 == chunks()) say(visitor, trace::OperationEnd{1});
+  }
+
+ private:
+  static constexpr std::uint32_t blocks_per_chunk = 8;
+  static constexpr std::uint64_t memory = 0xA000'0000'0000;
+  enum Site : std::uint32_t { load, put, row, broadcast, store, gather, gather_byte, add };
+
+  static void say(trace::RecordVisitor& visitor, trace::Record record) { visitor.record(record); }
+
+  void begin(trace::RecordVisitor& visitor) const {
+    trace::Module module;
+    module.id = 1;
+    auto site = [&](AccessKind kind, Space space, unsigned bytes, Ordering ordering = Ordering::weak) {
+      deadheat::Site at;
+      at.id = std::uint32_t(module.sites.size());
+      at.kind = SiteKind::access;
+      at.access = kind;
+      at.space = space;
+      at.element_bytes = std::uint8_t(bytes);
+      at.ordering = ordering;
+      at.scope = ordering == Ordering::weak ? Scope::none : Scope::gpu;
+      at.opcode = kind == AccessKind::atomic ? "atom.global.add.u32" : "ld.global.u32";
+      at.source.push_back({"", "bench.cu", at.id + 1, 1});
+      module.sites.push_back(at);
+    };
+    site(AccessKind::read, Space::global, 4);
+    site(AccessKind::write, Space::shared, 4);
+    site(AccessKind::read, Space::shared, 4);
+    site(AccessKind::read, Space::shared, 4);
+    site(AccessKind::write, Space::global, 4);
+    site(AccessKind::read, Space::global, 4);
+    site(AccessKind::read, Space::global, 1);
+    site(AccessKind::atomic, Space::global, 4, Ordering::relaxed);
+    say(visitor, module);
+    trace::Allocate allocation;
+    allocation.allocation = 1;
+    allocation.address = memory;
+    allocation.bytes = std::uint64_t(1) << 34;
+    say(visitor, allocation);
+    trace::Launch launch;
+    launch.module = 1;
+    launch.kernel = "kernel";
+    launch.grid = {blocks_, 1, 1};
+    launch.block = {warps * lanes, 1, 1};
+    launch.instrumented = true;
+    trace::Operation operation;
+    operation.id = operation.launch = 1;
+    operation.stream = 1;
+    operation.what = launch;
+    say(visitor, operation);
+    say(visitor, trace::OperationBegin{1});
+  }
+
+  // The accesses of the warps of a block, as the reader gives them.
+  class Warp {
+   public:
+    Warp(trace::RecordVisitor& visitor, std::uint32_t block) : visitor_(visitor) {
+      view_.warp = {1, block, 0};
+      view_.module = 1;
+      view_.mask = ~0u;
+      view_.address = address_.data();
+      view_.digest = digest_.data();
+      view_.value_read = value_.data();
+      view_.value_written = value_.data();
+      view_.order_first = view_.order_last = order_.data();
+      view_.wrote = ~0u;
+    }
+    void affine(std::uint32_t warp, std::uint32_t site, Space space, std::uint64_t first, std::int64_t stride) {
+      for (unsigned lane = 0; lane < lanes; ++lane) address_[lane] = first + std::uint64_t(stride) * lane;
+      view_.affine = true;
+      view_.strong = false;
+      view_.stride = stride;
+      give(warp, site, space);
+    }
+    template <typename Address>
+    void each(std::uint32_t warp, std::uint32_t site, bool strong, Address&& address) {
+      for (unsigned lane = 0; lane < lanes; ++lane) address_[lane] = address(lane);
+      view_.affine = false;
+      view_.strong = strong;
+      if (strong) order_.fill(++ticket_);
+      give(warp, site, Space::global);
+    }
+    void barrier(std::uint32_t phase) { say(visitor_, trace::BlockBarrier{1, view_.warp.block, 0, phase, 1, 0}); }
+
+   private:
+    void give(std::uint32_t warp, std::uint32_t site, Space space) {
+      view_.warp.warp = warp;
+      view_.site = site;
+      view_.space = space;
+      visitor_.access(view_);
+    }
+    trace::RecordVisitor& visitor_;
+    trace::AccessView view_;
+    std::array<std::uint64_t, 32> address_{}, value_{}, order_{};
+    std::array<std::uint32_t, 32> digest_{};
+    std::uint64_t ticket_ = 0;
+  };
+
+  void turn(Warp& warp, std::uint32_t block, std::uint32_t turn) const {
+    if (pattern_ == Pattern::tiled) {
+      for (std::uint32_t w = 0; w < warps; ++w) {
+        for (unsigned i = 0; i < 4; ++i) {
+          const std::uint64_t from = (std::uint64_t(block) * turns + turn) * 4096 % table_bytes;
+          warp.affine(w, load, Space::global, memory + from + 4 * (w * 128 + i * 32), 4);
+          warp.affine(w, put, Space::shared, 4 * (w * 128 + i * 32), 4);
+        }
+      }
+      warp.barrier(2 * turn);
+      for (std::uint32_t w = 0; w < warps; ++w) {
+        for (unsigned i = 0; i < 8; ++i) {
+          warp.affine(w, row, Space::shared, 128 * i, 4);
+          warp.affine(w, broadcast, Space::shared, 128 * w + 4 * i, 0);
+        }
+        warp.affine(w, store, Space::global, memory + table_bytes + 128 * (std::uint64_t(block) * warps + w), 4);
+      }
+      warp.barrier(2 * turn + 1);
+      return;
+    }
+    for (std::uint32_t w = 0; w < warps; ++w) {
+      for (std::uint32_t i = 0; i < per_turn(pattern_); ++i) {
+        const std::uint64_t at = (((std::uint64_t(block) * turns + turn) * warps + w) * per_turn(pattern_) + i) * lanes;
+        switch (pattern_) {
+          case Pattern::scattered:
+            warp.each(w, gather, false,
+                      [&](unsigned lane) { return memory + scatter(at + lane) % table_bytes / 4 * 4; });
+            break;
+          case Pattern::bytes:
+            warp.each(w, gather_byte, false,
+                      [&](unsigned lane) { return memory + scatter(at + lane) % byte_table_bytes; });
+            break;
+          default:
+            warp.each(w, add, true, [&](unsigned lane) { return memory + 4ull * (scatter(at + lane) % counters); });
+        }
+      }
+    }
+  }
+
+  Pattern pattern_;
+  std::uint32_t blocks_;
+};
+
+} // namespace deadheat::bench

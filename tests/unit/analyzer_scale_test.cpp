@@ -1,0 +1,348 @@
+// What is found depends neither on how many threads look, nor on how much memory they have, nor on how the log is cut
+// into chunks, nor on the first pass; and nothing is lost where many threads touch the same bytes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/detect/find.h"
+#include "tracer/recorder/access_view.h"
+
+namespace deadheat::test {
+namespace {
+
+constexpr std::uint64_t memory = 0x8000'0000'0000;
+
+// Records in chunks of a length.
+class Chunks final : public detect::Source {
+ public:
+  Chunks(std::vector<trace::Record> records, std::size_t length) : records_(std::move(records)), length_(length) {}
+  std::size_t chunks() const override { return (records_.size() + length_ - 1) / length_; }
+  void play(std::size_t chunk, trace::RecordVisitor& visitor) const override {
+    for (std::size_t i = chunk * length_; i < std::min(records_.size(), (chunk + 1) * length_); ++i) {
+      trace::Record record = records_[i];
+      if (auto* access = std::get_if<trace::Access>(&record)) {
+        trace::AccessView view = view_of(*access);
+        affine(view);
+        visitor.access(view);
+      } else {
+        visitor.record(record);
+      }
+    }
+  }
+  const std::vector<trace::Record>& records() const { return records_; }
+
+ private:
+  // As the reader says it.
+  static void affine(trace::AccessView& view) {
+    const unsigned first = unsigned(std::countr_zero(view.mask));
+    const std::uint32_t rest = view.mask & (view.mask - 1);
+    if (rest) {
+      const unsigned second = unsigned(std::countr_zero(rest));
+      const std::int64_t difference = std::int64_t(view.address[second] - view.address[first]);
+      if (difference % (second - first)) return;
+      view.stride = difference / (second - first);
+    }
+    view.affine = true;
+    for (unsigned lane = first; lane < 32; ++lane) {
+      const bool fits = view.address[lane] == view.address[first] + std::uint64_t(view.stride * (lane - first));
+      if ((view.mask >> lane & 1) && !fits) view.affine = false;
+    }
+    if (!view.affine) view.stride = 0;
+  }
+  std::vector<trace::Record> records_;
+  std::size_t length_;
+};
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed * 88172645463325252ull | 1) {}
+  std::uint32_t below(std::uint32_t count) {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return std::uint32_t((state_ >> 16) % count);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+struct SiteOf {
+  AccessKind access;
+  Space space;
+  unsigned bytes;
+  unsigned elements = 1;
+  Ordering ordering = Ordering::weak;
+  Scope scope = Scope::none;
+};
+
+std::vector<trace::Record> launch(const std::vector<SiteOf>& sites, std::uint32_t blocks, std::uint32_t warps,
+                                  std::uint64_t bytes) {
+  trace::Module module;
+  module.id = 1;
+  for (const SiteOf& of : sites) {
+    Site site;
+    site.id = std::uint32_t(module.sites.size());
+    site.kind = SiteKind::access;
+    site.access = of.access;
+    site.space = of.space;
+    site.element_bytes = std::uint8_t(of.bytes);
+    site.elements = std::uint8_t(of.elements);
+    site.ordering = of.ordering;
+    site.scope = of.scope;
+    site.opcode = of.access == AccessKind::atomic ? "atom.add.f32" : "ld.u32";
+    site.source.push_back({"", "a.cu", site.id + 1, 1});
+    module.sites.push_back(site);
+  }
+  trace::Allocate allocation;
+  allocation.allocation = 1;
+  allocation.address = memory;
+  allocation.bytes = bytes;
+  trace::Launch launch;
+  launch.module = 1;
+  launch.grid = {blocks, 1, 1};
+  launch.block = {warps * 32, 1, 1};
+  launch.instrumented = true;
+  trace::Operation operation;
+  operation.id = operation.launch = 1;
+  operation.stream = 1;
+  operation.what = launch;
+  return {module, allocation, operation, trace::OperationBegin{1}};
+}
+
+// Warps that read and write in every shape that groups, cells and pages tell apart, with a barrier now and then.
+std::vector<trace::Record> some_records(std::uint64_t seed) {
+  Random random(seed);
+  std::vector<SiteOf> sites;
+  for (Space space : {Space::global, Space::shared}) {
+    for (AccessKind kind : {AccessKind::read, AccessKind::write}) {
+      for (unsigned bytes : {1u, 2u, 4u, 8u, 16u}) sites.push_back({kind, space, bytes});
+      sites.push_back({kind, space, 4, 4});
+      sites.push_back({kind, space, 4, 1, Ordering::relaxed, Scope::gpu});
+    }
+    sites.push_back({AccessKind::atomic, space, 4, 1, Ordering::relaxed, Scope::gpu});
+    sites.push_back({AccessKind::atomic, space, 4, 1, Ordering::acq_rel, Scope::gpu});
+  }
+  constexpr std::uint32_t blocks = 3, warps = 3;
+  std::vector<trace::Record> records = launch(sites, blocks, warps, 1 << 16);
+  std::uint64_t ticket = 0;
+  const std::uint32_t count = 40 + random.below(120);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t block = random.below(blocks);
+    if (random.below(6) == 0) {
+      records.push_back(trace::BlockBarrier{1, block, 0, i, 1, 0});
+      continue;
+    }
+    trace::Access access;
+    access.warp = {1, block, random.below(warps)};
+    access.module = 1;
+    access.site = random.below(std::uint32_t(sites.size()));
+    const SiteOf& of = sites[access.site];
+    access.space = of.space;
+    access.mask = random.below(3) ? ~0u : random.below(2) ? 0xFFFFu << random.below(16) : 1u + random.below(~0u);
+    const std::uint32_t width = of.bytes * of.elements;
+    // Mostly apart, so that there is something for a race to be missing in.
+    std::uint64_t base = of.space == Space::global ? memory + 4096 * random.below(3) : 0;
+    base += 512ull * ((block * warps + access.warp.warp) % 8) * random.below(4) / 3 / 16 * 16 + 16 * random.below(2);
+    const std::uint32_t shape = random.below(8);
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      const std::uint32_t at = shape < 5    ? lane * width
+                               : shape == 5 ? 0
+                               : shape == 6 ? 2 * lane * width
+                                            : random.below(64) * width;
+      access.address[lane] = base + at;
+      access.digest[lane] = random.below(2);
+      if (!is_strong(of.ordering)) continue;
+      access.order_first[lane] = access.order_last[lane] = ++ticket;
+      access.value_read[lane] = ticket - 1;
+      access.value_written[lane] = ticket;
+      access.wrote[lane] = of.access != AccessKind::read;
+    }
+    records.push_back(access);
+  }
+  records.push_back(trace::OperationEnd{1});
+  return records;
+}
+
+std::string text(const detect::Findings& findings) {
+  std::string out;
+  auto touch = [](const detect::Touch& at) {
+    return std::to_string(at.thread.bits) + "@" + std::to_string(at.stamp) + "/" + std::to_string(at.place);
+  };
+  for (const detect::FoundRace& race : findings.races) {
+    out += std::to_string(int(race.race_class)) + " " + touch(race.first) + " " + touch(race.second) + " " +
+           std::to_string(race.address) + "+" + std::to_string(race.bytes) + " x" + std::to_string(race.occurrences) +
+           (race.same_value ? " same" : "") + " " + race.why + " |";
+    for (const auto& [first, second] : race.instances) out += " " + touch(first) + "-" + touch(second);
+    out += "\n";
+  }
+  for (const auto& [place, count] : findings.order_dependent) {
+    out += "order " + std::to_string(place) + " x" + std::to_string(count) + "\n";
+  }
+  return out + std::to_string(findings.unknown) + " " + std::to_string(findings.unchecked) + " " +
+         std::to_string(findings.detector->summary().accesses) + "\n";
+}
+
+std::string found(const detect::Source& source, unsigned jobs, std::uint64_t memory_limit = 0) {
+  detect::FindOptions options;
+  options.jobs = jobs;
+  options.memory_limit = memory_limit;
+  return text(detect::find_races(source, options));
+}
+
+TEST(Scale, ThreadsChunksAndMemoryDoNotMatter) {
+  std::size_t races = 0;
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const std::vector<trace::Record> records = some_records(seed);
+    const std::string expected = found(Chunks(records, 1 << 20), 1);
+    races += std::count(expected.begin(), expected.end(), '|');
+    for (unsigned jobs : {1u, 2u, 7u}) ASSERT_EQ(found(Chunks(records, 5), jobs), expected) << "seed " << seed;
+    if (seed % 4 == 0) { // little: nearly every part is looked at alone
+      const std::string less = found(Chunks(records, 5), 1 + seed / 4 % 3, 1 << 14);
+      // Where even one part has no room, it says so; else nothing changes.
+      if (less.find("\n0 0 ") != std::string::npos || less.rfind("0 0 ", 0) == 0) {
+        ASSERT_EQ(less, expected);
+      }
+    }
+  }
+  EXPECT_GT(races, 200u);
+}
+
+TEST(Scale, LittleMemoryTakesMoreGoes) {
+  // Words all over memory, each touched once: no race, and much to remember.
+  std::vector<trace::Record> records =
+      launch({{AccessKind::write, Space::global, 4}, {AccessKind::read, Space::global, 4}}, 1, 1, 1 << 28);
+  Random random(7);
+  for (std::uint32_t i = 0; i < 3000; ++i) {
+    trace::Access access;
+    access.warp = {1, 0, 0};
+    access.module = 1;
+    access.mask = ~0u;
+    for (unsigned lane = 0; lane < 32; ++lane)
+      access.address[lane] = memory + 128 * ((i * 32ull + lane) * 7919 % 96000);
+    records.push_back(access);
+  }
+  trace::Access again; // by another block: a race on the last words, and only there
+  again.warp = {1, 1, 0};
+  again.module = again.site = 1;
+  again.mask = ~0u;
+  again.address = std::get<trace::Access>(records.back()).address;
+  records.push_back(again);
+  const Chunks chunks(records, 50);
+  detect::FindOptions options;
+  const detect::Findings plenty = detect::find_races(chunks, options);
+  options.memory_limit = 4 << 20;
+  options.jobs = 2;
+  const detect::Findings little = detect::find_races(chunks, options);
+  EXPECT_EQ(plenty.goes, 2u);
+  EXPECT_GT(little.goes, 4u);
+  EXPECT_EQ(little.unchecked, 0u);
+  EXPECT_EQ(plenty.races.size(), 1u);
+  EXPECT_EQ(text(little), text(plenty));
+}
+
+TEST(Scale, TheFirstPassLeavesNothingOut) {
+  // The second pass alone, with everything suspect, finds the same.
+  for (std::uint64_t seed = 100; seed < 300; ++seed) {
+    const Chunks chunks(some_records(seed), 1 << 20);
+    detect::Suspects all;
+    for (std::uint64_t page = 0; page < 17; ++page) all.add_page(0, memory / 4096 + page);
+    for (std::uint64_t page = 0; page < 3; ++page) all.add_page((std::uint64_t(1) << 32) + 1, page); // operation 1
+    detect::Detector::Setup setup;
+    setup.pass = detect::Detector::Pass::pairs;
+    setup.active.set();
+    detect::Detector naive(all, setup);
+    detect::Routing routing;
+    routing.suspects = &all;
+    const std::unordered_map<std::uint32_t, std::uint32_t> operations{{1, 1}};
+    routing.operations = &operations;
+    detect::run(chunks, routing, {[&](const detect::Batch& batch) { naive.play(batch); }}, {});
+    detect::PartFindings parts;
+    for (unsigned part = 0; part < detect::partitions; ++part) merge(parts, naive.findings(part));
+    detect::Findings findings = detect::find_races(chunks);
+    auto lines = [](const std::vector<detect::FoundRace>& races) {
+      std::map<std::string, std::uint64_t> out;
+      for (const detect::FoundRace& race : races) {
+        if (race.race_class != RaceClass::data) continue;
+        out[std::to_string(race.first.place) + "-" + std::to_string(race.second.place)] += race.occurrences;
+      }
+      return out;
+    };
+    std::string difference;
+    const auto expected = lines(ranked(parts)), actual = lines(findings.races);
+    for (const auto& [pair, count] : expected) {
+      const auto at = actual.find(pair);
+      const std::uint64_t other = at == actual.end() ? 0 : at->second;
+      if (other != count) difference += pair + ": " + std::to_string(other) + " of " + std::to_string(count) + "\n";
+    }
+    ASSERT_EQ(difference, "") << "seed " << seed;
+    ASSERT_EQ(actual.size(), expected.size()) << "seed " << seed;
+  }
+}
+
+TEST(Scale, ThousandsOfThreadsOnOneWord) {
+  // Each of 3000 threads writes the word once, then one of them reads it: every two writes race, and so does the read
+  // with all writes but its own.
+  constexpr std::uint32_t blocks = 3000;
+  std::vector<trace::Record> records =
+      launch({{AccessKind::write, Space::global, 4}, {AccessKind::read, Space::global, 4}}, blocks, 1, 1 << 12);
+  auto one = [&](std::uint32_t block, std::uint32_t site) {
+    trace::Access access;
+    access.warp = {1, block, 0};
+    access.module = 1;
+    access.site = site;
+    access.mask = 1;
+    access.address[0] = memory;
+    records.push_back(access);
+  };
+  for (std::uint32_t block = 0; block < blocks; ++block) one(block, 0);
+  one(17, 1);
+  detect::FindOptions options;
+  options.jobs = 2;
+  const detect::Findings findings = detect::find_races(Chunks(records, 100), options);
+  ASSERT_EQ(findings.races.size(), 2u);
+  std::map<std::uint32_t, std::uint64_t> count; // by the second's site
+  for (const detect::FoundRace& race : findings.races) count[race.second.place] = race.occurrences;
+  EXPECT_EQ(count[1], std::uint64_t(blocks) * (blocks - 1) / 2);
+  EXPECT_EQ(count[2], blocks - 1);
+  EXPECT_EQ(findings.uncertain, 0u);
+}
+
+TEST(Scale, OnePairAmongThousandsThatAreOrdered) {
+  // 3000 threads write the word, each before a barrier of its block, and after it another thread of the block reads:
+  // ordered. Only the last reader comes without a barrier; its pair is found among all the others.
+  constexpr std::uint32_t turns = 3000;
+  std::vector<trace::Record> records = launch({{AccessKind::write, Space::shared, 4},
+                                               {AccessKind::read, Space::shared, 4},
+                                               {AccessKind::read, Space::shared, 4}},
+                                              1, 32, 1 << 12);
+  auto one = [&](std::uint32_t thread, std::uint32_t site) {
+    trace::Access access;
+    access.warp = {1, 0, thread / 32};
+    access.module = 1;
+    access.space = Space::shared;
+    access.site = site;
+    access.mask = 1u << thread % 32;
+    records.push_back(access);
+  };
+  for (std::uint32_t turn = 0; turn < turns; ++turn) {
+    one(turn % 1024, 0);
+    records.push_back(trace::BlockBarrier{1, 0, 0, 2 * turn, 1, 0});
+    one((turn + 512) % 1024, 1);
+    records.push_back(trace::BlockBarrier{1, 0, 0, 2 * turn + 1, 1, 0});
+  }
+  one(5, 0);
+  one(700, 2);
+  const detect::Findings findings = detect::find_races(Chunks(records, 1000));
+  ASSERT_EQ(findings.races.size(), 1u);
+  EXPECT_EQ(findings.races[0].occurrences, 1u);
+  EXPECT_EQ(findings.races[0].second.place, 3u);
+}
+
+} // namespace
+} // namespace deadheat::test

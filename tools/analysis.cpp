@@ -1,0 +1,86 @@
+// The analysis as the subcommands run it: its options, and a progress bar on a terminal.
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "analyzer/detect/analyze.h"
+#include "tools/command.h"
+
+namespace deadheat::tools {
+
+namespace po = boost::program_options;
+
+namespace {
+
+// "512M", "4G", plain bytes; 0 for what is no size.
+std::uint64_t parse_size(const std::string& text) {
+  std::uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return 0;
+  std::string unit(end, text.data() + text.size());
+  if (unit.size() == 2 && unit[1] == 'B') unit.pop_back();
+  const unsigned shift = unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : unit == "T" ? 40 : 0;
+  if ((shift == 0 && !unit.empty()) || value > (~0ull >> shift)) return 0;
+  return value << shift;
+}
+
+// Draws a line on a terminal once the work has taken two seconds, and takes it away at the end.
+class ProgressBar {
+ public:
+  explicit ProgressBar(bool terminal) : terminal_(terminal), begin_(Clock::now()), drawn_(begin_) {}
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  ~ProgressBar() {
+    if (visible_) std::fputs("\r\033[K", stderr);
+  }
+  void show(const std::string& what, double share) {
+    using namespace std::chrono_literals;
+    const Clock::time_point now = Clock::now();
+    if (!terminal_ || now - begin_ < 2s || now - drawn_ < 100ms) return;
+    drawn_ = now;
+    visible_ = true;
+    constexpr int width = 30;
+    const int full = int(share * width);
+    std::fprintf(stderr, "\r\033[K%s [%s%s] %3d %%", what.c_str(), std::string(std::size_t(full), '#').c_str(),
+                 std::string(std::size_t(width - full), ' ').c_str(), int(share * 100));
+    std::fflush(stderr);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_;
+  const Clock::time_point begin_;
+  Clock::time_point drawn_;
+  bool visible_ = false;
+};
+
+} // namespace
+
+po::options_description analysis_options(AnalysisOptions& options) {
+  po::options_description description("Analysis");
+  description.add_options()("jobs,j", po::value(&options.jobs),
+                            "threads to analyze with (0: as many as there are cores); the result is the same")(
+      "memory-limit", po::value(&options.memory_limit),
+      "what the analysis may remember of the program's memory, as 512M or 4G (half of the machine's memory); beyond, "
+      "it reads the trace more often");
+  return description;
+}
+
+Expected<void> check_analysis_options(const AnalysisOptions& options) {
+  if (options.memory_limit.empty() || parse_size(options.memory_limit)) return {};
+  return Error{"is not a size of memory", "--memory-limit " + options.memory_limit, "write it as 512M or 4G"};
+}
+
+Expected<Analysis> analyze(const std::string& trace, const AnalysisOptions& options) {
+  ProgressBar bar(isatty(STDERR_FILENO) != 0);
+  detect::AnalyzeOptions settings;
+  settings.jobs = options.jobs;
+  if (!options.memory_limit.empty()) settings.memory_limit = parse_size(options.memory_limit);
+  settings.progress = [&](const std::string& what, double share) { bar.show(what, share); };
+  return detect::analyze(trace, settings);
+}
+
+} // namespace deadheat::tools
