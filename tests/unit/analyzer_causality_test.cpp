@@ -344,8 +344,8 @@ TEST_F(Causality, UnorderedVolatilesAreClassStrong) {
   EXPECT_EQ(trace.races(), Races{"5-6 strong"});
 }
 
-// Relaxed loads and stores race in the same way, unless the value is what a wait loop waits for: then neither the loop's
-// reads, nor its first look that stands before it, nor two threads' writes of the flag are reported.
+// Relaxed loads and stores race in the same way, unless the value is what a wait loop waits for: then neither the
+// loop's reads, nor its first look that stands before it, nor two threads' writes of the flag are reported.
 TEST(WaitLoops, RelaxedPlainAccessesAreStrongUnlessAWaitLoopReadsThem) {
   auto races = [](bool waited_for, bool first_look, bool acquire) {
     LittleTrace trace;
