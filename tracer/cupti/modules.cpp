@@ -91,6 +91,13 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     say_once(note);
     session_.incident("opaque", note);
   }
+  for (const ptx::InstrumentedKernel& kernel : code->instrumentation.kernels) {
+    if (!kernel.left_out) continue;
+    const std::string line = "kernel " + ptx::demangle(kernel.name) + ": the accesses of " +
+                             std::to_string(kernel.left_out) + " instructions are not recorded (matrices, textures)";
+    say_once(line);
+    session_.incident("left-out", line);
+  }
   if (code->instrumentation.kernels.empty() || !assemble(*code)) return nullptr;
   trace::Module record;
   {
