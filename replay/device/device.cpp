@@ -175,7 +175,7 @@ Expected<trace::Allocate> DeviceImpl::make_allocation(trace::Allocate record, st
 Expected<trace::Allocate> DeviceImpl::allocate(trace::Allocate::Kind kind, std::uint64_t bytes,
                                                std::uint32_t host_thread, std::uint32_t stream,
                                                const trace::Allocate* at) {
-  if (at) return make_allocation(*at, to_host(at->address), at->operation == 0);
+  if (at) return make_allocation(*at, to_host(at->address), valid_at_once(*at));
   trace::Allocate record;
   record.kind = kind;
   record.bytes = bytes;
@@ -191,6 +191,14 @@ Expected<trace::Allocate> DeviceImpl::allocate(trace::Allocate::Kind kind, std::
   operation.what = trace::PoolOperation{false, made->allocation};
   if (Expected<std::uint32_t> submitted = submit(std::move(operation)); !submitted) return submitted.error();
   return made;
+}
+
+Expected<trace::Allocate> DeviceImpl::reserve(std::uint64_t bytes, std::uint32_t host_thread) {
+  trace::Allocate record;
+  record.kind = trace::Allocate::Kind::pool;
+  record.bytes = bytes;
+  record.host_thread = host_thread;
+  return make_allocation(std::move(record), 0, false);
 }
 
 bool DeviceImpl::ordered_before(std::uint32_t operation, const std::vector<std::uint32_t>& tail) const {
@@ -344,8 +352,12 @@ void DeviceImpl::record_event(std::uint32_t event, std::uint32_t stream, std::ui
   operation.stream = stream;
   operation.host_thread = host_thread;
   Expected<std::uint32_t> id = submit(std::move(operation));
-  if (!id) return;
-  const trace::EventRecord record{event, stream, *id, host_thread};
+  if (id) event_recorded(event, stream, *id, host_thread);
+}
+
+void DeviceImpl::event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation,
+                                std::uint32_t host_thread) {
+  const trace::EventRecord record{event, stream, operation, host_thread};
   order_.event_recorded(record);
   say(record);
 }

@@ -93,6 +93,9 @@ class Device {
   // ---- memory. `at`: the record of the allocation to repeat, when replaying.
   virtual Expected<trace::Allocate> allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
                                              std::uint32_t stream = 0, const trace::Allocate* at = nullptr) = 0;
+  // A place for memory that operations of streams allocate and free any number of times (PoolOperation): of kind pool,
+  // with no operation of its own. release() gives it back.
+  virtual Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) = 0;
   // cudaFree and friends: waits for all earlier work first. With a stream: stream-ordered (cudaFreeAsync).
   virtual Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream = 0) = 0;
   virtual const trace::Allocate* find_allocation(std::uint64_t address) const = 0; // live, that holds address
@@ -104,6 +107,10 @@ class Device {
   virtual void destroy_stream(std::uint32_t stream, std::uint32_t host_thread) = 0;
   virtual std::uint32_t create_event() = 0;
   virtual void record_event(std::uint32_t event, std::uint32_t stream, std::uint32_t host_thread) = 0;
+  // The same by an operation that was submitted: a graph's node.
+  virtual void event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation,
+                              std::uint32_t host_thread) = 0;
+  virtual std::uint32_t event_operation(std::uint32_t event) const = 0; // of its last record; 0: none
   virtual void stream_wait(std::uint32_t stream, std::uint32_t event, std::uint32_t host_thread) = 0;
 
   // ---- operations. `operation.what` and stream, host_thread, graph fields are given; ids are assigned unless nonzero.

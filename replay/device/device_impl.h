@@ -41,6 +41,7 @@ class DeviceImpl final : public Device, public Environment {
   std::uint64_t symbol_address(std::uint32_t module, std::string_view name, std::uint64_t* bytes) override;
   Expected<trace::Allocate> allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
                                      std::uint32_t stream, const trace::Allocate* at) override;
+  Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) override;
   Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream) override;
   const trace::Allocate* find_allocation(std::uint64_t address) const override;
   std::uint64_t bytes_in_use() const override { return memory_->in_use(); }
@@ -49,6 +50,9 @@ class DeviceImpl final : public Device, public Environment {
   void destroy_stream(std::uint32_t stream, std::uint32_t host_thread) override;
   std::uint32_t create_event() override { return next_event_++; }
   void record_event(std::uint32_t event, std::uint32_t stream, std::uint32_t host_thread) override;
+  void event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation,
+                      std::uint32_t host_thread) override;
+  std::uint32_t event_operation(std::uint32_t event) const override { return order_.event_operation(event); }
   void stream_wait(std::uint32_t stream, std::uint32_t event, std::uint32_t host_thread) override;
   Expected<std::uint32_t> submit(trace::Operation operation) override;
   void next_callback(std::function<void()> callback) override { next_callback_ = std::move(callback); }
@@ -111,6 +115,8 @@ class DeviceImpl final : public Device, public Environment {
   // order a pool allocation follows.
   Expected<trace::Allocate> make_allocation(trace::Allocate record, std::uint64_t at_host, bool now,
                                             std::uint32_t stream = 0);
+  // Stream-ordered memory becomes valid when its operation runs.
+  static bool valid_at_once(const trace::Allocate& record) { return record.kind != trace::Allocate::Kind::pool; }
   void drop_allocation(std::uint64_t address);
   Expected<void> release_at_once(std::uint64_t address, std::uint32_t host_thread);
   Expected<void> release_in_stream(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream,

@@ -287,6 +287,7 @@ void DeviceImpl::run_pool(const trace::PoolOperation& pool, std::uint32_t operat
     return;
   }
   memory_->invalidate(at, bytes);
+  if (found->second.operation == 0) return; // reserved: the place stays
   memory_->complete_release(operation);
   by_id_.erase(found);
 }

@@ -27,8 +27,7 @@ Expected<Progress> DeviceImpl::apply_module(const trace::Module& record, const B
 }
 
 Expected<Progress> DeviceImpl::apply_allocate(const trace::Allocate& record) {
-  const bool now = record.operation == 0;
-  Expected<trace::Allocate> made = make_allocation(record, to_host(record.address), now);
+  Expected<trace::Allocate> made = make_allocation(record, to_host(record.address), valid_at_once(record));
   if (!made) return made.error();
   if (record.name == heap_name) {
     heap_ = record.address;

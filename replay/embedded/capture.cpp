@@ -22,6 +22,10 @@ cudaGraphNodeType type_of(const Work& work) {
   if (std::holds_alternative<trace::Copy>(work.what)) return cudaGraphNodeTypeMemcpy;
   if (std::holds_alternative<trace::Set>(work.what)) return cudaGraphNodeTypeMemset;
   if (std::holds_alternative<trace::HostCallback>(work.what)) return cudaGraphNodeTypeHost;
+  if (const auto* pool = std::get_if<trace::PoolOperation>(&work.what)) {
+    return pool->free ? cudaGraphNodeTypeMemFree : cudaGraphNodeTypeMemAlloc;
+  }
+  if (work.event) return work.event_waits ? cudaGraphNodeTypeWaitEvent : cudaGraphNodeTypeEventRecord;
   return cudaGraphNodeTypeEmpty;
 }
 
@@ -84,11 +88,16 @@ cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured
   return cudaSuccess;
 }
 
-cudaError_t capture_record(Call& call, Event& event, Stream& stream, bool external, bool* captured) {
+cudaError_t capture_record(Call& call, cudaEvent_t handle, Stream& stream, bool external, bool* captured) {
+  Event& event = *call.event(handle);
   *captured = false;
   if (!stream.capture) return forbid_implicit(call, stream);
   if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
-  if (external) return refuse_capture(call, stream, "an external event record");
+  if (external) {
+    Work work{trace::Marker{}};
+    work.event = handle;
+    return embedded::capture(call, stream, work, captured);
+  }
   event.capture = stream.capture;
   event.capture_id = stream.capture->number;
   event.nodes = stream.tail;
@@ -96,12 +105,18 @@ cudaError_t capture_record(Call& call, Event& event, Stream& stream, bool extern
   return cudaSuccess;
 }
 
-cudaError_t capture_wait(Call& call, Event& event, Stream& stream, bool external, bool* captured) {
+cudaError_t capture_wait(Call& call, cudaEvent_t handle, Stream& stream, bool external, bool* captured) {
+  Event& event = *call.event(handle);
   *captured = false;
   Capture* recorded = event.capture ? open_capture(call, event.capture_id) : nullptr;
   if (stream.capture) {
     if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
-    if (external) return refuse_capture(call, stream, "an external event wait");
+    if (external) {
+      Work work{trace::Marker{}};
+      work.event = handle;
+      work.event_waits = true;
+      return embedded::capture(call, stream, work, captured);
+    }
     if (!recorded) {
       if (!event.recorded && !event.capture) {
         *captured = true; // never recorded: nothing to wait for

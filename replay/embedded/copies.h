@@ -50,6 +50,12 @@ struct SetShape {
 };
 cudaError_t make_set(Call& call, const SetShape& shape, trace::Set* set);
 
+// A copy to or from the part of a variable that begins at `offset`.
+cudaError_t copy_to_symbol(Call& call, const void* symbol, const void* from, std::uint64_t bytes, std::uint64_t offset,
+                           cudaMemcpyKind kind, CopyShape* shape);
+cudaError_t copy_from_symbol(Call& call, void* to, const void* symbol, std::uint64_t bytes, std::uint64_t offset,
+                             cudaMemcpyKind kind, CopyShape* shape);
+
 // Device address and size of a registered variable.
 cudaError_t find_symbol(Call& call, const void* symbol, std::uint64_t* address, std::uint64_t* bytes);
 

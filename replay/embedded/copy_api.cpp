@@ -88,8 +88,8 @@ static cudaError_t symbol_part(Call& call, const void* symbol, size_t bytes, siz
   return cudaSuccess;
 }
 
-static cudaError_t to_symbol(Call& call, const void* symbol, const void* from, size_t bytes, size_t offset,
-                             cudaMemcpyKind kind, CopyShape* shape) {
+cudaError_t deadheat::embedded::copy_to_symbol(Call& call, const void* symbol, const void* from, std::uint64_t bytes,
+                                               std::uint64_t offset, cudaMemcpyKind kind, CopyShape* shape) {
   if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault) {
     return cudaErrorInvalidMemcpyDirection;
   }
@@ -99,8 +99,8 @@ static cudaError_t to_symbol(Call& call, const void* symbol, const void* from, s
   return status;
 }
 
-static cudaError_t from_symbol(Call& call, void* to, const void* symbol, size_t bytes, size_t offset,
-                               cudaMemcpyKind kind, CopyShape* shape) {
+cudaError_t deadheat::embedded::copy_from_symbol(Call& call, void* to, const void* symbol, std::uint64_t bytes,
+                                                 std::uint64_t offset, cudaMemcpyKind kind, CopyShape* shape) {
   if (kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault) {
     return cudaErrorInvalidMemcpyDirection;
   }
@@ -114,7 +114,7 @@ DEADHEAT_STREAM_API(cudaMemcpyToSymbol, _ptds, device,
                     (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
                     (symbol, from, bytes, offset, kind)) {
   CopyShape shape;
-  const cudaError_t status = to_symbol(call, symbol, from, bytes, offset, kind, &shape);
+  const cudaError_t status = copy_to_symbol(call, symbol, from, bytes, offset, kind, &shape);
   return status == cudaSuccess ? copy_now(call, shape) : status;
 }
 
@@ -123,7 +123,7 @@ DEADHEAT_STREAM_API(cudaMemcpyToSymbolAsync, _ptsz, device,
                      cudaStream_t stream),
                     (symbol, from, bytes, offset, kind, stream)) {
   CopyShape shape;
-  const cudaError_t status = to_symbol(call, symbol, from, bytes, offset, kind, &shape);
+  const cudaError_t status = copy_to_symbol(call, symbol, from, bytes, offset, kind, &shape);
   return status == cudaSuccess ? copy_async(call, shape, stream) : status;
 }
 
@@ -131,7 +131,7 @@ DEADHEAT_STREAM_API(cudaMemcpyFromSymbol, _ptds, device,
                     (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
                     (to, symbol, bytes, offset, kind)) {
   CopyShape shape;
-  const cudaError_t status = from_symbol(call, to, symbol, bytes, offset, kind, &shape);
+  const cudaError_t status = copy_from_symbol(call, to, symbol, bytes, offset, kind, &shape);
   return status == cudaSuccess ? copy_now(call, shape) : status;
 }
 
@@ -140,7 +140,7 @@ DEADHEAT_STREAM_API(cudaMemcpyFromSymbolAsync, _ptsz, device,
                      cudaStream_t stream),
                     (to, symbol, bytes, offset, kind, stream)) {
   CopyShape shape;
-  const cudaError_t status = from_symbol(call, to, symbol, bytes, offset, kind, &shape);
+  const cudaError_t status = copy_from_symbol(call, to, symbol, bytes, offset, kind, &shape);
   return status == cudaSuccess ? copy_async(call, shape, stream) : status;
 }
 
@@ -153,6 +153,35 @@ DEADHEAT_STREAM_API(cudaMemcpyBatchAsync, _ptsz, device,
   // The order inside a batch is free; this is one of the orders that may happen.
   for (size_t i = 0; i < count; ++i) {
     const cudaError_t status = copy_async(call, line(to[i], from[i], bytes[i], cudaMemcpyDefault), stream);
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
+}
+
+DEADHEAT_STREAM_API(cudaMemcpy3DBatchAsync, _ptsz, device,
+                    (size_t count, cudaMemcpy3DBatchOp* list, unsigned long long flags, cudaStream_t stream),
+                    (count, list, flags, stream)) {
+  if (!list || count == 0 || flags) return cudaErrorInvalidValue;
+  for (size_t i = 0; i < count; ++i) {
+    const cudaMemcpy3DBatchOp& op = list[i];
+    for (const cudaMemcpy3DOperand* side : {&op.src, &op.dst}) {
+      if (side->type == cudaMemcpyOperandTypePointer) continue;
+      if (side->type != cudaMemcpyOperandTypeArray) return cudaErrorInvalidValue;
+      say_once("copies of CUDA arrays are not supported by the embedded device");
+      return cudaErrorNotSupported;
+    }
+    if (!op.extent.width || !op.extent.height || !op.extent.depth) return cudaErrorInvalidValue;
+    // Elements are bytes; lengths of zero are those of the extent.
+    CopyShape shape = plane(op.dst.op.ptr.ptr, op.dst.op.ptr.rowLength ? op.dst.op.ptr.rowLength : op.extent.width,
+                            op.src.op.ptr.ptr, op.src.op.ptr.rowLength ? op.src.op.ptr.rowLength : op.extent.width,
+                            op.extent.width, op.extent.height, cudaMemcpyDefault);
+    auto layers = [&](const cudaMemcpy3DOperand& side) {
+      return side.op.ptr.layerHeight ? side.op.ptr.layerHeight : op.extent.height;
+    };
+    shape.slices = op.extent.depth;
+    shape.destination_slice = shape.destination_pitch * layers(op.dst);
+    shape.source_slice = shape.source_pitch * layers(op.src);
+    const cudaError_t status = copy_async(call, shape, stream);
     if (status != cudaSuccess) return status;
   }
   return cudaSuccess;

@@ -31,7 +31,7 @@ cudaError_t record(Call& call, cudaEvent_t handle, cudaStream_t stream_handle, u
   if (!event || !stream) return cudaErrorInvalidResourceHandle;
   if (flags & ~unsigned(cudaEventRecordExternal)) return cudaErrorInvalidValue;
   bool captured = false;
-  const cudaError_t status = capture_record(call, *event, *stream, flags & cudaEventRecordExternal, &captured);
+  const cudaError_t status = capture_record(call, handle, *stream, flags & cudaEventRecordExternal, &captured);
   if (captured || status != cudaSuccess) return status;
   if (flags & cudaEventRecordExternal) return cudaErrorIllegalState;
   event->position = ++call.runtime.submitted;
@@ -70,7 +70,7 @@ DEADHEAT_STREAM_API(cudaStreamWaitEvent, _ptsz, device,
   if (!event || !stream) return cudaErrorInvalidResourceHandle;
   if (flags & ~unsigned(cudaEventWaitExternal)) return cudaErrorInvalidValue;
   bool captured = false;
-  const cudaError_t status = capture_wait(call, *event, *stream, flags & cudaEventWaitExternal, &captured);
+  const cudaError_t status = capture_wait(call, handle, *stream, flags & cudaEventWaitExternal, &captured);
   if (captured || status != cudaSuccess) return status;
   if (event->recorded) call.device().stream_wait(stream->id, event->id, call.thread.number);
   return cudaSuccess;

@@ -21,7 +21,7 @@ GraphNode* Graph::add(cudaGraphNodeType type, Work work, std::vector<GraphNode*>
 }
 
 std::unique_ptr<Graph> Graph::clone() const {
-  auto copy = std::make_unique<Graph>();
+  auto copy = std::make_unique<Graph>(objects);
   copy->id = id;
   std::map<const GraphNode*, GraphNode*> twins;
   for (const auto& node : nodes) {
@@ -154,7 +154,7 @@ cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsig
     say_once("graphs launched from the device are not supported by the embedded device");
     return cudaErrorNotSupported;
   }
-  auto made = std::make_unique<GraphExec>();
+  auto made = std::make_unique<GraphExec>(*graph);
   if (!unfold(*graph, &made->steps)) return cudaErrorInvalidValue;
   made->id = call.runtime.next_graph++;
   made->flags = flags;
@@ -168,6 +168,7 @@ cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream) {
     stream.capture->invalidated = true;
     return cudaErrorStreamCaptureUnsupported;
   }
+  if (const cudaError_t status = plan_graph_memory(call, executable); status != cudaSuccess) return status;
   device::Device& device = call.device();
   if (executable.done == 0) {
     executable.done = device.create_event();
@@ -184,8 +185,24 @@ cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream) {
     place.graph_node = std::uint32_t(i);
     for (std::uint32_t before : step.after) place.node_dependencies.push_back(operations[before]);
     operations.push_back(0);
-    const Work nothing{trace::Marker{}, {}, {}, {}};
+    const Work nothing{trace::Marker{}};
+    Event* event = step.enabled && step.work.event ? call.event(step.work.event) : nullptr;
+    if (event && step.work.event_waits && event->recorded) {
+      if (place.node_dependencies.empty()) { // it waits for what precedes the graph, too
+        status = submit_now(call, stream.id, nothing, place, &operations.back());
+        place.node_dependencies = {operations.back()};
+      }
+      place.node_dependencies.push_back(device.event_operation(event->id));
+    }
+    if (status != cudaSuccess) break;
     status = submit_now(call, stream.id, step.enabled ? step.work : nothing, place, &operations.back());
+    if (event && !step.work.event_waits && status == cudaSuccess) {
+      event->position = call.runtime.submitted;
+      event->recorded = true;
+      event->capture = nullptr;
+      event->nodes.clear();
+      device.event_recorded(event->id, stream.id, operations.back(), call.thread.number);
+    }
   }
   device.end_graph(launch);
   device.record_event(executable.done, stream.id, call.thread.number);

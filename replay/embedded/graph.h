@@ -10,6 +10,7 @@
 // Thread-safety: none; Runtime::lock.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -29,13 +30,26 @@ class GraphNode {
   std::vector<void*> arguments = {}; // of a kernel: into its parameter block, for cudaGraphKernelNodeGetParams
 };
 
+// References of a graph to objects of the program (user_objects_api.cpp); copies hold as many.
+class HeldObjects {
+ public:
+  HeldObjects() = default;
+  HeldObjects(const HeldObjects& other);
+  HeldObjects& operator=(const HeldObjects&) = delete;
+  ~HeldObjects();
+  std::map<cudaUserObject_t, unsigned> counts;
+};
+
 class Graph {
  public:
   std::uint32_t id = 0;
+  HeldObjects objects;
   std::vector<std::unique_ptr<GraphNode>> nodes;
 
   GraphNode* add(cudaGraphNodeType type, Work work, std::vector<GraphNode*> after);
   bool holds(const GraphNode* node) const { return node && node->graph == this; }
+  Graph() = default;
+  explicit Graph(const HeldObjects& held) : objects(held) {}
   std::unique_ptr<Graph> clone() const;
   // Nodes with each behind its dependencies, earlier created ones first; empty when there is a cycle.
   std::vector<GraphNode*> in_order() const;
@@ -51,9 +65,11 @@ class GraphExec {
     std::vector<std::uint32_t> after; // steps
     bool enabled = true;
   };
+  explicit GraphExec(const Graph& graph) : objects(graph.objects) {}
   std::uint32_t id = 0;
   unsigned long long flags = 0;
   std::vector<Step> steps;
+  HeldObjects objects;
   std::uint32_t done = 0; // event recorded behind each launch: launches of one graph do not overlap
   std::uint32_t last_stream = 0;
 
@@ -79,13 +95,15 @@ GraphNode* node_of(Call& call, cudaGraphNode_t handle);
 GraphExec* executable_of(Call& call, cudaGraphExec_t handle);
 cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsigned long long flags);
 cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream);
+// Memory nodes: may they run now, in this order? Notes what is allocated behind them.
+cudaError_t plan_graph_memory(Call& call, GraphExec& executable);
 
 // ---- Capture. `captured`: the call is done, with the status that is returned.
 cudaError_t begin_capture(Call& call, Stream& stream, cudaStreamCaptureMode mode, Graph* into);
 void end_capture(Call& call, Capture& capture); // forgets it; its streams go on
 cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured);
-cudaError_t capture_record(Call& call, Event& event, Stream& stream, bool external, bool* captured);
-cudaError_t capture_wait(Call& call, Event& event, Stream& stream, bool external, bool* captured);
+cudaError_t capture_record(Call& call, cudaEvent_t event, Stream& stream, bool external, bool* captured);
+cudaError_t capture_wait(Call& call, cudaEvent_t event, Stream& stream, bool external, bool* captured);
 // A call that is potentially unsafe while this thread, or another in global mode, captures.
 cudaError_t forbid_while_capturing(Call& call);
 // A call that cannot work on a stream that is captured, or on an event recorded in one.

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "replay/embedded/graph.h"
+#include "replay/embedded/graph_nodes.h"
 
 using namespace deadheat::embedded;
 
@@ -16,7 +16,9 @@ DEADHEAT_API(cudaGraphCreate, device, (cudaGraph_t * result, unsigned flags), (r
 }
 
 DEADHEAT_API(cudaGraphDestroy, nothing, (cudaGraph_t graph), (graph)) {
-  return call.runtime.graphs.erase(graph) ? cudaSuccess : cudaErrorInvalidValue;
+  const bool known = call.runtime.graphs.erase(graph) != 0;
+  collect_graph_memory(call);
+  return known ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 DEADHEAT_API(cudaGraphClone, device, (cudaGraph_t * result, cudaGraph_t handle), (result, handle)) {
@@ -210,7 +212,9 @@ DEADHEAT_STREAM_API(cudaGraphInstantiateWithParams, _ptsz, device,
 }
 
 DEADHEAT_API(cudaGraphExecDestroy, nothing, (cudaGraphExec_t executable), (executable)) {
-  return call.runtime.executables.erase(executable) ? cudaSuccess : cudaErrorInvalidValue;
+  const bool known = call.runtime.executables.erase(executable) != 0;
+  collect_graph_memory(call);
+  return known ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 DEADHEAT_API(cudaGraphExecGetFlags, nothing, (cudaGraphExec_t handle, unsigned long long* flags), (handle, flags)) {

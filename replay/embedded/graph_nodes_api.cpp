@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "replay/embedded/copies.h"
-#include "replay/embedded/graph.h"
+#include "replay/embedded/graph_nodes.h"
 
 using namespace deadheat::embedded;
 
@@ -97,10 +97,12 @@ What* what_of(Call& call, cudaGraphNode_t handle, GraphNode** node) {
   return *node ? std::get_if<What>(&(*node)->work.what) : nullptr;
 }
 
+} // namespace
+
 // ---- Adding and changing
 
-cudaError_t dependencies_of(Call& call, Graph& graph, const cudaGraphNode_t* list, size_t count,
-                            std::vector<GraphNode*>* after) {
+static cudaError_t dependencies_of(Call& call, Graph& graph, const cudaGraphNode_t* list, size_t count,
+                                   std::vector<GraphNode*>* after) {
   if (count && !list) return cudaErrorInvalidValue;
   for (size_t i = 0; i < count; ++i) {
     GraphNode* node = node_of(call, list[i]);
@@ -110,8 +112,9 @@ cudaError_t dependencies_of(Call& call, Graph& graph, const cudaGraphNode_t* lis
   return cudaSuccess;
 }
 
-cudaError_t add(Call& call, cudaGraphNode_t* result, cudaGraph_t handle, const cudaGraphNode_t* list, size_t count,
-                cudaGraphNodeType type, Work work, const Graph* child = nullptr) {
+cudaError_t deadheat::embedded::add_node(Call& call, cudaGraphNode_t* result, cudaGraph_t handle,
+                                         const cudaGraphNode_t* list, size_t count, cudaGraphNodeType type, Work work,
+                                         const Graph* child) {
   Graph* graph = graph_of(call, handle);
   if (!graph || !result) return cudaErrorInvalidValue;
   std::vector<GraphNode*> after;
@@ -123,14 +126,15 @@ cudaError_t add(Call& call, cudaGraphNode_t* result, cudaGraph_t handle, const c
   return cudaSuccess;
 }
 
-cudaError_t change(Call& call, cudaGraphNode_t handle, cudaGraphNodeType type, Work work) {
+cudaError_t deadheat::embedded::change_node(Call& call, cudaGraphNode_t handle, cudaGraphNodeType type, Work work) {
   GraphNode* node = node_of(call, handle);
   if (!node || node->type != type) return cudaErrorInvalidValue;
   node->work = std::move(work);
   return cudaSuccess;
 }
 
-cudaError_t change(Call& call, cudaGraphExec_t executable, cudaGraphNode_t handle, cudaGraphNodeType type, Work work) {
+cudaError_t deadheat::embedded::change_node(Call& call, cudaGraphExec_t executable, cudaGraphNode_t handle,
+                                            cudaGraphNodeType type, Work work) {
   GraphExec* found = executable_of(call, executable);
   GraphExec::Step* step = found ? found->step(reinterpret_cast<GraphNode*>(handle)) : nullptr;
   if (!step || step->type != type) return cudaErrorInvalidValue;
@@ -138,15 +142,13 @@ cudaError_t change(Call& call, cudaGraphExec_t executable, cudaGraphNode_t handl
   return cudaSuccess;
 }
 
-} // namespace
-
 DEADHEAT_API(cudaGraphAddKernelNode, device,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
               const cudaKernelNodeParams* parameters),
              (node, graph, after, count, parameters)) {
   Work work;
   const cudaError_t status = kernel_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeKernel, std::move(work))
+  return status == cudaSuccess ? add_node(call, node, graph, after, count, cudaGraphNodeTypeKernel, std::move(work))
                                : status;
 }
 
@@ -156,7 +158,7 @@ DEADHEAT_API(cudaGraphAddMemcpyNode, device,
              (node, graph, after, count, parameters)) {
   Work work;
   const cudaError_t status = copy_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work))
+  return status == cudaSuccess ? add_node(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work))
                                : status;
 }
 
@@ -166,7 +168,7 @@ DEADHEAT_API(cudaGraphAddMemcpyNode1D, device,
              (node, graph, after, count, to, from, bytes, kind)) {
   Work work;
   const cudaError_t status = line_work(call, to, from, bytes, kind, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work))
+  return status == cudaSuccess ? add_node(call, node, graph, after, count, cudaGraphNodeTypeMemcpy, std::move(work))
                                : status;
 }
 
@@ -176,7 +178,7 @@ DEADHEAT_API(cudaGraphAddMemsetNode, device,
              (node, graph, after, count, parameters)) {
   Work work;
   const cudaError_t status = set_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeMemset, std::move(work))
+  return status == cudaSuccess ? add_node(call, node, graph, after, count, cudaGraphNodeTypeMemset, std::move(work))
                                : status;
 }
 
@@ -186,13 +188,14 @@ DEADHEAT_API(cudaGraphAddHostNode, device,
              (node, graph, after, count, parameters)) {
   Work work;
   const cudaError_t status = function_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, cudaGraphNodeTypeHost, std::move(work)) : status;
+  return status == cudaSuccess ? add_node(call, node, graph, after, count, cudaGraphNodeTypeHost, std::move(work))
+                               : status;
 }
 
 DEADHEAT_API(cudaGraphAddEmptyNode, device,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count),
              (node, graph, after, count)) {
-  return add(call, node, graph, after, count, cudaGraphNodeTypeEmpty, {deadheat::trace::Marker{}, {}, {}, {}});
+  return add_node(call, node, graph, after, count, cudaGraphNodeTypeEmpty, {deadheat::trace::Marker{}});
 }
 
 DEADHEAT_API(cudaGraphAddChildGraphNode, device,
@@ -200,7 +203,7 @@ DEADHEAT_API(cudaGraphAddChildGraphNode, device,
              (node, graph, after, count, child)) {
   const Graph* inner = graph_of(call, child);
   if (!inner) return cudaErrorInvalidValue;
-  return add(call, node, graph, after, count, cudaGraphNodeTypeGraph, {deadheat::trace::Marker{}, {}, {}, {}}, inner);
+  return add_node(call, node, graph, after, count, cudaGraphNodeTypeGraph, {deadheat::trace::Marker{}}, inner);
 }
 
 // Work of a node described by the union of all kinds.
@@ -219,6 +222,9 @@ static cudaError_t any_work(Call& call, const cudaGraphNodeParams* given, Work* 
       return function_work(call, &plain, work);
     }
     case cudaGraphNodeTypeEmpty: work->what = deadheat::trace::Marker{}; return cudaSuccess;
+    case cudaGraphNodeTypeEventRecord: return event_work(call, given->eventRecord.event, false, work);
+    case cudaGraphNodeTypeWaitEvent: return event_work(call, given->eventWait.event, true, work);
+    case cudaGraphNodeTypeMemFree: return free_work(call, given->free.dptr, work);
     default: break;
   }
   say_once(std::string(call.api) + ": nodes of type " + std::to_string(given->type) +
@@ -230,19 +236,22 @@ DEADHEAT_API(cudaGraphAddNode, device,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, const cudaGraphEdgeData* edges,
               size_t count, cudaGraphNodeParams* parameters),
              (node, graph, after, edges, count, parameters)) {
+  if (parameters && parameters->type == cudaGraphNodeTypeMemAlloc) {
+    return add_allocation(call, node, graph, after, count, &parameters->alloc);
+  }
   if (parameters && parameters->type == cudaGraphNodeTypeGraph) {
     return cudaGraphAddChildGraphNode_body(call, node, graph, after, count, parameters->graph.graph);
   }
   Work work;
   const cudaError_t status = any_work(call, parameters, &work);
-  return status == cudaSuccess ? add(call, node, graph, after, count, parameters->type, std::move(work)) : status;
+  return status == cudaSuccess ? add_node(call, node, graph, after, count, parameters->type, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphNodeSetParams, device, (cudaGraphNode_t node, cudaGraphNodeParams* parameters),
              (node, parameters)) {
   Work work;
   const cudaError_t status = any_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, node, parameters->type, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, node, parameters->type, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphExecNodeSetParams, device,
@@ -250,14 +259,14 @@ DEADHEAT_API(cudaGraphExecNodeSetParams, device,
              (executable, node, parameters)) {
   Work work;
   const cudaError_t status = any_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, executable, node, parameters->type, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, executable, node, parameters->type, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphKernelNodeSetParams, device, (cudaGraphNode_t node, const cudaKernelNodeParams* parameters),
              (node, parameters)) {
   Work work;
   const cudaError_t status = kernel_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, node, cudaGraphNodeTypeKernel, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, node, cudaGraphNodeTypeKernel, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphExecKernelNodeSetParams, device,
@@ -265,14 +274,14 @@ DEADHEAT_API(cudaGraphExecKernelNodeSetParams, device,
              (executable, node, parameters)) {
   Work work;
   const cudaError_t status = kernel_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, executable, node, cudaGraphNodeTypeKernel, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, executable, node, cudaGraphNodeTypeKernel, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphMemcpyNodeSetParams, device, (cudaGraphNode_t node, const cudaMemcpy3DParms* parameters),
              (node, parameters)) {
   Work work;
   const cudaError_t status = copy_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphExecMemcpyNodeSetParams, device,
@@ -280,7 +289,7 @@ DEADHEAT_API(cudaGraphExecMemcpyNodeSetParams, device,
              (executable, node, parameters)) {
   Work work;
   const cudaError_t status = copy_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, executable, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, executable, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphMemcpyNodeSetParams1D, device,
@@ -288,7 +297,7 @@ DEADHEAT_API(cudaGraphMemcpyNodeSetParams1D, device,
              (node, to, from, bytes, kind)) {
   Work work;
   const cudaError_t status = line_work(call, to, from, bytes, kind, &work);
-  return status == cudaSuccess ? change(call, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphExecMemcpyNodeSetParams1D, device,
@@ -297,14 +306,14 @@ DEADHEAT_API(cudaGraphExecMemcpyNodeSetParams1D, device,
              (executable, node, to, from, bytes, kind)) {
   Work work;
   const cudaError_t status = line_work(call, to, from, bytes, kind, &work);
-  return status == cudaSuccess ? change(call, executable, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, executable, node, cudaGraphNodeTypeMemcpy, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphMemsetNodeSetParams, device, (cudaGraphNode_t node, const cudaMemsetParams* parameters),
              (node, parameters)) {
   Work work;
   const cudaError_t status = set_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, node, cudaGraphNodeTypeMemset, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, node, cudaGraphNodeTypeMemset, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphExecMemsetNodeSetParams, device,
@@ -312,14 +321,14 @@ DEADHEAT_API(cudaGraphExecMemsetNodeSetParams, device,
              (executable, node, parameters)) {
   Work work;
   const cudaError_t status = set_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, executable, node, cudaGraphNodeTypeMemset, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, executable, node, cudaGraphNodeTypeMemset, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphHostNodeSetParams, device, (cudaGraphNode_t node, const cudaHostNodeParams* parameters),
              (node, parameters)) {
   Work work;
   const cudaError_t status = function_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, node, cudaGraphNodeTypeHost, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, node, cudaGraphNodeTypeHost, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphExecHostNodeSetParams, device,
@@ -327,7 +336,7 @@ DEADHEAT_API(cudaGraphExecHostNodeSetParams, device,
              (executable, node, parameters)) {
   Work work;
   const cudaError_t status = function_work(call, parameters, &work);
-  return status == cudaSuccess ? change(call, executable, node, cudaGraphNodeTypeHost, std::move(work)) : status;
+  return status == cudaSuccess ? change_node(call, executable, node, cudaGraphNodeTypeHost, std::move(work)) : status;
 }
 
 DEADHEAT_API(cudaGraphKernelNodeGetParams, device, (cudaGraphNode_t handle, cudaKernelNodeParams* result),

@@ -3,8 +3,7 @@
 // arena).
 #include <algorithm>
 
-#include "replay/embedded/copies.h"
-#include "replay/embedded/graph.h"
+#include "replay/embedded/graph_nodes.h"
 
 using namespace deadheat::embedded;
 using Kind = deadheat::trace::Allocate::Kind;
@@ -49,8 +48,11 @@ DEADHEAT_API(cudaMalloc, device, (void** pointer, size_t bytes), (pointer, bytes
 
 DEADHEAT_API(cudaFree, device, (void* pointer), (pointer)) {
   if (!pointer) return cudaSuccess;
-  const cudaError_t status = forbid_while_capturing(call);
+  cudaError_t status = forbid_while_capturing(call);
   if (status != cudaSuccess) return status;
+  bool handled = false;
+  status = free_graph_memory(call, pointer, nullptr, &handled);
+  if (handled) return status;
   const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
   const bool ours = allocation && (allocation->kind == Kind::device || allocation->kind == Kind::managed ||
                                    allocation->kind == Kind::pool);
@@ -151,39 +153,6 @@ DEADHEAT_API(cudaPointerGetAttributes, device, (cudaPointerAttributes * attribut
   return cudaSuccess;
 }
 
-// ---- Hints about managed memory: there is nothing to move. Their arguments are checked as CUDA does.
-
-static cudaError_t check_managed(Call& call, const void* pointer, size_t bytes) {
-  const Place place = place_of(call, pointer);
-  if (place.kind != Place::Kind::managed) return cudaErrorInvalidValue;
-  const std::uint64_t offset = reinterpret_cast<std::uint64_t>(pointer) - place.allocation->address;
-  return bytes > 0 && bytes <= place.allocation->bytes - offset ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-DEADHEAT_API(cudaMemAdvise, device,
-             (const void* pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location),
-             (pointer, bytes, advice, location)) {
-  return check_managed(call, pointer, bytes);
-}
-
-DEADHEAT_STREAM_API(cudaMemPrefetchAsync, _ptsz, device,
-                    (const void* pointer, size_t bytes, cudaMemLocation location, unsigned flags, cudaStream_t handle),
-                    (pointer, bytes, location, flags, handle)) {
-  Stream* stream = call.stream(handle);
-  if (!stream) return cudaErrorInvalidResourceHandle;
-  const cudaError_t status = check_managed(call, pointer, bytes);
-  return status == cudaSuccess ? submit(call, *stream, {deadheat::trace::Marker{}}) : status;
-}
-
-DEADHEAT_STREAM_API(cudaStreamAttachMemAsync, _ptsz, device,
-                    (cudaStream_t handle, void* pointer, size_t bytes, unsigned flags),
-                    (handle, pointer, bytes, flags)) {
-  Stream* stream = call.stream(handle);
-  if (!stream) return cudaErrorInvalidResourceHandle;
-  if (place_of(call, pointer).kind != Place::Kind::managed) return cudaErrorInvalidValue;
-  return submit(call, *stream, {deadheat::trace::Marker{}});
-}
-
 // ---- Stream-ordered memory. Every pool hands out memory of the one device; pools differ in their settings only.
 
 namespace {
@@ -212,11 +181,11 @@ cudaError_t allocate_async(Call& call, void** pointer, size_t bytes, cudaStream_
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   if (!pointer) return cudaErrorInvalidValue;
-  if (stream->capture) return refuse_capture(call, *stream, "cudaMallocAsync");
   if (bytes == 0) {
     *pointer = nullptr;
     return cudaSuccess;
   }
+  if (stream->capture) return capture_allocation(call, *stream, pointer, bytes);
   ++call.runtime.submitted;
   return allocate(call, Kind::pool, pointer, bytes, stream->id);
 }
@@ -238,9 +207,12 @@ DEADHEAT_STREAM_API(cudaFreeAsync, _ptsz, device, (void* pointer, cudaStream_t h
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   if (!pointer) return cudaSuccess;
-  if (stream->capture) return refuse_capture(call, *stream, "cudaFreeAsync");
-  const cudaError_t status = forbid_while_capturing(call);
+  if (stream->capture) return capture_free(call, *stream, pointer);
+  cudaError_t status = forbid_while_capturing(call);
   if (status != cudaSuccess) return status;
+  bool handled = false;
+  status = free_graph_memory(call, pointer, stream, &handled);
+  if (handled) return status;
   const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
   if (!allocation || (allocation->kind != Kind::pool && allocation->kind != Kind::device)) return cudaErrorInvalidValue;
   ++call.runtime.submitted;
@@ -339,4 +311,27 @@ DEADHEAT_API(cudaMemPoolGetAccess, nothing, (cudaMemAccessFlags * flags, cudaMem
   if (!flags || !location || !pool_of(pool)) return cudaErrorInvalidValue;
   *flags = cudaMemAccessFlagsProtReadWrite;
   return cudaSuccess;
+}
+
+DEADHEAT_API(cudaMemGetDefaultMemPool, nothing,
+             (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type), (pool, location, type)) {
+  if (!pool || !location) return cudaErrorInvalidValue;
+  if (location->type != cudaMemLocationTypeDevice || type != cudaMemAllocationTypePinned) return cudaErrorNotSupported;
+  if (location->id != 0) return cudaErrorInvalidDevice;
+  *pool = handle_of(0);
+  return cudaSuccess;
+}
+
+DEADHEAT_API(cudaMemGetMemPool, nothing, (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type),
+             (pool, location, type)) {
+  const cudaError_t status = cudaMemGetDefaultMemPool_body(call, pool, location, type);
+  if (status == cudaSuccess) *pool = handle_of(current_pool());
+  return status;
+}
+
+DEADHEAT_API(cudaMemSetMemPool, nothing, (cudaMemLocation * location, cudaMemAllocationType type, cudaMemPool_t pool),
+             (location, type, pool)) {
+  if (!location || type != cudaMemAllocationTypePinned) return cudaErrorInvalidValue;
+  if (location->type != cudaMemLocationTypeDevice) return cudaErrorNotSupported;
+  return cudaDeviceSetMemPool_body(call, location->id, pool);
 }

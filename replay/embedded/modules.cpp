@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 
 #include "replay/embedded/names.h"
 #include "replay/embedded/own_ptx.h"
@@ -54,13 +56,43 @@ FatBinary* Modules::add(const void* wrapper) {
   return binary;
 }
 
+FatBinary* Modules::add_library(ImageKind kind, std::string image, std::string origin) {
+  binaries_.push_back(std::make_unique<FatBinary>());
+  FatBinary* binary = binaries_.back().get();
+  binary->library = true;
+  binary->kind = kind;
+  if (kind == ImageKind::wrapper)
+    std::memcpy(&binary->wrapper, image.data(), sizeof binary->wrapper);
+  else
+    binary->image = std::move(image);
+  binary->origin = std::move(origin);
+  return binary;
+}
+
+ImageKind image_kind(const void* image, std::uint64_t* bytes) {
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, image, sizeof magic);
+  if (magic == 0x466243B1) return ImageKind::wrapper;
+  if (magic == 0xBA55ED50) { // u16 version, u16 header size, u64 bytes that follow (tracer/ptx/fatbin.h)
+    std::uint64_t rest = 0;
+    std::memcpy(&rest, static_cast<const char*>(image) + 8, sizeof rest);
+    *bytes = rest + 16;
+    return ImageKind::fatbin;
+  }
+  if (magic == 0x464C457F) return ImageKind::machine_code;
+  const auto* text = static_cast<const char*>(image);
+  const bool printable =
+      *text && (std::isprint(static_cast<unsigned char>(*text)) || std::isspace(static_cast<unsigned char>(*text)));
+  return printable ? ImageKind::ptx : ImageKind::unknown;
+}
+
 void Modules::add_function(FatBinary* binary, const void* host, std::string name) {
   auto made = std::make_unique<Function>();
   made->binary = binary;
   made->host = host;
   made->name = std::move(name);
   binary->functions.push_back(made.get());
-  by_host_[host] = made.get();
+  if (host) by_host_[host] = made.get();
   by_handle_[made.get()] = made.get();
   functions_.push_back(std::move(made));
 }
@@ -76,7 +108,10 @@ void Modules::add_managed(FatBinary* binary, void** pointer, std::string name, s
 
 void Modules::remove(FatBinary* binary) {
   binary->unregistered = true;
-  for (Function* function : binary->functions) by_host_.erase(function->host);
+  for (Function* function : binary->functions) {
+    if (function->host) by_host_.erase(function->host);
+    if (binary->library) by_handle_.erase(function);
+  }
   std::erase_if(variables_, [&](const auto& entry) { return entry.second.binary == binary; });
 }
 
@@ -107,29 +142,40 @@ bool Modules::is_binary(const void* handle) const {
   return std::any_of(binaries_.begin(), binaries_.end(), [&](const auto& binary) { return binary.get() == handle; });
 }
 
+// The PTX to run. When there is none, FatBinary::failed says how CUDA calls that.
+static Expected<std::string> text_of(FatBinary& binary, const device::Profile& profile) {
+  if (binary.library && binary.kind == ImageKind::ptx) return binary.image;
+  if (binary.library && binary.kind == ImageKind::machine_code) {
+    binary.failed = cudaErrorNoKernelImageForDevice;
+    return Error{"machine code cannot run on the embedded device", binary.origin,
+                 "load PTX or a fat binary that holds it"};
+  }
+  binary.failed = cudaErrorInvalidKernelImage;
+  Expected<std::vector<ptx::FatbinEntry>> entries = binary.wrapper ? ptx::fatbin_entries_of_wrapper(binary.wrapper)
+                                                                   : ptx::fatbin_entries(binary.image, binary.origin);
+  if (!entries) return Error{binary.origin + ": " + entries.error().message()};
+  const ptx::FatbinEntry* image = choose_image(*entries, profile.compute_major * 10 + profile.compute_minor);
+  if (!image) {
+    binary.failed = cudaErrorNoKernelImageForDevice;
+    return Error{
+        fmt::format("{}: no PTX for compute capability {}.{} (it holds {}): build it with NVCC_APPEND_FLAGS='-gencode "
+                    "arch=compute_90,code=compute_90 -lineinfo'",
+                    binary.origin, profile.compute_major, profile.compute_minor, architectures(*entries))};
+  }
+  Expected<std::string> text = ptx::unpack(*image, binary.origin);
+  if (text) binary.failed = cudaSuccess;
+  return text;
+}
+
 cudaError_t Modules::load(FatBinary& binary, device::Device& device) {
   if (binary.module || binary.failed != cudaSuccess) return binary.failed;
   if (binary.unregistered) return cudaErrorInvalidResourceHandle;
-  Expected<std::vector<ptx::FatbinEntry>> entries = ptx::fatbin_entries_of_wrapper(binary.wrapper);
-  if (!entries) {
-    say(binary.origin + ": " + entries.error().message());
-    return binary.failed = cudaErrorInvalidKernelImage;
-  }
-  const device::Profile& profile = device.profile();
-  const ptx::FatbinEntry* image = choose_image(*entries, profile.compute_major * 10 + profile.compute_minor);
-  if (!image) {
-    say(
-        fmt::format("{}: no PTX for compute capability {}.{} (it holds {}): build it with NVCC_APPEND_FLAGS='-gencode "
-                    "arch=compute_90,code=compute_90 -lineinfo'",
-                    binary.origin, profile.compute_major, profile.compute_minor, architectures(*entries)));
-    return binary.failed = cudaErrorNoKernelImageForDevice;
-  }
-  Expected<std::string> text = ptx::unpack(*image, binary.origin);
+  Expected<std::string> text = text_of(binary, device.profile());
   const std::string& own = runtime().options.ptx;
-  if (text && !own.empty()) text = own_ptx(own, std::move(*text), binary.origin);
+  if (text && !own.empty() && !binary.library) text = own_ptx(own, std::move(*text), binary.origin);
   if (!text) {
     say(text.error().message());
-    return binary.failed = cudaErrorInvalidKernelImage;
+    return binary.failed == cudaSuccess ? binary.failed = cudaErrorInvalidKernelImage : binary.failed;
   }
   Expected<std::uint32_t> loaded = device.load_module(std::move(*text), binary.origin);
   if (!loaded) {

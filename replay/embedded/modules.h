@@ -27,8 +27,15 @@ struct ManagedVariable {
   std::string name;
 };
 
+// What bytes in memory are, by how they begin. `bytes`: of a fat binary, its length.
+enum class ImageKind : std::uint8_t { unknown, ptx, fatbin, wrapper, machine_code };
+ImageKind image_kind(const void* image, std::uint64_t* bytes);
+
 struct FatBinary {
   const void* wrapper = nullptr;
+  bool library = false;            // loaded by the program: what it is follows
+  ImageKind kind = ImageKind::wrapper;
+  std::string image;               // PTX text or the bytes of a fat binary; of other kinds unused
   std::string origin;              // file of the program or library that holds it
   std::uint32_t module = 0;        // the device's; 0: not loaded
   cudaError_t failed = cudaSuccess; // why it cannot be
@@ -60,6 +67,7 @@ std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel);
 class Modules {
  public:
   FatBinary* add(const void* wrapper);
+  FatBinary* add_library(ImageKind kind, std::string image, std::string origin); // wrapper: image holds its address
   void add_function(FatBinary* binary, const void* host, std::string name);
   void add_variable(FatBinary* binary, const void* host, std::string name, std::uint64_t bytes);
   void add_managed(FatBinary* binary, void** pointer, std::string name, std::uint64_t bytes);

@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "replay/embedded/runtime.h"
-#include "tracer/recorder/writer.h"
 
 namespace deadheat::embedded {
 
@@ -42,10 +41,10 @@ Expected<std::unique_ptr<Recording>> Recording::create(const TracerOptions& opti
   process.seed = options.seed;
   trace::WriterOptions settings;
   settings.on_error = [](const Error& error) { say("recording stopped: " + error.message()); };
-  Expected<std::unique_ptr<trace::TraceWriter>> writer =
-      trace::TraceWriter::create(options.output, std::move(process), std::move(settings));
-  if (!writer) return writer.error();
-  made->writer_ = std::move(*writer);
+  Expected<std::unique_ptr<device::TraceSink>> trace =
+      device::TraceSink::create(options.output, process, std::move(settings));
+  if (!trace) return trace.error();
+  made->trace_ = std::move(*trace);
   return made;
 }
 
@@ -66,30 +65,22 @@ void Recording::record(const trace::Record& record) {
       launch_of_operation_.erase(found);
     }
   }
-  if (writer_) writer_->write(record);
+  if (trace_) trace_->record(record);
 }
 
 void Recording::weak_accesses(const trace::Warp& warp, std::uint32_t module, const device::LaneLogs& logs) {
-  if (!writer_) return;
-  static_assert(sizeof(trace::LogEntry) == sizeof(engine::LogEntry));
-  trace::LaneLog lanes[32];
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    lanes[lane].begin = reinterpret_cast<const trace::LogEntry*>(logs.begin[lane]);
-    lanes[lane].end = reinterpret_cast<const trace::LogEntry*>(logs.end[lane]);
-  }
-  writer_->write_warp(warp, module, lanes);
+  if (trace_) trace_->weak_accesses(warp, module, logs);
 }
 
 trace::Bytes Recording::keep(const void* data, std::uint64_t size) {
-  if (writer_) return writer_->bytes({static_cast<const std::uint8_t*>(data), std::size_t(size)});
+  if (trace_) return trace_->keep(data, size);
   trace::Bytes bytes;
   bytes.size = size;
   return bytes;
 }
 
 trace::BlobHash Recording::keep_blob(const void* data, std::uint64_t size) {
-  if (!writer_) return {};
-  return writer_->add_blob({static_cast<const std::uint8_t*>(data), std::size_t(size)});
+  return trace_ ? trace_->keep_blob(data, size) : trace::BlobHash{};
 }
 
 const LaunchNote* Recording::launch(std::uint32_t number) const {
@@ -100,20 +91,20 @@ const LaunchNote* Recording::launch(std::uint32_t number) const {
 void Recording::note_unrepeatable() { ++unrepeatable_; }
 
 void Recording::flush_if_old() {
-  if (!writer_) return;
+  if (!trace_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - flushed_ < std::chrono::milliseconds(500)) return;
-  writer_->flush();
+  trace_->writer().flush();
   flushed_ = now;
 }
 
 Expected<void> Recording::finish(std::int32_t status, bool clean) {
-  if (!writer_) return {};
+  if (!trace_) return {};
   if (unrepeatable_) {
-    writer_->write(trace::Incident{"unrepeatable", unrepeatable_,
+    trace_->record(trace::Incident{"unrepeatable", unrepeatable_,
                                    "queued work went on by itself while the host made no CUDA call"});
   }
-  return writer_->finish(status, clean);
+  return trace_->writer().finish(status, clean);
 }
 
 } // namespace deadheat::embedded

@@ -11,11 +11,7 @@
 
 #include "deadheat/expected.h"
 #include "deadheat/options.h"
-#include "replay/device/sink.h"
-
-namespace deadheat::trace {
-class TraceWriter;
-}
+#include "replay/device/trace_sink.h"
 
 namespace deadheat::embedded {
 
@@ -43,7 +39,7 @@ class Recording : public device::Sink {
 
  private:
   Recording() = default;
-  std::unique_ptr<trace::TraceWriter> writer_;
+  std::unique_ptr<device::TraceSink> trace_; // null: nothing is recorded
   std::map<std::uint32_t, LaunchNote> launches_;
   std::map<std::uint32_t, std::uint32_t> launch_of_operation_;
   std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0;

@@ -16,7 +16,7 @@ std::function<void()> as_callback(Runtime& runtime, std::function<void()> functi
 }
 
 Work host_work(const Call& call, const cudaHostNodeParams& host) {
-  return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host, {}};
+  return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host};
 }
 
 cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,

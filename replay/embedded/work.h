@@ -4,16 +4,22 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "replay/embedded/entry.h"
 
 namespace deadheat::embedded {
+
+struct GraphMemory;
 
 struct Work {
   decltype(trace::Operation::what) what;
   std::function<void()> callback = {}; // of a HostCallback: the program's function …
   cudaHostNodeParams host = {};        // … and what it was made from, if it can be a graph's node
   std::string call_site = {};          // of the call that submitted or captured it, when recording
+  cudaEvent_t event = nullptr;         // of an event node, which …
+  bool event_waits = false;            // … waits for it, or records it
+  std::shared_ptr<GraphMemory> memory = {}; // of a node that allocates or frees memory
 };
 
 Work host_work(const Call& call, const cudaHostNodeParams& host);

@@ -21,6 +21,7 @@ embedded_program(programs programs.cu ${ptx_only})
 embedded_program(debug programs.cu ${ptx_only} -g)
 embedded_program(per_thread programs.cu ${ptx_only} --default-stream per-thread)
 embedded_program(probe probe.cu ${ptx_only})
+embedded_program(entry_points entry_points.cu ${ptx_only})
 embedded_program(fault fault.cu ${ptx_only})
 embedded_program(machine_code fault.cu -gencode arch=compute_90,code=sm_90)
 embedded_program(two_images fault.cu -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -30,6 +31,7 @@ embedded_program(host_only host_only.cpp)
 add_custom_target(embedded_programs DEPENDS ${embedded_programs})
 
 deadheat_test(embedded_test embedded_exports.cpp embedded_options.cpp embedded_programs.cpp embedded_probe.cpp
+              embedded_entry_points.cpp
               LIBS deadheat_trace deadheat_ptx)
 add_dependencies(embedded_test embedded_programs cudart_embedded)
 target_compile_definitions(embedded_test PRIVATE

@@ -1,0 +1,346 @@
+// Entry points beyond the everyday ones, one family a word on the command line. Each prints what came of it;
+// embedded_entry_points.cpp knows what.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#define CHECK(call)                                                                              \
+  do {                                                                                           \
+    cudaError_t status_ = (call);                                                                \
+    if (status_ != cudaSuccess) {                                                                \
+      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(status_));              \
+      std::exit(1);                                                                              \
+    }                                                                                            \
+  } while (0)
+#define SHOW(call) std::printf("%s\n", cudaGetErrorName(call))
+
+__device__ int numbers[4] = {1, 2, 3, 4};
+
+__global__ void fill(int* data, int n, int value) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) data[i] = value;
+}
+__global__ void add(int* to, const int* from, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] += from[i];
+}
+
+static int read(const int* pointer) {
+  int value = 0;
+  CHECK(cudaMemcpy(&value, pointer, sizeof value, cudaMemcpyDeviceToHost));
+  return value;
+}
+static cudaGraphNode_t kernel_node(cudaGraph_t graph, std::vector<cudaGraphNode_t> after, void* function, void** arguments) {
+  cudaKernelNodeParams p = {};
+  p.func = function;
+  p.gridDim = dim3(1);
+  p.blockDim = dim3(64);
+  p.kernelParams = arguments;
+  cudaGraphNode_t node = nullptr;
+  CHECK(cudaGraphAddKernelNode(&node, graph, after.data(), after.size(), &p));
+  return node;
+}
+
+// Memory that the graph allocates, uses and frees; then memory that outlives its launch.
+static void graph_memory() {
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaGraphCreate(&graph, 0));
+  cudaMemAllocNodeParams p = {};
+  p.poolProps.allocType = cudaMemAllocationTypePinned;
+  p.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  p.bytesize = 64 * sizeof(int);
+  cudaGraphNode_t allocate = nullptr, release = nullptr;
+  CHECK(cudaGraphAddMemAllocNode(&allocate, graph, nullptr, 0, &p));
+  int* scratch = static_cast<int*>(p.dptr);
+  int* out = nullptr;
+  CHECK(cudaMalloc(&out, 64 * sizeof(int)));
+  CHECK(cudaMemset(out, 0, 64 * sizeof(int)));
+  int n = 64, value = 7;
+  void* first[] = {&scratch, &n, &value};
+  void* second[] = {&out, &scratch, &n};
+  cudaGraphNode_t write = kernel_node(graph, {allocate}, reinterpret_cast<void*>(fill), first);
+  cudaGraphNode_t use = kernel_node(graph, {write}, reinterpret_cast<void*>(add), second);
+  CHECK(cudaGraphAddMemFreeNode(&release, graph, &use, 1, scratch));
+  cudaGraphExec_t executable = nullptr;
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphLaunch(executable, 0));
+  CHECK(cudaGraphLaunch(executable, 0));
+  CHECK(cudaDeviceSynchronize());
+  cudaMemAllocNodeParams back = {};
+  CHECK(cudaGraphMemAllocNodeGetParams(allocate, &back));
+  void* freed = nullptr;
+  CHECK(cudaGraphMemFreeNodeGetParams(release, &freed));
+  std::uint64_t current = 1, high = 0;
+  CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &current));
+  CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &high));
+  std::printf("%d %d %d %d %d\n", read(out), back.dptr == scratch, freed == scratch, int(current), int(high));
+  CHECK(cudaGraphExecDestroy(executable));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &high));
+  std::printf("%d left\n", int(high));
+
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  int* kept = nullptr;
+  CHECK(cudaMallocAsync(&kept, 64 * sizeof(int), stream));
+  fill<<<1, 64, 0, stream>>>(kept, 64, 9);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphLaunch(executable, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  std::printf("%d\n", read(kept));
+  SHOW(cudaGraphLaunch(executable, stream)); // still allocated
+  CHECK(cudaFreeAsync(kept, stream));
+  SHOW(cudaFreeAsync(kept, stream));
+  SHOW(cudaGraphLaunch(executable, stream));
+  CHECK(cudaFree(kept));
+  cudaGraphExec_t frees = nullptr;
+  CHECK(cudaGraphInstantiate(&frees, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch));
+  for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(frees, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  std::printf("%d\n", read(kept));
+}
+
+// Two graphs on two streams, ordered by event nodes alone.
+static void graph_events() {
+  int *a = nullptr, *b = nullptr;
+  CHECK(cudaMalloc(&a, 64 * sizeof(int)));
+  CHECK(cudaMalloc(&b, 64 * sizeof(int)));
+  CHECK(cudaMemset(b, 0, 64 * sizeof(int)));
+  CHECK(cudaDeviceSynchronize());
+  cudaEvent_t event = nullptr, other = nullptr;
+  CHECK(cudaEventCreate(&event));
+  CHECK(cudaEventCreate(&other));
+  cudaGraph_t writes = nullptr, reads = nullptr;
+  CHECK(cudaGraphCreate(&writes, 0));
+  CHECK(cudaGraphCreate(&reads, 0));
+  int n = 64, value = 5;
+  void* first[] = {&a, &n, &value};
+  void* second[] = {&b, &a, &n};
+  cudaGraphNode_t fills = kernel_node(writes, {}, reinterpret_cast<void*>(fill), first), records = nullptr, waits = nullptr;
+  CHECK(cudaGraphAddEventRecordNode(&records, writes, &fills, 1, other));
+  CHECK(cudaGraphEventRecordNodeSetEvent(records, event));
+  CHECK(cudaGraphAddEventWaitNode(&waits, reads, nullptr, 0, event));
+  kernel_node(reads, {waits}, reinterpret_cast<void*>(add), second);
+  cudaEvent_t found = nullptr;
+  CHECK(cudaGraphEventWaitNodeGetEvent(waits, &found));
+  std::printf("%d\n", found == event);
+  SHOW(cudaGraphEventWaitNodeGetEvent(records, &found));
+  cudaStream_t one = nullptr, two = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking));
+  cudaGraphExec_t writer = nullptr, reader = nullptr;
+  CHECK(cudaGraphInstantiate(&writer, writes, 0));
+  CHECK(cudaGraphInstantiate(&reader, reads, 0));
+  CHECK(cudaGraphLaunch(writer, one));
+  CHECK(cudaGraphLaunch(reader, two));
+  CHECK(cudaStreamSynchronize(two));
+  std::printf("%d %s\n", read(b), cudaGetErrorName(cudaEventQuery(event)));
+  cudaGraph_t captured = nullptr;
+  CHECK(cudaStreamBeginCapture(one, cudaStreamCaptureModeRelaxed));
+  CHECK(cudaEventRecordWithFlags(other, one, cudaEventRecordExternal));
+  CHECK(cudaStreamWaitEvent(one, event, cudaEventWaitExternal));
+  CHECK(cudaStreamEndCapture(one, &captured));
+  size_t count = 4;
+  cudaGraphNode_t nodes[4];
+  cudaGraphNodeType types[2];
+  CHECK(cudaGraphGetNodes(captured, nodes, &count));
+  for (size_t i = 0; i < count; ++i) CHECK(cudaGraphNodeGetType(nodes[i], &types[i]));
+  std::printf("%zu %d %d\n", count, types[0] == cudaGraphNodeTypeEventRecord, types[1] == cudaGraphNodeTypeWaitEvent);
+}
+
+static void graph_symbols() {
+  cudaGraph_t graph = nullptr, child = nullptr;
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphCreate(&child, 0));
+  int in[2] = {70, 80}, out[2] = {0, 0}, more[2] = {71, 81};
+  cudaGraphNode_t to = nullptr, from = nullptr, inner = nullptr;
+  CHECK(cudaGraphAddMemcpyNodeToSymbol(&to, graph, nullptr, 0, numbers, in, sizeof in, 4, cudaMemcpyHostToDevice));
+  CHECK(cudaGraphAddMemcpyNodeFromSymbol(&from, graph, &to, 1, out, numbers, sizeof out, 4, cudaMemcpyDeviceToHost));
+  SHOW(cudaGraphMemcpyNodeSetParamsToSymbol(to, numbers, in, sizeof in, 12, cudaMemcpyHostToDevice)); // beyond its end
+  cudaGraphExec_t executable = nullptr;
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphLaunch(executable, 0));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%d %d\n", out[0], out[1]);
+  CHECK(cudaGraphExecMemcpyNodeSetParamsToSymbol(executable, to, numbers, more, sizeof more, 4, cudaMemcpyHostToDevice));
+  CHECK(cudaGraphLaunch(executable, 0));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%d %d\n", out[0], out[1]);
+  // The child graph of an executable is exchanged.
+  int* data = nullptr;
+  CHECK(cudaMalloc(&data, 64 * sizeof(int)));
+  int n = 64, one = 1, two = 2;
+  void* first[] = {&data, &n, &one};
+  void* second[] = {&data, &n, &two};
+  kernel_node(child, {}, reinterpret_cast<void*>(fill), first);
+  CHECK(cudaGraphAddChildGraphNode(&inner, graph, &from, 1, child));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  cudaGraph_t replacement = nullptr, wrong = nullptr;
+  CHECK(cudaGraphCreate(&replacement, 0));
+  CHECK(cudaGraphCreate(&wrong, 0));
+  cudaGraphNode_t kernel = kernel_node(replacement, {}, reinterpret_cast<void*>(fill), second);
+  SHOW(cudaGraphExecChildGraphNodeSetParams(executable, inner, wrong));
+  CHECK(cudaGraphExecChildGraphNodeSetParams(executable, inner, replacement));
+  CHECK(cudaGraphLaunch(executable, 0));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%d\n", read(data + 63));
+  cudaKernelNodeAttrValue value = {};
+  value.cooperative = 1;
+  CHECK(cudaGraphKernelNodeSetAttribute(kernel, cudaLaunchAttributeCooperative, &value));
+  value = {};
+  CHECK(cudaGraphKernelNodeGetAttribute(kernel, cudaLaunchAttributeCooperative, &value));
+  std::printf("cooperative %d\n", value.cooperative);
+}
+
+static void user_objects() {
+  static int destroyed = 0;
+  cudaHostFn_t destroy = [](void* value) { destroyed += *static_cast<int*>(value); };
+  int value = 10;
+  cudaUserObject_t object = nullptr;
+  SHOW(cudaUserObjectCreate(&object, &value, destroy, 1, 0)); // the flag is missing
+  CHECK(cudaUserObjectCreate(&object, &value, destroy, 1, cudaUserObjectNoDestructorSync));
+  cudaGraph_t graph = nullptr, clone = nullptr;
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  CHECK(cudaGraphClone(&clone, graph));
+  cudaGraphExec_t executable = nullptr;
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaGraphDestroy(clone));
+  std::printf("%d\n", destroyed);
+  CHECK(cudaGraphExecDestroy(executable));
+  std::printf("%d\n", destroyed);
+  SHOW(cudaUserObjectRelease(object, 1));
+}
+
+// As code from NVRTC comes: text.
+static const char* text =
+    ".version 7.8\n.target sm_80\n.address_size 64\n"
+    ".visible .global .align 4 .u32 scale = 3;\n"
+    ".visible .entry times(.param .u64 times_p) {\n"
+    "  .reg .u64 %rd<3>; .reg .u32 %r<4>;\n"
+    "  ld.param.u64 %rd1, [times_p]; cvta.to.global.u64 %rd2, %rd1;\n"
+    "  ld.global.u32 %r1, [scale]; ld.global.u32 %r2, [%rd2]; mul.lo.u32 %r3, %r1, %r2;\n"
+    "  st.global.u32 [%rd2], %r3; ret;\n}\n";
+
+static void library() {
+  cudaLibrary_t library = nullptr;
+  CHECK(cudaLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  unsigned count = 0;
+  CHECK(cudaLibraryGetKernelCount(&count, library));
+  cudaKernel_t kernel = nullptr, listed = nullptr;
+  CHECK(cudaLibraryEnumerateKernels(&listed, 1, library));
+  CHECK(cudaLibraryGetKernel(&kernel, library, "times"));
+  const char* name = nullptr;
+  CHECK(cudaFuncGetName(&name, reinterpret_cast<const void*>(kernel)));
+  std::printf("%u %d %s\n", count, kernel == listed, name);
+  SHOW(cudaLibraryGetKernel(&listed, library, "nothing"));
+  int* data = nullptr;
+  CHECK(cudaMalloc(&data, sizeof(int)));
+  int value = 5;
+  CHECK(cudaMemcpy(data, &value, sizeof value, cudaMemcpyHostToDevice));
+  void* arguments[] = {&data};
+  CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(1), arguments, 0, 0));
+  std::printf("%d\n", read(data));
+  void* scale = nullptr;
+  size_t bytes = 0;
+  CHECK(cudaLibraryGetGlobal(&scale, &bytes, library, "scale"));
+  SHOW(cudaLibraryGetManaged(&scale, &bytes, library, "scale"));
+  value = 100;
+  CHECK(cudaMemcpy(scale, &value, bytes, cudaMemcpyHostToDevice));
+  CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(1), arguments, 0, 0));
+  std::printf("%zu %d\n", bytes, read(data));
+  CHECK(cudaLibraryUnload(library));
+  SHOW(cudaLibraryUnload(library));
+  SHOW(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(1), arguments, 0, 0));
+  SHOW(cudaLibraryLoadData(&library, "this is not PTX", nullptr, nullptr, 0, nullptr, nullptr, 0));
+  SHOW(cudaLibraryLoadData(&library, "\x01\x02\x03\x04", nullptr, nullptr, 0, nullptr, nullptr, 0));
+  SHOW(cudaLibraryLoadFromFile(&library, "/nowhere/at/all", nullptr, nullptr, 0, nullptr, nullptr, 0));
+}
+
+static void managed() {
+  char* data = nullptr;
+  CHECK(cudaMallocManaged(&data, 8192));
+  const cudaMemLocation device = {cudaMemLocationTypeDevice, 0}, host = {cudaMemLocationTypeHost, 0};
+  CHECK(cudaMemAdvise(data, 4096, cudaMemAdviseSetReadMostly, device));
+  CHECK(cudaMemAdvise(data, 8192, cudaMemAdviseSetPreferredLocation, device));
+  CHECK(cudaMemAdvise(data, 8192, cudaMemAdviseSetAccessedBy, host));
+  auto ask = [&](cudaMemRangeAttribute attribute, char* from, size_t bytes) {
+    int value = -9;
+    CHECK(cudaMemRangeGetAttribute(&value, sizeof value, attribute, from, bytes));
+    return value;
+  };
+  std::printf("%d %d %d\n", ask(cudaMemRangeAttributeReadMostly, data, 4096),
+              ask(cudaMemRangeAttributeReadMostly, data, 8192), ask(cudaMemRangeAttributeReadMostly, data + 4096, 4096));
+  std::printf("%d %d\n", ask(cudaMemRangeAttributePreferredLocation, data, 8192),
+              ask(cudaMemRangeAttributeLastPrefetchLocation, data, 8192));
+  int by[3] = {-9, -9, -9}, mostly = -9;
+  CHECK(cudaMemRangeGetAttribute(by, sizeof by, cudaMemRangeAttributeAccessedBy, data, 8192));
+  std::printf("%d %d %d\n", by[0], by[1], by[2]);
+  void *pointers[] = {data, data + 4096}, *values[] = {by, &mostly};
+  size_t sizes[] = {4096, 4096}, value_sizes[] = {sizeof by, sizeof mostly}, indices[] = {0, 1};
+  cudaMemLocation locations[] = {device, host};
+  CHECK(cudaMemPrefetchBatchAsync(pointers, sizes, 2, locations, indices, 2, 0, 0));
+  std::printf("%d %d\n", ask(cudaMemRangeAttributeLastPrefetchLocation, data, 4096),
+              ask(cudaMemRangeAttributeLastPrefetchLocation, data + 4096, 4096));
+  cudaMemRangeAttribute attributes[] = {cudaMemRangeAttributeAccessedBy, cudaMemRangeAttributeReadMostly};
+  CHECK(cudaMemRangeGetAttributes(values, value_sizes, attributes, 2, data, 4096));
+  std::printf("%d %d\n", by[0], mostly);
+  CHECK(cudaMemDiscardBatchAsync(pointers, sizes, 2, 0, 0));
+  int wide = 0;
+  SHOW(cudaMemRangeGetAttribute(&wide, 2, cudaMemRangeAttributeReadMostly, data, 8192));
+  SHOW(cudaMemRangeGetAttribute(&wide, 4, cudaMemRangeAttributeReadMostly, data, 8193));
+}
+
+static void batches() {
+  // A box of 2 x 2 x 3 bytes out of one of 4 x 4 x 3.
+  std::vector<char> in(48), out(12);
+  for (int i = 0; i < 48; ++i) in[i] = char('0' + i);
+  char* box = nullptr;
+  CHECK(cudaMalloc(&box, 12));
+  cudaMemcpy3DBatchOp ops[2] = {};
+  ops[0].src.type = ops[0].dst.type = ops[1].src.type = ops[1].dst.type = cudaMemcpyOperandTypePointer;
+  ops[0].src.op.ptr.ptr = in.data() + 5;
+  ops[0].src.op.ptr.rowLength = 4;
+  ops[0].src.op.ptr.layerHeight = 4;
+  ops[0].dst.op.ptr.ptr = box;
+  ops[0].extent = make_cudaExtent(2, 2, 3);
+  CHECK(cudaMemcpy3DBatchAsync(1, ops, 0, 0));
+  ops[1].src.op.ptr.ptr = box;
+  ops[1].dst.op.ptr.ptr = out.data();
+  ops[1].extent = make_cudaExtent(12, 1, 1);
+  CHECK(cudaMemcpy3DBatchAsync(1, ops + 1, 0, 0));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%.12s\n", out.data());
+  ops[0].extent.depth = 0;
+  SHOW(cudaMemcpy3DBatchAsync(1, ops, 0, 0));
+  cudaMemPool_t pool = nullptr, same = nullptr;
+  cudaMemLocation device = {cudaMemLocationTypeDevice, 0}, host = {cudaMemLocationTypeHost, 0};
+  CHECK(cudaMemGetDefaultMemPool(&pool, &device, cudaMemAllocationTypePinned));
+  CHECK(cudaMemGetMemPool(&same, &device, cudaMemAllocationTypePinned));
+  std::printf("%d %s\n", pool == same, cudaGetErrorName(cudaMemSetMemPool(&device, cudaMemAllocationTypePinned, pool)));
+  SHOW(cudaMemGetMemPool(&same, &host, cudaMemAllocationTypePinned));
+  char logs[16];
+  size_t size = sizeof logs;
+  CHECK(cudaLogsDumpToMemory(nullptr, logs, &size, 0));
+  std::printf("%zu bytes of logs\n", size);
+}
+
+int main(int count, char** words) {
+  struct { const char* name; void (*run)(); } const programs[] = {
+      {"graph_memory", graph_memory}, {"graph_events", graph_events}, {"graph_symbols", graph_symbols},
+      {"user_objects", user_objects}, {"library", library}, {"managed", managed}, {"batches", batches}};
+  for (const auto& program : programs) {
+    if (count > 1 && std::strcmp(words[1], program.name) == 0) {
+      program.run();
+      return 0;
+    }
+  }
+  return 2;
+}

@@ -1,0 +1,48 @@
+// The families of entry points in embedded/entry_points.cu: what the program prints, with nothing on standard error but
+// what is listed.
+#include <gtest/gtest.h>
+
+#include "embedded_support.h"
+
+namespace deadheat::embedded_test {
+
+namespace {
+
+struct Family {
+  const char* name;
+  const char* output;
+  const char* errors;
+};
+void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
+
+class EntryPoints : public testing::TestWithParam<Family> {};
+
+TEST_P(EntryPoints, DoWhatTheyAreFor) {
+  const Ran ran = run("entry_points", {GetParam().name});
+  EXPECT_EQ(ran.output, GetParam().output);
+  EXPECT_EQ(ran.errors, GetParam().errors);
+  EXPECT_EQ(ran.status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Embedded, EntryPoints,
+    testing::Values(
+        Family{"graph_memory",
+               "14 1 1 0 256\n0 left\n9\ncudaErrorInvalidValue\ncudaErrorInvalidValue\ncudaSuccess\n9\n", ""},
+        Family{"graph_events", "1\ncudaErrorInvalidValue\n5 cudaSuccess\n2 1 1\n", ""},
+        Family{"graph_symbols",
+               "cudaErrorInvalidValue\n70 80\n71 81\ncudaErrorGraphExecUpdateFailure\n2\ncooperative 1\n", ""},
+        Family{"user_objects", "cudaErrorInvalidValue\n0\n10\ncudaErrorInvalidValue\n", ""},
+        Family{
+            "library",
+            "1 1 times\ncudaErrorSymbolNotFound\n15\ncudaErrorSymbolNotFound\n4 1500\ncudaErrorInvalidResourceHandle\n"
+            "cudaErrorInvalidResourceHandle\ncudaErrorInvalidPtx\ncudaErrorInvalidKernelImage\ncudaErrorFileNotFound\n",
+            "deadheat: a library loaded from memory:1:1: expected a directive, found 'this'\n"},
+        Family{"managed", "1 0 0\n0 -2\n-1 -2 -2\n0 -1\n-1 1\ncudaErrorInvalidValue\ncudaErrorInvalidValue\n", ""},
+        Family{"batches",
+               "569:EFIJUVYZ\ncudaErrorInvalidValue\n1 cudaSuccess\ncudaErrorNotSupported\n0 bytes of logs\n", ""}),
+    [](const testing::TestParamInfo<Family>& info) { return std::string(info.param.name); });
+
+} // namespace
+
+} // namespace deadheat::embedded_test
