@@ -69,7 +69,8 @@ struct Race {
     std::uint64_t offset = 0, size = 0;
   };
   std::optional<AllocationRef> allocation;
-  std::uint64_t occurrences = 0; // at least: of bytes that thousands of unordered threads touch, not all pairs are counted
+  std::uint64_t occurrences =
+      0; // at least: of bytes that thousands of unordered threads touch, not all pairs are counted
   bool same_value = false;     // every write-write pair wrote the same bytes
   std::string why;             // what order is missing, one or two lines
   // More dynamic instances of the pair (at most 16), for replay to try when the first changes nothing.

@@ -162,8 +162,8 @@ class CutTraces : public ::testing::Test {
     whole.assign(std::istreambuf_iterator<char>(in), {});
     auto reader = trace::LogReader::open(log);
     for (std::size_t chunk = 0; chunk < reader->chunk_count(); ++chunk) {
-      chunks.push_back({reader->chunk_info(chunk).offset,
-                        sizeof(trace::ChunkHeader) + reader->chunk_info(chunk).stored_bytes});
+      chunks.push_back(
+          {reader->chunk_info(chunk).offset, sizeof(trace::ChunkHeader) + reader->chunk_info(chunk).stored_bytes});
     }
   }
   ~CutTraces() override { std::filesystem::remove_all(root); }
