@@ -61,7 +61,7 @@ int run_check(const Arguments& arguments) {
   Expected<Analysis> analysis = analyze(recorded->trace, analyzing);
   if (!analysis) return fail(analysis.error());
   judging.seed = recording.seed;
-  if (Expected<void> done = explore(recorded->trace, *analysis, judging); !done) return fail(done.error());
+  if (Expected<void> done = explore(recorded->trace, *analysis, judging, analyzing); !done) return fail(done.error());
   if (Expected<void> done = suppress(*analysis, reporting); !done) return fail(done.error());
   if (Expected<void> done = judge(recorded->trace, *analysis, judging); !done) return fail(done.error());
   if (Expected<void> done = report(*analysis, reporting, true, &recorded->status); !done) return fail(done.error());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iostream>
 
-#include "analyzer/detect/analyze.h"
 #include "tools/judge.h"
 #ifdef DEADHEAT_HAS_REPLAY
 #include "replay/search/search.h"
@@ -54,13 +53,14 @@ void merge(Analysis& all, Analysis found, std::uint64_t schedule) {
 
 } // namespace
 
-Expected<void> explore(const std::string& trace, Analysis& analysis, const JudgeOptions& options) {
+Expected<void> explore(const std::string& trace, Analysis& analysis, const JudgeOptions& options,
+                       const AnalysisOptions& analyzing) {
   if (options.explore == 0) return {};
   const bool terminal = isatty(STDERR_FILENO);
   Expected<void> done = search::explore(
       trace, options.explore, options.seed, [&](std::uint64_t number, const std::string& run) -> Expected<void> {
         if (terminal) std::cerr << "\r\033[Kexploring schedule " << number << " of " << options.explore << std::flush;
-        Expected<Analysis> found = detect::analyze(run, {});
+        Expected<Analysis> found = analyze(run, analyzing);
         if (!found) return found.error();
         merge(analysis, std::move(*found), number);
         return {};
@@ -71,7 +71,7 @@ Expected<void> explore(const std::string& trace, Analysis& analysis, const Judge
 
 #else
 
-Expected<void> explore(const std::string&, Analysis&, const JudgeOptions& options) {
+Expected<void> explore(const std::string&, Analysis&, const JudgeOptions& options, const AnalysisOptions&) {
   if (options.explore == 0) return {};
   return Error{"this build has no replay", "", "apt-get install llvm-19-dev, and build again"};
 }

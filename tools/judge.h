@@ -16,7 +16,8 @@ struct JudgeOptions {
 // --schedules, --seconds, --explore, --witness-dir: what check and replay share.
 boost::program_options::options_description judge_options(JudgeOptions& options);
 // Adds what the explored schedules expose. Before judging: ids go on from the recorded run's.
-Expected<void> explore(const std::string& trace, Analysis& analysis, const JudgeOptions& options);
+Expected<void> explore(const std::string& trace, Analysis& analysis, const JudgeOptions& options,
+                       const AnalysisOptions& analyzing);
 Expected<void> judge(const std::string& trace, Analysis& analysis, const JudgeOptions& options);
 
 } // namespace deadheat::tools

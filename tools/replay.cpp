@@ -108,7 +108,7 @@ int run_replay(const Arguments& arguments) {
 
   Expected<Analysis> analysis = analyze(trace, analyzing);
   if (!analysis) return fail(analysis.error());
-  if (Expected<void> done = explore(trace, *analysis, judging); !done) return fail(done.error());
+  if (Expected<void> done = explore(trace, *analysis, judging, analyzing); !done) return fail(done.error());
   for (std::uint32_t id : judging.races) {
     if (id == 0 || id > analysis->races.size()) {
       return fail("there is no race " + std::to_string(id) + " in " + trace + " (it has " +

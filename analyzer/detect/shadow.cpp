@@ -115,8 +115,8 @@ bool Shadow::morally_strong(const MemoryAccess& first, const MemoryAccess& secon
          causality_.mutual(first.thread, first.scope, second.thread, second.scope);
 }
 
-// Is every lane of `first` ordered before every lane of `second`? Else says which lane of `first` is not.
-bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, order::ThreadKey* unordered) const {
+// Is every lane of `first` ordered before every lane of `second`? Else says which two are not.
+bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const {
   auto lanes = [](const MemoryAccess& access, auto&& each) {
     std::uint32_t base = access.thread.thread() & ~31u;
     if (access.lanes == 1) return each(access.thread);
@@ -130,7 +130,7 @@ bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, orde
   return lanes(second, [&](order::ThreadKey to) {
     return lanes(first, [&](order::ThreadKey from) {
       if (causality_.ordered(from, first.stamp, first.group, to)) return true;
-      *unordered = from;
+      *unordered = {from, to};
       return false;
     });
   });
@@ -139,7 +139,7 @@ bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, orde
 // True when `older` is ordered before `entry`; reports the conflict when it is not.
 bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address) {
   const MemoryAccess &first = older.access, &second = entry.access;
-  order::ThreadKey unordered = first.thread;
+  Lanes unordered{first.thread, second.thread};
   bool before = ordered(first, second, &unordered);
   if (before && !outside_model(first, second)) return true;
   if (!first.writes() && !second.writes()) return false;
@@ -155,11 +155,12 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   std::uint64_t begin = std::max(first.address, second.address);
   if (begin / 4 == address / 4 || first.bytes > 16 || second.bytes > 16) {
     std::uint64_t end = std::min(first.address + first.bytes, second.address + second.bytes);
-    MemoryAccess named = first;
-    named.thread = unordered;
-    named.lanes = 1;
+    MemoryAccess named = first, other = second;
+    named.thread = unordered.of_first;
+    other.thread = unordered.of_second;
+    named.lanes = other.lanes = 1;
     begin = std::max(begin, address);
-    sink_(conflict, named, second, {memory, begin, end > begin ? std::uint32_t(end - begin) : 4});
+    sink_(conflict, named, other, {memory, begin, end > begin ? std::uint32_t(end - begin) : 4});
   }
   return before;
 }
@@ -302,7 +303,7 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
           if (!older.mask) continue;
           if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
           // What this operation comes after is covered by it.
-          order::ThreadKey unordered;
+          Lanes unordered;
           if (access.kind == AccessKind::write && ordered(older.access, access, &unordered)) {
             drop(at, older, of_side(at, sides_.place(older.access.place).side));
           }

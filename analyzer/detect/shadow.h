@@ -114,7 +114,10 @@ class Shadow {
   Word& word_at(Page& page, std::uint64_t address);
   Page& page(std::uint64_t memory, std::uint64_t address);
   void word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address);
-  bool ordered(const MemoryAccess& first, const MemoryAccess& second, order::ThreadKey* unordered) const;
+  struct Lanes {
+    order::ThreadKey of_first, of_second;
+  };
+  bool ordered(const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
   bool outside_model(const MemoryAccess& first, const MemoryAccess& second) const;
   bool check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address);

@@ -27,6 +27,29 @@ TEST_F(Causality, MissingBarrier) {
   EXPECT_EQ(trace.races(), Races{"3-4"});
 }
 
+// A broadcast read by the whole warp races with one of its lanes: not with the lane that wrote.
+TEST_F(Causality, ABroadcastNamesALaneThatRaces) {
+  auto l = trace.launch();
+  trace.access(l, 0, 0, shared_write, 0);
+  trace.broadcast(l, 0, 0, ~0u, shared_read, 0);
+  std::vector<Race> races = trace.analyze().races;
+  ASSERT_EQ(races.size(), 1u);
+  EXPECT_EQ(races[0].first.name.thread, 0u);
+  EXPECT_EQ(races[0].second.name.thread, 1u);
+  EXPECT_EQ(races[0].second.thread.x, 1u);
+  EXPECT_EQ(races[0].second.name.nth, 0u);
+}
+
+TEST_F(Causality, ALaneThatWritesAfterABroadcast) {
+  auto l = trace.launch();
+  trace.broadcast(l, 0, 0, ~0u, shared_read, 0);
+  trace.access(l, 0, 0, shared_write, 0);
+  std::vector<Race> races = trace.analyze().races;
+  ASSERT_EQ(races.size(), 1u);
+  EXPECT_EQ(races[0].first.name.thread, 1u);
+  EXPECT_EQ(races[0].second.name.thread, 0u);
+}
+
 TEST_F(Causality, BarrierOrders) {
   auto l = trace.launch();
   trace.access(l, 0, 0, shared_write, 0);

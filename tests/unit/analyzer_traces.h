@@ -126,6 +126,18 @@ class LittleTrace {
     }
     add(access);
   }
+  // A weak access by all lanes of `mask` to one address.
+  void broadcast(std::uint32_t launch, std::uint32_t block, std::uint32_t warp, std::uint32_t mask, std::uint32_t site,
+                 std::uint64_t address) {
+    trace::Access access;
+    access.warp = {launch, block, warp};
+    access.module = 1;
+    access.site = site;
+    access.mask = mask;
+    access.space = sites_[site].space;
+    for (unsigned lane = 0; lane < 32; ++lane) access.address[lane] = address;
+    add(access);
+  }
   void fence(std::uint32_t launch, std::uint32_t block, std::uint32_t thread, Scope scope,
              Ordering ordering = Ordering::sc) {
     trace::Fence fence;
