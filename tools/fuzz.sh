@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while, from the seeds in tests/fuzz/seeds and what earlier runs found (build-fuzz/corpus).
+# Runs every fuzz target for a while, from the seeds in tests/fuzz/seeds, the PTX that the unit tests made, and what
+# earlier runs found (build-fuzz/corpus).
 # A finding is left in build-fuzz/findings, and the command that repeats it is printed.
 # Usage: tools/fuzz.sh [SECONDS [TARGET…]]     (600 seconds a target when nothing is said)
 set -euo pipefail
@@ -15,11 +16,14 @@ command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake --build build-fuzz --target "$@"
 failed=0
 for target in "$@"; do
-  seeds=tests/fuzz/seeds/${target#fuzz_}
+  seeds=()
+  for folder in "tests/fuzz/seeds/${target#fuzz_}" "build/tests/unit/${target#fuzz_}_corpus"; do # the latter: PTX of nvcc
+    [ ! -d "$folder" ] || seeds+=("$folder")
+  done
   mkdir -p "build-fuzz/corpus/$target" build-fuzz/findings
   echo "$target: $seconds s"
   if ! "build-fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 \
-      -artifact_prefix="build-fuzz/findings/$target-" "build-fuzz/corpus/$target" "$seeds" \
+      -artifact_prefix="build-fuzz/findings/$target-" "build-fuzz/corpus/$target" "${seeds[@]}" \
       >"build-fuzz/$target.log" 2>&1; then
     failed=1
     tail -40 "build-fuzz/$target.log"
