@@ -68,7 +68,18 @@ std::vector<OperationId> StreamOrder::submitted(const trace::Operation& operatio
   }
   Stream& stream = streams_[operation.stream];
   std::vector<OperationId> ids = entry_dependencies(stream);
-  stream.tail = {operation.id};
+  const auto* launch = std::get_if<trace::Launch>(&operation.what);
+  // CUDA C++ Programming Guide, "Programmatic Dependent Launch": behind a launch, and behind nothing else.
+  if (launch && launch->programmatic && stream.launch && stream.pending.empty() && ids == stream.tail) {
+    primaries_[operation.id] = stream.launch;
+    ids = stream.entered;
+    stream.tail.push_back(operation.id);
+    sort_unique(stream.tail);
+  } else {
+    stream.entered = ids;
+    stream.tail = {operation.id};
+  }
+  stream.launch = launch ? operation.id : 0;
   stream.pending.clear();
   return ids;
 }
@@ -85,6 +96,7 @@ void StreamOrder::graph_end(const trace::GraphEnd& record) {
   Stream& stream = streams_[found->second.stream];
   if (!found->second.sinks.empty()) {  // an empty graph changes nothing
     stream.tail = found->second.sinks;
+    stream.launch = 0;
     sort_unique(stream.tail);
     stream.pending.clear();
   }

@@ -31,6 +31,14 @@ class StreamOrder {
   // its node dependencies, roots inheriting what the graph launch itself would wait for.
   std::vector<OperationId> submitted(const trace::Operation& operation);
 
+  // The launch before it in its stream that `operation`, just submitted, need not wait for to begin (programmatic
+  // dependent launch); 0: none. Only a launch directly behind a launch, with nothing else to wait for since. What
+  // submitted() gave is then what that launch itself waited for, and the stream's next operation waits for both.
+  OperationId primary(OperationId operation) const {
+    auto found = primaries_.find(operation);
+    return found == primaries_.end() ? 0 : found->second;
+  }
+
   void graph_begin(const trace::GraphLaunch& record);
   void graph_end(const trace::GraphEnd& record); // the stream's next operation waits for all nodes without successors
 
@@ -52,6 +60,8 @@ class StreamOrder {
     std::uint32_t device = 0;
     std::vector<OperationId> tail; // operations that later ones of the stream must wait for
     std::vector<OperationId> pending; // waits made since the tail
+    OperationId launch = 0; // its last operation, when that is a launch
+    std::vector<OperationId> entered; // what that launch waited for
     bool destroyed = false;
   };
   struct Graph {
@@ -61,6 +71,7 @@ class StreamOrder {
   std::vector<OperationId> entry_dependencies(const Stream& stream) const;
 
   std::map<std::uint32_t, Stream> streams_;
+  std::map<OperationId, OperationId> primaries_;
   std::map<std::uint32_t, OperationId> events_;
   std::map<std::uint32_t, Graph> graphs_;
 };

@@ -18,6 +18,10 @@ inline constexpr std::uint64_t window_bit = std::uint64_t(1) << 48;
 inline constexpr std::uint64_t shared_window = window_bit;
 inline constexpr std::uint64_t local_window = window_bit + (std::uint64_t(1) << 40);
 inline constexpr std::uint64_t param_window = window_bit + (std::uint64_t(1) << 41);
+// Inside the shared window: bits 24 and up are 0 for the block's own memory (.shared::cta addresses), else the rank in
+// the cluster of the block whose memory it is, plus one (what mapa gives; PTX ISA 5.1.7).
+inline constexpr unsigned cluster_shift = 24;
+inline constexpr std::uint64_t cluster_offset_mask = (std::uint64_t(1) << cluster_shift) - 1;
 inline constexpr std::uint64_t window_bytes = std::uint64_t(1) << 32;
 
 // Host addresses of the arenas. Fixed, so that a replay finds the recorded addresses.

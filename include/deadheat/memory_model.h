@@ -46,4 +46,17 @@ inline Dim3 coordinates(std::uint64_t i, const Dim3& e) {
   return {std::uint32_t(i % e.x), std::uint32_t(i / e.x % e.y), std::uint32_t(i / e.x / e.y)};
 }
 
+// Rank of a block in its cluster, and the block with that rank in the cluster of `block` (PTX ISA 10,
+// %cluster_ctarank). Blocks are linear indices; extents are multiples of the cluster's.
+inline std::uint32_t cluster_rank(std::uint64_t block, const Dim3& grid, const Dim3& cluster) {
+  const Dim3 at = coordinates(block, grid);
+  return at.x % cluster.x + cluster.x * (at.y % cluster.y + cluster.y * (at.z % cluster.z));
+}
+inline std::uint32_t cluster_peer(std::uint64_t block, std::uint32_t rank, const Dim3& grid, const Dim3& cluster) {
+  const Dim3 at = coordinates(block, grid), in = coordinates(rank, cluster);
+  const std::uint64_t x = at.x / cluster.x * cluster.x + in.x, y = at.y / cluster.y * cluster.y + in.y,
+                      z = at.z / cluster.z * cluster.z + in.z;
+  return std::uint32_t((z * grid.y + y) * grid.x + x);
+}
+
 } // namespace deadheat

@@ -191,7 +191,8 @@ struct Warp {
 };
 
 // One execution of an access site by the lanes in `mask`. Vector accesses are one record; the element size and count
-// are the site's. Address spaces: Space::shared addresses are offsets in the block's shared memory.
+// are the site's. Address spaces: Space::shared addresses are offsets in the block's shared memory; those of another
+// block of its cluster carry that block's rank plus one in bits 24 and up (deadheat/address.h).
 struct Access {
   Warp warp;
   std::uint32_t module = 0, site = 0, mask = 0;
@@ -203,6 +204,7 @@ struct Access {
   std::array<std::uint64_t, 32> order_first{}, order_last{};   // ticket interval; equal when exact
   std::array<bool, 32> wrote{};         // an atomic that stored (a failed cas does not)
 };
+// Of griddepcontrol.wait too (by its site): ordering weak, no scope; what follows comes after the launch before.
 struct Fence {
   Warp warp;
   std::uint32_t module = 0, site = 0, mask = 0;
@@ -240,7 +242,18 @@ struct AsyncCopy {
   std::array<std::uint64_t, 32> destination{}, source{};
   std::array<std::uint32_t, 32> source_bytes{}, digest{};
 };
-struct AsyncCommit {
+// cp.async.bulk and cp.reduce.async.bulk issued by lanes of mask, each a copy of its own. Addresses are generic ones
+// (deadheat/address.h). A copy to several blocks (.multicast::cluster) is one record a block, in order of their ranks,
+// all but the first with `further`. Completion on an mbarrier is an Mbarrier record (complete_tx) of the same site and
+// lane, in the order of issue for each object.
+struct BulkCopy {
+  Warp warp;
+  std::uint32_t module = 0, site = 0, mask = 0;
+  bool further = false;
+  std::array<std::uint64_t, 32> destination{}, source{}, mbarrier{}; // mbarrier 0: completes with its bulk group
+  std::array<std::uint32_t, 32> bytes{}, digest{};
+};
+struct AsyncCommit { // of cp.async or, by its site, of bulk copies
   Warp warp;
   std::uint32_t module = 0, site = 0, mask = 0;
 };
@@ -318,10 +331,10 @@ struct ProgramEnd {
   bool clean = true;
 };
 
-using Record =
-    std::variant<Process, Device, Module, Symbol, Allocate, Free, StreamCreate, StreamDestroy, EventRecord, StreamWait,
-                 HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
-                 Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, AsyncCommit,
-                 AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident, ProgramEnd>;
+using Record = std::variant<Process, Device, Module, Symbol, Allocate, Free, StreamCreate, StreamDestroy, EventRecord,
+                            StreamWait, HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd,
+                            HostRead, HostWrite, Access, Fence, BarrierArrive, BarrierComplete, BlockBarrier,
+                            WarpBarrier, WarpValue, AsyncCopy, BulkCopy, AsyncCommit, AsyncWait, Mbarrier,
+                            ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident, ProgramEnd>;
 
 } // namespace deadheat::trace

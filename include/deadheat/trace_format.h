@@ -107,7 +107,7 @@ inline constexpr std::size_t inline_bytes = 4096; // larger byte strings become 
   X(SyncError, 20) X(Incident, 21) X(ProgramEnd, 22)
 #define DEADHEAT_TRACE_COMPACT(X)                                                                                 \
   X(Fence, 80) X(BarrierArrive, 81) X(BarrierComplete, 82) X(BlockBarrier, 83) X(WarpBarrier, 84) X(WarpValue, 85) \
-  X(AsyncCopy, 86) X(AsyncCommit, 87) X(AsyncWait, 88) X(Mbarrier, 89) X(ClusterBarrier, 90) X(ThreadExit, 91)
+  X(AsyncCopy, 86) X(AsyncCommit, 87) X(AsyncWait, 88) X(Mbarrier, 89) X(ClusterBarrier, 90) X(ThreadExit, 91) X(BulkCopy, 92)
 // clang-format on
 inline constexpr std::uint8_t context_tag = 64; // … 79: the low bits say which parts of the context change
 inline constexpr std::uint8_t access_tag = 128;

@@ -1,7 +1,10 @@
-// cp.async: copies that belong to no thread's program order between their issue and the wait that requires them
-// (PTX ISA 9.7.9.25). In the natural order a copy is performed when its group is committed; a schedule may delay it,
-// at most to the wait.
+// Copies that belong to no thread's program order between their issue and what completes them: cp.async (PTX ISA
+// 9.7.9.25.3), bulk copies (bulk_copies.cpp), and the arrivals of cp.async.mbarrier.arrive. In the natural order
+// cp.async is performed when its group is committed or an arrival comes after it, a bulk copy when it is issued; a
+// schedule may delay them, at most to the wait.
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "deadheat/address.h"
 #include "replay/device/control.h"
@@ -12,6 +15,7 @@
 namespace deadheat::device {
 
 using engine::ThreadContext;
+using Kind = AsyncCopy::Kind;
 
 AsyncQueue& Machine::async_queue(ThreadContext& thread) {
   Block& block = *static_cast<Block*>(thread.block->block);
@@ -19,7 +23,18 @@ AsyncQueue& Machine::async_queue(ThreadContext& thread) {
   return block.async[thread.linear];
 }
 
-void Machine::perform(Block& block, const AsyncCopy& copy) {
+void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy) {
+  ++progress_;
+  if (copy.kind == Kind::bulk) return perform_bulk(block, thread, copy);
+  if (copy.kind == Kind::arrival) {
+    ThreadContext& t = block.threads[thread];
+    const std::uint32_t site = std::exchange(t.pending_site, copy.site);
+    const SharedPlace at = shared_place(block, copy.mbarrier, 8);
+    if (at.block && mbarrier_object(block, t, at, "cp.async.mbarrier.arrive"))
+      mbarrier_change(block, t, at, std::uint32_t(engine::MbarrierOp::async_arrive), 1, 0);
+    t.pending_site = site;
+    return;
+  }
   // Issue checked both ends; the source may have been freed since.
   std::uint8_t* to = block.context.shared + copy.destination;
   if (copy.source_bytes) {
@@ -29,46 +44,82 @@ void Machine::perform(Block& block, const AsyncCopy& copy) {
       std::memset(to, 0, copy.source_bytes);
   }
   std::memset(to + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
-  ++progress_;
 }
 
-// Performs the thread's copies but for its last `keep_groups` committed groups; `all`: those not committed too.
-// Returns false when a held one is among them.
-bool Machine::perform_copies(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all) {
+// Performs the thread's copies for which chosen(copy), in the order of their issue, but for those that a hold delays
+// and arrivals that come after such a cp.async. Returns false when one of them was delayed.
+template <typename Chosen>
+bool Machine::perform_where(Block& block, std::uint32_t thread, Chosen&& chosen) {
   if (block.async.empty()) return true;
-  AsyncQueue& queue = block.async[thread];
-  const std::uint32_t below = all ? ~0u : queue.groups - std::min(queue.groups, keep_groups);
-  bool done = true;
-  std::vector<AsyncCopy> left;
-  for (const AsyncCopy& copy : queue.copies) {
-    if (copy.group >= below) {
-      left.push_back(copy);
-    } else if (copy.hold >= 0 && holds_->delays(copy.hold)) {
-      left.push_back(copy);
-      done = false;
-    } else {
-      perform(block, copy);
-      if (block.named) detour_ |= holds_->copied(copy);
+  bool done = true, copy_left = false;
+  std::vector<AsyncCopy> left, all = std::exchange(block.async[thread].copies, {});
+  for (AsyncCopy& copy : all) {
+    const bool wanted = chosen(copy);
+    const bool delayed = (copy.hold >= 0 && holds_->delays(copy.hold)) || (copy.kind == Kind::arrival && copy_left);
+    if (!wanted || delayed) {
+      copy_left |= copy.kind == Kind::copy;
+      done &= !wanted;
+      left.push_back(std::move(copy));
+      continue;
     }
+    perform(block, thread, copy);
+    if (block.named) detour_ |= holds_->copied(copy);
+    if (control_ && copy.kind != Kind::copy) control_->copy_performed(block, thread, copy.group);
   }
-  queue.copies = std::move(left);
+  block.async[thread].copies = std::move(left);
   return done;
 }
 
+// Performs the thread's cp.async but for its last `keep_groups` committed groups; `all`: those not committed too.
+// Returns false when a held one is among them.
+bool Machine::perform_copies(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all) {
+  if (block.async.empty()) return true;
+  const std::uint32_t groups = block.async[thread].groups;
+  const std::uint32_t below = all ? ~0u : groups - std::min(groups, keep_groups);
+  return perform_where(block, thread, [&](const AsyncCopy& c) { return c.kind == Kind::copy && c.group < below; });
+}
+
+bool Machine::perform_ready(Block& block, std::uint32_t thread) {
+  if (block.async.empty()) return true;
+  const AsyncQueue& queue = block.async[thread];
+  std::size_t arrivals = 0;
+  for (const AsyncCopy& copy : queue.copies) arrivals += copy.kind == Kind::arrival;
+  return perform_where(block, thread, [&](const AsyncCopy& copy) {
+    if (copy.kind == Kind::arrival) --arrivals;
+    return copy.kind != Kind::copy || arrivals != 0 || copy.group < queue.groups;
+  });
+}
+
+// All that is left when the thread has exited.
+bool Machine::perform_rest(Block& block, std::uint32_t thread) {
+  return perform_where(block, thread, [](const AsyncCopy&) { return true; });
+}
+
 bool Machine::perform_copy_group(Block& block, std::uint32_t thread, std::uint32_t group) {
-  bool any = false;
-  AsyncQueue& queue = block.async[thread];
-  std::vector<AsyncCopy> left;
-  for (const AsyncCopy& copy : queue.copies) {
-    if (copy.group != group) {
-      left.push_back(copy);
-      continue;
-    }
-    perform(block, copy);
-    any = true;
+  if (block.async.empty()) return false;
+  bool any = false, arrival = false;
+  for (const AsyncCopy& copy : block.async[thread].copies) {
+    any |= copy.group == group;
+    arrival |= copy.group == group && copy.kind == Kind::arrival;
   }
-  queue.copies = std::move(left);
+  bool behind = false;
+  if (any) {
+    perform_where(block, thread, [&](const AsyncCopy& copy) {
+      const bool before =
+          arrival && !behind && copy.kind == Kind::copy; // an arrival comes after the cp.async before it
+      behind |= copy.group == group;
+      return before || copy.group == group;
+    });
+  }
   return any;
+}
+
+// A bulk copy or arrival was issued: performed now, or an agent of its own.
+void Machine::issued(Block& block, std::uint32_t thread, std::uint32_t group) {
+  if (control_)
+    control_->copies_committed(block, thread, group);
+  else
+    perform_ready(block, thread);
 }
 
 // Lanes at a wait go on when what they wait for has been performed.
@@ -78,13 +129,33 @@ void Machine::copy_waits(Block& block, std::uint32_t warp) {
   for (std::uint32_t m = state.waiting_copy; m; m &= m - 1) {
     const std::uint32_t lane = std::uint32_t(__builtin_ctz(m));
     const ThreadContext& t = block.threads[warp * warp_lanes + lane];
-    if (perform_copies(block, t.linear, std::uint32_t(t.arg[0]), t.arg[1] & 1)) done |= 1u << lane;
-    if (control_) control_->copies_performed(block, t.linear, std::uint32_t(t.arg[0]), t.arg[1] & 1);
+    const std::uint32_t keep = std::uint32_t(t.arg[0]);
+    if (t.arg[1] & 2) {
+      if (bulk_wait(block, t.linear, keep, t.arg[1] & 4)) done |= 1u << lane;
+      continue;
+    }
+    if (perform_copies(block, t.linear, keep, t.arg[1] & 1)) done |= 1u << lane;
+    if (control_) control_->copies_performed(block, t.linear, keep, t.arg[1] & 1);
   }
   if (!done) return;
   state.waiting_copy &= ~done;
   if (recording(block)) say_copy_wait(block, warp, done);
   make_ready(block, warp, done);
+}
+
+// cp.async.bulk.wait_group: all but the last `keep_groups` committed groups; of what a hold delays, the source is read.
+bool Machine::bulk_wait(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool reads_only) {
+  if (block.async.empty()) return true;
+  const std::uint32_t groups = block.async[thread].bulk_groups, below = groups - std::min(groups, keep_groups);
+  const bool done = perform_where(
+      block, thread, [&](const AsyncCopy& c) { return c.kind == Kind::bulk && !c.mbarrier && c.bulk_group < below; });
+  if (done || !reads_only) return done;
+  for (AsyncCopy& copy : block.async[thread].copies) {
+    if (copy.kind != Kind::bulk || copy.mbarrier || copy.bulk_group >= below || !copy.data.empty()) continue;
+    if (const std::uint8_t* from = bulk_bytes_at(block, copy.source, copy.bytes))
+      copy.data.assign(from, from + copy.bytes);
+  }
+  return true;
 }
 
 } // namespace deadheat::device

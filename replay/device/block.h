@@ -1,14 +1,15 @@
 // A running block: its threads' contexts, and where each lane of each warp stands, as masks.
 //
 // Invariants: of a warp, `live` is the disjoint union of ready, visible, at_warp, at_barrier, arriving, parked,
-// yielded, held and waiting_copy, `exiting` lanes aside; Block::ready_warps has a bit for every warp with ready or
-// visible lanes. Block::live counts the threads that have not exited.
+// yielded, held, waiting_copy, at_cluster and at_dependency, `exiting` lanes aside; Block::ready_warps has a bit for
+// every warp with ready or visible lanes. Block::live counts the threads that have not exited.
 //
 // Thread-safety: none; a machine runs on one host thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ struct WarpState {
   std::uint32_t yielded = 0;      // used up its turns in a loop
   std::uint32_t held = 0;         // waits for another access by order of the schedule
   std::uint32_t waiting_copy = 0; // at cp.async.wait
+  std::uint32_t at_cluster = 0;   // at barrier.cluster: reached it, or waits
+  std::uint32_t at_dependency = 0; // at griddepcontrol: reached it, or waits
+  std::uint32_t cluster_arrived = 0, cluster_complete = 0; // arrived at the cluster's phase; and that is complete
   std::uint32_t before_visible = 0; // of ready lanes: stopped before a visible operation, which they perform next
   std::uint32_t exited_unsaid = 0; // exits not yet in the trace
 };
@@ -52,16 +56,39 @@ struct Barrier {
   std::array<std::uint32_t, max_warps> waiting{};
 };
 
-// A cp.async that has been issued and not performed.
+// A copy that has been issued and not performed: of cp.async, of cp.async.bulk (to one block), or the arrival of
+// cp.async.mbarrier.arrive, which comes after the cp.async before it.
 struct AsyncCopy {
-  std::uint64_t destination = 0, source = 0; // offset in shared memory; global address
+  enum class Kind : std::uint8_t { copy, bulk, arrival };
+  std::uint64_t destination = 0, source = 0; // of cp.async offset in shared memory, global address; else generic ones
   std::uint32_t bytes = 0, source_bytes = 0, site = 0;
-  std::uint32_t group = 0;
+  std::uint32_t group = 0;             // of cp.async; of others their own number (AsyncQueue::own_groups and up)
   std::int32_t hold = -1, until = -1;      // the hold that delays it, and the one that waits for it
+  Kind kind = Kind::copy;
+  std::uint32_t bulk_group = 0;            // of bulk copies that complete with their group
+  std::uint32_t reduction = 0;             // engine::bulk_reduction
+  std::uint64_t mbarrier = 0;              // generic address; 0: none
+  std::vector<std::uint8_t> data = {};     // the source's bytes, once they have been read
 };
-struct AsyncQueue {                        // of one thread
+struct AsyncQueue { // of one thread
+  static constexpr std::uint32_t own_groups = 0x80000000u;
   std::vector<AsyncCopy> copies;           // in issue order
-  std::uint32_t groups = 0;                // committed so far
+  std::uint32_t groups = 0, bulk_groups = 0; // committed so far
+  std::uint32_t next_own = own_groups;
+};
+
+// An mbarrier object, as mbarrier.h packs it: `bits` is what the memory held when it was last operated on.
+struct MbarrierState {
+  std::uint32_t phase = 0; // from 0, where the object has but its low bits
+  std::uint64_t bits = 0;
+};
+
+struct Block;
+// Blocks that run together and reach each other's shared memory (PTX ISA 5.1.7, 9.7.13.3).
+struct Cluster {
+  std::vector<Block*> blocks;              // by rank
+  std::vector<std::unique_ptr<Block>> departed; // whose threads have exited
+  std::uint32_t phase = 0, missing = 0, arrived = 0; // of barrier.cluster; missing: live threads yet to arrive
 };
 
 struct Launch;
@@ -77,7 +104,11 @@ struct Block {
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;
   std::array<Barrier, max_barriers> barriers;
-  std::vector<AsyncQueue> async;           // a thread each; empty until the first cp.async
+  std::map<std::uint32_t, MbarrierState> mbarriers; // in its shared memory, by offset
+  Cluster* cluster = nullptr;              // of clustered launches
+  std::vector<std::uint8_t*> cluster_shared; // BlockContext::cluster_shared
+  bool triggered = false;                  // a thread has executed griddepcontrol.launch_dependents
+  std::vector<AsyncQueue> async; // a thread each; empty until the first copy
   std::vector<std::uint32_t> position;     // under random schedules: of each thread in the list of runnable ones
   // The memory behind threads, stacks and shared memory.
   std::uint8_t* memory = nullptr;
@@ -106,6 +137,8 @@ struct LaunchRequest {
   std::vector<std::uint8_t> params;
   bool cooperative = false;
   std::uint64_t grid_workspace = 0;        // device address, of cooperative launches
+  bool reaches_cluster = false;            // KernelInfo::reaches_cluster
+  std::uint32_t primary = 0;               // operation that griddepcontrol.wait waits for; 0: none
   std::uint32_t call_stack = 0;            // bytes beyond the kernel's frame, for calls
 };
 
@@ -124,6 +157,11 @@ struct Launch {
   std::uint64_t private_bytes = 0, slot_bytes = 0; // of a block's memory: before shared memory; in all
   std::vector<std::unique_ptr<Block>> resident; // by index, but for blocks admitted early
   std::vector<std::unique_ptr<Block>> spare;
+  std::uint32_t cluster_blocks = 1;
+  bool clustered = false; // blocks have a Cluster, be it of one
+  std::map<std::uint64_t, Cluster> clusters; // running ones, by the index of their first block
+  std::uint64_t triggered = 0;             // blocks that let dependent launches begin
+  bool primary_complete = false;
   std::vector<std::uint64_t> early;        // indices admitted out of turn, above next_block
   std::size_t cursor = 0;
   std::vector<Awaited> awaited;            // some of what parked threads wait for, to notice early

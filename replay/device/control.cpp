@@ -72,14 +72,20 @@ void Control::copies_performed(Block& block, std::uint32_t thread, std::uint32_t
   if (copies_.empty() || block.async.empty()) return;
   const std::uint32_t groups = block.async[thread].groups;
   const std::uint32_t below = all ? ~0u : groups - std::min(groups, keep_groups);
-  std::erase_if(copies_, [&](const Copy& c) { return c.block == &block && c.thread == thread && c.group < below; });
+  std::erase_if(copies_, [&](const Copy& c) {
+    return c.block == &block && c.thread == thread && c.group < below && (all || c.group < AsyncQueue::own_groups);
+  });
+}
+
+void Control::copy_performed(Block& block, std::uint32_t thread, std::uint32_t group) {
+  std::erase_if(copies_, [&](const Copy& c) { return c.block == &block && c.thread == thread && c.group == group; });
 }
 
 void Control::begun(Machine& machine, Launch& launch) {
   if (!launch.request.cooperative)
-    launch.max_resident = std::clamp(resident_threads / launch.threads, 1u, launch.max_resident);
-  while (launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident)
-    machine.admit(launch, launch.next_block++);
+    launch.max_resident =
+        std::max(std::clamp(resident_threads / launch.threads, 1u, launch.max_resident), launch.cluster_blocks);
+  while (machine.can_admit(launch)) machine.admit_next(launch);
 }
 
 void Control::ended(const Launch& launch) {
@@ -325,8 +331,7 @@ void Control::run(Machine& machine, const Choice& choice, std::int64_t quantum) 
     current_ = {};
     machine.retire(launch, &block);
     machine.note_progress();
-    while (launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident)
-      machine.admit(launch, launch.next_block++);
+    while (machine.can_admit(launch)) machine.admit_next(launch);
   }
 }
 

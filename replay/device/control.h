@@ -37,6 +37,7 @@ class Control {
   void parked(Block& block, std::uint32_t thread);
   void copies_committed(Block& block, std::uint32_t thread, std::uint32_t group);
   void copies_performed(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all);
+  void copy_performed(Block& block, std::uint32_t thread, std::uint32_t group); // a bulk copy or arrival
   void begun(Machine& machine, Launch& launch); // admits its first blocks
   void ended(const Launch& launch);
 

@@ -93,7 +93,8 @@ class DeviceImpl final : public Device, public Environment {
   };
   struct Pending { // an operation that is not complete
     trace::Operation operation;
-    std::vector<std::uint32_t> after;  // incomplete ones that it waits for
+    std::uint32_t primary = 0;        // launch that must have let its dependents begin; 0: none
+    std::vector<std::uint32_t> after;
     std::vector<std::uint8_t> data;    // host bytes of a copy, arguments of a launch
     bool has_data = false;
     std::function<void()> callback;

@@ -18,7 +18,10 @@ constexpr std::uint64_t looks_while_held = 4096;
 
 bool DeviceImpl::is_ready(Pending& pending) {
   std::erase_if(pending.after, [&](std::uint32_t id) { return is_done(id); });
-  return pending.after.empty();
+  if (!pending.after.empty()) return false;
+  auto primary = incomplete_.find(pending.primary);
+  return primary == incomplete_.end() ||
+         (primary->second.launch && machine_->lets_dependents_begin(*primary->second.launch));
 }
 
 Progress DeviceImpl::stop_for_fault() {
@@ -77,6 +80,7 @@ bool DeviceImpl::advance_wanted(std::uint64_t& turns, bool limited) {
       auto pending = incomplete_.find(id);
       if (pending == incomplete_.end() || !wanted.insert(id).second) continue;
       todo.insert(todo.end(), pending->second.after.begin(), pending->second.after.end());
+      if (pending->second.primary && !pending->second.launch) todo.push_back(pending->second.primary);
     }
     for (std::uint32_t id : wanted) {
       const Pending& pending = incomplete_.at(id);
@@ -150,6 +154,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
       if (!pending.launch && is_ready(pending)) ready.push_back(id);
     std::uint32_t chosen = 0;
     const Launch* finished = nullptr;
+    const std::uint64_t triggers = machine_->triggers(); // a dependent launch may have become ready since
     machine_->guarded([&] {
       while (!machine_->faulted() && !machine_->over_budget() && !(limited && turns == 0)) {
         for (const auto& launch : machine_->launches())
@@ -157,7 +162,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
         if (finished) return;
         chosen = control_->step(*machine_, ready);
         if (limited && turns) --turns;
-        if (chosen) return;
+        if (chosen || machine_->triggers() != triggers) return;
       }
     });
     if (machine_->faulted()) continue;

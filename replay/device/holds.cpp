@@ -19,7 +19,8 @@ bool is_at(const AccessName& name, const Block& block, std::uint32_t thread, std
   return is_of(name, block, thread) && name.site == site && name.module == block.launch->request.module;
 }
 bool is_copy(const Block& block, std::uint32_t site) {
-  return (*block.launch->request.sites->sites)[site].kind == SiteKind::async_copy;
+  return (*block.launch->request.sites->sites)[site].kind == SiteKind::async_copy ||
+         (*block.launch->request.sites->sites)[site].kind == SiteKind::bulk_copy;
 }
 
 } // namespace
@@ -135,6 +136,15 @@ void Holds::watch(State& s, const Block& block, const ThreadContext& thread) {
 void Holds::met(const Block& block, const std::array<std::uint32_t, max_warps>& lanes) {
   auto among = [&](const AccessName& name) {
     return is_of(name, block, name.thread) && lanes[name.thread / warp_lanes] >> name.thread % warp_lanes & 1;
+  };
+  for (State& s : states_)
+    if (s.unseen && among(s.hold.held) && among(s.hold.until)) s.met = true;
+}
+
+void Holds::met(const Cluster& cluster) {
+  auto among = [&](const AccessName& name) {
+    return std::any_of(cluster.blocks.begin(), cluster.blocks.end(),
+                       [&](const Block* block) { return is_of(name, *block, name.thread); });
   };
   for (State& s : states_)
     if (s.unseen && among(s.hold.held) && among(s.hold.until)) s.met = true;
@@ -256,7 +266,7 @@ void Holds::settle_held(Machine& machine, State& s) {
   Block& block = *s.block;
   const std::uint32_t thread = s.hold.held.thread, warp = thread / warp_lanes, lane = thread % warp_lanes;
   if (is_copy(block, s.hold.held.site)) {
-    machine.perform_copies(block, thread, 0, false);
+    machine.perform_ready(block, thread);
     machine.settle(block, warp);
     return;
   }
@@ -305,16 +315,16 @@ bool Holds::drive(Machine& machine, State& s) {
     return nullptr;
   };
   Block* block = resident();
-  if (!block) {
-    const bool begun =
-        until.block < launch->next_block || std::count(launch->early.begin(), launch->early.end(), until.block);
-    if (begun || launch->resident.size() >= launch->max_resident) return false;
-    launch->early.push_back(until.block);
-    block = machine.admit(*launch, until.block);
-  }
+  if (!block) block = machine.admit_early(*launch, until.block);
+  if (!block) return false;
   const std::uint32_t warp = until.thread / warp_lanes, lane = until.thread % warp_lanes, bit = 1u << lane;
   WarpState& state = block->warps[warp];
   auto runnable = [](const WarpState& w) { return w.ready | w.visible; };
+  auto at_mbarrier = [&] { // others of its block may arrive
+    const std::uint32_t site = block->threads[until.thread].pending_site;
+    const auto& sites = *launch->request.sites->sites;
+    return site < sites.size() && sites[site].kind == SiteKind::mbarrier;
+  };
   constexpr std::int64_t long_enough = std::int64_t(1) << 60;
   std::uint32_t spins = 0;
   while (!s.until_done && s.waits && !machine.faulted() && !machine.over_budget()) {
@@ -322,7 +332,9 @@ bool Holds::drive(Machine& machine, State& s) {
       machine.run_lane(*block, warp, lane, long_enough);
     } else if (state.at_warp & bit && runnable(state)) {
       machine.run_lane(*block, warp, std::uint32_t(__builtin_ctz(runnable(state))), long_enough);
-    } else if ((state.at_barrier | state.at_warp) & bit) {
+    } else if (state.parked & bit && machine.wake_changed(*block) && ++spins < 64) {
+      continue;
+    } else if ((state.at_barrier | state.at_warp | (at_mbarrier() ? state.parked : 0)) & bit) {
       std::uint32_t other = 0;
       while (other < block->warps_count && !runnable(block->warps[other])) ++other;
       if (other == block->warps_count) {
@@ -330,13 +342,11 @@ bool Holds::drive(Machine& machine, State& s) {
         break;
       }
       machine.run_lane(*block, other, std::uint32_t(__builtin_ctz(runnable(block->warps[other]))), long_enough);
-    } else if (state.parked & bit && machine.wake_changed(*block) && ++spins < 64) {
-      continue;
     } else {
       break; // it waits for other blocks, is held itself, or is gone
     }
   }
-  if (block->live == 0) machine.retire(*launch, block);
+  if (machine.over(*block)) machine.retire(*launch, block);
   return s.until_done;
 }
 

@@ -49,6 +49,7 @@ class Holds {
   // These lanes (by warp) have met at a barrier.
   void met(const Block& block, const std::array<std::uint32_t, max_warps>& lanes);
   bool exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void met(const Cluster& cluster); // all of its threads have
   // ---- copies: sets `hold` and `until` of a copy just issued
   void copy_issued(Block& block, const engine::ThreadContext& thread, AsyncCopy& copy);
   bool delays(std::int32_t hold) const;

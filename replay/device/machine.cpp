@@ -29,7 +29,11 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
   for (std::size_t i = 0; i < module_sites.size(); ++i) {
     const Site& site = module_sites[i];
     std::uint8_t f = 0;
-    if (site.kind == SiteKind::fence) f |= fence | stops;
+    if (site.kind == SiteKind::fence || (site.kind == SiteKind::proxy_fence && site.proxy == Proxy::async))
+      f |= fence | stops;
+    if (site.kind == SiteKind::mbarrier || site.kind == SiteKind::async_mbarrier_arrive ||
+        site.kind == SiteKind::bulk_copy)
+      f |= stops;
     if (site.kind == SiteKind::access && (is_strong(site.ordering) || site.access == AccessKind::atomic)) f |= stops;
     if (site.arrive_only) f |= arrive_only;
     if (site.kind == SiteKind::barrier && site.opcode.find(".red") != std::string::npos) {
@@ -88,6 +92,9 @@ Launch* Machine::begin(LaunchRequest request) {
   if (!r.cooperative)
     l.max_resident = std::uint32_t(std::clamp<std::uint64_t>(host_memory_limit / l.slot_bytes, 1, l.max_resident));
 
+  l.cluster_blocks = std::uint32_t(r.cluster.count());
+  l.clustered = r.reaches_cluster || l.cluster_blocks > 1;
+  l.max_resident = std::max(l.max_resident, l.cluster_blocks);
   engine::LaunchContext& c = l.context;
   c.exec = &exec_;
   c.params = r.params.data();
@@ -117,6 +124,7 @@ void Machine::end(Launch* launch) {
     blocks.clear();
   };
   give_back(launch->resident);
+  for (auto& [first, cluster] : launch->clusters) give_back(cluster.departed);
   give_back(launch->spare);
   // Keep what a few launches need; give larger amounts back to the host.
   for (auto& [bytes, slots] : pool_)
@@ -181,6 +189,9 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   block.index = std::uint32_t(index);
   block.live = launch.threads;
   block.async.clear();
+  block.mbarriers.clear();
+  block.cluster = nullptr;
+  block.triggered = false;
   block.named = holds_ && launch.named && holds_->names(launch.request.launch, block.index);
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
     const std::uint32_t lanes = std::min(warp_lanes, launch.threads - w * warp_lanes);
@@ -223,8 +234,18 @@ void Machine::retire(Launch& launch, Block* block) {
                          [&](const std::unique_ptr<Block>& b) { return b.get() == block; });
   DEADHEAT_CHECK(at != launch.resident.end());
   ++launch.finished;
-  launch.spare.push_back(std::move(*at));
+  trigger(*block);
+  Cluster* cluster = block->cluster;
+  (cluster ? cluster->departed : launch.spare).push_back(std::move(*at));
   launch.resident.erase(at);
+  if (!cluster || cluster->departed.size() < cluster->blocks.size()) return;
+  // Other blocks may have reached its memory until now.
+  std::uint64_t first = ~std::uint64_t(0);
+  for (auto& member : cluster->departed) {
+    first = std::min<std::uint64_t>(first, member->index);
+    launch.spare.push_back(std::move(member));
+  }
+  launch.clusters.erase(first);
 }
 
 bool Machine::guarded(const std::function<void()>& body) {
@@ -262,13 +283,9 @@ Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
     Block* block = nullptr;
     if (launch.cursor < launch.resident.size()) {
       block = launch.resident[launch.cursor].get();
-    } else if (launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident) {
-      const std::uint64_t index = launch.next_block++;
-      if (auto early = std::find(launch.early.begin(), launch.early.end(), index); early != launch.early.end()) {
-        launch.early.erase(early); // it was admitted before its turn
-        continue;
-      }
-      block = admit(launch, index);
+    } else if (can_admit(launch)) {
+      block = admit_next(launch);
+      if (!block) continue;
     } else {
       if (progress_ == before) return Outcome::blocked;
       before = progress_;
@@ -314,7 +331,7 @@ bool Machine::run_block(Block& block) {
       if (detour_ || fault_) [[unlikely]]
         return false;
     }
-    if (block.live == 0) return true;
+    if (block.live == 0) return over(block); // copies may be held back
     for (std::uint32_t w = 0; w < block.warps_count; ++w) {
       WarpState& state = block.warps[w];
       if (!state.yielded) continue;
@@ -326,6 +343,11 @@ bool Machine::run_block(Block& block) {
     if (block.ready_warps && progress_ != before) continue;
     if (!wake_changed(block)) return false;
   }
+}
+
+bool Machine::over(const Block& block) const {
+  return block.live == 0 && std::all_of(block.async.begin(), block.async.end(),
+                                        [](const AsyncQueue& queue) { return queue.copies.empty(); });
 }
 
 void Machine::make_ready(Block& block, std::uint32_t warp, std::uint32_t lanes) {

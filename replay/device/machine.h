@@ -106,8 +106,22 @@ class Machine {
   void set_control(Control* control) { control_ = control; }
   const std::vector<std::unique_ptr<Launch>>& launches() const { return launches_; }
 
+  // ---- programmatic dependent launch (dependents.cpp)
+  bool lets_dependents_begin(const Launch& launch) const { return launch.triggered == launch.blocks; }
+  void primary_complete(std::uint32_t operation);
+  std::uint64_t triggers() const { return triggers_; } // grows when a launch lets its dependents begin
+
   // ---- for holds.cpp and control.cpp
   Block* admit(Launch& launch, std::uint64_t index);
+  bool can_admit(const Launch& launch) const {
+    return launch.next_block < launch.blocks && launch.resident.size() + launch.cluster_blocks <= launch.max_resident;
+  }
+  // The next block, or the blocks of the next cluster; null when they were admitted before their turn.
+  Block* admit_next(Launch& launch);
+  // The block with this index and those of its cluster, out of turn; null when it has begun or there is no room.
+  Block* admit_early(Launch& launch, std::uint64_t index);
+  // Its threads have exited and its copies are performed.
+  bool over(const Block& block) const;
   void retire(Launch& launch, Block* block); // a finished block leaves
   bool run_block(Block& block);              // true: finished
   void run_regions(Block& block);            // to its end
@@ -122,6 +136,8 @@ class Machine {
   void make_ready(Block& block, std::uint32_t warp, std::uint32_t lanes);
   bool perform_copies(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all);
   bool perform_copy_group(Block& block, std::uint32_t thread, std::uint32_t group);
+  // Bulk copies and arrivals that no hold delays, and the cp.async that arrivals come after.
+  bool perform_ready(Block& block, std::uint32_t thread);
   std::uint8_t* bytes_at(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const {
     return const_cast<std::uint8_t*>(readable(thread, address, bytes)); // null: not memory of the thread
   }
@@ -155,8 +171,48 @@ class Machine {
   static std::uint64_t awaited_mask(std::uint32_t bytes) {
     return bytes >= 8 ? ~std::uint64_t(0) : (std::uint64_t(1) << 8 * bytes) - 1;
   }
-  void perform(Block& block, const AsyncCopy& copy);
+  void perform(Block& block, std::uint32_t thread, const AsyncCopy& copy);
+  template <typename Chosen>
+  bool perform_where(Block& block, std::uint32_t thread, Chosen&& chosen);
+
+  // mbarrier.cpp
+  struct SharedPlace {
+    Block* block = nullptr; // null: not in the shared memory of a running block of the cluster
+    std::uint32_t offset = 0;
+    std::uint8_t* bytes() const { return block->context.shared + offset; }
+  };
+  SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes) const;
+  std::uint64_t mbarrier(engine::ThreadContext& thread, std::uint32_t site, std::uint32_t what, std::uint64_t address,
+                         std::uint64_t operand);
+  MbarrierState* mbarrier_object(Block& block, engine::ThreadContext& thread, const SharedPlace& at, const char* what);
+  std::uint64_t mbarrier_test(Block& block, engine::ThreadContext& thread, const SharedPlace& at, std::uint32_t what,
+                              std::uint64_t address, std::uint64_t operand);
+  void mbarrier_change(Block& block, engine::ThreadContext& thread, const SharedPlace& at, std::uint32_t what,
+                       std::uint32_t count, std::int64_t bytes);
+  void say_mbarrier(const Block& block, const engine::ThreadContext& thread, const SharedPlace& at, std::uint32_t site,
+                    trace::Mbarrier::What what, std::uint32_t count, std::uint32_t phase);
+  std::string mbarrier_text(const Block& block, const engine::ThreadContext& thread) const; // what a waiter waits for
+  // bulk_copies.cpp
+  void bulk_copy(engine::ThreadContext& thread, std::uint32_t site);
+  bool bulk_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
+                  std::uint64_t bytes, bool is_write);
+  void perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& copy);
+  std::uint8_t* bulk_bytes_at(Block& block, std::uint64_t address, std::uint64_t bytes) const;
+  void issued(Block& block, std::uint32_t thread, std::uint32_t group);
+  bool perform_rest(Block& block, std::uint32_t thread);
+  bool bulk_wait(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool reads_only);
+  // clusters.cpp
+  void link_cluster(Launch& launch, std::uint64_t first);
+  void settle_cluster(Block& block, std::uint32_t warp);
+  void cluster_exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void complete_cluster(Cluster& cluster);
+  void say_cluster(const Block& block, std::uint32_t warp, std::uint32_t lanes, bool wait, std::uint32_t phase);
+  // dependents.cpp
+  void settle_dependency(Block& block, std::uint32_t warp);
+  void trigger(Block& block);
   AsyncQueue& async_queue(engine::ThreadContext& thread);
+  void fault(engine::ThreadContext& thread, std::uint32_t site, trace::MemoryError::Kind kind, std::uint64_t address,
+             std::uint32_t bytes, AccessKind access, const char* text = nullptr);
 
   // record.cpp: what goes to the sink.
   bool recording(const Block& block) const { return block.launch->request.mode.record && options_.sink; }
@@ -166,6 +222,7 @@ class Machine {
   void say_arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t members, bool barrier);
+  void say_effect(trace::Record record);
   void sync_error(Block& block, const engine::ThreadContext& thread, std::string text);
   template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site,
                                       std::uint32_t lanes) const;
@@ -174,6 +231,7 @@ class Machine {
   engine::ExecContext exec_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::optional<trace::MemoryError> fault_;
+  std::uint64_t triggers_ = 0;
   std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
   bool detour_ = false; // a thread was held: go and find what it waits for
   Holds* holds_ = nullptr;

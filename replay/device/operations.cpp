@@ -31,6 +31,8 @@ using Direction = trace::Copy::Direction;
 bool from_host(const trace::Copy& c) { return c.direction == Direction::h2d || c.direction == Direction::h2h; }
 bool into_host(const trace::Copy& c) { return c.direction == Direction::d2h || c.direction == Direction::h2h; }
 
+constexpr std::uint64_t max_cluster_blocks = 16; // of sm_90, non-portable sizes included
+
 // Kernels whose functions call others need stack beyond their own frame; how much is not in PTX.
 constexpr std::uint32_t call_stack_bytes = 16384;
 bool has_calls(const ptx::Module& module, const std::string& kernel) {
@@ -66,6 +68,10 @@ Expected<void> DeviceImpl::check_launch(const trace::Launch& launch) const {
   if (launch.grid.x > 0x7fffffffu || launch.grid.y > 65535 || launch.grid.z > 65535 ||
       launch.grid.count() > 0xffffffffu)
     return Error{"the grid is too large", launch.kernel};
+  const Dim3& cluster = launch.cluster;
+  if (cluster.count() > max_cluster_blocks || (cluster.x && launch.grid.x % cluster.x) ||
+      (cluster.y && launch.grid.y % cluster.y) || (cluster.z && launch.grid.z % cluster.z))
+    return Error{"a grid that is no whole number of clusters, or a cluster of more than 16 blocks", launch.kernel};
   const std::uint32_t shared = info->total_shared(launch.dynamic_shared);
   if (launch.dynamic_shared > options_.profile.shared_per_block_optin ||
       shared > options_.profile.shared_per_block_optin)
@@ -129,6 +135,7 @@ Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std:
   Pending pending;
   for (std::uint32_t before : order_.submitted(operation))
     if (!is_done(before) && before != id) pending.after.push_back(before);
+  pending.primary = order_.primary(id);
   if (std::holds_alternative<trace::HostCallback>(operation.what))
     pending.callback = std::exchange(next_callback_, nullptr);
   say(operation);
@@ -197,7 +204,10 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   request.code = *code;
   request.grid = launch.grid;
   request.block = launch.block;
-  request.cluster = launch.cluster;
+  const Dim3& cluster = launch.cluster; // of older traces it may be empty
+  request.cluster = {std::max(cluster.x, 1u), std::max(cluster.y, 1u), std::max(cluster.z, 1u)};
+  request.reaches_cluster = info.reaches_cluster;
+  if (pending.primary && !is_done(pending.primary)) request.primary = pending.primary;
   request.dynamic_shared = launch.dynamic_shared;
   request.total_shared = info.total_shared(launch.dynamic_shared);
   request.params = std::move(pending.data);
@@ -318,7 +328,9 @@ void DeviceImpl::complete(std::uint32_t operation) {
   if (!std::holds_alternative<trace::Marker>(found->second.operation.what)) say(trace::OperationEnd{operation});
   if (found->second.launch) machine_->end(found->second.launch);
   if (holds_) holds_->operation_done(operation);
+  const bool launched = found->second.launch;
   incomplete_.erase(found);
+  if (launched) machine_->primary_complete(operation);
 }
 
 } // namespace deadheat::device

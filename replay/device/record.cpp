@@ -37,6 +37,7 @@ void Machine::flush(Block& block, std::uint32_t warp) {
   r.touched = 0;
   if (!options_.sink) {
     each(touched, [&](std::uint32_t l) { r.lanes[l].used = 0, r.lanes[l].events.clear(), r.lanes[l].strong = {}; });
+    r.effects.clear();
     r.performing = 0;
     return;
   }
@@ -78,6 +79,8 @@ void Machine::flush(Block& block, std::uint32_t warp) {
     }
     options_.sink->record(record);
   }
+  for (const trace::Record& effect : r.effects) options_.sink->record(effect);
+  r.effects.clear();
   // Weak accesses, up to each lane's nth event, then these events.
   std::size_t begun[warp_lanes] = {};
   for (std::size_t n = 0;; ++n) {
@@ -187,12 +190,15 @@ void Machine::say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lane
     const ThreadContext& first = threads[__builtin_ctz(lanes)];
     std::uint32_t same = 0;
     each(lanes, [&](std::uint32_t l) {
-      if (threads[l].pending_site == first.pending_site && threads[l].arg[0] == first.arg[0]) same |= 1u << l;
+      if (threads[l].pending_site == first.pending_site && threads[l].arg[0] == first.arg[0] &&
+          threads[l].arg[1] == first.arg[1])
+        same |= 1u << l;
     });
     lanes &= ~same;
     auto record = warp_record<trace::AsyncWait>(block, warp, first.pending_site, same);
     record.pending = std::uint32_t(first.arg[0]);
     record.all = first.arg[1] & 1;
+    record.read_only = first.arg[1] & 4;
     options_.sink->record(record);
   }
 }
@@ -204,6 +210,44 @@ void Machine::say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t mem
     options_.sink->record(warp_record<trace::WarpBarrier>(block, warp, site, members));
   else
     options_.sink->record(warp_record<trace::WarpValue>(block, warp, site, members));
+}
+
+// While code runs, what it did is written with the rest that the warp did (flush).
+void Machine::say_effect(trace::Record record) {
+  if (current_)
+    recorder_->effects.push_back(std::move(record));
+  else
+    options_.sink->record(record);
+}
+
+void Machine::say_mbarrier(const Block& block, const ThreadContext& thread, const SharedPlace& at, std::uint32_t site,
+                           trace::Mbarrier::What what, std::uint32_t count, std::uint32_t phase) {
+  if (!recording(block)) return;
+  const Site& named = (*block.launch->request.sites->sites)[site];
+  auto record = warp_record<trace::Mbarrier>(block, thread.warp, site, 0);
+  record.what = what;
+  record.block = at.block->index;
+  record.ordering = named.ordering;
+  record.scope = named.scope;
+  if (named.kind == SiteKind::bulk_copy) { // "release semantics at cluster scope" (9.7.9.25.4.1, completion mechanisms)
+    record.ordering = Ordering::release;
+    record.scope = Scope::cluster;
+  }
+  trace::Mbarrier* to = &record;
+  // Lanes that did the same one after another are one record.
+  if (current_ && !recorder_->effects.empty()) {
+    auto* last = std::get_if<trace::Mbarrier>(&recorder_->effects.back());
+    if (last && last->what == what && last->site == site && last->block == record.block &&
+        last->warp.block == record.warp.block && last->warp.warp == record.warp.warp &&
+        last->warp.launch == record.warp.launch && !(last->mask >> thread.lane & 1) && last->mask < 1u << thread.lane)
+      to = last;
+  }
+  to->mask |= 1u << thread.lane;
+  to->address[thread.lane] = at.offset;
+  to->count[thread.lane] = count;
+  to->phase[thread.lane] = phase;
+  if (what == trace::Mbarrier::What::test) to->succeeded |= 1u << thread.lane;
+  if (to == &record) say_effect(std::move(record));
 }
 
 void Machine::sync_error(Block& block, const ThreadContext& thread, std::string text) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "deadheat/trace.h"
 #include "replay/device/block.h"
 #include "replay/engine/abi.h"
 
@@ -41,6 +42,9 @@ struct Recorder {
   };
 
   std::array<Lane, warp_lanes> lanes;
+  // Operations on mbarriers and bulk copies of the lanes that ran, in the order in which they were performed. Each was
+  // the first thing that its lane did.
+  std::vector<trace::Record> effects;
   // What the lanes in `performing` do when they are resumed: the visible operation at `site`.
   std::uint32_t performing = 0, site = 0;
   bool fence = false;

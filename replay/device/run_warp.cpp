@@ -6,6 +6,7 @@
 #include "replay/device/control.h"
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
+#include "replay/device/mbarrier.h"
 #include "replay/device/record.h"
 
 namespace deadheat::device {
@@ -170,6 +171,8 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
     case Step::exited: state.exiting |= bit; break;
     case Step::barrier: state.arriving |= bit; break;
     case Step::warp: state.at_warp |= bit; break;
+    case Step::visible: break; // handled above
+    case Step::mbarrier:
     case Step::spin: {
       if (thread.pending_address == 0) {
         state.yielded |= bit;
@@ -193,16 +196,10 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
       break;
     }
     case Step::async_wait: state.waiting_copy |= bit; break;
+    case Step::cluster: state.at_cluster |= bit; break;
+    case Step::dependency: state.at_dependency |= bit; break;
     case Step::fault:
       state.live &= ~bit;
-      take_fault(thread);
-      break;
-    default:
-      state.live &= ~bit;
-      thread.fault_kind = std::uint32_t(trace::MemoryError::Kind::trap);
-      thread.fault_site = thread.pending_site;
-      thread.fault_text = step == Step::cluster ? "barrier.cluster is not supported by the embedded device"
-                                                : "mbarrier waits are not supported by the embedded device";
       take_fault(thread);
       break;
   }
@@ -221,6 +218,10 @@ void Machine::settle(Block& block, std::uint32_t warp) {
     arrive(block, warp, lanes);
   }
   if (state.waiting_copy) copy_waits(block, warp);
+  if (state.at_cluster) [[unlikely]]
+    settle_cluster(block, warp);
+  if (state.at_dependency) [[unlikely]]
+    settle_dependency(block, warp);
 }
 
 // ---- barriers of a block
@@ -235,10 +236,11 @@ void Machine::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
   if (!block.async.empty())
     for (std::uint32_t m = lanes; m; m &= m - 1) {
       const std::uint32_t thread = warp * warp_lanes + std::uint32_t(__builtin_ctz(m));
-      perform_copies(block, thread, 0, true);
+      perform_rest(block, thread);
       if (control_) control_->copies_performed(block, thread, 0, true);
     }
   if (block.used_barriers) check_barriers(block);
+  if (block.cluster) cluster_exited(block, warp, lanes);
 }
 
 void Machine::check_barriers(Block& block) {
@@ -366,6 +368,10 @@ const std::uint8_t* Machine::readable(const ThreadContext& thread, std::uint64_t
   };
   if (inside(shared_window, thread.block->launch->total_shared))
     return thread.block->shared + (address - shared_window);
+  if (address - shared_window < window_bytes) {
+    const SharedPlace at = shared_place(*static_cast<Block*>(thread.block->block), address, bytes);
+    return at.block ? at.bytes() : nullptr;
+  }
   if (inside(local_window, thread.stack_bytes)) return thread.stack + (address - local_window);
   if (address & window_bit || !options_.environment->legal(address, bytes)) return nullptr;
   return reinterpret_cast<const std::uint8_t*>(to_host(address));
@@ -377,6 +383,9 @@ bool Machine::unchanged(const Block& block, const ThreadContext& thread) const {
   if (!at) return false;
   std::uint64_t now = 0;
   std::memcpy(&now, at, bytes);
+  const std::vector<Site>& sites = *block.launch->request.sites->sites;
+  const bool mbarrier = thread.pending_site < sites.size() && sites[thread.pending_site].kind == SiteKind::mbarrier;
+  if (mbarrier) return ((now ^ thread.spin_value) & MbarrierBits::phase_mask) == 0; // arrivals alone change nothing
   return now == (thread.spin_value & awaited_mask(bytes));
 }
 

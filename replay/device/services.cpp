@@ -72,6 +72,7 @@ struct MachineServices {
       };
       const engine::LaunchContext& launch = *t->block->launch;
       if (inside(shared_window, launch.total_shared) || inside(local_window, t->stack_bytes)) return 1;
+      if (m.shared_place(block(t), address, bytes).block) return 1; // another block's of the cluster
       if (!is_write && inside(param_window, block(t).launch->request.params.size())) return 1;
       return refuse(MemoryError::Kind::out_of_bounds);
     }
@@ -98,7 +99,13 @@ struct MachineServices {
       return m.take_fault(*t);
     }
     AsyncQueue& queue = m.async_queue(*t);
-    AsyncCopy copy{destination, source, bytes, source_bytes, site, queue.groups, -1, -1};
+    AsyncCopy copy;
+    copy.destination = destination;
+    copy.source = source;
+    copy.bytes = bytes;
+    copy.source_bytes = source_bytes;
+    copy.site = site;
+    copy.group = queue.groups;
     Block& b = block(t);
     if (b.named) m.holds_->copy_issued(b, *t, copy);
     queue.copies.push_back(copy);
@@ -112,28 +119,34 @@ struct MachineServices {
     lane.events.push_back(event);
   }
 
+  static void say_commit(ThreadContext* t, std::uint32_t site) {
+    Machine& m = machine(t);
+    if (!m.recording(block(t))) return;
+    m.recorder_->take_back(*t);
+    Recorder::Lane& lane = m.recorder_->lanes[t->lane];
+    lane.events.push_back({lane.used, site, true});
+  }
   static void async_commit(ThreadContext* t, std::uint32_t site) {
     Machine& m = machine(t);
     Block& b = block(t);
     AsyncQueue& queue = m.async_queue(*t);
+    if ((*b.launch->request.sites->sites)[site].proxy == Proxy::async) {
+      ++queue.bulk_groups;
+      return say_commit(t, site);
+    }
     ++queue.groups;
     if (m.control_)
       m.control_->copies_committed(b, t->linear, queue.groups - 1);
     else
       m.perform_copies(b, t->linear, 0, false);
-    if (!m.recording(b)) return;
-    m.recorder_->take_back(*t);
-    Recorder::Lane& lane = m.recorder_->lanes[t->lane];
-    lane.events.push_back({lane.used, site, true});
+    say_commit(t, site);
   }
 
-  static std::uint64_t mbarrier(ThreadContext* t, std::uint32_t site, std::uint32_t, std::uint64_t address,
-                                std::uint64_t) {
-    set_fault(t, site, MemoryError::Kind::trap, address, 8, AccessKind::atomic,
-              "mbarrier operations are not supported by the embedded device");
-    machine(t).take_fault(*t);
-    return 0;
+  static std::uint64_t mbarrier(ThreadContext* t, std::uint32_t site, std::uint32_t what, std::uint64_t address,
+                                std::uint64_t operand) {
+    return machine(t).mbarrier(*t, site, what, address, operand);
   }
+  static void bulk_copy(ThreadContext* t, std::uint32_t site) { machine(t).bulk_copy(*t, site); }
 
   // A generic address as bytes of the host, for as long as they are legal to read; null when the first is not.
   static const std::uint8_t* host(ThreadContext* t, std::uint64_t address) {
@@ -205,10 +218,16 @@ struct MachineServices {
 
 const engine::Services* machine_services() {
   using S = MachineServices;
-  static const engine::Services services{S::log_full,     S::strong,   S::check, S::async_copy,
-                                         S::async_commit, S::mbarrier, S::print, S::allocate,
-                                         S::release,      S::fault,    S::clock};
+  static const engine::Services services{S::log_full,     S::strong,   S::check,     S::async_copy,
+                                         S::async_commit, S::mbarrier, S::bulk_copy, S::print,
+                                         S::allocate,     S::release,  S::fault,     S::clock};
   return &services;
+}
+
+void Machine::fault(ThreadContext& t, std::uint32_t site, MemoryError::Kind kind, std::uint64_t address,
+                    std::uint32_t bytes, AccessKind access, const char* text) {
+  MachineServices::set_fault(&t, site, kind, address, bytes, access, text);
+  take_fault(t);
 }
 
 void Machine::take_fault(ThreadContext& t) {

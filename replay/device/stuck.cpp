@@ -6,7 +6,7 @@ namespace deadheat::device {
 bool Machine::can_go_on(const Launch& launch) const {
   for (const auto& block : launch.resident)
     if (block->ready_warps) return true;
-  return launch.next_block < launch.blocks && launch.resident.size() < launch.max_resident;
+  return can_admit(launch);
 }
 
 bool Machine::any_parked(const Launch& launch) const {
@@ -21,10 +21,14 @@ std::string Machine::stuck(const Launch& launch) const {
     const char* what;
     std::uint32_t WarpState::* lanes;
   };
-  static constexpr Group groups[] = {
-      {"at a barrier", &WarpState::at_barrier},         {"at a warp operation", &WarpState::at_warp},
-      {"waiting for a value", &WarpState::parked},      {"held by the schedule", &WarpState::held},
-      {"waiting for a copy", &WarpState::waiting_copy}, {"running", &WarpState::ready}};
+  static constexpr Group groups[] = {{"at a barrier", &WarpState::at_barrier},
+                                     {"at a warp operation", &WarpState::at_warp},
+                                     {"waiting for a value", &WarpState::parked},
+                                     {"held by the schedule", &WarpState::held},
+                                     {"waiting for a copy", &WarpState::waiting_copy},
+                                     {"at a cluster barrier", &WarpState::at_cluster},
+                                     {"waiting for the launch before", &WarpState::at_dependency},
+                                     {"running", &WarpState::ready}};
   std::string text = "launch " + std::to_string(launch.request.launch) + " (" + launch.request.kernel + "):";
   bool first = true;
   for (const Group& group : groups) {
@@ -44,6 +48,7 @@ std::string Machine::stuck(const Launch& launch) const {
           const Site& site = sites[t.pending_site];
           example += " at " + site.opcode;
           if (!site.source.empty()) example += " " + site.source[0].file + ":" + std::to_string(site.source[0].line);
+          if (site.kind == SiteKind::mbarrier) example += mbarrier_text(*block, t);
         }
       }
     if (!count) continue;

@@ -41,6 +41,8 @@ static cudaError_t set_attribute(Call& call, const void* function, cudaFuncAttri
       kernel.function->carveout = value;
       return cudaSuccess;
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
+      kernel.function->non_portable_clusters = value != 0;
+      return cudaSuccess;
     case cudaFuncAttributeClusterSchedulingPolicyPreference: return cudaSuccess;
     case cudaFuncAttributeRequiredClusterWidth:
     case cudaFuncAttributeRequiredClusterHeight:

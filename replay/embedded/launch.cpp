@@ -8,6 +8,9 @@
 
 namespace deadheat::embedded {
 
+// Blocks of a cluster (CUDA C++ Programming Guide, "Thread Block Clusters").
+static constexpr std::uint64_t portable_cluster_blocks = 8, max_cluster_blocks = 16;
+
 // In the trace, once a kernel: what the program did on this device is not all that it does.
 static void note_refusal(Call& call, Function& function, const std::string& why) {
   if (std::exchange(function.refused, true)) return;
@@ -47,6 +50,14 @@ std::uint64_t dynamic_shared_limit(const device::Profile& profile, const Kernel&
 
 static Dim3 extent_of(const dim3& d) { return {d.x, d.y, d.z}; }
 
+// The cluster that the launch asks for, or else the one that the kernel was compiled for (.reqnctapercluster).
+static Dim3 cluster_of(const Kernel& kernel, const LaunchAttributes& attributes) {
+  const dim3& asked = attributes.cluster;
+  const bool none = asked.x == 0 && asked.y == 0 && asked.z == 0;
+  if (!none) return extent_of(asked);
+  return kernel.info->cluster.x ? kernel.info->cluster : Dim3{};
+}
+
 // Limits: Programming Guide, "Compute Capabilities"; errors as CUDA 13 on an H200 gives them.
 static cudaError_t check_configuration(const device::Profile& profile, const Kernel& kernel,
                                        const LaunchConfiguration& configuration, const LaunchAttributes& attributes) {
@@ -58,12 +69,11 @@ static cudaError_t check_configuration(const device::Profile& profile, const Ker
   if (configuration.shared > dynamic_shared_limit(profile, kernel)) return cudaErrorInvalidValue;
   if (kernel.info->static_shared + configuration.shared > profile.shared_per_block_optin) return cudaErrorInvalidValue;
   if (block.count() > kernel.info->max_threads) return cudaErrorInvalidValue;
-  const dim3& cluster = attributes.cluster;
-  if (cluster.x * cluster.y * cluster.z > 1) {
-    say_once("thread block clusters are not supported by the embedded device (kernel " +
-             demangled(kernel.function->name) + ")");
-    return cudaErrorNotSupported;
-  }
+  const Dim3 cluster = cluster_of(kernel, attributes);
+  const std::uint64_t blocks = cluster.count();
+  const std::uint64_t most = kernel.function->non_portable_clusters ? max_cluster_blocks : portable_cluster_blocks;
+  if (blocks == 0 || blocks > most) return cudaErrorInvalidClusterSize;
+  if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z) return cudaErrorInvalidClusterSize;
   if (attributes.cooperative) {
     const std::uint64_t most =
         std::uint64_t(profile.multiprocessors) *
@@ -90,6 +100,7 @@ cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfigurat
   launch->block = extent_of(configuration.block);
   launch->dynamic_shared = std::uint32_t(configuration.shared);
   launch->static_shared = info.static_shared;
+  launch->cluster = cluster_of(kernel, attributes);
   launch->cooperative = attributes.cooperative;
   launch->programmatic = attributes.programmatic;
   std::vector<std::uint8_t>& block = launch->arguments.inlined;

@@ -11,7 +11,7 @@ namespace deadheat::embedded {
 
 struct LaunchAttributes {
   bool cooperative = false, programmatic = false;
-  dim3 cluster = {1, 1, 1};
+  dim3 cluster = {0, 0, 0};  // 0: as the kernel says
 };
 
 // A kernel that can be launched, its module loaded.

@@ -51,6 +51,7 @@ struct Function {
   std::string name;                // mangled
   int max_dynamic_shared = -1;     // set by cudaFuncSetAttribute
   int carveout = -1;
+  bool non_portable_clusters = false; // cudaFuncAttributeNonPortableClusterSizeAllowed
   bool refused = false;            // and the trace says so
 };
 

@@ -29,9 +29,11 @@ enum class Step : std::int32_t {
   warp = 3,     // at a rendezvous of lanes (pending_site; WarpOp in arg[0], operands after it); answers in result[]
   spin = 4,     // re-read an unchanged value (pending_address), or used up its quantum in a loop (pending_address 0)
   fault = 5,    // trap, assertion, memory error: fault_*; never goes on
-  async_wait = 6, // cp.async.wait_group: arg[0] groups that may stay pending; arg[1] 1: wait for all, committed or not
-  cluster = 7,  // barrier.cluster (reserved)
-  mbarrier = 8  // waits on an mbarrier (reserved)
+  async_wait = 6, // cp.async.wait_group: arg[0] groups that may stay pending; arg[1] bits: 1 wait for all, committed or
+                  // not; 2 bulk groups; 4 their reads only
+  cluster = 7,  // barrier.cluster: arg[0] 1 waits, 0 arrives; arg[1] 1: .relaxed
+  mbarrier = 8, // waits for a phase of the mbarrier at pending_address; tests it once more when called again
+  dependency = 9 // griddepcontrol: arg[0] 1 waits for the launch before, 0 lets the launch behind begin
 };
 
 // Rendezvous operations. arg[1] is always the member mask.
@@ -51,11 +53,42 @@ enum class WarpOp : std::uint32_t {
 };
 // clang-format on
 
+// What Services::mbarrier is asked to do, with flags. The operand: init's count; arrivals: count in the low half, bytes
+// to expect in the high half; expect_tx, complete_tx: bytes; tests: the state or the parity.
+enum class MbarrierOp : std::uint32_t {
+  init = 0,
+  inval = 1,
+  arrive = 2,
+  arrive_drop = 3,
+  expect_tx = 4,
+  complete_tx = 5,
+  test = 6,
+  async_arrive = 7,
+  operation = 0xff,
+  no_complete = 0x100, // arrivals: must not complete the phase
+  no_increment = 0x200, // async_arrive: .noinc
+  parity = 0x400, // tests: by parity
+  blocking = 0x800, // tests: try_wait, which may suspend the thread
+  again = 0x1000, // tests: after the thread was suspended
+  in_loop = 0x2000 // tests: is polled
+};
+
+// cp.async.bulk: arg[] of the thread.
+enum BulkArgument : unsigned {
+  bulk_destination = 0,
+  bulk_source = 1, // generic addresses
+  bulk_bytes = 2,
+  bulk_mbarrier = 3, // generic address; 0: completes with its bulk group
+  bulk_targets = 4, // of .multicast::cluster: a bit a rank; 0: none
+  bulk_reduction = 5 // 0: a copy; else 1 + BulkReduction::op + (ptx::Type << 8)
+};
+enum class BulkReduction : std::uint32_t { add, min, max, inc, dec, and_, or_, xor_ };
+
 // One weak access, logged by recorded code; merged by tracer/recorder/warp_log.h (same layout).
 struct LogEntry {
   std::uint64_t address; // generic address (deadheat/address.h)
   std::uint32_t site;
-  std::uint32_t digest;  // of writes: of the bytes written; 0 for reads
+  std::uint32_t digest; // of writes: of the bytes written; 0 for reads
 };
 static_assert(sizeof(LogEntry) == 16);
 
@@ -78,9 +111,12 @@ struct Services {
   void (*async_copy)(ThreadContext*, std::uint32_t site, std::uint64_t destination, std::uint64_t source,
                      std::uint32_t bytes, std::uint32_t source_bytes);
   void (*async_commit)(ThreadContext*, std::uint32_t site);
-  // cp.async.mbarrier.arrive and mbarrier.*: see warp_ops.h when they come.
+  // mbarrier.* and cp.async.mbarrier.arrive: `what` is MbarrierOp; address generic. Arrivals return the state before
+  // them; tests 1 when the phase is complete, 0 when not, 2 when not and the thread is to stop with Step::mbarrier.
   std::uint64_t (*mbarrier)(ThreadContext*, std::uint32_t site, std::uint32_t what, std::uint64_t address,
                             std::uint64_t operand);
+  // cp.async.bulk, cp.reduce.async.bulk: operands in arg[] (BulkArgument).
+  void (*bulk_copy)(ThreadContext*, std::uint32_t site);
   std::int32_t (*print)(ThreadContext*, std::uint64_t format, std::uint64_t arguments); // vprintf; generic addresses
   std::uint64_t (*allocate)(ThreadContext*, std::uint64_t bytes); // malloc; device address or 0
   void (*release)(ThreadContext*, std::uint64_t address); // free
@@ -118,6 +154,9 @@ struct BlockContext {
   std::uint32_t ctaid[3] = {0, 0, 0};
   std::uint32_t linear = 0;
   std::uint32_t smid = 0, nsmid = 0;
+  // Of kernels that reach other blocks' shared memory: where each begins, by bits 24 to 31 of a shared address
+  // (deadheat/address.h); 256 entries, those of no block as the first.
+  std::uint8_t* const* cluster_shared = nullptr;
   void* block = nullptr; // the machine's
 };
 

@@ -160,7 +160,11 @@ bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) c
     case SiteKind::warp_value:
     case SiteKind::cluster_barrier:
     case SiteKind::mbarrier:
+    case SiteKind::dependency:
     case SiteKind::async_wait: return true;
+    case SiteKind::async_mbarrier_arrive:
+    case SiteKind::bulk_copy: return mode.control || mode.record;
+    case SiteKind::proxy_fence:
     case SiteKind::fence: return mode.control || mode.record || at->in_loop;
     case SiteKind::access: {
       bool strong = is_strong(at->ordering) || at->access == AccessKind::atomic;

@@ -116,6 +116,7 @@ class Builder {
   llvm::Value* offset(const Place& place); // the number above
   llvm::Value* generic_address(const Place& place); // as traces name it
   llvm::Value* host_pointer(const Place& place);
+  llvm::Value* cluster_pointer(llvm::Value* shared_offset);
   llvm::Value* is_visible(const Place& place); // i1: shared or global; null when it certainly is
   llvm::Value* symbol_address(const ptx::Operand& symbol); // what mov of a variable or function gives
   llvm::Value* load(llvm::Type* type, llvm::Value* pointer, Space space, bool invariant = false);

@@ -55,6 +55,8 @@ struct KernelInfo {
   }
   std::uint32_t max_threads = 1024;     // .maxntid / .reqntid
   std::uint32_t local_bytes = 0;
+  Dim3 cluster{0, 0, 0};        // .reqnctapercluster; 0 where not written
+  bool reaches_cluster = false; // may meet other blocks or reach their memory: needs BlockContext::cluster_shared
   std::string refused;                  // why it cannot run, one line; empty when it can
 };
 

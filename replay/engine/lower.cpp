@@ -60,12 +60,15 @@ constexpr Line lines[] = {
     {Opcode::exit, lower_exit}, {Opcode::trap, lower_trap}, {Opcode::brkpt, lower_trap},
     {Opcode::nanosleep, lower_nanosleep}, {Opcode::alloca, lower_alloca}, {Opcode::stacksave, lower_alloca},
     {Opcode::stackrestore, lower_alloca}, {Opcode::pmevent, lower_nothing}, {Opcode::setmaxnreg, lower_nothing},
-    {Opcode::griddepcontrol, lower_nothing},
+    {Opcode::griddepcontrol, lower_griddepcontrol},
     {Opcode::createpolicy, lower_createpolicy},
     // threads together
     {Opcode::bar, lower_bar}, {Opcode::barrier, lower_bar}, {Opcode::shfl, lower_shfl}, {Opcode::vote, lower_vote},
     {Opcode::match, lower_match}, {Opcode::redux, lower_redux}, {Opcode::activemask, lower_activemask},
     {Opcode::elect, lower_elect},
+    {Opcode::mbarrier, lower_mbarrier},
+    // clusters
+    {Opcode::mapa, lower_mapa}, {Opcode::getctarank, lower_getctarank},
     // matrices
     {Opcode::mma, lower_tensor}, {Opcode::wmma, lower_tensor}, {Opcode::ldmatrix, lower_tensor},
     {Opcode::stmatrix, lower_tensor}, {Opcode::movmatrix, lower_tensor}};
@@ -96,25 +99,17 @@ std::string refusal_of(const Instruction& i) {
     if (m == Modifier::oob) return "out-of-bounds NaNs are not supported by the embedded device";
   }
   switch (i.opcode) {
-    case Opcode::bar:
-    case Opcode::barrier:
-      if (i.has(Modifier::cluster)) return "thread block clusters are not supported by the embedded device";
-      break;
     case Opcode::cp:
-      if (i.has(Modifier::bulk)) return "bulk copies are not supported by the embedded device";
-      if (i.has(Modifier::mbarrier)) return "mbarriers are not supported by the embedded device";
+      if (i.has(Modifier::tensor)) return "tensor maps are not supported by the embedded device";
+      if (i.has(Modifier::cp_mask)) return "byte masks are not supported by the embedded device";
       break;
     case Opcode::redux:
       if (i.type() == Type::f32) return "not supported by the embedded device";
       break;
-    case Opcode::ld:
     case Opcode::st:
-    case Opcode::atom:
     case Opcode::red:
       if (i.has(Modifier::async) || i.has(Modifier::bulk))
         return "asynchronous stores are not supported by the embedded device";
-      if (i.has(Modifier::shared_cluster))
-        return "memory of other blocks in a cluster is not supported by the embedded device";
       break;
     case Opcode::mma:
     case Opcode::wmma:

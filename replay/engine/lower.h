@@ -94,6 +94,15 @@ void lower_elect(Builder&, const ptx::Instruction&);
 // ---- lower_tensor.cpp
 void lower_tensor(Builder&, const ptx::Instruction&);  // mma wmma ldmatrix stmatrix movmatrix
 
+// ---- lower_async.cpp
+void lower_mbarrier(Builder&, const ptx::Instruction&);
+void lower_bulk(Builder&, const ptx::Instruction&);           // cp.async.bulk…, called by lower_cp
+void lower_async_arrive(Builder&, const ptx::Instruction&);   // cp.async.mbarrier.arrive, called by lower_cp
+void lower_cluster_barrier(Builder&, const ptx::Instruction&); // called by lower_bar
+void lower_mapa(Builder&, const ptx::Instruction&);
+void lower_getctarank(Builder&, const ptx::Instruction&);
+void lower_griddepcontrol(Builder&, const ptx::Instruction&);
+
 // ---- type properties that several families need
 inline bool is_float(ptx::Type t) { return t == ptx::Type::f32 || t == ptx::Type::f64; }
 inline bool is_half(ptx::Type t) {

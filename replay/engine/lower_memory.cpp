@@ -102,15 +102,21 @@ void lower_st(Builder& b, const ptx::Instruction& i) {
   }
 }
 
-// A fence orders nothing by itself in a sequential execution: it is a place to stop (PTX ISA 9.7.13.4).
+// A fence orders nothing by itself in a sequential execution: it is a place to stop (PTX ISA 9.7.13.4). Of proxy fences
+// only those of the asynchronous proxy matter to what is modelled.
 void lower_fence(Builder& b, const ptx::Instruction&) {
-  if (!b.site || b.site->kind != SiteKind::fence) return;  // fence.proxy: nothing to do
+  if (!b.site) return;
+  const bool proxy = b.site->kind == SiteKind::proxy_fence && b.site->proxy == Proxy::async;
+  if (b.site->kind != SiteKind::fence && !proxy) return;
   before_fence(b);
   after_strong(b, nullptr, nullptr, nullptr);
 }
 
-// cp.async, its groups and waits (PTX ISA 9.7.9.25). Bulk copies are refused in lower.cpp.
+// cp.async, its groups and waits (PTX ISA 9.7.9.25).
 void lower_cp(Builder& b, const ptx::Instruction& i) {
+  const bool group = i.has(Modifier::commit_group) || i.has(Modifier::wait_group) || i.has(Modifier::wait_all);
+  if (i.has(Modifier::bulk) && !group) return lower_bulk(b, i);
+  if (i.has(Modifier::mbarrier) && i.has(Modifier::arrive)) return lower_async_arrive(b, i);
   Value* site = b.constant(32, b.site ? b.site->id : no_site);
   if (i.has(Modifier::commit_group)) {
     b.call_service(offsetof(Services, async_commit), b.ir.getVoidTy(), {b.thread(), site});
@@ -120,7 +126,8 @@ void lower_cp(Builder& b, const ptx::Instruction& i) {
     bool all = i.has(Modifier::wait_all);
     b.thread_store(offsetof(ThreadContext, pending_site), site);
     b.thread_store(offsetof(ThreadContext, arg), all ? b.constant(64, 0) : b.read(i.operands[0], 64));
-    b.thread_store(offsetof(ThreadContext, arg) + 8, b.constant(64, all ? 1 : 0));
+    b.thread_store(offsetof(ThreadContext, arg) + 8,
+                   b.constant(64, (all ? 1 : 0) | (i.has(Modifier::bulk) ? 2 : 0) | (i.has(Modifier::read) ? 4 : 0)));
     b.stop(Step::async_wait);
     return;
   }
@@ -143,10 +150,10 @@ void lower_cp(Builder& b, const ptx::Instruction& i) {
   check_access(b, to);
   from.place = b.place(i.operands[1], Space::global);
   from.bytes = bytes;
-  if (b.mode.check)  // nothing is read, so nothing is checked, where source_bytes is 0
+  if (b.mode.check) // nothing is read, so nothing is checked, where source_bytes is 0
     b.when(b.ir.CreateICmpNE(source_bytes, b.constant(32, 0)), [&] { check_access(b, from); });
   b.call_service(offsetof(Services, async_copy), b.ir.getVoidTy(),
                  {b.thread(), site, b.offset(to.place), b.offset(from.place), b.constant(32, bytes), source_bytes});
 }
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

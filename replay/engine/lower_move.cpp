@@ -57,7 +57,12 @@ void lower_isspacep(Builder& b, const ptx::Instruction& i) {
   };
   Value* is;
   switch (space) {
-    case Space::shared: is = in(shared_window); break;
+    case Space::shared: {
+      // .shared::cluster is the whole window, .shared::cta what lies in the block itself.
+      const std::uint64_t size = i.has(Modifier::shared_cluster) ? window_bytes : cluster_offset_mask + 1;
+      is = b.ir.CreateICmpULT(b.ir.CreateSub(a, b.constant(64, shared_window)), b.constant(64, size));
+      break;
+    }
     case Space::local: is = in(local_window); break;
     case Space::param: is = in(param_window); break;
     case Space::constant: is = b.ir.getFalse(); break;  // constants are not told from global memory

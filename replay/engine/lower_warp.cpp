@@ -45,6 +45,7 @@ void lower_bar(Builder& b, const ptx::Instruction& i) {
     rendezvous(b, WarpOp::barrier, o.empty() ? full_mask(b) : b.read(o[0], 32));
     return;
   }
+  if (i.has(Modifier::cluster)) return lower_cluster_barrier(b, i);
   if (b.in_regions()) return b.meet();
   bool red = i.has(Modifier::red);
   std::size_t at = red ? 1 : 0;

@@ -410,7 +410,9 @@ Value* Builder::host_pointer(const Place& p) {
     return with_displacement(p.base ? ir.CreateGEP(byte, window, p.base) : window);
   };
   switch (p.space) {
-    case Space::shared: return in_window(shared_base());
+    case Space::shared:
+      if (site && site->shared_cluster) return cluster_pointer(offset(p));
+      return in_window(shared_base());
     case Space::local:
       if (!p.wide_base) return with_displacement(frame_);
       return in_window(stack_base());
@@ -439,13 +441,30 @@ Value* Builder::host_pointer(const Place& p) {
           entry_value("params", [&] { return context_load(launch, offsetof(LaunchContext, params), ir.getPtrTy()); });
       Value* bit40 = ir.CreateICmpNE(ir.CreateAnd(a, constant(64, std::uint64_t(1) << 40)), constant(64, 0));
       Value* bit41 = ir.CreateICmpNE(ir.CreateAnd(a, constant(64, std::uint64_t(1) << 41)), constant(64, 0));
-      Value* base = ir.CreateSelect(bit41, params, ir.CreateSelect(bit40, stack_base(), shared_base()));
-      Value* inside = ir.CreateGEP(byte, base, ir.CreateAnd(a, constant(64, 0xffffffffu)));
+      Value* low = ir.CreateAnd(a, constant(64, 0xffffffffu));
+      Value* inside;
+      if (unit.kernel.info.reaches_cluster) {
+        Value* base = ir.CreateSelect(bit41, params, stack_base());
+        inside = ir.CreateSelect(ir.CreateOr(bit40, bit41), ir.CreateGEP(byte, base, low), cluster_pointer(low));
+      } else {
+        Value* base = ir.CreateSelect(bit41, params, ir.CreateSelect(bit40, stack_base(), shared_base()));
+        inside = ir.CreateGEP(byte, base, low);
+      }
       Value* outside = ir.CreateIntToPtr(ir.CreateAnd(a, constant(64, ~device_bit)), ir.getPtrTy());
       return ir.CreateSelect(windowed, inside, outside);
     }
   }
   return nullptr;
+}
+
+// Of an offset in the shared window: in the block that its upper bits name.
+Value* Builder::cluster_pointer(Value* offset) {
+  Value* block = block_context();
+  Value* table = entry_value(
+      "cluster", [&] { return context_load(block, offsetof(BlockContext, cluster_shared), ir.getPtrTy()); });
+  Value* number = ir.CreateAnd(ir.CreateLShr(offset, cluster_shift), constant(64, 255));
+  Value* base = context_load(ir.CreateGEP(ir.getPtrTy(), table, number), 0, ir.getPtrTy());
+  return ir.CreateGEP(ir.getInt8Ty(), base, ir.CreateAnd(offset, constant(64, cluster_offset_mask)));
 }
 
 Value* Builder::load(llvm::Type* type, Value* pointer, Space space, bool invariant) {

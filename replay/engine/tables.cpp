@@ -86,6 +86,9 @@ class Filler {
     else
       for (const Operand& o : i.operands) symbol(o);
     if (i.opcode == ptx::Opcode::nanosleep) f_.stops = true;
+    const bool barrier =
+        (i.opcode == ptx::Opcode::barrier || i.opcode == ptx::Opcode::bar) && i.has(ptx::Modifier::cluster);
+    if (i.opcode == ptx::Opcode::mapa || i.has(ptx::Modifier::shared_cluster) || barrier) f_.clusters = true;
     std::uint32_t number = f_.site[s];
     if (number == no_site) return;
     const Site& site = tables_.sites[number];
@@ -95,7 +98,11 @@ class Filler {
       case SiteKind::warp_value:
       case SiteKind::cluster_barrier:
       case SiteKind::mbarrier:
+      case SiteKind::dependency:
       case SiteKind::async_wait: f_.stops = true; break;
+      case SiteKind::async_mbarrier_arrive:
+      case SiteKind::bulk_copy:
+      case SiteKind::proxy_fence:
       case SiteKind::fence:
         f_.stops |= site.in_loop;
         f_.stops_record = f_.stops_control = true;
@@ -182,6 +189,7 @@ KernelTables kernel_tables(const ModuleTables& tables, std::uint32_t kernel) {
       for (auto c : tables.taken) add(c);
     }
     if (t.reserved) k.info.reserved_shared = reserved_shared_bytes;
+    k.info.reaches_cluster |= t.clusters;
     if (k.info.refused.empty() && !t.refused.empty())
       k.info.refused = t.refused + (n ? " (in " + t.function->name + ")" : "");
   }
@@ -229,6 +237,7 @@ KernelTables kernel_tables(const ModuleTables& tables, std::uint32_t kernel) {
       k.info.refused = "parameter " + f.params[n].name + ": texture and surface references are not supported";
   }
   k.info.parameter_bytes = bytes;
+  if (f.reqnctapercluster) k.info.cluster = *f.reqnctapercluster;
   if (f.reqntid)
     k.info.max_threads = std::uint32_t(f.reqntid->count());
   else if (f.maxntid)

@@ -28,6 +28,7 @@ struct FunctionTables {
   std::vector<const ptx::Variable*> shared;          // shared variables it names or declares
   bool reserved = false;                             // names a %reserved_smem_offset register
   bool indirect = false;                             // calls through a pointer
+  bool clusters = false;                             // meets other blocks of its cluster, or may reach their memory
   bool stops = false;                                // has an instruction at which a thread stops in every mode
   bool stops_record = false, stops_control = false;  // … in these modes
   std::string refused;                               // why it cannot run: the first instruction that is not supported

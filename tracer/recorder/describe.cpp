@@ -292,6 +292,16 @@ struct Describe {
     }
     return line.take();
   }
+  std::string operator()(const BulkCopy& r) {
+    Line line = lanes("bulk_copy", r);
+    line.flag(r.further, "further");
+    for (std::uint32_t rest = r.mask; rest; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
+      line.word(Line::hex_of(r.destination[lane]) + "<-" + Line::hex_of(r.source[lane])).field("bytes", r.bytes[lane]);
+      if (r.mbarrier[lane]) line.hex("mbarrier", r.mbarrier[lane]);
+    }
+    return line.take();
+  }
   std::string operator()(const AsyncCommit& r) { return lanes("async_commit", r).take(); }
   std::string operator()(const AsyncWait& r) {
     return lanes("async_wait", r).field("pending", r.pending).flag(r.all, "all").flag(r.read_only, "read").take();

@@ -115,7 +115,20 @@ template <class A> void fields(A& a, AsyncCopy& r) {
   a.column(r.source_bytes, r.mask);
   a.column(r.digest, r.mask);
 }
-template <class A> void fields(A& a, AsyncCommit& r) { place(a, r); }
+template <class A>
+void fields(A& a, BulkCopy& r) {
+  place(a, r);
+  a(r.further);
+  a.column(r.destination, r.mask);
+  a.column(r.source, r.mask);
+  a.column(r.mbarrier, r.mask);
+  a.column(r.bytes, r.mask);
+  a.column(r.digest, r.mask);
+}
+template <class A>
+void fields(A& a, AsyncCommit& r) {
+  place(a, r);
+}
 template <class A> void fields(A& a, AsyncWait& r) {
   place(a, r);
   a(r.pending, r.all, r.read_only);
