@@ -98,6 +98,7 @@ void Detector::record(trace::Record& record) {
             launch_infos_[index] = {r.launch, r.id, r.stream, *launch};
             ++summary_.launches;
             ++(launch->instrumented ? summary_.instrumented : summary_.opaque);
+            if (launch->cluster.count() > 1) partly.insert(r.launch);
           }
           submitted_[r.id] = r;
         } else if constexpr (std::is_same_v<T, trace::OperationBegin>) {
@@ -133,6 +134,8 @@ void Detector::record(trace::Record& record) {
           }
         } else if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
           asynchronous_copy(r);
+        } else if constexpr (std::is_same_v<T, trace::BulkCopy>) {
+          partly.insert(r.warp.launch);
         } else if constexpr (std::is_same_v<T, trace::AsyncCommit>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             each_lane(r.mask, [&](unsigned lane) { causality_.async_commit(key_of(operation, r.warp, lane)); });

@@ -80,6 +80,7 @@ class Detector {
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
   bool refused = false; // the device did not run a launch that another would have run
+  std::set<std::uint32_t> partly; // launches whose bulk copies, or clusters' shared memory, are not looked at
   bool clean_end = false;
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }

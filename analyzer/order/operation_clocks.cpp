@@ -30,6 +30,9 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
       if (chain_length_[before.chain] == before.position) op.chain = before.chain;
     }
   }
+  // As if it waited at its beginning for the launch that it need not wait for: what griddepcontrol.wait adds to the
+  // order of its threads is not told apart from what they do before it.
+  if (const OperationIndex primary = index(streams_.primary(operation.id))) join(op.clock, primary);
   if (!op.chain) {  // any chain whose end comes before: chains are as many as operations were ever unordered
     for (const auto& [chain, position] : op.clock) {
       if (chain_length_[chain] == position) op.chain = chain;

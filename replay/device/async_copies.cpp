@@ -62,6 +62,7 @@ bool Machine::perform_where(Block& block, std::uint32_t thread, Chosen&& chosen)
       left.push_back(std::move(copy));
       continue;
     }
+    if (block.named) holds_->show(copy);
     perform(block, thread, copy);
     if (block.named) detour_ |= holds_->copied(copy);
     if (control_ && copy.kind != Kind::copy) control_->copy_performed(block, thread, copy.group);

@@ -138,6 +138,7 @@ struct LaunchRequest {
   bool cooperative = false;
   std::uint64_t grid_workspace = 0;        // device address, of cooperative launches
   bool reaches_cluster = false;            // KernelInfo::reaches_cluster
+  bool primary_complete = false; // and that is complete already
   std::uint32_t primary = 0;               // operation that griddepcontrol.wait waits for; 0: none
   std::uint32_t call_stack = 0;            // bytes beyond the kernel's frame, for calls
 };

@@ -1,6 +1,6 @@
 // cp.async.bulk and cp.reduce.async.bulk between global memory and shared memory, that of other blocks of the cluster
-// included (PTX ISA 9.7.9.25.4). Each is an agent of its own: it reads, writes, and then completes on an mbarrier or with
-// its bulk group.
+// included (PTX ISA 9.7.9.25.4). Each is an agent of its own: it reads, writes, and then completes on an mbarrier or
+// with its bulk group.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -64,11 +64,13 @@ void each_element(std::uint8_t* to, const std::uint8_t* from, std::uint32_t byte
 
 std::uint16_t half(BulkReduction op, std::uint16_t old, std::uint16_t x, numeric::Format format) {
   // Sums of two halves are exact in double, so there is one rounding.
-  return std::uint16_t(numeric::narrow(floating(op, numeric::widen(old, std::uint32_t(format)),
-                                                numeric::widen(x, std::uint32_t(format))),
-                                       numeric::Narrowing{format}.code()));
+  return std::uint16_t(numeric::narrow(
+      floating(op, numeric::widen(old, std::uint32_t(format)), numeric::widen(x, std::uint32_t(format))),
+      numeric::Narrowing{format}.code()));
 }
-std::uint16_t half_f16(BulkReduction op, std::uint16_t old, std::uint16_t x) { return half(op, old, x, numeric::Format::f16); }
+std::uint16_t half_f16(BulkReduction op, std::uint16_t old, std::uint16_t x) {
+  return half(op, old, x, numeric::Format::f16);
+}
 std::uint16_t half_bf16(BulkReduction op, std::uint16_t old, std::uint16_t x) {
   return half(op, old, x, numeric::Format::bf16);
 }
@@ -141,7 +143,8 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
   std::vector<std::uint32_t> groups;
   // .multicast::cluster: the same offset in each of the blocks, and the mbarrier there.
   auto in_block = [](std::uint64_t address, std::uint32_t rank) {
-    return shared_window + (std::uint64_t(rank + 1) << cluster_shift) + ((address - shared_window) & cluster_offset_mask);
+    return shared_window + (std::uint64_t(rank + 1) << cluster_shift) +
+           ((address - shared_window) & cluster_offset_mask);
   };
   for (std::uint32_t rank = 0, more = targets ? targets : 1; more; ++rank, more >>= 1) {
     if (!(more & 1)) continue;
@@ -154,8 +157,8 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
     if (one.mbarrier) {
       const SharedPlace at = shared_place(block, one.mbarrier, 8);
       if (!at.block || at.offset % 8) {
-        fault(thread, site, at.block ? MemoryError::Kind::misaligned : MemoryError::Kind::out_of_bounds, one.mbarrier, 8,
-              AccessKind::atomic);
+        fault(thread, site, at.block ? MemoryError::Kind::misaligned : MemoryError::Kind::out_of_bounds, one.mbarrier,
+              8, AccessKind::atomic);
         return;
       }
     }
@@ -185,8 +188,10 @@ void Machine::perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& 
   const std::uint8_t* from = copy.data.empty() ? bulk_bytes_at(block, copy.source, copy.bytes) : copy.data.data();
   std::uint8_t* to = bulk_bytes_at(block, copy.destination, copy.bytes);
   if (from && to) {
-    if (copy.reduction) reduce(to, from, copy.bytes, copy.reduction);
-    else std::memmove(to, from, copy.bytes);
+    if (copy.reduction)
+      reduce(to, from, copy.bytes, copy.reduction);
+    else
+      std::memmove(to, from, copy.bytes);
   }
   if (!copy.mbarrier) return;
   ThreadContext& t = block.threads[thread];

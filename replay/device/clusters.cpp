@@ -42,8 +42,7 @@ Block* Machine::admit_next(Launch& launch) {
 }
 
 Block* Machine::admit_early(Launch& launch, std::uint64_t index) {
-  const std::uint64_t at =
-      launch.clustered ? number_of_cluster(launch, index) * launch.cluster_blocks : index;
+  const std::uint64_t at = launch.clustered ? number_of_cluster(launch, index) * launch.cluster_blocks : index;
   const bool begun = at < launch.next_block || std::count(launch.early.begin(), launch.early.end(), at);
   if (begun || !can_admit(launch)) return nullptr;
   launch.early.push_back(at);

@@ -1,6 +1,6 @@
 // Programmatic dependent launch (PTX ISA 9.7.13.16, griddepcontrol; CUDA C++ Programming Guide, "Programmatic Dependent
-// Launch and Synchronization"): a launch that allows it may begin when every block of the launch before it in its stream
-// has executed launch_dependents or exited; its threads see what that launch did once they have waited.
+// Launch and Synchronization"): a launch that allows it may begin when every block of the launch before it in its
+// stream has executed launch_dependents or exited; its threads see what that launch did once they have waited.
 #include "replay/device/machine.h"
 
 namespace deadheat::device {

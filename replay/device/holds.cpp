@@ -127,6 +127,7 @@ void Holds::watch(State& s, const Block& block, const ThreadContext& thread) {
   if (thread.pending_site >= sites.size()) return;
   const Site& site = sites[thread.pending_site];
   const bool same_block = s.hold.held.launch == s.hold.until.launch && s.hold.held.block == s.hold.until.block;
+  if (site.kind == SiteKind::proxy_fence) s.proxy_fenced = true; // on no path that matters, perhaps: no matter
   if (site.scope == Scope::none || (site.scope == Scope::cta && !same_block)) return;
   const bool fence = site.kind == SiteKind::fence;
   if (is_of(s.hold.held, block, thread.linear)) s.released_by_held |= fence || is_release(site.ordering);
@@ -223,9 +224,25 @@ void Holds::copy_issued(Block& block, const ThreadContext& thread, AsyncCopy& co
 
 bool Holds::delays(std::int32_t hold) const { return !states_[std::size_t(hold)].free(); }
 
+void Holds::show(const AsyncCopy& copy) {
+  if (copy.until < 0) return;
+  State& s = states_[std::size_t(copy.until)];
+  if (!s.unseen || !s.across || s.proxy_fenced) return;
+  if (std::memcmp(s.at, s.after.data(), s.after.size()) != 0) return; // others have written there since
+  std::memcpy(s.at, s.before.data(), s.before.size());
+  s.shown = true;
+}
+
 bool Holds::copied(const AsyncCopy& copy) {
   if (copy.until < 0) return false;
   State& s = states_[std::size_t(copy.until)];
+  if (s.shown) { // what the copy saw is over
+    if (std::memcmp(s.at, s.before.data(), s.before.size()) == 0) std::memcpy(s.at, s.after.data(), s.after.size());
+    s.shown = false;
+    s.before_held = true;
+    s.released = false;
+  }
+  s.unseen = false;
   s.until_done = true;
   return let_go(s);
 }
@@ -292,6 +309,11 @@ bool Holds::can_be_unseen(Machine& machine, State& s) {
   Block& block = *s.block;
   const AccessName& held = s.hold.held;
   if (!s.hold.until.launch) return false;
+  // Sites are of one module where the launch is the same.
+  const auto& sites = *block.launch->request.sites->sites;
+  s.across = s.hold.until.launch == held.launch && s.hold.until.site < sites.size() &&
+             sites[s.hold.until.site].kind == SiteKind::bulk_copy;
+  s.proxy_fenced = false;
   const Site& site = (*block.launch->request.sites->sites)[held.site];
   if (site.kind != SiteKind::access || site.access == AccessKind::read) return false;
   const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;

@@ -53,6 +53,8 @@ class Holds {
   // ---- copies: sets `hold` and `until` of a copy just issued
   void copy_issued(Block& block, const engine::ThreadContext& thread, AsyncCopy& copy);
   bool delays(std::int32_t hold) const;
+  // A copy is about to be performed: shows it the memory that it shall see.
+  void show(const AsyncCopy& copy);
   bool copied(const AsyncCopy& copy); // was performed. True: somebody may go on now
 
   // ---- operations
@@ -81,8 +83,10 @@ class Holds {
     Block* block = nullptr;                      // of the held thread or copy
     // A held write that was performed, and that `until` shall not see:
     bool unseen = false, shown = false, released_by_held = false, acquired_by_until = false, met = false;
+    // `until` is a bulk copy and the held write an ordinary one: only a fence.proxy.async between makes it see that.
+    bool across = false, proxy_fenced = false;
     std::uint8_t* at = nullptr;
-    std::vector<std::uint8_t> before, after;     // bytes at `at`
+    std::vector<std::uint8_t> before, after; // bytes at `at`
     bool free() const { return until_done || until_gone || released; }
   };
   bool let_go(State& state); // the wait is over

@@ -92,6 +92,7 @@ Launch* Machine::begin(LaunchRequest request) {
   if (!r.cooperative)
     l.max_resident = std::uint32_t(std::clamp<std::uint64_t>(host_memory_limit / l.slot_bytes, 1, l.max_resident));
 
+  l.primary_complete = r.primary_complete;
   l.cluster_blocks = std::uint32_t(r.cluster.count());
   l.clustered = r.reaches_cluster || l.cluster_blocks > 1;
   l.max_resident = std::max(l.max_resident, l.cluster_blocks);

@@ -67,7 +67,8 @@ std::uint64_t Machine::mbarrier(ThreadContext& thread, std::uint32_t site, std::
     const bool shared = address - shared_window < window_bytes;
     fault(thread, site,
           at.block ? MemoryError::Kind::misaligned
-                   : shared ? MemoryError::Kind::out_of_bounds : MemoryError::Kind::wrong_space,
+          : shared ? MemoryError::Kind::out_of_bounds
+                   : MemoryError::Kind::wrong_space,
           address, 8, AccessKind::atomic);
     return 0;
   }
@@ -76,7 +77,8 @@ std::uint64_t Machine::mbarrier(ThreadContext& thread, std::uint32_t site, std::
   switch (op) {
     case MbarrierOp::init: {
       if (count == 0 || count > MbarrierBits::most_arrivals)
-        sync_error(block, thread, "mbarrier.init with a count of " + std::to_string(count) + ": 1 to 1048575 are allowed");
+        sync_error(block, thread,
+                   "mbarrier.init with a count of " + std::to_string(count) + ": 1 to 1048575 are allowed");
       auto old = at.block->mbarriers.find(at.offset);
       if (old != at.block->mbarriers.end() && std::memcmp(at.bytes(), &old->second.bits, 8) == 0)
         sync_error(block, thread, "mbarrier.init of an object in use: mbarrier.inval ends its use");
@@ -122,9 +124,12 @@ std::uint64_t Machine::mbarrier(ThreadContext& thread, std::uint32_t site, std::
   const MbarrierState* object = mbarrier_object(block, thread, at, name);
   if (!object) return 0;
   const std::uint64_t before = object->bits;
-  if (op == MbarrierOp::expect_tx) mbarrier_change(block, thread, at, what, 0, count);
-  else if (op == MbarrierOp::complete_tx) mbarrier_change(block, thread, at, what, 0, -std::int64_t(count));
-  else mbarrier_change(block, thread, at, what, count, std::int64_t(operand >> 32));
+  if (op == MbarrierOp::expect_tx)
+    mbarrier_change(block, thread, at, what, 0, count);
+  else if (op == MbarrierOp::complete_tx)
+    mbarrier_change(block, thread, at, what, 0, -std::int64_t(count));
+  else
+    mbarrier_change(block, thread, at, what, count, std::int64_t(operand >> 32));
   return before;
 }
 
@@ -175,7 +180,8 @@ std::uint64_t Machine::mbarrier_test(Block& block, ThreadContext& thread, const 
     if (parity ? (now & 1) != asked : now != asked) {
       const std::uint32_t ago = parity ? 1 : (now - asked) & 7;
       // A fresh object passes for one whose phase -1 is complete: that orders nothing.
-      if (object->phase >= ago) say_mbarrier(block, thread, at, thread.pending_site, What::test, 0, object->phase - ago);
+      if (object->phase >= ago)
+        say_mbarrier(block, thread, at, thread.pending_site, What::test, 0, object->phase - ago);
       thread.spin_site = ~0u;
       return yes;
     }

@@ -207,7 +207,8 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   const Dim3& cluster = launch.cluster; // of older traces it may be empty
   request.cluster = {std::max(cluster.x, 1u), std::max(cluster.y, 1u), std::max(cluster.z, 1u)};
   request.reaches_cluster = info.reaches_cluster;
-  if (pending.primary && !is_done(pending.primary)) request.primary = pending.primary;
+  request.primary = pending.primary;
+  request.primary_complete = is_done(pending.primary);
   request.dynamic_shared = launch.dynamic_shared;
   request.total_shared = info.total_shared(launch.dynamic_shared);
   request.params = std::move(pending.data);

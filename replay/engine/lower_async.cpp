@@ -1,5 +1,5 @@
-// mbarrier objects, bulk copies, clusters, dependent launches (PTX ISA 9.7.9.25.4, 9.7.13.3, 9.7.13.15, 9.7.13.16). What
-// they do is the machine's business: compiled code gathers operands, calls a service and stops where it must.
+// mbarrier objects, bulk copies, clusters, dependent launches (PTX ISA 9.7.9.25.4, 9.7.13.3, 9.7.13.15, 9.7.13.16).
+// What they do is the machine's business: compiled code gathers operands, calls a service and stops where it must.
 #include "deadheat/address.h"
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
@@ -124,8 +124,9 @@ void lower_bulk(Builder& b, const ptx::Instruction& i) {
       BulkReduction op;
     };
     static constexpr Line lines[] = {
-        {Modifier::add, BulkReduction::add},  {Modifier::min, BulkReduction::min},  {Modifier::max, BulkReduction::max},
-        {Modifier::inc, BulkReduction::inc},  {Modifier::dec, BulkReduction::dec},  {Modifier::and_, BulkReduction::and_},
+        {Modifier::add, BulkReduction::add}, {Modifier::min, BulkReduction::min},
+        {Modifier::max, BulkReduction::max}, {Modifier::inc, BulkReduction::inc},
+        {Modifier::dec, BulkReduction::dec}, {Modifier::and_, BulkReduction::and_},
         {Modifier::or_, BulkReduction::or_}, {Modifier::xor_, BulkReduction::xor_},
     };
     for (const Line& line : lines)
@@ -162,7 +163,8 @@ void lower_getctarank(Builder& b, const ptx::Instruction& i) {
   Value* number = ir.CreateAnd(ir.CreateLShr(b.read(i.operands[1], 64), cluster_shift), b.constant(64, 255));
   number = ir.CreateTrunc(number, b.i(32));
   Value* own = ir.CreateICmpEQ(number, b.constant(32, 0));
-  b.write(i.operands[0], ir.CreateSelect(own, b.special("%cluster_ctarank", 32), ir.CreateSub(number, b.constant(32, 1))));
+  b.write(i.operands[0],
+          ir.CreateSelect(own, b.special("%cluster_ctarank", 32), ir.CreateSub(number, b.constant(32, 1))));
 }
 
 void lower_griddepcontrol(Builder& b, const ptx::Instruction& i) {

@@ -73,6 +73,7 @@ struct RunnerServices {
   static std::uint64_t mbarrier(ThreadContext*, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t) {
     return 0;
   }
+  static void bulk_copy(ThreadContext*, std::uint32_t) {}
   static const void* at(ThreadContext* t, std::uint64_t address) {
     if (address >= local_window) return t->stack + (address - local_window);
     if (address >= shared_window) return t->block->shared + (address - shared_window);
@@ -99,8 +100,8 @@ struct RunnerServices {
 namespace {
 const Services services = {RunnerServices::log_full,   RunnerServices::strong,       RunnerServices::check,
                            RunnerServices::async_copy, RunnerServices::async_commit, RunnerServices::mbarrier,
-                           RunnerServices::print,      RunnerServices::allocate,     RunnerServices::release,
-                           RunnerServices::fault,      RunnerServices::clock};
+                           RunnerServices::bulk_copy,  RunnerServices::print,        RunnerServices::allocate,
+                           RunnerServices::release,    RunnerServices::fault,        RunnerServices::clock};
 }
 
 CompilerOptions Runner::options() {
