@@ -42,7 +42,7 @@ Expected<std::unique_ptr<Recording>> Recording::create(const TracerOptions& opti
   trace::WriterOptions settings;
   settings.on_error = [](const Error& error) { say("recording stopped: " + error.message()); };
   Expected<std::unique_ptr<device::TraceSink>> trace =
-      device::TraceSink::create(options.output, process, std::move(settings));
+      device::TraceSink::create(options.output, process, std::move(settings), unsigned(options.cores));
   if (!trace) return trace.error();
   made->trace_ = std::move(*trace);
   return made;
@@ -94,7 +94,7 @@ void Recording::flush_if_old() {
   if (!trace_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - flushed_ < std::chrono::milliseconds(500)) return;
-  trace_->writer().flush();
+  trace_->flush();
   flushed_ = now;
 }
 
@@ -104,7 +104,7 @@ Expected<void> Recording::finish(std::int32_t status, bool clean) {
     trace_->record(trace::Incident{"unrepeatable", unrepeatable_,
                                    "queued work went on by itself while the host made no CUDA call"});
   }
-  return trace_->writer().finish(status, clean);
+  return trace_->finish(status, clean);
 }
 
 } // namespace deadheat::embedded

@@ -165,7 +165,7 @@ Expected<void> Session::record(const Schedule& schedule, const std::string& dire
     }
     if (progress != device::Progress::fault && progress != device::Progress::hang) (*device)->drain();
   }
-  return (*sink)->writer().finish(0);
+  return (*sink)->finish(0);
 }
 
 Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget) const {

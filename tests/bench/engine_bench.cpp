@@ -156,11 +156,12 @@ class Bench {
   std::uint32_t module_ = 0;
 };
 
-double device_time(const std::string& ptx, const Kernel& kernel, bool record, bool control, bool regions = true) {
+double device_time(const std::string& ptx, const Kernel& kernel, bool record, bool control, bool regions = true,
+                   unsigned cores = 0) {
   const std::string directory = (std::filesystem::temp_directory_path() / "engine-bench.deadheat").string();
   std::filesystem::remove_all(directory);
   std::unique_ptr<device::TraceSink> sink;
-  if (record) sink = must(device::TraceSink::create(directory, trace::Process{}));
+  if (record) sink = must(device::TraceSink::create(directory, trace::Process{}, {}, cores));
   Schedule schedule;
   if (control) schedule.kind = Schedule::Kind::random;
   double time;

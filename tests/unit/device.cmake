@@ -1,3 +1,3 @@
 deadheat_test(device_test
-  device_memory.cpp device_operations.cpp device_machine.cpp device_record.cpp device_schedules.cpp
+  device_memory.cpp device_operations.cpp device_machine.cpp device_queue.cpp device_record.cpp device_schedules.cpp
   LIBS deadheat_device)
