@@ -1,8 +1,9 @@
-// The detector's accesses: weak and strong ones, asynchronous copies.
+// The detector's weak and strong accesses.
 #include <algorithm>
 #include <bit>
 
 #include "analyzer/detect/detector.h"
+#include "deadheat/address.h"
 
 namespace deadheat::detect {
 
@@ -86,7 +87,11 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
   const Site& site = *sides_.place(place).site;
   const unsigned first = unsigned(std::countr_zero(access.mask));
   const trace::Warp warp{access.launch, access.block, access.warp};
-  const std::uint64_t memory = in_shared ? ThreadKey(operation, access.block, 0).block_bits() + 1 : 0;
+  const std::uint64_t memory = in_shared ? shared_memory(operation, access.block, access.rank) : 0;
+  if (in_shared && !memory) {
+    if (mine) ++mine->unknown;
+    return;
+  }
   std::uint64_t strided[32];
   const std::uint64_t* address = strided;
   if (!access.affine) {
@@ -103,7 +108,8 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
     StrongAccesses all{warp, access.module, access.site, access.space, 0, 0};
     StrongLane lanes[32];
     each_lane(access.mask, [&](unsigned lane) {
-      lanes[all.count++] = {address[lane], 0, 0, 0, 0, digest[lane], std::uint8_t(lane), false};
+      const std::uint64_t rank = std::uint64_t(access.rank) << cluster_shift;
+      lanes[all.count++] = {address[lane] | rank, 0, 0, 0, 0, digest[lane], std::uint8_t(lane), false};
     });
     return strong(all, lanes);
   }
@@ -161,10 +167,9 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes) {
   }
   if (all.space != Space::global && all.space != Space::shared) return;
   const Site& site = *sides_.place(place).site;
-  const std::uint64_t memory =
-      all.space == Space::shared ? ThreadKey(operation, all.warp.block, 0).block_bits() + 1 : 0;
+  const bool in_shared = all.space == Space::shared;
   const LaunchInfo* info = launch_of(operation);
-  const bool alone = memory && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
+  const bool alone = in_shared && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
   const bool covering = order::device_wide(site.scope) || (alone && site.scope != Scope::none);
   const bool waits = pass_ == Pass::filter && site.access == AccessKind::read && site.in_loop;
   MemoryAccess access;
@@ -181,8 +186,17 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes) {
   strong.reduction = site.opcode.rfind("red", 0) == 0;
   const order::Stamp begin = now_;
   for (unsigned i = 0; i < all.count; ++i) {
-    const StrongLane& lane = lanes[i];
+    StrongLane lane = lanes[i];
     now_ = begin + i;
+    std::uint64_t memory = 0;
+    if (in_shared) {
+      memory = shared_memory(operation, all.warp.block, lane.address >> cluster_shift);
+      lane.address &= cluster_offset_mask;
+      if (!memory) {
+        ++unknown_;
+        continue;
+      }
+    }
     access.stamp = now_;
     access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
     strong.location = {memory, lane.address, 0};
@@ -216,37 +230,18 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes) {
   }
 }
 
-void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
-  const OperationIndex operation = operation_of(copy.warp.launch);
-  const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
-  if (!operation || !read || !write || copy.bytes > 16) {
-    ++unknown_;
-    return;
+std::uint64_t Detector::shared_memory(OperationIndex operation, std::uint32_t block, std::uint64_t rank) const {
+  if (rank) {
+    const LaunchInfo* info = launch_of(operation);
+    if (!info || rank > info->launch.cluster.count()) return 0;
+    block = cluster_peer(block, std::uint32_t(rank - 1), info->launch.grid, info->launch.cluster);
   }
-  const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
-  summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
-  each_lane(copy.mask, [&](unsigned lane) {
-    MemoryAccess access;
-    access.thread = key_of(operation, copy.warp, lane);
-    access.stamp = now_;
-    access.group = causality_.async_issue(access.thread, now_);
-    access.place = read;
-    access.address = copy.source[lane];
-    access.bytes = std::min(copy.source_bytes[lane], copy.bytes);
-    if (full_) return;
-    if (pass_ == Pass::filter) {
-      filter_.copy(0, access.thread, access.group, access.address, access.bytes, false, now_);
-      filter_.copy(memory, access.thread, access.group, copy.destination[lane], copy.bytes, true, now_);
-      return;
-    }
-    shadow_.access(0, access);
-    access.place = write;
-    access.kind = AccessKind::write;
-    access.address = copy.destination[lane];
-    access.bytes = access.record_bytes = copy.bytes;
-    access.digest = copy.digest[lane];
-    shadow_.access(memory, access);
-  });
+  return ThreadKey(operation, block, 0).block_bits() + 1;
+}
+
+bool Detector::unchecked(std::uint64_t memory, std::uint64_t address) {
+  if (full_) part(memory, address).unchecked += active_.test(partition_of(memory, address / page_bytes));
+  return full_;
 }
 
 } // namespace deadheat::detect

@@ -235,12 +235,6 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
         log.path() + ": " + std::to_string(findings.unknown) +
         " records were left out: they name launches, sites or memory that the trace does not have");
   }
-  if (!detector.partly.empty()) {
-    analysis.summary.complete = false;
-    analysis.warnings.push_back(log.path() + ": " + std::to_string(detector.partly.size()) +
-                                " launches use bulk copies or clusters: those copies, and accesses to another block's "
-                                "shared memory, are not analyzed");
-  }
   for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
 }
 

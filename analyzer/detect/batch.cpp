@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "deadheat/address.h"
+
 namespace deadheat::detect {
 
 namespace {
@@ -82,7 +84,43 @@ bool Batcher::access(const trace::AccessView& view) {
     strong(view);
     return true;
   }
-  if (!wanted(view)) return true;
+  std::uint64_t ranks = 0;
+  if (view.space == Space::shared) {
+    const std::uint32_t ends = 1u << (31 - std::countl_zero(view.mask)) | (view.mask & -view.mask);
+    for (std::uint32_t rest = view.affine ? ends : view.mask; rest; rest &= rest - 1) {
+      ranks |= view.address[std::countr_zero(rest)] >> cluster_shift;
+    }
+  }
+  if (ranks) {
+    weak_in_cluster(view, stamp);
+  } else {
+    weak(view, stamp, 0);
+  }
+  return true;
+}
+
+// Shared memory of several blocks of the cluster: an access for each. Lanes of one block keep their distances.
+void Batcher::weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp) {
+  constexpr std::uint64_t most_rank = 255; // far above any cluster's; a damaged trace's is cut
+  std::uint64_t offset[32] = {};
+  for (std::uint32_t rest = view.mask; rest;) {
+    const std::uint64_t rank = view.address[std::countr_zero(rest)] >> cluster_shift;
+    trace::AccessView part = view;
+    part.address = offset;
+    part.mask = 0;
+    for (std::uint32_t lanes = rest; lanes; lanes &= lanes - 1) {
+      const unsigned lane = unsigned(std::countr_zero(lanes));
+      if (view.address[lane] >> cluster_shift != rank) continue;
+      part.mask |= 1u << lane;
+      offset[lane] = view.address[lane] & cluster_offset_mask;
+    }
+    rest &= ~part.mask;
+    weak(part, stamp, std::uint8_t(std::min(rank, most_rank)));
+  }
+}
+
+void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank) {
+  if (!wanted(view)) return;
   const unsigned first = unsigned(std::countr_zero(view.mask)), last = 31 - unsigned(std::countl_zero(view.mask));
   WeakAccess weak;
   weak.base = view.address[first];
@@ -94,6 +132,7 @@ bool Batcher::access(const trace::AccessView& view) {
   weak.site = view.site;
   weak.warp = std::uint8_t(view.warp.warp & 31);
   weak.space = view.space;
+  weak.rank = rank;
   weak.affine = view.affine && view.stride == std::int32_t(view.stride);
   weak.stride = std::int32_t(weak.affine ? view.stride : 0);
   if (!weak.affine) {
@@ -106,7 +145,7 @@ bool Batcher::access(const trace::AccessView& view) {
   }
   if (routing_.workers == 1) {
     batch_.weak[0].push_back(weak);
-    return true;
+    return;
   }
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   std::uint64_t to = 0; // workers; 64 at most
@@ -115,7 +154,7 @@ bool Batcher::access(const trace::AccessView& view) {
       to |= 1ull << partition_of(memory, page) % routing_.workers;
     }
   };
-  if (routing_.everything_to_all) {
+  if (routing_.everything_to_all || rank) { // which block a rank is, only its launch knows
     to = ~0ull;
   } else if (weak.affine) {
     const std::uint64_t other = view.address[last];
@@ -135,7 +174,6 @@ bool Batcher::access(const trace::AccessView& view) {
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
     if (to >> worker & 1) batch_.weak[worker].push_back(weak);
   }
-  return true;
 }
 
 void Batcher::strong(const trace::AccessView& view) {

@@ -31,10 +31,11 @@ struct WeakAccess {
   std::uint8_t warp = 0;
   Space space = Space::global;
   bool affine = false;
+  std::uint8_t rank = 0; // in its cluster, plus one, of the block whose shared memory it is; 0: its own block's
 };
 static_assert(sizeof(WeakAccess) == 48);
 
-struct StrongLane {
+struct StrongLane { // of an access to shared memory, the address has the rank still
   std::uint64_t address = 0, value_read = 0, value_written = 0, order_first = 0, order_last = 0;
   std::uint32_t digest = 0;
   std::uint8_t lane = 0;
@@ -87,6 +88,8 @@ class Batcher final : public trace::RecordVisitor {
   bool record(trace::Record& record) override;
 
  private:
+  void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
+  void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;
   const Routing& routing_;

@@ -72,6 +72,15 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
     }
   }
   if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
+  const bool across = second.proxy == Proxy::async && first.proxy == Proxy::generic && first.writes();
+  if (across && causality_.ordered(a, first.stamp, first.group, b)) {
+    return "the write comes before the bulk copy, but the asynchronous proxy need not see it: no fence.proxy.async "
+           "comes between";
+  }
+  if (first.group && first.proxy == Proxy::async) {
+    return "nothing has seen the bulk copy complete: no wait for its mbarrier's phase, or for its bulk group by the "
+           "thread that issued it, comes between";
+  }
   if (first.group) {
     return "the asynchronous copy was not waited for: no cp.async.wait_group of the copying thread, followed by a "
            "barrier, comes between";

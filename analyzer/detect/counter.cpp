@@ -19,6 +19,7 @@ using Hits = std::map<std::pair<Key, order::Stamp>, std::uint64_t>; // stamp of 
 
 struct Wanted {
   std::set<std::pair<std::uint32_t, std::uint32_t>> sites; // (module, site)
+  std::set<std::pair<std::uint32_t, std::uint32_t>> mbarriers; // those of them that operate on mbarriers
   std::unordered_set<std::uint64_t> warps;                 // of some thread: block, warp and launch, mixed
   std::set<Key> keys;
   std::set<std::pair<Key, order::Stamp>> accesses;
@@ -53,6 +54,23 @@ class ChunkCounter final : public trace::RecordVisitor {
         one(copy->warp, copy->module, copy->site, unsigned(std::countr_zero(rest)), now_, now_);
       }
     }
+    if (auto* bulk = std::get_if<trace::BulkCopy>(&record)) {
+      if (!interesting(bulk->warp, bulk->module, bulk->site)) return true;
+      for (std::uint32_t rest = bulk->mask; rest; rest &= rest - 1) {
+        const unsigned lane = unsigned(std::countr_zero(rest));
+        one(bulk->warp, bulk->module, bulk->site, lane, now_, now_, bulk->further);
+      }
+    }
+    if (auto* mbarrier = std::get_if<trace::Mbarrier>(&record)) {
+      // A completion is its copy's doing, no execution of its own.
+      if (!wanted_.mbarriers.count({mbarrier->module, mbarrier->site}) ||
+          !interesting(mbarrier->warp, mbarrier->module, mbarrier->site)) {
+        return true;
+      }
+      for (std::uint32_t rest = mbarrier->mask; rest; rest &= rest - 1) {
+        one(mbarrier->warp, mbarrier->module, mbarrier->site, unsigned(std::countr_zero(rest)), now_, now_);
+      }
+    }
     return true;
   }
   Counts counts;
@@ -64,10 +82,12 @@ class ChunkCounter final : public trace::RecordVisitor {
            wanted_.sites.count({module, site});
   }
   void one(const trace::Warp& warp, std::uint32_t module, std::uint32_t site, unsigned lane, order::Stamp stamp,
-           order::Stamp other) {
+           order::Stamp other, bool further = false) {
     const Key key{warp.launch, warp.block, (warp.warp & 31) * 32 + lane, module, site};
     if (!wanted_.keys.count(key)) return;
-    const std::uint64_t earlier = counts[key]++;
+    std::uint64_t& executions = counts[key];
+    // A further record is of the execution counted before; where that was in the chunk before, the sum is right again.
+    const std::uint64_t earlier = further ? executions - 1 : executions++;
     for (order::Stamp at : {stamp, other}) {
       if (wanted_.accesses.count({key, at})) hits[{key, at}] = earlier;
     }
@@ -90,6 +110,10 @@ std::map<Touch, std::uint64_t> count_executions(const Source& source, unsigned j
     const Key key{launch->number, touch.thread.block(), touch.thread.thread(), place.module, place.site_number};
     keys[touch] = key;
     wanted.sites.insert({key.module, key.site});
+    const SiteKind kind = place.site->kind;
+    if (kind == SiteKind::mbarrier || kind == SiteKind::async_mbarrier_arrive) {
+      wanted.mbarriers.insert({key.module, key.site});
+    }
     wanted.warps.insert(Wanted::warp(key.launch, key.block, key.thread / 32));
     wanted.keys.insert(key);
     wanted.accesses.insert({key, touch.stamp});

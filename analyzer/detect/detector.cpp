@@ -98,7 +98,6 @@ void Detector::record(trace::Record& record) {
             launch_infos_[index] = {r.launch, r.id, r.stream, *launch};
             ++summary_.launches;
             ++(launch->instrumented ? summary_.instrumented : summary_.opaque);
-            if (launch->cluster.count() > 1) partly.insert(r.launch);
           }
           submitted_[r.id] = r;
         } else if constexpr (std::is_same_v<T, trace::OperationBegin>) {
@@ -106,12 +105,7 @@ void Detector::record(trace::Record& record) {
         } else if constexpr (std::is_same_v<T, trace::OperationEnd>) {
           end_operation(r.operation);
         } else if constexpr (std::is_same_v<T, trace::Fence>) {
-          OperationIndex operation = operation_of(r.warp.launch);
-          if (operation) {
-            each_lane(r.mask, [&](unsigned lane) {
-              causality_.fence(key_of(operation, r.warp, lane), r.ordering, r.scope, now_);
-            });
-          }
+          fence(r);
         } else if constexpr (std::is_same_v<T, trace::BlockBarrier>) {
           if (OperationIndex operation = operation_of(r.launch)) causality_.block_barrier(operation, r.block, now_);
         } else if constexpr (std::is_same_v<T, trace::BarrierArrive>) {
@@ -134,39 +128,37 @@ void Detector::record(trace::Record& record) {
           }
         } else if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
           asynchronous_copy(r);
-        } else if constexpr (std::is_same_v<T, trace::BulkCopy>) {
-          partly.insert(r.warp.launch);
         } else if constexpr (std::is_same_v<T, trace::AsyncCommit>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
-            each_lane(r.mask, [&](unsigned lane) { causality_.async_commit(key_of(operation, r.warp, lane)); });
-          }
-        } else if constexpr (std::is_same_v<T, trace::AsyncWait>) {
-          if (OperationIndex operation = operation_of(r.warp.launch); operation && !r.read_only) {
+            const Site* site = site_of(r.module, r.site);
+            const bool bulk = site && site->proxy == Proxy::async;
             each_lane(r.mask, [&](unsigned lane) {
-              causality_.async_wait(key_of(operation, r.warp, lane), r.pending, r.all, now_);
+              const ThreadKey thread = key_of(operation, r.warp, lane);
+              bulk ? causality_.bulk_commit(thread) : causality_.async_commit(thread);
             });
           }
+        } else if constexpr (std::is_same_v<T, trace::AsyncWait>) {
+          if (OperationIndex operation = operation_of(r.warp.launch)) {
+            const Site* site = site_of(r.module, r.site);
+            const bool bulk = site && site->proxy == Proxy::async;
+            each_lane(r.mask, [&](unsigned lane) {
+              const ThreadKey thread = key_of(operation, r.warp, lane);
+              if (bulk) {
+                causality_.bulk_wait(thread, r.pending, r.read_only, now_);
+              } else if (!r.read_only) {
+                causality_.async_wait(thread, r.pending, r.all, now_);
+              }
+            });
+          }
+        } else if constexpr (std::is_same_v<T, trace::BulkCopy>) {
+          bulk_copy(r);
         } else if constexpr (std::is_same_v<T, trace::Mbarrier>) {
-          OperationIndex operation = operation_of(r.warp.launch);
-          if (!operation) return;
-          std::uint64_t memory = ThreadKey(operation, r.block, 0).block_bits() + 1;
-          each_lane(r.mask, [&](unsigned lane) {
-            ThreadKey thread = key_of(operation, r.warp, lane);
-            order::Location object{memory, r.address[lane]};
-            using What = trace::Mbarrier::What;
-            if (r.what == What::init) causality_.mbarrier_init(object);
-            if (r.what == What::arrive || r.what == What::arrive_drop) {
-              causality_.mbarrier_arrive(thread, object, r.phase[lane], r.ordering, r.scope, now_);
-            }
-            if (r.what == What::async_arrive) causality_.mbarrier_async_arrive(thread, object, r.phase[lane], now_);
-            if (r.what == What::test && (r.succeeded >> lane & 1)) {
-              causality_.mbarrier_test(thread, object, r.phase[lane], r.ordering, r.scope);
-            }
-          });
+          mbarrier(r);
         } else if constexpr (std::is_same_v<T, trace::ThreadExit>) {
           OperationIndex operation = operation_of(r.warp.launch);
-          if (operation && causality_.thread_exit(operation, r.warp.block, r.warp.warp, r.mask)) {
-            const ThreadKey block(operation, r.warp.block, 0);
+          if (!operation) return;
+          for (std::uint32_t over : causality_.thread_exit(operation, r.warp.block, r.warp.warp, r.mask)) {
+            const ThreadKey block(operation, over, 0);
             forget_shared(operation, &block);
           }
         } else if constexpr (std::is_same_v<T, trace::MemoryError>) {

@@ -80,7 +80,6 @@ class Detector {
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
   bool refused = false; // the device did not run a launch that another would have run
-  std::set<std::uint32_t> partly; // launches whose bulk copies, or clusters' shared memory, are not looked at
   bool clean_end = false;
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
@@ -102,6 +101,14 @@ class Detector {
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
   bool steers_wait_loop(const MemoryAccess& access) const;
   void asynchronous_copy(const trace::AsyncCopy& copy);
+  void bulk_copy(const trace::BulkCopy& copy);
+  void mbarrier(const trace::Mbarrier& record);
+  void fence(const trace::Fence& fence);
+  const Site* site_of(std::uint32_t module, std::uint32_t site) const;
+  // The memory that the block `rank` - 1 of the cluster of `block` shares, or `block` itself for 0; 0: there is none.
+  std::uint64_t shared_memory(order::OperationIndex operation, std::uint32_t block, std::uint64_t rank) const;
+  // Is no room left to look at this? Counts it then.
+  bool unchecked(std::uint64_t memory, std::uint64_t address);
   void touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address);
   void forget_shared(order::OperationIndex operation, const order::ThreadKey* block);
   void begin_operation(std::uint32_t id);

@@ -9,114 +9,18 @@ using order::ThreadKey;
 
 namespace {
 
-ThreadKey key_from(std::uint64_t bits) {
-  ThreadKey key;
-  key.bits = bits;
-  return key;
-}
-ThreadKey lane_of(ThreadKey lane0, unsigned lane) { return key_from(lane0.bits + lane); }
 constexpr std::uint8_t mixed_sizes = 0xF0; // like no size
 
 } // namespace
 
-// ---- segments and epochs
-// ---------------------------------------------------------------------------------------------
-
-Filter::Actor& Filter::actor(ThreadKey lane0, order::Stamp now) {
-  if (segments_.size() >= collect_at_) collect_segments();
-  Actor*& recent = recent_[(lane0.bits >> 5 ^ lane0.bits >> 10) % recent_.size()];
-  if (!recent || recent->lane0 != lane0) {
-    recent = &actors_[lane0.bits]; // node-based: it stays
-    recent->lane0 = lane0;
-  }
-  if (!recent->segment || segments_[recent->segment].stamp <= causality_.last_sync(lane0)) {
-    recent->segment = SegmentId(segments_.size());
-    segments_.push_back({lane0.bits, now, 0});
-  }
-  recent->operation_ordered = recent->operation_unordered = 0;
-  return *recent;
-}
-
-inline bool Filter::ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane) {
-  if (!segment || (segment == actor.segment && who == lane && !actor.asynchronous)) return true;
-  for (SegmentId known : actor.ordered) {
-    if (segment == known && who < 2 << 5) return true;
-  }
-  return ordered_slow(segment, who, actor, lane);
-}
-
-bool Filter::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane) {
-  const Segment at = segments_[id];
-  const ThreadKey from = key_from(at.key), me = lane_of(actor.lane0, lane);
-  switch (Level(who >> 5)) {
-    case one_lane:
-    case whole_warp: {
-      if (at.group) return causality_.ordered(from, at.stamp, at.group, me);
-      // A lane's own past is ordered; so is that of all lanes when the segment is older than a barrier of the warp.
-      if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
-        actor.ordered[actor.next++ % actor.ordered.size()] = id;
-        return true;
-      }
-      if (who >> 5 == whole_warp) return false;
-      return causality_.ordered(lane_of(from, who & 31), at.stamp, 0, me);
-    }
-    case whole_block: return causality_.block_ordered(from.operation(), from.block(), at.stamp, me);
-    case whole_operation:
-      if (id == actor.operation_ordered) return true;
-      if (id == actor.operation_unordered) return false;
-      if (causality_.operation_ordered(from.operation(), at.stamp, me)) {
-        actor.operation_ordered = id;
-        return true;
-      }
-      actor.operation_unordered = id;
-      return false;
-    case many: break;
-  }
-  return false;
-}
-
-// Is what the epoch stands for ordered, unit by unit, before what the actor's lanes, in the pattern `own`, do now?
-bool Filter::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own) {
-  if (!id || (id == actor.segment && pattern == own)) return true;
-  const bool lanes = pattern < first_level_pattern, warp = lanes || pattern == level_pattern(whole_warp);
-  for (SegmentId known : actor.ordered) {
-    if (id == known && warp) return true;
-  }
-  if (!lanes) return ordered_slow(id, who_at(pattern, 0), actor, own & 31);
-  const Segment at = segments_[id];
-  const ThreadKey from = key_from(at.key);
-  if (!at.group) {
-    if (from == actor.lane0 && pattern == own) return true; // each lane its own
-    if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
-      actor.ordered[actor.next++ % actor.ordered.size()] = id;
-      return true;
-    }
-  }
-  for (unsigned unit = 0; unit < group_units; ++unit) {
-    const ThreadKey one = at.group ? from : lane_of(from, who_at(pattern, unit));
-    if (!causality_.ordered(one, at.stamp, at.group, lane_of(actor.lane0, who_at(own, unit)))) return false;
-  }
-  return true;
-}
-
-// The level of an epoch that stands for what `segment` at `level` did and for the actor's segment.
-unsigned Filter::widened(SegmentId segment, unsigned level, const Actor& actor) const {
-  const Segment &old = segments_[segment], &now = segments_[actor.segment];
-  const ThreadKey a = key_from(old.key), b = key_from(now.key);
-  if (a.operation() != b.operation() || old.group || now.group) return many;
-  if (a.block() != b.block()) return std::max<unsigned>(level, whole_operation);
-  if (a.warp() != b.warp()) return std::max<unsigned>(level, whole_block);
-  return level;
-}
-
-bool Filter::same_operation(SegmentId segment, const Actor& actor) const {
-  return segment && key_from(segments_[segment].key).operation() == actor.lane0.operation();
+Epochs::Actor& Filter::actor(ThreadKey lane0, order::Stamp now) {
+  if (epochs_.crowded()) collect_segments();
+  return epochs_.actor(lane0, now);
 }
 
 // Renumbers the segments that something still names, so that the others' memory is free.
 void Filter::collect_segments() {
-  std::vector<SegmentId> number(segments_.size());
-  auto each_name = [&](auto&& name) {
+  epochs_.collect([&](auto&& name) {
     pages_.each_page([&](ShadowPage& page) {
       auto group = [&](Group& at) {
         name(at.write);
@@ -141,22 +45,7 @@ void Filter::collect_segments() {
       group(page.whole);
       for (std::size_t i = 0; page.groups && i < page.group_count(); ++i) group(page.groups[i]);
     });
-    for (auto& [bits, actor] : actors_) name(actor.segment);
-  };
-  each_name([&](SegmentId& id) { number[id] = id != 0; });
-  SegmentId kept = 1;
-  for (std::size_t id = 1; id < number.size(); ++id) {
-    if (!number[id]) continue;
-    number[id] = kept;
-    segments_[kept++] = segments_[id];
-  }
-  each_name([&](SegmentId& id) { id = number[id]; });
-  for (auto& [bits, actor] : actors_) {
-    for (SegmentId& known : actor.ordered) known = number[known];
-  }
-  segments_.resize(kept);
-  collect_at_ = std::max<std::size_t>(1 << 16, 2 * segments_.size());
-  if (segments_.capacity() > 2 * collect_at_) segments_.shrink_to_fit();
+  });
 }
 
 // ---- units and groups
@@ -166,16 +55,20 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
   const std::uint8_t who = who_of(level, level == one_lane ? lane : 0);
   const bool again = cell.reads == actor.segment && !outside && !actor.asynchronous;
   if (again && cell.reads_who == who && level == one_lane) return true;
-  if (!ordered(cell.write, cell.write_who & 31, actor, lane) || (outside && same_operation(cell.write, actor))) {
+  if (!epochs_.ordered_write(cell.write, cell.write_who & 31, actor, lane) ||
+      (outside && epochs_.same_operation(cell.write, actor))) {
     return false;
   }
-  if (strong && (strong->flags & StrongCell::writes) && !ordered(strong->epoch, strong->who, actor, lane)) return false;
+  if (strong && (strong->flags & StrongCell::writes) &&
+      !epochs_.ordered_write(strong->epoch, strong->who, actor, lane)) {
+    return false;
+  }
   if (again && cell.reads_who >= 1 << 5) return true; // one more of those that the epoch stands for
   if (outside) cell.write_who |= Cell::non_coherent;
-  if (ordered(cell.reads, cell.reads_who, actor, lane)) {
+  if (epochs_.ordered(cell.reads, cell.reads_who, actor, lane)) {
     cell.reads_who = who;
   } else {
-    unsigned wide = widened(cell.reads, std::max<unsigned>(cell.reads_who >> 5, level), actor);
+    unsigned wide = epochs_.widened(cell.reads, std::max<unsigned>(cell.reads_who >> 5, level), actor);
     if (wide == one_lane && (cell.reads_who & 31) != lane) wide = whole_warp;
     cell.reads_who = who_of(wide, wide == one_lane ? lane : 0);
   }
@@ -184,11 +77,14 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
 }
 
 inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane) {
-  if (!ordered(cell.write, cell.write_who & 31, actor, lane) || !ordered(cell.reads, cell.reads_who, actor, lane) ||
-      (strong && !ordered(strong->epoch, strong->who, actor, lane))) {
+  const bool strong_written = strong && (strong->flags & StrongCell::writes);
+  if (!epochs_.ordered_write(cell.write, cell.write_who & 31, actor, lane) ||
+      !epochs_.ordered(cell.reads, cell.reads_who, actor, lane) ||
+      (strong && !(strong_written ? epochs_.ordered_write(strong->epoch, strong->who, actor, lane)
+                                  : epochs_.ordered(strong->epoch, strong->who, actor, lane)))) {
     return false;
   }
-  if ((cell.write_who & Cell::non_coherent) && same_operation(cell.reads, actor)) return false;
+  if ((cell.write_who & Cell::non_coherent) && epochs_.same_operation(cell.reads, actor)) return false;
   if (strong) *strong = StrongCell{};
   cell.write = actor.segment;
   cell.write_who = std::uint8_t(lane);
@@ -218,16 +114,16 @@ bool Filter::read_group(Group& group, Actor& actor, std::uint8_t pattern, bool o
   if (group.cells || group.strong) return false;
   const bool again = group.reads == actor.segment && !outside;
   if (again && group.reads_pattern == pattern) return true;
-  if (!ordered_group(group.write, group.write_pattern, actor, pattern)) return false;
+  if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern)) return false;
   if (again && group.reads_pattern >= first_level_pattern) return true;
-  if (outside && same_operation(group.write, actor)) return false;
+  if (outside && epochs_.same_operation(group.write, actor)) return false;
   group.non_coherent |= outside;
-  if (ordered_group(group.reads, group.reads_pattern, actor, pattern)) {
+  if (epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern)) {
     group.reads_pattern = pattern;
   } else {
     const std::uint8_t old = group.reads_pattern;
-    unsigned wide =
-        widened(group.reads, old >= first_level_pattern ? unsigned(who_at(old, 0) >> 5) : unsigned(one_lane), actor);
+    unsigned wide = epochs_.widened(
+        group.reads, old >= first_level_pattern ? unsigned(who_at(old, 0) >> 5) : unsigned(one_lane), actor);
     if (wide == one_lane && old != pattern) wide = whole_warp;
     group.reads_pattern = wide == one_lane ? pattern : level_pattern(wide);
   }
@@ -238,9 +134,9 @@ bool Filter::read_group(Group& group, Actor& actor, std::uint8_t pattern, bool o
 bool Filter::write_group(Group& group, Actor& actor, std::uint8_t pattern) {
   if (group.suspect) return true;
   if (group.cells || group.strong) return false;
-  if (!ordered_group(group.write, group.write_pattern, actor, pattern) ||
-      !ordered_group(group.reads, group.reads_pattern, actor, pattern) ||
-      (group.non_coherent && same_operation(group.reads, actor))) {
+  if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern) ||
+      !epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern) ||
+      (group.non_coherent && epochs_.same_operation(group.reads, actor))) {
     return false;
   }
   group = Group{};
@@ -291,39 +187,35 @@ inline void Filter::each_unit(std::uint64_t memory, std::uint64_t address, std::
 // ---- accesses
 // --------------------------------------------------------------------------------------------------------
 
-// Each lane the bytes after the one before it: whole groups at once.
-void Filter::contiguous(const Warp& access, Actor& actor, unsigned first, unsigned lanes) {
-  const unsigned lane_log2 = unsigned(std::countr_zero(access.bytes));
-  const std::uint32_t unit = std::min(lane_log2, 2u);
-  const std::uint64_t begin = access.address[first], end = begin + (std::uint64_t(lanes) << lane_log2);
-  for (std::uint64_t address = begin; address < end;) {
-    const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
+// Whole groups at once where they can be.
+void Filter::stretch(const Stretch& access, Actor& actor) {
+  auto lane_at = [&](std::uint64_t address) {
+    return access.first + unsigned((address - access.begin) >> access.lane_log2);
+  };
+  for (std::uint64_t address = access.begin; address < access.end;) {
+    const std::uint64_t page_end = std::min(access.end, (address / page_bytes + 1) * page_bytes);
     ShadowPage* const found = page(access.memory, address);
     if (!found) {
       address = page_end;
       continue;
     }
     ShadowPage& at = *found;
-    pages_.refine(at, unit);
+    pages_.refine(at, access.unit);
+    const unsigned units_log2 = std::min(access.lane_log2 - at.shift, 5u); // of a lane's, in a group
     const std::uint64_t span = std::uint64_t(group_units) << at.shift;
     while (address < page_end) {
       Group& group = at.groups[address % page_bytes / span];
       const std::uint64_t group_begin = address / span * span, group_end = std::min(page_end, group_begin + span);
       const bool whole = address == group_begin && group_end == group_begin + span;
-      if (whole) {
-        const unsigned lane = first + unsigned((address - begin) >> lane_log2);
-        const std::uint8_t pattern = std::uint8_t((lane_log2 - at.shift) << 5 | lane);
-        if (access.write ? write_group(group, actor, pattern)
-                         : read_group(group, actor, pattern, access.non_coherent)) {
-          address = group_end;
-          continue;
-        }
+      const std::uint8_t pattern = std::uint8_t(units_log2 << 5 | lane_at(address));
+      if (whole && (access.write ? write_group(group, actor, pattern)
+                                 : read_group(group, actor, pattern, access.non_coherent))) {
+        address = group_end;
+        continue;
       }
-      const std::uint64_t group_first = address;
       for (; address < group_end; address += 1ull << at.shift) {
-        const unsigned lane = first + unsigned((address - begin) >> lane_log2);
-        touch({&group, unsigned((address - group_begin) >> at.shift), address}, access.memory, actor, lane, one_lane,
-              access.write, access.non_coherent);
+        touch({&group, unsigned((address - group_begin) >> at.shift), address}, access.memory, actor, lane_at(address),
+              one_lane, access.write, access.non_coherent);
       }
       if (!whole || !access.write || !group.cells) continue;
       // All written by this access now, or all suspect: one entry again.
@@ -335,8 +227,7 @@ void Filter::contiguous(const Warp& access, Actor& actor, unsigned first, unsign
       group.suspect = suspects != 0;
       if (group.suspect) continue;
       group.write = actor.segment;
-      group.write_pattern =
-          std::uint8_t((lane_log2 - at.shift) << 5 | (first + unsigned((group_first - begin) >> lane_log2)));
+      group.write_pattern = pattern;
     }
   }
 }
@@ -352,8 +243,8 @@ void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
     bool good = true;
     for (std::uint32_t rest = access.mask; rest && good; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
-      good = ordered(cell.write, cell.write_who & 31, actor, lane) &&
-             (!strong_write || ordered(strong->epoch, strong->who, actor, lane));
+      good = epochs_.ordered_write(cell.write, cell.write_who & 31, actor, lane) &&
+             (!strong_write || epochs_.ordered(strong->epoch, strong->who, actor, lane));
       if (strong_write) continue;
       if (!cell.write || std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {
         break; // for all lanes alike
@@ -407,7 +298,10 @@ void Filter::weak(const Warp& access) {
     if (access.stride == 0 && lanes > 1 && !access.write) return broadcast(access, actor, first);
     if (access.stride == std::int64_t(access.bytes) && access.bytes <= 16 && std::has_single_bit(access.bytes) &&
         base % access.bytes == 0 && base < address_limit && (access.mask >> first) + 1ull == 1ull << lanes) {
-      return contiguous(access, actor, first, lanes);
+      const unsigned lane_log2 = unsigned(std::countr_zero(access.bytes));
+      return stretch({access.memory, base, base + (std::uint64_t(lanes) << lane_log2), first, lane_log2,
+                      std::min(lane_log2, 2u), access.write, access.non_coherent},
+                     actor);
     }
   } else {
     return scattered(access, actor);
@@ -441,12 +335,12 @@ bool Filter::strong(const Strong& access) {
     }
     if (group.suspect || (weak.write_who & Cell::suspect)) return;
     StrongCell& cell = pages_.strong_of(group)[spot.unit];
-    const bool before = ordered(cell.epoch, cell.who, actor, lane);
+    const bool before = epochs_.ordered(cell.epoch, cell.who, actor, lane);
     const bool conflict = access.write || (cell.flags & StrongCell::writes);
     const bool alike = (cell.flags & 0xF0) == size;
-    if (!ordered(weak.write, weak.write_who & 31, actor, lane) ||
-        (access.write && !ordered(weak.reads, weak.reads_who, actor, lane)) ||
-        (access.write && (weak.write_who & Cell::non_coherent) && same_operation(weak.reads, actor)) ||
+    if (!epochs_.ordered(weak.write, weak.write_who & 31, actor, lane) ||
+        (access.write && !epochs_.ordered(weak.reads, weak.reads_who, actor, lane)) ||
+        (access.write && (weak.write_who & Cell::non_coherent) && epochs_.same_operation(weak.reads, actor)) ||
         (!before && conflict && (!alike || access.plain || (cell.flags & StrongCell::plain)))) {
       return mark(spot, access.memory);
     }
@@ -459,7 +353,7 @@ bool Filter::strong(const Strong& access) {
       return mark(spot, access.memory); // reads of two sizes: rare, and too much for a cell
     } else {
       unordered = true;
-      unsigned wide = widened(cell.epoch, cell.who >> 5, actor);
+      unsigned wide = epochs_.widened(cell.epoch, cell.who >> 5, actor);
       if (wide == one_lane && (cell.who & 31) != lane) wide = whole_warp;
       cell.who = who_of(wide, wide == one_lane ? lane : 0);
     }
@@ -470,16 +364,15 @@ bool Filter::strong(const Strong& access) {
   return unordered && !access.plain;
 }
 
-void Filter::copy(std::uint64_t memory, ThreadKey thread, order::AsyncGroup group, std::uint64_t address,
-                  std::uint32_t bytes, bool write_access, order::Stamp now) {
-  Actor actor;
-  actor.lane0 = ThreadKey(thread.operation(), thread.block(), thread.thread() & ~31u);
-  actor.asynchronous = true;
-  if (segments_.size() >= collect_at_) collect_segments();
-  actor.segment = SegmentId(segments_.size());
-  segments_.push_back({thread.bits, now, group});
-  each_unit(memory, address, bytes,
-            [&](const Spot& spot) { touch(spot, memory, actor, thread.thread() & 31, one_lane, write_access, false); });
+void Filter::copy(const Copy& access) {
+  if (epochs_.crowded()) collect_segments();
+  Epochs::Actor actor = epochs_.copy(access.thread, access.group, access.async_proxy, access.memory != 0, access.now);
+  const std::uint64_t bits = access.address | access.bytes;
+  const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
+  if (access.address >= address_limit) return;
+  stretch({access.memory, access.address, access.address + access.bytes, access.thread.thread() & 31, all_one_lane,
+           unit, access.write, false},
+          actor);
 }
 
 void Filter::range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write_access,
@@ -580,8 +473,7 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void Filter::forget_shared(order::OperationIndex operation) {
-  std::erase_if(actors_, [&](const auto& at) { return key_from(at.first).operation() == operation; });
-  recent_.fill(nullptr);
+  epochs_.forget(operation);
   auto found = shared_pages_.find(operation);
   if (found == shared_pages_.end()) return;
   for (const auto& [memory, numbers] : found->second) {
@@ -592,10 +484,7 @@ void Filter::forget_shared(order::OperationIndex operation) {
 }
 
 void Filter::forget_shared(ThreadKey block) {
-  for (unsigned warp = 0; warp < 32; ++warp) {
-    actors_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
-  }
-  recent_.fill(nullptr);
+  epochs_.forget(block);
   auto found = shared_pages_.find(block.operation());
   if (found == shared_pages_.end()) return;
   auto pages = found->second.find(block.block_bits() + 1);

@@ -1,17 +1,17 @@
 // The first pass: finds the words that a race may touch, quickly and in little memory.
 //
-// It keeps epochs of touched memory (filter_pages.h) and asks Causality whether what they stand for comes before an
-// access. What cannot be told from them is suspect.
+// It keeps epochs of touched memory (filter_pages.h) and asks whether what they stand for comes before an access
+// (filter_epochs.h). What cannot be told from them is suspect.
 //
 // Invariant: every word that a race of any class touches becomes suspect (the converse does not hold).
 // Thread-safety: none.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/detect/filter_epochs.h"
 #include "analyzer/detect/filter_pages.h"
 #include "analyzer/detect/partition.h"
 #include "analyzer/detect/suspects.h"
@@ -23,7 +23,7 @@ class Filter {
  public:
   // Looks at memory of `active` parts only.
   Filter(const order::Causality& causality, Suspects& suspects, const Partitions& active)
-      : causality_(causality), suspects_(suspects), active_(active) {}
+      : suspects_(suspects), active_(active), epochs_(causality) {}
 
   // What every lane of `mask` did, weakly, to `bytes` bytes at its address. stride: of the addresses, where `affine`.
   struct Warp {
@@ -49,13 +49,21 @@ class Filter {
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
 
-  // One lane's access by an asynchronous copy.
-  void copy(std::uint64_t memory, order::ThreadKey thread, order::AsyncGroup group, std::uint64_t address,
-            std::uint32_t bytes, bool write, order::Stamp now);
+  // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
+  struct Copy {
+    std::uint64_t memory = 0;
+    order::ThreadKey thread;
+    order::AsyncGroup group = 0;
+    std::uint64_t address = 0;
+    std::uint32_t bytes = 0;
+    bool write = false, async_proxy = false;
+    order::Stamp now = 0;
+  };
+  void copy(const Copy& access);
   // A copy or set, or the freeing of memory.
   void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
-  std::uint64_t bytes() const { return pages_.bytes() + segments_.capacity() * sizeof(Segment); }
+  std::uint64_t bytes() const { return pages_.bytes() + epochs_.bytes(); }
 
   void forget_inactive(); // memory of parts that are not active any more
   void forget_range(std::uint64_t address, std::uint64_t bytes); // global memory
@@ -63,20 +71,13 @@ class Filter {
   void forget_shared(order::ThreadKey block);
 
  private:
-  struct [[gnu::packed]] Segment {
-    std::uint64_t key = 0; // of lane 0 of the warp; of an asynchronous copy: of the thread
-    order::Stamp stamp = 0;
-    order::AsyncGroup group = 0;
-  };
-  static_assert(sizeof(Segment) == 20);
-  // Who acts now. What it knows to be ordered before all lanes of its warp stays so.
-  struct Actor {
-    order::ThreadKey lane0;
-    SegmentId segment = 0;
-    bool asynchronous = false;
-    std::array<SegmentId, 4> ordered{};
-    unsigned next = 0;
-    SegmentId operation_ordered = 0, operation_unordered = 0; // segments looked up at that level during this access
+  using Actor = Epochs::Actor;
+  static constexpr unsigned all_one_lane = 40; // as Stretch::lane_log2: more than any stretch has
+  struct Stretch { // each lane from `first` on touches 1 << lane_log2 bytes after those of the one before it
+    std::uint64_t memory = 0, begin = 0, end = 0;
+    unsigned first = 0, lane_log2 = 0;
+    std::uint32_t unit = 2; // log2 of what begin and end divide into
+    bool write = false, non_coherent = false;
   };
   struct Spot { // a unit of a group
     Group* group = nullptr;
@@ -89,15 +90,10 @@ class Filter {
   void erase(const PageKey& key);
   template <typename Each>
   void each_unit(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each);
-  void contiguous(const Warp& access, Actor& actor, unsigned first, unsigned lanes);
+  void stretch(const Stretch& access, Actor& actor);
   void broadcast(const Warp& access, Actor& actor, unsigned first);
   void scattered(const Warp& access, Actor& actor);
 
-  bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
-  bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
-  bool ordered_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own);
-  unsigned widened(SegmentId segment, unsigned level, const Actor& actor) const;
-  bool same_operation(SegmentId segment, const Actor& actor) const;
   // Each returns false when the unit is to become suspect.
   bool read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool non_coherent);
   bool write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane);
@@ -109,14 +105,10 @@ class Filter {
   void mark(const Spot& spot, std::uint64_t memory);
   void collect_segments();
 
-  const order::Causality& causality_;
   Suspects& suspects_;
   const Partitions& active_;
   FilterPages pages_;
-  std::vector<Segment> segments_{1};
-  std::size_t collect_at_ = 1 << 16;
-  std::unordered_map<std::uint64_t, Actor> actors_; // by warp
-  std::array<Actor*, 64> recent_{}; // of some warps
+  Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers
   PageKey last_key_{~0ull, ~0ull};

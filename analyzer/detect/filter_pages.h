@@ -26,8 +26,9 @@ namespace deadheat::detect {
 
 using SegmentId = std::uint32_t;
 
-// Whom an epoch stands for, beyond its segment's warp: level << 5 | lane.
-enum Level : std::uint8_t { one_lane, whole_warp, whole_block, whole_operation, many };
+// Whom an epoch stands for, beyond its segment's warp: level << 5 | lane. whole_operation: what its threads did up to
+// then; complete_operation: its asynchronous copies too, whenever they are complete.
+enum Level : std::uint8_t { one_lane, whole_warp, whole_block, whole_operation, complete_operation, many };
 inline constexpr std::uint8_t who_of(unsigned level, unsigned lane) { return std::uint8_t(level << 5 | lane); }
 
 // A pattern: below 192, unit i is of lane (pattern & 31) + (i >> (pattern >> 5)); from there on 191 + a level.

@@ -111,12 +111,15 @@ bool Shadow::outside_model(const MemoryAccess& first, const MemoryAccess& second
 
 bool Shadow::morally_strong(const MemoryAccess& first, const MemoryAccess& second) const {
   return is_strong(first.ordering) && is_strong(second.ordering) && first.address == second.address &&
-         first.bytes == second.bytes && !first.group && !second.group &&
+         first.bytes == second.bytes && first.proxy == second.proxy &&
          causality_.mutual(first.thread, first.scope, second.thread, second.scope);
 }
 
 // Is every lane of `first` ordered before every lane of `second`? Else says which two are not.
-bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const {
+// A write through the generic proxy and an access through the asynchronous one must have a proxy fence between (8.9.5).
+bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
+                     Lanes* unordered) const {
+  const bool across = second.proxy == Proxy::async && first.proxy == Proxy::generic && first.writes();
   auto lanes = [](const MemoryAccess& access, auto&& each) {
     std::uint32_t base = access.thread.thread() & ~31u;
     if (access.lanes == 1) return each(access.thread);
@@ -129,7 +132,10 @@ bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, Lane
   };
   return lanes(second, [&](order::ThreadKey to) {
     return lanes(first, [&](order::ThreadKey from) {
-      if (causality_.ordered(from, first.stamp, first.group, to)) return true;
+      if (across ? causality_.ordered_across_proxies(from, first.stamp, first.group, to, memory != 0)
+                 : causality_.ordered(from, first.stamp, first.group, to)) {
+        return true;
+      }
       *unordered = {from, to};
       return false;
     });
@@ -140,10 +146,10 @@ bool Shadow::ordered(const MemoryAccess& first, const MemoryAccess& second, Lane
 bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address) {
   const MemoryAccess &first = older.access, &second = entry.access;
   Lanes unordered{first.thread, second.thread};
-  bool before = ordered(first, second, &unordered);
+  bool before = ordered(memory, first, second, &unordered);
   if (before && !outside_model(first, second)) return true;
   if (!first.writes() && !second.writes()) return false;
-  if (first.writes() && first.stored && is_strong(first.ordering) &&
+  if (first.writes() && first.stored && is_strong(first.ordering) && !first.group && first.proxy == second.proxy &&
       causality_.observed({memory, first.address}, first.stamp, second.thread, second.stamp)) {
     return true;
   }
@@ -304,7 +310,7 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
           if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
           // What this operation comes after is covered by it.
           Lanes unordered;
-          if (access.kind == AccessKind::write && ordered(older.access, access, &unordered)) {
+          if (access.kind == AccessKind::write && !access.group && ordered(memory, older.access, access, &unordered)) {
             drop(at, older, of_side(at, sides_.place(older.access.place).side));
           }
         }

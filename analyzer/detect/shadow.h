@@ -40,6 +40,7 @@ struct MemoryAccess {
   AccessKind kind = AccessKind::read;
   Ordering ordering = Ordering::weak;
   Scope scope = Scope::none;
+  Proxy proxy = Proxy::generic;
   order::Stamp continues = 0; // as Causality::strong_access returns it
   bool possible = false; // an opaque kernel's footprint: it may not touch this at all
   bool stored = true; // false: an atomic that left memory as it was (a failed cas)
@@ -117,7 +118,7 @@ class Shadow {
   struct Lanes {
     order::ThreadKey of_first, of_second;
   };
-  bool ordered(const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
+  bool ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
   bool outside_model(const MemoryAccess& first, const MemoryAccess& second) const;
   bool check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address);

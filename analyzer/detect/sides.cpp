@@ -25,7 +25,8 @@ std::string look_key(const Site& site) {
 }
 
 bool adds_floats(const Site& site) {
-  if (site.kind != SiteKind::access || site.access != AccessKind::atomic) return false;
+  if (site.kind != SiteKind::access && site.kind != SiteKind::bulk_copy) return false;
+  if (site.access != AccessKind::atomic) return false;
   bool adds = site.opcode.find(".add") != std::string::npos;
   bool floats = site.opcode.find(".f16") != std::string::npos || site.opcode.find(".bf16") != std::string::npos ||
                 site.opcode.find(".f32") != std::string::npos || site.opcode.find(".f64") != std::string::npos;
@@ -63,12 +64,14 @@ void Sides::module(const trace::Module& module) {
     place.module = module.id;
     place.site_number = number;
     place.site = &site;
-    place.kind = site.kind == SiteKind::access ? site.access : AccessKind::read;
+    const bool one_access = site.kind == SiteKind::access || site.kind == SiteKind::mbarrier ||
+                            site.kind == SiteKind::async_mbarrier_arrive;
+    place.kind = one_access ? site.access : AccessKind::read;
     place.float_add = adds_floats(site);
     places.push_back(add(place, source_key(site, module.id)));
     PlaceId write = 0;
     if (site.kind == SiteKind::async_copy || site.kind == SiteKind::bulk_copy) {
-      place.kind = AccessKind::write;
+      place.kind = site.access == AccessKind::atomic ? AccessKind::atomic : AccessKind::write;
       write = add(place, "async|" + source_key(site, module.id));
     }
     writes.push_back(write);

@@ -82,16 +82,36 @@ void Causality::launch_end(OperationIndex operation) {
   if (launches_.empty()) forget_locations();
 }
 
-bool Causality::thread_exit(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask) {
+std::vector<std::uint32_t> Causality::thread_exit(OperationIndex operation, std::uint32_t index, std::uint32_t warp,
+                                                  std::uint32_t mask) {
   Launch* of = launch(operation);
-  if (!of || warp > 31) return false;
-  Block& at = block(ThreadKey(operation, index, 0));
+  if (!of || warp > 31) return {};
+  const ThreadKey key(operation, index, 0);
+  Block& at = block(key);
   at.exited += std::uint32_t(std::popcount(mask));
-  if (at.over || at.exited < of->block.count() || of->cluster.count() > 1) return false;
-  forget_block(operation, index, at);
-  at = Block{};
+  const std::uint64_t threads = of->block.count(), blocks = of->cluster.count();
+  if (at.over || at.exited < threads) return {};
   at.over = true;
-  return true;
+  if (blocks == 1) {
+    forget_block(operation, index, at);
+    at = Block{};
+    at.over = true;
+    return {index};
+  }
+  const std::uint32_t cluster = cluster_of(key);
+  if (++of->exited[cluster] < blocks) return {};
+  of->exited.erase(cluster);
+  std::vector<std::uint32_t> over;
+  for (std::uint32_t rank = 0; rank < blocks; ++rank) {
+    const std::uint32_t peer = cluster_peer(index, rank, of->grid, of->cluster);
+    Block& member = block(ThreadKey(operation, peer, 0));
+    forget_block(operation, peer, member);
+    member = Block{};
+    member.over = true;
+    over.push_back(peer);
+  }
+  std::erase_if(of->cluster_phases, [&](const auto& phase) { return phase.first.first == cluster; });
+  return over;
 }
 
 // ---- clocks of threads ---------------------------------------------------------------------------------------------
@@ -195,7 +215,8 @@ void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std:
 void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
                                 std::uint32_t phase, bool wait, bool relaxed, Stamp now) {
   Launch& of = launches_[operation];
-  Phase& at = of.cluster_phases[{cluster_of(ThreadKey(operation, index, 0)), phase}];
+  const std::uint32_t cluster = cluster_of(ThreadKey(operation, index, 0));
+  Phase& at = of.cluster_phases[{cluster, phase}];
   for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
     ThreadKey key(operation, index, warp * 32 + std::uint32_t(std::countr_zero(rest)));
     if (wait) {
@@ -203,8 +224,14 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
     } else if (!relaxed) {
       at.clock = Clock::join(at.clock, snapshot(key, now));
       synced(key, now);
+    } else if (const Thread* state = find_thread(key)) {
+      // A fence before it ends a release pattern (9.7.13.3).
+      for (Scope scope : {Scope::cluster, Scope::gpu, Scope::sys})
+        at.clock = Clock::join(at.clock, state->released[std::size_t(scope)]);
     }
   }
+  // Whoever waits for a phase has arrived at it: two phases back nobody is left.
+  if (phase >= 2) of.cluster_phases.erase({cluster, phase - 2});
 }
 
 // ---- asynchronous copies
@@ -214,7 +241,10 @@ AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
   Thread& state = thread(key);
   if (!state.open_group) {
     state.open_group = AsyncGroup(async_groups_.size());
-    async_groups_.push_back({key, now, 0});
+    AsyncState group;
+    group.thread = key;
+    group.first = now;
+    async_groups_.push_back(group);
   }
   return state.open_group;
 }
@@ -237,6 +267,105 @@ void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp
   }
 }
 
+Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object, Stamp now) {
+  auto make = [&] {
+    AsyncState state;
+    state.thread = key;
+    state.first = now;
+    state.bulk = true;
+    async_groups_.push_back(state);
+    return AsyncGroup(async_groups_.size() - 1);
+  };
+  if (object) {
+    const BulkGroups groups{make(), make()};
+    bulk_pending_[{key.bits, {object->block, object->address}}].push_back(groups);
+    return groups;
+  }
+  // Copies of a group lie apart in time, but all complete when it is waited for.
+  BulkGroups& open = thread(key).open_bulk;
+  if (!open.read) {
+    const BulkGroups groups{make(), make()};
+    open = groups;
+  }
+  return open;
+}
+
+void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
+  if (!object.block) return;
+  const ClockEntry entry{object.block - 1, mbarrier_group(object.address), now};
+  auto found = bulk_pending_.find({key.bits, {object.block, object.address}});
+  if (found != bulk_pending_.end()) {
+    const BulkGroups groups = found->second.front();
+    found->second.pop_front();
+    if (found->second.empty()) bulk_pending_.erase(found);
+    async_groups_[groups.read].completion = async_groups_[groups.write].completion = entry;
+  }
+  // "complete-tx has release semantics at cluster scope": of the copy's own accesses, whoever issued it. It is
+  // performed where the object is.
+  ThreadKey there;
+  there.bits = (object.block - 1) << 10;
+  contribute(*mbarrier_phase(there, object, phase), there, Scope::cluster, Clock::with(nullptr, {entry}));
+}
+
+void Causality::bulk_commit(ThreadKey key) {
+  Thread& state = thread(key);
+  state.committed_bulk.push_back(state.open_bulk); // 0: an empty group; it counts too
+  state.open_bulk = {};
+}
+
+void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only, Stamp now) {
+  Thread& state = thread(key);
+  const std::size_t done = state.committed_bulk.size() - std::min<std::size_t>(state.committed_bulk.size(), pending);
+  auto complete = [&](AsyncGroup group) {
+    if (group && !async_groups_[group].complete) async_groups_[group].complete = now;
+  };
+  for (; state.bulk_reads_done < done; ++state.bulk_reads_done)
+    complete(state.committed_bulk[state.bulk_reads_done].read);
+  if (reads_only) return;
+  for (std::size_t i = 0; i < done; ++i, --state.bulk_reads_done) {
+    complete(state.committed_bulk.front().write);
+    state.committed_bulk.pop_front();
+  }
+}
+
+// ---- proxies and dependent launches
+
+void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) {
+  const ClockPointer seen = snapshot(key, now);
+  std::vector<ClockEntry> entries;
+  if (shared) entries = seen->proxied(proxied_shared);
+  if (global) {
+    const std::vector<ClockEntry> more = seen->proxied(proxied_global);
+    entries.insert(entries.end(), more.begin(), more.end());
+  }
+  Thread& state = thread(key);
+  state.own = Clock::with(state.own, std::move(entries));
+  synced(key, now);
+}
+
+void Causality::dependency_wait(ThreadKey key, Stamp now) {
+  Thread& state = thread(key);
+  const std::uint64_t launch_itself = ThreadKey(key.operation(), ~0u, 0).block_bits();
+  state.own = Clock::with(state.own, {{launch_itself, dependency_group, now}});
+}
+
+bool Causality::seen_entry(ThreadKey key, const ClockEntry& entry) const {
+  const Block* of = find_block(key);
+  if (of && of->common && of->common->entry(entry.block, entry.group) >= entry.stamp) return true;
+  const Thread* state = find_thread(key);
+  return state && state->own && state->own->entry(entry.block, entry.group) >= entry.stamp;
+}
+
+bool Causality::has_waited(ThreadKey key) const {
+  return seen_entry(key, {ThreadKey(key.operation(), ~0u, 0).block_bits(), dependency_group, 1});
+}
+
+// Of different operations: is all of `first` before what `second` does now?
+bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const {
+  return operations_.ordered(first, second.operation()) ||
+         (operations_.ordered_by_wait(first, second.operation()) && has_waited(second));
+}
+
 // ---- questions
 // -------------------------------------------------------------------------------------------------------
 
@@ -247,16 +376,19 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     // A copy is ordered before what its thread does after it waited for the group, and before what sees the phase of an
     // mbarrier complete that its completion arrived at.
     const AsyncState& copies = async_groups_[group];
-    if (first.operation() != second.operation() && operations_.ordered(first.operation(), second.operation()))
-      return true;
-    if (of && of->common && of->common->seen_async(first) >= stamp) return true;
-    if (state && state->own && state->own->seen_async(first) >= stamp) return true;
+    if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
+    if (copies.bulk) {
+      if (copies.completion.stamp && seen_entry(second, copies.completion)) return true;
+    } else {
+      if (of && of->common && of->common->seen_async(first) >= stamp) return true;
+      if (state && state->own && state->own->seen_async(first) >= stamp) return true;
+    }
     if (!copies.complete) return false;
     stamp = copies.complete;
   }
   if (first == second) return true;
   if (first.operation() != second.operation()) {
-    if (operations_.ordered(first.operation(), second.operation())) return true;
+    if (operations_ordered(first.operation(), second)) return true;
   } else if (first.block_bits() == second.block_bits()) {
     if (of && stamp <= of->barrier) return true;
     if (of && !of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
@@ -265,10 +397,31 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
   return state && state->own && state->own->seen(first) >= stamp;
 }
 
+bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second,
+                                       bool shared) const {
+  if (group && async_groups_[group].bulk) return ordered(first, stamp, group, second); // its completion has the fence
+  // A launch begins, or has waited, with the memory of those before it visible to all proxies.
+  if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
+  const std::uint32_t space = shared ? proxied_shared : proxied_global;
+  if (group) { // of cp.async: whose completion came before the fence
+    const std::uint32_t copies = space + async_group(first.thread());
+    if (seen_entry(second, {first.block_bits(), copies, stamp})) return true;
+    stamp = async_groups_[group].complete;
+    if (!stamp) return false;
+  }
+  const Block* of = find_block(second);
+  if (of && of->common && of->common->seen_proxied(first, space) >= stamp) return true;
+  const Thread* state = find_thread(second);
+  return state && state->own && state->own->seen_proxied(first, space) >= stamp;
+}
+
 bool Causality::warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) const {
   const Block* of = find_block(second);
   if (first.operation() != second.operation()) {
-    if (operations_.ordered(first.operation(), second.operation())) return true;
+    if (operations_.ordered(first.operation(), second.operation()) ||
+        (of && of->common && operations_.ordered_by_wait(first.operation(), second.operation()) &&
+         of->common->entry(ThreadKey(second.operation(), ~0u, 0).block_bits(), dependency_group)))
+      return true;
   } else if (of && first.block_bits() == second.block_bits()) {
     if (stamp <= of->barrier) return true;
     if (!of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
@@ -280,7 +433,7 @@ bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Sta
   ThreadKey first(operation, index, 0);
   const Block* of = find_block(second);
   if (operation != second.operation()) {
-    if (operations_.ordered(operation, second.operation())) return true;
+    if (operations_ordered(operation, second)) return true;
   } else if (of && first.block_bits() == second.block_bits()) {
     return stamp <= of->barrier;
   }
@@ -288,7 +441,7 @@ bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Sta
 }
 
 bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const {
-  if (operation != second.operation()) return operations_.ordered(operation, second.operation());
+  if (operation != second.operation()) return operations_ordered(operation, second);
   const Launch* of = launch(operation);
   const Block* own = find_block(second);
   if (!of || !own || stamp > own->barrier) return false;

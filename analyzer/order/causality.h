@@ -4,8 +4,14 @@
 // Rules: program order; bar/barrier {sync, red, arrive} → {sync, red} of the same phase; bar.warp.sync among its mask;
 // a release pattern on M synchronizes with an acquire pattern on M when a write of the former precedes a read of the
 // latter in observation order (through a chain of read-modify-writes, each link morally strong) and the pattern's
-// first and last operation are morally strong; cluster barriers; cp.async groups; mbarrier phases; the order of
-// operations (OperationClocks).
+// first and last operation are morally strong; cluster barriers; cp.async and bulk groups; mbarrier phases; the order
+// of operations (OperationClocks), griddepcontrol.wait with it.
+//
+// Proxies (8.6, 8.9.5 proxy-preserved base causality order): what a thread wrote through the generic proxy comes before
+// an access through the asynchronous proxy only where a fence.proxy.async lies between on the path of synchronization,
+// whoever executes it. A bulk copy's completion implies one: whoever has observed it has its writes (9.7.9.25.4). A
+// generic read comes before a later asynchronous write by synchronization alone: its value has been returned, and no
+// write can take it back.
 //
 // Fence-SC order (8.9.3) orders any two morally strong fence.sc operations in the order that the run happened to take.
 // Race detection does not use that accident: another run need not have that order. Rules::fence_sc_order applies it,
@@ -35,9 +41,9 @@ namespace deadheat::order {
 
 // A location of strong accesses: an address in global memory, or in the shared memory of a block.
 struct Location {
-  std::uint64_t block = 0;  // 0: global memory; else ThreadKey::block_bits + 1 of the block whose memory it is
+  std::uint64_t block = 0; // 0: global memory; else ThreadKey::block_bits + 1 of the block whose memory it is
   std::uint64_t address = 0;
-  std::uint32_t bytes = 0;  // 0: whatever begins there; else exactly the location of that size (8.2)
+  std::uint32_t bytes = 0; // 0: whatever begins there; else exactly the location of that size (8.2)
   friend bool operator==(const Location&, const Location&) = default;
 };
 
@@ -48,7 +54,7 @@ struct StrongAccess {
   Scope scope = Scope::gpu;
   std::uint32_t bytes = 0;
   bool reads = false, writes = false;
-  bool reduction = false;  // red: its read forms no acquire pattern
+  bool reduction = false; // red: its read forms no acquire pattern
   std::uint64_t value_read = 0, value_written = 0;
   // Place in the location's order: a read reads the last write with a smaller ticket. Equal when exact; both 0: the
   // order of the calls.
@@ -57,11 +63,12 @@ struct StrongAccess {
 
 struct Rules {
   bool observers = true; // keeps what Causality::observed and the result of strong_access need
-  bool fence_sc_order = false;  // fence.sc operations that are morally strong order each other as they were called
+  bool fence_sc_order = false; // fence.sc operations that are morally strong order each other as they were called
 };
 
-// Asynchronous copies (cp.async): one group's writes become part of the issuing thread's order when it waits.
-using AsyncGroup = std::uint32_t;  // 0: none
+// Asynchronous copies: one group's accesses become part of the issuing thread's order when it waits, or of the order of
+// those that see the phase of an mbarrier complete.
+using AsyncGroup = std::uint32_t; // 0: none
 
 class Causality {
  public:
@@ -69,8 +76,10 @@ class Causality {
 
   void launch_begin(OperationIndex operation, const Dim3& grid, const Dim3& block, const Dim3& cluster);
   void launch_end(OperationIndex operation);
-  // Lanes that do nothing more. True when they were the last of their block.
-  bool thread_exit(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask);
+  // Lanes that do nothing more. Returns the blocks whose shared memory nobody reaches any more: those of a cluster when
+  // its last thread is gone.
+  std::vector<std::uint32_t> thread_exit(OperationIndex operation, std::uint32_t block, std::uint32_t warp,
+                                         std::uint32_t mask);
 
   // Synchronization, each with the record's stamp (increasing).
   void block_barrier(OperationIndex operation, std::uint32_t block, Stamp now);
@@ -84,9 +93,24 @@ class Causality {
   void cluster_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask,
                        std::uint32_t phase, bool wait, bool relaxed, Stamp now);
 
-  AsyncGroup async_issue(ThreadKey thread, Stamp now);  // group that a copy issued now belongs to
+  AsyncGroup async_issue(ThreadKey thread, Stamp now); // group that a copy issued now belongs to
   void async_commit(ThreadKey thread);
   void async_wait(ThreadKey thread, std::uint32_t pending, bool all, Stamp now);
+
+  // Bulk copies: what one reads and what it writes are groups of their own. Without an object the copy completes with
+  // the thread's open bulk group; else with bulk_complete, in the order of issue for each thread and object.
+  struct BulkGroups {
+    AsyncGroup read = 0, write = 0;
+  };
+  BulkGroups bulk_issue(ThreadKey thread, const Location* object, Stamp now);
+  void bulk_complete(ThreadKey thread, const Location& object, std::uint32_t phase, Stamp now);
+  void bulk_commit(ThreadKey thread);
+  void bulk_wait(ThreadKey thread, std::uint32_t pending, bool reads_only, Stamp now);
+
+  // fence.proxy.async, of shared or global memory or both.
+  void proxy_fence(ThreadKey thread, bool shared, bool global, Stamp now);
+  // griddepcontrol.wait: the launch before is complete, and its memory visible.
+  void dependency_wait(ThreadKey thread, Stamp now);
 
   // mbarrier objects: arrivals release into the phase, a successful test of a phase acquires what was released.
   void mbarrier_init(const Location& object);
@@ -98,6 +122,8 @@ class Causality {
   // Does the access (thread, stamp, group) happen before what `second` does now? Program order included; for accesses
   // of asynchronous copies, their group must have been waited for.
   bool ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const;
+  // The same for a write through the generic proxy and an access through the asynchronous one, to shared memory or not.
+  bool ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, bool shared) const;
   // Is the strong write (stamp) to `location` observed by a strong read that happens before what `second` does at
   // stamp `now` (causality order's second clause, 8.9.5)?
   bool observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const;
@@ -151,6 +177,9 @@ class Causality {
     std::vector<Pending> pending;
     ByScope pending_clocks; // of older pending reads: what a fence of at least that scope acquires
     AsyncGroup open_group = 0;
+    BulkGroups open_bulk;
+    std::deque<BulkGroups> committed_bulk; // not yet waited for; the first bulk_reads_done but for their reads
+    std::size_t bulk_reads_done = 0;
     std::deque<AsyncGroup> committed; // not yet waited for
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
     std::unordered_map<Location, ByScope, LocationHash> released_at;
@@ -174,16 +203,23 @@ class Causality {
   struct Launch {
     Dim3 grid, block, cluster;
     std::unordered_map<std::uint32_t, Block> blocks;
+    std::unordered_map<std::uint32_t, std::uint64_t> exited; // threads, by cluster
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> cluster_phases; // (cluster, phase)
   };
   struct AsyncState {
     ThreadKey thread;
     Stamp first = 0, complete = 0;
+    bool bulk = false;
+    // Of a bulk copy that completed on an mbarrier: who has this entry, or a later one, has seen it.
+    ClockEntry completion;
   };
   struct MbarrierState {
     std::map<std::uint32_t, ChainPointer> phases;
   };
 
+  bool seen_entry(ThreadKey thread, const ClockEntry& entry) const;
+  bool has_waited(ThreadKey thread) const;
+  bool operations_ordered(OperationIndex first, ThreadKey second) const;
   Launch* launch(OperationIndex operation);
   const Launch* launch(OperationIndex operation) const;
   Block& block(ThreadKey thread);
@@ -223,6 +259,7 @@ class Causality {
   std::unordered_map<std::uint64_t, Thread> threads_;
   std::unordered_map<Location, LocationState, LocationHash> locations_;
   std::unordered_map<Location, MbarrierState, LocationHash> mbarriers_;
+  std::map<std::pair<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>, std::deque<BulkGroups>> bulk_pending_;
   std::vector<AsyncState> async_groups_{1};
 };
 

@@ -10,20 +10,25 @@ bool before(const ClockEntry& a, const ClockEntry& b) {
   return a.block != b.block ? a.block < b.block : a.group < b.group;
 }
 
-// Appends `entry` to a sorted list unless what is there covers it.
-void append(std::vector<ClockEntry>& entries, std::size_t& block_begin, const ClockEntry& entry) {
-  if (entries.empty() || entries.back().block != entry.block) {
-    block_begin = entries.size();
+// Of the groups of a block those of one kind lie together: its own, and what was made visible to the asynchronous
+// proxy.
+std::uint32_t kind_of(std::uint32_t group) { return group & ~4095u; }
+
+// Appends `entry` to a sorted list unless what is there covers it. `begin`: where entries of its block and kind begin.
+void append(std::vector<ClockEntry>& entries, std::size_t& begin, const ClockEntry& entry) {
+  const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
+  if (entries.empty() || entries.back().block != entry.block || kind_of(entries.back().group) != kind) {
+    begin = entries.size();
   } else if (entries.back().group == entry.group) {
     entries.back().stamp = std::max(entries.back().stamp, entry.stamp);
     return;
-  } else if (entry.group < async_group(0)) {
-    const ClockEntry& widest = entries[block_begin];
-    if (widest.group == whole_block && widest.stamp >= entry.stamp) return;
-    if (entry.group >= thread_group(0)) {  // covered by its warp's entry?
-      std::uint32_t group = warp_group((entry.group - thread_group(0)) / 32);
-      for (std::size_t i = block_begin; i < entries.size() && entries[i].group <= group; ++i) {
-        if (entries[i].group == group && entries[i].stamp >= entry.stamp) return;
+  } else if (kind < dependency_group && group < async_group(0)) {
+    const ClockEntry& widest = entries[begin];
+    if (widest.group == kind + whole_block && widest.stamp >= entry.stamp) return;
+    if (group >= thread_group(0)) { // covered by its warp's entry?
+      const std::uint32_t warp = kind + warp_group((group - thread_group(0)) / 32);
+      for (std::size_t i = begin; i < entries.size() && entries[i].group <= warp; ++i) {
+        if (entries[i].group == warp && entries[i].stamp >= entry.stamp) return;
       }
     }
   }
@@ -71,15 +76,30 @@ std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint
   return count;
 }
 
-Stamp Clock::seen(ThreadKey thread) const {
-  std::uint64_t block = thread.block_bits();
-  auto at = find(block);
+Stamp Clock::seen(ThreadKey thread) const { return seen_in(thread, 0); }
+
+Stamp Clock::seen_in(ThreadKey thread, std::uint32_t space) const {
+  const std::uint64_t block = thread.block_bits();
+  const std::uint32_t whole = space + whole_block, warp = space + warp_group(thread.warp()),
+                      own = space + thread_group(thread.thread());
   Stamp stamp = 0;
-  std::uint32_t warp = warp_group(thread.warp()), own = thread_group(thread.thread());
-  for (; at != entries_.end() && at->block == block && at->group <= own; ++at) {
-    if (at->group == whole_block || at->group == warp || at->group == own) stamp = std::max(stamp, at->stamp);
+  for (auto at = find(block); at != entries_.end() && at->block == block && at->group <= own; ++at) {
+    if (at->group == whole || at->group == warp || at->group == own) stamp = std::max(stamp, at->stamp);
   }
   return stamp;
+}
+
+Stamp Clock::entry(std::uint64_t block, std::uint32_t group) const {
+  auto at = std::lower_bound(entries_.begin(), entries_.end(), ClockEntry{block, group, 0}, before);
+  return at != entries_.end() && at->block == block && at->group == group ? at->stamp : 0;
+}
+
+std::vector<ClockEntry> Clock::proxied(std::uint32_t space) const {
+  std::vector<ClockEntry> list;
+  for (const ClockEntry& entry : entries_) {
+    if (kind_of(entry.group) == 0) list.push_back({entry.block, entry.group + space, entry.stamp});
+  }
+  return list;
 }
 
 ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {

@@ -36,7 +36,7 @@ inline constexpr std::uint32_t largest_operation = (1u << 22) - 1;
 
 struct ClockEntry {
   std::uint64_t block = 0;  // ThreadKey::block_bits
-  std::uint32_t group = 0;  // 0: the block; 1 + w: warp w; 64 + t: thread t; 2048 + t: thread t's asynchronous copies
+  std::uint32_t group = 0; // 0: the block; 1 + w: warp w; 64 + t: thread t; further ones below
   Stamp stamp = 0;
   friend bool operator==(const ClockEntry&, const ClockEntry&) = default;
 };
@@ -45,6 +45,14 @@ inline std::uint32_t warp_group(std::uint32_t warp) { return 1 + warp; }
 inline std::uint32_t thread_group(std::uint32_t thread) { return 64 + thread; }
 // Copies that thread t has issued; in no program order, so that neither its warp's nor its block's entry covers them.
 inline std::uint32_t async_group(std::uint32_t thread) { return 2048 + thread; }
+
+// The same three with this added: what a fence.proxy.async since has made visible to the asynchronous proxy, of shared
+// and of global memory.
+inline constexpr std::uint32_t proxied_shared = 4096, proxied_global = 8192;
+// Of an operation (block ~0): its threads that have this have waited for the launch before it.
+inline constexpr std::uint32_t dependency_group = 12288;
+// Bulk copies that completed on the mbarrier at that offset of the block's shared memory, by stamp of completion.
+inline std::uint32_t mbarrier_group(std::uint64_t offset) { return std::uint32_t(65536 + (offset / 8 & 0xffffff)); }
 
 class Clock;
 using ClockPointer = std::shared_ptr<const Clock>;  // null: nothing seen
@@ -55,6 +63,10 @@ class Clock {
   Stamp seen(ThreadKey thread) const;
   // The same for the asynchronous copies that `thread` issued, by the stamp of their issue.
   Stamp seen_async(ThreadKey thread) const;
+  // As seen(), of what was made visible to the asynchronous proxy; `space`: proxied_shared or proxied_global.
+  Stamp seen_proxied(ThreadKey thread, std::uint32_t space) const { return seen_in(thread, space); }
+  // The stamp of one entry; 0: none.
+  Stamp entry(std::uint64_t block, std::uint32_t group) const;
   // What every lane of the thread's warp did up to there; a lower bound that looks at the warp and the block only.
   Stamp seen_warp(ThreadKey thread) const;
   // What every thread of its block did up to there; a lower bound that looks at the block only.
@@ -67,7 +79,11 @@ class Clock {
   // A clock with `more` (in any order) added.
   static ClockPointer with(const ClockPointer& clock, std::vector<ClockEntry> more);
 
+  // Entries for all that this clock has seen, as visible to the asynchronous proxy.
+  std::vector<ClockEntry> proxied(std::uint32_t space) const;
+
  private:
+  Stamp seen_in(ThreadKey thread, std::uint32_t space) const;
   std::vector<ClockEntry>::const_iterator find(std::uint64_t block) const;  // its first entry
   std::vector<ClockEntry> entries_;  // sorted by (block, group), no two of a group, none covered by its block's
 };

@@ -30,10 +30,8 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
       if (chain_length_[before.chain] == before.position) op.chain = before.chain;
     }
   }
-  // As if it waited at its beginning for the launch that it need not wait for: what griddepcontrol.wait adds to the
-  // order of its threads is not told apart from what they do before it.
-  if (const OperationIndex primary = index(streams_.primary(operation.id))) join(op.clock, primary);
-  if (!op.chain) {  // any chain whose end comes before: chains are as many as operations were ever unordered
+  op.primary = index(streams_.primary(operation.id));
+  if (!op.chain) { // any chain whose end comes before: chains are as many as operations were ever unordered
     for (const auto& [chain, position] : op.clock) {
       if (chain_length_[chain] == position) op.chain = chain;
     }
@@ -76,10 +74,23 @@ bool OperationClocks::ordered(OperationIndex first, OperationIndex second) const
   return found != b.clock.end() && found->second >= a.position;
 }
 
+bool OperationClocks::ordered_by_wait(OperationIndex first, OperationIndex second) const {
+  for (OperationIndex primary = operations_[second].primary; primary; primary = operations_[primary].primary) {
+    if (first == primary || ordered(first, primary)) return true;
+    if (!operations_[primary].waited) return false; // it may be complete before the launch that it need not wait for
+  }
+  return false;
+}
+
 std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex second) const {
   if (first > second) std::swap(first, second);
   const Op &a = operations_[first], &b = operations_[second];
   std::string streams = "stream " + std::to_string(b.stream);
+  if (b.primary) {
+    return "the launch in " + streams +
+           " may begin before the one before it is complete (programmatic dependent launch), "
+           "and no griddepcontrol.wait (cudaGridDependencySynchronize) comes before its access";
+  }
   if (a.stream == b.stream) return "they are unordered nodes of graphs launched into " + streams;
   // A wait of the second stream on an event of the first, made for a record that came too early?
   for (auto wait = waits_.rbegin(); wait != waits_.rend(); ++wait) {

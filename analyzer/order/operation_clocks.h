@@ -37,29 +37,36 @@ class OperationClocks {
 
   // Is `first` complete before `second` starts? Both are indices of submitted operations; false when equal.
   bool ordered(OperationIndex first, OperationIndex second) const;
+  // Is `first` complete when a thread of `second` has waited for the launch before it (griddepcontrol.wait)? The launch
+  // waited for counts with what it was ordered behind itself, by its start or by its own wait.
+  bool ordered_by_wait(OperationIndex first, OperationIndex second) const;
+  // A thread of the operation has waited so.
+  void waited(OperationIndex operation) { operations_[operation].waited = true; }
   // Why two operations are unordered, one line.
   std::string why_unordered(OperationIndex first, OperationIndex second) const;
 
  private:
-  using ChainClock = std::map<std::uint32_t, std::uint32_t>;  // chain → position reached, from 1
+  using ChainClock = std::map<std::uint32_t, std::uint32_t>; // chain → position reached, from 1
   struct Op {
     OperationId id = 0;
     std::uint32_t stream = 0, chain = 0, position = 0;
-    ChainClock clock;  // complete before it starts
+    ChainClock clock; // complete before it starts
+    OperationIndex primary = 0; // launch that it need not wait for to begin
+    bool waited = false;
   };
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
-  void join(ChainClock& clock, OperationIndex operation) const;  // adds the operation's completion
+  void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
 
   StreamOrder streams_;
   std::vector<Op> operations_{1};
   std::unordered_map<OperationId, OperationIndex> indices_;
-  std::vector<std::uint32_t> chain_length_{0};  // chains from 1
+  std::vector<std::uint32_t> chain_length_{0}; // chains from 1
   ChainClock host_;
   struct Wait {
     std::uint32_t stream = 0, event = 0;
     OperationIndex record = 0, submitted_before = 0;
   };
-  std::vector<Wait> waits_;  // for explanations
+  std::vector<Wait> waits_; // for explanations
 };
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

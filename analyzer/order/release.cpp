@@ -312,7 +312,7 @@ void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint
   }
   const ByScope released = thread(key).released; // an arrival after a fence ends a release pattern of the fence's scope
   for (std::size_t s = 0; s < released.size(); ++s) {
-    if (released[s]) contribute(*chain, key, Scope(s), released[s]);
+    if (released[s]) contribute(*chain, key, std::min(Scope(s), scope), released[s]); // no farther than it
   }
 }
 

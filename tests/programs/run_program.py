@@ -143,17 +143,6 @@ def check(deadheat, source, twin, binary, work):
         result.problems.append("exit status %d and no report (%s)\n%s" % (status, error, last_lines(err)))
         return result
 
-    # What the analysis does not look at yet it must say, and accuse nobody.
-    if "not_analyzed" in expectation:
-        result.expected, result.found = ["not analyzed"], []
-        if "not analyzed" in err and (not races or expectation["fixed"]["races"]) and report.get("summary", {}).get("complete") is False:
-            result.found = list(result.expected)
-        else:
-            result.problems.append("not said to be incomplete\n%s" % last_lines(err))
-        if report.get("program_status") != 0:
-            result.problems.append("the program failed")
-        return result
-
     marker_names = {line: marker for marker, line in markers_of(source).items()}
     found, reasons = set(), {}
     suppressed = sum(bool(race.get("suppressed")) for race in races)

@@ -26,20 +26,36 @@ class Axioms {
     Relation base = program_;
     synchronization(base);
     close(base);
+    base_ = base;
     causality(base);
   }
 
   bool race(std::size_t a, std::size_t b) const {
+    if (conflict(a, b) && bulk(a) != bulk(b)) return !across_proxies(a, b) && !across_proxies(b, a);
     return conflict(a, b) && !morally_strong(a, b) && !causality_[a][b] && !causality_[b][a];
   }
 
  private:
+  bool bulk(std::size_t e) const { return events_[e].kind == Event::Kind::bulk; }
+  // 8.9.5, proxy-preserved base causality order, between the generic and the asynchronous proxy. What the one wrote
+  // comes before the other's access with a proxy fence between. A completion that was observed implies one
+  // (9.7.9.25.4); a generic read needs none: what it returned no later write can change.
+  bool across_proxies(std::size_t x, std::size_t y) const {
+    if (bulk(x) || !events_[x].writes()) return base_[x][y];
+    for (std::size_t fence = 0; fence < count_; ++fence) {
+      bool kind = events_[fence].kind == Event::Kind::proxy_fence && events_[fence].shared == events_[x].shared;
+      if (kind && base_[x][fence] && base_[fence][y]) return true;
+    }
+    return false;
+  }
+
   Relation none() const { return Relation(count_, std::vector<bool>(count_)); }
 
   // 8.2.1: overlap, of memory that both threads see.
   bool overlap(std::size_t a, std::size_t b) const {
     const Event &x = events_[a], &y = events_[b];
-    if (!x.memory() || !y.memory() || x.shared != y.shared || (x.shared && x.block != y.block)) return false;
+    if (!x.memory() || !y.memory() || x.shared != y.shared || (x.shared && x.memory_of() != y.memory_of()))
+      return false;
     return x.address < y.address + y.bytes && y.address < x.address + x.bytes;
   }
   bool same_location(std::size_t a, std::size_t b) const {
@@ -70,9 +86,12 @@ class Axioms {
   // 8.9.1; the accesses of an asynchronous copy come after what precedes its issue, and before nothing (8.9.1.1).
   void program_order() {
     for (std::size_t b = 0; b < count_; ++b) {
-      std::size_t end = events_[b].kind == Event::Kind::copy ? events_[b].group : b;
+      bool asynchronous =
+          events_[b].kind == Event::Kind::copy || bulk(b) || events_[b].kind == Event::Kind::bulk_complete;
+      std::size_t end = asynchronous ? events_[b].group + 1 : b;
       for (std::size_t a = 0; a < end; ++a) {
-        program_[a][b] = same_thread(events_[a], events_[b]) && events_[a].kind != Event::Kind::copy;
+        program_[a][b] = same_thread(events_[a], events_[b]) && events_[a].kind != Event::Kind::copy && !bulk(a) &&
+                         events_[a].kind != Event::Kind::bulk_complete;
       }
     }
   }
@@ -165,15 +184,53 @@ class Axioms {
         }
         bool group = (x.kind == Kind::block_barrier || x.kind == Kind::warp_barrier) && x.kind == y.kind;
         if (group && x.group == y.group && a != b) base[a][b] = true;  // arrival of one, departure of the other
-        if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase &&
-            !x.relaxed) {
-          base[a][b] = true;
+        if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase) {
+          if (!x.relaxed) base[a][b] = true;
+          for (std::size_t e = 0; x.relaxed && e < a; ++e) { // 9.7.13.3: a fence before it does what it leaves out
+            if (is_fence(e) && program_[e][a] && is_release(events_[e].ordering) && events_[e].scope >= Scope::cluster)
+              base[e][b] = true;
+          }
         }
         if (x.kind == Kind::copy && y.kind == Kind::copy_wait && a < b && same_thread(x, y) && waited(x.group, b)) {
           base[a][b] = true;
         }
+        // 9.7.13.15: what arrived at a phase comes before whoever has seen it, or a later one, complete.
+        if (x.kind == Kind::mbarrier_arrive && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
+            x.phase <= y.phase && a < b) {
+          for (std::size_t release : release_ends(a)) {
+            if (in_scope(x, y) && in_scope(y, x) && in_scope(events_[release], y)) base[release][b] = true;
+          }
+        }
+        if (bulk(a) && y.kind == Kind::bulk_wait && a < b && same_thread(x, y) && bulk_waited(x.group, b) &&
+            (!y.relaxed || x.access == AccessKind::read)) {
+          base[a][b] = true;
+        }
+        // complete_tx releases the copy's own accesses, where the object is.
+        if (x.kind == Kind::bulk_complete && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
+            x.phase <= y.phase && a < b) {
+          for (std::size_t access = 0; access < count_; ++access) {
+            if (bulk(access) && events_[access].group == x.group) base[access][b] = true;
+          }
+        }
       }
     }
+  }
+  // An arrival releases by itself, or ends the pattern of a fence before it (8.8).
+  std::vector<std::size_t> release_ends(std::size_t arrival) const {
+    std::vector<std::size_t> ends;
+    if (is_release(events_[arrival].ordering)) ends.push_back(arrival);
+    for (std::size_t e = 0; e < arrival; ++e) {
+      if (is_fence(e) && program_[e][arrival] && is_release(events_[e].ordering)) ends.push_back(e);
+    }
+    return ends;
+  }
+  bool bulk_waited(std::size_t issue, std::size_t wait) const {
+    if (events_[issue].barrier) return false; // it completes on an mbarrier
+    std::uint32_t commits = 0;
+    for (std::size_t e = issue; e < wait; ++e) {
+      commits += events_[e].kind == Event::Kind::bulk_commit && same_thread(events_[e], events_[wait]);
+    }
+    return commits > events_[wait].phase;
   }
   // 9.7.9.25.3: is the group of the copy issued at `issue` none of the last `phase` groups committed before `wait`?
   bool waited(std::size_t issue, std::size_t wait) const {
@@ -211,7 +268,7 @@ class Axioms {
   const Execution& execution_;
   const std::vector<Event>& events_;
   std::size_t count_;
-  Relation program_, observation_, causality_;
+  Relation program_, observation_, causality_, base_;
   std::vector<std::size_t> saw_;
 };
 
@@ -223,7 +280,7 @@ void run(Execution& execution) {
   for (Event& event : execution.events) {
     if (!event.memory()) continue;
     auto at = [&](std::uint32_t byte) -> std::uint8_t& {
-      return memory[{event.shared, event.shared ? event.block : 0, event.address + byte}];
+      return memory[{event.shared, event.shared ? event.memory_of() : 0, event.address + byte}];
     };
     event.value_read = 0;
     for (std::uint32_t byte = 0; byte < event.bytes && byte < 8; ++byte) {

@@ -30,6 +30,14 @@ struct Event {
     copy_wait,       // for all but the last `phase` groups of the thread
     cluster_arrive,  // phase `phase`
     cluster_wait,
+    mbarrier_arrive, // at object `barrier` of the block, in phase `phase`
+    mbarrier_test,   // has seen that phase complete
+    bulk_issue,      // cp.async.bulk; its accesses are events of their own (`bulk`), by a proxy of their own
+    bulk,            // an access made by the copy that event `group` issued
+    bulk_complete,   // of the copy that event `group` issued, on object `barrier`, in phase `phase`
+    bulk_commit,
+    bulk_wait,       // for all but the last `phase` bulk groups of the thread; `relaxed`: their reads only
+    proxy_fence,     // fence.proxy.async, of shared memory if `shared`, else of global memory
     exit
   };
   Kind kind = Kind::access;
@@ -44,15 +52,17 @@ struct Event {
   bool reduction = false;                           // red
   bool stored = true;                               // false: an atomic that did not store (a failed cas)
   std::uint64_t value_read = 0, value_written = 0;  // of strong accesses; filled in by run()
+  std::uint32_t owner = ~0u; // of accesses to shared memory: the block whose memory it is; ~0: its own
   std::uint32_t line = 0;
   // of barriers and groups
   std::uint32_t barrier = 0, phase = 0, group = 0;
   bool relaxed = false;  // barrier.cluster.arrive.relaxed
 
-  bool memory() const { return kind == Kind::access || kind == Kind::copy; }
+  std::uint32_t memory_of() const { return owner == ~0u ? block : owner; }
+  bool memory() const { return kind == Kind::access || kind == Kind::copy || kind == Kind::bulk; }
   bool reads() const { return memory() && access != AccessKind::write; }
   bool writes() const { return memory() && access != AccessKind::read && stored; }
-  bool strong() const { return is_strong(ordering) && kind != Kind::copy; }
+  bool strong() const { return is_strong(ordering) && (kind == Kind::access || kind == Kind::fence); }
 };
 
 struct Execution {

@@ -41,7 +41,7 @@ class Builder {
   void step(std::uint64_t bits) {
     Choices choose(bits);
     Event event;
-    std::uint32_t what = choose.below(16);
+    std::uint32_t what = choose.below(20);
     event.block = choose.below(2);
     event.thread = choose.of(threads_of_block);
     if (what < 6) {
@@ -55,8 +55,12 @@ class Builder {
       add(event);
     } else if (what < 15) {
       barrier(event, choose);
-    } else {
+    } else if (what < 16) {
       copy(event, choose);
+    } else if (what < 18) {
+      mbarrier(event, choose);
+    } else {
+      bulk(event, choose);
     }
   }
   Execution take() {
@@ -67,6 +71,7 @@ class Builder {
  private:
   std::size_t add(Event event) {
     event.line = std::uint32_t(execution_.events.size() + 1);
+    if (!event.shared) event.owner = event.block;
     execution_.events.push_back(event);
     return execution_.events.size() - 1;
   }
@@ -74,6 +79,7 @@ class Builder {
     event.access = choose.below(2) ? AccessKind::write : AccessKind::read;
     event.bytes = choose.of({4u, 1u, 2u, 8u});
     event.shared = choose.below(3) == 0;
+    share(event, choose);
     event.address =
         (event.shared ? 0 : memory) + choose.of({0u, 8u, 64u}) + choose.below(8 / event.bytes) * event.bytes;
     add(event);
@@ -82,6 +88,7 @@ class Builder {
     event.access = choose.of({AccessKind::atomic, AccessKind::write, AccessKind::read});
     event.bytes = choose.of({4u, 4u, 4u, 8u});
     event.shared = choose.below(6) == 0;
+    share(event, choose);
     event.address = (event.shared ? 0 : memory) + 64 + (event.bytes == 4 ? choose.below(2) * 4 : 0);
     event.scope = choose.of({Scope::gpu, Scope::gpu, Scope::cta, Scope::cluster, Scope::sys});
     switch (event.access) {
@@ -149,6 +156,89 @@ class Builder {
       }
     }
   }
+  // Shared memory is that of the thread's block or of the other one of its cluster.
+  void share(Event& event, Choices& choose) {
+    event.owner = event.block;
+    if (execution_.blocks_per_cluster > 1 && choose.below(3) == 2) event.owner ^= 1;
+  }
+  // Objects 1 and 2 lie in block 0, 3 and 4 in block 1.
+  void mbarrier(Event& event, Choices& choose) {
+    bool tests = choose.below(2);
+    std::uint32_t block =
+        execution_.blocks_per_cluster > 1 && !tests && choose.below(3) == 2 ? event.block ^ 1 : event.block;
+    event.barrier = 1 + 2 * block + choose.below(2);
+    std::uint32_t& phase = mbarrier_phases_[event.barrier];
+    bool cluster = choose.below(2);
+    event.scope = cluster ? Scope::cluster : Scope::cta;
+    if (!tests) {
+      event.kind = Event::Kind::mbarrier_arrive;
+      event.ordering = cluster && choose.below(4) == 3 ? Ordering::relaxed : Ordering::release;
+      event.phase = phase;
+      add(event);
+      if (phase < 2 && choose.below(2)) ++phase; // it was the last
+    } else if (phase) {
+      event.kind = Event::Kind::mbarrier_test;
+      event.ordering = Ordering::acquire;
+      event.phase = phase - 1;
+      add(event);
+    }
+  }
+  void bulk(Event& event, Choices& choose) {
+    switch (choose.below(6)) {
+      case 0:
+      case 1: { // into or out of shared memory
+        const bool store = choose.below(2), by_object = !store && choose.below(2);
+        event.kind = Event::Kind::bulk_issue;
+        event.bytes = 4;
+        event.owner = event.block;
+        if (by_object) event.barrier = 1 + 2 * event.block + choose.below(2);
+        const std::uint64_t global = memory + choose.below(2) * 4, shared = choose.below(2) * 4;
+        const std::size_t issue = add(event);
+        event.kind = Event::Kind::bulk;
+        event.group = std::uint32_t(issue);
+        event.line = 0;
+        event.access = AccessKind::read;
+        event.shared = store;
+        event.address = store ? shared : global;
+        add(event);
+        event.access = AccessKind::write;
+        event.shared = !store;
+        event.address = store ? global : shared;
+        event.owner = event.block;
+        add(event);
+        if (by_object) pending_.push_back(issue);
+        break;
+      }
+      case 2:
+        if (pending_.empty()) break;
+        { // the oldest: those of one thread and object complete in the order of issue here
+          const std::size_t issue = pending_.front();
+          pending_.erase(pending_.begin());
+          Event complete = execution_.events[issue];
+          complete.kind = Event::Kind::bulk_complete;
+          complete.group = std::uint32_t(issue);
+          std::uint32_t& phase = mbarrier_phases_[complete.barrier];
+          complete.phase = phase;
+          add(complete);
+          if (phase < 2 && choose.below(2)) ++phase;
+        }
+        break;
+      case 3:
+        event.kind = Event::Kind::bulk_commit;
+        add(event);
+        break;
+      case 4:
+        event.kind = Event::Kind::bulk_wait;
+        event.phase = choose.below(2);
+        event.relaxed = choose.below(3) == 2;
+        add(event);
+        break;
+      default:
+        event.kind = Event::Kind::proxy_fence;
+        event.shared = choose.below(3) != 2;
+        add(event);
+    }
+  }
   void copy(Event& event, Choices& choose) {
     std::uint32_t what = choose.below(4);
     if (what < 2) {
@@ -162,6 +252,7 @@ class Builder {
       add(event);
       event.access = AccessKind::write;
       event.shared = true;
+      event.owner = event.block;
       event.address = choose.below(2) * 4;
       add(event);
     } else {
@@ -173,13 +264,16 @@ class Builder {
 
   Execution execution_;
   std::uint32_t groups_ = 0;
-  std::map<std::uint32_t, std::uint32_t> phases_, cluster_phases_;
+  std::map<std::uint32_t, std::uint32_t> phases_, cluster_phases_, mbarrier_phases_;
+  std::vector<std::size_t> pending_; // bulk copies that complete on an object
 };
 
 std::string text(const Execution& execution) {
-  static const char* kinds[] = {"access",         "fence",        "arrive", "leave",       "block_barrier",
-                                "warp_barrier",   "copy_issue",   "copy",   "copy_commit", "copy_wait",
-                                "cluster_arrive", "cluster_wait", "exit"};
+  static const char* kinds[] = {
+      "access",          "fence",         "arrive",      "leave",     "block_barrier",  "warp_barrier",
+      "copy_issue",      "copy",          "copy_commit", "copy_wait", "cluster_arrive", "cluster_wait",
+      "mbarrier_arrive", "mbarrier_test", "bulk_issue",  "bulk",      "bulk_complete",  "bulk_commit",
+      "bulk_wait",       "proxy_fence",   "exit"};
   static const char* accesses[] = {"read", "write", "atomic", "free"};
   static const char* orderings[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio", "nc"};
   static const char* scopes[] = {"", "cta", "cluster", "gpu", "sys"};
@@ -189,11 +283,15 @@ std::string text(const Execution& execution) {
            kinds[int(e.kind)];
     if (e.memory()) {
       out += std::string(" ") + accesses[int(e.access)] + (e.reduction ? "(red)" : "") + (e.stored ? "" : "(failed)") +
-             (e.shared ? " shared " : " global ") + std::to_string(e.address & 4095) + "+" + std::to_string(e.bytes);
+             (e.shared ? " shared " : " global ") + (e.memory_of() != e.block ? "of the other " : "") +
+             std::to_string(e.address & 4095) + "+" + std::to_string(e.bytes);
     }
     if (e.memory() || e.kind == Event::Kind::fence) {
       out += std::string(" ") + orderings[int(e.ordering)] + " " + scopes[int(e.scope)];
     }
+    if (e.barrier) out += " barrier " + std::to_string(e.barrier) + " scope " + std::to_string(int(e.scope));
+    if (e.relaxed) out += " relaxed";
+    if (e.kind == Event::Kind::proxy_fence) out += e.shared ? " shared" : " global";
     if (!e.memory()) out += " phase " + std::to_string(e.phase) + " group " + std::to_string(e.group);
     out += "\n";
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/detect/find.h"
+#include "deadheat/address.h"
 #include "tests/unit/order_oracle.h"
 #include "tracer/recorder/access_view.h"
 
@@ -27,7 +28,16 @@ class Records {
     module.id = 1;
     for (const Event& event : execution.events) {
       Site site;
-      site.kind = event.kind == Event::Kind::copy ? SiteKind::async_copy : SiteKind::access;
+      using Kind = Event::Kind;
+      site.kind = event.kind == Kind::copy                                                   ? SiteKind::async_copy
+                  : event.kind == Kind::bulk || event.kind == Kind::bulk_issue               ? SiteKind::bulk_copy
+                  : event.kind == Kind::bulk_commit                                          ? SiteKind::async_commit
+                  : event.kind == Kind::bulk_wait                                            ? SiteKind::async_wait
+                  : event.kind == Kind::proxy_fence                                          ? SiteKind::proxy_fence
+                  : event.kind == Kind::mbarrier_arrive || event.kind == Kind::mbarrier_test ? SiteKind::mbarrier
+                                                                                             : SiteKind::access;
+      if (site.kind != SiteKind::async_copy && site.kind != SiteKind::access && site.kind != SiteKind::mbarrier)
+        site.proxy = Proxy::async;
       site.access = event.access;
       site.space = event.shared ? Space::shared : Space::global;
       site.ordering = event.ordering;
@@ -38,7 +48,8 @@ class Records {
                                    event.reduction);
       std::uint32_t line = event.line;
       if (pooled) line = pool_.try_emplace(alike, line).first->second;
-      bool second_of_copy = event.kind == Event::Kind::copy && !lines_.empty() && event.access == AccessKind::write;
+      bool second_of_copy = (event.kind == Kind::copy || event.kind == Kind::bulk) && !lines_.empty() &&
+                            event.access == AccessKind::write;
       if (second_of_copy) line = lines_.back();  // one instruction
       lines_.push_back(line);
       site.source.push_back({"", "a.cu", line, 1});
@@ -112,7 +123,7 @@ class Records {
         record.module = 1;
         record.site = std::uint32_t(i);
         record.space = event.shared ? Space::shared : Space::global;
-        record.address[lane] = event.address;
+        record.address[lane] = event.address + rank_bits(event);
         if (event.strong()) {
           record.value_read[lane] = event.reads() ? event.value_read : 0;
           record.value_written[lane] = event.writes() ? event.value_written : 0;
@@ -179,9 +190,72 @@ class Records {
         records_.push_back(record);
         break;
       }
+      case Event::Kind::mbarrier_arrive:
+      case Event::Kind::mbarrier_test:
+      case Event::Kind::bulk_complete: {
+        auto record = of_warp<trace::Mbarrier>(event);
+        const bool completes = event.kind == Event::Kind::bulk_complete;
+        record.what = completes                                    ? trace::Mbarrier::What::complete_tx
+                      : event.kind == Event::Kind::mbarrier_arrive ? trace::Mbarrier::What::arrive
+                                                                   : trace::Mbarrier::What::test;
+        record.module = 1;
+        record.site = completes ? event.group + 1 : std::uint32_t(i);
+        record.block = (event.barrier - 1) / 2;
+        record.ordering = event.ordering;
+        record.scope = event.scope;
+        record.address[lane] = object_of(event);
+        record.phase[lane] = event.phase;
+        record.count[lane] = 4;
+        if (record.what == trace::Mbarrier::What::test) record.succeeded = record.mask;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::bulk_issue: {
+        auto record = of_warp<trace::BulkCopy>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i + 1);
+        record.bytes[lane] = 4;
+        auto generic = [&](const Event& access) { return access.address + (access.shared ? shared_window : 0); };
+        record.source[lane] = generic(execution_.events[i + 1]);
+        record.destination[lane] = generic(execution_.events[i + 2]);
+        if (event.barrier) record.mbarrier[lane] = shared_window + object_of(event);
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::bulk: break;
+      case Event::Kind::bulk_commit: {
+        auto record = of_warp<trace::AsyncCommit>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::bulk_wait: {
+        auto record = of_warp<trace::AsyncWait>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
+        record.pending = event.phase;
+        record.read_only = event.relaxed;
+        records_.push_back(record);
+        break;
+      }
+      case Event::Kind::proxy_fence: {
+        auto record = of_warp<trace::Fence>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
+        record.ordering = Ordering::acq_rel;
+        record.scope = Scope::none;
+        record.proxy = Proxy::async;
+        records_.push_back(record);
+        break;
+      }
       case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
     }
   }
+  std::uint64_t rank_bits(const Event& event) const {
+    return event.shared && event.memory_of() != event.block ? std::uint64_t(event.memory_of() + 1) << cluster_shift : 0;
+  }
+  static std::uint64_t object_of(const Event& event) { return 512 + 8 * ((event.barrier - 1) % 2); }
   bool leaves(const Event& arrival) const {
     for (const Event& event : execution_.events) {
       if (event.kind == Event::Kind::leave && event.block == arrival.block && event.thread == arrival.thread &&

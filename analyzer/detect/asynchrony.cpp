@@ -1,0 +1,216 @@
+// The detector's asynchronous side: copies by agents of their own, what completes them, and fences between proxies.
+#include <algorithm>
+#include <bit>
+
+#include "analyzer/detect/detector.h"
+#include "deadheat/address.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+using order::OperationIndex;
+using order::ThreadKey;
+
+template <typename Each>
+void each_lane(std::uint32_t mask, Each&& each) {
+  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
+}
+
+constexpr std::uint32_t mbarrier_bytes = 8;
+
+} // namespace
+
+const Site* Detector::site_of(std::uint32_t module, std::uint32_t site) const {
+  const PlaceId place = sides_.site(module, site);
+  return place ? sides_.place(place).site : nullptr;
+}
+
+void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
+  const OperationIndex operation = operation_of(copy.warp.launch);
+  const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
+  if (!operation || !read || !write || copy.bytes > 16) {
+    ++unknown_;
+    return;
+  }
+  const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
+  summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
+  each_lane(copy.mask, [&](unsigned lane) {
+    MemoryAccess access;
+    access.thread = key_of(operation, copy.warp, lane);
+    access.stamp = now_;
+    access.group = causality_.async_issue(access.thread, now_);
+    access.place = read;
+    access.address = copy.source[lane];
+    access.bytes = std::min(copy.source_bytes[lane], copy.bytes);
+    if (unchecked(memory, copy.destination[lane])) return;
+    if (pass_ == Pass::filter) {
+      Filter::Copy half{0, access.thread, access.group, access.address, access.bytes, false, false, now_};
+      filter_.copy(half);
+      half.memory = memory;
+      half.address = copy.destination[lane];
+      half.bytes = copy.bytes;
+      half.write = true;
+      filter_.copy(half);
+      return;
+    }
+    shadow_.access(0, access);
+    access.place = write;
+    access.kind = AccessKind::write;
+    access.address = copy.destination[lane];
+    access.bytes = access.record_bytes = copy.bytes;
+    access.digest = copy.digest[lane];
+    shadow_.access(memory, access);
+  });
+}
+
+// Both sides of bulk copies, each by an agent of its own, through the asynchronous proxy (9.7.9.25.4).
+void Detector::bulk_copy(const trace::BulkCopy& copy) {
+  const OperationIndex operation = operation_of(copy.warp.launch);
+  const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
+  if (!operation || !read || !write) {
+    ++unknown_;
+    return;
+  }
+  const Site& site = *sides_.place(read).site;
+  const bool reduces = site.access == AccessKind::atomic;
+  const std::uint32_t element = std::clamp<std::uint32_t>(site.element_bytes, 1, 16);
+  constexpr std::uint32_t most_bytes = 1 << 20; // more than an mbarrier's phase can wait for, or shared memory holds
+  struct Place {
+    std::uint64_t memory = 0, address = 0;
+    bool known = true;
+  };
+  // Of a generic address.
+  auto place_of = [&](std::uint64_t address) -> Place {
+    if (address - shared_window >= window_bytes) return {0, address, true};
+    const std::uint64_t offset = address - shared_window;
+    const std::uint64_t memory = shared_memory(operation, copy.warp.block, offset >> cluster_shift);
+    return {memory, offset & cluster_offset_mask, memory != 0};
+  };
+  summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
+  each_lane(copy.mask, [&](unsigned lane) {
+    const ThreadKey thread = key_of(operation, copy.warp, lane);
+    const std::uint32_t bytes = copy.bytes[lane];
+    const Place from = place_of(copy.source[lane]), to = place_of(copy.destination[lane]),
+                object_at = place_of(copy.mbarrier[lane]);
+    const bool by_mbarrier = copy.mbarrier[lane] != 0;
+    if (!from.known || !to.known || (by_mbarrier && (!object_at.known || !object_at.memory)) || bytes > most_bytes) {
+      ++unknown_;
+      return;
+    }
+    const order::Location object{object_at.memory, object_at.address};
+    const auto groups = causality_.bulk_issue(thread, by_mbarrier ? &object : nullptr, now_);
+    if (unchecked(to.memory, to.address)) return;
+    if (pass_ == Pass::filter) {
+      filter_.copy({from.memory, thread, groups.read, from.address, bytes, false, true, now_});
+      filter_.copy({to.memory, thread, groups.write, to.address, bytes, true, true, now_});
+      return;
+    }
+    MemoryAccess access;
+    access.thread = thread;
+    access.stamp = now_;
+    access.proxy = Proxy::async;
+    access.group = groups.read;
+    access.place = read;
+    shadow_.range(from.memory, access, from.address, bytes);
+    access.group = groups.write;
+    access.place = write;
+    access.kind = reduces ? AccessKind::atomic : AccessKind::write;
+    access.digest = copy.digest[lane];
+    if (!reduces) return shadow_.range(to.memory, access, to.address, bytes);
+    access.ordering = site.ordering;
+    access.scope = site.scope;
+    access.bytes = access.record_bytes = element;
+    for (std::uint32_t at = 0; at + element <= bytes; at += element) {
+      access.address = to.address + at;
+      shadow_.access(to.memory, access);
+    }
+  });
+}
+
+// What an operation on an mbarrier orders, and that it touches the object: whoever initialises it must come first.
+void Detector::mbarrier(const trace::Mbarrier& record) {
+  const OperationIndex operation = operation_of(record.warp.launch);
+  const PlaceId place = sides_.site(record.module, record.site);
+  if (!operation || !place) {
+    ++unknown_;
+    return;
+  }
+  using What = trace::Mbarrier::What;
+  const Site& site = *sides_.place(place).site;
+  const bool touches = site.kind == SiteKind::mbarrier || site.kind == SiteKind::async_mbarrier_arrive;
+  const bool whole = record.what == What::init || record.what == What::inval;
+  const std::uint64_t memory = ThreadKey(operation, record.block, 0).block_bits() + 1;
+  each_lane(record.mask, [&](unsigned lane) {
+    const ThreadKey thread = key_of(operation, record.warp, lane);
+    const order::Location object{memory, record.address[lane]};
+    const std::uint32_t phase = record.phase[lane];
+    MemoryAccess access;
+    access.thread = thread;
+    access.stamp = now_;
+    access.place = place;
+    access.kind = site.access;
+    access.bytes = access.record_bytes = mbarrier_bytes;
+    access.address = object.address;
+    if (!whole) { // atomic to each other, wherever their threads are
+      access.ordering = Ordering::relaxed;
+      access.scope = Scope::sys;
+    }
+    if (!touches || unchecked(memory, object.address)) {
+    } else if (pass_ == Pass::pairs) {
+      shadow_.access(memory, access);
+    } else if (whole) {
+      Filter::Warp warp;
+      warp.memory = memory;
+      warp.lane0 = key_of(operation, record.warp, 0);
+      warp.mask = 1u << lane;
+      warp.bytes = mbarrier_bytes;
+      warp.address = record.address.data();
+      warp.write = true;
+      warp.now = now_;
+      filter_.weak(warp);
+    } else {
+      filter_.strong(
+          {memory, thread, object.address, mbarrier_bytes, true, site.access != AccessKind::read, false, now_});
+    }
+    switch (record.what) {
+      case What::init:
+      case What::inval: causality_.mbarrier_init(object); break;
+      case What::arrive:
+      case What::arrive_drop:
+        causality_.mbarrier_arrive(thread, object, phase, record.ordering, record.scope, now_);
+        break;
+      case What::complete_tx:
+        if (site.kind == SiteKind::bulk_copy) causality_.bulk_complete(thread, object, phase, now_);
+        break;
+      case What::async_arrive: causality_.mbarrier_async_arrive(thread, object, phase, now_); break;
+      case What::test:
+        if (record.succeeded >> lane & 1) {
+          causality_.mbarrier_test(thread, object, phase, record.ordering, record.scope);
+        }
+        break;
+      case What::expect_tx: break;
+    }
+  });
+}
+
+void Detector::fence(const trace::Fence& fence) {
+  const OperationIndex operation = operation_of(fence.warp.launch);
+  if (!operation) return;
+  const Site* site = site_of(fence.module, fence.site);
+  const bool dependency = site && site->kind == SiteKind::dependency;
+  each_lane(fence.mask, [&](unsigned lane) {
+    const ThreadKey thread = key_of(operation, fence.warp, lane);
+    if (dependency) {
+      causality_.dependency_wait(thread, now_);
+    } else if (fence.proxy == Proxy::async) {
+      const bool both = !site || site->space == Space::generic;
+      causality_.proxy_fence(thread, both || site->space == Space::shared, both || site->space == Space::global, now_);
+    } else {
+      causality_.fence(thread, fence.ordering, fence.scope, now_);
+    }
+  });
+  if (dependency) operations_.waited(operation);
+}
+
+} // namespace deadheat::detect

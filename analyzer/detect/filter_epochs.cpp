@@ -1,0 +1,163 @@
+#include "analyzer/detect/filter_epochs.h"
+
+#include <algorithm>
+
+namespace deadheat::detect {
+
+using order::ThreadKey;
+
+namespace {
+
+ThreadKey key_from(std::uint64_t bits) {
+  ThreadKey key;
+  key.bits = bits;
+  return key;
+}
+ThreadKey lane_of(ThreadKey lane0, unsigned lane) { return key_from(lane0.bits + lane); }
+
+} // namespace
+
+Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
+  Actor*& recent = recent_[(lane0.bits >> 5 ^ lane0.bits >> 10) % recent_.size()];
+  if (!recent || recent->lane0 != lane0) {
+    recent = &actors_[lane0.bits]; // node-based: it stays
+    recent->lane0 = lane0;
+  }
+  if (!recent->segment || segments_[recent->segment].stamp <= causality_.last_sync(lane0)) {
+    recent->segment = SegmentId(segments_.size());
+    segments_.push_back({lane0.bits, now, 0});
+  }
+  recent->operation_ordered = recent->operation_unordered = 0;
+  return *recent;
+}
+
+Epochs::Actor Epochs::copy(ThreadKey thread, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now) {
+  Actor actor;
+  actor.lane0 = ThreadKey(thread.operation(), thread.block(), thread.thread() & ~31u);
+  actor.asynchronous = true;
+  actor.async_proxy = async_proxy;
+  actor.shared = shared;
+  actor.segment = SegmentId(segments_.size());
+  segments_.push_back({thread.bits, now, group});
+  return actor;
+}
+
+bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane) {
+  const Segment at = segments_[id];
+  const ThreadKey from = key_from(at.key), me = lane_of(actor.lane0, lane);
+  switch (Level(who >> 5)) {
+    case one_lane:
+    case whole_warp: {
+      if (at.group) return causality_.ordered(from, at.stamp, at.group, me);
+      // A lane's own past is ordered; so is that of all lanes when the segment is older than a barrier of the warp.
+      if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
+        actor.ordered[actor.next++ % actor.ordered.size()] = id;
+        return true;
+      }
+      if (who >> 5 == whole_warp) return false;
+      return causality_.ordered(lane_of(from, who & 31), at.stamp, 0, me);
+    }
+    case whole_block: return causality_.block_ordered(from.operation(), from.block(), at.stamp, me);
+    case whole_operation:
+      if (id == actor.operation_ordered) return true;
+      if (id == actor.operation_unordered) return false;
+      if (causality_.operation_ordered(from.operation(), at.stamp, me)) {
+        actor.operation_ordered = id;
+        return true;
+      }
+      actor.operation_unordered = id;
+      return false;
+    case complete_operation:
+      return from.operation() != me.operation() && causality_.operation_ordered(from.operation(), at.stamp, me);
+    case many: break;
+  }
+  return false;
+}
+
+bool Epochs::across_proxies(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane) {
+  if (!id) return true;
+  const Segment at = segments_[id];
+  const ThreadKey from = key_from(at.key), me = lane_of(actor.lane0, lane);
+  if (at.group) return causality_.ordered_across_proxies(from, at.stamp, at.group, me, actor.shared);
+  if (who >> 5 != one_lane) { // several strong writes: they are over, and visible, when their operation is
+    return from.operation() != me.operation() && causality_.operation_ordered(from.operation(), at.stamp, me);
+  }
+  return causality_.ordered_across_proxies(lane_of(from, who & 31), at.stamp, 0, me, actor.shared);
+}
+
+bool Epochs::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own) {
+  if (!id || (id == actor.segment && pattern == own)) return true;
+  const bool lanes = pattern < first_level_pattern, warp = lanes || pattern == level_pattern(whole_warp);
+  for (SegmentId known : actor.ordered) {
+    if (id == known && warp) return true;
+  }
+  if (!lanes) return ordered_slow(id, who_at(pattern, 0), actor, own & 31);
+  const Segment at = segments_[id];
+  const ThreadKey from = key_from(at.key);
+  if (!at.group) {
+    if (from == actor.lane0 && pattern == own) return true; // each lane its own
+    if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
+      actor.ordered[actor.next++ % actor.ordered.size()] = id;
+      return true;
+    }
+  }
+  for (unsigned unit = 0; unit < group_units; ++unit) {
+    const ThreadKey one = at.group ? from : lane_of(from, who_at(pattern, unit));
+    if (!causality_.ordered(one, at.stamp, at.group, lane_of(actor.lane0, who_at(own, unit)))) return false;
+  }
+  return true;
+}
+
+bool Epochs::ordered_write_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own) {
+  if (!actor.async_proxy || !id) return ordered_group(id, pattern, actor, own);
+  for (unsigned unit = 0; unit < group_units; ++unit) {
+    const std::uint8_t who = who_at(pattern, unit), me = who_at(own, unit);
+    if (unit && who == who_at(pattern, unit - 1) && me == who_at(own, unit - 1)) continue;
+    if (!across_proxies(id, who, actor, me)) return false;
+  }
+  return true;
+}
+
+unsigned Epochs::widened(SegmentId segment, unsigned level, const Actor& actor) const {
+  const Segment &old = segments_[segment], &now = segments_[actor.segment];
+  const ThreadKey a = key_from(old.key), b = key_from(now.key);
+  if (a.operation() != b.operation()) return many;
+  if (old.group || now.group) return std::max<unsigned>(level, complete_operation);
+  if (a.block() != b.block()) return std::max<unsigned>(level, whole_operation);
+  if (a.warp() != b.warp()) return std::max<unsigned>(level, whole_block);
+  return level;
+}
+
+bool Epochs::same_operation(SegmentId segment, const Actor& actor) const {
+  return segment && key_from(segments_[segment].key).operation() == actor.lane0.operation();
+}
+
+void Epochs::renumber(std::vector<SegmentId>& number) {
+  SegmentId kept = 1;
+  for (std::size_t id = 1; id < number.size(); ++id) {
+    if (!number[id]) continue;
+    number[id] = kept;
+    segments_[kept++] = segments_[id];
+  }
+  for (auto& [bits, actor] : actors_) {
+    actor.segment = number[actor.segment];
+    for (SegmentId& known : actor.ordered) known = number[known];
+  }
+  segments_.resize(kept);
+  collect_at_ = std::max<std::size_t>(1 << 16, 2 * segments_.size());
+  if (segments_.capacity() > 2 * collect_at_) segments_.shrink_to_fit();
+}
+
+void Epochs::forget(order::OperationIndex operation) {
+  std::erase_if(actors_, [&](const auto& at) { return key_from(at.first).operation() == operation; });
+  recent_.fill(nullptr);
+}
+
+void Epochs::forget(ThreadKey block) {
+  for (unsigned warp = 0; warp < 32; ++warp) {
+    actors_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
+  }
+  recent_.fill(nullptr);
+}
+
+} // namespace deadheat::detect

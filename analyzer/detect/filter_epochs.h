@@ -1,0 +1,94 @@
+// Epochs: what the first pass's cells name, and whether it comes before an access.
+//
+// A *segment* is what a warp did between two synchronizations, or one lane's part of an asynchronous copy. An epoch is
+// a segment and whom of it it stands for: `who`, a level and a lane, or for a group of units a pattern
+// (filter_pages.h).
+//
+// Questions err to one side: what is said to be ordered is.
+// Thread-safety: none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/detect/filter_pages.h"
+#include "analyzer/order/causality.h"
+
+namespace deadheat::detect {
+
+class Epochs {
+ public:
+  explicit Epochs(const order::Causality& causality) : causality_(causality) {}
+
+  // Who acts now. What it knows to be ordered before all lanes of its warp stays so.
+  struct Actor {
+    order::ThreadKey lane0;
+    SegmentId segment = 0;
+    bool asynchronous = false;
+    bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
+    std::array<SegmentId, 4> ordered{};
+    unsigned next = 0;
+    SegmentId operation_ordered = 0, operation_unordered = 0; // segments looked up at that level during this access
+  };
+  Actor& actor(order::ThreadKey lane0, order::Stamp now); // of a warp
+  // Of a lane's part of an asynchronous copy, which is a segment of its own.
+  Actor copy(order::ThreadKey thread, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now);
+
+  bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane) {
+    if (!segment || (segment == actor.segment && who == lane && !actor.asynchronous)) return true;
+    for (SegmentId known : actor.ordered) {
+      if (segment == known && who < 2 << 5) return true;
+    }
+    return ordered_slow(segment, who, actor, lane);
+  }
+  // The same of a write: the asynchronous proxy sees those of the generic one only across a proxy fence.
+  bool ordered_write(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane) {
+    return actor.async_proxy ? across_proxies(segment, who, actor, lane) : ordered(segment, who, actor, lane);
+  }
+  // Is what the epoch stands for ordered, unit by unit, before what the actor's lanes, in the pattern `own`, do now?
+  bool ordered_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own);
+  bool ordered_write_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own);
+  // The level of an epoch that stands for what `segment` at `level` did and for the actor's segment.
+  unsigned widened(SegmentId segment, unsigned level, const Actor& actor) const;
+  bool same_operation(SegmentId segment, const Actor& actor) const;
+
+  // Has so much been named that it is time to collect?
+  bool crowded() const { return segments_.size() >= collect_at_; }
+  // Renumbers the segments that something still names, so that the others' memory is free. each_name(name) calls
+  // name(SegmentId&) for all names that cells hold.
+  template <typename EachName>
+  void collect(EachName&& each_name);
+  void forget(order::OperationIndex operation); // its warps act no more
+  void forget(order::ThreadKey block);
+  std::uint64_t bytes() const { return segments_.capacity() * sizeof(Segment); }
+
+ private:
+  struct [[gnu::packed]] Segment {
+    std::uint64_t key = 0; // of lane 0 of the warp; of an asynchronous copy: of the thread
+    order::Stamp stamp = 0;
+    order::AsyncGroup group = 0;
+  };
+  static_assert(sizeof(Segment) == 20);
+  bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
+  bool across_proxies(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
+  void renumber(std::vector<SegmentId>& number);
+
+  const order::Causality& causality_;
+  std::vector<Segment> segments_{1};
+  std::size_t collect_at_ = 1 << 16;
+  std::unordered_map<std::uint64_t, Actor> actors_; // by warp
+  std::array<Actor*, 64> recent_{}; // of some warps
+};
+
+template <typename EachName>
+void Epochs::collect(EachName&& each_name) {
+  std::vector<SegmentId> number(segments_.size()); // first: is it named? then: its new name
+  each_name([&](SegmentId& id) { number[id] = id != 0; });
+  for (auto& [bits, actor] : actors_) number[actor.segment] = actor.segment != 0;
+  renumber(number);
+  each_name([&](SegmentId& id) { id = number[id]; });
+}
+
+} // namespace deadheat::detect
