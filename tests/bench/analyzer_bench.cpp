@@ -97,10 +97,23 @@ double touched(Pattern pattern, std::uint64_t accesses) {
 
 int main(int argc, char** argv) {
   double largest = 1e8;
+  unsigned jobs = 1;
+  std::string profiled;
   std::string tsan = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1) + "tsan_patterns";
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!std::strcmp(argv[i], "--largest")) largest = std::strtod(argv[i + 1], nullptr);
     if (!std::strcmp(argv[i], "--tsan")) tsan = argv[i + 1];
+    if (!std::strcmp(argv[i], "--profile")) profiled = argv[i + 1];
+    if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
+  }
+  if (!profiled.empty()) {
+    for (Pattern pattern : patterns) {
+      if (profiled != name_of(pattern)) continue;
+      const Cost cost = analysis(pattern, std::uint64_t(largest), jobs);
+      std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB\n", name_of(pattern), double(cost.accesses) / cost.cpu / 1e6,
+                  double(cost.accesses) / cost.wall / 1e6, cost.peak_bytes / 1e6);
+    }
+    return 0;
   }
   const std::uint64_t usual = std::uint64_t(std::min(largest, 64e6));
   // A process that analyses next to nothing: the constant.

@@ -10,6 +10,7 @@
 
 #include <xxhash.h>
 
+#include "tests/fuzz/log_bytes.h"
 #include "tracer/recorder/describe.h"
 #include "tracer/recorder/reader.h"
 
@@ -79,15 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   if (data[0] % 3 == 1) mend(bytes);
-  static const std::string directory = [] {
-    std::string name = "/tmp/deadheat-fuzz-XXXXXX";
-    if (!::mkdtemp(name.data())) std::abort();
-    return name;
-  }();
-  std::FILE* file = std::fopen((directory + "/1.log").c_str(), "wb");
-  if (!file) std::abort();
-  if (!bytes.empty()) std::fwrite(bytes.data(), 1, bytes.size(), file);
-  std::fclose(file);
-  read(directory);
+  deadheat::fuzz::write_file(deadheat::fuzz::directory() + "/1.log", bytes);
+  read(deadheat::fuzz::directory());
   return 0;
 }

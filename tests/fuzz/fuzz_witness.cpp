@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "replay/search/witness.h"
+#include "tests/fuzz/log_bytes.h"
 
 namespace {
 
@@ -55,17 +56,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2: input = packed(input, true); break;
     case 3: input = packed(entry("manifest.json", input), true); break;
   }
-  static const std::string directory = [] {
-    std::string name = "/tmp/deadheat-fuzz-XXXXXX";
-    if (!::mkdtemp(name.data())) std::abort();
-    return name;
-  }();
+  const std::string& directory = deadheat::fuzz::directory();
   const std::string file = directory + "/a.witness", unpacked = directory + "/unpacked";
   std::filesystem::create_directory(unpacked);
-  std::FILE* out = std::fopen(file.c_str(), "wb");
-  if (!out) std::abort();
-  if (!input.empty()) std::fwrite(input.data(), 1, input.size(), out);
-  std::fclose(out);
+  deadheat::fuzz::write_file(file, {reinterpret_cast<const std::uint8_t*>(input.data()), input.size()});
   const auto witness = read_witness(file, unpacked);
   if (!witness && witness.error().what.empty()) std::abort();
   std::filesystem::remove_all(unpacked);

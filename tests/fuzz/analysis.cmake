@@ -1,0 +1,1 @@
+deadheat_fuzz(fuzz_analysis fuzz_analysis.cpp LIBS deadheat_detect deadheat_report deadheat_trace deadheat_xxhash)

@@ -1,0 +1,1 @@
+deadheat_fuzz(fuzz_device_log fuzz_device_log.cpp LIBS deadheat_device_log deadheat_xxhash)
