@@ -287,16 +287,20 @@ class KeepingSink : public device::Sink {
 
 class Rig {
  public:
-  explicit Rig(const FakeSource& source, device::DeviceOptions options = {}) : source_(source) {
+  explicit Rig(const FakeSource& source, device::DeviceOptions options = {})
+      : Rig(source.ptx, std::make_unique<FakeCompiler>(source), std::move(options)) {}
+  // Without a compiler the engine's.
+  Rig(std::string ptx, std::unique_ptr<engine::Compiler> compiler, device::DeviceOptions options)
+      : ptx_(std::move(ptx)) {
     options.sink = options.sink ? options.sink : &sink;
-    options.modules = device::make_module_cache(std::make_unique<FakeCompiler>(source));
+    options.modules = device::make_module_cache(std::move(compiler));
     auto made = device::Device::create(std::move(options));
     EXPECT_TRUE(made) << made.error().message();
     if (made) device = std::move(*made);
   }
   void load() {
-    auto id = device->load_module(source_.ptx, "test");
-    ASSERT_TRUE(id);
+    auto id = device->load_module(ptx_, "test");
+    ASSERT_TRUE(id) << id.error().message();
     module = *id;
   }
   std::uint64_t alloc(std::uint64_t bytes) {
@@ -307,10 +311,13 @@ class Rig {
   std::uint32_t launch(const std::string& kernel, std::uint32_t grid, std::uint32_t block,
                        std::vector<std::uint64_t> parameters, std::uint32_t stream = 1) {
     trace::Launch l;
-    l.module = module;
     l.kernel = kernel;
     l.grid.x = grid;
     l.block.x = block;
+    return launch(std::move(l), parameters, stream);
+  }
+  std::uint32_t launch(trace::Launch l, const std::vector<std::uint64_t>& parameters, std::uint32_t stream = 1) {
+    l.module = module;
     l.arguments.size = parameters.size() * 8;
     l.arguments.inlined.resize(l.arguments.size);
     if (!parameters.empty()) std::memcpy(l.arguments.inlined.data(), parameters.data(), l.arguments.size);
@@ -360,7 +367,7 @@ class Rig {
   std::uint32_t module = 0;
 
  private:
-  const FakeSource& source_;
+  std::string ptx_;
 };
 
 // Feeds the commands that a recording holds to a device that replays; the recording's own device ends.
