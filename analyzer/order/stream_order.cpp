@@ -69,8 +69,13 @@ std::vector<OperationId> StreamOrder::submitted(const trace::Operation& operatio
   Stream& stream = streams_[operation.stream];
   std::vector<OperationId> ids = entry_dependencies(stream);
   const auto* launch = std::get_if<trace::Launch>(&operation.what);
-  // CUDA C++ Programming Guide, "Programmatic Dependent Launch": behind a launch, and behind nothing else.
-  if (launch && launch->programmatic && stream.launch && stream.pending.empty() && ids == stream.tail) {
+  // CUDA C++ Programming Guide, "Programmatic Dependent Launch": behind a launch, and behind nothing that this did not
+  // wait for itself (the legacy stream's last operation stays among what streams wait for).
+  auto waited_for = [&](OperationId id) {
+    return std::binary_search(stream.tail.begin(), stream.tail.end(), id) ||
+           std::binary_search(stream.entered.begin(), stream.entered.end(), id);
+  };
+  if (launch && launch->programmatic && stream.launch && std::all_of(ids.begin(), ids.end(), waited_for)) {
     primaries_[operation.id] = stream.launch;
     ids = stream.entered;
     stream.tail.push_back(operation.id);
@@ -94,7 +99,7 @@ void StreamOrder::graph_end(const trace::GraphEnd& record) {
   auto found = graphs_.find(record.id);
   if (found == graphs_.end()) return;
   Stream& stream = streams_[found->second.stream];
-  if (!found->second.sinks.empty()) {  // an empty graph changes nothing
+  if (!found->second.sinks.empty()) { // an empty graph changes nothing
     stream.tail = found->second.sinks;
     stream.launch = 0;
     sort_unique(stream.tail);

@@ -23,6 +23,15 @@ class Streams : public ::testing::Test {
     operation.stream = stream;
     return streams.submitted(operation);
   }
+  Ids launch(OperationId id, std::uint32_t stream, bool programmatic) {
+    trace::Operation operation;
+    operation.id = id;
+    operation.stream = stream;
+    trace::Launch launch;
+    launch.programmatic = programmatic;
+    operation.what = launch;
+    return streams.submitted(operation);
+  }
   Ids node(OperationId id, std::uint32_t launch, Ids after) {
     trace::Operation operation;
     operation.id = id;
@@ -63,6 +72,30 @@ TEST_F(Streams, LegacyAndBlockingWaitForEachOther) {
   EXPECT_EQ(submit(6, 3), (Ids{2, 4}));
   EXPECT_EQ(submit(7, 4), Ids{3});
   EXPECT_EQ(submit(8, 2), (Ids{4, 5}));  // not on the other blocking stream
+}
+
+TEST_F(Streams, DependentLaunchesWaitForWhatTheirPrimaryWaitedFor) {
+  create(2, Kind::blocking);
+  create(3, Kind::non_blocking);
+  submit(1, 1);
+  EXPECT_EQ(launch(2, 2, false), Ids{1});
+  EXPECT_EQ(launch(3, 2, true), Ids{1});
+  EXPECT_EQ(streams.primary(3), 2u);
+  EXPECT_EQ(launch(4, 2, true), Ids{1});
+  EXPECT_EQ(streams.primary(4), 3u);
+  EXPECT_EQ(submit(5, 2), (Ids{1, 2, 3, 4}));  // what comes behind waits for them all
+  EXPECT_EQ(launch(6, 2, true), (Ids{1, 5}));  // behind something else than a launch
+  EXPECT_EQ(streams.primary(6), 0u);
+  submit(7, 1);
+  EXPECT_EQ(launch(8, 2, true), (Ids{6, 7}));  // the legacy stream has been used since
+  EXPECT_EQ(streams.primary(8), 0u);
+  record(1, 3, 9);
+  wait(2, 1);
+  EXPECT_EQ(launch(10, 2, true), (Ids{7, 8, 9}));  // an event of another stream
+  EXPECT_EQ(streams.primary(10), 0u);
+  wait(2, 1);
+  EXPECT_EQ(launch(11, 2, true), (Ids{7, 8, 9}));  // that the primary waited for too
+  EXPECT_EQ(streams.primary(11), 10u);
 }
 
 TEST_F(Streams, LegacyStreamsOfOtherDevicesAreApart) {
