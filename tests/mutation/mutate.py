@@ -4,10 +4,11 @@
     mutate.py --deadheat build/bin/deadheat --binaries build/tests/programs [--sample N] [--json FILE] [NAME…]
 
 For every race-free program (the fixed twins, and those of tests/programs/real) each barrier, fence and wait of its PTX
-is dropped, each scope narrowed to the block, each acquire and release made relaxed, in turn. The embedded device loads
+is dropped (a wait for an mbarrier's phase finds it complete at once), each scope narrowed to the block, each acquire and
+release made relaxed, in turn. The embedded device loads
 the changed PTX in place of the program's own (DEADHEAT_OPTIONS, ptx=DIR), deadheat records and analyzes the run.
 
-A mutant is *reported* when deadheat finds a race, or the run no longer ends (a barrier that somebody still waits at).
+A mutant is *reported* when deadheat finds a race or another error, or the run no longer ends (a barrier that somebody still waits at).
 One that is not reported either does not change the relation on the recorded accesses, and explained.txt says why, or
 is *missed*. A line of explained.txt is PROGRAM, MUTATION, source line and a part of the PTX instruction, then the reason:
 
@@ -50,10 +51,13 @@ def drop_barrier(opcode):
 
 
 # The rules: name, and opcode → new opcode; None drops the instruction, "" leaves it.
+ORDERED = r"(ld|st|atom|red|mbarrier)\."
+
+
 def narrow(opcode):
     if opcode.startswith("membar."):
         return "membar.cta" if opcode in ("membar.gl", "membar.sys") else ""
-    if re.match(r"fence\.(sc|acq_rel|acquire|release)", opcode) or re.match(r"(ld|st|atom|red)\.", opcode):
+    if re.match(r"fence\.(sc|acq_rel|acquire|release)", opcode) or re.match(ORDERED, opcode):
         if re.search(r"\.(gpu|sys|cluster)(?=\.|$)", opcode):
             return re.sub(r"\.(gpu|sys|cluster)(?=\.|$)", ".cta", opcode)
         if re.match(r"(atom|red)\.", opcode) and ".cta" not in opcode and ".shared" not in opcode:
@@ -62,13 +66,13 @@ def narrow(opcode):
 
 
 def weaken(opcode):
-    if re.match(r"(ld|st|atom|red)\.", opcode) and re.search(r"\.(acquire|release|acq_rel)(?=\.|$)", opcode):
+    if re.match(ORDERED, opcode) and re.search(r"\.(acquire|release|acq_rel)(?=\.|$)", opcode):
         return re.sub(r"\.(acquire|release|acq_rel)(?=\.|$)", ".relaxed", opcode)
     return ""
 
 
 def drop_fence(opcode):
-    return None if re.match(r"membar\.|fence\.(sc|acq_rel|acquire|release)", opcode) else ""
+    return None if re.match(r"membar\.|fence\.(sc|acq_rel|acquire|release|proxy|mbarrier_init)", opcode) else ""
 
 
 def drop_wait(opcode):
@@ -78,11 +82,19 @@ def drop_wait(opcode):
 RULES = [("drop", drop_barrier), ("drop", drop_fence), ("drop", drop_wait), ("narrow", narrow), ("weaken", weaken)]
 
 
+def no_phase_wait(line):
+    """A line that waits for an mbarrier's phase, as if that were complete; nothing for other lines."""
+    wait = re.compile(r"mbarrier\.(?:try_wait|test_wait)[\w.:]*\s+(%?\w+)\s*,[^;]*;")
+    return wait.sub(r"setp.eq.u32 \1, 0, 0;", line) if wait.search(line) else ""
+
+
 def mutations_of(text):
     found, source = [], 0
     for number, line in enumerate(text.split("\n")):
         if match := re.match(r"\s*\.loc\s+\d+\s+(\d+)\s+\d+(?:.*inlined_at\s+\d+\s+(\d+))?", line):
             source = int(match.group(2) or match.group(1))
+        if new := no_phase_wait(line):
+            found.append(Mutation("drop", number, source, line, new))
         opcode = opcode_of(line)
         if not opcode:
             continue
@@ -122,7 +134,8 @@ class Runner:
             return "fails", 0
         with open(report) as file:
             content = json.load(file)
-        count = content["summary"]["races"] + len(content["sync_errors"])
+        # Memory errors too: whoever does not wait at the end reads shared memory of a block that is gone.
+        count = content["summary"]["races"] + len(content["sync_errors"]) + len(content["memory_errors"])
         if count:
             return "ends", count
         if status is None or b"the device hangs" in said:  # deadheat says where each thread waits

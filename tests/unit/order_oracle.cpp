@@ -30,12 +30,31 @@ class Axioms {
     causality(base);
   }
 
+  // Is there a byte of both that no copy's write between them covers?
+  bool visible(std::size_t a, std::size_t b) const {
+    auto within = [&](std::size_t e, std::uint64_t byte) {
+      return events_[e].address <= byte && byte < events_[e].address + events_[e].bytes;
+    };
+    for (std::uint64_t byte = events_[a].address; within(a, byte); ++byte) {
+      bool covered = !within(b, byte);
+      for (std::size_t w = 0; w < count_ && !covered; ++w) {
+        covered =
+            asynchronous(w) && events_[w].writes() && overlap(a, w) && within(w, byte) && before(a, w) && before(w, b);
+      }
+      if (!covered) return true;
+    }
+    return false;
+  }
   bool race(std::size_t a, std::size_t b) const {
-    if (conflict(a, b) && bulk(a) != bulk(b)) return !across_proxies(a, b) && !across_proxies(b, a);
-    return conflict(a, b) && !morally_strong(a, b) && !causality_[a][b] && !causality_[b][a];
+    if (!conflict(a, b) || before(a, b) || before(b, a)) return false;
+    return bulk(a) != bulk(b) || !morally_strong(a, b);
   }
 
  private:
+  bool before(std::size_t a, std::size_t b) const {
+    return bulk(a) != bulk(b) ? across_proxies(a, b) : causality_[a][b];
+  }
+  bool asynchronous(std::size_t e) const { return bulk(e) || events_[e].kind == Event::Kind::copy; }
   bool bulk(std::size_t e) const { return events_[e].kind == Event::Kind::bulk; }
   // 8.9.5, proxy-preserved base causality order, between the generic and the asynchronous proxy. What the one wrote
   // comes before the other's access with a proxy fence between. A completion that was observed implies one
@@ -43,7 +62,10 @@ class Axioms {
   bool across_proxies(std::size_t x, std::size_t y) const {
     if (bulk(x) || !events_[x].writes()) return base_[x][y];
     for (std::size_t fence = 0; fence < count_; ++fence) {
-      bool kind = events_[fence].kind == Event::Kind::proxy_fence && events_[fence].shared == events_[x].shared;
+      const Event& by = events_[fence];
+      bool kind = by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed);
+      // A launch is over with all that it wrote visible, to whoever waited for it.
+      kind = kind || (by.kind == Event::Kind::dependency_wait && by.launch() != events_[x].launch());
       if (kind && base_[x][fence] && base_[fence][y]) return true;
     }
     return false;
@@ -83,15 +105,17 @@ class Axioms {
     return !x.memory() || !y.memory() || same_location(a, b);
   }
 
+  // In no thread's program order.
+  bool apart(std::size_t e) const {
+    const Event::Kind kind = events_[e].kind;
+    return asynchronous(e) || kind == Event::Kind::bulk_complete || kind == Event::Kind::copy_arrive;
+  }
   // 8.9.1; the accesses of an asynchronous copy come after what precedes its issue, and before nothing (8.9.1.1).
   void program_order() {
     for (std::size_t b = 0; b < count_; ++b) {
-      bool asynchronous =
-          events_[b].kind == Event::Kind::copy || bulk(b) || events_[b].kind == Event::Kind::bulk_complete;
-      std::size_t end = asynchronous ? events_[b].group + 1 : b;
+      const std::size_t end = apart(b) ? events_[b].group + 1 : b;
       for (std::size_t a = 0; a < end; ++a) {
-        program_[a][b] = same_thread(events_[a], events_[b]) && events_[a].kind != Event::Kind::copy && !bulk(a) &&
-                         events_[a].kind != Event::Kind::bulk_complete;
+        program_[a][b] = same_thread(events_[a], events_[b]) && !apart(a);
       }
     }
   }
@@ -205,6 +229,15 @@ class Axioms {
             (!y.relaxed || x.access == AccessKind::read)) {
           base[a][b] = true;
         }
+        // 9.7.9.25.3: the arrival comes after all cp.async that its thread has issued, and after nothing else.
+        if (x.kind == Kind::copy_arrive && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
+            x.phase <= y.phase && a < b) {
+          for (std::size_t access = 0; access < a; ++access) {
+            const Event& copied = events_[access];
+            if (copied.kind == Kind::copy && same_thread(copied, x) && copied.group < a) base[access][b] = true;
+          }
+        }
+        if (y.kind == Kind::dependency_wait && x.launch() < y.launch()) base[a][b] = true;
         // complete_tx releases the copy's own accesses, where the object is.
         if (x.kind == Kind::bulk_complete && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
             x.phase <= y.phase && a < b) {
@@ -243,6 +276,8 @@ class Axioms {
 
   void close(Relation& base) const {
     for (std::size_t via = 0; via < count_; ++via) {
+      // What a copy completes is ordered "only with respect to" the copy, which itself comes after its issue (8.9.1.1).
+      if (asynchronous(via)) continue;
       for (std::size_t a = 0; a < count_; ++a) {
         if (!base[a][via]) continue;
         for (std::size_t b = 0; b < count_; ++b) {
@@ -272,10 +307,10 @@ class Axioms {
   std::vector<std::size_t> saw_;
 };
 
-}  // namespace
+} // namespace
 
 void run(Execution& execution) {
-  std::map<std::tuple<bool, std::uint32_t, std::uint64_t>, std::uint8_t> memory;  // shared, block, address → byte
+  std::map<std::tuple<bool, std::uint32_t, std::uint64_t>, std::uint8_t> memory; // shared, block, address → byte
   std::uint64_t next = 0;
   for (Event& event : execution.events) {
     if (!event.memory()) continue;
@@ -287,7 +322,7 @@ void run(Execution& execution) {
       event.value_read |= std::uint64_t(at(byte)) << 8 * byte;
     }
     if (!event.writes()) continue;
-    ++next;  // every byte tells the write, up to 255 of them
+    ++next; // every byte tells the write, up to 255 of them
     event.value_written = 0;
     for (std::uint32_t byte = 0; byte < event.bytes; ++byte) {
       at(byte) = std::uint8_t(next);
@@ -296,9 +331,9 @@ void run(Execution& execution) {
   }
 }
 
-std::set<std::pair<std::size_t, std::size_t>> data_races(const Execution& execution) {
+EventPairs data_races(const Execution& execution) {
   Axioms axioms(execution);
-  std::set<std::pair<std::size_t, std::size_t>> races;
+  EventPairs races;
   for (std::size_t b = 0; b < execution.events.size(); ++b) {
     for (std::size_t a = 0; a < b; ++a) {
       if (axioms.race(a, b)) races.insert({a, b});
@@ -307,4 +342,11 @@ std::set<std::pair<std::size_t, std::size_t>> data_races(const Execution& execut
   return races;
 }
 
-}  // namespace deadheat::test
+EventPairs visible_data_races(const Execution& execution) {
+  Axioms axioms(execution);
+  EventPairs races = data_races(execution);
+  std::erase_if(races, [&](const auto& pair) { return !axioms.visible(pair.first, pair.second); });
+  return races;
+}
+
+} // namespace deadheat::test

@@ -2,7 +2,8 @@
 // naively, over a little execution. Quadratic and worse; shares no code with analyzer/.
 //
 // An execution is a list of events in the order in which they happened (every read sees the last write), each by one
-// thread of one launch. Strong writes write values that occur once, so that a value tells which write a read saw.
+// thread of one launch, or of a second launch that need not wait for the first (programmatic dependent launch). Strong
+// writes write values that occur once, so that a value tells which write a read saw.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -16,6 +17,8 @@
 
 namespace deadheat::test {
 
+inline constexpr std::uint32_t blocks_per_launch = 2;
+
 struct Event {
   enum class Kind : std::uint8_t {
     access,
@@ -27,6 +30,7 @@ struct Event {
     copy_issue,     // cp.async; its accesses are events of their own (`copy`)
     copy,           // an access made by the copy that event `group` issued
     copy_commit,
+    copy_arrive,     // cp.async.mbarrier.arrive, performed at once: at object `barrier`, in phase `phase`
     copy_wait,       // for all but the last `phase` groups of the thread
     cluster_arrive,  // phase `phase`
     cluster_wait,
@@ -37,11 +41,12 @@ struct Event {
     bulk_complete,   // of the copy that event `group` issued, on object `barrier`, in phase `phase`
     bulk_commit,
     bulk_wait,       // for all but the last `phase` bulk groups of the thread; `relaxed`: their reads only
-    proxy_fence,     // fence.proxy.async, of shared memory if `shared`, else of global memory
+    proxy_fence,     // fence.proxy.async, of shared memory if `shared`, else of global memory; of both if `relaxed`
+    dependency_wait, // griddepcontrol.wait: the first launch is over
     exit
   };
   Kind kind = Kind::access;
-  std::uint32_t block = 0, thread = 0;
+  std::uint32_t block = 0, thread = 0;  // blocks 0 and 1 are of the first launch, 2 and 3 of the second
   // of accesses and copies
   AccessKind access = AccessKind::read;
   bool shared = false;  // in the block's shared memory
@@ -58,6 +63,7 @@ struct Event {
   std::uint32_t barrier = 0, phase = 0, group = 0;
   bool relaxed = false;  // barrier.cluster.arrive.relaxed
 
+  std::uint32_t launch() const { return block / blocks_per_launch; }
   std::uint32_t memory_of() const { return owner == ~0u ? block : owner; }
   bool memory() const { return kind == Kind::access || kind == Kind::copy || kind == Kind::bulk; }
   bool reads() const { return memory() && access != AccessKind::write; }
@@ -74,6 +80,11 @@ struct Execution {
 void run(Execution& execution);
 
 // Pairs of events (indices, first < second) that are a data race (8.7.1).
-std::set<std::pair<std::size_t, std::size_t>> data_races(const Execution& execution);
+using EventPairs = std::set<std::pair<std::size_t, std::size_t>>;
+EventPairs data_races(const Execution& execution);
+// Those that matter: of some byte, no asynchronous copy's write lies between the two. Seeing a copy complete says
+// nothing of what came before the copy (8.9.1.1), but where the copy overwrote that, nobody can tell. A detector that
+// forgets what was overwritten need not find the others.
+EventPairs visible_data_races(const Execution& execution);
 
 }  // namespace deadheat::test

@@ -29,17 +29,14 @@ class Records {
     for (const Event& event : execution.events) {
       Site site;
       using Kind = Event::Kind;
-      site.kind = event.kind == Kind::copy                                                   ? SiteKind::async_copy
-                  : event.kind == Kind::bulk || event.kind == Kind::bulk_issue               ? SiteKind::bulk_copy
-                  : event.kind == Kind::bulk_commit                                          ? SiteKind::async_commit
-                  : event.kind == Kind::bulk_wait                                            ? SiteKind::async_wait
-                  : event.kind == Kind::proxy_fence                                          ? SiteKind::proxy_fence
-                  : event.kind == Kind::mbarrier_arrive || event.kind == Kind::mbarrier_test ? SiteKind::mbarrier
-                                                                                             : SiteKind::access;
-      if (site.kind != SiteKind::async_copy && site.kind != SiteKind::access && site.kind != SiteKind::mbarrier)
-        site.proxy = Proxy::async;
+      site.kind = kind_of(event.kind);
+      const bool generic_proxy = site.kind == SiteKind::access || site.kind == SiteKind::mbarrier ||
+                                 site.kind == SiteKind::async_copy || site.kind == SiteKind::async_mbarrier_arrive ||
+                                 site.kind == SiteKind::dependency;
+      if (!generic_proxy) site.proxy = Proxy::async;
       site.access = event.access;
       site.space = event.shared ? Space::shared : Space::global;
+      if (event.kind == Kind::proxy_fence && event.relaxed) site.space = Space::generic;
       site.ordering = event.ordering;
       site.scope = event.scope;
       site.element_bytes = std::uint8_t(event.bytes);
@@ -73,9 +70,25 @@ class Records {
     operation.stream = 1;
     operation.what = launch;
     records_.push_back(operation);
+    auto of_second = [](const Event& event) { return event.launch() == 1; };
+    const bool two = std::any_of(execution.events.begin(), execution.events.end(), of_second);
+    if (two) { // it may begin while the first runs (programmatic stream serialization)
+      launch.programmatic = true;
+      operation.id = operation.launch = 2;
+      operation.what = launch;
+      records_.push_back(operation);
+    }
     records_.push_back(trace::OperationBegin{1});
-    for (std::size_t i = 0; i < execution.events.size(); ++i) event(i);
-    records_.push_back(trace::OperationEnd{1});
+    if (two) records_.push_back(trace::OperationBegin{2});
+    bool over = false; // the first
+    for (std::size_t i = 0; i < execution.events.size(); ++i) {
+      if (execution.events[i].kind == Event::Kind::dependency_wait && !std::exchange(over, true)) {
+        records_.push_back(trace::OperationEnd{1});
+      }
+      event(i);
+    }
+    if (!over) records_.push_back(trace::OperationEnd{1});
+    if (two) records_.push_back(trace::OperationEnd{2});
   }
 
   Races found() {
@@ -98,17 +111,35 @@ class Records {
     }
     return races;
   }
-  Races expected() const {
-    Races races;
-    for (auto [a, b] : data_races(execution_)) races.insert(std::minmax(lines_[a], lines_[b]));
-    return races;
-  }
+  Races expected() const { return lines_of(data_races(execution_)); }
+  Races visible() const { return lines_of(visible_data_races(execution_)); } // visible_data_races
 
  private:
+  Races lines_of(const EventPairs& pairs) const {
+    Races races;
+    for (auto [a, b] : pairs) races.insert(std::minmax(lines_[a], lines_[b]));
+    return races;
+  }
+  static SiteKind kind_of(Event::Kind kind) {
+    using Kind = Event::Kind;
+    switch (kind) {
+      case Kind::copy: return SiteKind::async_copy;
+      case Kind::bulk:
+      case Kind::bulk_issue: return SiteKind::bulk_copy;
+      case Kind::bulk_commit: return SiteKind::async_commit;
+      case Kind::bulk_wait: return SiteKind::async_wait;
+      case Kind::proxy_fence: return SiteKind::proxy_fence;
+      case Kind::mbarrier_arrive:
+      case Kind::mbarrier_test: return SiteKind::mbarrier;
+      case Kind::copy_arrive: return SiteKind::async_mbarrier_arrive;
+      case Kind::dependency_wait: return SiteKind::dependency;
+      default: return SiteKind::access;
+    }
+  }
   template <typename T>
   T of_warp(const Event& event) {
     T record;
-    record.warp = {1, event.block, event.thread / 32};
+    record.warp = {launch_of(event), block_of(event), event.thread / 32};
     record.mask = 1u << event.thread % 32;
     return record;
   }
@@ -150,11 +181,12 @@ class Records {
       }
       case Event::Kind::leave:
         if (execution_.events[i - 1].kind == Event::Kind::arrive) {
-          records_.push_back(trace::BarrierComplete{1, event.block, event.barrier, event.phase});
+          records_.push_back(trace::BarrierComplete{launch_of(event), block_of(event), event.barrier, event.phase});
         }
         break;
       case Event::Kind::block_barrier:
-        if (first_of_group) records_.push_back(trace::BlockBarrier{1, event.block, 0, event.group, 1, 0});
+        if (first_of_group)
+          records_.push_back(trace::BlockBarrier{launch_of(event), block_of(event), 0, event.group, 1, 0});
         break;
       case Event::Kind::warp_barrier:
         if (first_of_group) {
@@ -192,15 +224,17 @@ class Records {
       }
       case Event::Kind::mbarrier_arrive:
       case Event::Kind::mbarrier_test:
+      case Event::Kind::copy_arrive:
       case Event::Kind::bulk_complete: {
         auto record = of_warp<trace::Mbarrier>(event);
         const bool completes = event.kind == Event::Kind::bulk_complete;
         record.what = completes                                    ? trace::Mbarrier::What::complete_tx
+                      : event.kind == Event::Kind::copy_arrive     ? trace::Mbarrier::What::async_arrive
                       : event.kind == Event::Kind::mbarrier_arrive ? trace::Mbarrier::What::arrive
                                                                    : trace::Mbarrier::What::test;
         record.module = 1;
         record.site = completes ? event.group + 1 : std::uint32_t(i);
-        record.block = (event.barrier - 1) / 2;
+        record.block = (event.barrier - 1) / 2 % blocks_per_launch;
         record.ordering = event.ordering;
         record.scope = event.scope;
         record.address[lane] = object_of(event);
@@ -215,10 +249,17 @@ class Records {
         record.module = 1;
         record.site = std::uint32_t(i + 1);
         record.bytes[lane] = 4;
-        auto generic = [&](const Event& access) { return access.address + (access.shared ? shared_window : 0); };
+        auto generic = [&](const Event& access) {
+          return access.address + (access.shared ? shared_window + rank_bits(access) : 0);
+        };
         record.source[lane] = generic(execution_.events[i + 1]);
         record.destination[lane] = generic(execution_.events[i + 2]);
-        if (event.barrier) record.mbarrier[lane] = shared_window + object_of(event);
+        if (event.barrier) {
+          Event object = event;
+          object.shared = true;
+          object.owner = (event.barrier - 1) / 2;
+          record.mbarrier[lane] = shared_window + rank_bits(object) + object_of(event);
+        }
         records_.push_back(record);
         break;
       }
@@ -249,12 +290,24 @@ class Records {
         records_.push_back(record);
         break;
       }
+      case Event::Kind::dependency_wait: {
+        auto record = of_warp<trace::Fence>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
+        record.ordering = Ordering::weak;
+        record.scope = Scope::none;
+        records_.push_back(record);
+        break;
+      }
       case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
     }
   }
   std::uint64_t rank_bits(const Event& event) const {
-    return event.shared && event.memory_of() != event.block ? std::uint64_t(event.memory_of() + 1) << cluster_shift : 0;
+    if (!event.shared || event.memory_of() == event.block) return 0;
+    return std::uint64_t(event.memory_of() % blocks_per_launch + 1) << cluster_shift;
   }
+  static std::uint32_t launch_of(const Event& event) { return event.launch() + 1; }
+  static std::uint32_t block_of(const Event& event) { return event.block % blocks_per_launch; }
   static std::uint64_t object_of(const Event& event) { return 512 + 8 * ((event.barrier - 1) % 2); }
   bool leaves(const Event& arrival) const {
     for (const Event& event : execution_.events) {

@@ -1,0 +1,218 @@
+// Litmus tests of what runs beside the threads: mbarriers, cp.async and bulk copies, the asynchronous proxy, clusters'
+// shared memory, programmatic dependent launches. Told by detector and oracle alike (order_litmus.h).
+#include <gtest/gtest.h>
+
+#include "tests/unit/order_litmus.h"
+
+namespace deadheat::test {
+namespace {
+
+constexpr At dependent{2, 0}, dependent_beside{2, 33};
+constexpr std::uint32_t own = 1, other = 2, of_block_1 = 3; // objects: two of block 0, one of block 1
+
+// ---- mbarriers (9.7.13.15: an arrival releases into its phase, a test that saw it complete acquires)
+
+TEST(LitmusMbarriers, MessagePassing) {
+  Litmus().write(t0, x).mbarrier_arrive(t0, own).mbarrier_test(same_block, own).read(same_block, x).none();
+  Litmus().write(t0, x).mbarrier_arrive(t0, own).read(same_block, x).races({{1, 2}}); // nobody looked
+  Litmus().write(t0, x).mbarrier_arrive(t0, own).mbarrier_test(same_block, other).read(same_block, x).races({{1, 2}});
+}
+TEST(LitmusMbarriers, AccessAfterTheArrival) {
+  Litmus().mbarrier_arrive(t0, own).write(t0, x).mbarrier_test(same_block, own).read(same_block, x).races({{1, 2}});
+}
+TEST(LitmusMbarriers, Phases) {
+  // A later phase's completion tells of the earlier ones', not the other way round.
+  Litmus()
+      .write(t0, x)
+      .mbarrier_arrive(t0, own, 0)
+      .mbarrier_arrive(t0, own, 1)
+      .mbarrier_test(same_block, own, 1)
+      .read(same_block, x)
+      .none();
+  Litmus()
+      .mbarrier_arrive(t0, own, 0)
+      .write(t0, x)
+      .mbarrier_arrive(t0, own, 1)
+      .mbarrier_test(same_block, own, 0)
+      .read(same_block, x)
+      .races({{1, 2}});
+}
+TEST(LitmusMbarriers, RelaxedArrivalNeedsAFence) {
+  Litmus(2)
+      .write(t0, x)
+      .mbarrier_arrive(t0, own, 0, cluster, relaxed)
+      .mbarrier_test(same_block, own, 0, cluster)
+      .read(same_block, x)
+      .races({{1, 2}});
+  Litmus(2)
+      .write(t0, x)
+      .fence(t0, cluster, release)
+      .mbarrier_arrive(t0, own, 0, cluster, relaxed)
+      .mbarrier_test(same_block, own, 0, cluster)
+      .read(same_block, x)
+      .none();
+}
+TEST(LitmusMbarriers, RemoteArrival) { // block 0 arrives at an object of block 1, in its cluster
+  Litmus(2)
+      .write(t0, x)
+      .mbarrier_arrive(t0, of_block_1, 0, cluster)
+      .mbarrier_test(t1, of_block_1, 0, cluster)
+      .read(t1, x)
+      .none();
+  Litmus(2)
+      .write(t0, x)
+      .mbarrier_arrive(t0, of_block_1, 0, cluster)
+      .mbarrier_test(t1, of_block_1, 0, cta)
+      .read(t1, x)
+      .races({{1, 2}}); // the wait's scope is the block
+  Litmus(2)
+      .write(t0, x)
+      .mbarrier_arrive(t0, of_block_1, 0, cta)
+      .mbarrier_test(t1, of_block_1, 0, cluster)
+      .read(t1, x)
+      .races({{1, 2}});
+}
+
+// ---- cp.async and mbarriers (9.7.9.25.3; 8.9.1.1)
+
+TEST(LitmusCopyArrival, CoversTheCopiesBeforeIt) {
+  Litmus().copy(t0, x).copy_arrive(t0, own).mbarrier_test(same_block, own).shared_read(same_block).none();
+  Litmus().copy_arrive(t0, own).copy(t0, x).mbarrier_test(same_block, own).shared_read(same_block).races({{1, 2}});
+  Litmus().copy(t0, x).mbarrier_arrive(t0, own).mbarrier_test(same_block, own).shared_read(same_block).races({{1, 2}});
+}
+TEST(LitmusCopyArrival, CoversNothingElse) { // "not to those of any other instruction issued by the thread"
+  Litmus()
+      .write(t0, y)
+      .copy(t0, x)
+      .copy_arrive(t0, own)
+      .mbarrier_test(same_block, own)
+      .read(same_block, y)
+      .races({{1, 3}});
+}
+
+// ---- bulk copies: completion (9.7.9.25.4)
+
+TEST(LitmusBulk, PhaseOfItsMbarrier) {
+  Litmus().bulk_load(t0, x, own).complete().mbarrier_test(same_block, own).shared_read(same_block).none();
+  Litmus().bulk_load(t0, x, own).complete().shared_read(same_block).races({{1, 2}});
+  Litmus().bulk_load(t0, x, own).complete().shared_read(t0).races({{1, 2}}); // not even its issuer
+}
+TEST(LitmusBulk, CompletionSaysNothingOfTheIssuer) { // it does not order what the issuer did before
+  Litmus()
+      .write(t0, y)
+      .bulk_load(t0, x, own)
+      .complete()
+      .mbarrier_test(same_block, own)
+      .read(same_block, y)
+      .races({{1, 3}});
+  Litmus()
+      .write(t0, y)
+      .bulk_load(t0, x, own)
+      .mbarrier_arrive(t0, own)
+      .complete()
+      .mbarrier_test(same_block, own)
+      .read(same_block, y)
+      .none();
+}
+TEST(LitmusBulk, Groups) {
+  Litmus().bulk_store(t0, x).bulk_commit(t0).bulk_wait(t0).read(t0, x).none();
+  Litmus().bulk_store(t0, x).bulk_wait(t0).read(t0, x).races({{1, 2}}); // never committed
+  Litmus().bulk_store(t0, x).bulk_commit(t0).bulk_wait(t0, 1).read(t0, x).races({{1, 2}});
+  Litmus().bulk_store(t0, x).bulk_commit(t0).bulk_wait(same_block).read(same_block, x).races({{1, 2}}); // not its
+                                                                                                        // issuer
+}
+TEST(LitmusBulk, WaitForReadsFreesTheSource) { // .read: the source may be written again, the result is not there yet
+  Litmus().bulk_store(t0, x).bulk_commit(t0).bulk_wait(t0, 0, true).shared_write(t0).none();
+  Litmus().bulk_store(t0, x).shared_write(t0).races({{1, 2}});
+  Litmus().bulk_store(t0, x).bulk_commit(t0).bulk_wait(t0, 0, true).read(t0, x).races({{1, 2}});
+}
+TEST(LitmusBulk, IntoTheOtherBlock) {
+  Litmus(2).bulk_load(t0, x, of_block_1).complete().mbarrier_test(t1, of_block_1, 0, cluster).shared_read(t1).none();
+  Litmus(2).bulk_load(t0, x, of_block_1).complete().shared_read(t1).races({{1, 2}});
+  Litmus(2).bulk_load(t0, x, of_block_1).shared_read(t0).none(); // its own block's memory is another
+}
+TEST(LitmusBulk, SourceWrittenMeanwhile) {
+  Litmus().bulk_load(t0, x, own).write(t1, x).races({{1, 2}});
+  Litmus().bulk_load(t0, x, own).complete().mbarrier_test(t0, own).write(t0, x).none();
+}
+
+// ---- proxies (8.6; 8.9.5, proxy-preserved base causality order)
+
+TEST(LitmusProxies, WriteThenBulkCopy) {
+  Litmus().shared_write(t0).bulk_store(t0, x).races({{1, 2}});
+  Litmus().shared_write(t0).proxy_fence(t0).bulk_store(t0, x).none();
+  Litmus().shared_write(t0).proxy_fence(t0, false).bulk_store(t0, x).races({{1, 2}}); // a fence of global memory
+  Litmus().proxy_fence(t0).shared_write(t0).bulk_store(t0, x).races({{1, 2}}); // too early
+}
+TEST(LitmusProxies, FenceOnThePath) { // on either side of the barrier, by whoever
+  Litmus().shared_write(same_block).proxy_fence(same_block).block_barrier(0).bulk_store(t0, x).none();
+  Litmus().shared_write(same_block).block_barrier(0).proxy_fence(t0).bulk_store(t0, x).none();
+  Litmus().shared_write(same_block).block_barrier(0).bulk_store(t0, x).races({{1, 2}});
+  Litmus().shared_write(same_block).block_barrier(0).proxy_fence(same_block).bulk_store(t0, x).races({{1, 2}});
+}
+TEST(LitmusProxies, OverwrittenByABulkCopy) {
+  Litmus().shared_write(t0).bulk_load(t0, x, own).races({{1, 2}});
+  Litmus().shared_write(t0).proxy_fence(t0).bulk_load(t0, x, own).none();
+  Litmus().shared_read(t0).bulk_load(t0, x, own).none(); // what was read stays read
+  Litmus().shared_read(same_block).bulk_load(t0, x, own).races({{1, 2}});
+  Litmus().shared_read(same_block).block_barrier(0).bulk_load(t0, x, own).none();
+}
+TEST(LitmusProxies, CompletionBringsItsOwnFence) { // "an implicit generic-async proxy fence"
+  Litmus().bulk_load(t0, x, own).complete().mbarrier_test(t0, own).shared_read(t0).shared_write(t0).none();
+}
+TEST(LitmusProxies, GlobalMemory) {
+  Litmus().write(t0, x).bulk_load(t0, x, own).races({{1, 2}});
+  Litmus().write(t0, x).proxy_fence(t0, false).bulk_load(t0, x, own).none();
+  Litmus().write(t0, x).proxy_fence(t0).bulk_load(t0, x, own).races({{1, 2}}); // a fence of shared memory
+}
+
+// ---- distributed shared memory (5.1.7.1) and barrier.cluster (9.7.13.4)
+
+TEST(LitmusClusters, SharedMemoryOfTheOtherBlock) {
+  Litmus(2).shared_write(t1).shared_read(t0, 1).races({{1, 2}});
+  Litmus(2).shared_write(t1).shared_read(t0).none(); // its own
+  Litmus(2).shared_write(t1).cluster_arrive(t1).cluster_arrive(t0).cluster_wait(t0).shared_read(t0, 1).none();
+  Litmus(2).shared_write(t1).cluster_arrive(t1).cluster_arrive(t0).shared_read(t0, 1).races({{1, 2}});
+}
+TEST(LitmusClusters, RelaxedArrivalBehindAFence) {
+  Litmus(2)
+      .shared_write(t1)
+      .fence(t1, cluster, release)
+      .cluster_arrive(t1, true)
+      .cluster_arrive(t0)
+      .cluster_wait(t0)
+      .shared_read(t0, 1)
+      .none();
+  Litmus(2)
+      .shared_write(t1)
+      .fence(t1, cta, release)
+      .cluster_arrive(t1, true)
+      .cluster_arrive(t0)
+      .cluster_wait(t0)
+      .shared_read(t0, 1)
+      .races({{1, 2}});
+}
+
+// ---- programmatic dependent launches (9.7.13.13 griddepcontrol)
+
+TEST(LitmusDependents, Wait) {
+  Litmus().write(t0, x).dependency_wait(dependent).read(dependent, x).none();
+  Litmus().write(t0, x).read(dependent, x).races({{1, 2}});
+  Litmus().write(t0, x).read(dependent, x).dependency_wait(dependent).races({{1, 2}}); // too late
+}
+TEST(LitmusDependents, OthersNeedABarrier) {
+  Litmus().write(t0, x).dependency_wait(dependent).read(dependent_beside, x).races({{1, 2}});
+  Litmus().write(t0, x).dependency_wait(dependent).block_barrier(2).read(dependent_beside, x).none();
+}
+TEST(LitmusDependents, CopiesOfTheLaunchBefore) { // it is over with all its copies, visible to all proxies
+  Litmus().bulk_store(t0, x).dependency_wait(dependent).read(dependent, x).none();
+  Litmus().write(t0, x).dependency_wait(dependent).bulk_load(dependent, x, 5).none();
+  Litmus().write(t0, x).bulk_load(dependent, x, 5).races({{1, 2}});
+}
+TEST(LitmusDependents, OverwritesWhatIsStillRead) {
+  Litmus().read(t0, x).write(dependent, x).races({{1, 2}});
+  Litmus().read(t0, x).dependency_wait(dependent).write(dependent, x).none();
+}
+
+} // namespace
+} // namespace deadheat::test

@@ -1,0 +1,222 @@
+// Litmus tests said in a line: an execution, event by event, and the races that it has.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/order_records.h"
+
+namespace deadheat::test {
+
+enum Where : std::uint64_t { x = memory, y = memory + 64, z = memory + 128, d = memory + 192 };
+
+// Which thread: block and index in the block. 0 and 1 are lanes of one warp, 33 is in another warp.
+struct At {
+  std::uint32_t block, thread;
+};
+inline constexpr At t0{0, 0}, t1{1, 0}, t2{1, 33}, same_block{0, 33}, same_warp{0, 1};
+
+// Events of an execution in the order in which they happen; every access gets the next line, from 1.
+class Litmus {
+ public:
+  explicit Litmus(std::uint32_t blocks_per_cluster = 1) { execution_.blocks_per_cluster = blocks_per_cluster; }
+
+  Litmus& write(At at, std::uint64_t where, Ordering ordering = Ordering::weak, Scope scope = Scope::none,
+                std::uint32_t bytes = 4) {
+    return access(at, AccessKind::write, where, ordering, scope, bytes);
+  }
+  Litmus& read(At at, std::uint64_t where, Ordering ordering = Ordering::weak, Scope scope = Scope::none,
+               std::uint32_t bytes = 4) {
+    return access(at, AccessKind::read, where, ordering, scope, bytes);
+  }
+  Litmus& atomic(At at, std::uint64_t where, Ordering ordering = Ordering::relaxed, Scope scope = Scope::gpu,
+                 std::uint32_t bytes = 4) {
+    return access(at, AccessKind::atomic, where, ordering, scope, bytes);
+  }
+  Litmus& reduction(At at, std::uint64_t where, Ordering ordering = Ordering::relaxed, Scope scope = Scope::gpu) {
+    atomic(at, where, ordering, scope);
+    execution_.events.back().reduction = true;
+    return *this;
+  }
+  Litmus& failed_cas(At at, std::uint64_t where, Ordering ordering, Scope scope = Scope::gpu) {
+    atomic(at, where, ordering, scope);
+    execution_.events.back().stored = false;
+    return *this;
+  }
+  Litmus& fence(At at, Scope scope = Scope::gpu, Ordering ordering = Ordering::acq_rel) {
+    Event event = of(at, Event::Kind::fence);
+    event.ordering = ordering;
+    event.scope = scope;
+    return add(event);
+  }
+  Litmus& block_barrier(std::uint32_t block) {
+    ++group_;
+    for (std::uint32_t thread : {0u, 1u, 33u}) grouped({block, thread}, Event::Kind::block_barrier);
+    return *this;
+  }
+  Litmus& warp_barrier(std::uint32_t block) { // of lanes 0 and 1
+    group_ += 1 + group_ % 2; // order_records.h: these groups are masks of two lanes
+    for (std::uint32_t thread : {0u, 1u}) grouped({block, thread}, Event::Kind::warp_barrier);
+    return *this;
+  }
+  Litmus& arrive(At at, std::uint32_t phase = 0) { return barrier(at, Event::Kind::arrive, phase); }
+  Litmus& sync(At at, std::uint32_t phase = 0) { // arrives as the last, and leaves
+    arrive(at, phase);
+    return barrier(at, Event::Kind::leave, phase);
+  }
+  Litmus& cluster_arrive(At at, bool relaxed = false) {
+    Event event = of(at, Event::Kind::cluster_arrive);
+    event.relaxed = relaxed;
+    return add(event);
+  }
+  Litmus& cluster_wait(At at) { return add(of(at, Event::Kind::cluster_wait)); }
+  // cp.async of 4 bytes from `source` to offset 0 of the block's shared memory: its read and write are one line.
+  Litmus& copy(At at, std::uint64_t source) {
+    Event event = of(at, Event::Kind::copy_issue);
+    event.line = 0;
+    add(event);
+    event.kind = Event::Kind::copy;
+    event.group = std::uint32_t(execution_.events.size() - 1);
+    event.address = source;
+    event.line = ++line_;
+    add(event);
+    event.access = AccessKind::write;
+    event.shared = true;
+    event.address = 0;
+    return add(event);
+  }
+  Litmus& commit(At at) { return add(of(at, Event::Kind::copy_commit)); }
+  Litmus& wait(At at, std::uint32_t pending = 0) {
+    Event event = of(at, Event::Kind::copy_wait);
+    event.phase = pending;
+    return add(event);
+  }
+  // cp.async.mbarrier.arrive, performed at once. Objects 1 and 2 lie in block 0, 3 and 4 in block 1, and so on.
+  Litmus& copy_arrive(At at, std::uint32_t object, std::uint32_t phase = 0) {
+    Event event = of(at, Event::Kind::copy_arrive);
+    event.barrier = object;
+    event.phase = phase;
+    return add(event);
+  }
+  Litmus& mbarrier_arrive(At at, std::uint32_t object, std::uint32_t phase = 0, Scope scope = Scope::cta,
+                          Ordering ordering = Ordering::release) {
+    return mbarrier(at, Event::Kind::mbarrier_arrive, object, phase, scope, ordering);
+  }
+  Litmus& mbarrier_test(At at, std::uint32_t object, std::uint32_t phase = 0, Scope scope = Scope::cta,
+                        Ordering ordering = Ordering::acquire) {
+    return mbarrier(at, Event::Kind::mbarrier_test, object, phase, scope, ordering);
+  }
+  // cp.async.bulk of 4 bytes from `source` to offset 0 of the shared memory of the block that has `object`: its read
+  // and write are one line.
+  Litmus& bulk_load(At at, std::uint64_t source, std::uint32_t object) { return bulk(at, source, object, false); }
+  Litmus& bulk_store(At at, std::uint64_t destination) { return bulk(at, destination, 0, true); }
+  Litmus& complete(std::uint32_t phase = 0) { // of the last bulk copy
+    Event event = execution_.events[bulk_issue_];
+    event.kind = Event::Kind::bulk_complete;
+    event.line = 0;
+    event.group = std::uint32_t(bulk_issue_);
+    event.phase = phase;
+    return add(event);
+  }
+  Litmus& bulk_commit(At at) { return add(of(at, Event::Kind::bulk_commit)); }
+  Litmus& bulk_wait(At at, std::uint32_t pending = 0, bool reads_only = false) {
+    Event event = of(at, Event::Kind::bulk_wait);
+    event.phase = pending;
+    event.relaxed = reads_only;
+    return add(event);
+  }
+  Litmus& proxy_fence(At at, bool of_shared = true) {
+    Event event = of(at, Event::Kind::proxy_fence);
+    event.shared = of_shared;
+    return add(event);
+  }
+  Litmus& dependency_wait(At at) { return add(of(at, Event::Kind::dependency_wait)); }
+  // `owner`: the block whose shared memory it is.
+  Litmus& shared_read(At at, std::uint32_t owner = ~0u) { return shared(at, AccessKind::read, owner); }
+  Litmus& shared_write(At at, std::uint32_t owner = ~0u) { return shared(at, AccessKind::write, owner); }
+
+  // The races, as lines; the expectation is said twice, to the oracle and to the detector.
+  void races(const Races& expected) {
+    run(execution_);
+    Records records(execution_, false);
+    EXPECT_EQ(records.expected(), expected) << "the oracle";
+    EXPECT_EQ(records.found(), expected) << "the detector";
+  }
+  void none() { races({}); }
+
+ private:
+  static Event of(At at, Event::Kind kind) {
+    Event event;
+    event.kind = kind;
+    event.block = at.block;
+    event.thread = at.thread;
+    return event;
+  }
+  Litmus& add(const Event& event) {
+    execution_.events.push_back(event);
+    return *this;
+  }
+  Litmus& access(At at, AccessKind kind, std::uint64_t where, Ordering ordering, Scope scope, std::uint32_t bytes) {
+    Event event = of(at, Event::Kind::access);
+    event.access = kind;
+    event.address = where;
+    event.bytes = bytes;
+    event.ordering = ordering;
+    event.scope = scope;
+    event.line = ++line_;
+    return add(event);
+  }
+  Litmus& shared(At at, AccessKind kind, std::uint32_t owner) {
+    access(at, kind, 0, Ordering::weak, Scope::none, 4);
+    execution_.events.back().shared = true;
+    execution_.events.back().owner = owner;
+    return *this;
+  }
+  Litmus& mbarrier(At at, Event::Kind kind, std::uint32_t object, std::uint32_t phase, Scope scope, Ordering ordering) {
+    Event event = of(at, kind);
+    event.barrier = object;
+    event.phase = phase;
+    event.scope = scope;
+    event.ordering = ordering;
+    return add(event);
+  }
+  Litmus& bulk(At at, std::uint64_t global, std::uint32_t object, bool store) {
+    Event event = of(at, Event::Kind::bulk_issue);
+    event.barrier = object;
+    bulk_issue_ = execution_.events.size();
+    add(event);
+    event.kind = Event::Kind::bulk;
+    event.group = std::uint32_t(bulk_issue_);
+    event.line = ++line_;
+    for (bool writes : {false, true}) {
+      event.access = writes ? AccessKind::write : AccessKind::read;
+      event.shared = writes != store;
+      event.address = event.shared ? 0 : global;
+      event.owner = event.shared && object ? (object - 1) / 2 : at.block;
+      add(event);
+    }
+    return *this;
+  }
+  void grouped(At at, Event::Kind kind) {
+    Event event = of(at, kind);
+    event.group = group_;
+    add(event);
+  }
+  Litmus& barrier(At at, Event::Kind kind, std::uint32_t phase) {
+    Event event = of(at, kind);
+    event.barrier = 1;
+    event.phase = phase;
+    return add(event);
+  }
+
+  Execution execution_;
+  std::uint32_t line_ = 0, group_ = 0;
+  std::size_t bulk_issue_ = 0; // the last one's
+};
+
+inline constexpr Ordering weak = Ordering::weak, relaxed = Ordering::relaxed, acquire = Ordering::acquire,
+                          release = Ordering::release, acq_rel = Ordering::acq_rel, vol = Ordering::volatile_;
+inline constexpr Scope cta = Scope::cta, cluster = Scope::cluster, gpu = Scope::gpu, sys = Scope::sys, no = Scope::none;
+
+} // namespace deadheat::test
