@@ -38,20 +38,54 @@ struct Switch {
   Agent agent;
 };
 
+// A read that returns what its bytes held before their last `age` writes. It is named by its place among the visible
+// operations of its thread, from 0.
+struct OldRead {
+  std::uint32_t operation = 0, block = 0, thread = 0, age = 0;
+  std::uint64_t nth = 0;
+  friend bool operator==(const OldRead&, const OldRead&) = default;
+};
+
+struct SiteName {
+  std::uint32_t module = 0, site = 0;
+  friend auto operator<=>(const SiteName&, const SiteName&) = default;
+};
+
+// How often a thread comes to the interesting sites.
+struct ThreadCount {
+  std::uint32_t operation = 0, block = 0, thread = 0;
+  std::uint64_t count = 0;
+};
+
 struct Schedule {
   enum class Kind : std::uint8_t {
     natural = 0,
     holds = 1,
     random = 2,
     switches = 3,
-    priorities = 4
+    priorities = 4,
+    uniform = 5 // a selectively uniform random walk over the operations at `sites`
   } kind = Kind::natural;
-  std::uint64_t seed = 0;         // of random and priorities
+  // Of priorities: whose are higher.
+  enum class Order : std::uint8_t {
+    random = 0,
+    reversed = 1,     // later operations, later blocks
+    permuted = 2,     // blocks in an order from the seed
+    stalled_warps = 3 // some warps, from the seed, only when nobody else can go on
+  } order = Order::random;
+  std::uint64_t seed = 0;         // of random, priorities and uniform, and of old_rate
   std::uint32_t quantum = 0;      // of random: mean visible operations between switches; 0: a switch at every one
   std::uint32_t depth = 0;        // of priorities: change points and one more
   std::uint64_t steps = 0;        // of priorities: decisions among which the change points lie
   std::vector<Hold> holds;        // of holds
   std::vector<Switch> switches;   // of switches
+  std::vector<SiteName> sites;    // of uniform: the interesting ones; else those that old_rate is about (none: all)
+  std::vector<ThreadCount> counts; // of uniform
+  // Store histories (analyzer/order/histories.h), of all kinds but natural and holds. Reads that may return an older
+  // value than the newest do so where they are listed, and where chance wants it, old_rate times in 256.
+  bool weak = false;
+  std::uint32_t old_rate = 0;
+  std::vector<OldRead> old_reads;
 };
 
 } // namespace deadheat

@@ -11,6 +11,7 @@
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
+#include "replay/device/watch.h"
 
 namespace deadheat::device {
 
@@ -44,6 +45,7 @@ void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy)
       std::memset(to, 0, copy.source_bytes);
   }
   std::memset(to + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
+  if (watch_) watch_->overwritten(block, copy.destination, copy.bytes);
 }
 
 // Performs the thread's copies for which chosen(copy), in the order of their issue, but for those that a hold delays

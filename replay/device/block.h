@@ -91,6 +91,13 @@ struct Cluster {
   std::uint32_t phase = 0, missing = 0, arrived = 0; // of barrier.cluster; missing: live threads yet to arrive
 };
 
+struct WatchedThread { // of a watched run (watch.h)
+  std::uint64_t performed = 0;             // visible operations
+  std::uint64_t old_address = 0;           // of the last old value it was given
+  std::uint8_t old_count = 0;              // on end
+  bool stopped_before = false;             // a visible operation, which it performs next
+};
+
 struct Launch;
 
 struct Block {
@@ -110,6 +117,7 @@ struct Block {
   bool triggered = false;                  // a thread has executed griddepcontrol.launch_dependents
   std::vector<AsyncQueue> async; // a thread each; empty until the first copy
   std::vector<std::uint32_t> position;     // under random schedules: of each thread in the list of runnable ones
+  std::vector<WatchedThread> watched;
   // The memory behind threads, stacks and shared memory.
   std::uint8_t* memory = nullptr;
   std::uint64_t memory_bytes = 0;
@@ -123,6 +131,7 @@ struct SiteTable {
   const std::vector<Site>* sites;
   std::vector<std::uint8_t> flags;
   std::vector<std::uint8_t> stop;          // nonzero: strong access or fence, the natural order stops there
+  bool unmodelled = false;                 // some synchronize in ways that store histories do not know
 };
 
 struct LaunchRequest {
@@ -168,6 +177,7 @@ struct Launch {
   std::vector<Awaited> awaited;            // some of what parked threads wait for, to notice early
   std::vector<std::uint8_t> marked;        // site_stop with the sites of holds
   bool named = false;                      // a hold names one of its threads
+  std::uint32_t history = 0;               // its number in the store histories
 };
 
 } // namespace deadheat::device

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "replay/device/machine.h"
 
@@ -18,6 +19,12 @@ constexpr std::size_t max_departures = std::size_t(1) << 24;
 
 Control::Control(const Schedule& schedule) : schedule_(schedule), state_(schedule.seed * 2 + 1) {
   if (schedule.kind == Schedule::Kind::priorities) priorities_.emplace(schedule);
+  if (schedule.kind != Schedule::Kind::uniform) return;
+  std::sort(schedule_.sites.begin(), schedule_.sites.end());
+  for (const ThreadCount& c : schedule.counts) {
+    left_[{c.operation, c.block, c.thread}] = c.count;
+    all_left_ += c.count;
+  }
 }
 
 std::uint64_t Control::random() { // splitmix64 (Steele, Lea, Flood 2014)
@@ -85,7 +92,31 @@ void Control::begun(Machine& machine, Launch& launch) {
   if (!launch.request.cooperative)
     launch.max_resident =
         std::max(std::clamp(resident_threads / launch.threads, 1u, launch.max_resident), launch.cluster_blocks);
-  while (machine.can_admit(launch)) machine.admit_next(launch);
+  if (schedule_.kind == Schedule::Kind::uniform) {
+    launch.marked = launch.request.sites->stop;
+    for (const SiteName& s : schedule_.sites)
+      if (s.module == launch.request.module && s.site < launch.marked.size()) launch.marked[s.site] = 1;
+    launch.context.site_stop = launch.marked.data();
+  }
+  admit_blocks(machine, launch);
+}
+
+// The nth block that gets its place on the device.
+std::uint64_t Control::nth_block(const Launch& launch, std::uint64_t n) const {
+  if (schedule_.order == Schedule::Order::reversed) return launch.blocks - 1 - n;
+  if (schedule_.order != Schedule::Order::permuted) return n;
+  std::uint64_t stride = schedule_.seed * 2654435761u % launch.blocks; // any that has no factor in common
+  while (std::gcd(stride, launch.blocks) != 1) ++stride;
+  return (n * (stride % launch.blocks) + schedule_.seed) % launch.blocks;
+}
+
+void Control::admit_blocks(Machine& machine, Launch& launch) {
+  while (machine.can_admit(launch)) {
+    if (schedule_.order == Schedule::Order::random || launch.clustered)
+      machine.admit_next(launch);
+    else
+      machine.admit(launch, nth_block(launch, launch.next_block++));
+  }
 }
 
 void Control::ended(const Launch& launch) {
@@ -180,8 +211,7 @@ bool Control::draw(const std::vector<std::uint32_t>& operations, Choice& choice)
   const std::uint64_t inside = runnable_.size() + copies_.size();
   const std::uint64_t outside = operations.empty() ? 0 : std::max<std::uint64_t>(operations.size(), inside / 8);
   if (inside + outside == 0) return false;
-  // Multiply-shift instead of a division (Lemire 2019); the bias is immaterial.
-  std::uint64_t n = std::uint64_t((unsigned __int128)(random()) * (inside + outside) >> 64);
+  std::uint64_t n = below(inside + outside);
   if (n < runnable_.size()) {
     choice.kind = Agent::Kind::thread;
     choice.thread = runnable_[n];
@@ -192,6 +222,63 @@ bool Control::draw(const std::vector<std::uint32_t>& operations, Choice& choice)
     choice.kind = Agent::Kind::operation;
     choice.operation = operations[(n - inside) % operations.size()];
   }
+  return true;
+}
+
+bool Control::at_interesting(const Thread& t) const {
+  const std::uint32_t warp = t.thread / warp_lanes, bit = 1u << t.thread % warp_lanes;
+  if (!(t.block->warps[warp].before_visible & bit)) return false;
+  const SiteName site{t.block->launch->request.module, t.block->threads[t.thread].pending_site};
+  return std::binary_search(schedule_.sites.begin(), schedule_.sites.end(), site);
+}
+
+void Control::mean_another() {
+  meant_.reset();
+  if (!all_left_) return;
+  std::uint64_t n = below(all_left_);
+  for (const auto& [name, count] : left_) {
+    if (n < count) {
+      meant_ = name;
+      return;
+    }
+    n -= count;
+  }
+}
+
+// The walk's next step: somebody who is not at an interesting operation, or the one who is meant.
+bool Control::walk(const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum) {
+  auto name_of = [](const Thread& t) { return Name{t.block->launch->request.operation, t.block->index, t.thread}; };
+  if (!meant_) mean_another();
+  const std::size_t count = runnable_.size(), start = count ? below(count) : 0;
+  const Thread* meant = nullptr;
+  choice.kind = Agent::Kind::thread;
+  quantum = endless;
+  for (std::size_t n = 0; n < count; ++n) {
+    const Thread& t = runnable_[(start + n) % count];
+    if (!at_interesting(t)) {
+      choice.thread = t;
+      return true;
+    }
+    if (meant_ && name_of(t) == *meant_) meant = &t;
+  }
+  const std::uint64_t outside = copies_.size() + operations.size();
+  if (outside && (!count || below(outside + 1))) { // who is meant may wait for these
+    const std::uint64_t n = below(outside);
+    choice.kind = n < copies_.size() ? Agent::Kind::async_copy : Agent::Kind::operation;
+    if (n < copies_.size())
+      choice.copy = n;
+    else
+      choice.operation = operations[n - copies_.size()];
+    return true;
+  }
+  if (!count) return false;
+  choice.thread = meant ? *meant : runnable_[start]; // the one who is meant waits for somebody here
+  quantum = 1;
+  if (auto left = left_.find(name_of(choice.thread)); left != left_.end() && left->second) {
+    --left->second;
+    --all_left_;
+  }
+  meant_.reset();
   return true;
 }
 
@@ -253,7 +340,8 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
   const std::uint64_t number = machine.visible() + forced_;
   std::int64_t quantum = endless;
   bool departs = false;
-  if (schedule_.kind == Schedule::Kind::random || priorities_) {
+  const bool walks = schedule_.kind == Schedule::Kind::uniform;
+  if (schedule_.kind == Schedule::Kind::random || priorities_ || walks) {
     find_usual();
     if (priorities_ && current_.block) {
       Choice running;
@@ -261,12 +349,15 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
       priorities_->passed(number, agent_of(running));
       if (gave_way_) priorities_->gives_way(agent_of(running));
     }
-    if (priorities_ ? !highest(operations, chosen) : !draw(operations, chosen)) return nobody;
+    if (walks         ? !walk(operations, chosen, quantum)
+        : priorities_ ? !highest(operations, chosen)
+                      : !draw(operations, chosen))
+      return nobody;
     departs = !has_usual || chosen.kind != usual.kind ||
               (chosen.kind == Agent::Kind::thread
                    ? chosen.thread.block != usual.thread.block || chosen.thread.thread != usual.thread.thread
                    : chosen.kind != Agent::Kind::operation || chosen.operation != usual.operation);
-    quantum = priorities_ ? priorities_->until_change(number) : draw_quantum();
+    if (!walks) quantum = priorities_ ? priorities_->until_change(number) : draw_quantum();
   } else {
     const auto& list = schedule_.switches;
     find_usual();
@@ -281,6 +372,7 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
     }
     if (next_switch_ < list.size()) quantum = std::int64_t(list[next_switch_].step - number);
   }
+  machine.set_decision(number);
   if (departs) {
     ++switched_;
     if (departures_.size() < max_departures) departures_.push_back({number, agent_of(chosen)});
@@ -324,14 +416,16 @@ void Control::run(Machine& machine, const Choice& choice, std::int64_t quantum) 
     }
     // Recorded code stops before every strong operation; that alone is no decision.
     quantum -= std::int64_t(machine.visible() - before);
+    machine.set_decision(machine.visible() + forced_);
     if (quantum <= 0 || machine.over_budget()) return;
+    if (schedule_.kind == Schedule::Kind::uniform && at_interesting(current_)) return;
   }
   if (block.live == 0) {
     Launch& launch = *block.launch;
     current_ = {};
     machine.retire(launch, &block);
     machine.note_progress();
-    while (machine.can_admit(launch)) machine.admit_next(launch);
+    admit_blocks(machine, launch);
   }
 }
 

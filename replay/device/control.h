@@ -7,13 +7,20 @@
 // it can; then the lowest lane of its warp, the next warp of its block, the next block, the next launch, and when no
 // thread can go on the oldest operation.
 //
+// A selectively uniform random walk (Zhao, Wolff, Mathur, Roychoudhury: Selectively Uniform Concurrency Testing, ASPLOS
+// 2025): of all interleavings of the operations at the interesting sites, each is as likely as any other. One thread is
+// meant to perform the next of them, drawn by how many each has left; the others stop before theirs. Everything else is
+// drawn at random.
+//
 // Threads that spin look again when their value has changed, which is found out at stops that no quantum caused.
 //
 // Thread-safety: none.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "deadheat/schedule.h"
@@ -75,6 +82,15 @@ class Control {
   Agent agent_of(const Choice& choice) const;
   void run(Machine& machine, const Choice& choice, std::int64_t quantum);
   void look_again(Machine& machine, bool all);
+  std::uint64_t below(
+      std::uint64_t count) { // Lemire 2019: multiply-shift instead of a division; the bias is immaterial
+    return std::uint64_t((unsigned __int128)(random())*count >> 64);
+  }
+  std::uint64_t nth_block(const Launch& launch, std::uint64_t n) const;
+  void admit_blocks(Machine& machine, Launch& launch);
+  bool at_interesting(const Thread& thread) const;
+  bool walk(const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
+  void mean_another();
 
   Schedule schedule_;
   std::size_t next_switch_ = 0;
@@ -89,6 +105,11 @@ class Control {
   std::size_t look_ = 0;
   std::vector<Switch> departures_;
   std::optional<Priorities> priorities_;
+  // Of uniform: what each thread has left, by operation, block, thread; who is meant to perform the next.
+  using Name = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  std::map<Name, std::uint64_t> left_;
+  std::uint64_t all_left_ = 0;
+  std::optional<Name> meant_;
 };
 
 } // namespace deadheat::device

@@ -42,10 +42,14 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
     case Schedule::Kind::random:
     case Schedule::Kind::priorities:
     case Schedule::Kind::switches:
+    case Schedule::Kind::uniform:
       control_.emplace(options_.schedule);
       machine_->set_control(&*control_);
       break;
   }
+  if (options_.live || (!options_.performed && !(control_ && options_.schedule.weak))) return;
+  watch_.emplace(options_.schedule, options_.performed, options_.most_performed);
+  machine_->set_watch(&*watch_);
 }
 
 DeviceImpl::~DeviceImpl() = default;
@@ -401,6 +405,11 @@ const ChoiceSummary& DeviceImpl::choices() const {
 const std::vector<Switch>& DeviceImpl::switches() const {
   static const std::vector<Switch> none;
   return control_ ? control_->departures() : none;
+}
+
+const std::vector<OldRead>& DeviceImpl::old_reads() const {
+  static const std::vector<OldRead> none;
+  return watch_ ? watch_->old_reads() : none;
 }
 
 } // namespace deadheat::device

@@ -27,6 +27,7 @@
 #include "deadheat/expected.h"
 #include "deadheat/schedule.h"
 #include "deadheat/trace.h"
+#include "replay/device/performed.h"
 #include "replay/device/sink.h"
 #include "replay/engine/compiler.h"
 
@@ -58,6 +59,8 @@ struct DeviceOptions {
   Schedule schedule;             // natural unless replaying
   std::shared_ptr<ModuleCache> modules; // compiled code kept between the devices of a process; null: this one's own
   std::uint64_t budget = 0;      // visible operations after which the run counts as hanging; 0: none
+  std::vector<Performed>* performed = nullptr; // gets the visible operations of a replay; outlives the device
+  std::size_t most_performed = std::size_t(1) << 22;
 };
 
 // What became of a drive of the device.
@@ -138,6 +141,7 @@ class Device {
   virtual std::string stuck_description() const = 0; // of a hang: who waits for what, one line
   virtual const ChoiceSummary& choices() const = 0;
   virtual const std::vector<Switch>& switches() const = 0; // departures from the default order that this run made
+  virtual const std::vector<OldRead>& old_reads() const = 0; // reads of this run that returned old values
   virtual const Profile& profile() const = 0;
   // Bytes of device memory for comparison and tests; nullptr when [address, address+bytes) is not allocated.
   virtual const std::uint8_t* peek(std::uint64_t address, std::uint64_t bytes) const = 0;

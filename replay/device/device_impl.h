@@ -23,6 +23,7 @@
 #include "replay/device/machine.h"
 #include "replay/device/memory.h"
 #include "replay/device/module_cache.h"
+#include "replay/device/watch.h"
 
 namespace deadheat::device {
 
@@ -68,6 +69,7 @@ class DeviceImpl final : public Device, public Environment {
   std::string stuck_description() const override { return stuck_; }
   const ChoiceSummary& choices() const override;
   const std::vector<Switch>& switches() const override;
+  const std::vector<OldRead>& old_reads() const override;
   const Profile& profile() const override { return options_.profile; }
   const std::uint8_t* peek(std::uint64_t address, std::uint64_t bytes) const override;
   std::vector<trace::Allocate> live_allocations() const override;
@@ -168,6 +170,7 @@ class DeviceImpl final : public Device, public Environment {
   order::StreamOrder order_;
   std::optional<Holds> holds_;
   std::optional<Control> control_;
+  std::optional<Watch> watch_;
   std::unique_ptr<Machine> machine_;
   HostMemory host_memory_;
 

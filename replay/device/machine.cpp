@@ -11,6 +11,7 @@
 #include "replay/device/record.h"
 #include "replay/device/services.h"
 #include "replay/device/signals.h"
+#include "replay/device/watch.h"
 #include "replay/engine/region_run.h"
 
 namespace deadheat::device {
@@ -44,6 +45,9 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
       else
         f |= red_or;
     }
+    unmodelled |= site.kind == SiteKind::cluster_barrier || site.kind == SiteKind::mbarrier ||
+                  site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
+                  site.kind == SiteKind::dependency || site.kind == SiteKind::opaque;
     flags[i] = f;
     stop[i] = f & stops ? 1 : 0;
   }
@@ -113,6 +117,7 @@ Launch* Machine::begin(LaunchRequest request) {
   c.grid_workspace = r.grid_workspace;
   c.launch = &l;
   if (holds_) holds_->begin(l);
+  if (watch_) watch_->begin(l);
   launches_.push_back(std::move(launch));
   if (control_) control_->begun(*this, l);
   return &l;
@@ -120,6 +125,7 @@ Launch* Machine::begin(LaunchRequest request) {
 
 void Machine::end(Launch* launch) {
   if (control_) control_->ended(*launch);
+  if (watch_) watch_->ended(*launch);
   auto give_back = [&](std::vector<std::unique_ptr<Block>>& blocks) {
     for (auto& block : blocks) pool_[block->memory_bytes].push_back(block->memory);
     blocks.clear();
@@ -193,6 +199,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   block.mbarriers.clear();
   block.cluster = nullptr;
   block.triggered = false;
+  block.watched.clear();
   block.named = holds_ && launch.named && holds_->names(launch.request.launch, block.index);
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
     const std::uint32_t lanes = std::min(warp_lanes, launch.threads - w * warp_lanes);

@@ -42,6 +42,7 @@ namespace deadheat::device {
 struct Profile;
 class Holds;
 class Control;
+class Watch;
 class SignalGuard;
 struct Recorder;
 
@@ -104,6 +105,8 @@ class Machine {
 
   void set_holds(Holds* holds) { holds_ = holds; }
   void set_control(Control* control) { control_ = control; }
+  void set_watch(Watch* watch) { watch_ = watch; }
+  void set_decision(std::uint64_t number) { decision_ = number; }
   const std::vector<std::unique_ptr<Launch>>& launches() const { return launches_; }
 
   // ---- programmatic dependent launch (dependents.cpp)
@@ -236,6 +239,8 @@ class Machine {
   bool detour_ = false; // a thread was held: go and find what it waits for
   Holds* holds_ = nullptr;
   Control* control_ = nullptr;
+  Watch* watch_ = nullptr;
+  std::uint64_t decision_ = 0; // number of the last
   std::unique_ptr<Recorder> recorder_;
   std::map<std::uint64_t, std::vector<std::uint8_t*>> pool_; // memory of blocks, by size
   std::map<std::uint64_t, std::uint64_t> heap_; // of malloc: offset → bytes, in use

@@ -154,7 +154,7 @@ engine::Mode DeviceImpl::mode_of(const trace::Operation& operation) const {
   engine::Mode mode;
   mode.check = options_.check;
   mode.record = options_.sink && options_.record_accesses && launch.instrumented;
-  if (control_) {
+  if (control_ || watch_) {
     mode.control = true;
   } else if (!options_.live) {
     // A launch that was recorded ran with stops before strong operations: so must its replay, whoever listens.
@@ -311,6 +311,7 @@ bool DeviceImpl::begin(Pending& pending) {
     say(trace::OperationBegin{id});
   }
   if (std::holds_alternative<trace::Launch>(pending.operation.what)) return begin_launch(pending);
+  if (watch_) watch_->settle();
   if (std::holds_alternative<trace::Copy>(pending.operation.what))
     run_copy(pending);
   else if (auto* set = std::get_if<trace::Set>(&pending.operation.what))

@@ -20,7 +20,7 @@ constexpr std::uint32_t nowhere = ~0u;
 
 } // namespace
 
-Priorities::Priorities(const Schedule& schedule) : seed_(mix(schedule.seed)), floor_(changed) {
+Priorities::Priorities(const Schedule& schedule) : seed_(mix(schedule.seed)), order_(schedule.order), floor_(changed) {
   std::uint64_t state = seed_;
   for (std::uint32_t n = 1; n < schedule.depth; ++n) {
     state = mix(state);
@@ -45,6 +45,17 @@ Agent Priorities::agent(const Block& block, std::uint32_t thread) {
 std::uint64_t Priorities::of(const Agent& a) const {
   if (!fallen_.empty())
     if (auto found = fallen_.find(key(a)); found != fallen_.end()) return found->second;
+  if (order_ != Schedule::Order::random) {
+    // Operation, block, thread: 20, 32 and 10 bits; the order of the default is that of their complements.
+    std::uint64_t operation = ~std::uint64_t(a.operation), block = ~std::uint64_t(a.block);
+    bool stalled = a.kind == Agent::Kind::async_copy; // at its latest moment
+    if (order_ == Schedule::Order::reversed) operation = a.operation, block = a.block;
+    if (order_ == Schedule::Order::permuted) block = mix(seed_ ^ a.block) >> 32;
+    if (order_ == Schedule::Order::stalled_warps && a.kind == Agent::Kind::thread)
+      stalled |= mix(mix(seed_ ^ a.block) ^ a.thread / warp_lanes) % 4 == 0;
+    const std::uint64_t rank = (operation & 0xfffff) << 42 | (block & 0xffffffff) << 10 | (~a.thread & 1023);
+    return stalled ? changed | rank >> 2 : rank | standing; // above those that gave way
+  }
   std::uint64_t z = mix(seed_ ^ std::uint64_t(a.kind) << 60 ^ a.operation);
   z = mix(z ^ a.block);
   z = mix(z ^ (std::uint64_t(a.copy) << 32 | a.thread));

@@ -1,7 +1,8 @@
 // Randomised priorities: who goes on under Schedule::Kind::priorities (Burckhardt, Kothari, Musuvathi, Nagarakatte: A
 // Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010).
 //
-// Every agent has a random priority of its own; whoever can go on and has the highest does. At depth - 1 random
+// Every agent has a priority of its own, random unless Schedule::order says otherwise; whoever can go on and has the
+// highest does. At depth - 1 random
 // decisions the agent that runs falls below all that have not fallen. An agent that gives way by itself (nanosleep, a
 // loop that used up its turn) falls below everybody, so that whom it waits for gets on.
 //
@@ -47,6 +48,7 @@ class Priorities {
   void fall(const Agent& agent, std::uint64_t to);
 
   std::uint64_t seed_;
+  Schedule::Order order_;
   std::vector<std::uint64_t> changes_; // ascending
   std::size_t next_change_ = 0;
   std::uint64_t floor_;                // the priority of who fell last

@@ -8,6 +8,7 @@
 #include "replay/device/machine.h"
 #include "replay/device/mbarrier.h"
 #include "replay/device/record.h"
+#include "replay/device/watch.h"
 
 namespace deadheat::device {
 
@@ -29,7 +30,13 @@ constexpr std::size_t max_awaited = 16;
   const bool record = block.launch->request.mode.record;
   if (record) recorder_->lend(thread);
   current_ = &thread;
+  if (watch_) [[unlikely]] {
+    exec_.quantum = 0; // it stops before its next operation
+    watch_->before(*this, block, thread, control_ ? decision_ : exec_.visible);
+  }
   const Step step = Step(block.entry(&thread, thread.stack));
+  if (watch_) [[unlikely]]
+    watch_->after(*this, block, thread, step);
   current_ = nullptr;
   if (record) recorder_->take_back(thread);
   return step;
@@ -232,6 +239,7 @@ void Machine::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
   block.live -= std::uint32_t(__builtin_popcount(lanes));
   if (block.launch->request.mode.record) state.exited_unsaid |= lanes;
   ++progress_;
+  if (watch_) watch_->exited(block, warp, lanes);
   if (block.named) holds_->exited(block, warp, lanes);
   if (!block.async.empty())
     for (std::uint32_t m = lanes; m; m &= m - 1) {
@@ -298,6 +306,7 @@ void Machine::arrive_together(Block& block, std::uint32_t warp, std::uint32_t la
       barrier.any |= predicate;
     }
   if (flags & SiteTable::arrive_only) {
+    if (watch_) watch_->arrived(block, warp, lanes, number, barrier.phase);
     make_ready(block, warp, lanes);
   } else {
     block.warps[warp].at_barrier |= lanes;
@@ -331,6 +340,7 @@ void Machine::complete(Block& block, std::uint32_t number) {
         !barrier.mixed && (barrier.expected == 0 || barrier.expected == block.live) && barrier.arrived == block.live;
     say_barrier(block, number, barrier, whole);
   }
+  if (watch_) watch_->barrier_complete(block, number, barrier);
   if (block.named) holds_->met(block, barrier.waiting);
   const SiteTable& sites = *block.launch->request.sites;
   if (barrier.mixed) check_aligned(block, barrier);

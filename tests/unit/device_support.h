@@ -376,10 +376,11 @@ struct Replayed {
   std::vector<std::uint8_t> host_reads;
   device::ChoiceSummary choices;
   std::vector<Switch> switches;
+  std::vector<OldRead> old_reads;
   std::string stuck;
 };
 inline Replayed replay(const FakeSource& source, Rig& recording, Schedule schedule = {}, std::uint64_t seed = 0,
-                       std::uint64_t budget = 0) {
+                       std::uint64_t budget = 0, std::vector<device::Performed>* performed = nullptr) {
   recording.device.reset(); // one device exists at a time
   const KeepingSink& recorded = recording.sink;
   device::DeviceOptions options;
@@ -388,6 +389,7 @@ inline Replayed replay(const FakeSource& source, Rig& recording, Schedule schedu
   options.record_accesses = false;
   options.schedule = std::move(schedule);
   options.budget = budget;
+  options.performed = performed;
   Rig rig(source, std::move(options));
   Replayed result;
   auto blob = [&](const trace::BlobHash& hash) -> Expected<std::vector<std::uint8_t>> {
@@ -404,6 +406,7 @@ inline Replayed replay(const FakeSource& source, Rig& recording, Schedule schedu
   result.host_reads = rig.sink.host_reads();
   result.choices = rig.device->choices();
   result.switches = rig.device->switches();
+  result.old_reads = rig.device->old_reads();
   result.stuck = rig.device->stuck_description();
   return result;
 }

@@ -1,0 +1,26 @@
+// A visible operation as a watched run performed it (watch.h).
+//
+// Thread-safety: plain values.
+#pragma once
+
+#include <cstdint>
+
+#include "deadheat/memory_model.h"
+
+namespace deadheat::device {
+
+struct Performed {
+  std::uint64_t step = 0;         // number of the decision that let it go on
+  std::uint32_t operation = 0, launch = 0, block = 0, thread = 0;
+  std::uint32_t module = 0, site = 0;
+  std::uint64_t nth = 0;          // visible operations of the thread before it
+  Space space = Space::global;    // global or shared
+  AccessKind access = AccessKind::read;
+  bool fence = false, wrote = false;
+  std::uint32_t age = 0;          // of what it read; 0: the newest
+  std::uint32_t bytes = 0;
+  std::uint64_t address = 0;      // of shared memory: the offset
+  std::uint64_t read = 0, written = 0; // the first 8 bytes
+};
+
+} // namespace deadheat::device

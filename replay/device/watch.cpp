@@ -1,0 +1,250 @@
+#include "replay/device/watch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "deadheat/address.h"
+#include "replay/device/machine.h"
+
+namespace deadheat::device {
+
+using engine::Step;
+using engine::ThreadContext;
+
+namespace {
+
+// Loads and stores of matrices stop once and touch many places: nothing older is seen around them.
+bool is_plain(const Site& site) {
+  return site.kind == SiteKind::access && site.opcode.rfind("ldmatrix", 0) && site.opcode.rfind("stmatrix", 0) &&
+         site.opcode.rfind("wmma", 0);
+}
+
+std::uint64_t first_bytes(const std::vector<std::uint8_t>& bytes) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data(), std::min<std::size_t>(bytes.size(), 8));
+  return value;
+}
+
+std::uint64_t tag_of(std::uint32_t module, std::uint32_t site) { return std::uint64_t(module) << 32 | site; }
+
+} // namespace
+
+Watch::Watch(const Schedule& schedule, std::vector<Performed>* log, std::size_t limit)
+    : weak_(schedule.weak && schedule.kind != Schedule::Kind::natural && schedule.kind != Schedule::Kind::holds),
+      old_rate_(schedule.old_rate),
+      state_(schedule.seed * 2 + 0x5DEECE66Du),
+      sites_(schedule.kind == Schedule::Kind::uniform ? std::vector<SiteName>() : schedule.sites),
+      log_(log),
+      limit_(limit) {
+  std::sort(sites_.begin(), sites_.end());
+  for (const OldRead& read : schedule.old_reads)
+    listed_[{read.operation, read.block, read.thread, read.nth}] = read.age;
+  if (weak_) histories_.emplace();
+}
+
+std::uint64_t Watch::random() { // splitmix64 (Steele, Lea, Flood 2014)
+  std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+bool Watch::interesting(std::uint32_t module, std::uint32_t site) const {
+  return sites_.empty() || std::binary_search(sites_.begin(), sites_.end(), SiteName{module, site});
+}
+
+void Watch::begin(Launch& launch) {
+  if (!histories_) return;
+  const LaunchRequest& request = launch.request;
+  launch.history = histories_->launch_begin(request.grid, request.block, request.cluster);
+  unmodelled_ += request.sites->unmodelled;
+}
+
+void Watch::ended(const Launch& launch) {
+  if (!histories_) return;
+  histories_->launch_end(launch.history);
+  unmodelled_ -= launch.request.sites->unmodelled;
+}
+
+void Watch::settle() {
+  if (histories_) histories_->settle();
+}
+
+// How old a value the read about to be performed returns.
+std::size_t Watch::choose(const Block& block, const ThreadContext& thread, WatchedThread& watched) {
+  const LaunchRequest& request = block.launch->request;
+  std::size_t age = 0;
+  if (const std::size_t choices = histories_->choices(now_.access, now_.held.data()); choices > 1) {
+    const bool again = watched.old_address == thread.pending_address && watched.old_count >= patience;
+    if (!listed_.empty())
+      if (auto found = listed_.find({request.operation, block.index, thread.linear, watched.performed});
+          found != listed_.end())
+        age = std::min<std::size_t>(found->second, choices - 1);
+    if (!age && !again && old_rate_ && interesting(request.module, thread.pending_site) && random() % 256 < old_rate_) {
+      age = 1 + random() % (choices - 1);
+      auto foreign = [&](std::size_t a) {
+        return !sites_.empty() && std::none_of(sites_.begin(), sites_.end(), [&](const SiteName& s) {
+          return histories_->misses_only(now_.access, a, tag_of(s.module, s.site));
+        });
+      };
+      while (age && foreign(age)) --age;
+    }
+  }
+  if (!age) {
+    watched.old_count = 0;
+    return 0;
+  }
+  watched.old_count = watched.old_address == thread.pending_address ? std::uint8_t(watched.old_count + 1) : 1;
+  watched.old_address = thread.pending_address;
+  old_reads_.push_back({request.operation, block.index, thread.linear, std::uint32_t(age), watched.performed});
+  return age;
+}
+
+void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, std::uint64_t step) {
+  now_.site = nullptr;
+  if (block.watched.size() != block.threads_count) block.watched.resize(block.threads_count);
+  WatchedThread& watched = block.watched[thread.linear];
+  if (!watched.stopped_before) return;
+  watched.stopped_before = false;
+  const std::vector<Site>& sites = *block.launch->request.sites->sites;
+  if (thread.pending_site >= sites.size()) return;
+  const Site& site = sites[thread.pending_site];
+  now_.site = &site;
+  now_.step = step;
+  now_.age = 0;
+  now_.at = nullptr;
+  if (site.kind == SiteKind::fence) return;
+  now_.bytes = std::uint32_t(site.element_bytes) * site.elements;
+  const bool shared = thread.pending_address - shared_window < window_bytes;
+  const bool of_another = shared && thread.pending_address - shared_window > cluster_offset_mask;
+  if (!is_plain(site) || of_another || now_.bytes == 0) {
+    settle();
+    return;
+  }
+  now_.at = machine.bytes_at(thread, thread.pending_address, now_.bytes);
+  if (!now_.at) return; // it will fault
+  now_.held.assign(now_.at, now_.at + now_.bytes);
+  now_.shown = now_.held;
+  if (!histories_) return;
+  order::HistoryAccess& access = now_.access;
+  access.thread = key(block, thread.linear);
+  access.location = {shared ? access.thread.block_bits() + 1 : 0,
+                     shared ? thread.pending_address - shared_window : thread.pending_address, now_.bytes};
+  access.element_bytes = site.element_bytes;
+  access.ordering = site.ordering;
+  access.scope = is_strong(site.ordering) ? site.scope : Scope::none;
+  access.atomic = site.access == AccessKind::atomic;
+  access.reduction = site.opcode.rfind("red", 0) == 0;
+  access.tag = tag_of(block.launch->request.module, thread.pending_site);
+  if (site.access == AccessKind::write) return;
+  histories_->choices(access, now_.held.data());
+  if (unmodelled_) {
+    histories_->settle();
+    histories_->choices(access, now_.held.data());
+    return;
+  }
+  now_.age = choose(block, thread, watched);
+  if (!now_.age) return;
+  histories_->look(access, now_.age, now_.shown.data());
+  std::memcpy(now_.at, now_.shown.data(), now_.bytes);
+}
+
+void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, Step step) {
+  WatchedThread& watched = block.watched[thread.linear];
+  watched.stopped_before = step == Step::visible;
+  const Site* site = now_.site;
+  if (!site || step == Step::fault || machine.faulted()) return;
+  if (site->kind == SiteKind::fence) {
+    if (histories_)
+      histories_->causality().fence(key(block, thread.linear), site->ordering, site->scope, histories_->tick());
+    note(block, thread, false);
+    ++watched.performed;
+    return;
+  }
+  bool wrote = site->access == AccessKind::write;
+  if (now_.at) {
+    now_.now.assign(now_.at, now_.at + now_.bytes);
+    // A compare-and-swap that leaves what it saw is one that failed.
+    if (site->access == AccessKind::atomic)
+      wrote = now_.now != now_.shown || site->opcode.find(".cas") == std::string::npos;
+    if (!wrote && now_.age) std::memcpy(now_.at, now_.held.data(), now_.bytes);
+    if (histories_) {
+      if (site->access == AccessKind::write)
+        histories_->write(now_.access, now_.held.data(), now_.now.data());
+      else if (wrote)
+        histories_->modify(now_.access, now_.age, now_.shown.data(), now_.held.data(), now_.now.data());
+      else
+        histories_->read(now_.access, now_.age, now_.shown.data());
+    }
+  } else {
+    settle(); // it may have written anywhere
+  }
+  note(block, thread, wrote);
+  ++watched.performed;
+}
+
+void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
+  if (!log_ || log_->size() >= limit_) return;
+  const LaunchRequest& request = block.launch->request;
+  Performed p;
+  p.step = now_.step;
+  p.operation = request.operation;
+  p.launch = request.launch;
+  p.block = block.index;
+  p.thread = thread.linear;
+  p.module = request.module;
+  p.site = now_.site->id;
+  p.nth = block.watched[thread.linear].performed;
+  p.access = now_.site->access;
+  p.fence = now_.site->kind == SiteKind::fence;
+  p.wrote = wrote;
+  p.age = std::uint32_t(now_.age);
+  if (now_.at) {
+    const std::uint64_t offset = std::uint64_t(now_.at - block.context.shared);
+    const bool shared = offset < request.total_shared;
+    p.space = shared ? Space::shared : Space::global;
+    p.address = shared ? offset : to_device(std::uint64_t(now_.at));
+    p.bytes = now_.bytes;
+    p.read = first_bytes(now_.shown);
+    p.written = first_bytes(now_.now);
+  }
+  log_->push_back(p);
+}
+
+// ---- synchronization
+
+void Watch::barrier_complete(const Block& block, std::uint32_t number, const Barrier& barrier) {
+  if (!histories_) return;
+  order::Causality& causality = histories_->causality();
+  const std::uint32_t operation = block.launch->history;
+  const bool whole =
+      !barrier.mixed && (barrier.expected == 0 || barrier.expected == block.live) && barrier.arrived == block.live;
+  if (whole) return causality.block_barrier(operation, block.index, histories_->tick());
+  for (std::uint32_t w = 0; w < block.warps_count; ++w)
+    if (barrier.waiting[w])
+      causality.barrier_arrive(operation, block.index, w, barrier.waiting[w], number, barrier.phase, true,
+                               histories_->tick());
+  causality.barrier_complete(operation, block.index, number, barrier.phase);
+}
+
+void Watch::arrived(const Block& block, std::uint32_t warp, std::uint32_t lanes, std::uint32_t number,
+                    std::uint32_t phase) {
+  if (histories_)
+    histories_->causality().barrier_arrive(block.launch->history, block.index, warp, lanes, number, phase, false,
+                                           histories_->tick());
+}
+
+void Watch::warp_barrier(const Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  if (histories_)
+    histories_->causality().warp_barrier(block.launch->history, block.index, warp, lanes, histories_->tick());
+}
+
+void Watch::exited(const Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  if (histories_) histories_->causality().thread_exit(block.launch->history, block.index, warp, lanes);
+}
+
+void Watch::overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes) {
+  if (histories_) histories_->overwritten({key(block, 0).block_bits() + 1, offset, bytes});
+}
+
+} // namespace deadheat::device

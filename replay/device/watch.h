@@ -1,0 +1,88 @@
+// Watching a run: every visible operation is performed alone, its thread stopped before and after it, so that it can
+// be written down with the bytes that it read and wrote, and so that a read can be given an older value than memory
+// holds (analyzer/order/histories.h). Nothing in compiled code knows of it: the older bytes lie in memory for as long
+// as the one operation takes.
+//
+// An older value is returned where the schedule lists it (OldRead), or by chance: Schedule::old_rate. A thread is given
+// old values of one place at most `patience` times on end, so that stores become visible eventually.
+//
+// Modules with synchronization that histories do not know (mbarriers, clusters, bulk copies, dependent launches) show the newest values
+// only, and so does everything that runs beside them.
+//
+// Invariants: the decisions of a run depend on nothing but the schedule; a run that is watched takes the same way as
+// one that is not, but for old values.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/order/histories.h"
+#include "deadheat/schedule.h"
+#include "replay/device/block.h"
+#include "replay/device/performed.h"
+
+namespace deadheat::device {
+
+class Machine;
+
+class Watch {
+ public:
+  static constexpr std::uint8_t patience = 3;
+
+  // `log` may be null, and gets at most `limit` operations.
+  Watch(const Schedule& schedule, std::vector<Performed>* log, std::size_t limit);
+
+  void begin(Launch& launch);
+  void ended(const Launch& launch);
+  void settle(); // an operation that is no launch has run: every store is visible
+
+  // Around a resumption of a thread. `step`: the number of the decision that let it go on.
+  void before(Machine& machine, Block& block, const engine::ThreadContext& thread, std::uint64_t step);
+  void after(Machine& machine, Block& block, const engine::ThreadContext& thread, engine::Step step);
+
+  // ---- synchronization
+  void barrier_complete(const Block& block, std::uint32_t number, const Barrier& barrier);
+  void arrived(const Block& block, std::uint32_t warp, std::uint32_t lanes, std::uint32_t number, std::uint32_t phase);
+  void warp_barrier(const Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void exited(const Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes); // shared memory, by a copy
+
+  const std::vector<OldRead>& old_reads() const { return old_reads_; } // that were given
+
+ private:
+  struct Now { // the operation that is being performed
+    const Site* site = nullptr;
+    std::uint8_t* at = nullptr;
+    std::uint32_t bytes = 0;
+    std::size_t age = 0;
+    std::uint64_t step = 0;
+    order::HistoryAccess access;
+    std::vector<std::uint8_t> held, shown, now; // what memory held before, what the operation saw, what it left
+  };
+  order::ThreadKey key(const Block& block, std::uint32_t thread) const {
+    return {block.launch->history, block.index, thread};
+  }
+  std::size_t choose(const Block& block, const engine::ThreadContext& thread, WatchedThread& watched);
+  std::uint64_t random();
+  bool interesting(std::uint32_t module, std::uint32_t site) const;
+  void note(const Block& block, const engine::ThreadContext& thread, bool wrote);
+
+  const bool weak_;
+  const std::uint32_t old_rate_;
+  std::uint64_t state_;
+  std::vector<SiteName> sites_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>, std::uint32_t> listed_;
+  std::vector<Performed>* log_;
+  std::size_t limit_;
+  std::vector<OldRead> old_reads_;
+  std::uint32_t unmodelled_ = 0; // running launches of modules with unknown synchronization
+  std::optional<order::Histories> histories_;
+  Now now_;
+};
+
+} // namespace deadheat::device
