@@ -76,8 +76,41 @@ int replay_witness(const std::string& file, const ReportOptions& reporting) {
 
 } // namespace
 
+namespace {
+
+// Other schedules of the whole run, with store histories: how many outputs there are.
+int vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, const ReportOptions& reporting) {
+  const bool terminal = isatty(STDERR_FILENO);
+  Expected<search::Variation> variation = search::vary(trace, count, seed, [&](std::uint64_t number) {
+    if (terminal) std::cerr << "\r\033[Kschedule " << number + 1 << " of " << count << std::flush;
+  });
+  if (terminal) std::cerr << "\r\033[K";
+  if (!variation) return fail(variation.error());
+  const nlohmann::json json = {{"schedules", variation->schedules},
+                               {"outputs", variation->outputs},
+                               {"old_reads", variation->old_reads},
+                               {"first", variation->first}};
+  if (!reporting.json.empty() && reporting.json != "-") {
+    std::ofstream out(reporting.json);
+    out << nlohmann::json{{"version", 1}, {"variation", json}}.dump(2) << '\n';
+    out.flush();
+    if (!out) return fail("cannot write " + reporting.json);
+  }
+  if (reporting.json == "-")
+    std::cout << nlohmann::json{{"version", 1}, {"variation", json}}.dump(2) << '\n';
+  else
+    std::cout << variation->outputs << (variation->outputs == 1 ? " output" : " different outputs") << " in "
+              << variation->schedules << " schedules, with " << variation->old_reads << " reads of old values"
+              << (variation->first ? "; the first that differs is schedule " + std::to_string(variation->first) : "")
+              << '\n';
+  return variation->outputs > 1 ? int(reporting.error_exitcode) : 0;
+}
+
+} // namespace
+
 int run_replay(const Arguments& arguments) {
   std::string trace, witness, device, directory;
+  std::uint64_t varied = 0;
   JudgeOptions judging;
   AnalysisOptions analyzing;
   ReportOptions reporting;
@@ -87,6 +120,8 @@ int run_replay(const Arguments& arguments) {
       "seed", po::value(&judging.seed)->default_value(1), "seed of the random schedules")(
       "device", po::value(&device)->default_value("embedded"), "embedded or gpu")(
       "output,o", po::value(&directory), "directory for witnesses (the same as --witness-dir)")(
+      "vary", po::value(&varied)->value_name("N"),
+      "run N schedules of the whole trace, old values of memory included, and count the outputs")(
       "witness", po::value(&witness), "re-run a witness file instead")("trace", po::value(&trace), "trace directory");
   description.add(own).add(judge_options(judging)).add(analysis_options(analyzing)).add(report_options(reporting));
   po::positional_options_description positional;
@@ -105,6 +140,8 @@ int run_replay(const Arguments& arguments) {
   if (Expected<void> usable = check_analysis_options(analyzing); !usable) return fail(usable.error());
   if (!witness.empty()) return replay_witness(witness, reporting);
   if (trace.empty()) return fail("nothing to replay (deadheat replay TRACE, or --witness FILE)");
+
+  if (varied) return vary(trace, varied, judging.seed, reporting);
 
   Expected<Analysis> analysis = analyze(trace, analyzing);
   if (!analysis) return fail(analysis.error());

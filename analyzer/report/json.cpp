@@ -87,6 +87,19 @@ json difference(const Difference& difference) {
       {"note", valid_utf8(difference.note)}};
 }
 
+json witness_step(const WitnessStep& step) {
+  json out = {{"side", step.second ? "second" : "first"}, {"op", step.op}, {"place", valid_utf8(step.place)}};
+  if (step.bytes) {
+    out["address"] = hexadecimal(step.address);
+    out["bytes"] = step.bytes;
+    if (step.op != "write") out["read"] = hexadecimal(step.read);
+    if (step.op != "read") out["written"] = hexadecimal(step.written);
+    if (step.age) out["age"] = step.age;
+  }
+  if (step.parts) out["parts"] = true;
+  return out;
+}
+
 json order_dependent(const OrderDependent& entry) {
   json out = {{"site", code(entry.site)},
               {"atomic", valid_utf8(entry.atomic)},
@@ -130,6 +143,12 @@ json to_json(const Race& race) {
   if (!race.verdict_why.empty()) out["verdict_why"] = valid_utf8(race.verdict_why);
   out["schedules"] = race.schedules;
   if (!race.witness.empty()) out["witness"] = valid_utf8(race.witness);
+  if (race.verdict == Verdict::harmful && !(race.steps_a.empty() && race.steps_b.empty())) {
+    json steps = {{"a", json::array()}, {"b", json::array()}, {"context_switches", race.context_switches}};
+    for (const WitnessStep& step : race.steps_a) steps["a"].push_back(witness_step(step));
+    for (const WitnessStep& step : race.steps_b) steps["b"].push_back(witness_step(step));
+    out["interleaving"] = std::move(steps);
+  }
   out["differences"] = json::array();
   for (const Difference& entry : race.differences) out["differences"].push_back(difference(entry));
   return out;

@@ -113,6 +113,7 @@ class Writer {
   Lines side(const std::string& heading, const RaceSide& side, std::size_t column);
   void quote(Lines& lines, const SourceFrame& frame, std::size_t column);
   void verdict(const Race& race);
+  void interleaving(const Race& race, const std::vector<WitnessStep>& steps, const std::string& title);
   std::string headline_verdict(const Race& race) const;
   std::string colored(const char* code, const std::string& text) const {
     return options_.color ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
@@ -214,9 +215,54 @@ void Writer::verdict(const Race& race) {
     if (!entry.note.empty()) text += (text.empty() ? "" : "; ") + printable(entry.note);
     if (!text.empty()) paragraph(text, "    ");
   }
+  if (race.verdict == Verdict::harmful) {
+    interleaving(race, race.steps_a, "one run");
+    interleaving(race, race.steps_b,
+                 "the other, with " + counted(race.context_switches, "context switch more", "context switches more"));
+  }
   if (race.witness.empty()) return;
   line("  witness: " + printable(race.witness));
   line("  see it again: deadheat replay --witness " + shell_word(printable(race.witness))); // whole, to be copied
+}
+
+// What the two threads did, a column each.
+void Writer::interleaving(const Race& race, const std::vector<WitnessStep>& steps, const std::string& title) {
+  if (steps.empty()) return;
+  auto who = [&](const RaceSide& side) {
+    if (race.witnessed) { // linear: the side's coordinates are another's
+      const AccessName& name = &side == &race.first ? race.witnessed->first : race.witnessed->second;
+      return "block " + std::to_string(name.block) + " thread " + std::to_string(name.thread);
+    }
+    auto three = [](const Dim3& d) {
+      return "(" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + ")";
+    };
+    return "block " + three(side.block) + " thread " + three(side.thread);
+  };
+  struct Row {
+    bool second;
+    std::string text, remark;
+  };
+  std::vector<Row> rows{{false, who(race.first), ""}};
+  for (const WitnessStep& step : steps) {
+    std::string text = printable(step.place) + " " + step.op;
+    if (step.bytes) {
+      text += (step.shared ? " shared " : " ") + hexadecimal(step.address);
+      if (step.op != "write") text += " = " + hexadecimal(step.read);
+      if (step.op != "read") text += " := " + hexadecimal(step.written);
+    }
+    if (step.age) text += " (old)";
+    rows.push_back({step.second, text, step.parts ? "  <- the runs part" : ""});
+  }
+  std::size_t column = 0;
+  for (const Row& row : rows)
+    if (!row.second) column = std::max(column, row.text.size());
+  line("  " + title + ":");
+  for (const Row& row : rows) {
+    std::string left = row.second ? "" : row.text;
+    left.resize(column, ' ');
+    line("    " + left + " | " +
+         (&row == rows.data() ? who(race.second) : (row.second ? row.text : std::string()) + row.remark));
+  }
 }
 
 std::string Writer::headline_verdict(const Race& race) const {

@@ -56,6 +56,19 @@ struct Difference { // bytes that differ between the two schedules of a witness,
   std::string note;            // "hang", "trap", "printf output", "NaN appears"
 };
 
+// One operation of a witness's run by the thread of one of the race's sides.
+struct WitnessStep {
+  bool second = false;         // by the thread of the second side
+  std::string op;              // "read", "write", "atomic", "fence"
+  std::string place;           // "a.cu:12"; the opcode where there is no line
+  std::uint64_t address = 0;   // shared memory: the offset
+  std::uint32_t bytes = 0;     // 0: of a fence
+  bool shared = false;
+  std::uint64_t read = 0, written = 0; // the first 8 bytes
+  std::uint32_t age = 0;       // it read what had been there before that many writes
+  bool parts = false;          // the first in which this run differs from the other
+};
+
 struct Race {
   std::uint32_t id = 0;        // from 1, in order of rank
   RaceLevel level = RaceLevel::global;
@@ -87,6 +100,10 @@ struct Race {
   std::string verdict_why;         // of unreached, and what else a witness had to change
   std::string witness;             // file
   std::vector<Difference> differences;
+  // Of the witness: what the two threads did to the memory that both use, around where the runs part.
+  std::vector<WitnessStep> steps_a, steps_b;
+  std::optional<Instance> witnessed;  // the instance that they are about, where it is not that of the sides
+  std::uint64_t context_switches = 0; // that the second run has and the first has not
 
   // "read-write", "write-write", "write-atomic" …: the two ops, in the order of AccessKind whichever came first.
   std::string kind() const;

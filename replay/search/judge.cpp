@@ -2,7 +2,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
 
+#include "replay/search/interleaving.h"
 #include "replay/search/schedules.h"
 #include "replay/search/search.h"
 #include "replay/search/session.h"
@@ -31,7 +36,18 @@ SchedulePair schedule_pair(const Race::Instance& instance) {
   return pair;
 }
 
-constexpr std::uint64_t shrinking_runs = 400;
+constexpr std::uint64_t shrinking_runs = 400, shrinking_pairs = 100;
+constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
+constexpr std::uint64_t most_logged = 1 << 20;          // operations of runs that are compared one by one
+constexpr std::size_t most_walkers = 512;               // threads of a uniform walk
+
+std::string name_of(const Session& session, const SiteName& name) {
+  const Site* site = session.site(name.module, name.site);
+  if (!site) return "site " + std::to_string(name.site);
+  if (site->source.empty()) return site->opcode;
+  const std::string& file = site->source[0].file;
+  return file.substr(file.rfind('/') + 1) + ":" + std::to_string(site->source[0].line);
+}
 
 class Judge {
  public:
@@ -79,16 +95,22 @@ class Judge {
       ++driven;
       if (!compare(a->outputs, b->outputs, nullptr).differ) continue;
       race.verdict_why = how;
-      return found(race, pair, *a, *b);
+      return found(race, pair, *a, *b, instance);
+    }
+    if (race.level != RaceLevel::stream) {
+      Expected<bool> done = by_old_values(race, driven);
+      if (!done) return done.error();
+      if (*done) return {};
     }
     // Where this race is all that the order could change, any order that changes the outputs is its doing.
     for (std::uint64_t number = 0; alone_ && (driven || race.explored) && !spent(race); ++number) {
-      Schedule schedule = nth_schedule(number, options_.seed, natural_.choices.visible);
-      Expected<Run> run = session_.run(schedule, &natural_.outputs, budget_);
+      Expected<Schedule> schedule = ordering(race, number);
+      if (!schedule) return schedule.error();
+      Expected<Run> run = session_.run(*schedule, &natural_.outputs, budget_);
       if (!run) return run.error();
       ++race.schedules;
       if (!compare(natural_.outputs, run->outputs, nullptr).differ) continue;
-      return found_by_order(race, schedule, *run);
+      return found_by_order(race, *schedule, *run);
     }
     race.verdict = driven ? Verdict::benign : Verdict::unreached;
     race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
@@ -96,6 +118,151 @@ class Judge {
   }
 
  private:
+  // Number 0, 1, … of the orders in which other instances of the pair change places too: in every fourth, the accesses
+  // of the pair are walked through uniformly.
+  Expected<Schedule> ordering(const Race& race, std::uint64_t number) {
+    if (number % 4 == 3 && race.level != RaceLevel::stream && natural_.choices.visible <= most_logged) {
+      Schedule walk;
+      walk.kind = Schedule::Kind::uniform;
+      walk.seed = options_.seed + number;
+      walk.sites = sites_of(race);
+      if (!log_) {
+        log_.emplace();
+        if (Expected<Run> run = session_.run(Schedule{}, nullptr, budget_, &*log_); !run) return run.error();
+      }
+      std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint64_t> counts;
+      for (const device::Performed& p : *log_)
+        if (std::binary_search(walk.sites.begin(), walk.sites.end(), SiteName{p.module, p.site}))
+          ++counts[{p.operation, p.block, p.thread}];
+      for (const auto& [name, count] : counts)
+        walk.counts.push_back({std::get<0>(name), std::get<1>(name), std::get<2>(name), count});
+      if (!counts.empty() && counts.size() <= most_walkers) return walk;
+    }
+    return nth_schedule(number, options_.seed, natural_.choices.visible);
+  }
+
+  static std::vector<SiteName> sites_of(const Race& race) {
+    std::vector<SiteName> sites{{race.first.name.module, race.first.name.site},
+                                {race.second.name.module, race.second.name.site}};
+    std::sort(sites.begin(), sites.end());
+    sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+    return sites;
+  }
+
+  // Two runs of one order of threads, in which reads of this pair return older values in the one and not in the other.
+  // True: that changed the outputs, and the verdict is made.
+  Expected<bool> by_old_values(Race& race, std::uint64_t& driven) {
+    for (std::uint64_t number = 0; number < schedules_with_old_values && !spent(race); ++number) {
+      Schedule a; // the default order first
+      a.kind = Schedule::Kind::switches;
+      if (number) a = nth_schedule(number - 1, options_.seed, natural_.choices.visible);
+      a.weak = true;
+      a.sites = sites_of(race);
+      Schedule b = a;
+      b.seed += number;
+      b.old_rate = number % 2 ? 64 : 256;
+      if (a.kind != Schedule::Kind::switches) b.seed = a.seed;
+      Expected<Run> with = session_.run(b, nullptr, budget_);
+      if (!with) return with.error();
+      ++race.schedules;
+      if (with->old_reads.empty()) continue;
+      Expected<Run> without = session_.run(a, nullptr, budget_);
+      if (!without) return without.error();
+      ++race.schedules;
+      ++driven;
+      if (!compare(without->outputs, with->outputs, nullptr).differ) continue;
+      return found_by_old_values(race, {a, b}, *without, *with);
+    }
+    return false;
+  }
+
+  // Both as lists: of the switches that they share and of the old values, those that matter.
+  Expected<bool> found_by_old_values(Race& race, const SchedulePair& pair, const Run& without, const Run& with) {
+    const std::vector<Switch>& switches = with.switches;
+    const std::vector<OldRead>& reads = with.old_reads;
+    auto listed = [&](const std::vector<std::size_t>& numbers, bool old) {
+      Schedule schedule;
+      schedule.kind = Schedule::Kind::switches;
+      schedule.weak = true;
+      for (std::size_t n : numbers) {
+        if (n < switches.size())
+          schedule.switches.push_back(switches[n]);
+        else if (old)
+          schedule.old_reads.push_back(reads[n - switches.size()]);
+      }
+      return schedule;
+    };
+    auto differs = [&](const std::vector<std::size_t>& numbers) {
+      if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * options_.seconds) return false;
+      Expected<Run> a = session_.run(listed(numbers, false), nullptr, budget_);
+      Expected<Run> b = session_.run(listed(numbers, true), nullptr, budget_);
+      race.schedules += 2;
+      return a && b && compare(a->outputs, b->outputs, nullptr).differ;
+    };
+    std::vector<std::size_t> all(switches.size() + reads.size());
+    std::iota(all.begin(), all.end(), std::size_t(0));
+    SchedulePair best = pair;
+    race.verdict_why = "its reads return what other orders of memory operations allow, which nothing forbids them";
+    if (differs(all)) {
+      std::vector<std::size_t> only_reads(all.begin() + std::ptrdiff_t(switches.size()), all.end());
+      std::vector<std::size_t> from = differs(only_reads) ? only_reads : all;
+      const std::vector<std::size_t> left = fewest(
+          from.size(),
+          [&](const std::vector<std::size_t>& numbers) {
+            std::vector<std::size_t> chosen;
+            for (std::size_t n : numbers) chosen.push_back(from[n]);
+            return differs(chosen);
+          },
+          shrinking_pairs);
+      std::vector<std::size_t> chosen;
+      for (std::size_t n : left) chosen.push_back(from[n]);
+      best = {listed(chosen, false), listed(chosen, true)};
+      const std::size_t old = best.second_then_first.old_reads.size();
+      race.verdict_why += "; " + std::to_string(old) + (old == 1 ? " such read" : " such reads") + " of " +
+                          std::to_string(reads.size()) + " and " + std::to_string(chosen.size() - old) +
+                          " context switches suffice";
+    }
+    Expected<Run> a = session_.run(best.first_then_second, nullptr, budget_);
+    if (!a) return a.error();
+    Expected<Run> b = session_.run(best.second_then_first, nullptr, budget_);
+    if (!b) return b.error();
+    (void)without;
+    if (Expected<void> done = found(race, best, *a, *b, race.instances.front()); !done) return done.error();
+    return true;
+  }
+
+  // What the two runs of a witness did, and what else than the instance changed places. `by_order`: that others of the
+  // pair do is known.
+  Expected<void> describe(Race& race, const SchedulePair& pair, const Race::Instance& instance) {
+    if (natural_.choices.visible > most_logged || race.level == RaceLevel::stream) return {};
+    Log a, b;
+    Expected<Run> of_a = session_.run(pair.first_then_second, nullptr, budget_, &a);
+    if (!of_a) return of_a.error();
+    Expected<Run> of_b = session_.run(pair.second_then_first, nullptr, budget_, &b);
+    if (!of_b) return of_b.error();
+    auto site = [this](std::uint32_t module, std::uint32_t number) { return session_.site(module, number); };
+    SideBySide steps = side_by_side(a, b, instance, site);
+    race.steps_a = std::move(steps.a);
+    race.steps_b = std::move(steps.b);
+    if (!(instance.first == race.first.name && instance.second == race.second.name)) race.witnessed = instance;
+    race.context_switches = context_switches(a, b);
+    std::string others;
+    bool own = false;
+    const std::vector<SiteName> sites = sites_of(race);
+    for (const SitePair& changed : changed_places(a, b, instance)) {
+      if (changed.first == sites.front() && changed.second == sites.back()) {
+        own = true;
+        continue;
+      }
+      others +=
+          (others.empty() ? "" : ", ") + name_of(session_, changed.first) + " and " + name_of(session_, changed.second);
+    }
+    auto add = [&](const std::string& text) { race.verdict_why += (race.verdict_why.empty() ? "" : "; ") + text; };
+    if (!others.empty()) add("other accesses changed places with it: " + others);
+    if (own) add("other executions of the pair changed places with it");
+    return {};
+  }
+
   // An order that changes the outputs: the switches in it that matter.
   Expected<void> found_by_order(Race& race, const Schedule& schedule, const Run& run) {
     race.verdict_why =
@@ -106,7 +273,7 @@ class Judge {
     Expected<Run> again = session_.run(listed, nullptr, budget_);
     if (!again) return again.error();
     if (!compare(natural_.outputs, again->outputs, nullptr).differ) // too many switches to list
-      return found(race, {Schedule{}, schedule}, natural_, run);
+      return found(race, {Schedule{}, schedule}, natural_, run, race.instances.front());
     auto differs = [&](const Schedule& shorter) {
       if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * options_.seconds) return false;
       Expected<Run> tried = session_.run(shorter, &natural_.outputs, budget_);
@@ -119,20 +286,23 @@ class Judge {
     race.verdict_why += "; " + std::to_string(listed.switches.size()) +
                         (listed.switches.size() == 1 ? " context switch" : " context switches") + " of " +
                         std::to_string(run.switches.size()) + " suffice";
-    return found(race, {Schedule{}, listed}, natural_, *shortest);
+    return found(race, {Schedule{}, listed}, natural_, *shortest, race.instances.front());
   }
 
   // A pair of schedules whose outputs differ: describes the difference and writes the witness.
-  Expected<void> found(Race& race, const SchedulePair& pair, const Run& a, const Run& b) {
+  Expected<void> found(Race& race, const SchedulePair& pair, const Run& a, const Run& b,
+                       const Race::Instance& instance) {
     Expected<const ValueTypes*> types = session_.value_types();
     if (!types) return types.error();
     Comparison comparison = compare(a.outputs, b.outputs, *types);
     race.verdict = Verdict::harmful;
     race.differences = comparison.differences;
+    if (Expected<void> described = describe(race, pair, instance); !described) return described;
     if (options_.output.empty()) return {};
 
     Witness witness;
     witness.race = race;
+    witness.instance = instance;
     witness.a = pair.first_then_second;
     witness.b = pair.second_then_first;
     witness.last_operation = comparison.operation ? comparison.operation : ~0u;
@@ -174,6 +344,7 @@ class Judge {
   std::uint64_t budget_;
   bool alone_;
   Clock::time_point begin_;
+  std::optional<Log> log_; // of the natural run
 };
 
 // Float atomics: the spread of the outputs over random orders, where no race could be its cause.
@@ -249,6 +420,18 @@ Expected<WitnessRun> replay_witness(const std::string& file) {
 
   WitnessRun result;
   result.race = witness->race;
+  if (result.race.level != RaceLevel::stream && a->choices.visible <= most_logged) {
+    Log of_a, of_b;
+    if (Expected<Run> run = session->run(witness->a, nullptr, witness->budget, &of_a); !run) return run.error();
+    if (Expected<Run> run = session->run(witness->b, nullptr, witness->budget, &of_b); !run) return run.error();
+    result.race.witnessed = witness->instance;
+    const Race::Instance sides{witness->race.first.name, witness->race.second.name};
+    SideBySide steps = side_by_side(of_a, of_b, witness->instance.value_or(sides),
+                                    [&](auto module, auto number) { return session->site(module, number); });
+    result.race.steps_a = std::move(steps.a);
+    result.race.steps_b = std::move(steps.b);
+    result.race.context_switches = context_switches(of_a, of_b);
+  }
   result.digest_a = a->outputs.digest(witness->last_operation);
   result.digest_b = b->outputs.digest(witness->last_operation);
   result.as_recorded = result.digest_a == witness->digest_a && result.digest_b == witness->digest_b;

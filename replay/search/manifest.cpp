@@ -100,13 +100,22 @@ json to_json(const Schedule& schedule) {
     switches.push_back({change.step, int(change.agent.kind), change.agent.operation, change.agent.block,
                         change.agent.thread, change.agent.copy});
   }
-  return {{"kind", int(schedule.kind)}, {"seed", schedule.seed},   {"quantum", schedule.quantum},
-          {"depth", schedule.depth},    {"steps", schedule.steps}, {"holds", holds},
-          {"switches", switches}};
+  json result = {{"kind", int(schedule.kind)}, {"seed", schedule.seed},   {"quantum", schedule.quantum},
+                 {"depth", schedule.depth},    {"steps", schedule.steps}, {"holds", holds},
+                 {"switches", switches}};
+  if (schedule.order != Schedule::Order::random) result["order"] = int(schedule.order);
+  for (const SiteName& site : schedule.sites) result["sites"].push_back({site.module, site.site});
+  for (const ThreadCount& c : schedule.counts) result["counts"].push_back({c.operation, c.block, c.thread, c.count});
+  if (!schedule.weak) return result;
+  result["old_rate"] = schedule.old_rate;
+  result["old_reads"] = json::array();
+  for (const OldRead& read : schedule.old_reads)
+    result["old_reads"].push_back({read.operation, read.block, read.thread, read.age, read.nth});
+  return result;
 }
 Schedule schedule(const json& from) {
   Schedule schedule;
-  schedule.kind = enumerator(from.at("kind"), Schedule::Kind::priorities);
+  schedule.kind = enumerator(from.at("kind"), Schedule::Kind::uniform);
   schedule.seed = from.at("seed");
   schedule.quantum = from.at("quantum");
   schedule.depth = from.value("depth", 0u);
@@ -124,6 +133,16 @@ Schedule schedule(const json& from) {
     departure.agent.copy = change.at(5);
     schedule.switches.push_back(departure);
   }
+  if (from.contains("order")) schedule.order = enumerator(from.at("order"), Schedule::Order::stalled_warps);
+  if (from.contains("sites"))
+    for (const json& site : from.at("sites")) schedule.sites.push_back({site.at(0), site.at(1)});
+  if (from.contains("counts"))
+    for (const json& c : from.at("counts")) schedule.counts.push_back({c.at(0), c.at(1), c.at(2), c.at(3)});
+  schedule.weak = from.contains("old_reads");
+  if (!schedule.weak) return schedule;
+  schedule.old_rate = from.at("old_rate");
+  for (const json& read : from.at("old_reads"))
+    schedule.old_reads.push_back({read.at(0), read.at(1), read.at(2), read.at(3), read.at(4)});
   return schedule;
 }
 
@@ -136,6 +155,7 @@ std::string to_manifest(const Witness& witness) {
                    {"last_operation", witness.last_operation},
                    {"value_types", witness.value_types},
                    {"budget", witness.budget}};
+  if (witness.instance) manifest["instance"] = {to_json(witness.instance->first), to_json(witness.instance->second)};
   return manifest.dump(1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -146,6 +166,10 @@ Expected<Witness> from_manifest(const std::string& text, const std::string& file
     witness.race = race(manifest.at("race"));
     witness.a = schedule(manifest.at("schedules").at("a"));
     witness.b = schedule(manifest.at("schedules").at("b"));
+    if (manifest.contains("instance")) {
+      const json& instance = manifest.at("instance");
+      witness.instance = {access_name(instance.at(0)), access_name(instance.at(1))};
+    }
     witness.digest_a = manifest.at("digests").at("a");
     witness.digest_b = manifest.at("digests").at("b");
     witness.last_operation = manifest.at("last_operation");

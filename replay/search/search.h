@@ -38,6 +38,16 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
 Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed,
                        const std::function<Expected<void>(std::uint64_t, const std::string&)>& each);
 
+// Runs the trace under `count` schedules with store histories on, races or not: how many outputs are there?
+struct Variation {
+  std::uint64_t schedules = 0, outputs = 0; // tried; different outputs, that of the natural order included
+  std::uint64_t old_reads = 0;              // reads that returned an older value than the newest
+  std::uint64_t first = 0;                  // the first schedule with other outputs, from 1; 0: none
+  std::vector<Difference> differences;      // of that one
+};
+Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uint64_t seed,
+                         const std::function<void(std::uint64_t)>& progress);
+
 // What re-running a witness showed.
 struct WitnessRun {
   Race race;                        // as the witness tells it, with the differences of this run

@@ -168,10 +168,20 @@ Expected<void> Session::record(const Schedule& schedule, const std::string& dire
   return (*sink)->finish(0);
 }
 
-Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget) const {
+const Site* Session::site(std::uint32_t module, std::uint32_t site) const {
+  for (const auto& command : commands_) {
+    auto* record = std::get_if<trace::Module>(command.get());
+    if (record && record->id == module) return site < record->sites.size() ? &record->sites[site] : nullptr;
+  }
+  return nullptr;
+}
+
+Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget,
+                           std::vector<device::Performed>* performed) const {
   Collector collector;
   device::DeviceOptions options = device_options(schedule, budget);
   options.sink = &collector;
+  options.performed = performed;
   Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
   if (!device) return device.error();
 
@@ -206,6 +216,7 @@ Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, s
   }
   run.choices = (*device)->choices();
   run.switches = (*device)->switches();
+  run.old_reads = (*device)->old_reads();
   for (std::size_t hold = 0; hold < schedule.holds.size(); ++hold) {
     std::uint8_t state = hold < run.choices.hold_state.size() ? run.choices.hold_state[hold] : 0;
     if (state == 3) continue;

@@ -22,6 +22,7 @@ struct Run {
   Outputs outputs;
   device::ChoiceSummary choices;
   std::vector<Switch> switches;
+  std::vector<OldRead> old_reads;     // reads that returned older values than the newest
   bool holds_kept = true;             // every hold took effect: the accesses came in the order asked for
   std::string hold_trouble;           // why not, one line
   std::size_t commands = 0;           // commands applied before the end or the first difference
@@ -37,7 +38,11 @@ class Session {
 
   // Executes the commands under `schedule`. With `reference`, stops as soon as an output differs from it. With a
   // `budget`, a run of more visible operations counts as hanging.
-  Expected<Run> run(const Schedule& schedule, const Outputs* reference = nullptr, std::uint64_t budget = 0) const;
+  // `performed`, where given, gets the visible operations.
+  Expected<Run> run(const Schedule& schedule, const Outputs* reference = nullptr, std::uint64_t budget = 0,
+                    std::vector<device::Performed>* performed = nullptr) const;
+  // The site of a module of the trace; null: there is none.
+  const Site* site(std::uint32_t module, std::uint32_t site) const;
 
   // Executes the commands under `schedule` and records every access into a trace of its own. A run that faults or hangs
   // leaves what it recorded.

@@ -110,7 +110,7 @@ Expected<Witness> read_witness(const std::string& file, const std::string& direc
     return Error{"is not a witness", file};
   }
   std::memcpy(&header, bytes->data(), sizeof header);
-  if (header.version != witness_version) {
+  if (header.version < oldest_witness_version || header.version > witness_version) {
     return Error{"is a witness of version " + std::to_string(header.version) + ", this program reads version " +
                      std::to_string(witness_version),
                  file, "make it again with this version: deadheat replay TRACE"};

@@ -9,6 +9,7 @@
 // Thread-safety: plain functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,8 @@
 
 namespace deadheat::search {
 
-inline constexpr std::uint32_t witness_version = 1;
+// 2: schedules with old values, uniform walks and orders of blocks. Version 1 is read too.
+inline constexpr std::uint32_t witness_version = 2, oldest_witness_version = 1;
 inline constexpr char witness_magic[8] = {'D', 'H', 'W', 'I', 'T', 'N', 'S', '\n'};
 
 struct WitnessHeader {
@@ -35,6 +37,7 @@ static_assert(sizeof(WitnessHeader) == 40);
 struct Witness {
   Race race;
   Schedule a, b;
+  std::optional<Race::Instance> instance; // that changes places; without: the race's sides
   std::string digest_a, digest_b;
   std::uint32_t last_operation = ~0u; // digests cover the outputs up to this operation
   std::vector<std::pair<std::uint32_t, std::string>> value_types; // allocation, element type

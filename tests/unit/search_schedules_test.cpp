@@ -74,5 +74,14 @@ TEST(Schedules, AreManyAndRepeatable) {
   EXPECT_EQ(seen.size(), 40u);
 }
 
+TEST(Schedules, AreOfManyKinds) {
+  std::set<std::pair<int, int>> kinds;
+  for (std::uint64_t n = 0; n < 12; ++n) {
+    const Schedule s = nth_schedule(n, 5, 100);
+    kinds.insert({int(s.kind), int(s.order)});
+  }
+  EXPECT_EQ(kinds.size(), 5u); // random, and priorities in four orders
+}
+
 } // namespace
 } // namespace deadheat::search

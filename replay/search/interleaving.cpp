@@ -1,0 +1,174 @@
+#include "replay/search/interleaving.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+namespace deadheat::search {
+
+using device::Performed;
+
+namespace {
+
+constexpr std::size_t most_at_a_word = 128; // accesses whose pairs are compared
+
+using ThreadName = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>; // operation, block, thread
+using EventName = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>;
+using Word = std::tuple<std::uint64_t, std::uint64_t>; // whose shared memory, and 1; address / 4
+
+ThreadName thread_of(const Performed& p) { return {p.operation, p.block, p.thread}; }
+EventName name_of(const Performed& p) { return {p.operation, p.block, p.thread, p.nth}; }
+bool is_of(const Performed& p, const AccessName& name) {
+  return p.launch == name.launch && p.block == name.block && p.thread == name.thread;
+}
+
+template <typename F>
+void each_word(const Performed& p, F&& f) {
+  if (p.fence || !p.bytes) return;
+  const std::uint64_t memory = p.space == Space::shared ? (std::uint64_t(p.operation) << 32 | p.block) + 1 : 0;
+  for (std::uint64_t word = p.address / 4; word * 4 < p.address + p.bytes; ++word) f(Word{memory, word});
+}
+
+bool writes(const Performed& p) { return p.access != AccessKind::read; }
+
+WitnessStep step_of(const Performed& p, bool second, const SiteOf& site_of) {
+  constexpr const char* words[] = {"read", "write", "atomic", "free"};
+  WitnessStep step;
+  step.second = second;
+  step.op = p.fence ? "fence" : words[std::size_t(p.access)];
+  if (const Site* site = site_of(p.module, p.site)) {
+    step.place = site->opcode;
+    if (!site->source.empty()) {
+      // Of an inlined function of the toolkit's headers: the line that calls it.
+      auto own = std::find_if(site->source.begin(), site->source.end(), [](const SourceFrame& frame) {
+        return frame.file.find("/include/") == std::string::npos;
+      });
+      const SourceFrame& frame = own == site->source.end() ? site->source.front() : *own;
+      step.place = frame.file.substr(frame.file.rfind('/') + 1) + ":" + std::to_string(frame.line);
+    }
+  }
+  step.address = p.address;
+  step.bytes = p.bytes;
+  step.shared = p.space == Space::shared;
+  step.read = p.read;
+  step.written = p.wrote ? p.written : p.read;
+  step.age = p.age;
+  return step;
+}
+
+} // namespace
+
+SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& threads, const SiteOf& site,
+                        std::size_t most) {
+  // Words that both use and one writes, in either run.
+  struct Use {
+    bool first = false, second = false, written = false;
+  };
+  std::map<Word, Use> uses;
+  for (const Log* log : {&a, &b})
+    for (const Performed& p : *log) {
+      const bool first = is_of(p, threads.first), second = is_of(p, threads.second);
+      if (!first && !second) continue;
+      each_word(p, [&](const Word& word) {
+        Use& use = uses[word];
+        use.first |= first;
+        use.second |= second;
+        use.written |= writes(p);
+      });
+    }
+  auto matters = [&](const Performed& p) {
+    if (!is_of(p, threads.first) && !is_of(p, threads.second)) return false;
+    bool any = p.fence;
+    each_word(p, [&](const Word& word) {
+      const Use& use = uses[word];
+      any |= use.first && use.second && use.written;
+    });
+    return any;
+  };
+  std::vector<const Performed*> of_a, of_b;
+  for (const Performed& p : a)
+    if (matters(p)) of_a.push_back(&p);
+  for (const Performed& p : b)
+    if (matters(p)) of_b.push_back(&p);
+  auto same = [](const Performed& x, const Performed& y) {
+    return name_of(x) == name_of(y) && x.read == y.read && x.written == y.written && x.age == y.age;
+  };
+  std::size_t parts = 0;
+  while (parts < of_a.size() && parts < of_b.size() && same(*of_a[parts], *of_b[parts])) ++parts;
+  const std::size_t begin = parts > most / 4 ? parts - most / 4 : 0;
+  auto steps = [&](const std::vector<const Performed*>& from) {
+    std::vector<WitnessStep> all;
+    for (std::size_t n = begin; n < from.size() && all.size() < most; ++n) {
+      all.push_back(step_of(*from[n], is_of(*from[n], threads.second), site));
+      all.back().parts = n == parts;
+    }
+    return all;
+  };
+  return {steps(of_a), steps(of_b)};
+}
+
+std::uint64_t context_switches(const Log& a, const Log& b) {
+  std::map<EventName, std::size_t> place;
+  for (std::size_t n = 0; n < a.size(); ++n) place[name_of(a[n])] = n;
+  std::uint64_t count = 0;
+  for (std::size_t n = 1; n < b.size(); ++n) {
+    if (thread_of(b[n]) == thread_of(b[n - 1])) continue;
+    auto before = place.find(name_of(b[n - 1]));
+    const bool as_in_a =
+        before != place.end() && before->second + 1 < a.size() && name_of(a[before->second + 1]) == name_of(b[n]);
+    count += !as_in_a;
+  }
+  return count;
+}
+
+std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Instance& but) {
+  struct Accesses {
+    std::vector<const Performed*> all;
+    bool shared = false, written = false; // by several threads
+  };
+  std::map<Word, Accesses> words;
+  for (const Performed& p : a)
+    each_word(p, [&](const Word& word) {
+      Accesses& at = words[word];
+      at.shared |= !at.all.empty() && thread_of(*at.all.front()) != thread_of(p);
+      at.written |= writes(p);
+      if (at.all.size() < most_at_a_word) at.all.push_back(&p);
+    });
+  std::map<EventName, std::size_t> place;
+  for (std::size_t n = 0; n < b.size(); ++n) place[name_of(b[n])] = n;
+  // The instance's own accesses: the nth executions of its sites.
+  auto is_side = [&](const Performed& p, const AccessName& name) {
+    return is_of(p, name) && p.module == name.module && p.site == name.site;
+  };
+  auto executions_before = [&](const Performed& p) {
+    std::uint64_t count = 0;
+    for (const Performed& other : a) {
+      if (&other == &p) break;
+      count += other.site == p.site && thread_of(other) == thread_of(p);
+    }
+    return count;
+  };
+  std::set<SitePair> changed;
+  for (const auto& [word, at] : words) {
+    if (!at.shared || !at.written) continue;
+    for (std::size_t i = 0; i < at.all.size(); ++i)
+      for (std::size_t j = i + 1; j < at.all.size(); ++j) {
+        const Performed &x = *at.all[i], &y = *at.all[j];
+        if (thread_of(x) == thread_of(y) || (!writes(x) && !writes(y))) continue;
+        auto x_in_b = place.find(name_of(x)), y_in_b = place.find(name_of(y));
+        if (x_in_b == place.end() || y_in_b == place.end() || x_in_b->second < y_in_b->second) continue;
+        const bool own = (is_side(x, but.first) && is_side(y, but.second) && executions_before(x) == but.first.nth &&
+                          executions_before(y) == but.second.nth) ||
+                         (is_side(x, but.second) && is_side(y, but.first) && executions_before(x) == but.second.nth &&
+                          executions_before(y) == but.first.nth);
+        if (own) continue;
+        const SiteName one{x.module, x.site}, other{y.module, y.site};
+        changed.insert({std::min(one, other), std::max(one, other)});
+      }
+  }
+  return {changed.begin(), changed.end()};
+}
+
+} // namespace deadheat::search
