@@ -97,7 +97,8 @@ class Judge {
       race.verdict_why = how;
       return found(race, pair, *a, *b, instance);
     }
-    if (race.level != RaceLevel::stream) {
+    const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
+    if (race.level != RaceLevel::stream && reads) {
       Expected<bool> done = by_old_values(race, driven);
       if (!done) return done.error();
       if (*done) return {};
@@ -152,7 +153,8 @@ class Judge {
   // Two runs of one order of threads, in which reads of this pair return older values in the one and not in the other.
   // True: that changed the outputs, and the verdict is made.
   Expected<bool> by_old_values(Race& race, std::uint64_t& driven) {
-    for (std::uint64_t number = 0; number < schedules_with_old_values && !spent(race); ++number) {
+    std::uint64_t without_any = 0;
+    for (std::uint64_t number = 0; number < schedules_with_old_values && without_any < 4 && !spent(race); ++number) {
       Schedule a; // the default order first
       a.kind = Schedule::Kind::switches;
       if (number) a = nth_schedule(number - 1, options_.seed, natural_.choices.visible);
@@ -165,7 +167,10 @@ class Judge {
       Expected<Run> with = session_.run(b, nullptr, budget_);
       if (!with) return with.error();
       ++race.schedules;
-      if (with->old_reads.empty()) continue;
+      if (with->old_reads.empty()) {
+        ++without_any;
+        continue;
+      }
       Expected<Run> without = session_.run(a, nullptr, budget_);
       if (!without) return without.error();
       ++race.schedules;
@@ -334,6 +339,9 @@ class Judge {
   }
 
   bool spent(const Race& race) const {
+    if (options_.progress && race.schedules >= 4)
+      options_.progress("replaying race " + std::to_string(race.id) + ", schedule " + std::to_string(race.schedules) +
+                        " of at most " + std::to_string(options_.schedules));
     return race.schedules + 2 > std::max<std::uint64_t>(options_.schedules, 2) ||
            std::chrono::duration<double>(Clock::now() - begin_).count() > options_.seconds;
   }
