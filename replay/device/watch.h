@@ -6,8 +6,8 @@
 // An older value is returned where the schedule lists it (OldRead), or by chance: Schedule::old_rate. A thread is given
 // old values of one place at most `patience` times on end, so that stores become visible eventually.
 //
-// Modules with synchronization that histories do not know (mbarriers, clusters, bulk copies, dependent launches) show the newest values
-// only, and so does everything that runs beside them.
+// Modules with synchronization that histories do not know (mbarriers, clusters, bulk copies, dependent launches) show
+// the newest values only, and so does everything that runs beside them.
 //
 // Invariants: the decisions of a run depend on nothing but the schedule; a run that is watched takes the same way as
 // one that is not, but for old values.
