@@ -123,6 +123,14 @@ std::uint64_t context_switches(const Log& a, const Log& b) {
   return count;
 }
 
+std::size_t place_of(const Log& log, const AccessName& name) {
+  std::uint64_t seen = 0;
+  std::size_t n = 0;
+  for (; n < log.size(); ++n)
+    if (is_of(log[n], name) && log[n].module == name.module && log[n].site == name.site && seen++ == name.nth) break;
+  return n;
+}
+
 std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Instance& but) {
   struct Accesses {
     std::vector<const Performed*> all;

@@ -28,6 +28,9 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
 // Places where the second run goes on with another thread than the one it ran, and the first run does not.
 std::uint64_t context_switches(const Log& a, const Log& b);
 
+// Where the access was performed; the log's size where it was not.
+std::size_t place_of(const Log& log, const AccessName& name);
+
 // Pairs of conflicting accesses of different threads that come in either order in the two runs, as pairs of sites, the
 // smaller first: all but the instance itself.
 struct SitePair {

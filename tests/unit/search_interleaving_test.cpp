@@ -94,6 +94,16 @@ TEST(Interleaving, SwitchesThatTheFirstRunDoesNotHave) {
   EXPECT_EQ(context_switches(in_turn(), b.log), 3u);
 }
 
+TEST(Interleaving, PlacesOfAccesses) {
+  Writer w;
+  w.did(0, 1, write, x, 5).did(40, 1, write, x, 6).did(0, 1, write, x, 7);
+  EXPECT_EQ(place_of(w.log, name(0, 1)), 0u);
+  EXPECT_EQ(place_of(w.log, name(40, 1)), 1u);
+  EXPECT_EQ(place_of(w.log, name(0, 1, 1)), 2u);
+  EXPECT_EQ(place_of(w.log, name(0, 1, 2)), 3u);
+  EXPECT_EQ(place_of(w.log, name(0, 2)), 3u);
+}
+
 TEST(Interleaving, OtherPairsThatChangedPlaces) {
   Writer b;
   b.did(40, 3, write, y, 6).did(40, 4, read, x, 0).did(0, 1, write, x, 5).did(0, 2, read, y, 6);
