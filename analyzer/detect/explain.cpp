@@ -18,7 +18,9 @@ template <typename Each> void each_lane(std::uint32_t mask, Each&& each) {
   for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
 }
 
-const char* name(Scope scope) {
+} // namespace
+
+const char* Explainer::name(Scope scope) {
   switch (scope) {
     case Scope::cta: return "block (.cta)";
     case Scope::cluster: return "cluster";
@@ -28,11 +30,6 @@ const char* name(Scope scope) {
   }
   return "no";
 }
-
-// Between blocks a pattern needs more than .cta (PTX ISA, "Scope"); what a cluster allows depends on the launch.
-bool narrow(Scope scope, bool same_block) { return !same_block && scope == Scope::cta; }
-
-} // namespace
 
 Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& races) : detector_(detector) {
   cases_.resize(races.size());
@@ -45,17 +42,6 @@ Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& rac
     }
     by_block_[a.block_bits()].push_back(i);
     if (b.block_bits() != a.block_bits()) by_block_[b.block_bits()].push_back(i);
-  }
-}
-
-// Each race one of whose sides is in the block.
-template <typename Each>
-void Explainer::each_case(order::OperationIndex operation, std::uint32_t block, Each&& each) {
-  if (!operation) return;
-  auto found = by_block_.find(ThreadKey(operation, block, 0).block_bits());
-  if (found == by_block_.end()) return;
-  for (std::size_t index : found->second) {
-    if (now_ < cases_[index].race->second.stamp) each(cases_[index]);
   }
 }
 
@@ -152,7 +138,10 @@ bool Explainer::record(trace::Record& record) {
   ++now_;
   if (auto* r = std::get_if<trace::Fence>(&record)) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);
-    if (r->proxy != Proxy::generic) return true;
+    const PlaceId at = detector_.sides().site(r->module, r->site);
+    if (r->proxy == Proxy::async) proxy_fence(*r);
+    if (r->proxy != Proxy::generic || (at && detector_.sides().place(at).site->kind == SiteKind::dependency))
+      return true;
     each_case(operation, r->warp.block, [&](Case& entry) {
       each_lane(r->mask, [&](unsigned lane) {
         fence(entry, key_of(operation, r->warp, lane), {{r->module, r->site}, r->ordering, r->scope});
@@ -223,7 +212,12 @@ bool Explainer::record(trace::Record& record) {
       }
       entry.async_wait = {r->module, r->site};
       entry.async_pending = r->all ? 0 : r->pending;
+      entry.async_reads_only = r->read_only;
     });
+  } else if (auto* r = std::get_if<trace::Mbarrier>(&record)) {
+    asynchronous(*r);
+  } else if (auto* r = std::get_if<trace::ClusterBarrier>(&record)) {
+    asynchronous(*r);
   } else if (auto* r = std::get_if<trace::StreamCreate>(&record)) {
     streams_[r->stream] = r->kind;
   } else if (auto* r = std::get_if<trace::EventRecord>(&record)) {
@@ -406,6 +400,7 @@ std::string Explainer::why(std::size_t index) const {
                 &second = detector_.sides().place(race.second.place);
     const bool same_block = a.block_bits() == b.block_bits();
     if (same_block) explain_block(entry, found);
+    explain_asynchronous(entry, found);
     explain_message(entry, found);
     auto is_volatile = [](const Place& place) { return place.site && place.site->ordering == Ordering::volatile_; };
     if (is_volatile(first) || is_volatile(second)) {
@@ -413,7 +408,7 @@ std::string Explainer::why(std::size_t index) const {
     }
     if (entry.common) {
       found.push_back("the last synchronization in common is at " + place(entry.common));
-    } else {
+    } else if (!second.site || second.site->kind != SiteKind::bulk_copy) { // they may be, and lack a proxy fence
       found.push_back("nothing since the launch began synchronizes them");
     }
   }

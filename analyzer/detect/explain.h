@@ -40,6 +40,13 @@ class Explainer final : public trace::RecordVisitor {
     std::uint32_t barrier = 0, phase = 0;
     bool sync = true;
   };
+  struct Phase { // of an mbarrier
+    Mark mark;
+    std::uint32_t block = 0;
+    std::uint64_t address = 0;
+    std::uint32_t phase = 0;
+    Scope scope = Scope::cta;
+  };
   struct Fence {
     Mark mark;
     Ordering ordering = Ordering::sc;
@@ -75,6 +82,13 @@ class Explainer final : public trace::RecordVisitor {
     Fence first_fence, second_fence;
     Mark async_wait;
     std::uint32_t async_pending = 0;
+    bool async_reads_only = false;
+    // Of mbarriers: where the first's thread first arrived after its access, or its bulk copy completed; what the
+    // second's thread last saw complete.
+    Phase arrived, completed, tested;
+    Mark proxy_fence, proxy_fence_before; // of either thread, since the first access and before it
+    Mark cluster_arrive, cluster_arrive_before, cluster_wait;
+    bool cluster_relaxed = false;
     std::map<order::ThreadKey, Fence> fences; // of the first side's block
     bool barrier = false;                     // of the first thread, since the first access
     std::map<std::pair<std::uint64_t, std::uint64_t>, FlagWrite> writes;
@@ -85,7 +99,14 @@ class Explainer final : public trace::RecordVisitor {
   void strong(const trace::AccessView& view, const Site& site, unsigned lane);
   void barrier(Case& entry, order::ThreadKey thread, const Arrival& arrival);
   void fence(Case& entry, order::ThreadKey thread, const Fence& fence);
+  void asynchronous(const trace::Mbarrier& record);
+  void asynchronous(const trace::ClusterBarrier& record);
+  void proxy_fence(const trace::Fence& record);
   std::string place(const Mark& mark) const; // "a.cu:12"
+  static const char* name(Scope scope);
+  // Between blocks a pattern needs more than .cta (PTX ISA, "Scope"); what a cluster allows depends on the launch.
+  static bool narrow(Scope scope, bool same_block) { return !same_block && scope == Scope::cta; }
+  void explain_asynchronous(const Case& entry, std::vector<std::string>& out) const;
   void explain_block(const Case& entry, std::vector<std::string>& out) const;
   void explain_message(const Case& entry, std::vector<std::string>& out) const;
   void explain_operations(const Case& entry, std::vector<std::string>& out) const;
@@ -103,5 +124,16 @@ class Explainer final : public trace::RecordVisitor {
   std::vector<trace::EventRecord> event_records_;
   bool between_operations_ = false;
 };
+
+// Each race one of whose sides is in the block.
+template <typename Each>
+void Explainer::each_case(order::OperationIndex operation, std::uint32_t block, Each&& each) {
+  if (!operation) return;
+  auto found = by_block_.find(order::ThreadKey(operation, block, 0).block_bits());
+  if (found == by_block_.end()) return;
+  for (std::size_t index : found->second) {
+    if (now_ < cases_[index].race->second.stamp) each(cases_[index]);
+  }
+}
 
 } // namespace deadheat::detect

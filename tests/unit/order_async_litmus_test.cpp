@@ -214,5 +214,53 @@ TEST(LitmusDependents, OverwritesWhatIsStillRead) {
   Litmus().read(t0, x).dependency_wait(dependent).write(dependent, x).none();
 }
 
+// ---- what a report says
+
+void says(std::string why, const char* what) { EXPECT_NE(why.find(what), std::string::npos) << why; }
+
+TEST(LitmusWords, Mbarriers) {
+  says(Litmus().write(t0, x).mbarrier_arrive(t0, own).read(same_block, x).why(), "waits for no phase of it");
+  says(Litmus().write(t0, x).mbarrier_arrive(t0, own).mbarrier_test(same_block, other).read(same_block, x).why(),
+       "but the second waits at");
+  says(Litmus()
+           .mbarrier_arrive(t0, own, 0)
+           .write(t0, x)
+           .mbarrier_arrive(t0, own, 1)
+           .mbarrier_test(same_block, own, 0)
+           .read(same_block, x)
+           .why(),
+       "wrong parity");
+  says(Litmus(2)
+           .write(t0, x)
+           .mbarrier_arrive(t0, of_block_1, 0, cluster)
+           .mbarrier_test(t1, of_block_1, 0, cta)
+           .read(t1, x)
+           .why(),
+       "has block (.cta) scope");
+  says(Litmus().mbarrier_arrive(t0, own).write(t0, x).mbarrier_test(same_block, own).read(same_block, x).why(),
+       "does not arrive after its access");
+}
+TEST(LitmusWords, Copies) {
+  says(Litmus().bulk_load(t0, x, own).complete().shared_read(same_block).why(), "the copy completes on the mbarrier");
+  says(Litmus().bulk_load(t0, x, own).complete().mbarrier_test(same_block, other).shared_read(same_block).why(),
+       "but the second waits at");
+  says(Litmus().bulk_store(t0, x).bulk_commit(t0).bulk_wait(t0, 0, true).read(t0, x).why(), "has .read");
+  says(Litmus().bulk_store(t0, x).bulk_commit(t0).bulk_wait(t0, 1).read(t0, x).why(), "leaves up to 1");
+}
+TEST(LitmusWords, Proxies) {
+  says(Litmus().shared_write(t0).bulk_store(t0, x).why(), "no fence.proxy.async");
+  says(Litmus().shared_write(t0).proxy_fence(t0, false).bulk_store(t0, x).why(), "is of global memory only");
+  says(Litmus().proxy_fence(t0).shared_write(t0).bulk_store(t0, x).why(), "comes before the first");
+}
+TEST(LitmusWords, Clusters) {
+  says(Litmus(2).shared_write(t1).cluster_arrive(t1).cluster_arrive(t0).shared_read(t0, 1).why(),
+       "does not wait there");
+  says(Litmus(2).shared_write(t1).cluster_arrive(t1, true).cluster_arrive(t0).cluster_wait(t0).shared_read(t0, 1).why(),
+       "is .relaxed");
+  says(Litmus(2).cluster_arrive(t1).shared_write(t1).cluster_arrive(t0).cluster_wait(t0).shared_read(t0, 1).why(),
+       "before it made its access");
+}
+TEST(LitmusWords, Dependents) { says(Litmus().write(t0, x).read(dependent, x).why(), "griddepcontrol.wait"); }
+
 } // namespace
 } // namespace deadheat::test

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/unit/order_records.h"
 
 namespace deadheat::test {
@@ -144,6 +146,11 @@ class Litmus {
     EXPECT_EQ(records.found(), expected) << "the detector";
   }
   void none() { races({}); }
+  // What a report says of the first race.
+  std::string why() {
+    run(execution_);
+    return Records(execution_, false).why();
+  }
 
  private:
   static Event of(At at, Event::Kind kind) {

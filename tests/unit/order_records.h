@@ -4,12 +4,15 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
 #include "deadheat/address.h"
 #include "tests/unit/order_oracle.h"
@@ -92,16 +95,7 @@ class Records {
   }
 
   Races found() {
-    detect::Findings findings = detect::find_races([&](trace::RecordVisitor& visitor) {
-      for (trace::Record record : records_) {
-        if (auto* access = std::get_if<trace::Access>(&record)) {
-          trace::AccessView view = view_of(*access);
-          visitor.access(view);
-        } else {
-          visitor.record(record);
-        }
-      }
-    });
+    detect::Findings findings = detect::find_races(replay());
     auto line = [&](const detect::Touch& touch) {
       return findings.detector->sides().place(touch.place).site->source[0].line;
     };
@@ -111,10 +105,30 @@ class Records {
     }
     return races;
   }
+  // Why the first race's accesses are unordered, as a report says it.
+  std::string why() const {
+    detect::Findings findings = detect::find_races(replay());
+    if (findings.races.empty()) return {};
+    detect::Explainer explainer(*findings.detector, findings.races);
+    replay()(explainer);
+    return explainer.why(0);
+  }
   Races expected() const { return lines_of(data_races(execution_)); }
   Races visible() const { return lines_of(visible_data_races(execution_)); } // visible_data_races
 
  private:
+  std::function<void(trace::RecordVisitor&)> replay() const {
+    return [this](trace::RecordVisitor& visitor) {
+      for (trace::Record record : records_) {
+        if (auto* access = std::get_if<trace::Access>(&record)) {
+          trace::AccessView view = view_of(*access);
+          visitor.access(view);
+        } else {
+          visitor.record(record);
+        }
+      }
+    };
+  }
   Races lines_of(const EventPairs& pairs) const {
     Races races;
     for (auto [a, b] : pairs) races.insert(std::minmax(lines_[a], lines_[b]));

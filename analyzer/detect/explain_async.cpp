@@ -1,0 +1,138 @@
+// Why two accesses are unordered although an mbarrier, a bulk copy, a proxy fence or a cluster barrier is there.
+#include <bit>
+
+#include "analyzer/detect/explain.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+using order::ThreadKey;
+
+template <typename Each>
+void each_lane(std::uint32_t mask, Each&& each) {
+  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
+}
+
+std::string object_text(std::uint64_t address) {
+  char text[48];
+  std::snprintf(text, sizeof text, "the mbarrier at shared offset 0x%llx", static_cast<unsigned long long>(address));
+  return text;
+}
+
+} // namespace
+
+void Explainer::asynchronous(const trace::Mbarrier& r) {
+  using What = trace::Mbarrier::What;
+  const order::OperationIndex operation = detector_.operation_of(r.warp.launch);
+  each_case(operation, r.warp.block, [&](Case& entry) {
+    const FoundRace& race = *entry.race;
+    if (now_ <= race.first.stamp) return;
+    const Place& first = detector_.sides().place(race.first.place);
+    each_lane(r.mask, [&](unsigned lane) {
+      const ThreadKey thread = key_of(operation, r.warp, lane);
+      const Phase phase{{r.module, r.site}, r.block, r.address[lane], r.phase[lane], r.scope};
+      const bool arrives = r.what == What::arrive || r.what == What::arrive_drop || r.what == What::async_arrive;
+      if (thread == race.first.thread && arrives && !entry.arrived.mark) entry.arrived = phase;
+      if (thread == race.first.thread && r.what == What::complete_tx && !entry.completed.mark &&
+          first.module == r.module && first.site_number == r.site) {
+        entry.completed = phase;
+      }
+      if (thread == race.second.thread && r.what == What::test && (r.succeeded >> lane & 1)) entry.tested = phase;
+    });
+  });
+}
+
+void Explainer::asynchronous(const trace::ClusterBarrier& r) {
+  const order::OperationIndex operation = detector_.operation_of(r.warp.launch);
+  each_case(operation, r.warp.block, [&](Case& entry) {
+    each_lane(r.mask, [&](unsigned lane) {
+      const ThreadKey thread = key_of(operation, r.warp, lane);
+      const bool after = now_ > entry.race->first.stamp;
+      if (!r.wait && thread == entry.race->first.thread) {
+        (after ? entry.cluster_arrive : entry.cluster_arrive_before) = {r.module, r.site};
+        if (after) entry.cluster_relaxed = r.relaxed;
+      }
+      if (r.wait && after && thread == entry.race->second.thread) entry.cluster_wait = {r.module, r.site};
+    });
+  });
+}
+
+void Explainer::proxy_fence(const trace::Fence& r) {
+  const order::OperationIndex operation = detector_.operation_of(r.warp.launch);
+  each_case(operation, r.warp.block, [&](Case& entry) {
+    each_lane(r.mask, [&](unsigned lane) {
+      const ThreadKey thread = key_of(operation, r.warp, lane);
+      if (thread != entry.race->first.thread && thread != entry.race->second.thread) return;
+      (now_ > entry.race->first.stamp ? entry.proxy_fence : entry.proxy_fence_before) = {r.module, r.site};
+    });
+  });
+}
+
+void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>& out) const {
+  const FoundRace& race = *entry.race;
+  const Place &first = detector_.sides().place(race.first.place), &second = detector_.sides().place(race.second.place);
+  const bool same_block = race.first.thread.block_bits() == race.second.thread.block_bits();
+  auto bulk = [](const Place& place) { return place.site && place.site->kind == SiteKind::bulk_copy; };
+
+  // What releases the first: an arrival by its thread, or its copy's own completion.
+  const Phase& released = bulk(first) ? entry.completed : entry.arrived;
+  const Phase& seen = entry.tested;
+  const std::string releases = bulk(first) ? "the copy completes on " : "the first arrives at ";
+  if (released.mark && !seen.mark) {
+    out.push_back(releases + object_text(released.address) + ", and the thread of the second waits for no phase of it");
+  } else if (released.mark && (released.block != seen.block || released.address != seen.address)) {
+    out.push_back(releases + object_text(released.address) + ", but the second waits at " + place(seen.mark) + " for " +
+                  object_text(seen.address) + (released.block != seen.block ? " of another block" : ""));
+  } else if (released.mark && seen.phase < released.phase) {
+    out.push_back("the wait at " + place(seen.mark) + " sees phase " + std::to_string(seen.phase) +
+                  " complete, and the first belongs to phase " + std::to_string(released.phase) +
+                  ": it asks for the wrong parity or token");
+  } else if (released.mark && !bulk(first) && (narrow(released.scope, same_block) || narrow(seen.scope, same_block))) {
+    const Phase& narrower = narrow(seen.scope, same_block) ? seen : released;
+    out.push_back("the operation on the mbarrier at " + place(narrower.mark) + " has " + name(narrower.scope) +
+                  " scope, and they are in different blocks");
+  } else if (!released.mark && seen.mark && !bulk(first)) {
+    out.push_back("the second waits for " + object_text(seen.address) + " (" + place(seen.mark) +
+                  "), where the first's thread does not arrive after its access");
+  }
+  if (bulk(first) && entry.async_wait) {
+    if (entry.async_reads_only && first.kind != AccessKind::read) {
+      out.push_back("the wait at " + place(entry.async_wait) +
+                    " has .read: it says that the source was read, not that the result is there");
+    } else if (entry.async_pending) {
+      out.push_back("the wait at " + place(entry.async_wait) + " leaves up to " + std::to_string(entry.async_pending) +
+                    " of the latest bulk groups unfinished, and this copy is in one of them");
+    }
+  }
+  if (bulk(second) && first.kind == AccessKind::read && !bulk(first)) {
+    out.push_back(
+        "once issued, the bulk copy may write at any time until its mbarrier's phase, or its bulk group, was waited "
+        "for");
+  } else if (bulk(second) && !bulk(first)) {
+    if (entry.proxy_fence) {
+      const Site* site =
+          detector_.sides().place(detector_.sides().site(entry.proxy_fence.module, entry.proxy_fence.site)).site;
+      const bool of_shared = race.level == RaceLevel::shared;
+      if (site && site->space != Space::generic && (site->space == Space::shared) != of_shared) {
+        out.push_back("the fence.proxy.async at " + place(entry.proxy_fence) + " is of " +
+                      (of_shared ? "global" : "shared") + " memory only");
+      }
+    } else if (entry.proxy_fence_before) {
+      out.push_back("the fence.proxy.async at " + place(entry.proxy_fence_before) +
+                    " comes before the first, not after it");
+    }
+  }
+  if (entry.cluster_arrive && entry.cluster_wait && entry.cluster_relaxed) {
+    out.push_back("the arrival at the cluster barrier (" + place(entry.cluster_arrive) +
+                  ") is .relaxed: without a fence of cluster scope before it, it releases nothing");
+  } else if (entry.cluster_arrive && !entry.cluster_wait) {
+    out.push_back("the first arrives at the cluster barrier (" + place(entry.cluster_arrive) +
+                  "), but the second does not wait there before its access");
+  } else if (!entry.cluster_arrive && entry.cluster_wait && entry.cluster_arrive_before) {
+    out.push_back("the first arrived at the cluster barrier (" + place(entry.cluster_arrive_before) +
+                  ") before it made its access, so that the second does not wait for that");
+  }
+}
+
+} // namespace deadheat::detect
