@@ -260,8 +260,8 @@ void Writer::interleaving(const Race& race, const std::vector<WitnessStep>& step
   for (const Row& row : rows) {
     std::string left = row.second ? "" : row.text;
     left.resize(column, ' ');
-    line("    " + left + " | " +
-         (&row == rows.data() ? who(race.second) : (row.second ? row.text : std::string()) + row.remark));
+    const std::string right = &row == rows.data() ? " " + who(race.second) : row.second ? " " + row.text : "";
+    line("    " + left + " |" + right + row.remark);
   }
 }
 

@@ -215,9 +215,7 @@ class Judge {
       a.weak = true;
       a.sites = sites_of(race);
       Schedule b = a;
-      b.seed += number;
       b.old_rate = number % 2 ? 64 : 256;
-      if (a.kind != Schedule::Kind::switches) b.seed = a.seed;
       Expected<Run> with = session_.run(b, nullptr, budget_);
       if (!with) return with.error();
       ++race.schedules;
@@ -230,13 +228,13 @@ class Judge {
       ++race.schedules;
       ++driven;
       if (!compare(without->outputs, with->outputs, nullptr).differ) continue;
-      return found_by_old_values(race, {a, b}, *without, *with);
+      return found_by_old_values(race, {a, b}, *with);
     }
     return false;
   }
 
   // Both as lists: of the switches that they share and of the old values, those that matter.
-  Expected<bool> found_by_old_values(Race& race, const SchedulePair& pair, const Run& without, const Run& with) {
+  Expected<bool> found_by_old_values(Race& race, const SchedulePair& pair, const Run& with) {
     const std::vector<Switch>& switches = with.switches;
     const std::vector<OldRead>& reads = with.old_reads;
     auto listed = [&](const std::vector<std::size_t>& numbers, bool old) {
@@ -285,13 +283,11 @@ class Judge {
     if (!a) return a.error();
     Expected<Run> b = session_.run(best.second_then_first, nullptr, budget_);
     if (!b) return b.error();
-    (void)without;
     if (Expected<void> done = found(race, best, *a, *b, race.instances.front()); !done) return done.error();
     return true;
   }
 
-  // What the two runs of a witness did, and what else than the instance changed places. `by_order`: that others of the
-  // pair do is known.
+  // What the two runs of a witness did, and what else than the instance changed places.
   Expected<void> describe(Race& race, const SchedulePair& pair, const Race::Instance& instance) {
     if (natural_.choices.visible > most_logged || race.level == RaceLevel::stream) return {};
     Log a, b;
