@@ -152,6 +152,12 @@ struct LaunchRequest {
   std::uint32_t call_stack = 0;            // bytes beyond the kernel's frame, for calls
 };
 
+// Device memory that was found legal, for the ranges that region code asks for.
+struct LegalRanges {
+  std::uint64_t changes = ~std::uint64_t(0); // Environment::changes when it was
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> known; // a range each: [low, end)
+};
+
 // A value that parked threads wait to see changed.
 struct Awaited {
   const std::uint8_t* at;
@@ -178,6 +184,7 @@ struct Launch {
   std::vector<std::uint8_t> marked;        // site_stop with the sites of holds
   bool named = false;                      // a hold names one of its threads
   std::uint32_t history = 0;               // its number in the store histories
+  LegalRanges legal;                       // of code that runs region by region
 };
 
 } // namespace deadheat::device

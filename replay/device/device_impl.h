@@ -76,6 +76,7 @@ class DeviceImpl final : public Device, public Environment {
 
   // Environment
   bool legal(std::uint64_t address, std::uint64_t bytes) override;
+  std::uint64_t changes() const override { return memory_->changes(); }
   std::uint32_t nearest_allocation(std::uint64_t address, bool* freed) override;
   void printed(std::string_view text) override { printed_ += text; }
   std::uint64_t heap(std::uint64_t* bytes) override;

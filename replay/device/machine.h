@@ -51,6 +51,7 @@ class Environment {
  public:
   virtual ~Environment() = default;
   virtual bool legal(std::uint64_t address, std::uint64_t bytes) = 0; // global memory
+  virtual std::uint64_t changes() const = 0; // of what device memory is legal, so far
   virtual std::uint32_t nearest_allocation(std::uint64_t address, bool* freed) = 0;
   virtual void printed(std::string_view text) = 0;
   virtual std::uint64_t heap(std::uint64_t* bytes) = 0;               // of malloc; 0: none

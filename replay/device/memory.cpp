@@ -296,6 +296,7 @@ void Memory::fill(std::uint64_t host, std::uint64_t bytes) {
 
 void Memory::validate(std::uint64_t host, std::uint64_t bytes) {
   if (!in_device_arena(host)) return;
+  ++changes_;
   std::uint8_t* at = shadow_ + ((host - device_arena) >> 4);
   std::memset(at, 16, bytes >> 4);
   if (bytes & 15) at[bytes >> 4] = bytes & 15;
@@ -303,6 +304,7 @@ void Memory::validate(std::uint64_t host, std::uint64_t bytes) {
 
 void Memory::invalidate(std::uint64_t host, std::uint64_t bytes) {
   if (!in_device_arena(host)) return;
+  ++changes_;
   std::memset(shadow_ + ((host - device_arena) >> 4), 0, (bytes + 15) >> 4);
 }
 

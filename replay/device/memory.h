@@ -76,6 +76,7 @@ class Memory {
   void invalidate(std::uint64_t host, std::uint64_t bytes);
   // All bytes valid at this moment. Device arena only.
   bool valid(std::uint64_t host, std::uint64_t bytes) const;
+  std::uint64_t changes() const { return changes_; } // of validity, so far
 
   const std::uint8_t* shadow() const { return shadow_; }
   std::uint64_t in_use() const { return in_use_; }
@@ -108,7 +109,7 @@ class Memory {
   std::vector<Pending> unfinished_; // places of such frees, whole: their pages stay committed
   std::shared_ptr<Pattern> pattern_;
   std::uint8_t* shadow_ = nullptr;
-  std::uint64_t capacity_ = 0, in_use_ = 0;
+  std::uint64_t capacity_ = 0, in_use_ = 0, changes_ = 0;
 };
 
 } // namespace deadheat::device

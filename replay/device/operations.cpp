@@ -182,7 +182,8 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   const CachedModule& module = *modules_.at(launch.module).code;
   LaunchRequest request;
   request.mode = mode_of(pending.operation);
-  if (request.mode == engine::Mode{}) request.regions = module.module->regions(launch.kernel);
+  if (!request.mode.record && !request.mode.control)
+    request.regions = module.module->regions(launch.kernel, request.mode.check);
   Expected<const engine::FunctionDescriptor*> code = nullptr;
   if (!request.regions) code = module.module->compile(launch.kernel, request.mode);
   if (!code) {

@@ -1,14 +1,60 @@
 // Blocks of launches that nobody watches, region by region (engine/regions.h).
 #include <algorithm>
 
+#include "deadheat/address.h"
 #include "replay/device/machine.h"
 #include "replay/engine/region_run.h"
 
 namespace deadheat::device {
 
+namespace {
+
+constexpr std::uint64_t chunk = std::uint64_t(1) << 20; // whole chunks are asked for once
+
+// What a block may touch. What is legal is remembered until it may have changed: a launch asks for the same memory
+// over and over.
+class BlockMemory final : public engine::RegionMemory {
+ public:
+  BlockMemory(Environment& environment, LegalRanges& ranges, std::size_t count, std::uint32_t shared)
+      : environment_(environment), ranges_(ranges), shared_(shared) {
+    if (const std::uint64_t now = environment.changes(); ranges.changes != now || ranges.known.size() != count) {
+      ranges.changes = now;
+      ranges.known.assign(count, {0, 0});
+    }
+  }
+  bool legal(std::size_t range, std::uint64_t low, std::uint64_t end) override {
+    if (low >= window_bit) return low >= shared_window && end <= shared_window + shared_;
+    auto& [known_low, known_end] = ranges_.known[range];
+    if (low >= known_low && end <= known_end) return true;
+    if (!(low & device_bit)) return environment_.legal(low, end - low); // may change without notice
+    const std::uint64_t first = low / chunk * chunk, last = (end + chunk - 1) / chunk * chunk;
+    if (last - first <= 4 * chunk && environment_.legal(first, last - first)) {
+      known_low = first;
+      known_end = last;
+      return true;
+    }
+    if (low >= known_low && low <= known_end) { // goes on where the last one ended
+      if (!environment_.legal(known_end, end - known_end)) return false;
+      known_end = end;
+      return true;
+    }
+    if (!environment_.legal(low, end - low)) return false;
+    known_low = low;
+    known_end = end;
+    return true;
+  }
+
+ private:
+  Environment& environment_;
+  LegalRanges& ranges_;
+  const std::uint32_t shared_;
+};
+
+} // namespace
+
 // Runs a block to its end. No thread in it can wait for another but at the block's barrier.
 void Machine::run_regions(Block& block) {
-  const Launch& launch = *block.launch;
+  Launch& launch = *block.launch;
   const engine::RegionCode& code = *launch.request.regions;
   engine::RegionContext context;
   context.block = &block.context;
@@ -17,10 +63,12 @@ void Machine::run_regions(Block& block) {
   engine::ThreadContext who;
   who.block = &block.context;
   current_ = &who;
-  engine::RegionRun run(code, context, who, launch.threads);
+  BlockMemory memory(*options_.environment, launch.legal, code.ranges.size(), launch.context.total_shared);
+  engine::RegionRun run(code, context, who, launch.threads, &memory);
   while (run.next())
     if (run.mixed()) check_aligned(block, run, who);
   current_ = nullptr;
+  if (run.faulted()) take_fault(who);
 }
 
 // As for threads that run one at a time: one report a warp.

@@ -3,6 +3,7 @@
 #include "deadheat/address.h"
 #include "replay/engine/cold_calls.h"
 #include "replay/engine/digest.h"
+#include "replay/engine/region_probe.h"
 
 namespace deadheat::engine {
 
@@ -87,10 +88,10 @@ void before_fence(Builder& b) {
   }
 }
 
-void check_access(Builder& b, const Access& a) {
-  if (!b.mode.check) return;
-  Space space = a.place.space;
-  if (space == Space::param || space == Space::constant || !a.place.wide_base) return;
+namespace {
+
+void check_each(Builder& b, const Access& a) {
+  const Space space = a.place.space;
   auto& ir = b.ir;
   Value* address = b.offset(a.place);
   Value* aligned = nullptr;
@@ -147,15 +148,32 @@ void check_access(Builder& b, const Access& a) {
     ir.CreateCondBr(good, next, slow, llvm::MDBuilder(b.context()).createBranchWeights(2000, 1));
   }
   ir.SetInsertPoint(slow);
+  Value* thread = b.in_regions() ? b.region_field(offsetof(RegionContext, who), ir.getPtrTy()) : b.thread();
+  Value* answer =
+      b.in_regions() ? b.region_pointer(offsetof(RegionContext, legal)) : b.pointer_at(b.frame(), frame_legal);
   b.call_cold(reinterpret_cast<const void*>(&deadheat_cold_check),
-              {b.thread(), b.constant(32, b.site ? b.site->id : no_site), b.generic_address(a.place),
-               b.constant(32, a.bytes | (a.is_write ? 0x80000000u : 0)), b.pointer_at(b.frame(), frame_legal)});
-  Value* legal = b.context_load(b.frame(), frame_legal, b.i(32));
+              {thread, b.constant(32, b.site ? b.site->id : no_site), b.generic_address(a.place),
+               b.constant(32, a.bytes | (a.is_write ? 0x80000000u : 0)), answer});
+  Value* legal = b.context_load(answer, 0, b.i(32));
   llvm::BasicBlock* fault = b.new_block("fault");
   ir.CreateCondBr(ir.CreateICmpEQ(legal, b.constant(32, 0)), fault, next);
   ir.SetInsertPoint(fault);
   b.finish(std::int32_t(Step::fault));
   ir.SetInsertPoint(next);
+}
+
+}  // namespace
+
+void check_access(Builder& b, const Access& a) {
+  if (!b.mode.check) return;
+  Space space = a.place.space;
+  if (space == Space::param || space == Space::constant || !a.place.wide_base) return;
+  if (b.in_regions()) {
+    if (space == Space::local) return b.refuse("local memory in a region");
+    if (b.probe()) return b.probe()->note(b, a);
+    return b.when(b.ir.CreateNot(b.is_fast()), [&] { check_each(b, a); });
+  }
+  check_each(b, a);
 }
 
 Value* digest(Builder& b, llvm::ArrayRef<Value*> written) {

@@ -27,14 +27,15 @@ llvm::Function* declare_function(Unit& unit, std::uint32_t function) {
   return made;
 }
 
-Builder::Builder(Unit& u, std::uint32_t function_index, const RegionPlan* plan)
+Builder::Builder(Unit& u, std::uint32_t function_index, const RegionPlan* plan, ProbeNotes* probe)
     : ir(u.module.getContext()),
       unit(u),
       tables(u.tables.functions[function_index]),
       function(*tables.function),
       mode(u.mode),
       index_(function_index),
-      plan_(plan) {
+      plan_(plan),
+      probe_(probe) {
   llvm::MDBuilder md(context());
   llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("deadheat");
   llvm::MDNode* context_scope = md.createAnonymousAliasScope(domain, "context");
@@ -290,8 +291,9 @@ void Builder::stop_when(Value* condition, Step step, const std::function<void()>
 
 void Builder::finish(std::int32_t step) {
   if (plan_) {
-    if (step != std::int32_t(Step::exited)) refuse("faults inside a region");
-    ir.CreateRet(constant(32, exited_bit));
+    const bool fault = step == std::int32_t(Step::fault);
+    if (fault ? !mode.check : step != std::int32_t(Step::exited)) refuse("faults inside a region");
+    ir.CreateRet(constant(32, fault ? faulted_bit : exited_bit));
     return;
   }
   ir.CreateRet(constant(32, std::uint64_t(std::int64_t(step))));

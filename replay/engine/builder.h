@@ -39,6 +39,8 @@ struct FunctionPointer {
 };
 inline unsigned number(Mode m) { return (m.record ? 1u : 0u) | (m.control ? 2u : 0u) | (m.check ? 4u : 0u); }
 
+class ProbeNotes;
+
 // One compilation: a kernel in a mode.
 struct Unit {
   const ModuleTables& tables;
@@ -67,8 +69,9 @@ inline std::string frame_bytes_name(std::uint32_t function) { return "frame.byte
 
 class Builder {
  public:
-  // With a plan: the kernel's regions (regions.h), a function of one thread's indices instead of its context.
-  Builder(Unit& unit, std::uint32_t function, const RegionPlan* plan = nullptr);
+  // With a plan: the kernel's regions (regions.h), a function of one thread's indices instead of its context. With
+  // notes as well: their probes (region_probe.h).
+  Builder(Unit& unit, std::uint32_t function, const RegionPlan* plan = nullptr, ProbeNotes* probe = nullptr);
   // Builds the body; empty on success, else why it cannot be built.
   std::string build();
 
@@ -110,6 +113,7 @@ class Builder {
     llvm::Value* base = nullptr; // 64 bits; may be null: constant alone
     std::int64_t displacement = 0;
     bool wide_base = true; // base needs no truncation to 32 bits
+    std::int32_t base_register = -1; // that base was read from
   };
   Place place(const ptx::Operand& address, Space space);
   Space space_of(const ptx::Instruction& instruction);
@@ -126,6 +130,12 @@ class Builder {
   // The ThreadContext. Regions have none: what needs it is refused there.
   llvm::Value* thread();
   bool in_regions() const { return plan_ != nullptr; }
+  ProbeNotes* probe() { return probe_; }
+  // Regions: 1 in fast code. A pointer to a field of the RegionContext, and such a field.
+  llvm::Value* is_fast() { return fast_; }
+  llvm::Value* region_pointer(std::size_t offset) { return pointer_at(thread_, offset); }
+  llvm::Value* region_field(std::size_t offset, llvm::Type* type);
+  llvm::Function* built() { return llvm_function_; }
   llvm::Value* thread_load(std::size_t offset, unsigned bits);
   void thread_store(std::size_t offset, llvm::Value* value);
   llvm::Value* pointer_at(llvm::Value* base, std::uint64_t offset);
@@ -188,7 +198,6 @@ class Builder {
   void before_statement();
   const StopPoint* back_edge(std::uint32_t at) const;
   void save_and_meet(const StopPoint& point, llvm::BasicBlock* next);
-  llvm::Value* region_field(std::size_t offset, llvm::Type* type);
   llvm::Value* special_of_thread(std::string_view name);
   void save(ptx::RegisterId reg);
   void restore(ptx::RegisterId reg);
@@ -229,6 +238,7 @@ class Builder {
   std::string refusal_;
   // Regions.
   const RegionPlan* plan_ = nullptr;
+  ProbeNotes* probe_ = nullptr;
   llvm::Value *linear_ = nullptr, *index_of_[3] = {}, *resume_ = nullptr, *fast_ = nullptr;
   std::vector<std::int32_t> word_of_; // by register
   std::vector<ptx::RegisterId> guesses_;

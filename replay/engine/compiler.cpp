@@ -11,6 +11,7 @@
 #include "replay/engine/lower.h"
 #include "replay/engine/region_code.h"
 #include "replay/engine/region_plan.h"
+#include "replay/engine/region_probe.h"
 
 namespace deadheat::engine {
 
@@ -121,11 +122,11 @@ class Loaded final : public LoadedModule {
     return compiled_[key].get();
   }
 
-  const RegionCode* regions(std::string_view name) override {
+  const RegionCode* regions(std::string_view name, bool check) override {
     auto it = kernels_.find(name);
     if (!shared_->options.regions || it == kernels_.end() || !it->second.info.refused.empty()) return nullptr;
-    auto [known, fresh] = regions_.emplace(it->second.kernel, nullptr);
-    if (fresh) known->second = compile_regions(it->second);
+    auto [known, fresh] = regions_.emplace(std::make_pair(it->second.kernel, check), nullptr);
+    if (fresh) known->second = compile_regions(it->second, check);
     return known->second.get();
   }
 
@@ -219,10 +220,10 @@ class Loaded final : public LoadedModule {
     return image;
   }
 
-  std::optional<RegionImage> build_region_image(const KernelTables& kernel, const RegionPlan& plan) {
+  std::optional<RegionImage> build_region_image(const KernelTables& kernel, const RegionPlan& plan, bool check) {
     auto context = std::make_unique<llvm::LLVMContext>();
     auto module = std::make_unique<llvm::Module>("regions", *context);
-    Unit unit = unit_for(kernel, Mode{}, *module);
+    Unit unit = unit_for(kernel, Mode{.check = check}, *module);
     std::optional<RegionCode> code = build_regions(unit, plan);
     if (!code) return std::nullopt;
     auto object = shared_->jit->compile(std::move(context), std::move(module), Effort::loops);
@@ -230,15 +231,15 @@ class Loaded final : public LoadedModule {
     return RegionImage{std::move(*code), std::move(*object)};
   }
 
-  std::unique_ptr<RegionCode> compile_regions(const KernelTables& kernel) {
+  std::unique_ptr<RegionCode> compile_regions(const KernelTables& kernel, bool check) {
     std::optional<RegionPlan> plan = plan_regions(tables_, kernel);
     if (!plan) return nullptr;
     name_functions(kernel);
-    const std::string key = key_of(kernel, "regions");
+    const std::string key = key_of(kernel, check ? "regions, checked" : "regions");
     RegionImage image;
     auto kept = shared_->cache.find(key);
     if (!kept || !read(*kept, image) || image.code.stops.size() != plan->stops.size()) {
-      std::optional<RegionImage> made = build_region_image(kernel, *plan);
+      std::optional<RegionImage> made = build_region_image(kernel, *plan, check);
       if (!made) return nullptr;
       image = std::move(*made);
       shared_->cache.keep(key, write(image));
@@ -246,10 +247,14 @@ class Loaded final : public LoadedModule {
     RegionCode& code = image.code;
     std::vector<std::string> names{kernel.info.name};
     for (std::size_t n = 0; n <= code.stops.size(); ++n) names.push_back(fast_name(n));
+    for (std::size_t n = 0; check && n <= code.stops.size(); ++n) names.push_back(probe_name(n));
     auto added = shared_->jit->link(image.object, names);
     if (!added) return nullptr;  // a thread at a time then
     code.slow = reinterpret_cast<RegionSlow>(added->front());
-    for (std::size_t n = 1; n < added->size(); ++n) code.fast.push_back(reinterpret_cast<RegionFast>((*added)[n]));
+    const std::size_t resumes = code.stops.size() + 1;
+    for (std::size_t n = 1; n <= resumes; ++n) code.fast.push_back(reinterpret_cast<RegionFast>((*added)[n]));
+    for (std::size_t n = resumes + 1; n < added->size(); ++n)
+      code.probes.push_back(reinterpret_cast<RegionProbe>((*added)[n]));
     return std::make_unique<RegionCode>(std::move(code));
   }
 
@@ -267,7 +272,7 @@ class Loaded final : public LoadedModule {
   std::map<std::string, KernelTables, std::less<>> kernels_;
   std::vector<std::string> names_, refusals_;
   std::map<std::pair<std::uint32_t, unsigned>, std::unique_ptr<FunctionDescriptor>> compiled_;
-  std::map<std::uint32_t, std::unique_ptr<RegionCode>> regions_;  // by kernel; null: none
+  std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<RegionCode>> regions_;  // by kernel and check; null: none
   std::map<std::uint32_t, FunctionPointer*> pointers_;
 };
 

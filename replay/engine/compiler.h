@@ -73,9 +73,9 @@ class LoadedModule {
   virtual const std::vector<std::string>& refusals() const = 0;
   // The descriptor of a kernel's code in a mode; compiles on first use.
   virtual Expected<const FunctionDescriptor*> compile(std::string_view kernel, Mode mode) = 0;
-  // The kernel's code for whole blocks (regions.h), for launches that nobody watches; compiles on first use. Null: it
-  // has none, threads run one at a time.
-  virtual const RegionCode* regions(std::string_view kernel) = 0;
+  // The kernel's code for whole blocks (regions.h), for launches that nobody watches, with addresses checked or not;
+  // compiles on first use. Null: it has none, threads run one at a time.
+  virtual const RegionCode* regions(std::string_view kernel, bool check = false) = 0;
   // Bytes of a module variable with relocations resolved; device addresses of symbols come from the resolver.
   virtual std::vector<std::uint8_t> initial_bytes(const ptx::Variable& variable) = 0;
 };

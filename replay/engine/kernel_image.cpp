@@ -82,8 +82,11 @@ bool fields(Stream& s, RegionImage& image) {
            s.list(at.changes_inside, number);
   };
   auto guess = [&](RegionGuess& g) { return s.number(g.offset) && s.number(g.bytes) && s.number(g.stride); };
-  return s.list(image.code.stops, stop) && s.list(image.code.guesses, guess) && s.number(image.code.saved_words) &&
-         s.number(image.code.frame_bytes) && s.text(image.object);
+  auto range = [&](RegionRange& r) {
+    return s.number(r.kind) && s.number(r.space) && s.number(r.low) && s.number(r.end);
+  };
+  return s.list(image.code.stops, stop) && s.list(image.code.guesses, guess) && s.list(image.code.ranges, range) &&
+         s.number(image.code.saved_words) && s.number(image.code.frame_bytes) && s.text(image.object);
 }
 
 template <typename Image>

@@ -4,6 +4,7 @@
 #include "deadheat/address.h"
 #include "replay/engine/builder.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/region_probe.h"
 
 namespace deadheat::engine {
 
@@ -314,6 +315,7 @@ Builder::Place Builder::place(const Operand& address, Space space) {
   const Operand& base = address.elements[0];
   switch (base.kind) {
     case Operand::Kind::reg: {
+      p.base_register = std::int32_t(base.reg);
       if (low_mask_bits(space) == 32) {
         // Offsets: 32 bits matter. Sign extension keeps base + displacement foldable and is exact for offsets < 2^31.
         p.base = ir.CreateSExt(read(base, 32), i(64));
@@ -406,7 +408,8 @@ Value* Builder::host_pointer(const Place& p) {
     return p.displacement ? ir.CreateGEP(byte, pointer, constant(64, std::uint64_t(p.displacement))) : pointer;
   };
   auto in_window = [&](Value* window) -> Value* {
-    if (mode.check) return ir.CreateGEP(byte, window, offset(p)); // exactly what was checked
+    // Exactly what was checked; in regions the same, for no legal offset has more bits.
+    if (mode.check && !in_regions()) return ir.CreateGEP(byte, window, offset(p));
     return with_displacement(p.base ? ir.CreateGEP(byte, window, p.base) : window);
   };
   switch (p.space) {
@@ -468,6 +471,8 @@ Value* Builder::cluster_pointer(Value* offset) {
 }
 
 Value* Builder::load(llvm::Type* type, Value* pointer, Space space, bool invariant) {
+  const bool noted = space == Space::global || space == Space::shared || space == Space::generic;
+  if (probe_ && noted) return probe_->load(*this, type, pointer);
   auto* load = ir.CreateAlignedLoad(type, pointer, llvm::Align(1));
   mark(load, space, false);
   if (invariant) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
@@ -475,6 +480,7 @@ Value* Builder::load(llvm::Type* type, Value* pointer, Space space, bool invaria
 }
 
 void Builder::store(Value* value, Value* pointer, Space space) {
+  if (probe_) return;
   mark(ir.CreateAlignedStore(value, pointer, llvm::Align(1)), space, false);
 }
 

@@ -17,11 +17,15 @@ Value* Builder::thread() {
   return thread_;
 }
 
-// u32 regions(RegionContext*, linear, x, y, z, resume, fast)
+// u32 regions(RegionContext*, linear, x, y, z, resume, fast); of probes also i64*, their numbers
 void Builder::enter_regions() {
   auto* word = i(32);
-  auto* type = llvm::FunctionType::get(word, {ir.getPtrTy(), word, word, word, word, word, word}, false);
-  llvm_function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, function.name, unit.module);
+  std::vector<llvm::Type*> arguments{ir.getPtrTy(), word, word, word, word, word, word};
+  if (probe_) arguments.push_back(ir.getPtrTy());
+  auto* type = llvm::FunctionType::get(word, arguments, false);
+  llvm_function_ =
+      llvm::Function::Create(type, probe_ ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage,
+                             probe_ ? function.name + ".probe" : function.name, unit.module);
   llvm_function_->setDoesNotThrow();
   llvm_function_->addFnAttr("target-cpu", "x86-64-v3");
   thread_ = llvm_function_->getArg(0);
@@ -154,6 +158,8 @@ void resolve_tags(llvm::Module& module) {
 }
 
 void Builder::save(ptx::RegisterId reg) {
+  saved_word(reg);
+  if (probe_) return;
   Value* v = load_slot(slots_[reg]);
   if (v->getType() != saved_type(reg)) v = ir.CreateZExt(v, saved_type(reg));
   Value* saved = region_field(offsetof(RegionContext, saved), ir.getPtrTy());

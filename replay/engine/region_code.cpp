@@ -7,6 +7,8 @@
 #include <llvm/Transforms/Utils/Cloning.h>
 #pragma GCC diagnostic pop
 
+#include "replay/engine/region_probe.h"
+
 namespace deadheat::engine {
 
 using llvm::BasicBlock;
@@ -16,22 +18,29 @@ namespace {
 
 constexpr unsigned most_threads = 1024;  // of a block, and of each of its axes
 
-// u32 fast(RegionContext*): all threads of the block from one stop to where they stop next.
+// u32 fast(RegionContext*): all threads of the block from one stop to where they stop next. Or its probe.
 class FastBuilder {
  public:
-  FastBuilder(Unit& unit, Builder& body, llvm::Function* of_thread)
-      : unit_(unit), body_(body), of_thread_(of_thread), ir_(unit.module.getContext()) {}
+  FastBuilder(Unit& unit, Builder& body) : unit_(unit), body_(body), ir_(unit.module.getContext()) {}
 
   void build(std::uint32_t resume, const std::vector<std::uint16_t>& needs) {
     auto* word = ir_.getInt32Ty();
-    function_ = llvm::Function::Create(llvm::FunctionType::get(word, {ir_.getPtrTy()}, false),
-                                       llvm::GlobalValue::ExternalLinkage, fast_name(resume), unit_.module);
+    const ProbeNotes* probe = body_.probe();
+    llvm::Type* result = probe ? ir_.getVoidTy() : word;
+    function_ = llvm::Function::Create(llvm::FunctionType::get(result, {ir_.getPtrTy()}, false),
+                                       llvm::GlobalValue::ExternalLinkage,
+                                       probe ? probe_name(resume) : fast_name(resume), unit_.module);
     function_->setDoesNotThrow();
     function_->addFnAttr("target-cpu", "x86-64-v3");
     context_ = function_->getArg(0);
     ir_.SetInsertPoint(BasicBlock::Create(ir_.getContext(), "entry", function_));
     Value* reached = ir_.CreateAlloca(word);
     ir_.CreateStore(ir_.getInt32(0), reached);
+    Value* numbers = nullptr;
+    if (probe) {
+      numbers = ir_.CreateAlloca(llvm::ArrayType::get(ir_.getInt64Ty(), probe->numbers()));
+      probe->clear(ir_, numbers);
+    }
     Value* extent[3];
     for (unsigned n = 0; n < 3; ++n) {
       auto* load = field(offsetof(RegionContext, extent) + 4 * n, word);
@@ -58,7 +67,10 @@ class FastBuilder {
         }
         loop(extent[0], [&](Value* x) {
           Value* linear = ir_.CreateAdd(row, x, "", true, true);
-          call = ir_.CreateCall(of_thread_, {context_, linear, x, y, z, ir_.getInt32(resume), ir_.getInt32(1)});
+          std::vector<Value*> arguments{context_, linear, x, y, z, ir_.getInt32(resume), ir_.getInt32(1)};
+          if (probe) arguments.push_back(numbers);
+          call = ir_.CreateCall(body_.built(), arguments);
+          if (probe) return;
           auto* where =
               ir_.CreateStore(call, ir_.CreateInBoundsGEP(word, at, ir_.CreateZExt(linear, ir_.getInt64Ty())));
           tag_memory(where, MemoryTag::positions);
@@ -66,8 +78,17 @@ class FastBuilder {
         });
       });
     });
-    ir_.CreateRet(ir_.CreateLoad(word, reached));
     calls_.push_back(call);
+    if (!probe) {
+      ir_.CreateRet(ir_.CreateLoad(word, reached));
+      return;
+    }
+    Value* found = field(offsetof(RegionContext, ranges), ir_.getPtrTy());
+    for (std::size_t n = 0; n < probe->numbers(); ++n) {
+      auto at = [&](Value* base) { return ir_.CreateConstGEP1_64(ir_.getInt64Ty(), base, n); };
+      ir_.CreateStore(ir_.CreateLoad(ir_.getInt64Ty(), at(numbers)), at(found));
+    }
+    ir_.CreateRetVoid();
   }
 
   // Once all are built, and the function of one thread has its metadata.
@@ -104,7 +125,6 @@ class FastBuilder {
 
   Unit& unit_;
   Builder& body_;
-  llvm::Function* of_thread_;
   llvm::IRBuilder<> ir_;
   llvm::Function* function_ = nullptr;
   Value* context_ = nullptr;
@@ -120,6 +140,18 @@ std::optional<RegionCode> build_regions(Unit& unit, const RegionPlan& plan) {
   const FunctionTables& tables = unit.tables.functions[kernel];
   Builder body(unit, kernel, &plan);
   if (!body.build().empty()) return std::nullopt;
+  std::optional<ProbeNotes> notes;
+  std::optional<Builder> probing;
+  if (unit.mode.check) {
+    notes.emplace(tables);
+    // Local memory is a frame's, which probes would have to write.
+    if (!notes->possible() || plan.needs_frame) return std::nullopt;
+    probing.emplace(unit, kernel, &plan, &*notes);
+    if (!probing->build().empty()) return std::nullopt;
+    notes->finish(*probing->built());
+    // Both read and save the same registers, in the same order.
+    DEADHEAT_CHECK(probing->saved_words() == body.saved_words() && probing->guesses() == body.guesses());
+  }
 
   RegionCode code;
   code.saved_words = body.saved_words();
@@ -136,8 +168,14 @@ std::optional<RegionCode> build_regions(Unit& unit, const RegionPlan& plan) {
     return list;
   };
   auto all = [](ptx::RegisterId) { return true; };
-  FastBuilder fast(unit, body, unit.module.getFunction(tables.function->name));
+  FastBuilder fast(unit, body);
   fast.build(0, {});
+  std::optional<FastBuilder> probes;
+  if (probing) {
+    probes.emplace(unit, *probing);
+    probes->build(0, {});
+    code.ranges = notes->ranges();
+  }
   for (std::size_t n = 0; n < plan.stops.size(); ++n) {
     const StopPoint& point = body.points()[n];
     RegionStop stop;
@@ -152,9 +190,14 @@ std::optional<RegionCode> build_regions(Unit& unit, const RegionPlan& plan) {
       stop.changes = stop.changes_inside = numbers(point.save, all);
     }
     fast.build(std::uint32_t(n + 1), stop.needs);
+    if (probes) probes->build(std::uint32_t(n + 1), stop.needs);
     code.stops.push_back(std::move(stop));
   }
   fast.inline_calls();
+  if (probes) {
+    probes->inline_calls();
+    probing->built()->eraseFromParent();
+  }
   resolve_tags(unit.module);
   return code;
 }

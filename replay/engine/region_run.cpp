@@ -2,12 +2,15 @@
 
 #include <cstring>
 
+#include "deadheat/address.h"
+
 namespace deadheat::engine {
 
 namespace {
 
 constexpr std::uint64_t at_bytes = sizeof(std::uint32_t) * 1024;
 constexpr std::uint64_t bases_bytes = sizeof(std::uint64_t) * max_guesses;
+constexpr std::uint64_t ranges_bytes = (sizeof(std::int64_t) * (2 * max_region_ranges + 1) + 63) / 64 * 64;
 
 std::uint64_t saved_bytes(const RegionCode& code) {
   return (std::uint64_t(code.saved_words) * saved_stride + 63) / 64 * 64;
@@ -41,14 +44,15 @@ constexpr std::uint32_t stays = ~std::uint32_t(0);
 }  // namespace
 
 std::uint64_t region_memory_bytes(const RegionCode& code, std::uint32_t threads) {
-  return saved_bytes(code) + at_bytes + bases_bytes + std::uint64_t(threads) * code.frame_bytes;
+  return saved_bytes(code) + at_bytes + bases_bytes + ranges_bytes + std::uint64_t(threads) * code.frame_bytes;
 }
 
 void lay_out_regions(const RegionCode& code, std::uint32_t threads, std::uint8_t* memory, RegionContext& context) {
   context.saved = memory;
   context.at = reinterpret_cast<std::uint32_t*>(memory + saved_bytes(code));
   context.bases = reinterpret_cast<std::uint64_t*>(memory + saved_bytes(code) + at_bytes);
-  context.stacks = memory + saved_bytes(code) + at_bytes + bases_bytes;
+  context.ranges = reinterpret_cast<std::int64_t*>(memory + saved_bytes(code) + at_bytes + bases_bytes);
+  context.stacks = memory + saved_bytes(code) + at_bytes + bases_bytes + ranges_bytes;
   context.stack_bytes = code.frame_bytes;
   std::memset(context.stacks, 0, std::uint64_t(threads) * code.frame_bytes);
 }
@@ -61,17 +65,20 @@ bool RegionRun::next() {
   } else {
     reached_ = apart(arrived);
   }
+  if (faulted()) return false;
   // Threads at headers of loops go on: all by fast code while they stay together, else each to its barrier or exit.
-  while (const std::uint32_t inside = reached_ & ~barriers_ & ~exited_bit)
+  while (const std::uint32_t inside = reached_ & ~barriers_ & ~exited_bit) {
     reached_ = reached_ == inside && (inside & (inside - 1)) == 0 ? together(std::uint32_t(__builtin_ctz(inside)))
                                                                   : apart(inside);
+    if (faulted()) return false;
+  }
   return reached_ != exited_bit;
 }
 
 // All threads stand behind the same stop, or at the start.
 std::uint32_t RegionRun::together(std::uint32_t resume) {
   std::uint32_t reached;
-  if (guesses_hold(resume)) {
+  if (guesses_hold(resume) && (code_.probes.empty() || in_bounds(resume))) {
     ++fast_regions_;
     reached = code_.fast[resume](&c_);
   } else {
@@ -102,6 +109,7 @@ std::uint32_t RegionRun::slow(const From& from) {
           who_.linear = thread;
           c_.at[thread] = code_.slow(&c_, thread, x, y, z, resume, 0);
           ++slow_threads_;
+          if (c_.at[thread] == faulted_bit) return faulted_bit;
         }
         reached |= c_.at[thread];
       }
@@ -122,8 +130,38 @@ bool RegionRun::guesses_hold(std::uint32_t resume) {
   return true;
 }
 
+// Whether all that the region is about to touch is legal (region_probe.h).
+bool RegionRun::in_bounds(std::uint32_t resume) {
+  const std::uint64_t bit = std::uint64_t(1) << resume;
+  if (refused_ & bit) return false; // it will hardly be the next time
+  code_.probes[resume](&c_);
+  struct Touched {
+    std::uint64_t low, end;
+    RegionRange::Kind kind;
+  } touched[max_region_ranges];
+  std::size_t count = 0;
+  bool good = c_.ranges[2 * code_.ranges.size()] == 0; // nothing is misaligned
+  for (std::size_t n = 0; n < code_.ranges.size() && good; ++n) {
+    const RegionRange& range = code_.ranges[n];
+    std::int64_t low = c_.ranges[2 * n], end = c_.ranges[2 * n + 1];
+    if (low > end) continue; // nobody
+    const std::int64_t window = range.space == Space::shared ? std::int64_t(shared_window) : 0;
+    good = !__builtin_add_overflow(low, range.low + window, &low) &&
+           !__builtin_add_overflow(end, range.end + window, &end) && low >= window &&
+           (range.space != Space::global || end <= std::int64_t(window_bit)) &&
+           memory_->legal(n, std::uint64_t(low), std::uint64_t(end));
+    touched[count++] = {std::uint64_t(low), std::uint64_t(end), range.kind};
+  }
+  for (std::size_t a = 0; a < count && good; ++a)
+    for (std::size_t b = 0; b < count && touched[a].kind == RegionRange::Kind::steers; ++b)
+      good &= touched[b].kind != RegionRange::Kind::written || touched[a].end <= touched[b].low ||
+              touched[b].end <= touched[a].low;
+  if (!good) refused_ |= bit;
+  return good;
+}
+
 void RegionRun::forget(std::uint32_t reached, std::uint32_t resume) {
-  for (std::uint32_t bits = reached & ~exited_bit; bits; bits &= bits - 1) {
+  for (std::uint32_t bits = reached & ~(exited_bit | faulted_bit); bits; bits &= bits - 1) {
     const std::uint32_t stop = std::uint32_t(__builtin_ctz(bits)) - 1;
     const RegionStop& at = code_.stops[stop];
     for (std::uint16_t guess : stop + 1 == resume ? at.changes_inside : at.changes)

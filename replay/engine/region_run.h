@@ -11,17 +11,29 @@
 
 namespace deadheat::engine {
 
+// Which memory a block may touch. Generic addresses (deadheat/address.h).
+class RegionMemory {
+ public:
+  virtual ~RegionMemory() = default;
+  // All of [low, end) is legal. `range`: which of the code's ranges asks.
+  virtual bool legal(std::size_t range, std::uint64_t low, std::uint64_t end) = 0;
+};
+
 class RegionRun {
  public:
   // `who` says whose code runs, for faults: exact when threads run one at a time, else the first thread.
-  RegionRun(const RegionCode& code, RegionContext& context, ThreadContext& who, std::uint32_t threads)
-      : code_(code), c_(context), who_(who), threads_(threads) {
+  // `memory`: where addresses are checked.
+  RegionRun(const RegionCode& code, RegionContext& context, ThreadContext& who, std::uint32_t threads,
+            RegionMemory* memory = nullptr)
+      : code_(code), c_(context), who_(who), memory_(memory), threads_(threads) {
+    c_.who = &who;
     for (std::size_t n = 0; n < code.stops.size(); ++n)
       if (code.stops[n].site != ~std::uint32_t(0)) barriers_ |= 2u << n;
   }
 
-  // To the block's next barrier; false: all threads have exited.
+  // To the block's next barrier; false: all threads have exited, or one faulted.
   bool next();
+  bool faulted() const { return reached_ & faulted_bit; } // `who` has the fault
   // Threads have arrived at different barrier instructions.
   bool mixed() const {
     const std::uint32_t arrived = reached_ & barriers_;
@@ -42,15 +54,18 @@ class RegionRun {
   template <typename From>
   std::uint32_t slow(const From& from);
   bool guesses_hold(std::uint32_t resume);
+  bool in_bounds(std::uint32_t resume);
   void forget(std::uint32_t reached, std::uint32_t resume);
 
   const RegionCode& code_;
   RegionContext& c_;
   ThreadContext& who_;
+  RegionMemory* const memory_;
   const std::uint32_t threads_;
   std::uint32_t barriers_ = 0;              // their bits
   std::uint32_t reached_ = 0;               // union of where threads stand; 0: not begun
   std::uint64_t holding_ = 0, failed_ = 0;  // guesses, by number
+  std::uint64_t refused_ = 0;               // resumes whose probe found what is not legal as a whole
   std::uint64_t fast_regions_ = 0, slow_threads_ = 0;
 };
 

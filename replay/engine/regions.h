@@ -15,12 +15,16 @@
 // Any order of threads inside a region is one that the device may choose; results do not depend on it unless the
 // kernel races or adds floating-point numbers atomically.
 //
+// Where addresses are checked, the code of one thread checks each of its accesses, fast code none: before it a probe
+// (region_probe.h) says which ranges the region is about to touch, and fast code runs only where they are legal.
+//
 // Thread-safety: plain values; code may run on several host threads with a RegionContext each.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "deadheat/memory_model.h"
 #include "replay/engine/abi.h"
 
 namespace deadheat::engine {
@@ -33,13 +37,18 @@ struct RegionContext {
   std::uint8_t* stacks = nullptr;  // by thread: stack_bytes of local memory, zero
   std::uint64_t* bases = nullptr;  // by guess: scratch of fast code
   std::uint8_t* origin = nullptr;  // address 0, from which global memory is addressed
+  ThreadContext* who = nullptr;    // where the checks of one thread's code put their faults
+  std::int64_t* ranges = nullptr;  // what probes find: 2 * RegionCode::ranges + 1 numbers
   std::uint32_t stack_bytes = 0;
+  std::uint32_t legal = 0;         // answer of a check
   std::uint32_t extent[3] = {1, 1, 1};  // ntid
 };
 
 inline constexpr std::uint32_t exited_bit = 1;  // in `at` and results; stop n: 2 << n
 inline constexpr std::uint32_t max_region_stops = 30;
+inline constexpr std::uint32_t faulted_bit = 0x80000000; // result of one thread's code: RegionContext::who has a fault
 inline constexpr std::uint32_t max_guesses = 64;
+inline constexpr std::uint32_t max_region_ranges = 48;
 // Bytes from one 4-byte register's array to the next: room for 1 024 threads, and an odd number of cache lines, so that
 // the arrays do not share cache sets.
 inline constexpr std::uint32_t saved_stride = 4288;
@@ -47,12 +56,24 @@ inline constexpr std::uint32_t saved_stride = 4288;
 using RegionSlow = std::uint32_t (*)(RegionContext*, std::uint32_t linear, std::uint32_t x, std::uint32_t y,
                                      std::uint32_t z, std::uint32_t resume, std::uint32_t fast);
 using RegionFast = std::uint32_t (*)(RegionContext*); // returns the union of `at`
+using RegionProbe = void (*)(RegionContext*); // fills RegionContext::ranges
 
 // A saved register that fast code takes as base + stride * tid.x.
 struct RegionGuess {
   std::uint32_t offset = 0; // of its array in RegionContext::saved
   std::uint32_t bytes = 4; // 4 or 8
   std::int64_t stride = 0;
+};
+
+// Accesses of a region whose addresses lie in [least base + low, greatest base + end).
+struct RegionRange {
+  enum class Kind : std::uint8_t {
+    read,
+    steers,
+    written
+  } kind = Kind::read; // steers: read, and later addresses rest on it
+  Space space = Space::generic; // shared: bases are offsets in the block's shared memory; else addresses
+  std::int64_t low = 0, end = 0;
 };
 
 struct RegionStop {
@@ -65,6 +86,8 @@ struct RegionStop {
 struct RegionCode {
   RegionSlow slow = nullptr; // one thread, from `resume` (0: the start; n + 1: stop n) to its next barrier or exit
   std::vector<RegionFast> fast; // by resume
+  std::vector<RegionProbe> probes; // by resume, where addresses are checked
+  std::vector<RegionRange> ranges;
   std::vector<RegionStop> stops; // at most max_region_stops
   std::vector<RegionGuess> guesses;
   std::uint32_t saved_words = 0;

@@ -1,16 +1,19 @@
-// What the embedded device costs: six kernels as plain C++ -O2, as OpenCL on POCL (one thread), and on the embedded
-// device with nobody watching, recorded, and under a controlled schedule with a switch at every visible operation. All
-// in one run, best of several rounds, as ratios to plain C++ of the same algorithm and tiling.
+// What the embedded device costs: six kernels as plain C++ -O2, as OpenCL on POCL, and on the embedded device with
+// nobody watching, recorded, and under controlled schedules. All in one run, best of several rounds, as ratios to plain
+// C++ of the same algorithm and tiling on one thread.
 //
 // Usage: engine_bench kernels.ptx [kernel [columns]]
-//   columns: of h (host), o (OpenCL), t (plain, a thread at a time: without replay/engine/regions.h), p (plain),
-//   r (recorded), c (controlled); all of them when left out
+//   columns: of h (host), o (OpenCL), t (a thread at a time: without replay/engine/regions.h), p (plain: nothing
+//   recorded, addresses not checked), k (nothing recorded, addresses checked), 1 (recorded on one core), r (recorded on
+//   all), c (controlled: randomised priorities of depth 3, then a switch at every visible operation); all of them when
+//   left out
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <random>
 #include <sstream>
 
@@ -96,19 +99,20 @@ struct Kernel {
 // A device with the module loaded; launches run to completion.
 class Bench {
  public:
-  Bench(const std::string& ptx, device::Sink* sink, Schedule schedule, bool regions) {
+  Bench(const std::string& ptx, device::Sink* sink, Schedule schedule, bool regions, bool check) {
     device::DeviceOptions options;
     engine::CompilerOptions code;
     code.regions = regions;
     code.cache.clear();
     options.modules = device::make_module_cache(engine::make_compiler(code));
-    options.check = sink != nullptr;
+    options.check = check;
     options.record_accesses = sink != nullptr;
     options.sink = sink;
     options.schedule = std::move(schedule);
     device_ = must(device::Device::create(options));
     module_ = must(device_->load_module(ptx, "kernels.ptx"));
   }
+  std::uint64_t visible() const { return device_->choices().visible; }
   const std::uint8_t* bytes(const void* host, std::size_t size) { return device_->peek(uploaded_.at(host), size); }
 
   void launch(const Kernel& kernel) {
@@ -156,23 +160,40 @@ class Bench {
   std::uint32_t module_ = 0;
 };
 
-double device_time(const std::string& ptx, const Kernel& kernel, bool record, bool control, bool regions = true,
-                   unsigned cores = 0) {
+// How a kernel runs.
+struct Way {
+  bool record = false, check = false, regions = true;
+  unsigned cores = 0;
+  std::optional<Schedule> schedule = {};
+};
+
+struct Measured {
+  double time = 0;
+  double visible = 0; // operations of a run, under a schedule
+};
+
+Measured on_device(const std::string& ptx, const Kernel& kernel, const Way& way) {
   const std::string directory = (std::filesystem::temp_directory_path() / "engine-bench.deadheat").string();
   std::filesystem::remove_all(directory);
   std::unique_ptr<device::TraceSink> sink;
-  if (record) sink = must(device::TraceSink::create(directory, trace::Process{}, {}, cores));
-  Schedule schedule;
-  if (control) schedule.kind = Schedule::Kind::random;
-  double time;
+  if (way.record) sink = must(device::TraceSink::create(directory, trace::Process{}, {}, way.cores));
+  Measured measured;
   {
-    Bench bench(ptx, sink.get(), schedule, regions);
+    Bench bench(ptx, sink.get(), way.schedule.value_or(Schedule{}), way.regions, way.check);
     bench.launch(kernel); // compiles
-    time = best([&] { bench.launch(kernel); }, control ? 2 : rounds);
+    const std::uint64_t before = bench.visible();
+    int times = 0;
+    auto once = [&] {
+      bench.launch(kernel);
+      if (sink) sink->flush();
+      ++times;
+    };
+    measured.time = best(once, way.schedule ? 2 : rounds);
+    measured.visible = double(bench.visible() - before) / times;
   }
   sink.reset();
   std::filesystem::remove_all(directory);
-  return time;
+  return measured;
 }
 
 double opencl_time(const Kernel& kernel) {
@@ -199,13 +220,13 @@ double opencl_time(const Kernel& kernel) {
 
 int main(int argc, char** argv) {
   if (argc < 2 || argc > 4) {
-    std::fprintf(stderr, "usage: engine_bench kernels.ptx [kernel [columns of hotprc]]\n");
+    std::fprintf(stderr, "usage: engine_bench kernels.ptx [kernel [columns of hotpk1rc]]\n");
     return 2;
   }
   std::ifstream in(argv[1]);
   std::stringstream text;
   text << in.rdbuf();
-  const std::string only = argc > 2 ? argv[2] : "", columns = argc > 3 ? argv[3] : "hotprc";
+  const std::string only = argc > 2 ? argv[2] : "", columns = argc > 3 ? argv[3] : "hotpk1rc";
   auto wants = [&](char column) { return columns.find(column) != std::string::npos; };
 
   Data d;
@@ -251,20 +272,41 @@ int main(int argc, char** argv) {
        double(count) * 3},
   };
 
-  std::printf("%-10s %9s %9s %6s %9s %6s %9s %6s %9s %7s %8s %9s %7s\n", "kernel", "host ms", "POCL ms", "ratio",
-              "thread ms", "ratio", "plain ms", "ratio", "record ms", "ratio", "M acc/s", "contr. ms", "ratio");
+  Schedule priorities, every;
+  priorities.kind = Schedule::Kind::priorities;
+  priorities.depth = 3;
+  priorities.steps = 1 << 20;
+  every.kind = Schedule::Kind::random;
+  every.quantum = 0;
+  const struct {
+    char letter;
+    const char* title;
+    Way way;
+  } ways[] = {{'t', "thread", {.regions = false}},
+              {'p', "plain", {}},
+              {'k', "checked", {.check = true}},
+              {'1', "record, 1", {.record = true, .check = true, .cores = 1}},
+              {'r', "record", {.record = true, .check = true}},
+              {'c', "PCT 3", {.schedule = priorities}},
+              {'c', "each", {.schedule = every}}};
+  std::printf("%-10s %9s %9s %6s", "kernel", "host ms", "POCL ms", "ratio");
+  for (const auto& w : ways) {
+    std::printf(" %9s %6s", w.title, "ratio");
+    if (w.way.record || w.way.schedule) std::printf(" %6s", "M/s");
+  }
+  std::printf("\n");
   for (const Kernel& kernel : kernels) {
     if (!only.empty() && only != kernel.name) continue;
     const double host = wants('h') ? best(kernel.host) : 0, opencl = wants('o') ? opencl_time(kernel) : 0;
-    const double threads = wants('t') ? device_time(text.str(), kernel, false, false, false) : 0;
-    const double plain = wants('p') ? device_time(text.str(), kernel, false, false) : 0;
-    const double record = wants('r') ? device_time(text.str(), kernel, true, false) : 0;
-    const double control = wants('c') ? device_time(text.str(), kernel, false, true) : 0;
     auto ratio = [&](double time) { return host > 0 ? time / host : 0; };
-    std::printf("%-10s %9.2f %9.2f %6.2f %9.2f %6.2f %9.2f %6.2f %9.2f %7.1f %8.1f %9.2f %7.1f\n", kernel.name,
-                host * 1e3, opencl * 1e3, ratio(opencl), threads * 1e3, ratio(threads), plain * 1e3, ratio(plain),
-                record * 1e3, ratio(record), record > 0 ? kernel.accesses / record / 1e6 : 0, control * 1e3,
-                ratio(control));
+    std::printf("%-10s %9.2f %9.2f %6.2f", kernel.name, host * 1e3, opencl * 1e3, ratio(opencl));
+    for (const auto& w : ways) {
+      const Measured m = wants(w.letter) ? on_device(text.str(), kernel, w.way) : Measured{};
+      std::printf(" %9.2f %6.2f", m.time * 1e3, ratio(m.time));
+      if (!w.way.record && !w.way.schedule) continue;
+      std::printf(" %6.1f", m.time > 0 ? (w.way.schedule ? m.visible : kernel.accesses) / m.time / 1e6 : 0);
+    }
+    std::printf("\n");
     std::fflush(stdout);
   }
 }

@@ -212,7 +212,7 @@ class FakeModule : public engine::LoadedModule {
   Expected<const engine::FunctionDescriptor*> compile(std::string_view name, Mode mode) override {
     return &source_.kernels.find(name)->second.code.at(mode);
   }
-  const engine::RegionCode* regions(std::string_view) override { return nullptr; }
+  const engine::RegionCode* regions(std::string_view, bool) override { return nullptr; }
   std::vector<std::uint8_t> initial_bytes(const ptx::Variable& v) override { return v.initializer; }
 
  private:

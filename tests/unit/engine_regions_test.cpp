@@ -13,26 +13,30 @@ const char* head = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
 struct Compared {
   std::uint64_t fast = 0, slow = 0;
+  std::uint64_t checked = 0; // regions of fast code where addresses are checked
 };
 
 // Runs kernel k(u64 in, u64 out, u32 n) both ways and compares what `out` holds.
 Compared compare(const std::string& ptx, Runner::Dim grid, Runner::Dim block, std::uint32_t n,
                  std::uint32_t words = 4096, std::uint32_t seed = 1) {
-  std::vector<std::uint32_t> results[2], in(words);
+  std::vector<std::uint32_t> results[3], in(words);
   std::mt19937 random(seed);
   for (auto& v : in) v = random() % 97;
   Compared seen;
-  for (bool regions : {false, true}) {
+  for (unsigned way : {0, 1, 2}) { // a thread at a time, region by region, the same with addresses checked
     Runner r(ptx);
-    r.regions = regions;
+    r.regions = way > 0;
+    r.mode.check = way > 1;
     const std::uint64_t source = r.upload(in), out = r.upload(std::vector<std::uint32_t>(words, 0xcdcdcdcd));
     r.launch("k", grid, block, source, out, n);
     EXPECT_FALSE(r.hung);
     EXPECT_EQ(r.fault, "");
-    results[regions] = r.download<std::uint32_t>(out, words);
-    if (regions) seen = {r.fast_regions, r.slow_threads};
+    results[way] = r.download<std::uint32_t>(out, words);
+    if (way == 1) seen = {r.fast_regions, r.slow_threads, 0};
+    if (way == 2) seen.checked = r.fast_regions;
   }
   EXPECT_EQ(results[0], results[1]) << ptx;
+  EXPECT_EQ(results[0], results[2]) << ptx;
   return seen;
 }
 
@@ -72,6 +76,7 @@ st.global.u32 [%rd4], %r21;
   const Compared seen = compare(ptx, {2}, {32}, 3);
   EXPECT_EQ(seen.slow, 0u);
   EXPECT_EQ(seen.fast, 2u * 7);  // the start, then each barrier
+  EXPECT_EQ(seen.checked, seen.fast);
 }
 
 TEST(Regions, rows_of_a_block) {
@@ -112,6 +117,7 @@ st.global.f32 [%rd4], %f1;
   Compared even = compare(ptx, {2}, {64}, 1024);
   EXPECT_EQ(even.slow, 0u);
   EXPECT_EQ(even.fast, 2u * 9);
+  EXPECT_EQ(even.checked, even.fast);
   Compared odd = compare(ptx, {2}, {64}, 1000);  // in the last turn they part
   EXPECT_GT(odd.fast, 0u);
   EXPECT_GT(odd.slow, 0u);

@@ -170,7 +170,8 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
   const KernelInfo* info = module_->kernel(kernel);
   ASSERT_TRUE(info) << kernel;
   ASSERT_EQ(params.size(), info->parameter_bytes);
-  const RegionCode* by_region = regions && mode == Mode{} ? module_->regions(kernel) : nullptr;
+  const RegionCode* by_region =
+      regions && !mode.record && !mode.control ? module_->regions(kernel, mode.check) : nullptr;
 
   parameter_bytes_ = info->parameter_bytes;
   ExecContext exec;
@@ -225,10 +226,25 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
   }
 }
 
+struct RunnerMemory final : RegionMemory {
+  const std::vector<std::uint8_t>& shadow;
+  std::uint32_t shared;
+  RunnerMemory(const std::vector<std::uint8_t>& all, std::uint32_t bytes) : shadow(all), shared(bytes) {}
+  bool legal(std::size_t, std::uint64_t low, std::uint64_t end) override {
+    if (low >= shared_window) return end <= shared_window + shared;
+    for (; low < end; ++low) {
+      const std::uint64_t at = low - to_device(device_arena);
+      if (at / 16 >= shadow.size() || at % 16 >= shadow[at / 16]) return false;
+    }
+    return true;
+  }
+};
+
 void Runner::run_regions(const RegionCode& code, LaunchContext& launch, Dim grid, Dim block) {
   const std::uint32_t threads = block.x * block.y * block.z;
   std::vector<std::uint64_t> memory(region_memory_bytes(code, threads) / 8 + 8, 0xababababababababull);
-  for (std::uint32_t g = 0; g < grid.x * grid.y * grid.z; ++g) {
+  RunnerMemory legal(shadow_, launch.total_shared);
+  for (std::uint32_t g = 0; g < grid.x * grid.y * grid.z && fault.empty(); ++g) {
     std::vector<std::uint8_t> shared(launch.total_shared + 16, 0xab);
     BlockContext context;
     context.launch = &launch;
@@ -242,7 +258,8 @@ void Runner::run_regions(const RegionCode& code, LaunchContext& launch, Dim grid
     c.extent[0] = block.x, c.extent[1] = block.y, c.extent[2] = block.z;
     lay_out_regions(code, threads, reinterpret_cast<std::uint8_t*>(memory.data()), c);
     ThreadContext who;
-    RegionRun run(code, c, who, threads);
+    who.block = &context;
+    RegionRun run(code, c, who, threads, &legal);
     while (run.next()) {
     }
     fast_regions += run.fast_regions();

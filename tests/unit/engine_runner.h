@@ -64,7 +64,7 @@ class Runner {
   std::size_t log_entries = 64;        // of a lane's log
   std::uint64_t most_steps = 1 << 24;  // then it counts as hanging
   std::uint32_t stack_bytes = 1 << 16;
-  bool regions = regions_by_default();  // blocks run region by region where the mode is plain and the kernel can
+  bool regions = regions_by_default();  // blocks run region by region where nothing watches and the kernel can
 
   // What happened in the last launch.
   std::vector<std::pair<std::uint32_t, LogEntry>> log;  // thread, entry
