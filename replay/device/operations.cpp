@@ -182,7 +182,10 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   const CachedModule& module = *modules_.at(launch.module).code;
   LaunchRequest request;
   request.mode = mode_of(pending.operation);
-  if (!request.mode.record && !request.mode.control)
+  // Fast code that checks nothing would miss memory that is shared with the host (Builder::host_pointer).
+  const auto shared = allocations_.lower_bound(pinned_arena);
+  const bool shares = shared != allocations_.end() && Memory::in_shared_arena(shared->first);
+  if (!request.mode.record && !request.mode.control && (request.mode.check || !shares))
     request.regions = module.module->regions(launch.kernel, request.mode.check);
   Expected<const engine::FunctionDescriptor*> code = nullptr;
   if (!request.regions) code = module.module->compile(launch.kernel, request.mode);

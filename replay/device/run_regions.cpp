@@ -26,7 +26,7 @@ class BlockMemory final : public engine::RegionMemory {
     if (low >= window_bit) return low >= shared_window && end <= shared_window + shared_;
     auto& [known_low, known_end] = ranges_.known[range];
     if (low >= known_low && end <= known_end) return true;
-    if (!(low & device_bit)) return environment_.legal(low, end - low); // may change without notice
+    if (!(low & device_bit)) return false; // shared with the host: code of one thread alone can address it
     const std::uint64_t first = low / chunk * chunk, last = (end + chunk - 1) / chunk * chunk;
     if (last - first <= 4 * chunk && environment_.legal(first, last - first)) {
       known_low = first;

@@ -428,13 +428,15 @@ Value* Builder::host_pointer(const Place& p) {
     case Space::global:
     case Space::constant: {
       if (!p.base) return ir.CreateIntToPtr(constant(64, to_host(std::uint64_t(p.displacement))), ir.getPtrTy());
+      Value* host = ir.CreateIntToPtr(ir.CreateAnd(p.base, constant(64, ~device_bit)), ir.getPtrTy());
       if (in_regions()) {
-        // The same for every device address, in terms that the loop vectorizer sees through.
+        // The same for every address of device memory, in terms that the loop vectorizer sees through. Memory that is
+        // shared with the host has no bit to take away: fast code does not touch it.
         Value* origin = region_field(offsetof(RegionContext, origin), ir.getPtrTy());
-        return with_displacement(ir.CreateGEP(byte, origin, ir.CreateSub(p.base, constant(64, device_bit))));
+        Value* device = ir.CreateGEP(byte, origin, ir.CreateSub(p.base, constant(64, device_bit)));
+        host = ir.CreateSelect(fast_, device, host);
       }
-      Value* host = ir.CreateAnd(p.base, constant(64, ~device_bit));
-      return with_displacement(ir.CreateIntToPtr(host, ir.getPtrTy()));
+      return with_displacement(host);
     }
     case Space::generic: {
       Value* a = offset(p);
