@@ -213,7 +213,10 @@ class Loaded final : public LoadedModule {
         bytes->setConstant(true);
       }
     }
-    Effort effort = work < shared_->options.full_effort ? Effort::full : Effort::minimal;
+    const CompilerOptions& options = shared_->options;
+    const bool affordable = work < options.large_kernel || spent_ + work <= options.module_effort;
+    const Effort effort = work < options.full_effort && affordable ? Effort::full : Effort::minimal;
+    if (effort == Effort::full) spent_ += work;
     auto object = shared_->jit->compile(std::move(context), std::move(module), effort);
     if (!object) return Error{.what = "kernel " + kernel.info.name + ": " + object.error().what, .where = origin_};
     image.object = std::move(*object);
@@ -269,6 +272,7 @@ class Loaded final : public LoadedModule {
   std::string origin_;
   std::function<std::uint64_t(std::string_view)> address_of_;
   ModuleTables tables_;
+  std::size_t spent_ = 0;  // work of kernels that were compiled with full effort
   std::map<std::string, KernelTables, std::less<>> kernels_;
   std::vector<std::string> names_, refusals_;
   std::map<std::pair<std::uint32_t, unsigned>, std::unique_ptr<FunctionDescriptor>> compiled_;

@@ -94,6 +94,9 @@ struct CompilerOptions {
   // Kernels of more work than this (PTX instructions, with what watches their accesses) get quick code: it compiles
   // five to ten times faster and runs several times slower.
   std::size_t full_effort = 15000;
+  // And of a module's kernels, once those that were compiled so far come to more work than this together: large ones
+  // get quick code, so that whoever runs all the kernels of a large module does not wait for minutes.
+  std::size_t module_effort = 40000, large_kernel = 2000;
   // Functions with more registers to save than this, over all places where they may stop, keep them in their frame.
   std::uint64_t saves_in_frame = 12000;
   bool regions = true; // false: LoadedModule::regions gives none
