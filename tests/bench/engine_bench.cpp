@@ -3,10 +3,10 @@
 // C++ of the same algorithm and tiling on one thread.
 //
 // Usage: engine_bench kernels.ptx [kernel [columns]]
-//   columns: of h (host), o (OpenCL), t (a thread at a time: without replay/engine/regions.h), p (plain: nothing
-//   recorded, addresses not checked), k (nothing recorded, addresses checked), 1 (recorded on one core), r (recorded on
-//   all), c (controlled: randomised priorities of depth 3, then a switch at every visible operation); all of them when
-//   left out
+//   columns: of h (host), o (OpenCL), t (nothing recorded, a thread at a time: without replay/engine/regions.h), p
+//   (nothing recorded, addresses not checked), k (nothing recorded, addresses checked), 1 (recorded on one core), r
+//   (recorded on all), c (controlled: randomised priorities of depth 3, then a switch at every visible operation); all
+//   of them when left out
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -282,7 +282,7 @@ int main(int argc, char** argv) {
     char letter;
     const char* title;
     Way way;
-  } ways[] = {{'t', "thread", {.regions = false}},
+  } ways[] = {{'t', "thread", {.check = true, .regions = false}},
               {'p', "plain", {}},
               {'k', "checked", {.check = true}},
               {'1', "record, 1", {.record = true, .check = true, .cores = 1}},
