@@ -45,6 +45,8 @@ void Filter::collect_segments() {
       group(page.whole);
       for (std::size_t i = 0; page.groups && i < page.group_count(); ++i) group(page.groups[i]);
     });
+    words_.each_name(name);
+    bytes_.each_name(name);
   });
 }
 
@@ -60,7 +62,8 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
     return false;
   }
   if (strong && (strong->flags & StrongCell::writes) &&
-      !epochs_.ordered_write(strong->epoch, strong->who, actor, lane)) {
+      (!epochs_.ordered_write(strong->epoch, strong->who, actor, lane) ||
+       (outside && epochs_.same_operation(strong->epoch, actor)))) {
     return false;
   }
   if (again && cell.reads_who >= 1 << 5) return true; // one more of those that the epoch stands for
@@ -152,7 +155,11 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
   if (!active_.test(partition_of(memory, key.number))) return last_page_ = nullptr;
   bool fresh = false;
   last_page_ = &pages_.get(key, fresh);
-  if (fresh && memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory].push_back(key.number);
+  if (memory) {
+    if (fresh) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory].push_back(key.number);
+  } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {
+    absorb(*last_page_);
+  }
   return last_page_;
 }
 
@@ -257,6 +264,8 @@ void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
 // Every lane somewhere. What the lanes will look at is brought nearer step by step, all lanes at once.
 void Filter::scattered(const Warp& access, Actor& actor) {
   ShadowPage* page[32];
+  const bool global = access.memory == 0 && access.bytes <= 16 && std::has_single_bit(access.bytes);
+  SparseCells& cells = sparse_of(access.bytes);
   auto each_lane = [&](auto&& each) {
     for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
@@ -266,28 +275,130 @@ void Filter::scattered(const Warp& access, Actor& actor) {
   // The group and unit of what is one unit of a page that is known.
   auto spot = [&](unsigned lane, std::uint64_t address) -> Spot {
     const ShadowPage* at = page[lane];
-    if (!at || !at->groups || access.bytes != 1u << at->shift || address % access.bytes) return {};
+    if (!at || at->sparse || !at->groups || access.bytes != 1u << at->shift || address % access.bytes) return {};
     const unsigned number = unsigned(address % page_bytes >> at->shift);
     return {&at->groups[number / group_units], number % group_units, address};
   };
   each_lane([&](unsigned, std::uint64_t address) { pages_.prefetch({access.memory, address / page_bytes}); });
+  bool known = false;
   each_lane([&](unsigned lane, std::uint64_t address) {
     page[lane] = pages_.find({access.memory, address / page_bytes});
-    if (page[lane]) __builtin_prefetch(page[lane]);
+    if (page[lane]) {
+      known = true;
+      __builtin_prefetch(page[lane]);
+    } else if (global) {
+      cells.prefetch(address);
+    }
   });
-  each_lane([&](unsigned lane, std::uint64_t address) {
-    if (const Spot at = spot(lane, address); at.group) __builtin_prefetch(at.group);
-  });
-  each_lane([&](unsigned lane, std::uint64_t address) {
-    if (const Spot at = spot(lane, address); at.group) pages_.prefetch_cell(*at.group, at.unit);
-  });
+  if (known) {
+    each_lane([&](unsigned lane, std::uint64_t address) {
+      if (page[lane] && global && !page[lane]->dense) cells.prefetch(address);
+      if (const Spot at = spot(lane, address); at.group) __builtin_prefetch(at.group);
+    });
+    each_lane([&](unsigned lane, std::uint64_t address) {
+      if (const Spot at = spot(lane, address); at.group) pages_.prefetch_cell(*at.group, at.unit);
+    });
+  }
   each_lane([&](unsigned lane, std::uint64_t address) {
     auto one = [&](const Spot& at) {
       touch(at, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
     };
+    if (global && address < address_limit && address % access.bytes == 0) {
+      if (!page[lane]) page[lane] = pages_.find({0, address / page_bytes}); // another lane may have made it
+      if (sparse(access, actor, lane, page[lane])) return;
+    }
     if (const Spot at = spot(lane, address); at.group) return one(at);
     each_unit(access.memory, address, access.bytes, one);
   });
+}
+
+// ---- memory that is touched here and there
+// ---------------------------------------------------------------------------
+
+bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at) {
+  const std::uint64_t address = access.address[lane];
+  SparseCells& cells = sparse_of(access.bytes);
+  const std::uint64_t step = 1ull << cells.unit_log2();
+  Cell known; // what the page says of each unit; it must say the same of all
+  if (at) {
+    // Only reads of what was written as a group, or never, and not read since, have their place in SparseCells then.
+    const std::uint32_t number = std::uint32_t(address % page_bytes >> at->shift);
+    const Group& group = at->groups ? at->groups[number / group_units] : at->whole;
+    if (at->dense || access.write || group.cells || group.strong || group.suspect || group.reads) return false;
+    if (access.bytes > 1u << at->shift && at->groups && group.write) return false; // several lanes' writes
+    known.write = group.write;
+    if (group.write) known.write_who = who_at(group.write_pattern, number % group_units) & 31;
+  } else if (!active_.test(partition_of(0, address / page_bytes))) {
+    return true;
+  }
+  // The other size's units may say something of the same bytes: the page sorts that out.
+  SparseCells& others = access.bytes < 4 ? words_ : bytes_;
+  if (others.may_have_page(address / page_bytes)) return false;
+  for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
+    const SparseCells::Found found = cells.find(unit);
+    Cell cell = found.cell;
+    if (cell.write_who & Cell::suspect) continue;
+    if (at) {
+      cell.write = known.write;
+      cell.write_who |= known.write_who;
+    }
+    const bool good = access.write ? write(cell, nullptr, actor, lane)
+                                   : read(cell, nullptr, actor, lane, one_lane, access.non_coherent);
+    if (!good) {
+      if (at) return false; // found again there
+      cell.write_who |= Cell::suspect;
+      suspects_.add(0, unit);
+    }
+    cells.put(unit, found, cell, !at);
+    if (at && !at->sparse) {
+      at->sparse = true;
+      last_key_ = {~0ull, ~0ull};
+    }
+  }
+  return true;
+}
+
+void Filter::absorb(ShadowPage& page) {
+  page.sparse = false;
+  const std::uint64_t base = page.key.number * page_bytes;
+  for (SparseCells* from : {&words_, &bytes_}) {
+    if (!from->may_have_page(page.key.number)) continue;
+    const std::uint64_t step = 1ull << from->unit_log2();
+    for (std::uint64_t offset = 0; offset < page_bytes; offset += step) {
+      const SparseCells::Found found = from->find(base + offset);
+      if (!found.write && !found.reads) continue;
+      page.dense = true;
+      pages_.refine(page, from->unit_log2());
+      for (std::uint64_t at = offset; at < offset + step; at += 1ull << page.shift) {
+        const unsigned number = unsigned(at >> page.shift);
+        Cell& to = pages_.expand(page.groups[number / group_units])[number % group_units];
+        if (found.write) {
+          to.write = found.cell.write;
+          to.write_who = std::uint8_t((to.write_who & ~31) | (found.cell.write_who & 31));
+        }
+        to.write_who |= found.cell.write_who & (Cell::suspect | Cell::non_coherent);
+        to.reads = found.cell.reads;
+        to.reads_who = found.cell.reads_who;
+      }
+      from->erase(base + offset, found);
+    }
+  }
+}
+
+void Filter::forget_sparse(SparseCells& cells, std::uint64_t address, std::uint64_t bytes) {
+  if (cells.empty()) return;
+  const std::uint64_t step = 1ull << cells.unit_log2(), end = address + bytes;
+  const std::uint64_t first = (address + step - 1) / step * step;
+  if (bytes / step > 2 * cells.entries()) {
+    return cells.forget_if([&](std::uint64_t unit) { return first <= unit && unit + step <= end; });
+  }
+  for (std::uint64_t unit = first; unit + step <= end; unit += step) {
+    if (!cells.may_have_page(unit / page_bytes)) {
+      unit = (unit / page_bytes + 1) * page_bytes - step;
+      continue;
+    }
+    if (const SparseCells::Found found = cells.find(unit); found.write || found.reads) cells.erase(unit, found);
+  }
 }
 
 void Filter::weak(const Warp& access) {
@@ -303,6 +414,7 @@ void Filter::weak(const Warp& access) {
                       std::min(lane_log2, 2u), access.write, access.non_coherent},
                      actor);
     }
+    if (lanes == 1) return scattered(access, actor);
   } else {
     return scattered(access, actor);
   }
@@ -436,6 +548,9 @@ void Filter::forget_inactive() {
     if (!active_.test(partition_of(page.key.memory, page.key.number))) inactive.push_back(page.key);
   });
   for (const PageKey& key : inactive) erase(key);
+  for (SparseCells* cells : {&words_, &bytes_}) {
+    cells->forget_if([&](std::uint64_t address) { return !active_.test(partition_of(0, address / page_bytes)); });
+  }
   last_key_ = {~0ull, ~0ull};
   pages_.trim();
   collect_segments();
@@ -454,6 +569,8 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
       if (group.strong) pages_.strong(group)[unit] = StrongCell{};
     }
   };
+  forget_sparse(words_, address, bytes);
+  forget_sparse(bytes_, address, bytes);
   std::vector<PageKey> inside;
   if (last - first <= pages_.count()) {
     for (std::uint64_t number = first; number < last; ++number) inside.push_back({0, number});

@@ -1,7 +1,7 @@
 // The first pass: finds the words that a race may touch, quickly and in little memory.
 //
-// It keeps epochs of touched memory (filter_pages.h) and asks whether what they stand for comes before an access
-// (filter_epochs.h). What cannot be told from them is suspect.
+// It keeps epochs of touched memory (filter_pages.h, and filter_sparse.h for what is touched here and there) and asks
+// whether what they stand for comes before an access (filter_epochs.h). What cannot be told from them is suspect.
 //
 // Invariant: every word that a race of any class touches becomes suspect (the converse does not hold).
 // Thread-safety: none.
@@ -13,6 +13,7 @@
 
 #include "analyzer/detect/filter_epochs.h"
 #include "analyzer/detect/filter_pages.h"
+#include "analyzer/detect/filter_sparse.h"
 #include "analyzer/detect/partition.h"
 #include "analyzer/detect/suspects.h"
 #include "analyzer/order/causality.h"
@@ -63,7 +64,7 @@ class Filter {
   // A copy or set, or the freeing of memory.
   void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
-  std::uint64_t bytes() const { return pages_.bytes() + epochs_.bytes(); }
+  std::uint64_t bytes() const { return pages_.bytes() + words_.bytes() + bytes_.bytes() + epochs_.bytes(); }
 
   void forget_inactive(); // memory of parts that are not active any more
   void forget_range(std::uint64_t address, std::uint64_t bytes); // global memory
@@ -93,6 +94,11 @@ class Filter {
   void stretch(const Stretch& access, Actor& actor);
   void broadcast(const Warp& access, Actor& actor, unsigned first);
   void scattered(const Warp& access, Actor& actor);
+  SparseCells& sparse_of(std::uint32_t bytes) { return bytes < 4 ? bytes_ : words_; }
+  // Looks at a lane's access by SparseCells; false: its page must be looked at. at: the page, if there is one.
+  bool sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at);
+  void absorb(ShadowPage& page); // what SparseCells say of it
+  void forget_sparse(SparseCells& cells, std::uint64_t address, std::uint64_t bytes);
 
   // Each returns false when the unit is to become suspect.
   bool read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool non_coherent);
@@ -108,6 +114,7 @@ class Filter {
   Suspects& suspects_;
   const Partitions& active_;
   FilterPages pages_;
+  SparseCells words_{2}, bytes_{0};
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers

@@ -50,7 +50,7 @@ ShadowPage& FilterPages::get(const PageKey& key, bool& fresh) {
   while (slots_[at].page && !(slots_[at].key == key)) at = (at + 1) & mask_;
   fresh = !slots_[at].page;
   if (fresh) {
-    slots_[at] = {key, new ShadowPage{key, 2, nullptr, 0, {}}};
+    slots_[at] = {key, new ShadowPage{.key = key, .whole = {}}};
     ++count_;
   }
   return *slots_[at].page;
@@ -83,6 +83,7 @@ void FilterPages::collapse(ShadowPage& page, const Group& whole) {
     page.groups = nullptr;
   }
   page.shift = 2;
+  page.dense = false;
   page.whole = whole;
 }
 

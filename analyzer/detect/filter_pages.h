@@ -68,6 +68,8 @@ static_assert(sizeof(Group) == 20);
 struct ShadowPage {
   PageKey key;
   std::uint8_t shift = 2; // log2 of the bytes of a unit
+  bool sparse = false; // some of its units' reads are in SparseCells
+  bool dense = false; // such were taken from there; no more are put there
   Group* groups = nullptr; // in a pool; null: only `whole` matters
   std::uint32_t groups_id = 0;
   Group whole; // of the page, as ranges touched it: no cells

@@ -442,9 +442,10 @@ bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Sta
 
 bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const {
   if (operation != second.operation()) return operations_ordered(operation, second);
-  const Launch* of = launch(operation);
   const Block* own = find_block(second);
-  if (!of || !own || stamp > own->barrier) return false;
+  if (!own || stamp > own->barrier) return false;
+  const Launch* of = launch(operation);
+  if (!of) return false;
   return of->grid.count() == 1 ||
          (own->common && own->common->blocks_seen(operation, stamp, second.block()) + 1 == of->grid.count());
 }
