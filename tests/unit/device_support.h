@@ -289,7 +289,7 @@ class Rig {
  public:
   explicit Rig(const FakeSource& source, device::DeviceOptions options = {})
       : Rig(source.ptx, std::make_unique<FakeCompiler>(source), std::move(options)) {}
-  // Without a compiler the engine's.
+  // No compiler: the engine's.
   Rig(std::string ptx, std::unique_ptr<engine::Compiler> compiler, device::DeviceOptions options)
       : ptx_(std::move(ptx)) {
     options.sink = options.sink ? options.sink : &sink;
