@@ -5,23 +5,11 @@
 
 #include "tracer/ptx/instrument_function.h"
 #include "tracer/ptx/parse.h"
+#include "tracer/ptx/rewrite.h"
 
 namespace deadheat::ptx {
 
 namespace {
-
-// The callee of a direct call; empty of others.
-std::string_view callee(const Instruction& i) {
-  if (i.opcode != Opcode::call || i.operands.size() < 2 || i.operands[1].kind != Operand::Kind::symbol) return {};
-  return i.operands[1].text;
-}
-
-template <typename Visit>
-void each_instruction(const Function& f, Visit&& visit) {
-  for (std::size_t s = 0; s < f.body.size(); ++s) {
-    if (const Instruction* i = f.body[s].instruction()) visit(s, *i);
-  }
-}
 
 // Functions that touch memory or synchronize, themselves or through what they call.
 std::set<std::string> functions_with_sites(const Module& module, const SiteTable& sites) {
@@ -192,25 +180,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
   }
   for (InstrumentedKernel& kernel : made.kernels) kernel.strong = strong[kernel.name];
 
-  // Behind the last function: before the debugging sections that usually follow.
-  std::size_t last = 0;
-  for (std::size_t p = 0; p < module.pieces.size(); ++p) {
-    if (module.pieces[p].function >= 0) last = p;
-  }
-  for (std::size_t p = 0; p < module.pieces.size(); ++p) {
-    const Module::Piece& piece = module.pieces[p];
-    for (const Token& token : piece.tokens) {
-      made.text += token.trivia;
-      made.text += token.text;
-    }
-    made.text += piece.text;
-    if (piece.function >= 0) made.text += print(module.functions[std::size_t(piece.function)]);
-    if (p == last) made.text += declarations + clones;
-  }
-  for (const Token& token : module.end) {
-    made.text += token.trivia;
-    made.text += token.text;
-  }
+  made.text = print_with(module, declarations + clones);
   return made;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/parse.h"
+#include "tracer/ptx/rewrite.h"
 
 namespace deadheat::ptx {
 
@@ -151,25 +152,8 @@ void FunctionClone::prologue() {
   put(std::string("ld.param.u32 %dh_control, [") + control + "+8];");
   put(std::string("ld.param.u32 %dh_t2, [") + control + "+12];");
   put(std::string("ld.param.u32 %dh_zero, [") + control + "+24];");
-  put("mov.u32 %dh_t0, %ctaid.z;");
-  put("mov.u32 %dh_t1, %nctaid.y;");
-  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
-  put("mov.u32 %dh_t1, %ctaid.y;");
-  put("add.u32 %dh_t0, %dh_t0, %dh_t1;");
-  put("mov.u32 %dh_t1, %nctaid.x;");
-  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
-  put("mov.u32 %dh_t1, %ctaid.x;");
-  put("add.u32 %dh_block, %dh_t0, %dh_t1;");
-  put("mov.u32 %dh_t0, %tid.z;");
-  put("mov.u32 %dh_t1, %ntid.y;");
-  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
-  put("mov.u32 %dh_t1, %tid.y;");
-  put("add.u32 %dh_t0, %dh_t0, %dh_t1;");
-  put("mov.u32 %dh_t1, %ntid.x;");
-  put("mul.lo.u32 %dh_t0, %dh_t0, %dh_t1;");
-  put("mov.u32 %dh_t1, %tid.x;");
-  put("add.u32 %dh_t0, %dh_t0, %dh_t1;");
-  put("shr.u32 %dh_warp, %dh_t0, 5;");
+  out_ += linear_indices("%dh_block", "%dh_warp", "%dh_t0", "%dh_t1");
+  put("shr.u32 %dh_warp, %dh_warp, 5;");
   put("and.b32 %dh_t0, %dh_block, %dh_t2;");
   put("mul.wide.u32 %dh_ring, %dh_t0, " + std::to_string(sizeof(device_log::RingState)) + ";");
   put("add.u64 %dh_ring, %dh_ring, %dh_rings;");
