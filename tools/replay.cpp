@@ -7,6 +7,7 @@
 #include "analyzer/report/json.h"
 #include "analyzer/report/text.h"
 #include "tools/command.h"
+#include "tools/hardware.h"
 #include "tools/judge.h"
 #ifdef DEADHEAT_HAS_REPLAY
 #include "replay/search/search.h"
@@ -109,6 +110,7 @@ int vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, cons
 } // namespace
 
 int run_replay(const Arguments& arguments) {
+  if (std::optional<int> status = replay_on_gpu(arguments)) return *status;
   std::string trace, witness, device, directory;
   std::uint64_t varied = 0;
   JudgeOptions judging;
@@ -129,12 +131,13 @@ int run_replay(const Arguments& arguments) {
   po::variables_map values;
   int status = 0;
   if (!parse(arguments,
-             "usage: deadheat replay [OPTIONS] TRACE\n       deadheat replay --witness FILE\n\n"
+             "usage: deadheat replay [OPTIONS] TRACE\n       deadheat replay --witness FILE\n"
+             "       deadheat replay --device gpu [OPTIONS] WITNESS\n\n"
              "Replays a trace under schedules that take each race both ways and compares the outputs.\n",
              description, positional, values, status)) {
     return status;
   }
-  if (device != "embedded") return fail("replaying on a GPU is not part of this build (use --device embedded)");
+  if (device != "embedded") return fail("--device " + device + ": embedded or gpu");
   if (!directory.empty()) judging.directory = directory;
   if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
   if (Expected<void> usable = check_analysis_options(analyzing); !usable) return fail(usable.error());
@@ -166,7 +169,8 @@ int run_replay(const Arguments& arguments) {
 Expected<void> judge(const std::string&, Analysis&, const JudgeOptions&) {
   return Error{"this build has no replay", "", "apt-get install llvm-19-dev, and build again"};
 }
-int run_replay(const Arguments&) {
+int run_replay(const Arguments& arguments) {
+  if (std::optional<int> status = replay_on_gpu(arguments)) return *status;
   Analysis none;
   return fail(judge("", none, {}).error());
 }

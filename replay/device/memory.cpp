@@ -76,14 +76,7 @@ struct Memory::Pattern {
     void* mapped = mmap(nullptr, segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made->file, 0);
     if (mapped == MAP_FAILED) return nullptr;
     made->bytes = static_cast<std::uint8_t*>(mapped);
-    std::uint64_t state = seed * 0x9E3779B97F4A7C15u + 0xD1B54A32D192ED03u;
-    for (std::uint64_t i = 0; i < segment_bytes; i += 8) { // splitmix64 (Steele, Lea, Flood 2014)
-      std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
-      z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-      z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-      z ^= z >> 31;
-      std::memcpy(made->bytes + i, &z, 8);
-    }
+    make_pattern(seed, made->bytes);
     mprotect(mapped, segment_bytes, PROT_READ);
     last = made;
     return made;
@@ -93,6 +86,17 @@ struct Memory::Pattern {
     if (file >= 0) close(file);
   }
 };
+
+void Memory::make_pattern(std::uint64_t seed, std::uint8_t* segment) {
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15u + 0xD1B54A32D192ED03u;
+  for (std::uint64_t i = 0; i < segment_bytes; i += 8) { // splitmix64 (Steele, Lea, Flood 2014)
+    std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    std::memcpy(segment + i, &z, 8);
+  }
+}
 
 const std::uint8_t* Memory::garbage(std::uint64_t salt) const {
   salt = (salt + 1) * 0x9E3779B97F4A7C15u;

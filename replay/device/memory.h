@@ -70,6 +70,8 @@ class Memory {
     return (bytes + granularity / 2 + granularity - 1) / granularity * granularity;
   }
 
+  // What fresh memory holds, one segment's worth: the pattern of every address is the byte at its offset in a segment.
+  static void make_pattern(std::uint64_t seed, std::uint8_t* segment);
   // Gives fresh memory its pattern.
   void fill(std::uint64_t host, std::uint64_t bytes);
   void validate(std::uint64_t host, std::uint64_t bytes); // device arena only; other addresses are ignored

@@ -1,0 +1,50 @@
+#include "replay/hardware/plan.h"
+
+namespace deadheat::hardware {
+
+namespace {
+
+bool weak_only(const Schedule& schedule) {
+  for (const Hold& hold : schedule.holds) {
+    if (hold.in_place) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+Plan make_plan(const search::Witness& witness) {
+  Plan plan;
+  plan.first = witness.race.first.name;
+  plan.second = witness.race.second.name;
+  plan.means = Means::delays;
+  if (weak_only(witness.a) || weak_only(witness.b)) {
+    plan.out_of_reach =
+        "the outputs differ because an access does not see one that came before it (weak memory): no order of the two "
+        "shows that";
+    return plan;
+  }
+  if (witness.a.holds.size() == 1) {
+    plan.first = witness.a.holds[0].until;
+    plan.second = witness.a.holds[0].held;
+    plan.means = Means::turnstiles;
+  } else if (witness.b.holds.size() == 1) {
+    plan.first = witness.b.holds[0].held;
+    plan.second = witness.b.holds[0].until;
+    plan.means = Means::turnstiles;
+  }
+  const bool one_launch = plan.first.launch && plan.first.launch == plan.second.launch;
+  if (one_launch && plan.first.block == plan.second.block && plan.first.thread / 32 == plan.second.thread / 32) {
+    plan.out_of_reach = "both accesses belong to one warp, whose lanes the hardware runs as it likes";
+    return plan;
+  }
+  if (!one_launch) plan.means = Means::gates;
+  return plan;
+}
+
+const char* name(Means means) {
+  static constexpr const char* names[] = {"turnstiles", "gates", "delays"};
+  return names[std::size_t(means)];
+}
+
+} // namespace deadheat::hardware

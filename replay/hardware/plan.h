@@ -1,0 +1,31 @@
+// How the order of a witness's two accesses is brought about on a GPU.
+//
+// Two accesses of one launch pass turnstiles (tracer/ptx/turnstile.h). Where a side is a whole operation, or the sides
+// lie in different launches, the later one's stream waits at a gate until the other operation has ended. A witness
+// without such a pair is run with delays in front of the sites of its race. What no order of the two can show is out
+// of reach, and why is said.
+//
+// Thread-safety: plain values.
+#pragma once
+
+#include <string>
+
+#include "deadheat/race.h"
+#include "replay/search/witness.h"
+
+namespace deadheat::hardware {
+
+enum class Means : std::uint8_t { turnstiles, gates, delays };
+enum class Order : std::uint8_t { unknown, first_then_second, second_then_first };
+
+struct Plan {
+  Means means = Means::turnstiles;
+  AccessName first, second;
+  std::string out_of_reach; // why; empty: it is not
+};
+
+Plan make_plan(const search::Witness& witness);
+
+const char* name(Means means);  // "turnstiles"
+
+} // namespace deadheat::hardware
