@@ -5,6 +5,7 @@ namespace deadheat::hardware {
 namespace {
 
 bool weak_only(const Schedule& schedule) {
+  if (!schedule.old_reads.empty() || schedule.old_rate) return true;
   for (const Hold& hold : schedule.holds) {
     if (hold.in_place) return true;
   }
@@ -17,6 +18,10 @@ Plan make_plan(const search::Witness& witness) {
   Plan plan;
   plan.first = witness.race.first.name;
   plan.second = witness.race.second.name;
+  if (witness.instance) {
+    plan.first = witness.instance->first;
+    plan.second = witness.instance->second;
+  }
   plan.means = Means::delays;
   if (weak_only(witness.a) || weak_only(witness.b)) {
     plan.out_of_reach =
