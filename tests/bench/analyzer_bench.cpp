@@ -2,6 +2,7 @@
 // and how it compares with ThreadSanitizer on the same pattern. Every figure is of a process of its own.
 //
 //   analyzer_bench [--largest N] [--tsan PATH]      N: accesses of the largest run, 1e8 unless told
+//   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,6 +90,8 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::scattered: return 4 * hit(double(table_bytes) / 4);
     case Pattern::bytes: return hit(double(byte_table_bytes));
     case Pattern::atomics: return 4 * hit(counters);
+    case Pattern::far_words: return 4 * double(accesses);
+    case Pattern::far_bytes: return double(accesses);
   }
   return 0;
 }
@@ -110,8 +113,10 @@ int main(int argc, char** argv) {
     for (Pattern pattern : patterns) {
       if (profiled != name_of(pattern)) continue;
       const Cost cost = analysis(pattern, std::uint64_t(largest), jobs);
-      std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB\n", name_of(pattern), double(cost.accesses) / cost.cpu / 1e6,
-                  double(cost.accesses) / cost.wall / 1e6, cost.peak_bytes / 1e6);
+      const double constant = analysis(Pattern::tiled, 1, jobs).peak_bytes;
+      std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB, %.2f bytes a byte\n", name_of(pattern),
+                  double(cost.accesses) / cost.cpu / 1e6, double(cost.accesses) / cost.wall / 1e6,
+                  cost.peak_bytes / 1e6, (cost.peak_bytes - constant) / touched(pattern, cost.accesses));
     }
     return 0;
   }
@@ -124,8 +129,10 @@ int main(int argc, char** argv) {
   std::printf("%-10s %9s | %8s %8s | %7s %7s | %7s | %9s %9s\n", "", "M", "1 core", "2 cores", "wall x", "cpu x",
               "byte", "1 core", "cpu");
   for (Pattern pattern : patterns) {
-    const Cost one = analysis(pattern, usual, 1), two = analysis(pattern, usual, 2);
-    const double tsan_one = tsan_cpu(tsan, pattern, usual, 1);
+    const bool far = pattern == Pattern::far_words || pattern == Pattern::far_bytes; // memory is what these are for
+    const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
+    const Cost one = analysis(pattern, accesses, 1), two = analysis(pattern, accesses, 2);
+    const double tsan_one = far ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
     const double n = double(one.accesses);
     // With both cores free, two threads take half of their CPU time.
     std::printf("%-10s %9.0f | %8.1f %8.1f | %7.2f %7.2f | %7.2f | %9.1f %9.2f%s\n", name_of(pattern), n / 1e6,

@@ -19,10 +19,13 @@ enum class Pattern {
   scattered, // every lane reads some word of a table
   bytes,     // every lane reads some byte of a table
   atomics,   // every lane adds to some counter
+  far_words, // every lane writes a word far from all others: next to no two in a page
+  far_bytes, // the same with bytes
 };
-inline constexpr Pattern patterns[] = {Pattern::tiled, Pattern::scattered, Pattern::bytes, Pattern::atomics};
+inline constexpr Pattern patterns[] = {Pattern::tiled,   Pattern::scattered, Pattern::bytes,
+                                       Pattern::atomics, Pattern::far_words, Pattern::far_bytes};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {"tiled", "scattered", "bytes", "atomics"};
+  static constexpr const char* names[] = {"tiled", "scattered", "bytes", "atomics", "far_words", "far_bytes"};
   return names[std::size_t(pattern)];
 }
 
@@ -31,6 +34,7 @@ inline constexpr std::uint32_t turns = 8;                                       
 inline constexpr std::uint64_t table_bytes = std::uint64_t(1) << 26;                  // 64 MB
 inline constexpr std::uint64_t byte_table_bytes = std::uint64_t(1) << 22;             // 4 MB
 inline constexpr std::uint32_t counters = 1 << 16;
+inline constexpr std::uint64_t far_apart = std::uint64_t(1) << 13; // bytes from one to the next
 // Accesses of a warp in a turn, as warps count them.
 inline std::uint32_t per_turn(Pattern pattern) { return pattern == Pattern::tiled ? 25 : 16; }
 inline std::uint64_t per_block(Pattern pattern) { return std::uint64_t(warps) * lanes * turns * per_turn(pattern); }
@@ -67,7 +71,7 @@ class PatternSource final : public detect::Source {
  private:
   static constexpr std::uint32_t blocks_per_chunk = 8;
   static constexpr std::uint64_t memory = 0xA000'0000'0000;
-  enum Site : std::uint32_t { load, put, row, broadcast, store, gather, gather_byte, add };
+  enum Site : std::uint32_t { load, put, row, broadcast, store, gather, gather_byte, add, put_byte };
 
   static void say(trace::RecordVisitor& visitor, trace::Record record) { visitor.record(record); }
 
@@ -95,11 +99,12 @@ class PatternSource final : public detect::Source {
     site(AccessKind::read, Space::global, 4);
     site(AccessKind::read, Space::global, 1);
     site(AccessKind::atomic, Space::global, 4, Ordering::relaxed);
+    site(AccessKind::write, Space::global, 1);
     say(visitor, module);
     trace::Allocate allocation;
     allocation.allocation = 1;
     allocation.address = memory;
-    allocation.bytes = std::uint64_t(1) << 34;
+    allocation.bytes = std::uint64_t(1) << 38;
     say(visitor, allocation);
     trace::Launch launch;
     launch.module = 1;
@@ -191,6 +196,12 @@ class PatternSource final : public detect::Source {
           case Pattern::bytes:
             warp.each(w, gather_byte, false,
                       [&](unsigned lane) { return memory + scatter(at + lane) % byte_table_bytes; });
+            break;
+          case Pattern::far_words:
+          case Pattern::far_bytes:
+            // In no order, each once: multiplication by an odd number is a permutation.
+            warp.each(w, pattern_ == Pattern::far_words ? store : put_byte, false,
+                      [&](unsigned lane) { return memory + ((at + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart; });
             break;
           default:
             warp.each(w, add, true, [&](unsigned lane) { return memory + 4ull * (scatter(at + lane) % counters); });
