@@ -41,7 +41,8 @@ void read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell) {
   cell.reads = segment;
 }
 
-constexpr std::size_t mapped_from = std::size_t(1) << 18; // bytes; smaller arrays are the heap's
+// Bytes; smaller arrays are the heap's, which keeps the holes that tables leave when they grow.
+constexpr std::size_t mapped_from = std::size_t(1) << 14;
 constexpr std::size_t large_page = std::size_t(1) << 21;
 
 // Begins where a large page may, since every look-up would miss in the TLB otherwise.
