@@ -143,7 +143,7 @@ std::optional<RegionCode> build_regions(Unit& unit, const RegionPlan& plan) {
   std::optional<ProbeNotes> notes;
   std::optional<Builder> probing;
   if (unit.mode.check) {
-    notes.emplace(tables);
+    notes.emplace(tables, unit.tables.sites);
     // Local memory is a frame's, which probes would have to write.
     if (!notes->possible() || plan.needs_frame) return std::nullopt;
     probing.emplace(unit, kernel, &plan, &*notes);

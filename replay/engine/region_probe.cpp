@@ -22,7 +22,8 @@ constexpr unsigned nothing_bytes = 64;
 std::string probe_name(std::size_t resume) { return "probe." + std::to_string(resume); }
 
 // Steering: address registers, guards (of branches too), and whatever they are computed from.
-ProbeNotes::ProbeNotes(const FunctionTables& tables) : tables_(tables), steers_(tables.function->body.size(), false) {
+ProbeNotes::ProbeNotes(const FunctionTables& tables, const std::vector<Site>& sites)
+    : tables_(tables), steers_(tables.function->body.size(), false) {
   const auto& body = tables.function->body;
   std::vector<bool> wanted(tables.function->registers.size(), false);
   std::vector<ptx::RegisterUse> uses(body.size());
@@ -50,7 +51,8 @@ ProbeNotes::ProbeNotes(const FunctionTables& tables) : tables_(tables), steers_(
     if (std::none_of(uses[s].writes.begin(), uses[s].writes.end(), [&](auto r) { return wanted[r]; })) continue;
     const ptx::Opcode opcode = body[s].instruction()->opcode;
     steers_[s] = opcode == ptx::Opcode::ld;
-    possible_ &= opcode != ptx::Opcode::atom;
+    const std::uint32_t site = tables.site[s];
+    possible_ &= opcode != ptx::Opcode::atom && !(steers_[s] && site != no_site && sites[site].in_loop);
   }
 }
 

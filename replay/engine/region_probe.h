@@ -30,9 +30,10 @@ std::string probe_name(std::size_t resume);
 
 class ProbeNotes {
  public:
-  explicit ProbeNotes(const FunctionTables& tables);
+  ProbeNotes(const FunctionTables& tables, const std::vector<Site>& sites);
 
-  // False: the kernel's accesses cannot be told without running it (its addresses rest on what atomics read).
+  // False: the kernel's accesses cannot be told without running it (its addresses rest on what atomics read), or not
+  // for less than that (loops that load addresses).
   bool possible() const { return possible_; }
   const std::vector<RegionRange>& ranges() const { return ranges_; }
   // The numbers that a probe keeps: of each range least and greatest base, then the union of misaligned bits.
