@@ -1,4 +1,5 @@
 // deadheat check: record, analyze and replay in one go.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -24,11 +25,14 @@ int run_check(const Arguments& arguments) {
       .add(report_options(reporting));
   po::variables_map values;
   int status = 0;
-  if (!parse(split.options,
-             "usage: deadheat check [OPTIONS] -- COMMAND...\n\n"
-             "Runs COMMAND, finds its races, and replays each until it is known what it does. Standard output belongs\n"
-             "to COMMAND; the report goes to standard error.\n",
-             description, {}, values, status)) {
+  if (!parse(
+          split.options,
+          "usage: deadheat check [OPTIONS] -- COMMAND...\n\n"
+          "Runs COMMAND, finds its races, and replays each until it is known what it does. Standard output belongs\n"
+          "to COMMAND; the report goes to standard error.\n\n"
+          "Exit status: 0 no race, 1 races (or --error-exitcode), 2 it could not be done, or a fault or a deadlock\n"
+          "ended what the device ran before there was a race.\n",
+          description, {}, values, status)) {
     return status;
   }
   if (split.command.empty()) return fail("no command to check (deadheat check [OPTIONS] -- COMMAND...)");
@@ -65,7 +69,12 @@ int run_check(const Arguments& arguments) {
   if (Expected<void> done = suppress(*analysis, reporting); !done) return fail(done.error());
   if (Expected<void> done = judge(recorded->trace, *analysis, judging); !done) return fail(done.error());
   if (Expected<void> done = report(*analysis, reporting, true, &recorded->status); !done) return fail(done.error());
-  return finding_status(*analysis, reporting);
+  // Without a race to report it must have seen what the program would have run to say that there is none.
+  auto cut = [](const std::vector<Fault>& faults) {
+    return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return fault.ends_run; });
+  };
+  const int found = finding_status(*analysis, reporting);
+  return found == 0 && (cut(analysis->memory_errors) || cut(analysis->sync_errors)) ? 2 : found;
 }
 
 } // namespace deadheat::tools

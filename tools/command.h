@@ -59,6 +59,7 @@ struct RecordOptions {
   std::string capture_range = "none"; // or cudaProfilerApi
   std::uint64_t budget = 0;    // MiB of accesses; 0: the default
   std::uint64_t seed = 1;
+  bool leak_check = false;
 };
 boost::program_options::options_description record_options(RecordOptions& options);
 struct Recorded {
@@ -84,6 +85,7 @@ struct ReportOptions {
   bool no_library_suppressions = false; // those that come with deadheat are left out
   std::string log_file;        // text report goes there instead of standard output or error
   bool strict = false;         // possible, strong and order-dependent findings count
+  bool count_errors = false;   // memory and synchronization errors count
   std::string sarif;           // file, or "-"
   unsigned print_limit = 0;    // races in the text report; 0: all
   unsigned error_exitcode = 1; // exit status when findings count

@@ -167,7 +167,8 @@ po::options_description record_options(RecordOptions& options) {
       "none, or cudaProfilerApi: accesses between cudaProfilerStart and cudaProfilerStop (GPU)")(
       "budget", po::value(&options.budget)->default_value(0),
       "MiB of accesses after which their recording ends (GPU; 0: 8192)")(
-      "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices");
+      "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices")(
+      "leak-check", po::bool_switch(&options.leak_check), "report memory that is never freed (embedded device)");
   return description;
 }
 
@@ -210,6 +211,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
   if (on_gpu) settings += ":device=gpu";
+  if (options.leak_check) settings += ":leak-check=1";
   if (!options.kernel.empty()) settings += ":kernel=" + options.kernel;
   if (options.launch_skip) settings += ":launch-skip=" + std::to_string(options.launch_skip);
   if (options.launch_count) settings += ":launch-count=" + std::to_string(options.launch_count);

@@ -25,6 +25,8 @@ po::options_description report_options(ReportOptions& options) {
       ("error-exitcode", po::value(&options.error_exitcode)->value_name("N")->default_value(1),
        "exit status when there are findings that count")
       ("strict", po::bool_switch(&options.strict), "count possible, strong and order-dependent findings too")
+      ("count-errors", po::bool_switch(&options.count_errors),
+       "count memory and synchronization errors too")
       ("suppress", po::value(&options.suppressions)->value_name("FILE"),
        "findings not to count: race:, kernel:, stream:, function: patterns, one a line")
       ("no-library-suppressions", po::bool_switch(&options.no_library_suppressions),
@@ -38,19 +40,21 @@ po::options_description report_options(ReportOptions& options) {
 namespace {
 
 // Findings that decide the exit status.
-std::uint64_t counted(const Analysis& analysis, bool strict) {
+std::uint64_t counted(const Analysis& analysis, const ReportOptions& options) {
   std::uint64_t count = 0;
   for (const Race& race : analysis.races) {
     if (race.suppressed) continue;
-    if (strict || (race.race_class == RaceClass::data && race.certainty == Certainty::certain)) ++count;
+    if (options.strict || (race.race_class == RaceClass::data && race.certainty == Certainty::certain)) ++count;
   }
-  return strict ? count + analysis.order_dependent.size() : count;
+  if (options.strict) count += analysis.order_dependent.size();
+  if (options.count_errors) count += analysis.memory_errors.size() + analysis.sync_errors.size();
+  return count;
 }
 
 } // namespace
 
 int finding_status(const Analysis& analysis, const ReportOptions& options) {
-  return counted(analysis, options.strict) ? int(options.error_exitcode) : 0;
+  return counted(analysis, options) ? int(options.error_exitcode) : 0;
 }
 
 Expected<void> check_report_options(const ReportOptions& options) {

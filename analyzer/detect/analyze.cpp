@@ -103,7 +103,14 @@ class Describer {
 
 constexpr const char* memory_error_names[] = {"out-of-bounds", "use-after-free", "misaligned",   "wrong-space",
                                               "uninitialized", "double-free",    "invalid-free", "stack-overflow",
-                                              "trap",          "assertion"};
+                                              "trap",          "assertion",      "leak",         "api-error"};
+
+bool ends_the_run(const trace::MemoryError& error) {
+  using Kind = trace::MemoryError::Kind;
+  const bool of_the_host = error.launch == 0 && (error.kind == Kind::invalid_free || error.kind == Kind::double_free);
+  return error.kind != Kind::uninitialized && error.kind != Kind::leak && error.kind != Kind::api_error && !of_the_host;
+}
+bool ends_the_run(const trace::SyncError& error) { return error.text.rfind("deadlock: ", 0) == 0; }
 
 void describe_faults(const Detector& detector, const Describer& describer, Analysis& analysis) {
   for (const trace::MemoryError& error : detector.memory_errors) {
@@ -117,10 +124,14 @@ void describe_faults(const Detector& detector, const Describer& describer, Analy
     if (const trace::Allocate* nearest = detector.allocation(error.nearest_allocation)) {
       fault.nearest = Race::AllocationRef{nearest->allocation, error.address - nearest->address, nearest->bytes};
     }
+    fault.ends_run = ends_the_run(error);
     analysis.memory_errors.push_back(fault);
+    if (fault.ends_run) analysis.summary.complete = false;
   }
   for (const trace::SyncError& error : detector.sync_errors) {
-    analysis.sync_errors.push_back({"sync", error.text, describer.place(error), 0, 0, {}});
+    const bool ends_run = ends_the_run(error);
+    analysis.sync_errors.push_back({"sync", error.text, describer.place(error), 0, 0, {}, ends_run});
+    if (ends_run) analysis.summary.complete = false;
   }
 }
 

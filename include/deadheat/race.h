@@ -123,6 +123,7 @@ struct Fault { // memory_errors and sync_errors
   RaceSide side;
   std::uint64_t address = 0, bytes = 0;
   std::optional<Race::AllocationRef> nearest;
+  bool ends_run = false;       // the device ran nothing of the program after it
 };
 
 struct Summary {

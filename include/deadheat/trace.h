@@ -308,7 +308,9 @@ struct MemoryError {
     invalid_free = 6,
     stack_overflow = 7,
     trap = 8,
-    assertion = 9
+    assertion = 9,
+    leak = 10, // of an allocation that is never freed
+    api_error = 11 // of a launch that failed, and nothing asked for the error
   } kind = Kind::out_of_bounds;
   std::uint32_t launch = 0, block = 0, thread = 0, module = 0, site = 0;
   std::uint64_t address = 0, bytes = 0;

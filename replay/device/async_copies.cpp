@@ -45,6 +45,8 @@ void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy)
       std::memset(to, 0, copy.source_bytes);
   }
   std::memset(to + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
+  shared_written(block, copy.destination, copy.bytes);
+  if (copy.source_bytes) shared_written(block, copy.destination, copy.source_bytes, to_host(copy.source));
   if (watch_) watch_->overwritten(block, copy.destination, copy.bytes);
 }
 

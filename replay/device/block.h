@@ -18,6 +18,7 @@
 #include "deadheat/site.h"
 #include "replay/engine/abi.h"
 #include "replay/engine/compiler.h"
+#include "replay/device/undefined.h"
 #include "replay/engine/regions.h"
 
 namespace deadheat::device {
@@ -116,6 +117,7 @@ struct Block {
   std::vector<std::uint8_t*> cluster_shared; // BlockContext::cluster_shared
   bool triggered = false;                  // a thread has executed griddepcontrol.launch_dependents
   std::vector<AsyncQueue> async; // a thread each; empty until the first copy
+  UndefinedWords undefined;                // of shared memory
   std::vector<std::uint32_t> position;     // under random schedules: of each thread in the list of runnable ones
   std::vector<WatchedThread> watched;
   // The memory behind threads, stacks and shared memory.

@@ -192,6 +192,7 @@ void Machine::perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& 
       reduce(to, from, copy.bytes, copy.reduction);
     else
       std::memmove(to, from, copy.bytes);
+    bulk_written(block, copy);
   }
   if (!copy.mbarrier) return;
   ThreadContext& t = block.threads[thread];

@@ -24,6 +24,8 @@ Expected<std::unique_ptr<Device>> Device::create(DeviceOptions options) {
 DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, std::uint64_t workspaces)
     : options_(std::move(options)), memory_(std::move(memory)), workspaces_(workspaces) {
   if (!options_.modules) options_.modules = make_module_cache();
+  if (options_.live && options_.sink && options_.record_accesses && options_.check && options_.unwritten)
+    memory_->track_written();
   MachineOptions machine;
   machine.seed = options_.seed;
   machine.profile = &options_.profile;
@@ -128,6 +130,7 @@ Expected<void> DeviceImpl::initialise(LoadedState& module) {
     const std::vector<std::uint8_t> bytes = module.code->module->initial_bytes(v);
     auto* to = reinterpret_cast<std::uint8_t*>(to_host(symbol->second.address));
     std::memset(to, 0, symbol->second.bytes);
+    memory_->written(to_host(symbol->second.address), symbol->second.bytes);
     std::memcpy(to, bytes.data(), std::min<std::uint64_t>(bytes.size(), symbol->second.bytes));
     host_memory_.forget(symbol->second.address, symbol->second.bytes);
   }
@@ -276,6 +279,8 @@ const trace::Allocate* DeviceImpl::find_allocation(std::uint64_t address) const 
   return find_in(allocations_, address);
 }
 
+const trace::Allocate* DeviceImpl::find_freed(std::uint64_t address) const { return find_in(freed_, address); }
+
 const std::uint8_t* DeviceImpl::peek(std::uint64_t address, std::uint64_t bytes) const {
   const trace::Allocate* a = find_allocation(address);
   if (!a || bytes > a->bytes - (address - a->address)) return nullptr;
@@ -316,23 +321,28 @@ std::uint32_t DeviceImpl::nearest_allocation(std::uint64_t address, bool* freed)
 }
 
 std::uint64_t DeviceImpl::heap(std::uint64_t* bytes) {
-  *bytes = heap_bytes;
+  *bytes = heap_bytes_;
   if (heap_) return heap_;
   trace::Allocate record;
-  record.bytes = heap_bytes;
+  record.bytes = heap_bytes_;
   record.name = heap_name;
   Expected<trace::Allocate> made = make_allocation(std::move(record), 0, true);
   if (!made) return 0;
   heap_ = made->address;
-  memory_->invalidate(to_host(heap_), heap_bytes);
+  memory_->invalidate(to_host(heap_), heap_bytes_);
   return heap_;
 }
 
+bool DeviceImpl::set_heap_bytes(std::uint64_t bytes) {
+  if (heap_) return bytes == heap_bytes_;
+  heap_bytes_ = std::clamp<std::uint64_t>(bytes, 4096, std::uint64_t(4) << 30);
+  return true;
+}
+
 void DeviceImpl::heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) {
-  if (valid)
-    memory_->validate(to_host(address), bytes);
-  else
-    memory_->invalidate(to_host(address), bytes);
+  if (!valid) return memory_->invalidate(to_host(address), bytes);
+  memory_->validate(to_host(address), bytes);
+  memory_->unwritten(to_host(address), bytes);
 }
 
 // ---- streams, events, graphs

@@ -52,6 +52,7 @@ struct DeviceOptions {
   std::uint64_t seed = 0;
   Profile profile;
   bool live = true;              // a host process is behind it: copies touch host memory
+  bool unwritten = true;     // follow bytes that nobody wrote, where accesses are recorded and checked
   bool check = true;             // addresses are checked
   bool record_accesses = true;   // default for launches; record_launch refines it
   std::function<bool(const std::string& kernel, std::uint32_t launch)> record_launch;
@@ -102,7 +103,9 @@ class Device {
   // cudaFree and friends: waits for all earlier work first. With a stream: stream-ordered (cudaFreeAsync).
   virtual Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream = 0) = 0;
   virtual const trace::Allocate* find_allocation(std::uint64_t address) const = 0; // live, that holds address
+  virtual const trace::Allocate* find_freed(std::uint64_t address) const = 0; // freed last, that held address
   virtual std::uint64_t bytes_in_use() const = 0;
+  virtual bool set_heap_bytes(std::uint64_t bytes) = 0; // of malloc in kernels; false: kernels have used it already
 
   // ---- streams and events
   virtual std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority,
@@ -139,6 +142,7 @@ class Device {
   // ---- state
   virtual const std::optional<trace::MemoryError>& fault() const = 0;
   virtual std::string stuck_description() const = 0; // of a hang: who waits for what, one line
+  virtual void report_hang() = 0; // writes a SyncError for each launch that can never end
   virtual const ChoiceSummary& choices() const = 0;
   virtual const std::vector<Switch>& switches() const = 0; // departures from the default order that this run made
   virtual const std::vector<OldRead>& old_reads() const = 0; // reads of this run that returned old values

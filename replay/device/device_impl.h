@@ -27,7 +27,7 @@
 
 namespace deadheat::device {
 
-inline constexpr std::uint64_t heap_bytes = std::uint64_t(8) << 20; // cudaLimitMallocHeapSize's default
+inline constexpr std::uint64_t default_heap_bytes = std::uint64_t(8) << 20; // cudaLimitMallocHeapSize's default
 inline constexpr const char* heap_name = "device malloc heap";      // of the allocation it lies in
 
 class DeviceImpl final : public Device, public Environment {
@@ -45,7 +45,9 @@ class DeviceImpl final : public Device, public Environment {
   Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) override;
   Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream) override;
   const trace::Allocate* find_allocation(std::uint64_t address) const override;
+  const trace::Allocate* find_freed(std::uint64_t address) const override;
   std::uint64_t bytes_in_use() const override { return memory_->in_use(); }
+  bool set_heap_bytes(std::uint64_t bytes) override;
   std::uint32_t create_stream(trace::StreamCreate::Kind kind, std::int32_t priority,
                               std::uint32_t host_thread) override;
   void destroy_stream(std::uint32_t stream, std::uint32_t host_thread) override;
@@ -67,6 +69,7 @@ class DeviceImpl final : public Device, public Environment {
   Expected<Progress> apply(const trace::Record& record, const BlobReader& blob) override;
   const std::optional<trace::MemoryError>& fault() const override { return fault_; }
   std::string stuck_description() const override { return stuck_; }
+  void report_hang() override { machine_->report_hang(); }
   const ChoiceSummary& choices() const override;
   const std::vector<Switch>& switches() const override;
   const std::vector<OldRead>& old_reads() const override;
@@ -81,6 +84,7 @@ class DeviceImpl final : public Device, public Environment {
   void printed(std::string_view text) override { printed_ += text; }
   std::uint64_t heap(std::uint64_t* bytes) override;
   void heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) override;
+  bool tracks_written() override { return memory_->tracks_written(); }
 
  private:
   struct Symbol {
@@ -102,6 +106,7 @@ class DeviceImpl final : public Device, public Environment {
     bool has_data = false;
     std::function<void()> callback;
     Launch* launch = nullptr;          // when it runs
+    bool called = false;               // a host callback that has begun
   };
   using PendingMap = std::map<std::uint32_t, Pending>;
 
@@ -137,6 +142,8 @@ class DeviceImpl final : public Device, public Environment {
   bool begin_launch(Pending& pending);
   std::uint64_t grid_workspace(std::uint32_t launch);
   void run_copy(Pending& pending);
+  void mark_copied(const trace::Copy& copy, bool from_device);
+  void check_written(const trace::Operation& operation);
   void run_set(const trace::Set& set, std::uint32_t operation);
   void run_pool(const trace::PoolOperation& pool, std::uint32_t operation);
   bool touchable(std::uint64_t address, std::uint64_t bytes, AccessKind access);
@@ -184,7 +191,7 @@ class DeviceImpl final : public Device, public Environment {
   std::uint32_t next_module_ = 1, next_allocation_ = 1, next_stream_ = 2, next_event_ = 1, next_operation_ = 1,
                 next_launch_ = 1, next_graph_ = 1;
   std::function<void()> next_callback_;
-  std::uint64_t heap_ = 0;
+  std::uint64_t heap_ = 0, heap_bytes_ = default_heap_bytes;
   std::string printed_, stuck_;
   std::optional<trace::MemoryError> fault_;
   bool hangs_ = false, driving_ = false, looked_ = false;

@@ -50,7 +50,7 @@ std::string DeviceImpl::describe_stuck() const {
 bool DeviceImpl::advance_operation(std::uint32_t id, std::uint64_t& turns, bool limited) {
   Pending& pending = incomplete_.at(id);
   if (!pending.launch) {
-    if (!is_ready(pending) || (holds_ && !holds_->may_begin(id))) return false;
+    if (pending.called || !is_ready(pending) || (holds_ && !holds_->may_begin(id))) return false;
     begin(pending);
     if (limited && turns) --turns;
     return true;
@@ -151,7 +151,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     if (limited && turns == 0) return Progress::pending;
     ready.clear();
     for (auto& [id, pending] : incomplete_)
-      if (!pending.launch && is_ready(pending)) ready.push_back(id);
+      if (!pending.launch && !pending.called && is_ready(pending)) ready.push_back(id);
     std::uint32_t chosen = 0;
     const Launch* finished = nullptr;
     const std::uint64_t triggers = machine_->triggers(); // a dependent launch may have become ready since

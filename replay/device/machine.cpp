@@ -13,6 +13,7 @@
 #include "replay/device/signals.h"
 #include "replay/device/watch.h"
 #include "replay/engine/region_run.h"
+#include "replay/engine/written.h"
 
 namespace deadheat::device {
 
@@ -91,7 +92,8 @@ Launch* Machine::begin(LaunchRequest request) {
     l.stack_bytes = std::uint32_t(round_up(std::max(r.code->frame_bytes, 16u) + r.call_stack, 128) + 64);
     l.private_bytes = round_up(l.threads * (context_bytes + l.stack_bytes), 64);
   }
-  l.slot_bytes = round_up(l.private_bytes + shared + 128, 65536);
+  // Shared memory has its shadow of written bytes behind it (engine/written.h).
+  l.slot_bytes = round_up(l.private_bytes + shared * (r.mode.written ? 2 : 1) + 192, 65536);
   l.max_resident = std::max(1u, residency(l.threads, r.total_shared));
   if (!r.cooperative)
     l.max_resident = std::uint32_t(std::clamp<std::uint64_t>(host_memory_limit / l.slot_bytes, 1, l.max_resident));
@@ -210,6 +212,10 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   if (r.total_shared) {
     const std::uint8_t* garbage = options_.garbage(index * 0x10001 + r.launch);
     std::memcpy(c.shared, garbage, r.total_shared);
+    if (r.mode.written) {
+      std::memset(c.shared + engine::shared_shadow(r.total_shared), 0, r.total_shared);
+      block.undefined.clear();
+    }
   }
   if (r.regions) return;
   for (std::uint32_t b = 0; block.used_barriers; ++b, block.used_barriers >>= 1)

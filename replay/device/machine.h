@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,10 @@
 
 namespace deadheat::engine {
 class RegionRun;
+}
+
+namespace deadheat::engine {
+enum class UndefinedUse : std::uint32_t;
 }
 
 namespace deadheat::device {
@@ -55,6 +60,7 @@ class Environment {
   virtual std::uint32_t nearest_allocation(std::uint64_t address, bool* freed) = 0;
   virtual void printed(std::string_view text) = 0;
   virtual std::uint64_t heap(std::uint64_t* bytes) = 0;               // of malloc; 0: none
+  virtual bool tracks_written() = 0; // the shadow of written bytes (engine/written.h) is whole
   virtual void heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) = 0;
 };
 
@@ -96,6 +102,10 @@ class Machine {
   std::uint64_t turns() const { return turns_; }
   // One line: who waits for what.
   std::string stuck(const Launch& launch) const;
+  std::string standing(const Launch& launch, const Block& block, std::uint32_t thread) const;
+  std::string missing(const Launch& launch) const;
+  std::string awaiting(const Block& block, const engine::ThreadContext& thread) const;
+  void report_hang(); // a SyncError for each launch: `stuck`, at a thread that waits
 
   // Grows whenever something happened that others could see: an exit, a barrier, a rendezvous, a changed value.
   std::uint64_t progress() const { return progress_; }
@@ -145,6 +155,13 @@ class Machine {
   std::uint8_t* bytes_at(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const {
     return const_cast<std::uint8_t*>(readable(thread, address, bytes)); // null: not memory of the thread
   }
+  // Somebody other than compiled code wrote shared memory of the block, or copied it from there (host address).
+  void shared_written(Block& block, std::uint64_t offset, std::uint64_t bytes, std::uint64_t copied_from = 0);
+  void bulk_written(Block& block, const AsyncCopy& copy);
+  // Results of undefined bits in global memory, by host address: the load that they come from, or -1.
+  std::int64_t find_undefined(std::uint64_t host, std::uint64_t bytes) const;
+  void report_undefined(std::uint32_t load, const std::string& use);
+  void copy_undefined(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void note_progress() { ++progress_; }
   bool faulted() const { return fault_.has_value(); }
 
@@ -161,6 +178,7 @@ class Machine {
   void complete(Block& block, std::uint32_t barrier);
   void check_barriers(Block& block);
   void check_aligned(Block& block, const Barrier& barrier);
+  void check_whole_warps(Block& block, const Barrier& barrier);
   void check_aligned(Block& block, const engine::RegionRun& run, engine::ThreadContext& who);
   void copy_waits(Block& block, std::uint32_t warp);
   void rendezvous(Block& block, std::uint32_t warp, std::uint32_t members);
@@ -227,6 +245,10 @@ class Machine {
   void say_copy_wait(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void say_rendezvous(Block& block, std::uint32_t warp, std::uint32_t members, bool barrier);
   void say_effect(trace::Record record);
+  void undefined(engine::ThreadContext& thread, std::uint32_t site, engine::UndefinedUse use, std::uint64_t address,
+                 std::uint32_t bytes);
+  std::uint32_t undefined_load(const engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
+                               std::uint32_t bytes, bool atomic);
   void sync_error(Block& block, const engine::ThreadContext& thread, std::string text);
   template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site,
                                       std::uint32_t lanes) const;
@@ -244,6 +266,9 @@ class Machine {
   std::uint64_t decision_ = 0; // number of the last
   std::unique_ptr<Recorder> recorder_;
   std::map<std::uint64_t, std::vector<std::uint8_t*>> pool_; // memory of blocks, by size
+  UndefinedWords undefined_words_;
+  UndefinedLoads undefined_loads_;
+  std::set<std::uint64_t> heap_freed_; // offsets whose last owner was freed
   std::map<std::uint64_t, std::uint64_t> heap_; // of malloc: offset → bytes, in use
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
 

@@ -86,6 +86,7 @@ std::uint64_t Machine::mbarrier(ThreadContext& thread, std::uint32_t site, std::
       bits.expected = bits.pending = count & MbarrierBits::most_arrivals;
       MbarrierState& state = at.block->mbarriers[at.offset] = {0, bits.pack()};
       std::memcpy(at.bytes(), &state.bits, 8);
+      shared_written(*at.block, at.offset, 8);
       ++progress_;
       say_mbarrier(block, thread, at, site, What::init, count, 0);
       return 0;

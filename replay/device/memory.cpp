@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "replay/engine/written.h"
+
 namespace deadheat::device {
 
 // ---- free ranges
@@ -296,6 +298,41 @@ void Memory::fill(std::uint64_t host, std::uint64_t bytes) {
       std::memcpy(reinterpret_cast<void*>(at), pattern_->bytes + offset, n);
     at += n;
   }
+  unwritten(host, bytes);
+}
+
+bool Memory::track_written() { return tracking_ = engine::map_written_shadow(); }
+
+void Memory::written(std::uint64_t host, std::uint64_t bytes) {
+  if (tracking_ && in_device_arena(host)) std::memset(engine::written_shadow_of(host), 0xff, bytes);
+}
+
+void Memory::unwritten(std::uint64_t host, std::uint64_t bytes) {
+  if (!tracking_ || !in_device_arena(host)) return;
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t begin = std::uint64_t(engine::written_shadow_of(host)), end = begin + bytes;
+  const std::uint64_t first = (begin + page - 1) / page * page, last = end / page * page;
+  if (bytes < 64 * page) {
+    std::memset(reinterpret_cast<void*>(begin), 0, bytes);
+    return;
+  }
+  std::memset(reinterpret_cast<void*>(begin), 0, first - begin);
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED); // reads as zeros
+  std::memset(reinterpret_cast<void*>(last), 0, end - last);
+}
+
+void Memory::copy_written(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  if (!tracking_ || !in_device_arena(to)) return;
+  if (in_device_arena(from))
+    std::memmove(engine::written_shadow_of(to), engine::written_shadow_of(from), bytes);
+  else
+    written(to, bytes);
+}
+
+bool Memory::any_written(std::uint64_t host, std::uint64_t bytes) const {
+  if (!tracking_ || !in_device_arena(host)) return true;
+  const std::uint8_t* shadow = engine::written_shadow_of(host);
+  return std::any_of(shadow, shadow + bytes, [](std::uint8_t byte) { return byte != 0; });
 }
 
 void Memory::validate(std::uint64_t host, std::uint64_t bytes) {

@@ -72,7 +72,17 @@ class Memory {
 
   // What fresh memory holds, one segment's worth: the pattern of every address is the byte at its offset in a segment.
   static void make_pattern(std::uint64_t seed, std::uint8_t* segment);
-  // Gives fresh memory its pattern.
+  // ---- Which bytes were ever written (engine/written.h). Host addresses; those outside the device arena are ignored,
+  // as destinations, and count as written, as sources.
+  bool track_written();                      // from now on; false: there is no room for it
+  void forget_written() { tracking_ = false; } // somebody wrote unseen
+  bool tracks_written() const { return tracking_; }
+  void written(std::uint64_t host, std::uint64_t bytes);
+  void unwritten(std::uint64_t host, std::uint64_t bytes);
+  void copy_written(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
+  bool any_written(std::uint64_t host, std::uint64_t bytes) const;
+
+  // Gives fresh memory its pattern: nobody has written it.
   void fill(std::uint64_t host, std::uint64_t bytes);
   void validate(std::uint64_t host, std::uint64_t bytes); // device arena only; other addresses are ignored
   void invalidate(std::uint64_t host, std::uint64_t bytes);
@@ -112,6 +122,7 @@ class Memory {
   std::shared_ptr<Pattern> pattern_;
   std::uint8_t* shadow_ = nullptr;
   std::uint64_t capacity_ = 0, in_use_ = 0, changes_ = 0;
+  bool tracking_ = false;
 };
 
 } // namespace deadheat::device

@@ -154,6 +154,7 @@ engine::Mode DeviceImpl::mode_of(const trace::Operation& operation) const {
   engine::Mode mode;
   mode.check = options_.check;
   mode.record = options_.sink && options_.record_accesses && launch.instrumented;
+  mode.written = mode.record && mode.check && memory_->tracks_written();
   if (control_ || watch_) {
     mode.control = true;
   } else if (!options_.live) {
@@ -171,6 +172,7 @@ engine::Mode DeviceImpl::mode_of(const trace::Operation& operation) const {
 std::uint64_t DeviceImpl::grid_workspace(std::uint32_t launch) {
   const std::uint64_t slot = workspaces_ + launch % workspace_slots * workspace_bytes;
   memory_->validate(slot, workspace_bytes);
+  memory_->written(slot, workspace_bytes);
   std::memset(reinterpret_cast<void*>(slot), 0, workspace_bytes);
   const std::uint32_t size = workspace_bytes;
   std::memcpy(reinterpret_cast<void*>(slot), &size, sizeof size);
@@ -182,6 +184,7 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   const CachedModule& module = *modules_.at(launch.module).code;
   LaunchRequest request;
   request.mode = mode_of(pending.operation);
+  if (!request.mode.written) memory_->forget_written();
   // Fast code that checks nothing would miss memory that is shared with the host (Builder::host_pointer).
   const auto shared = allocations_.lower_bound(pinned_arena);
   const bool shares = shared != allocations_.end() && Memory::in_shared_arena(shared->first);
@@ -259,6 +262,7 @@ void DeviceImpl::run_copy(Pending& pending) {
   const bool deliver = into_host(copy);
   if (simple && !deliver && !pending.has_data && (reads_device || options_.live)) {
     std::memmove(host(copy.destination.address), host(copy.source.address), total);
+    mark_copied(copy, reads_device);
   } else {
     if (!pending.has_data) {
       data.assign(total, 0);
@@ -267,9 +271,11 @@ void DeviceImpl::run_copy(Pending& pending) {
           std::memcpy(data.data() + r * copy.source.width, host(source.address(r)), copy.source.width);
     }
     data.resize(total);
+    if (reads_device && deliver) check_written(pending.operation);
     if (writes_device || options_.live)
       for (std::uint64_t r = 0; r < destination.count(); ++r)
         std::memcpy(host(destination.address(r)), data.data() + r * copy.destination.width, copy.destination.width);
+    mark_copied(copy, reads_device && writes_device);
     if (deliver && copy.direction == Direction::d2h && options_.sink)
       say(trace::HostRead{pending.operation.id, copy.source.address, keep(data.data(), total)});
   }
@@ -278,11 +284,54 @@ void DeviceImpl::run_copy(Pending& pending) {
       host_memory_.forget(destination.address(r), copy.destination.width);
 }
 
+// The shadow of written bytes follows a copy, row by row where the rows are alike.
+void DeviceImpl::mark_copied(const trace::Copy& copy, bool from_device) {
+  if (!memory_->tracks_written()) return;
+  const Rows source(copy.source), destination(copy.destination);
+  const bool alike = from_device && copy.source.width == copy.destination.width;
+  for (std::uint64_t r = 0; r < destination.count(); ++r) {
+    const std::uint64_t to = to_host(destination.address(r));
+    if (!alike) {
+      memory_->written(to, copy.destination.width);
+      continue;
+    }
+    memory_->copy_written(to, to_host(source.address(r)), copy.destination.width);
+    machine_->copy_undefined(to, to_host(source.address(r)), copy.destination.width);
+  }
+}
+
+// A copy that gives the host results of undefined bits, or nothing but bytes that nobody wrote. (Parts of a buffer may
+// well be unwritten.)
+void DeviceImpl::check_written(const trace::Operation& operation) {
+  if (!memory_->tracks_written()) return;
+  const auto& copy = std::get<trace::Copy>(operation.what);
+  const Rows source(copy.source);
+  const std::string where = operation.call_site.empty() ? "" : " (called at " + operation.call_site + ")";
+  bool written = false;
+  for (std::uint64_t r = 0; r < source.count(); ++r) {
+    const std::uint64_t at = to_host(source.address(r));
+    if (const std::int64_t load = machine_->find_undefined(at, copy.source.width); load >= 0)
+      return machine_->report_undefined(std::uint32_t(load),
+                                        ", and " + copy.api + " gives the host what is computed from it" + where);
+    written = written || memory_->any_written(at, copy.source.width);
+  }
+  if (written) return;
+  bool freed = false;
+  trace::MemoryError error;
+  error.kind = trace::MemoryError::Kind::uninitialized;
+  error.address = copy.source.address;
+  error.bytes = source.bytes();
+  error.nearest_allocation = nearest_allocation(copy.source.address, &freed);
+  error.text = copy.api + " gives the host bytes that nobody wrote" + where;
+  say(error);
+}
+
 void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
   const Rows rows(set.destination);
   for (std::uint64_t r = 0; r < rows.count(); ++r) {
     if (!touchable(rows.address(r), set.destination.width, AccessKind::write)) return;
     std::uint8_t* to = host(rows.address(r));
+    memory_->written(to_host(rows.address(r)), set.destination.width);
     if (set.element_bytes == 1) {
       std::memset(to, int(set.value & 0xff), set.destination.width);
       continue;
@@ -322,8 +371,14 @@ bool DeviceImpl::begin(Pending& pending) {
     run_set(*set, id);
   else if (auto* pool = std::get_if<trace::PoolOperation>(&pending.operation.what))
     run_pool(*pool, id);
-  else if (pending.callback)
-    pending.callback();
+  else if (pending.callback) {
+    // Other host threads may drive the device while it runs, even to a fault, which forgets what is queued.
+    const std::function<void()> callback = std::move(pending.callback);
+    pending.called = true;
+    driving_ = false;
+    callback();
+    driving_ = true;
+  }
   if (fault_) return false;
   complete(id);
   return true;

@@ -31,6 +31,7 @@ Expected<Progress> DeviceImpl::apply_allocate(const trace::Allocate& record) {
   if (!made) return made.error();
   if (record.name == heap_name) {
     heap_ = record.address;
+    heap_bytes_ = record.bytes;
     memory_->invalidate(to_host(heap_), record.bytes);
   }
   return Progress::done;

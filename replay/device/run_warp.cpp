@@ -23,6 +23,10 @@ constexpr std::uint32_t turns_of_a_warp = 1024;
 constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
 constexpr std::size_t max_awaited = 16;
 
+constexpr std::uint32_t round_up_to_warps(std::uint32_t threads) {
+  return (threads + warp_lanes - 1) / warp_lanes * warp_lanes;
+}
+
 } // namespace
 
 [[gnu::always_inline]] inline Step Machine::resume(Block& block, ThreadContext& thread, std::int64_t quantum) {
@@ -278,6 +282,13 @@ void Machine::arrive_together(Block& block, std::uint32_t warp, std::uint32_t la
   const std::uint32_t number = std::uint32_t(first.arg[0]) % max_barriers, count = std::uint32_t(first.arg[1]);
   const std::uint8_t flags = block.launch->request.sites->flags_of(first.pending_site);
   Barrier& barrier = block.barriers[number];
+  // Operands a and b of barrier (PTX ISA 9.7.13.1).
+  if (first.arg[0] >= max_barriers) [[unlikely]]
+    sync_error(block, first, "barrier " + std::to_string(std::uint32_t(first.arg[0])) + ": there are barriers 0 to 15");
+  if (count % warp_lanes || count > round_up_to_warps(block.threads_count)) [[unlikely]]
+    sync_error(block, first,
+               "a barrier's thread count is " + std::to_string(count) +
+                   (count % warp_lanes ? ", no multiple of the warp size" : ", more threads than the block has"));
   block.used_barriers |= 1u << number;
   if (barrier.arrived == 0) {
     barrier.expected = count;
@@ -332,6 +343,18 @@ void Machine::check_aligned(Block& block, const Barrier& barrier) {
   }
 }
 
+// An aligned barrier that some threads of the block pass: of a warp all lanes or none (PTX ISA 9.7.13.1).
+void Machine::check_whole_warps(Block& block, const Barrier& barrier) {
+  const std::vector<Site>& sites = *block.launch->request.sites->sites;
+  for (std::uint32_t w = 0; w < block.warps_count; ++w) {
+    const std::uint32_t lanes = barrier.waiting[w];
+    if (!lanes || lanes == block.warps[w].live) continue;
+    const ThreadContext& t = block.threads[w * warp_lanes + std::uint32_t(__builtin_ctz(lanes))];
+    if (t.pending_site < sites.size() && sites[t.pending_site].aligned)
+      sync_error(block, t, "only some lanes of a warp are at an aligned barrier, in divergent code");
+  }
+}
+
 void Machine::complete(Block& block, std::uint32_t number) {
   Barrier& barrier = block.barriers[number];
   if (recording(block)) {
@@ -344,6 +367,7 @@ void Machine::complete(Block& block, std::uint32_t number) {
   if (block.named) holds_->met(block, barrier.waiting);
   const SiteTable& sites = *block.launch->request.sites;
   if (barrier.mixed) check_aligned(block, barrier);
+  if (barrier.expected) check_whole_warps(block, barrier);
   const bool red =
       sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {

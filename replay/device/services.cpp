@@ -9,6 +9,8 @@
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 #include "replay/engine/digest.h"
+#include "replay/engine/tables.h"
+#include "replay/engine/written.h"
 
 namespace deadheat::device {
 
@@ -67,6 +69,8 @@ struct MachineServices {
     };
     if (std::has_single_bit(bytes) && address & (bytes - 1)) return refuse(MemoryError::Kind::misaligned);
     if (address & window_bit) {
+      const std::vector<Site>& sites = *block(t).launch->request.sites->sites;
+      if (site < sites.size() && sites[site].space == Space::global) return refuse(MemoryError::Kind::wrong_space);
       auto inside = [&](std::uint64_t window, std::uint64_t size) {
         return address - window < size && bytes <= size - (address - window);
       };
@@ -190,6 +194,7 @@ struct MachineServices {
     }
     if (at + room > heap_bytes) return 0;
     m.heap_.emplace(at, bytes);
+    m.heap_freed_.erase(m.heap_freed_.lower_bound(at), m.heap_freed_.lower_bound(at + room));
     m.options_.environment->heap_valid(heap + at, bytes, true);
     return heap + at;
   }
@@ -201,15 +206,23 @@ struct MachineServices {
     const std::uint64_t heap = m.options_.environment->heap(&heap_bytes);
     auto found = m.heap_.find(address - heap);
     if (!heap || found == m.heap_.end()) {
-      set_fault(t, t->pending_site, MemoryError::Kind::invalid_free, address, 0, AccessKind::free);
+      const bool twice = heap && m.heap_freed_.count(address - heap);
+      set_fault(t, engine::no_site, twice ? MemoryError::Kind::double_free : MemoryError::Kind::invalid_free, address,
+                0, AccessKind::free);
       return m.take_fault(*t);
     }
     m.options_.environment->heap_valid(address, found->second, false);
+    m.heap_freed_.insert(found->first);
     m.heap_.erase(found);
   }
 
   static void fault(ThreadContext* t, std::uint32_t site, std::uint32_t kind, const char* text) {
     set_fault(t, site, MemoryError::Kind(kind), 0, 0, AccessKind::read, text);
+  }
+
+  static void undefined(ThreadContext* t, std::uint32_t site, std::uint32_t use, std::uint64_t address,
+                        std::uint32_t bytes) {
+    machine(t).undefined(*t, site, engine::UndefinedUse(use), address, bytes);
   }
 
   // Counters that depend on nothing but how often they were read: the same in every schedule of the reader.
@@ -220,7 +233,8 @@ const engine::Services* machine_services() {
   using S = MachineServices;
   static const engine::Services services{S::log_full,     S::strong,   S::check,     S::async_copy,
                                          S::async_commit, S::mbarrier, S::bulk_copy, S::print,
-                                         S::allocate,     S::release,  S::fault,     S::clock};
+                                         S::allocate,     S::release,  S::fault,     S::clock,
+                                         S::undefined};
   return &services;
 }
 

@@ -78,8 +78,15 @@ void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
         const Source s =
             shuffle_source(op, std::int32_t(l), std::uint32_t(lanes[l].arg[3]), std::uint32_t(lanes[l].arg[4]));
         // A lane that does not take part has no defined value to give: the reader keeps its own.
-        lanes[l].result[0] = lanes[members >> s.lane & 1 ? std::uint32_t(s.lane) : l].arg[2];
+        const ThreadContext& from = lanes[members >> s.lane & 1 ? std::uint32_t(s.lane) : l];
+        lanes[l].result[0] = from.arg[2];
         lanes[l].result[1] = s.inside;
+        lanes[l].result[2] = from.arg[5];
+        if (from.arg[5]) {
+          lanes[l].undefined_site = from.undefined_site;
+          lanes[l].undefined_bytes = from.undefined_bytes;
+          lanes[l].undefined_address = from.undefined_address;
+        }
       });
       break;
     case WarpOp::vote_all:

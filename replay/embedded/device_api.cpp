@@ -207,6 +207,7 @@ DEADHEAT_API(cudaDeviceGetLimit, device, (size_t* value, cudaLimit limit), (valu
 
 DEADHEAT_API(cudaDeviceSetLimit, device, (cudaLimit limit, size_t value), (limit, value)) {
   if (!has_limit(limit)) return cudaErrorUnsupportedLimit;
+  if (limit == cudaLimitMallocHeapSize && !call.device().set_heap_bytes(value)) return cudaErrorInvalidValue;
   call.runtime.limits[limit] = value;
   return cudaSuccess;
 }

@@ -119,11 +119,11 @@ cudaError_t launch_kernel(Call& call, const void* function, const LaunchConfigur
   if (!stream) return cudaErrorInvalidResourceHandle;
   Kernel kernel;
   cudaError_t status = find_kernel(call, function, &kernel);
-  if (status != cudaSuccess) return status;
   trace::Launch launch;
-  status = make_launch(call, kernel, configuration, attributes, arguments, &launch);
-  if (status != cudaSuccess) return status;
-  return submit(call, *stream, {std::move(launch)});
+  if (status == cudaSuccess) status = make_launch(call, kernel, configuration, attributes, arguments, &launch);
+  if (status == cudaSuccess) status = submit(call, *stream, {std::move(launch)});
+  if (status != cudaSuccess && kernel.function) call.runtime.launch_failed(kernel.function->name, status, call.thread);
+  return status;
 }
 
 } // namespace deadheat::embedded

@@ -3,6 +3,7 @@
 // arena).
 #include <algorithm>
 
+#include "replay/embedded/call_site.h"
 #include "replay/embedded/graph_nodes.h"
 
 using namespace deadheat::embedded;
@@ -22,7 +23,34 @@ cudaError_t allocate(Call& call, Kind kind, void** result, std::uint64_t bytes, 
   deadheat::Expected<deadheat::trace::Allocate> made = call.device().allocate(kind, bytes, call.thread.number, stream);
   if (!made) return cudaErrorMemoryAllocation;
   *result = reinterpret_cast<void*>(made->address);
+  if (call.runtime.options.leak_check && !call.runtime.options.output.empty()) {
+    call.runtime.allocation_sites[made->allocation] = std::string("allocated by ") + call.api + " at " + call_site();
+  }
   return cudaSuccess;
+}
+
+// What cannot be freed is an error of the program that it may well ignore: it is in the trace, too.
+cudaError_t refuse_free(Call& call, const void* pointer) {
+  using Error = deadheat::trace::MemoryError;
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  const deadheat::trace::Allocate* live = call.device().find_allocation(address);
+  const deadheat::trace::Allocate* freed = live ? nullptr : call.device().find_freed(address);
+  Error error;
+  const bool twice = freed && freed->address == address;
+  error.kind = twice ? Error::Kind::double_free : Error::Kind::invalid_free;
+  error.address = address;
+  error.access = deadheat::AccessKind::free;
+  if (live || freed) error.nearest_allocation = (live ? live : freed)->allocation;
+  error.text = std::string(call.api) + (twice  ? " of memory that was freed before"
+                                        : live ? (live->address == address ? " of memory of another kind"
+                                                                           : " of an address inside an allocation")
+                                               : " of an address that no allocation call gave");
+  if (!call.runtime.options.output.empty()) {
+    const std::string site = call_site();
+    if (!site.empty()) error.text += " (called at " + site + ")";
+  }
+  call.runtime.recording->record(error);
+  return cudaErrorInvalidValue;
 }
 
 // Allocation that begins at `pointer`.
@@ -56,7 +84,7 @@ DEADHEAT_API(cudaFree, device, (void* pointer), (pointer)) {
   const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
   const bool ours = allocation && (allocation->kind == Kind::device || allocation->kind == Kind::managed ||
                                    allocation->kind == Kind::pool);
-  return ours ? release(call, pointer) : cudaErrorInvalidValue;
+  return ours ? release(call, pointer) : refuse_free(call, pointer);
 }
 
 static cudaError_t allocate_pinned(Call& call, void** pointer, size_t bytes, unsigned flags) {
@@ -82,7 +110,7 @@ DEADHEAT_API(cudaHostAlloc, device, (void** pointer, size_t bytes, unsigned flag
 DEADHEAT_API(cudaFreeHost, device, (void* pointer), (pointer)) {
   if (!pointer) return cudaSuccess;
   const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
-  if (!allocation || allocation->kind != Kind::pinned) return cudaErrorInvalidValue;
+  if (!allocation || allocation->kind != Kind::pinned) return refuse_free(call, pointer);
   call.runtime.host_flags.erase(allocation->address);
   return release(call, pointer);
 }
@@ -214,7 +242,8 @@ DEADHEAT_STREAM_API(cudaFreeAsync, _ptsz, device, (void* pointer, cudaStream_t h
   status = free_graph_memory(call, pointer, stream, &handled);
   if (handled) return status;
   const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
-  if (!allocation || (allocation->kind != Kind::pool && allocation->kind != Kind::device)) return cudaErrorInvalidValue;
+  if (!allocation || (allocation->kind != Kind::pool && allocation->kind != Kind::device))
+    return refuse_free(call, pointer);
   ++call.runtime.submitted;
   return release(call, pointer, stream->id);
 }

@@ -33,6 +33,8 @@ const char* name_of(trace::MemoryError::Kind kind) {
     case Kind::stack_overflow: return "stack overflow";
     case Kind::trap: return "trap";
     case Kind::assertion: return "assertion failed";
+    case Kind::leak: return "never freed";
+    case Kind::api_error: return "error of a launch";
   }
   return "fault";
 }

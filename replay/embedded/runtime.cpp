@@ -11,6 +11,7 @@
 #include <regex>
 #include <thread>
 
+#include "replay/embedded/call_site.h"
 #include "replay/embedded/entry.h"
 #include "replay/embedded/graph.h"
 #include "replay/embedded/names.h"
@@ -152,6 +153,7 @@ cudaError_t Runtime::need_device() {
   settings.seed = options.seed;
   settings.record_accesses = options.accesses && !options.output.empty();
   if (settings.record_accesses) settings.record_launch = launch_filter(options);
+  settings.unwritten = options.unwritten;
   settings.check = options.check || !options.output.empty();
   settings.sink = recording.get();
   Expected<std::unique_ptr<device::Device>> made = device::Device::create(std::move(settings));
@@ -184,6 +186,37 @@ void Runtime::fault_seen() {
   say(describe_fault(fault, recording->launch(fault.launch), device->module(fault.module)));
 }
 
+// At the end: errors of launches that nobody asked for, and memory that nobody freed.
+void Runtime::note_unfinished() {
+  for (const std::string& line : unasked) {
+    trace::MemoryError error;
+    error.kind = trace::MemoryError::Kind::api_error;
+    error.text = line;
+    recording->record(error);
+  }
+  if (!options.leak_check || sticky != cudaSuccess) return;
+  for (const trace::Allocate& a : device->live_allocations()) {
+    if (a.kind == trace::Allocate::Kind::symbol || !a.name.empty()) continue;
+    trace::MemoryError error;
+    error.kind = trace::MemoryError::Kind::leak;
+    error.address = a.address;
+    error.bytes = a.bytes;
+    error.nearest_allocation = a.allocation;
+    auto at = allocation_sites.find(a.allocation);
+    error.text = "never freed" + (at == allocation_sites.end() ? "" : ": " + at->second);
+    recording->record(error);
+  }
+}
+
+// A failed launch is forgotten by the next call of the same thread that asks for the last error.
+void Runtime::launch_failed(const std::string& kernel, cudaError_t status, ThreadState& thread) {
+  if (options.output.empty() || !recording || !thread.unasked.empty()) return;
+  const std::string site = call_site(kernel);
+  thread.unasked = "the launch of " + demangled(kernel) + (site.empty() ? "" : " at " + site) + " failed (" +
+                   cudaGetErrorName(status) + "), and nothing asked for the error";
+  unasked.push_back(thread.unasked);
+}
+
 void Runtime::end() {
   if (ended) return;
   ThreadState& thread = thread_state();
@@ -196,8 +229,12 @@ void Runtime::end() {
   if (ended.exchange(true)) return;
   try {
     if (device && locked && sticky == cudaSuccess) {
-      device->drain();
+      if (device->drain() == device::Progress::hang) {
+        say("the device hangs: " + device->stuck_description());
+        device->report_hang();
+      }
       fault_seen();
+      note_unfinished();
     }
     if (recording) {
       Expected<void> finished = recording->finish(exit_status, locked);
@@ -263,6 +300,10 @@ cudaError_t last_error(bool reset) noexcept {
   cudaError_t status = cudaSuccess;
   if (!begin_call(Need::nothing, &status)) return status;
   ThreadState& thread = thread_state();
+  if (!thread.unasked.empty()) {
+    std::erase(runtime().unasked, thread.unasked);
+    thread.unasked.clear();
+  }
   status = thread.last_error;
   if (reset) thread.last_error = cudaSuccess;
   runtime().lock.unlock();
@@ -315,6 +356,7 @@ cudaError_t Call::result(device::Progress progress) {
     case device::Progress::hang: break;
   }
   say("the device hangs: " + device().stuck_description());
+  device().report_hang();
   return runtime.sticky = cudaErrorLaunchTimeout;
 }
 

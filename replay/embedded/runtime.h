@@ -66,6 +66,7 @@ struct ThreadState {
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   cudaStream_t per_thread_stream = nullptr;
   std::vector<LaunchConfiguration> configurations;
+  std::string unasked; // about a launch that failed, until the thread asks for the last error
 };
 ThreadState& thread_state();
 
@@ -81,6 +82,9 @@ struct Runtime {
   std::atomic<std::uint64_t> calls{0};  // for the watchdog
   std::uint32_t host_threads = 0;
   std::atomic<bool> ended{false};
+  std::vector<std::string> unasked;     // of all threads
+  std::unordered_map<std::uint32_t, std::string> allocation_sites; // "allocated by cudaMalloc at file:line"
+  unsigned callbacks = 0;               // host callbacks that run now
   bool host_can_watch = false;          // pinned or managed memory exists
 
   std::unordered_map<cudaStream_t, std::unique_ptr<Stream>> streams; // a handle is its value's address
@@ -104,6 +108,8 @@ struct Runtime {
   void watch_host_memory();  // from now on the host can follow the device without calling CUDA
   cudaStream_t add_stream(trace::StreamCreate::Kind kind, unsigned flags, int priority, std::uint32_t thread);
   void fault_seen();         // after anything that drives the device: reports a fault once and makes it stick
+  void launch_failed(const std::string& kernel, cudaError_t status, ThreadState& thread);
+  void note_unfinished();
   void end();                // completes what is queued, closes the trace
 };
 Runtime& runtime();

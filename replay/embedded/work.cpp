@@ -1,5 +1,8 @@
 #include "replay/embedded/work.h"
 
+#include <chrono>
+#include <thread>
+
 #include "replay/embedded/call_site.h"
 #include "replay/embedded/graph.h"
 
@@ -9,9 +12,20 @@ std::function<void()> as_callback(Runtime& runtime, std::function<void()> functi
   return [&runtime, function = std::move(function)] {
     if (runtime.ended) return; // the program's objects are gone
     ThreadState& thread = thread_state();
+    const unsigned depth = ++runtime.callbacks;
+    const std::uint64_t calls = runtime.calls;
     thread.in_callback = true;
+    runtime.lock.unlock();
     function();
+    runtime.lock.lock();
+    while (runtime.callbacks != depth) { // callbacks that others began meanwhile
+      runtime.lock.unlock();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      runtime.lock.lock();
+    }
     thread.in_callback = false;
+    --runtime.callbacks;
+    if (runtime.calls != calls) runtime.recording->note_unrepeatable(); // calls of others came in the midst
   };
 }
 

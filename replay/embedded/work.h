@@ -30,7 +30,8 @@ cudaError_t submit(Call& call, Stream& stream, Work work, std::uint32_t* operati
 cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,
                        std::uint32_t* operation);
 
-// Host functions run on the thread that drives the device, which holds the lock: they may not call CUDA.
+// Host functions run on the thread that drives the device: they may not call CUDA. The lock is lent meanwhile, since a
+// function may wait for a thread that does; what other threads drive ends before this one goes on.
 std::function<void()> as_callback(Runtime& runtime, std::function<void()> function);
 
 } // namespace deadheat::embedded

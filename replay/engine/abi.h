@@ -39,8 +39,9 @@ enum class Step : std::int32_t {
 // Rendezvous operations. arg[1] is always the member mask.
 enum class WarpOp : std::uint32_t {
   barrier = 0,   // bar.warp.sync
-  shfl_up = 1, shfl_down = 2, shfl_bfly = 3, shfl_idx = 4, // arg[2] value, arg[3] lane operand, arg[4] clamp/segment operand;
-                                                          // result[0] value, result[1] predicate
+  shfl_up = 1, shfl_down = 2, shfl_bfly = 3, shfl_idx = 4, // arg[2] value, arg[3] lane operand, arg[4] clamp/segment operand,
+                                                          // arg[5] its undefined bits (Mode::written);
+                                                          // result[0] value, result[1] predicate, result[2] undefined bits
   vote_all = 5, vote_any = 6, vote_uni = 7, vote_ballot = 8, // arg[2] predicate; result[0]
   match_any = 9, match_all = 10,  // arg[2] value (64 bits); result[0] mask, result[1] predicate
   redux_add = 11, redux_min_s = 12, redux_max_s = 13, redux_min_u = 14, redux_max_u = 15, redux_and = 16, redux_or = 17,
@@ -124,6 +125,8 @@ struct Services {
   // assertion arg[0], arg[1] and arg[3] are the generic addresses of message, file and function, arg[2] is the line.
   void (*fault)(ThreadContext*, std::uint32_t site, std::uint32_t kind, const char* text);
   std::uint64_t (*clock)(ThreadContext*, std::uint32_t which); // 0 %clock64, 1 %globaltimer: deterministic counters
+  // Bits that nobody wrote decide something: `use` is an UndefinedUse (written.h); of `atomic` and `result` the memory.
+  void (*undefined)(ThreadContext*, std::uint32_t site, std::uint32_t use, std::uint64_t address, std::uint32_t bytes);
 };
 
 struct ExecContext {
@@ -174,6 +177,9 @@ struct ThreadContext {
   std::uint32_t spin_site = ~0u; // the last strong operation in a loop, its address and the value it read
   std::uint64_t spin_address = 0, spin_value = 0;
   std::uint64_t pending_address = 0;
+  // The last load of undefined bits that may come to matter (undefined.h).
+  std::uint64_t undefined_address = 0;
+  std::uint32_t undefined_site = ~0u, undefined_bytes = 0;
   std::uint64_t arg[20] = {};
   std::uint64_t result[8] = {};
 

@@ -4,6 +4,7 @@
 #include "replay/engine/cold_calls.h"
 #include "replay/engine/digest.h"
 #include "replay/engine/region_probe.h"
+#include "replay/engine/undefined.h"
 
 namespace deadheat::engine {
 
@@ -160,6 +161,7 @@ void check_each(Builder& b, const Access& a) {
   ir.SetInsertPoint(fault);
   b.finish(std::int32_t(Step::fault));
   ir.SetInsertPoint(next);
+  if (b.undefined) b.undefined->access(a);
 }
 
 }  // namespace

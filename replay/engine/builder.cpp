@@ -6,6 +6,7 @@
 #include "replay/engine/image.h"
 #include "replay/engine/lower.h"
 #include "replay/engine/lower_tensor.h"
+#include "replay/engine/undefined.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
 
@@ -56,6 +57,8 @@ Builder::Builder(Unit& u, std::uint32_t function_index, const RegionPlan* plan, 
     space_noalias_[s] = llvm::MDNode::get(context(), others);
   }
 }
+
+Builder::~Builder() = default;
 
 void Builder::refuse(const std::string& why) {
   if (!refusal_.empty()) return;
@@ -429,22 +432,28 @@ void Builder::call_cold(const void* entry, llvm::ArrayRef<Value*> arguments) {
 
 // ---- the body
 
+void Builder::lower_instruction(const ptx::Instruction& instruction) {
+  if (undefined) undefined->before(instruction);
+  lowering_of(instruction.opcode)(*this, instruction);
+  if (undefined) undefined->after(instruction);
+}
+
 void Builder::lower_guarded(const ptx::Instruction& instruction) {
-  Lowering lowering = lowering_of(instruction.opcode);
-  std::string why = lowering ? refusal_of(instruction) : "not supported";
+  std::string why = lowering_of(instruction.opcode) ? refusal_of(instruction) : "not supported";
   if (!why.empty()) {
     refuse(why);
     return;
   }
   if (!instruction.guard) {
-    lowering(*this, instruction);
+    lower_instruction(instruction);
     return;
   }
+  if (undefined) undefined->check_guard(instruction);
   Operand predicate;
   predicate.kind = Operand::Kind::reg;
   predicate.reg = instruction.guard->reg;
   predicate.negated = instruction.guard->negated;
-  when(read_predicate(predicate), [&] { lowering(*this, instruction); });
+  when(read_predicate(predicate), [&] { lower_instruction(instruction); });
 }
 
 void Builder::lower_statement(const ptx::Statement& s) {
@@ -481,8 +490,10 @@ std::string Builder::build() {
   find_stops();
   classify_registers();
   make_slots();
+  if (mode.written && !plan_) undefined = std::make_unique<Undefined>(*this);
   start_ = new_block("start");
   ir.SetInsertPoint(start_);
+  if (undefined) undefined->begin();
   for (statement = 0; statement < function.body.size() && !refused(); ++statement)
     lower_statement(function.body[statement]);
   if (refused()) return refusal_;

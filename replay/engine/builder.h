@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,11 @@ inline constexpr std::int32_t returned = -1;
 
 // By mode: what a PTX function pointer points to.
 struct FunctionPointer {
-  FunctionDescriptor by_mode[8];
+  FunctionDescriptor by_mode[16];
 };
-inline unsigned number(Mode m) { return (m.record ? 1u : 0u) | (m.control ? 2u : 0u) | (m.check ? 4u : 0u); }
+inline unsigned number(Mode m) {
+  return (m.record ? 1u : 0u) | (m.control ? 2u : 0u) | (m.check ? 4u : 0u) | (m.written ? 8u : 0u);
+}
 
 class ProbeNotes;
 
@@ -67,11 +70,14 @@ llvm::Function* declare_function(Unit& unit, std::uint32_t function);
 // The constant that holds a function's frame size, known when all of the unit is built (recursion).
 inline std::string frame_bytes_name(std::uint32_t function) { return "frame.bytes." + std::to_string(function); }
 
+class Undefined;
+
 class Builder {
  public:
   // With a plan: the kernel's regions (regions.h), a function of one thread's indices instead of its context. With
   // notes as well: their probes (region_probe.h).
   Builder(Unit& unit, std::uint32_t function, const RegionPlan* plan = nullptr, ProbeNotes* probe = nullptr);
+  ~Builder();
   // Builds the body; empty on success, else why it cannot be built.
   std::string build();
 
@@ -82,6 +88,7 @@ class Builder {
   const Mode mode;
   std::uint32_t statement = 0; // being lowered
   const Site* site = nullptr; // of it, or null
+  std::unique_ptr<Undefined> undefined; // in mode.written
 
   // ---- refusal: names the reason; the function's code is then thrown away
   void refuse(const std::string& why);
@@ -187,6 +194,7 @@ class Builder {
   const std::vector<ptx::RegisterId>& guesses() const { return guesses_; }
 
  private:
+  friend class Undefined;
   struct Slot {
     llvm::Value* pointer = nullptr;
     llvm::Type* type = nullptr;
@@ -210,6 +218,7 @@ class Builder {
   bool can_stop_at(const ptx::Instruction& instruction, const Site* site) const;
   bool always_stops_at(const ptx::Instruction& instruction, const Site* site) const;
   void lower_statement(const ptx::Statement& statement);
+  void lower_instruction(const ptx::Instruction& instruction);
   void lower_guarded(const ptx::Instruction& instruction);
   llvm::Value* load_slot(const Slot& slot);
   void store_slot(const Slot& slot, llvm::Value* value);

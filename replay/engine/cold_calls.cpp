@@ -14,6 +14,12 @@ __attribute__((used, visibility("hidden"))) void deadheat_cold_check_body(Thread
   *legal = thread->block->launch->exec->services->check(thread, site, address, bytes & 0x7fffffff, bytes >> 31);
 }
 
+__attribute__((used, visibility("hidden"))) void deadheat_cold_undefined_body(ThreadContext* thread, std::uint32_t site,
+                                                                              std::uint32_t use, std::uint64_t address,
+                                                                              std::uint32_t bytes) {
+  thread->block->launch->exec->services->undefined(thread, site, use, address, bytes);
+}
+
 } // extern "C"
 
 } // namespace deadheat::engine
@@ -47,3 +53,4 @@ __attribute__((used, visibility("hidden"))) void deadheat_cold_check_body(Thread
 
 DEADHEAT_COLD_ENTRY(deadheat_cold_log_full);
 DEADHEAT_COLD_ENTRY(deadheat_cold_check);
+DEADHEAT_COLD_ENTRY(deadheat_cold_undefined);

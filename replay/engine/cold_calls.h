@@ -17,6 +17,9 @@ void deadheat_cold_log_full(ThreadContext* thread);
 // Services::check; `bytes` has bit 31 set for writes; the answer goes to *legal.
 void deadheat_cold_check(ThreadContext* thread, std::uint32_t site, std::uint64_t address, std::uint32_t bytes,
                          std::uint32_t* legal);
+// Services::undefined.
+void deadheat_cold_undefined(ThreadContext* thread, std::uint32_t site, std::uint32_t use, std::uint64_t address,
+                             std::uint32_t bytes);
 }
 
 }  // namespace deadheat::engine

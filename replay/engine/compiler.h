@@ -27,6 +27,7 @@ namespace deadheat::engine {
 
 struct Mode {
   bool record = false, control = false, check = false;
+  bool written = false; // follows bytes that nobody wrote (written.h, undefined.h); with check
   friend auto operator<=>(const Mode&, const Mode&) = default;
 };
 

@@ -2,6 +2,7 @@
 #include "replay/engine/lower_warp.h"
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/undefined.h"
 
 namespace deadheat::engine {
 
@@ -74,9 +75,16 @@ void lower_shfl(Builder& b, const ptx::Instruction& i) {
   set_argument(b, 2, b.read(o[1], 32));
   set_argument(b, 3, b.read(o[2], 32));
   set_argument(b, 4, b.read(o[3], 32));
+  if (b.undefined) {
+    Value* undefined = b.undefined->bits(o[1], 32);
+    set_argument(b, 5, undefined ? undefined : static_cast<Value*>(b.constant(32, 0)));
+  }
   rendezvous(b, op, o.size() > 4 ? b.read(o[4], 32) : full_mask(b));
   b.write(first(o[0]), result(b, 0, 32));
   if (const Operand* p = second(o[0])) b.write(*p, result(b, 1, 1));
+  if (!b.undefined) return;
+  b.undefined->set(first(o[0]), result(b, 2, 32));
+  if (const Operand* p = second(o[0])) b.undefined->set(*p, nullptr);
 }
 
 void lower_vote(Builder& b, const ptx::Instruction& i) {

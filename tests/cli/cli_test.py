@@ -13,7 +13,8 @@ import sys
 import unittest
 
 import cli_case
-import cli_damage  # noqa: F401, the cases
+import cli_checks  # noqa: F401, the cases
+import cli_damage  # noqa: F401
 import cli_record  # noqa: F401
 import cli_reports  # noqa: F401
 import cli_usage  # noqa: F401

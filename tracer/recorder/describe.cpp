@@ -101,7 +101,7 @@ const char* name_of(Mbarrier::What v) {
 const char* name_of(MemoryError::Kind v) {
   static constexpr const char* names[] = {"out_of_bounds", "use_after_free", "misaligned",   "wrong_space",
                                           "uninitialized", "double_free",    "invalid_free", "stack_overflow",
-                                          "trap",          "assertion"};
+                                          "trap",          "assertion",      "leak",         "api_error"};
   return name_of(names, unsigned(v));
 }
 

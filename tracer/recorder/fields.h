@@ -20,7 +20,7 @@ constexpr unsigned last_value(StreamCreate::Kind) { return unsigned(StreamCreate
 constexpr unsigned last_value(HostWait::Kind) { return unsigned(HostWait::Kind::operation); }
 constexpr unsigned last_value(Copy::Direction) { return unsigned(Copy::Direction::d2d); }
 constexpr unsigned last_value(Mbarrier::What) { return unsigned(Mbarrier::What::async_arrive); }
-constexpr unsigned last_value(MemoryError::Kind) { return unsigned(MemoryError::Kind::assertion); }
+constexpr unsigned last_value(MemoryError::Kind) { return unsigned(MemoryError::Kind::api_error); }
 
 // ---- Parts of records
 template <class A> void fields(A& a, Dim3& r) { a(r.x, r.y, r.z); }

@@ -1,0 +1,67 @@
+// Code that follows undefined bits, those of memory that nobody wrote (written.h), from loads to where they matter.
+//
+// A load of undefined bytes is no error by itself: right programs copy structures with padding and with members that
+// are not set, take bytes out of wide words, and load for all lanes what only some go on to use. So every register that
+// may hold such bits (undefined_plan.h) has a shadow, which instructions compute beside their results, and stores carry
+// it into the shadow of memory. Reported is what undefined bits decide:
+//  - the address of an access, the way of a branch, whether a store, an atomic or a barrier happens;
+//  - what an atomic computes with, or computes with in memory (atom.exch overwrites: it does not; atom.cas on words of
+//    which a part is undefined only swaps: what it compares counts, as far as it knows what to expect there);
+//  - results computed from them (not mere copies), where the host sees them: stored to memory that it can read, or
+//    copied to it; and a copy to the host of which no byte was ever written (device/unwritten.cpp).
+// Named is the load that they came from, once a site. Shuffles carry shadows; votes, matrix operations, calls and local
+// memory do not: what comes from there counts as defined, so that errors may be missed there but none is made up.
+//
+// Thread-safety: see builder.h.
+#pragma once
+
+#include "replay/engine/access.h"
+#include "replay/engine/builder.h"
+#include "replay/engine/undefined_plan.h"
+#include "replay/engine/written.h"
+
+namespace deadheat::engine {
+
+class Undefined {
+ public:
+  // Makes the shadows of registers, saved at stops as registers are. Where the builder makes its registers.
+  explicit Undefined(Builder& builder);
+  void begin(); // where the function begins: everything is defined
+
+  // Around the lowering of an instruction: `check` outside its guard, `before` and `after` inside.
+  void check_guard(const ptx::Instruction& instruction);
+  void before(const ptx::Instruction& instruction);
+  void after(const ptx::Instruction& instruction);
+  // An access that is legal, where it is performed.
+  void access(const Access& access);
+  // The operand's undefined bits, set; null when it has none.
+  llvm::Value* bits(const ptx::Operand& operand, unsigned bits);
+  void set(const ptx::Operand& destination, llvm::Value* bits); // null: all defined
+
+ private:
+  using Value = llvm::Value;
+  bool follows_shared() const;
+  unsigned width_of(ptx::RegisterId r) const;
+  bool decides(const ptx::Operand& operand) const;
+  Value* any(const ptx::Operand& operand); // i1, or null
+  Value* result(const ptx::Instruction& instruction);
+  Value* bitwise(const ptx::Instruction& instruction, unsigned width);
+  Value* extracted(const ptx::Instruction& instruction, unsigned width);
+  Value* halves(const ptx::Instruction& instruction);
+  Value* compared(const ptx::Instruction& instruction);
+  Value* whole(const ptx::Instruction& instruction, unsigned width);
+  Value* all_or_none(Value* any, unsigned width);
+  Value* shadow_pointer(const Access& access, std::uint64_t elsewhere);
+  void load(const ptx::Instruction& instruction, const Access& access);
+  void store(const ptx::Instruction& instruction, const Access& access);
+  void atomic(const ptx::Instruction& instruction, const Access& access);
+  void note_origin(const Access& access);
+  void report(Value* condition, UndefinedUse use, Value* address, unsigned bytes);
+
+  Builder& b_;
+  UndefinedPlan plan_;
+  std::vector<std::uint32_t> slot_;                            // by register: of its shadow, or 0
+  std::vector<std::pair<ptx::Operand, Value*>> results_;       // of the instruction between before and after
+};
+
+}  // namespace deadheat::engine

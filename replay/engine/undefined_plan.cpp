@@ -1,0 +1,171 @@
+#include "replay/engine/undefined_plan.h"
+
+#include <algorithm>
+
+#include "tracer/ptx/operands.h"
+
+namespace deadheat::engine {
+
+using ptx::Opcode;
+using ptx::Operand;
+
+namespace {
+
+bool of_memory(const ptx::Instruction& i) {
+  using ptx::Modifier;
+  for (Modifier m : {Modifier::param, Modifier::param_entry, Modifier::param_func, Modifier::const_, Modifier::local})
+    if (i.has(m)) return false;
+  return true;
+}
+
+}  // namespace
+
+bool loads_memory(const ptx::Instruction& i) {
+  return (i.opcode == Opcode::ld || i.opcode == Opcode::ldu) && of_memory(i);
+}
+
+UndefinedFlow undefined_flow(const ptx::Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::mov:
+    case Opcode::and_:
+    case Opcode::or_:
+    case Opcode::xor_:
+    case Opcode::not_:
+    case Opcode::shl:
+    case Opcode::shr:
+    case Opcode::shf:
+    case Opcode::bfe:
+    case Opcode::bfi:
+    case Opcode::prmt:
+    case Opcode::lop3:
+    case Opcode::selp:
+    case Opcode::shfl: return UndefinedFlow::bits;
+    case Opcode::cvt: {
+      const bool integers = std::all_of(i.types.begin(), i.types.end(), [](ptx::Type t) {
+        using ptx::Type;
+        return t == Type::u8 || t == Type::s8 || t == Type::u16 || t == Type::s16 || t == Type::u32 || t == Type::s32 ||
+               t == Type::u64 || t == Type::s64;
+      });
+      return integers && !i.has(ptx::Modifier::sat) ? UndefinedFlow::bits : UndefinedFlow::whole;
+    }
+    // What many lanes answer together counts as defined: a lane may well give what the others ignore.
+    case Opcode::vote:
+    case Opcode::match:
+    case Opcode::redux:
+    case Opcode::activemask:
+    case Opcode::elect:
+    case Opcode::bar:
+    case Opcode::barrier:
+    case Opcode::mma:
+    case Opcode::wmma:
+    case Opcode::ldmatrix:
+    case Opcode::stmatrix:
+    case Opcode::movmatrix:
+    case Opcode::mbarrier:
+    // Memory, and what is passed through it.
+    case Opcode::ld:
+    case Opcode::ldu:
+    case Opcode::st:
+    case Opcode::atom:
+    case Opcode::red:
+    case Opcode::call:
+    case Opcode::ret:
+    case Opcode::bra:
+    case Opcode::brx:
+    case Opcode::cp: return UndefinedFlow::none;
+    default: {
+      const ptx::Type type = i.types.empty() ? ptx::Type::none : i.types[0];
+      const bool pairs = type == ptx::Type::f16x2 || type == ptx::Type::bf16x2 || type == ptx::Type::u16x2 ||
+                         type == ptx::Type::s16x2;
+      return pairs && i.types.size() == 1 && i.opcode != Opcode::setp ? UndefinedFlow::halves : UndefinedFlow::whole;
+    }
+  }
+}
+
+bool decides_by(const ptx::Instruction& i, std::size_t n) {
+  if (i.operands[n].kind == Operand::Kind::address) return true;
+  switch (i.opcode) {
+    case Opcode::atom: return n > 1 && !i.has(ptx::Modifier::exch) && !i.has(ptx::Modifier::cas);
+    case Opcode::red: return n > 0;
+    case Opcode::brx: return n == 0;
+    case Opcode::call: return i.operands[n].kind == Operand::Kind::reg;
+    default: return false;
+  }
+}
+
+bool decides_by_guard(const ptx::Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::bra:
+    case Opcode::brx:
+    case Opcode::call:
+    case Opcode::ret:
+    case Opcode::exit:
+    case Opcode::trap:
+    case Opcode::st:
+    case Opcode::atom:
+    case Opcode::red:
+    case Opcode::bar:
+    case Opcode::barrier:
+    case Opcode::cp: return true;
+    default: return false;
+  }
+}
+
+UndefinedPlan plan_undefined(const ptx::Function& function) {
+  using Kind = UndefinedPlan::Kind;
+  UndefinedPlan plan;
+  plan.kind.assign(function.registers.size(), Kind::none);
+  plan.decides.assign(function.registers.size(), false);
+  plan.wide.assign(function.registers.size(), false);
+  auto raise = [&](ptx::RegisterId r, Kind kind, bool wide) {
+    if (plan.kind[r] >= kind && plan.wide[r] >= wide) return false;
+    plan.kind[r] = std::max(plan.kind[r], kind);
+    plan.wide[r] = plan.wide[r] || wide;
+    return plan.any = true;
+  };
+  auto destinations = [](const ptx::Instruction& i) { return ptx::destination_count(i); };
+  auto each_instruction = [&](const auto& body) {
+    for (const ptx::Statement& statement : function.body)
+      if (const ptx::Instruction* i = statement.instruction()) body(*i);
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    each_instruction([&](const ptx::Instruction& i) {
+      Kind kind = Kind::none;
+      bool wide = true;
+      if (loads_memory(i) || (i.opcode == Opcode::atom && i.has(ptx::Modifier::exch))) {
+        kind = Kind::moved;
+      } else if (const UndefinedFlow flow = undefined_flow(i); flow != UndefinedFlow::none) {
+        for (std::size_t n = destinations(i); n < i.operands.size(); ++n)
+          each_register(i.operands[n], [&](ptx::RegisterId r) { kind = std::max(kind, plan.kind[r]); });
+        if (kind != Kind::none && flow != UndefinedFlow::bits) kind = Kind::computed;
+        wide = flow != UndefinedFlow::whole;
+      }
+      if (kind == Kind::none) return;
+      for (std::size_t n = 0; n < destinations(i); ++n)
+        each_register(i.operands[n], [&](ptx::RegisterId r) { changed |= raise(r, kind, wide); });
+    });
+  }
+  if (!plan.any) return plan;
+  for (bool changed = true; changed;) {
+    changed = false;
+    auto decide = [&](ptx::RegisterId r) {
+      if (plan.kind[r] == Kind::none || plan.decides[r]) return;
+      plan.decides[r] = changed = true;
+    };
+    each_instruction([&](const ptx::Instruction& i) {
+      if (i.guard && decides_by_guard(i)) decide(i.guard->reg);
+      bool wanted = false;
+      if (undefined_flow(i) != UndefinedFlow::none)
+        for (std::size_t n = 0; n < destinations(i); ++n)
+          each_register(i.operands[n], [&](ptx::RegisterId r) {
+            wanted |= plan.decides[r] || plan.kind[r] == Kind::computed;
+          });
+      for (std::size_t n = 0; n < i.operands.size(); ++n)
+        if (decides_by(i, n) || (wanted && n >= destinations(i))) each_register(i.operands[n], decide);
+    });
+  }
+  return plan;
+}
+
+}  // namespace deadheat::engine

@@ -1,0 +1,49 @@
+// Which registers of a function can hold bits that nobody wrote, and what becomes of such bits.
+//
+// They come from memory: from loads of global and shared memory, and atom.exch. Instructions that only move bits
+// (copies, masks, shifts, byte permutations, selections, conversions between integers) keep them apart, bit by bit;
+// what anything else computes of them is undefined as a whole. They end where they decide something (undefined.h).
+//
+// Flow-insensitive: a register has one kind in all of the function.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "deadheat/ptx.h"
+
+namespace deadheat::engine {
+
+struct UndefinedPlan {
+  enum class Kind : std::uint8_t {
+    none,     // always defined
+    moved,    // copied from memory
+    computed  // a result
+  };
+  std::vector<Kind> kind;     // by register
+  std::vector<bool> wide;     // by register: its bits are told apart; else it is undefined as a whole, or not
+  std::vector<bool> decides;  // by register: flows into a result, or to where undefined bits are reported
+  bool any = false;
+};
+UndefinedPlan plan_undefined(const ptx::Function& function);
+
+// Loads, whose results come from memory that is tracked.
+bool loads_memory(const ptx::Instruction& instruction);
+// How undefined bits of its sources go on to its results: bit by bit, half by half (of f16x2 and the like), or all.
+enum class UndefinedFlow : std::uint8_t { none, bits, halves, whole };
+UndefinedFlow undefined_flow(const ptx::Instruction& instruction);
+// Operands that decide something: addresses, what atomics compute with, targets of jumps. The guard besides, where the
+// instruction does more than write registers.
+bool decides_by(const ptx::Instruction& instruction, std::size_t operand);
+bool decides_by_guard(const ptx::Instruction& instruction);
+
+// Calls body(RegisterId) for each register of the operand.
+template <typename F>
+void each_register(const ptx::Operand& operand, const F& body) {
+  if (operand.kind == ptx::Operand::Kind::reg) body(operand.reg);
+  for (const ptx::Operand& element : operand.elements) each_register(element, body);
+}
+
+}  // namespace deadheat::engine
