@@ -52,7 +52,7 @@ struct DeviceOptions {
   std::uint64_t seed = 0;
   Profile profile;
   bool live = true;              // a host process is behind it: copies touch host memory
-  bool unwritten = true;     // follow bytes that nobody wrote, where accesses are recorded and checked
+  bool unwritten = false;    // follow bytes that nobody wrote, where accesses are recorded and checked
   bool check = true;             // addresses are checked
   bool record_accesses = true;   // default for launches; record_launch refines it
   std::function<bool(const std::string& kernel, std::uint32_t launch)> record_launch;
@@ -142,6 +142,7 @@ class Device {
   // ---- state
   virtual const std::optional<trace::MemoryError>& fault() const = 0;
   virtual std::string stuck_description() const = 0; // of a hang: who waits for what, one line
+  virtual RunningCode running() const = 0; // may be asked by any host thread at any time
   virtual void report_hang() = 0; // writes a SyncError for each launch that can never end
   virtual const ChoiceSummary& choices() const = 0;
   virtual const std::vector<Switch>& switches() const = 0; // departures from the default order that this run made

@@ -69,6 +69,7 @@ class DeviceImpl final : public Device, public Environment {
   Expected<Progress> apply(const trace::Record& record, const BlobReader& blob) override;
   const std::optional<trace::MemoryError>& fault() const override { return fault_; }
   std::string stuck_description() const override { return stuck_; }
+  RunningCode running() const override { return machine_->running(); }
   void report_hang() override { machine_->report_hang(); }
   const ChoiceSummary& choices() const override;
   const std::vector<Switch>& switches() const override;

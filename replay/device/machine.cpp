@@ -278,6 +278,8 @@ bool Machine::guarded(const std::function<void()>& body) {
 
 Machine::Outcome Machine::run(Launch& launch, std::uint64_t turns) {
   if (fault_) return Outcome::fault;
+  launch.request.kernel.copy(running_kernel_, sizeof running_kernel_ - 1);
+  running_kernel_[std::min(launch.request.kernel.size(), sizeof running_kernel_ - 1)] = 0;
   Outcome outcome = Outcome::fault;
   guarded([&] { outcome = run_guarded(launch, turns); });
   return fault_ ? Outcome::fault : outcome;

@@ -107,6 +107,9 @@ class Machine {
   std::string awaiting(const Block& block, const engine::ThreadContext& thread) const;
   void report_hang(); // a SyncError for each launch: `stuck`, at a thread that waits
 
+  // For another host thread: the code that runs now, if any, and what changes when other code does.
+  RunningCode running() const { return {current_, turns_, running_kernel_}; }
+
   // Grows whenever something happened that others could see: an exit, a barrier, a rendezvous, a changed value.
   std::uint64_t progress() const { return progress_; }
   std::uint64_t spins() const { return spins_; }   // fruitless looks
@@ -273,6 +276,7 @@ class Machine {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
 
   engine::ThreadContext* volatile current_ = nullptr; // whose code runs
+  char running_kernel_[256] = {};
   SignalGuard* guard_ = nullptr;
   sigjmp_buf escape_;
 };

@@ -14,6 +14,13 @@ struct LaneLogs {
   const engine::LogEntry* end[32];
 };
 
+// What a machine runs at a moment: the thread (null: none), what changes when others get their turn, and the kernel.
+struct RunningCode {
+  const volatile void* thread = nullptr;
+  std::uint64_t turns = 0;
+  const char* kernel = nullptr; // may be overwritten while it is read; always ended by a zero
+};
+
 class Sink {
  public:
   virtual ~Sink() = default;

@@ -121,6 +121,7 @@ cudaError_t launch_kernel(Call& call, const void* function, const LaunchConfigur
   cudaError_t status = find_kernel(call, function, &kernel);
   trace::Launch launch;
   if (status == cudaSuccess) status = make_launch(call, kernel, configuration, attributes, arguments, &launch);
+  if (status == cudaSuccess) call.runtime.watch_running_code();
   if (status == cudaSuccess) status = submit(call, *stream, {std::move(launch)});
   if (status != cudaSuccess && kernel.function) call.runtime.launch_failed(kernel.function->name, status, call.thread);
   return status;

@@ -84,6 +84,29 @@ void watch(Runtime& runtime) {
   }
 }
 
+// Says when a thread's code has run for long without a stop: only weak accesses and arithmetic do not stop, so a loop
+// that waits for one to change never ends, on a GPU either if its compiler keeps the value in a register.
+void watch_code(Runtime& runtime) {
+  sigset_t set;
+  sigfillset(&set);
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&set, signal);
+  pthread_sigmask(SIG_SETMASK, &set, nullptr);
+  const auto look = std::chrono::milliseconds(std::max<std::uint64_t>(runtime.options.patience / 2, 1));
+  constexpr unsigned looks = 20;
+  device::RunningCode last;
+  for (unsigned same = 0; !runtime.ended;) {
+    std::this_thread::sleep_for(look);
+    const device::RunningCode now = runtime.device->running();
+    same = now.thread && now.thread == last.thread && now.turns == last.turns ? same + 1 : 0;
+    last = now;
+    if (same != looks) continue;
+    const std::string seconds = std::to_string((look * looks).count() / 1000);
+    say("kernel " + demangled(now.kernel) + ": a thread has run for " + seconds +
+        " s and let no other go on: does it wait in a loop for a plain read to change? (volatile and atomic reads let "
+        "others go on)");
+  }
+}
+
 void end_of_process() {
   Runtime* runtime = existing;
   if (runtime && !forked) runtime->end();
@@ -176,6 +199,16 @@ void Runtime::watch_host_memory() {
     std::thread([this] { watch(*this); }).detach();
   } catch (const std::system_error&) {
     // Hosts that poll memory without calling CUDA will wait in vain.
+  }
+}
+
+void Runtime::watch_running_code() {
+  if (code_is_watched || options.patience == 0) return;
+  code_is_watched = true;
+  try {
+    std::thread([this] { watch_code(*this); }).detach();
+  } catch (const std::system_error&) {
+    // Nobody says what hangs, then.
   }
 }
 

@@ -85,6 +85,7 @@ struct Runtime {
   std::vector<std::string> unasked;     // of all threads
   std::unordered_map<std::uint32_t, std::string> allocation_sites; // "allocated by cudaMalloc at file:line"
   unsigned callbacks = 0;               // host callbacks that run now
+  bool code_is_watched = false;
   bool host_can_watch = false;          // pinned or managed memory exists
 
   std::unordered_map<cudaStream_t, std::unique_ptr<Stream>> streams; // a handle is its value's address
@@ -105,6 +106,7 @@ struct Runtime {
   Runtime();
   ~Runtime();
   cudaError_t need_device(); // makes it on first use
+  void watch_running_code();  // from the first launch on
   void watch_host_memory();  // from now on the host can follow the device without calling CUDA
   cudaStream_t add_stream(trace::StreamCreate::Kind kind, unsigned flags, int priority, std::uint32_t thread);
   void fault_seen();         // after anything that drives the device: reports a fault once and makes it stick

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 struct Padded {
   char tag;
@@ -54,6 +55,81 @@ __global__ void heap(int twice) {
 __global__ void wait_for_ever(volatile int* flag) {
   while (*flag == 0) {  // @deadlock
   }
+}
+
+// Undefined values and what they come to decide.
+__global__ void index(const int* in, int* out) {
+  out[in[threadIdx.x] & 63] = 1;  // @index
+}
+__global__ void choose(const int* in, int* out) {
+  if (in[threadIdx.x] > 0) out[threadIdx.x] = 1;  // @choose
+}
+__global__ void shuffle(const int* in, int* out) {
+  int sum = in[threadIdx.x];  // @shuffle
+  for (int n = 16; n; n /= 2) sum += __shfl_down_sync(~0u, sum, n);
+  if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = sum;
+}
+__global__ void pass_on(const int* in, int* out) {
+  __shared__ int s[64];
+  s[threadIdx.x] = in[threadIdx.x] + 1;  // @pass_on
+  __syncthreads();
+  out[threadIdx.x] = s[63 - threadIdx.x];
+}
+// Correct: what is not written is loaded, moved, even added, and then not used.
+struct Maybe {
+  int has, value;
+};
+__device__ int zeros[64];
+__global__ void some(Maybe* all) { // of every third there is a value
+  all[threadIdx.x].has = threadIdx.x % 3 == 0;
+  if (threadIdx.x % 3 == 0) all[threadIdx.x].value = int(threadIdx.x);
+}
+__device__ void store_byte(unsigned char* byte, unsigned value) { // beside bytes that may be unwritten
+  auto* word = reinterpret_cast<unsigned*>(reinterpret_cast<size_t>(byte) & ~size_t(3));
+  const unsigned shift = unsigned(reinterpret_cast<size_t>(byte) & 3) * 8;
+  unsigned old = *static_cast<volatile unsigned*>(word), seen;
+  do {
+    seen = old;
+    old = atomicCAS(word, seen, (seen & ~(0xffu << shift)) | value << shift);
+  } while (old != seen);
+}
+__global__ void careful(const Maybe* from, Maybe* to, int* out, unsigned char* bytes) {
+  __shared__ volatile int s[64];
+  const Maybe m = from[threadIdx.x];
+  to[threadIdx.x] = m;
+  const int value = m.value; // loaded by all
+  int sum = m.has ? value : zeros[threadIdx.x];
+  s[threadIdx.x] = sum;
+  __syncwarp();
+  for (int n = 16; n; n /= 2) { // lanes past the middle add what nobody wrote, and nobody looks
+    const int other = s[threadIdx.x + n];
+    __syncwarp();
+    s[threadIdx.x] = sum += other;
+    __syncwarp();
+  }
+  if (threadIdx.x == 0) out[0] = s[0];
+  if (threadIdx.x < 6 && threadIdx.x != 3) store_byte(bytes + threadIdx.x, threadIdx.x);
+}
+// Barriers. There are 96 threads, or 64.
+__global__ void counted(int count) {
+  asm volatile("bar.sync 1, %0;" ::"r"(count) : "memory");  // @counted
+}
+__global__ void counts(int other) {
+  asm volatile("bar.sync 1, %0;" ::"r"(threadIdx.x < 32 ? 64 : other) : "memory");  // @counts
+}
+__global__ void part(int every) {
+  if (threadIdx.x % 64 / every % 2 == 0) asm volatile("bar.sync 1, 32;" ::: "memory");  // @part
+}
+__global__ void numbered(int number) {
+  asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory");  // @numbered
+}
+__global__ void left_alone(unsigned leave) {
+  if (threadIdx.x >= leave) return;
+  asm volatile("bar.sync 1, 64;" ::: "memory");  // @left_alone
+}
+
+__global__ void weak_wait(int* flag) {
+  for (int seen = 0; !seen;) asm volatile("ld.global.b32 %0, [%1];" : "=r"(seen) : "l"(flag));
 }
 
 template <class T> static T* device(int count) {
@@ -112,6 +188,34 @@ int main(int count, char** words) {
     cudaMemset(out, 0, 4);
     sum<<<1, 64>>>(in, out);
   }
+  for (auto [name, kernel] : {std::pair{"index", index}, {"choose", choose}, {"shuffle", shuffle}, {"pass_on", pass_on}})
+    if (is(name)) {
+      cudaMemset(out, 0, 64 * sizeof(int));
+      if (right) cudaMemset(in, 0, 64 * sizeof(int));
+      kernel<<<1, 64>>>(in, out);
+      cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+    }
+  if (is("pinned")) {
+    int* seen = nullptr;
+    cudaMallocHost(&seen, sizeof host);
+    if (right) cudaMemset(in, 0, 64 * sizeof(int));
+    widen<<<1, 64>>>(in, seen);
+  }
+  if (is("careful")) {
+    Maybe *from = device<Maybe>(32), *to = device<Maybe>(32), back[32];
+    unsigned char *bytes = device<unsigned char>(8), seen[8];
+    some<<<1, 32>>>(from);
+    careful<<<1, 32>>>(from, to, out, bytes);
+    cudaMemcpy(back, to, sizeof back, cudaMemcpyDeviceToHost);
+    cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+    cudaMemcpy(seen, bytes, sizeof seen, cudaMemcpyDeviceToHost);
+    std::printf("%d\n", host[0]);
+  }
+  if (is("counted")) counted<<<1, 96>>>(right ? 96 : 48);
+  if (is("counts")) counts<<<1, 64>>>(right ? 64 : 32);
+  if (is("part")) part<<<1, 64>>>(right ? 32 : 1);
+  if (is("numbered")) numbered<<<1, 64>>>(right ? 15 : 17);
+  if (is("left_alone")) left_alone<<<1, 64>>>(right ? 64 : 32);
   if (is("free")) {
     cudaFree(in + 1);  // @free_inside
     cudaFree(in);
@@ -126,6 +230,10 @@ int main(int count, char** words) {
   if (is("leak")) {
     cudaFree(in);
     if (right) cudaFree(out);
+  }
+  if (is("weak_wait")) {
+    cudaMemset(in, right, 4);
+    weak_wait<<<1, 1>>>(in);
   }
   if (is("deadlock")) {
     cudaMemset(in, right, 4);

@@ -1,8 +1,10 @@
 """Memory and synchronization errors that do not end the run (checks.cu): each is reported once, where it happens, and its
 right twin says nothing. Races are not what these programs are about: they have none."""
 import os
+import subprocess
+import threading
 
-from cli_case import Case, marker_line, program
+from cli_case import Case, marker_line, program, settings
 
 
 class Checks(Case):
@@ -57,6 +59,68 @@ class Checks(Case):
 
     def test_unwritten_padding(self):
         self.right("padding")
+
+    def test_unwritten_address(self):
+        self.one("index", "uninitialized", "index", "uses it as an address", 4, "index(")
+
+    def test_unwritten_branch(self):
+        self.one("choose", "uninitialized", "choose", "decides by it", 4, "choose(")
+
+    def test_unwritten_through_shuffles(self):
+        self.one("shuffle", "uninitialized", "shuffle", "cudaMemcpy gives the host what is computed from it", 4)
+
+    def test_unwritten_through_shared(self):
+        entry = self.one("pass_on", "uninitialized", "pass_on", "nobody wrote since it was allocated", 4)
+        self.assertEqual(entry["nearest"]["size"], 256)
+
+    def test_unwritten_to_pinned(self):
+        self.one("pinned", "uninitialized", "partly", "stores what it computes from it where the host can see it", 4)
+
+    def test_unwritten_and_unused(self):
+        report, err = self.checked("careful")
+        self.assertEqual(report["memory_errors"], [])
+
+    def sync(self, which, text, status=0):
+        report, err = self.checked(which, status=status)
+        self.assertEqual(len(report["sync_errors"]), 1, report["sync_errors"])
+        entry = report["sync_errors"][0]
+        self.assertIn(text, entry["text"])
+        self.assertIn(text, " ".join(err.split()))
+        self.assertEqual(entry["line"], marker_line("checks.cu", which))
+        self.assertIs(report["summary"]["complete"], status == 0)
+        self.right(which)
+
+    def test_barrier_count(self):
+        self.sync("counted", "a barrier's thread count is 48, no multiple of the warp size")
+
+    def test_barrier_counts_differ(self):
+        self.sync("counts", "different thread counts")
+
+    def test_barrier_part_of_a_warp(self):
+        self.sync("part", "only some lanes of a warp are at an aligned barrier, in divergent code")
+
+    def test_barrier_number(self):
+        self.sync("numbered", "barrier 17: there are barriers 0 to 15")
+
+    def test_barrier_deadlock(self):
+        self.sync("left_alone", "barrier 1 of block 0 has 32 of 64 threads; 32 of the block have exited", status=2)
+
+    def test_weak_wait(self):
+        runtime = os.path.join(os.path.dirname(os.path.dirname(settings.deadheat)), "lib", "libcudart.so.13")
+        environment = dict(os.environ, LD_PRELOAD=runtime, DEADHEAT_OPTIONS="patience=100")
+        process = subprocess.Popen([program("checks"), "weak_wait"], env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        killer = threading.Timer(60, process.kill)
+        killer.start()
+        line = process.stderr.readline().decode()
+        process.kill()
+        process.communicate()
+        killer.cancel()
+        self.assertIn("kernel weak_wait(int*): a thread has run for 1 s and let no other go on", line)
+
+    def test_errors_count_when_asked(self):
+        self.checked("unwritten", status=1, options=["--count-errors"])
+        self.checked("unwritten", "right", options=["--count-errors"])
 
     def test_frees(self):
         report, err = self.checked("free")
