@@ -347,8 +347,8 @@ void Machine::check_aligned(Block& block, const Barrier& barrier) {
 void Machine::check_whole_warps(Block& block, const Barrier& barrier) {
   const std::vector<Site>& sites = *block.launch->request.sites->sites;
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
-    const std::uint32_t lanes = barrier.waiting[w];
-    if (!lanes || lanes == block.warps[w].live) continue;
+    const std::uint32_t lanes = barrier.waiting[w], exist = block.threads_count - w * warp_lanes;
+    if (!lanes || lanes == (exist >= warp_lanes ? ~0u : (1u << exist) - 1)) continue; // who has exited is missing, too
     const ThreadContext& t = block.threads[w * warp_lanes + std::uint32_t(__builtin_ctz(lanes))];
     if (t.pending_site < sites.size() && sites[t.pending_site].aligned)
       sync_error(block, t, "only some lanes of a warp are at an aligned barrier, in divergent code");

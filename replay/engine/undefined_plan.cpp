@@ -18,6 +18,12 @@ bool of_memory(const ptx::Instruction& i) {
   return true;
 }
 
+// Shifts by whole bytes take words apart and put them together; others are arithmetic.
+bool multiplies(const ptx::Instruction& i) {
+  if (i.opcode != Opcode::shl && i.opcode != Opcode::shr) return false;
+  return i.operands.size() > 2 && i.operands[2].kind == Operand::Kind::integer && i.operands[2].bits % 8 != 0;
+}
+
 }  // namespace
 
 bool loads_memory(const ptx::Instruction& i) {
@@ -138,7 +144,7 @@ UndefinedPlan plan_undefined(const ptx::Function& function) {
       } else if (const UndefinedFlow flow = undefined_flow(i); flow != UndefinedFlow::none) {
         for (std::size_t n = destinations(i); n < i.operands.size(); ++n)
           each_register(i.operands[n], [&](ptx::RegisterId r) { kind = std::max(kind, plan.kind[r]); });
-        if (kind != Kind::none && flow != UndefinedFlow::bits) kind = Kind::computed;
+        if (kind != Kind::none && (flow != UndefinedFlow::bits || multiplies(i))) kind = Kind::computed;
         wide = flow != UndefinedFlow::whole;
       }
       if (kind == Kind::none) return;

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 struct Padded {
   char tag;
@@ -58,8 +57,8 @@ __global__ void wait_for_ever(volatile int* flag) {
 }
 
 // Undefined values and what they come to decide.
-__global__ void index(const int* in, int* out) {
-  out[in[threadIdx.x] & 63] = 1;  // @index
+__global__ void scatter(const int* in, int* out) {
+  if (threadIdx.x == 0) out[in[0] & 63] = 1;  // @scatter
 }
 __global__ void choose(const int* in, int* out) {
   if (in[threadIdx.x] > 0) out[threadIdx.x] = 1;  // @choose
@@ -73,7 +72,7 @@ __global__ void pass_on(const int* in, int* out) {
   __shared__ int s[64];
   s[threadIdx.x] = in[threadIdx.x] + 1;  // @pass_on
   __syncthreads();
-  out[threadIdx.x] = s[63 - threadIdx.x];
+  out[threadIdx.x] = s[63 - threadIdx.x] + 1;
 }
 // Correct: what is not written is loaded, moved, even added, and then not used.
 struct Maybe {
@@ -188,7 +187,12 @@ int main(int count, char** words) {
     cudaMemset(out, 0, 4);
     sum<<<1, 64>>>(in, out);
   }
-  for (auto [name, kernel] : {std::pair{"index", index}, {"choose", choose}, {"shuffle", shuffle}, {"pass_on", pass_on}})
+  struct Named {
+    const char* name;
+    void (*kernel)(const int*, int*);
+  };
+  for (auto [name, kernel] :
+       {Named{"scatter", scatter}, Named{"choose", choose}, Named{"shuffle", shuffle}, Named{"pass_on", pass_on}})
     if (is(name)) {
       cudaMemset(out, 0, 64 * sizeof(int));
       if (right) cudaMemset(in, 0, 64 * sizeof(int));

@@ -61,7 +61,7 @@ class Checks(Case):
         self.right("padding")
 
     def test_unwritten_address(self):
-        self.one("index", "uninitialized", "index", "uses it as an address", 4, "index(")
+        self.one("scatter", "uninitialized", "scatter", "uses it as an address", 4, "scatter(")
 
     def test_unwritten_branch(self):
         self.one("choose", "uninitialized", "choose", "decides by it", 4, "choose(")
