@@ -69,8 +69,6 @@ struct MachineServices {
     };
     if (std::has_single_bit(bytes) && address & (bytes - 1)) return refuse(MemoryError::Kind::misaligned);
     if (address & window_bit) {
-      const std::vector<Site>& sites = *block(t).launch->request.sites->sites;
-      if (site < sites.size() && sites[site].space == Space::global) return refuse(MemoryError::Kind::wrong_space);
       auto inside = [&](std::uint64_t window, std::uint64_t size) {
         return address - window < size && bytes <= size - (address - window);
       };
@@ -78,7 +76,9 @@ struct MachineServices {
       if (inside(shared_window, launch.total_shared) || inside(local_window, t->stack_bytes)) return 1;
       if (m.shared_place(block(t), address, bytes).block) return 1; // another block's of the cluster
       if (!is_write && inside(param_window, block(t).launch->request.params.size())) return 1;
-      return refuse(MemoryError::Kind::out_of_bounds);
+      const std::vector<Site>& sites = *block(t).launch->request.sites->sites;
+      const bool global = site < sites.size() && sites[site].space == Space::global;
+      return refuse(global ? MemoryError::Kind::wrong_space : MemoryError::Kind::out_of_bounds);
     }
     if (m.options_.environment->legal(address, bytes)) return 1;
     bool freed = false;
