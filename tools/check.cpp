@@ -25,14 +25,13 @@ int run_check(const Arguments& arguments) {
       .add(report_options(reporting));
   po::variables_map values;
   int status = 0;
-  if (!parse(
-          split.options,
-          "usage: deadheat check [OPTIONS] -- COMMAND...\n\n"
-          "Runs COMMAND, finds its races, and replays each until it is known what it does. Standard output belongs\n"
-          "to COMMAND; the report goes to standard error.\n\n"
-          "Exit status: 0 no race, 1 races (or --error-exitcode), 2 it could not be done, or a fault or a deadlock\n"
-          "ended what the device ran before there was a race.\n",
-          description, {}, values, status)) {
+  if (!parse(split.options,
+             "usage: deadheat check [OPTIONS] -- COMMAND...\n\n"
+             "Runs COMMAND, finds its races, and replays each until it is known what it does. Standard output belongs\n"
+             "to COMMAND; the report goes to standard error.\n\n"
+             "Exit status: 0 no race, 1 races (or --error-exitcode), 2 it could not be done, or a fault or a deadlock\n"
+             "ended what the device ran before there was a race.\n",
+             description, {}, values, status)) {
     return status;
   }
   if (split.command.empty()) return fail("no command to check (deadheat check [OPTIONS] -- COMMAND...)");

@@ -23,7 +23,7 @@
   X(bool, check, "check", true,                                                                                     \
     "check the addresses of accesses; 0: run as fast as can be, where nothing is recorded")                         \
   X(std::uint64_t, cores, "cores", 0, "embedded: cores to use (0: all); results do not depend on it")               \
-  X(bool, unwritten, "unwritten", true, "report uses of memory that nobody wrote, where accesses are recorded")       \
+  X(bool, unwritten, "unwritten", true, "report uses of memory that nobody wrote, where accesses are recorded")     \
   X(bool, leak_check, "leak-check", false, "report memory that is never freed")                                     \
   X(std::string, device, "device", "embedded", "embedded or gpu")                                                   \
   X(std::string, cupti, "cupti", "", "GPU: libcupti.so, where it is not found by itself")                           \

@@ -16,9 +16,9 @@
 
 #include "deadheat/memory_model.h"
 #include "deadheat/site.h"
+#include "replay/device/undefined.h"
 #include "replay/engine/abi.h"
 #include "replay/engine/compiler.h"
-#include "replay/device/undefined.h"
 #include "replay/engine/regions.h"
 
 namespace deadheat::device {

@@ -74,7 +74,7 @@ class Memory {
   static void make_pattern(std::uint64_t seed, std::uint8_t* segment);
   // ---- Which bytes were ever written (engine/written.h). Host addresses; those outside the device arena are ignored,
   // as destinations, and count as written, as sources.
-  bool track_written();                      // from now on; false: there is no room for it
+  bool track_written(); // from now on; false: there is no room for it
   void forget_written() { tracking_ = false; } // somebody wrote unseen
   bool tracks_written() const { return tracking_; }
   void written(std::uint64_t host, std::uint64_t bytes);

@@ -231,10 +231,9 @@ struct MachineServices {
 
 const engine::Services* machine_services() {
   using S = MachineServices;
-  static const engine::Services services{S::log_full,     S::strong,   S::check,     S::async_copy,
-                                         S::async_commit, S::mbarrier, S::bulk_copy, S::print,
-                                         S::allocate,     S::release,  S::fault,     S::clock,
-                                         S::undefined};
+  static const engine::Services services{S::log_full, S::strong,    S::check,    S::async_copy, S::async_commit,
+                                         S::mbarrier, S::bulk_copy, S::print,    S::allocate,   S::release,
+                                         S::fault,    S::clock,     S::undefined};
   return &services;
 }
 

@@ -45,7 +45,8 @@ std::string Machine::missing(const Launch& launch) const {
       std::uint32_t gone = 0;
       for (std::uint32_t w = 0; w < block->warps_count; ++w) {
         const WarpState& state = block->warps[w];
-        gone += std::min(warp_lanes, block->threads_count - w * warp_lanes) - std::uint32_t(__builtin_popcount(state.live));
+        gone +=
+            std::min(warp_lanes, block->threads_count - w * warp_lanes) - std::uint32_t(__builtin_popcount(state.live));
       }
       for (std::uint32_t w = 0; w < block->warps_count; ++w)
         if (const std::uint32_t others = block->warps[w].live & ~barrier.waiting[w])

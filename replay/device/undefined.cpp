@@ -12,7 +12,8 @@ namespace deadheat::device {
 using engine::UndefinedUse;
 
 void UndefinedWords::add(std::uint64_t address, std::uint64_t bytes, std::uint32_t load) {
-  for (std::uint64_t word = address / 8; word * 8 < address + bytes && words_.size() < most; ++word) words_[word] = load;
+  for (std::uint64_t word = address / 8; word * 8 < address + bytes && words_.size() < most; ++word)
+    words_[word] = load;
 }
 
 void UndefinedWords::copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
@@ -111,9 +112,9 @@ std::uint32_t Machine::undefined_load(const engine::ThreadContext& thread, std::
   error.address = address;
   error.bytes = bytes;
   error.access = atomic ? AccessKind::atomic : AccessKind::read;
-  error.text = std::string(atomic ? "computes with " : "reads ") +
-               (shared ? "shared memory that no thread of the block wrote"
-                       : "memory that nobody wrote since it was allocated");
+  error.text =
+      std::string(atomic ? "computes with " : "reads ") +
+      (shared ? "shared memory that no thread of the block wrote" : "memory that nobody wrote since it was allocated");
   bool freed = false;
   if (!shared && address) error.nearest_allocation = options_.environment->nearest_allocation(address, &freed);
   return undefined_loads_.add(error);

@@ -296,9 +296,9 @@ void Undefined::before(const ptx::Instruction& i) {
   for (std::size_t n = 0; n < i.operands.size(); ++n)
     if (decides_by(i, n))
       if (Value* v = any(i.operands[n])) {
-        const UndefinedUse use = i.operands[n].kind == Operand::Kind::address              ? UndefinedUse::address
+        const UndefinedUse use = i.operands[n].kind == Operand::Kind::address          ? UndefinedUse::address
                                  : i.opcode == Opcode::brx || i.opcode == Opcode::call ? UndefinedUse::branch
-                                                                                           : UndefinedUse::operand;
+                                                                                       : UndefinedUse::operand;
         report(v, use, nullptr, 0);
       }
   const bool own = loads_memory(i) || i.opcode == Opcode::atom || i.opcode == Opcode::shfl; // set where they happen
@@ -445,8 +445,8 @@ void Undefined::atomic(const ptx::Instruction& i, const Access& a) {
   Value* some = nullptr;
   for (unsigned n = 0; n < a.elements; ++n) {
     const Operand& element = value.kind == Operand::Kind::vector && a.elements > 1 ? value.elements[n] : value;
-    Value* v = ir.CreateNot(
-        ir.CreateAlignedLoad(b_.i(width), b_.pointer_at(from, n * a.element_bytes), llvm::Align(1)));
+    Value* v =
+        ir.CreateNot(ir.CreateAlignedLoad(b_.i(width), b_.pointer_at(from, n * a.element_bytes), llvm::Align(1)));
     Value* stored = exchange ? bits(element, width) : nullptr;
     Value* ones = llvm::Constant::getAllOnesValue(b_.i(width));
     ir.CreateAlignedStore(stored ? ir.CreateNot(stored) : ones, b_.pointer_at(to, n * a.element_bytes), llvm::Align(1));
@@ -463,6 +463,8 @@ void Undefined::atomic(const ptx::Instruction& i, const Access& a) {
     v = ir.CreateICmpNE(v, b_.constant(width, 0));
     some = some ? ir.CreateOr(some, v) : v;
   }
+  // Cooperative groups clear their bits in the system's part of shared memory, whatever it holds.
+  if (b_.unit.kernel.info.reserved_shared && a.place.space != Space::global) return;
   if (some) report(some, UndefinedUse::atomic, b_.generic_address(a.place), a.bytes);
 }
 
@@ -470,10 +472,10 @@ void Undefined::report(Value* condition, UndefinedUse use, Value* address, unsig
   b_.when(
       condition,
       [&] {
-        b_.call_cold(reinterpret_cast<const void*>(&deadheat_cold_undefined),
-                     {b_.thread(), b_.constant(32, b_.site ? b_.site->id : no_site),
-                      b_.constant(32, std::uint64_t(use)), address ? address : b_.constant(64, 0),
-                      b_.constant(32, bytes)});
+        b_.call_cold(
+            reinterpret_cast<const void*>(&deadheat_cold_undefined),
+            {b_.thread(), b_.constant(32, b_.site ? b_.site->id : no_site), b_.constant(32, std::uint64_t(use)),
+             address ? address : b_.constant(64, 0), b_.constant(32, bytes)});
       },
       false);
 }

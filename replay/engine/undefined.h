@@ -60,8 +60,8 @@ class Undefined {
 
   Builder& b_;
   UndefinedPlan plan_;
-  std::vector<std::uint32_t> slot_;                            // by register: of its shadow, or 0
-  std::vector<std::pair<ptx::Operand, Value*>> results_;       // of the instruction between before and after
+  std::vector<std::uint32_t> slot_; // by register: of its shadow, or 0
+  std::vector<std::pair<ptx::Operand, Value*>> results_; // of the instruction between before and after
 };
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

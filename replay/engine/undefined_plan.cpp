@@ -81,8 +81,8 @@ UndefinedFlow undefined_flow(const ptx::Instruction& i) {
     case Opcode::cp: return UndefinedFlow::none;
     default: {
       const ptx::Type type = i.types.empty() ? ptx::Type::none : i.types[0];
-      const bool pairs = type == ptx::Type::f16x2 || type == ptx::Type::bf16x2 || type == ptx::Type::u16x2 ||
-                         type == ptx::Type::s16x2;
+      const bool pairs =
+          type == ptx::Type::f16x2 || type == ptx::Type::bf16x2 || type == ptx::Type::u16x2 || type == ptx::Type::s16x2;
       return pairs && i.types.size() == 1 && i.opcode != Opcode::setp ? UndefinedFlow::halves : UndefinedFlow::whole;
     }
   }
@@ -164,9 +164,8 @@ UndefinedPlan plan_undefined(const ptx::Function& function) {
       bool wanted = false;
       if (undefined_flow(i) != UndefinedFlow::none)
         for (std::size_t n = 0; n < destinations(i); ++n)
-          each_register(i.operands[n], [&](ptx::RegisterId r) {
-            wanted |= plan.decides[r] || plan.kind[r] == Kind::computed;
-          });
+          each_register(i.operands[n],
+                        [&](ptx::RegisterId r) { wanted |= plan.decides[r] || plan.kind[r] == Kind::computed; });
       for (std::size_t n = 0; n < i.operands.size(); ++n)
         if (decides_by(i, n) || (wanted && n >= destinations(i))) each_register(i.operands[n], decide);
     });

@@ -29,11 +29,11 @@ inline constexpr std::uint64_t shared_shadow(std::uint64_t total_shared) { retur
 
 // What undefined bits came to decide (Services::undefined).
 enum class UndefinedUse : std::uint32_t {
-  address = 0,   // of an access
-  branch = 1,    // which way a thread goes, or whether it does something
-  operand = 2,   // what an atomic writes or compares with
-  atomic = 3,    // an atomic computes with what its memory held
-  result = 4     // a store of a result; not reported yet, unless the host can see it
+  address = 0, // of an access
+  branch = 1, // which way a thread goes, or whether it does something
+  operand = 2, // what an atomic writes or compares with
+  atomic = 3, // an atomic computes with what its memory held
+  result = 4 // a store of a result; not reported yet, unless the host can see it
 };
 
 } // namespace deadheat::engine
