@@ -10,6 +10,7 @@ namespace deadheat::device_log {
 using Kind = ptx::Slot::Kind;
 
 std::uint32_t exits(const ptx::Segment& segment, const std::vector<Site>& sites, const std::uint8_t* bytes) {
+  if (!segment.ends) return 0;
   std::uint32_t lanes = 0;
   for (const ptx::Slot& slot : segment.slots) {
     if (slot.kind == Kind::event && sites[slot.site].kind == SiteKind::exit) lanes |= executing(slot, bytes);
@@ -89,7 +90,9 @@ void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std
   const std::uint32_t threads_at = slot.offset + (slot.number_known ? (slot.guarded ? 128 : 0) : 128);
   while (left) {
     const unsigned first = unsigned(__builtin_ctz(left));
-    auto number_of = [&](unsigned lane) { return slot.number_known ? slot.number : u32_at(bytes, slot.offset, lane); };
+    auto number_of = [&](unsigned lane) {
+      return slot.number_known ? std::uint32_t(slot.number) : u32_at(bytes, slot.offset, lane);
+    };
     auto threads_of = [&](unsigned lane) {
       return slot.threads_known ? slot.threads : u32_at(bytes, threads_at, lane);
     };
@@ -182,7 +185,7 @@ void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
 
 void LaunchLog::meet(Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) {
   each_lane(executing(slot, bytes), [&](unsigned lane) {
-    const std::uint32_t mask = slot.number_known ? slot.number : u32_at(bytes, slot.offset, lane);
+    const std::uint32_t mask = slot.number_known ? std::uint32_t(slot.number) : u32_at(bytes, slot.offset, lane);
     for (Warp::Meeting& m : warp.meetings) {
       if (m.mask != mask || (m.here >> lane & 1)) continue;
       m.here |= 1u << lane;
@@ -220,22 +223,19 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
     const bool four = site.opcode.find(".x4") != std::string::npos, two = site.opcode.find(".x2") != std::string::npos;
     mask &= four ? ~0u : two ? 0xFFFFu : 0xFFu;  // lanes beyond give no addresses
   }
-  const std::uint32_t digest_at = slot.offset + (slot.narrow ? 128 : 256);
   each_lane(mask, [&](unsigned lane) {
     if (slot.narrow) {
-      address[lane] = u32_at(bytes, slot.offset, lane);
-      if (!slot.guarded || address[lane] != ~0u) shared |= 1u << lane;
+      const std::uint32_t at = u32_at(bytes, slot.address, lane);
+      if (slot.guarded && at == ~0u) return;
+      address[lane] = at + std::uint32_t(slot.delta);
+      shared |= 1u << lane;
     } else {
-      address[lane] = u64_at(bytes, slot.offset, lane);
-      if (address[lane] == ~std::uint64_t(0)) return;
-      if (address[lane] & shared_mark) {
-        address[lane] &= ~shared_mark;
-        shared |= 1u << lane;
-      } else {
-        global |= 1u << lane;
-      }
+      const std::uint64_t at = u64_at(bytes, slot.address, lane);
+      if (at == ~std::uint64_t(0)) return;
+      address[lane] = (at & ~shared_mark) + std::uint64_t(slot.delta);
+      (at & shared_mark ? shared : global) |= 1u << lane;
     }
-    if (slot.kind == Kind::write) digests[lane] = u32_at(bytes, digest_at, lane);
+    if (slot.kind == Kind::write) digests[lane] = u32_at(bytes, slot.digest, lane);
   });
   view.address = address;
   view.digest = slot.kind == Kind::write ? digests : nullptr;
@@ -285,7 +285,7 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
     case SiteKind::async_commit: output_.record(trace::AsyncCommit{place, shape_.module, slot.site, lanes}); break;
     case SiteKind::async_wait: {
       const bool all = site.opcode.find("wait_all") != std::string::npos;
-      output_.record(trace::AsyncWait{place, shape_.module, slot.site, lanes, slot.number, all,
+      output_.record(trace::AsyncWait{place, shape_.module, slot.site, lanes, std::uint32_t(slot.number), all,
                                       site.opcode.find(".read") != std::string::npos});
       break;
     }

@@ -37,7 +37,8 @@ struct RingState {
   std::uint64_t limit = 0; // position up to which it may be
   std::uint64_t base = 0; // device address
   std::uint64_t mask = 0; // size - 1, a power of two
-  std::uint64_t padding[12] = {};
+  std::uint64_t ticket = 1; // of the next strong access of a block that writes here
+  std::uint64_t padding[11] = {};
 };
 static_assert(sizeof(RingState) == 128);
 

@@ -1,15 +1,11 @@
 #include "tracer/device_log/merge.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "tracer/device_log/slots.h"
-#include "tracer/device_log/values.h"
 
 namespace deadheat::device_log {
-
-namespace {
-constexpr int most_depth = 64;  // of accesses that must come before others
-}
 
 void Merge::run() {
   for (auto& [index, block] : log_.blocks_) {
@@ -18,44 +14,69 @@ void Merge::run() {
   std::sort(warps_.begin(), warps_.end(), [](const auto* a, const auto* b) {
     return a->block != b->block ? a->block < b->block : a->number < b->number;
   });
+  for (std::size_t w = 0; w < warps_.size(); ++w) {
+    const bool fresh = w == 0 || warps_[w]->block != warps_[w - 1]->block;
+    home_.push_back(w == 0 ? 0 : home_.back() + (fresh ? 1 : 0));
+  }
   heads_.resize(warps_.size());
   turns_.assign(warps_.size(), 0);
-  for (std::size_t w = 0; w < warps_.size(); ++w) advance(w);
-  while (!queue_.empty()) {
-    const Entry next = queue_.top();
-    queue_.pop();
-    if (heads_[next.warp] && heads_[next.warp]->turn == next.turn) settle(next.warp, 0);
+  blocks_.resize(home_.empty() ? 0 : home_.back() + 1);
+  keys_.assign(1024, 0);
+  indices_.assign(1024, 0);
+  buckets_.assign(std::bit_ceil(std::clamp<std::size_t>(32 * warps_.size(), 1024, std::size_t(1) << 24)), none);
+  for (std::uint32_t w = 0; w < warps_.size(); ++w) advance(w);
+  for (;;) {
+    if (!ready_.empty()) {
+      const std::uint32_t block = ready_.back();
+      ready_.pop_back();
+      settle_block(block);
+      continue;
+    }
+    if (device_.empty()) break;
+    const Entry next = device_.top();
+    device_.pop();
+    if (current(next)) settle(next.warp);
   }
   // Gates that not all warps reached: segments are missing. What there is, is written.
-  for (std::size_t w = 0; w < warps_.size(); ++w) {
-    while (!warps_[w]->items.empty()) {
-      if (!warps_[w]->items.front().gate && warps_[w]->items.front().slot &&
-          warps_[w]->items.front().slot->kind == ptx::Slot::Kind::strong) {
-        open(w);
-        settle(w, most_depth);
-      } else {
-        if (!warps_[w]->items.front().gate) log_.write(*warps_[w], warps_[w]->items.front());
+  for (std::uint32_t w = 0; w < warps_.size(); ++w) {
+    while (heads_[w] || !warps_[w]->items.empty()) {
+      if (heads_[w]) {
+        settle(w);
+      } else if (warps_[w]->items.front().gate) {
         warps_[w]->items.pop_front();
+      } else {
+        advance(w);
       }
     }
   }
 }
 
-void Merge::advance(std::size_t first) {
-  std::vector<std::size_t> ready{first};
+// In the order of the ring's tickets, up to an access of global memory: that one must wait for the device's.
+void Merge::settle_block(std::uint32_t block) {
+  Queue& queue = blocks_[block];
+  while (!queue.empty()) {
+    const Entry next = queue.top();
+    if (current(next) && !heads_[next.warp]->slot->in_block) return;
+    queue.pop();
+    if (current(next)) settle(next.warp);
+  }
+}
+
+void Merge::advance(std::uint32_t first) {
+  std::vector<std::uint32_t> ready{first};
   while (!ready.empty()) {
-    const std::size_t w = ready.back();
+    const std::uint32_t w = ready.back();
     ready.pop_back();
     LaunchLog::Warp& warp = *warps_[w];
     while (!warp.items.empty() && !heads_[w]) {
       LaunchLog::Item& item = warp.items.front();
       if (item.gate) {
-        std::vector<std::size_t>& here = waiting_[item.gate.get()];
-        here.push_back(w);
+        std::vector<std::uint32_t>& here = waiting_[item.gate.get()];
+        if (std::find(here.begin(), here.end(), w) == here.end()) here.push_back(w);
         if (here.size() < item.gate->missing) break;
         log_.write(warp, item);
         const std::shared_ptr<LaunchLog::Gate> gate = item.gate;  // outlives the queues' entries
-        for (std::size_t other : here) {
+        for (std::uint32_t other : here) {
           warps_[other]->items.pop_front();
           if (other != w) ready.push_back(other);
         }
@@ -64,7 +85,7 @@ void Merge::advance(std::size_t first) {
       }
       if (item.slot && item.slot->kind == ptx::Slot::Kind::strong) {
         open(w);
-        break;
+        continue;
       }
       log_.write(warp, item);
       warp.items.pop_front();
@@ -72,200 +93,348 @@ void Merge::advance(std::size_t first) {
   }
 }
 
-void Merge::open(std::size_t w) {
+const Merge::What& Merge::what_of(const ptx::Slot& slot) {
+  auto [at, fresh] = whats_.try_emplace(&slot);
+  if (fresh) {
+    const Site& site = (*log_.shape_.sites)[slot.site];
+    What& what = at->second;
+    what.reads = site.access != AccessKind::write;
+    what.writes = site.access != AccessKind::read;
+    what.valued = slot.valued;
+    what.whole = slot.after_only;
+    what.bytes = site.element_bytes;
+    what.operation = atomic_operation(site.opcode, site.element_bytes);
+  }
+  return at->second;
+}
+
+void Merge::open(std::uint32_t w) {
   LaunchLog::Warp& warp = *warps_[w];
   const LaunchLog::Item item = warp.items.front();
   warp.items.pop_front();
   const ptx::Slot& slot = *item.slot;
-  const Site& site = (*log_.shape_.sites)[slot.site];
-  auto head = std::make_unique<Head>();
-  head->warp = &warp;
-  head->turn = ++turns_[w];
-  head->slot = &slot;
-  head->before = u64_at(item.bytes, slot.offset, 0);
-  head->after = u64_at(item.bytes, slot.offset + 8, 0);
-  const bool reads = site.access != AccessKind::write, writes = site.access != AccessKind::read;
-  const std::uint32_t address_at = slot.offset + 16, read_at = address_at + 256,
-                      operand_at = read_at + (reads ? 256 : 0), compared_at = operand_at + 256;
+  const What& what = what_of(slot);
+  std::unique_ptr<Head> made;
+  if (spare_.empty()) {
+    made = std::make_unique<Head>();
+  } else {
+    made = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  Head& head = *made;
+  head.slot = &slot;
+  head.what = &what;
+  head.warp = &warp;
+  head.number = w;
+  head.turn = ++turns_[w];
+  head.before = slot.after_only ? 0 : u64_at(item.bytes, slot.offset, 0);
+  head.after = u64_at(item.bytes, slot.offset + 8, 0);
+  head.lanes = head.left = head.shared = head.wrote = head.known = 0;
+  head.readers = head.waiting = head.leading = 0;
+  auto value_at = [&](std::uint32_t offset, unsigned lane) {
+    return slot.short_values ? u32_at(item.bytes, offset, lane) : u64_at(item.bytes, offset, lane);
+  };
   each_lane(header_of(item.bytes).mask, [&](unsigned l) {
-    const std::uint64_t address = u64_at(item.bytes, address_at, l);
-    if (address == ~std::uint64_t(0)) return;
-    head->left |= 1u << l;
-    Lane& lane = head->lanes[l];
-    const bool shared = address & shared_mark;
-    lane.location = {shared ? std::uint64_t(warp.block) + 1 : 0, address & ~shared_mark};
-    lane.reads = reads;
-    lane.writes = lane.wrote = writes;
-    lane.valued = slot.valued;
-    if (!slot.valued) return;
-    if (reads) lane.read = u64_at(item.bytes, read_at, l);
-    if (!writes) return;
-    const std::uint64_t operand = u64_at(item.bytes, operand_at, l);
-    if (!reads) {
-      lane.written = operand;
+    std::uint64_t address;
+    bool shared = slot.narrow;
+    if (slot.narrow) {
+      address = u32_at(item.bytes, slot.address, l);
+      if (slot.guarded && address == ~0u) return;
+    } else {
+      address = u64_at(item.bytes, slot.address, l);
+      if (address == ~std::uint64_t(0)) return;
+      shared = address & shared_mark;
+      address &= ~shared_mark;
+    }
+    const std::uint32_t bit = 1u << l;
+    head.lanes |= bit;
+    if (shared) head.shared |= bit;
+    head.address[l] = address;
+    head.read[l] = head.written[l] = 0;
+    head.cell[l] = cell_of(shared ? shared_mark | std::uint64_t(warp.block) << 32 | address : address);
+    if (what.writes) head.wrote |= bit;
+    if (!what.valued) return;
+    if (what.reads) head.read[l] = value_at(slot.value_read, l);
+    if (!what.writes) return;
+    const std::uint64_t operand = slot.operand_known ? slot.number : value_at(slot.operand, l);
+    if (!what.reads) {
+      head.written[l] = operand;
+      head.known |= bit;
       return;
     }
-    const AtomicResult result = atomic_result(site.opcode, site.element_bytes, lane.read, operand,
-                                              slot.compares ? u64_at(item.bytes, compared_at, l) : 0);
-    lane.wrote = result.wrote;
-    lane.written = result.written;
+    const AtomicResult result =
+        atomic_result(what.operation, head.read[l], operand, slot.compares ? value_at(slot.compared, l) : 0);
+    if (!result.wrote) head.wrote &= ~bit;
+    if (result.written) {
+      head.written[l] = *result.written;
+      head.known |= bit;
+    }
   });
-  if (!head->left) return;  // every guard was false
-  each_lane(head->left, [&](unsigned l) {
-    std::vector<std::size_t>& here = at_[head->lanes[l].location];
-    if (here.empty() || here.back() != w) here.push_back(w);
-  });
-  queue_.push({head->after, head->turn, w});
-  heads_[w] = std::move(head);
+  head.left = head.lanes;
+  if (!head.left) {  // every guard was false
+    spare_.push_back(std::move(made));
+    return;
+  }
+  heads_[w] = std::move(made);
+  each_lane(head.left, [&](unsigned l) { link(head, l); });
+  const std::uint32_t block = home_[w];
+  if (slot.in_block || slot.both_tickets) {
+    blocks_[block].push({slot.in_block ? head.after : u64_at(item.bytes, slot.offset + 16, 0), head.turn, w});
+    if (ready_.empty() || ready_.back() != block) ready_.push_back(block);
+  }
+  if (!slot.in_block) device_.push({head.after, head.turn, w});
 }
 
-template <typename Each>
-void Merge::others(std::size_t warp, const Location& location, Each&& each) {
-  auto found = at_.find(location);
-  if (found == at_.end()) return;
-  const std::vector<std::size_t> here = found->second;  // it changes meanwhile
-  for (std::size_t other : here) {
-    if (other != warp && heads_[other] && each(other)) return;
+// ---- locations
+
+std::uint32_t Merge::cell_of(std::uint64_t key) {
+  if (2 * (cells_.size() + 1) > keys_.size()) {
+    std::vector<std::uint64_t> keys(2 * keys_.size(), 0);
+    std::vector<std::uint32_t> indices(keys.size());
+    const std::size_t mask = keys.size() - 1;
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (!keys_[i]) continue;
+      std::size_t at = (keys_[i] * 0x9e3779b97f4a7c15u >> 20) & mask;
+      while (keys[at]) at = (at + 1) & mask;
+      keys[at] = keys_[i];
+      indices[at] = indices_[i];
+    }
+    keys_.swap(keys);
+    indices_.swap(indices);
   }
+  const std::size_t mask = keys_.size() - 1;
+  std::size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & mask;
+  for (; keys_[at] != key; at = (at + 1) & mask) {
+    if (keys_[at]) continue;
+    keys_[at] = key;
+    indices_[at] = std::uint32_t(cells_.size());
+    cells_.emplace_back();
+    break;
+  }
+  return indices_[at];
 }
 
-// Puts those lanes into the order that fit: their reads are what the location holds.
-std::uint32_t Merge::apply(Head& head, std::uint32_t wanted) {
-  std::uint64_t first[32], last[32];
-  std::uint32_t applied = 0;
-  for (bool any = true; any;) {
-    any = false;
-    each_lane(wanted & head.left, [&](unsigned l) {
-      const Lane& lane = head.lanes[l];
-      Value& value = values_[lane.location];
-      if (lane.valued && lane.reads && value.known && value.bits != lane.read) return;
-      if (lane.valued && lane.reads) value = {lane.read, true};
-      if (lane.wrote) value = {lane.written.value_or(0), lane.valued && lane.written.has_value()};
-      first[l] = last[l] = ++places_;
-      head.left &= ~(1u << l);
-      applied |= 1u << l;
-      any = true;
-    });
+// A lane that stores waits among those of its cell that write, one that does not (a failed cas too) among its readers.
+void Merge::link(Head& head, unsigned l) {
+  const std::uint32_t bit = 1u << l;
+  Cell& cell = cells_[head.cell[l]];
+  if (!head.what->valued) return;
+  if (head.wrote & bit) {
+    enter(head, l, 0);
+    head.waiting |= bit;
+    if (!cell.known && head.what->reads && (head.known & bit)) {
+      enter(head, l, 1);
+      head.leading |= bit;
+    }
+    return;
   }
-  if (applied) emit(head, applied, first, last);
-  return applied;
+  head.readers |= bit;
+  const std::uint32_t node = head.number * 32 + l;
+  head.next[l] = none;
+  head.previous[l] = cell.last;
+  if (cell.last == none)
+    cell.first = node;
+  else
+    heads_[cell.last / 32]->next[cell.last % 32] = node;
+  cell.last = node;
+}
+
+void Merge::unlink(Head& head, unsigned l) {
+  const std::uint32_t bit = 1u << l;
+  if (head.waiting & bit) leave(head, l, 0);
+  if (head.leading & bit) leave(head, l, 1);
+  if (!(head.readers & bit)) return;
+  Cell& cell = cells_[head.cell[l]];
+  const std::uint32_t next = head.next[l], previous = head.previous[l];
+  if (previous == none)
+    cell.first = next;
+  else
+    heads_[previous / 32]->next[previous % 32] = next;
+  if (next == none)
+    cell.last = previous;
+  else
+    heads_[next / 32]->previous[next % 32] = previous;
+}
+
+std::uint32_t& Merge::bucket_of(std::uint32_t cell, std::uint64_t value, unsigned side) {
+  const std::uint64_t mixed = (value * 2 + side + std::uint64_t(cell) * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u;
+  return buckets_[(mixed >> 24) & (buckets_.size() - 1)];
+}
+
+std::uint64_t Merge::value_of(const Head& head, unsigned l, unsigned side) const {
+  return side == 0 && head.what->reads ? head.read[l] : head.written[l];
+}
+
+void Merge::enter(Head& head, unsigned l, unsigned side) {
+  std::uint32_t& bucket = bucket_of(head.cell[l], value_of(head, l, side), side);
+  const std::uint32_t at = 2 * l + side;
+  head.chain_next[at] = bucket;
+  head.chain_previous[at] = none;
+  const std::uint32_t entry = head.number * 64 + at;
+  if (bucket != none) heads_[bucket / 64]->chain_previous[bucket % 64] = entry;
+  bucket = entry;
+}
+
+void Merge::leave(Head& head, unsigned l, unsigned side) {
+  const std::uint32_t at = 2 * l + side, next = head.chain_next[at], previous = head.chain_previous[at];
+  if (previous == none)
+    bucket_of(head.cell[l], value_of(head, l, side), side) = next;
+  else
+    heads_[previous / 64]->chain_next[previous % 64] = next;
+  if (next != none) heads_[next / 64]->chain_previous[next % 64] = previous;
+}
+
+std::uint32_t Merge::find(const Head& head, std::uint32_t cell, std::uint64_t value, unsigned side, bool stores) const {
+  std::uint32_t best = none;
+  std::uint64_t least = 0;
+  std::uint32_t entry = const_cast<Merge*>(this)->bucket_of(cell, value, side);
+  for (int steps = 0; entry != none && steps < 256; ++steps) {
+    const Head& other = *heads_[entry / 64];
+    const unsigned at = entry % 64, l = at / 2;
+    const std::uint32_t node = entry / 2;
+    entry = other.chain_next[at];
+    if (at % 2 != side || other.cell[l] != cell || other.what->reads == stores || value_of(other, l, side) != value ||
+        other.before >= head.after || (side == 0 && other.number == head.number)) {
+      continue;
+    }
+    if (best != none && other.after >= least) continue;
+    best = node;
+    least = other.after;
+  }
+  return best;
+}
+
+// ---- the order
+
+bool Merge::fits(const Head& head, unsigned l) const {
+  const Cell& cell = cells_[head.cell[l]];
+  return !head.what->valued || !head.what->reads || !cell.known || cell.bits == head.read[l];
+}
+
+void Merge::place(Head& head, unsigned l, std::uint64_t first) {
+  Cell& cell = cells_[head.cell[l]];
+  const std::uint32_t bit = 1u << l;
+  if (head.what->valued && head.what->reads) {
+    cell.bits = head.read[l];
+    cell.known = true;
+  }
+  if (head.wrote & bit) {
+    cell.bits = head.written[l];
+    cell.known = head.known & bit;
+  }
+  head.last[l] = ++places_;
+  head.first[l] = first ? first : head.last[l];
+  head.left &= ~bit;
+  unlink(head, l);
 }
 
 // Reads that overlap with this write and saw what was there before it come first.
-void Merge::readers_first(std::size_t w, const Head& head, int depth) {
-  if (depth >= most_depth) return;
-  each_lane(head.left, [&](unsigned l) {
-    const Lane lane = head.lanes[l];
-    if (!lane.wrote || !lane.valued || !lane.written) return;
-    others(w, lane.location, [&](std::size_t other) {
-      Head& reader = *heads_[other];
-      if (reader.before >= head.after) return false;
-      std::uint32_t lanes = 0;
-      each_lane(reader.left, [&](unsigned r) {
-        const Lane& reading = reader.lanes[r];
-        const auto value = values_.find(lane.location);
-        const bool held = value != values_.end() && value->second.known;
-        if (reading.valued && !reading.writes && reading.location == lane.location && reading.read != *lane.written &&
-            (!held || value->second.bits == reading.read)) {
-          lanes |= 1u << r;
-        }
-      });
-      if (lanes) {
-        apply(reader, lanes);
-        if (!reader.left) done(other);
-      }
-      return false;
-    });
-  });
+void Merge::readers_first(const Head& head, unsigned l) {
+  const std::uint32_t bit = 1u << l;
+  if (!(head.wrote & head.known & bit)) return;
+  const std::uint32_t cell = head.cell[l];
+  for (std::uint32_t node = cells_[cell].first; node != none;) {
+    Head& reader = *heads_[node / 32];
+    const unsigned r = node % 32;
+    node = reader.next[r];
+    if (reader.number == head.number || reader.before >= head.after || reader.read[r] == head.written[l] ||
+        (cells_[cell].known && cells_[cell].bits != reader.read[r])) {
+      continue;
+    }
+    place(reader, r, 0);
+    const bool ends = !reader.left;
+    placed(reader, 1u << r);
+    if (ends) node = cells_[cell].first;  // the list has changed
+  }
 }
 
-void Merge::settle(std::size_t w, int depth) {
+// A read that nothing explains yet: some overlapping access must come before it.
+bool Merge::place_earlier(const Head& head, unsigned l) {
+  const Cell& cell = cells_[head.cell[l]];
+  std::uint32_t node = cell.known ? find(head, head.cell[l], cell.bits, 0, false) : none;
+  if (node == none) node = find(head, head.cell[l], head.read[l], 0, true);  // a store of what was read
+  if (node == none) return false;
+  place(*heads_[node / 32], node % 32, 0);
+  placed(*heads_[node / 32], 1u << (node % 32));
+  return true;
+}
+
+// Nobody has seen the location yet. What overlaps and left what this one read came before it, and so on.
+void Merge::find_beginning(const Head& head, unsigned l) {
+  Cell& cell = cells_[head.cell[l]];
+  std::uint64_t value = head.read[l];
+  for (int steps = 0; steps < 4096; ++steps) {
+    const std::uint32_t node = find(head, head.cell[l], value, 1, false);
+    if (node == none || heads_[node / 32]->read[node % 32] == value) break;
+    value = heads_[node / 32]->read[node % 32];
+    if (value == head.read[l]) break;  // a cycle: where it began, nothing tells
+  }
+  cell.bits = value;
+  cell.known = true;
+}
+
+void Merge::settle(std::uint32_t w) {
   Head& head = *heads_[w];
   while (head.left) {
-    readers_first(w, head, depth);
-    if (apply(head, head.left)) continue;
-    // A read that nothing explains yet: some overlapping access must come before it.
-    const unsigned l = unsigned(__builtin_ctz(head.left));
-    const Location location = head.lanes[l].location;
-    bool moved = false;
-    if (depth < most_depth) {
-      others(w, location, [&](std::size_t other) {
-        Head& earlier = *heads_[other];
-        if (earlier.before >= head.after) return false;
-        std::uint32_t writers = 0;
-        each_lane(earlier.left, [&](unsigned e) {
-          if (earlier.lanes[e].wrote && earlier.lanes[e].location == location) writers |= 1u << e;
-        });
-        // A store comes first only where it is what was read.
-        const Lane& wants = head.lanes[l];
-        std::uint32_t fitting = 0;
-        each_lane(writers, [&](unsigned e) {
-          const Lane& lane = earlier.lanes[e];
-          if (lane.reads || lane.written == wants.read) fitting |= 1u << e;
-        });
-        if (!fitting || !apply(earlier, fitting)) return false;
-        moved = true;
-        if (!earlier.left) done(other);
-        return true;
+    std::uint32_t now = 0;
+    for (bool any = true; any;) {
+      any = false;
+      each_lane(head.left, [&](unsigned l) {
+        if (!(head.left >> l & 1)) return;
+        const Cell& cell = cells_[head.cell[l]];
+        if (!cell.known && (head.leading >> l & 1)) find_beginning(head, l);
+        if (cell.first != none) readers_first(head, l);
+        if (!fits(head, l)) return;
+        place(head, l, 0);
+        now |= 1u << l;
+        any = true;
       });
     }
-    if (moved) continue;
+    if (!head.left) {
+      placed(head, now);
+      return;
+    }
+    if (now) placed(head, now);
+    const unsigned l = unsigned(__builtin_ctz(head.left));
+    if (place_earlier(head, l)) continue;
     // The location was written by a weak access, or what was read is old: by value alone.
     ++log_.guessed_;
-    std::uint64_t first[32], last[32];
-    Value& value = values_[location];
-    first[l] = 1;
-    last[l] = ++places_;
-    if (last[l] == 1) last[l] = ++places_;  // not exact
-    value = {head.lanes[l].read, true};
-    if (head.lanes[l].wrote) value = {head.lanes[l].written.value_or(0), head.lanes[l].written.has_value()};
-    head.left &= ~(1u << l);
-    emit(head, 1u << l, first, last);
+    if (!places_) ++places_;
+    place(head, l, 1);  // not exact
+    const bool ends = !head.left;
+    placed(head, 1u << l);
+    if (ends) return;
   }
-  done(w);
 }
 
-void Merge::done(std::size_t w) {
-  const std::unique_ptr<Head> head = std::move(heads_[w]);
-  if (!head) return;
-  for (const Lane& lane : head->lanes) {
-    auto found = at_.find(lane.location);
-    if (found == at_.end()) continue;
-    std::erase(found->second, w);
-    if (found->second.empty()) at_.erase(found);
-  }
+void Merge::placed(Head& head, std::uint32_t lanes) {
+  if (!head.what->whole) emit(head, lanes);
+  if (head.left) return;
+  if (head.what->whole) emit(head, head.lanes);
+  const std::uint32_t w = head.number;
+  spare_.push_back(std::move(heads_[w]));
+  if (head.slot->both_tickets) ready_.push_back(home_[w]);
   advance(w);
 }
 
-void Merge::emit(Head& head, std::uint32_t lanes, const std::uint64_t (&first)[32], const std::uint64_t (&last)[32]) {
-  const Site& site = (*log_.shape_.sites)[head.slot->site];
-  std::uint64_t address[32] = {}, read[32] = {}, written[32] = {};
+void Merge::emit(Head& head, std::uint32_t lanes) {
   std::uint32_t digests[32] = {};
+  each_lane(lanes & head.wrote, [&](unsigned l) { digests[l] = digest(head.written[l], head.what->bytes); });
+  trace::AccessView view;
+  view.warp = {log_.shape_.launch, head.warp->block, head.warp->number};
+  view.module = log_.shape_.module;
+  view.site = head.slot->site;
+  view.strong = true;
+  view.address = head.address;
+  view.digest = digests;
+  view.value_read = head.read;
+  view.value_written = head.written;
+  view.order_first = head.first;
+  view.order_last = head.last;
   for (const bool shared : {false, true}) {
-    trace::AccessView view;
-    view.warp = {log_.shape_.launch, head.warp->block, head.warp->number};
-    view.module = log_.shape_.module;
-    view.site = head.slot->site;
     view.space = shared ? Space::shared : Space::global;
-    view.strong = true;
-    each_lane(lanes, [&](unsigned l) {
-      const Lane& lane = head.lanes[l];
-      if ((lane.location.block != 0) != shared) return;
-      view.mask |= 1u << l;
-      address[l] = lane.location.address;
-      read[l] = lane.read;
-      written[l] = lane.written.value_or(0);
-      if (lane.wrote) {
-        view.wrote |= 1u << l;
-        digests[l] = digest(written[l], site.element_bytes);
-      }
-    });
-    view.address = address;
-    view.digest = digests;
-    view.value_read = read;
-    view.value_written = written;
-    view.order_first = first;
-    view.order_last = last;
+    view.mask = lanes & (shared ? head.shared : ~head.shared);
+    view.wrote = view.mask & head.wrote;
     if (view.mask) log_.output_.access(view);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <string_view>
+#include <utility>
 
 namespace deadheat::device_log {
 
@@ -24,41 +25,68 @@ std::uint64_t float_result(bool add, bool least, std::uint64_t a, std::uint64_t 
 
 }  // namespace
 
-AtomicResult atomic_result(const std::string& opcode, unsigned bytes, std::uint64_t read, std::uint64_t operand,
+AtomicOperation atomic_operation(const std::string& opcode, unsigned bytes) {
+  using What = AtomicOperation::What;
+  static constexpr std::pair<const char*, What> words[] = {
+      {"cas", What::cas},     {"exch", What::exchange}, {"and", What::bit_and},   {"or", What::bit_or},
+      {"xor", What::bit_xor}, {"inc", What::increment}, {"dec", What::decrement}, {"add", What::add},
+      {"min", What::least},   {"max", What::most},
+  };
+  AtomicOperation made;
+  made.mask = bytes >= 8 ? ~std::uint64_t(0) : (std::uint64_t(1) << (8 * bytes)) - 1;
+  for (const auto& [word, what] : words) {
+    if (!has(opcode, word)) continue;
+    made.what = what;
+    break;
+  }
+  using Type = AtomicOperation::Type;
+  const std::string_view type = std::string_view(opcode).substr(opcode.rfind('.') + 1);
+  if (type == "f32")
+    made.type = Type::f32;
+  else if (type == "f64")
+    made.type = Type::f64;
+  else if (!type.empty() && type[0] == 's')
+    made.type = Type::is_signed;
+  else if (!type.empty() && (type[0] == 'u' || type[0] == 'b'))
+    made.type = Type::is_unsigned;
+  return made;
+}
+
+AtomicResult atomic_result(const AtomicOperation& operation, std::uint64_t read, std::uint64_t operand,
                            std::uint64_t compared) {
-  const std::uint64_t mask = bytes >= 8 ? ~std::uint64_t(0) : (std::uint64_t(1) << (8 * bytes)) - 1;
+  using What = AtomicOperation::What;
+  using Type = AtomicOperation::Type;
+  const std::uint64_t mask = operation.mask;
   read &= mask;
   operand &= mask;
   AtomicResult result;
-  const std::string_view type = std::string_view(opcode).substr(opcode.rfind('.') + 1);
-  if (has(opcode, "cas")) {
-    result.wrote = read == (compared & mask);
-    result.written = result.wrote ? operand : read;
-    return result;
-  }
-  const bool add = has(opcode, "add"), least = has(opcode, "min"), most = has(opcode, "max");
-  if (has(opcode, "exch")) {
-    result.written = operand;
-  } else if (has(opcode, "and")) {
-    result.written = read & operand;
-  } else if (has(opcode, "or")) {
-    result.written = read | operand;
-  } else if (has(opcode, "xor")) {
-    result.written = read ^ operand;
-  } else if (has(opcode, "inc")) {
-    result.written = read >= operand ? 0 : read + 1;
-  } else if (has(opcode, "dec")) {
-    result.written = read == 0 || read > operand ? operand : read - 1;
-  } else if (type == "f32" && (add || least || most)) {
-    result.written = float_result<float, std::uint32_t>(add, least, read, operand);
-  } else if (type == "f64" && (add || least || most)) {
-    result.written = float_result<double, std::uint64_t>(add, least, read, operand);
-  } else if (!type.empty() && (type[0] == 'u' || type[0] == 's' || type[0] == 'b') && (add || least || most)) {
-    const auto order = [&](std::uint64_t v) {  // so that unsigned comparison is the type's
-      return type[0] == 's' ? v ^ (mask ^ (mask >> 1)) : v;
-    };
-    const bool smaller = order(operand) < order(read);
-    result.written = add ? (read + operand) & mask : smaller == least ? operand : read;
+  switch (operation.what) {
+    case What::cas:
+      result.wrote = read == (compared & mask);
+      result.written = result.wrote ? operand : read;
+      break;
+    case What::exchange: result.written = operand; break;
+    case What::bit_and: result.written = read & operand; break;
+    case What::bit_or: result.written = read | operand; break;
+    case What::bit_xor: result.written = read ^ operand; break;
+    case What::increment: result.written = read >= operand ? 0 : read + 1; break;
+    case What::decrement: result.written = read == 0 || read > operand ? operand : read - 1; break;
+    case What::add:
+    case What::least:
+    case What::most: {
+      const bool add = operation.what == What::add, least = operation.what == What::least;
+      if (operation.type == Type::f32) {
+        result.written = float_result<float, std::uint32_t>(add, least, read, operand);
+      } else if (operation.type == Type::f64) {
+        result.written = float_result<double, std::uint64_t>(add, least, read, operand);
+      } else if (operation.type != Type::other) {
+        const std::uint64_t flip = operation.type == Type::is_signed ? mask ^ (mask >> 1) : 0;
+        const bool smaller = (operand ^ flip) < (read ^ flip);  // in the type's order
+        result.written = add ? (read + operand) & mask : smaller == least ? operand : read;
+      }
+      break;
+    }
+    case What::unknown: break;
   }
   return result;
 }

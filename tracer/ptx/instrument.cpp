@@ -136,6 +136,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     }
   }
 
+  const Clocks clocks = clocks_of(module, sites);
   std::string declarations, clones;
   std::map<std::string, bool> strong;  // functions with strong accesses
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
@@ -147,7 +148,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
                              " are not supported on the GPU yet");
       continue;
     }
-    FunctionClone clone(module, f, sites, cloned, made.segments);
+    FunctionClone clone(module, f, sites, cloned, clocks, made.segments);
     const std::string text = clone.text();
     strong[function.name] = clone.strong();
     if (!clone.refused().empty()) {

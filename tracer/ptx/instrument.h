@@ -31,12 +31,15 @@ inline constexpr std::uint32_t segment_header_bytes = 32;
 inline constexpr std::uint32_t control_bytes = 32; // of the appended parameter
 
 // What a site stores, each array for 32 lanes. Lanes whose guard is false have all ones as address or flag (0: true).
+// An access whose address differs by a constant from that of an earlier one in its segment stores none: it points to
+// the earlier one's.
 struct Slot {
   enum class Kind : std::uint8_t {
     read, // address
     write, // address, u32 digest
-    strong, // u64 ticket before, u64 after (not for 32 lanes: once), u64 address; where valued: u64 read (not of
-            // writes), u64 operand (not of reads), u64 compared (of a cas, whose operand is the new value)
+    strong, // u64 ticket before, u64 after, u64 of the ring (not for 32 lanes: once), address; where valued: value read
+            // (not of writes), operand (not of reads; unless it is known), compared (of a cas, whose operand is the new
+            // value)
     event, // u32 flag where guarded; else nothing: fences, commits, waits, exits
     barrier, // u32 number where it is a register, else flag where guarded; u32 threads where they are a register
     warp_sync, // u32 member mask where it is a register (0: guard false), else flag where guarded
@@ -47,14 +50,24 @@ struct Slot {
   bool narrow = false; // addresses are u32 offsets in shared memory; else u64 generic ones
   bool compares = false; // strong: a cas
   bool valued = false; // strong: its values are stored (one element of at most 8 bytes)
+  bool short_values = false; // strong: values are u32; else u64
+  bool operand_known = false; // strong: `number` is the operand
+  bool in_block = false; // strong: its tickets are the ring's, not the device's
+  bool both_tickets = false; // strong: the device's, and one of the ring after it
+  bool after_only = false; // strong: there is no ticket before, and the one after is nanoseconds of the device
   bool number_known = false, threads_known = false; // barrier, warp_sync: immediate
   std::uint32_t site = 0;
   std::uint32_t offset = 0; // from the segment's header
-  std::uint32_t number = 0, threads = 0; // barrier; warp_sync: number is the mask; waits: pending groups
+  std::uint32_t address = 0, digest = 0; // read, write, strong: where the arrays lie, from the segment's header
+  std::uint32_t value_read = 0, operand = 0, compared = 0; // likewise, of strong
+  std::int64_t delta = 0; // what is to be added to the addresses
+  std::uint64_t number = 0; // barrier; warp_sync: the mask; waits: pending groups; strong: operand
+  std::uint32_t threads = 0; // barrier
 };
 
 struct Segment {
   std::uint32_t bytes = 0; // header included, a multiple of 32
+  bool ends = false; // threads may end in it
   std::vector<Slot> slots; // in program order
 };
 

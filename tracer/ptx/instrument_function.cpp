@@ -14,13 +14,15 @@ constexpr const char* control = "__dh_control";
 }  // namespace
 
 FunctionClone::FunctionClone(const Module& module, std::size_t function, const SiteTable& sites,
-                             const std::set<std::string>& cloned, std::vector<Segment>& segments)
+                             const std::set<std::string>& cloned, const Clocks& clocks, std::vector<Segment>& segments)
     : module_(module),
       function_(module.functions[function]),
       site_of_(sites.by_function[function]),
       sites_(sites.sites),
       cloned_(cloned),
+      clocks_(clocks),
       segments_(segments),
+      values_(function_),
       flow_(function_) {}
 
 std::string FunctionClone::text_of(const Operand& operand) const { return print(operand, function_); }
@@ -74,23 +76,27 @@ void FunctionClone::plan_block(const Block& block) {
     }
     segment = Segment{};
     segment.bytes = segment_header_bytes;
+    arrays_.clear();
   };
+  values_.clear();
+  arrays_.clear();
   for (std::uint32_t s = begin; s < block.last; ++s) {
     const Instruction* i = function_.body[s].instruction();
     if (!i) continue;
     Slot slot;
     std::uint32_t bytes = 0;
-    if (slot_of(s, slot, bytes)) {
-      if (segment.bytes + bytes > most_segment_bytes) {
-        close(s, true);
-        plan.first = s;
-      }
-      slot.offset = segment.bytes;
+    if (segment.bytes > most_segment_bytes) {
+      close(s, true);
+      plan.first = s;
+    }
+    if (slot_of(s, segment.bytes, slot, bytes)) {
       segment.bytes += bytes;
       segment.slots.push_back(slot);
       slots_[s] = slot;
       strong_ |= slot.kind == Slot::Kind::strong;
+      segment.ends |= sites_[slot.site].kind == SiteKind::exit;
     }
+    values_.executed(*i);
     const bool leaves = i->opcode == Opcode::bra || i->opcode == Opcode::brx || i->opcode == Opcode::exit ||
                         i->opcode == Opcode::ret || i->opcode == Opcode::trap;
     if (waits(s) || leaves) {
@@ -171,6 +177,7 @@ void FunctionClone::begin(const Plan& plan) {
   put("setp.eq.u32 %dh_lead, %dh_t0, 0;");
   put("mov.u64 %dh_pos, 0;");
   put("ld.global.v2.u64 {%dh_base, %dh_wrap}, [%dh_ring+16];");
+  put("ld.relaxed.sys.global.u64 %dh_limit, [%dh_ring+8];");  // it only grows: with the atomic under way already
   put("@%dh_lead atom.relaxed.gpu.global.add.u64 %dh_pos, [%dh_ring], " + bytes + ";");
   put("brev.b32 %dh_t0, %dh_mask;");
   put("clz.b32 %dh_t0, %dh_t0;");
@@ -181,10 +188,10 @@ void FunctionClone::begin(const Plan& plan) {
   put("add.u64 %dh_end, %dh_pos, " + bytes + ";");
   put("mov.u32 %dh_t0, 0;");
   out_ += "\n$dh_wait_" + n + ":";
-  put("ld.relaxed.sys.global.u64 %dh_limit, [%dh_ring+8];");
   put("setp.le.u64 %dh_full, %dh_end, %dh_limit;");
   put("@%dh_full bra $dh_room_" + n + ";");
   put("nanosleep.u32 1000;");
+  put("ld.relaxed.sys.global.u64 %dh_limit, [%dh_ring+8];");
   put("add.u32 %dh_t0, %dh_t0, 1;");
   put("setp.lt.u32 %dh_full, %dh_t0, " + std::to_string(device_log::patience) + ";");
   put("@%dh_full bra $dh_wait_" + n + ";");

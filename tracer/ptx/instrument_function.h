@@ -10,9 +10,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "deadheat/ptx.h"
+#include "tracer/ptx/address_values.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/instrument.h"
 
@@ -24,11 +26,21 @@ inline constexpr std::uint32_t lanes8 = 256, lanes4 = 128;  // bytes of an array
 // multiplication and the addition that ptxas would contract it with.
 bool parts_contraction(const Function& function, std::uint32_t first, std::uint32_t at, std::uint32_t last);
 
+// How the strong accesses of a module take tickets. The ring's counter serves a block, or few; the device's serves all
+// and is what a kernel full of atomics waits for.
+struct Clocks {
+  bool in_block = false;  // accesses of shared memory take the ring's: no strong access may be to either memory
+  bool both = false;      // those of global memory take the ring's too: blocks have strong accesses to both
+  bool after_only = false;  // nothing but relaxed atomics, no fences: they order nothing; values and the time after
+                            // them tell their places
+};
+Clocks clocks_of(const Module& module, const SiteTable& sites);
+
 class FunctionClone {
  public:
   // `cloned`: names of the functions that have clones.
   FunctionClone(const Module& module, std::size_t function, const SiteTable& sites, const std::set<std::string>& cloned,
-                std::vector<Segment>& segments);
+                const Clocks& clocks, std::vector<Segment>& segments);
 
   std::string text();         // of the whole clone
   std::string declaration();  // its head and ';', for functions that are no kernels
@@ -55,7 +67,10 @@ class FunctionClone {
   bool waits(std::uint32_t statement) const;  // for other threads: no segment reaches across it
 
   // instrument_slots.cpp
-  bool slot_of(std::uint32_t statement, Slot& slot, std::uint32_t& bytes);  // false: the site stores nothing
+  // False: the site stores nothing. `at`: where its slot would begin.
+  bool slot_of(std::uint32_t statement, std::uint32_t at, Slot& slot, std::uint32_t& bytes);
+  bool strong_slot(const Instruction& i, const Site& site, Slot& slot, std::uint32_t& bytes);
+  void share_address(const Instruction& i, const Site& site, Slot& slot);
   void before(const Instruction& i, const Slot& slot);
   void instruction(const Instruction& i,
                    const Site& site);  // a strong access, through %do_a or %do_s, with its result kept
@@ -69,7 +84,9 @@ class FunctionClone {
   void load_value(const Operand& value, unsigned bits, const char* to);  // 64 bits, zero-extended
   void load_digest(const Operand& value, const Site& site);              // into %dh_h
   void store_u32(const Instruction& i, const Operand& value, std::uint32_t at);
-  void ticket(std::uint32_t at);
+  void store_value(const Slot& slot, const Operand& value, const Site& site, std::uint32_t at);
+  void store_loaded(const Slot& slot, std::uint32_t at);  // %dh_v
+  void ticket(bool of_ring, bool late, std::uint32_t at);
   bool narrow_address(const Instruction& i) const;  // the operand is a 32-bit register
   unsigned register_bits(const Operand& value) const;  // 0: no register
 
@@ -81,7 +98,14 @@ class FunctionClone {
   const std::vector<std::uint32_t>& site_of_;
   const std::vector<Site>& sites_;
   const std::set<std::string>& cloned_;
+  const Clocks& clocks_;
   std::vector<Segment>& segments_;
+  AddressValues values_;
+  // Address arrays of the segment that is being planned: by value of the register (or name of the variable), guard,
+  // width and space.
+  std::map<std::tuple<std::uint64_t, std::string_view, std::uint64_t, bool, bool, bool>,
+           std::pair<std::uint32_t, std::int64_t>>
+      arrays_;
   Flow flow_;
   std::vector<Plan> plans_;
   std::map<std::uint32_t, Slot> slots_;  // by statement

@@ -1,5 +1,6 @@
 // What each site stores, and what of an instruction changes for it.
 #include <algorithm>
+#include <cstddef>
 
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/instrument_function.h"
@@ -53,33 +54,120 @@ const Operand* FunctionClone::result_of(const Instruction& i) const {
              : nullptr;
 }
 
-bool FunctionClone::slot_of(std::uint32_t statement, Slot& slot, std::uint32_t& size) {
+Clocks clocks_of(const Module& module, const SiteTable& sites) {
+  bool shared = false, other = false, global = false;
+  Clocks clocks;
+  clocks.after_only = true;
+  for (const Site& site : sites.sites) {
+    switch (site.kind) {
+      case SiteKind::access: {
+        const bool relaxed = site.ordering == Ordering::weak || site.ordering == Ordering::relaxed;
+        const bool strong = is_strong(site.ordering) || is_atomic(site);
+        if (!relaxed || (strong && (!is_atomic(site) || site.elements != 1 || site.element_bytes > 8 ||
+                                    site.opcode.find(".cas") != std::string::npos))) {
+          clocks.after_only = false;
+        }
+        if (!strong) break;
+        shared |= site.space == Space::shared;
+        global |= site.space == Space::global;
+        other |= site.space != Space::shared && site.space != Space::global;
+        break;
+      }
+      case SiteKind::barrier:
+      case SiteKind::warp_barrier:
+      case SiteKind::warp_value:
+      case SiteKind::exit: break;
+      default: clocks.after_only = false;
+    }
+  }
+  for (const Function& function : module.functions) clocks.after_only &= function.entry || !function.has_body;
+  clocks.in_block = shared && !other;
+  clocks.both = clocks.in_block && global;
+  return clocks;
+}
+
+// What an address differs from: the same array serves all accesses that differ from one by a constant.
+void FunctionClone::share_address(const Instruction& i, const Site& site, Slot& slot) {
+  const Operand& address = *address_of(i);
+  const Operand& base = address.elements[0];
+  AddressValues::Value value;
+  std::string_view name;
+  if (base.kind == Operand::Kind::reg)
+    value = values_.of(base.reg);
+  else if (base.kind == Operand::Kind::symbol)
+    name = base.text, value.offset = base.offset;
+  else
+    return;
+  value.offset += address.offset;
+  const std::uint64_t guard = i.guard ? values_.of(i.guard->reg).root : 0;
+  auto [at, fresh] = arrays_.try_emplace(
+      {value.root, name, guard, i.guard && i.guard->negated, slot.narrow, site.space == Space::generic}, slot.address,
+      value.offset);
+  if (fresh) return;
+  slot.address = at->second.first;
+  slot.delta = value.offset - at->second.second;
+  slot.digest = slot.offset;
+}
+
+bool FunctionClone::strong_slot(const Instruction& i, const Site& site, Slot& slot, std::uint32_t& size) {
+  slot.kind = Kind::strong;
+  slot.compares = i.has(Modifier::cas);
+  slot.valued =
+      site.elements == 1 && site.element_bytes <= 8 && i.opcode != Opcode::ldmatrix && i.opcode != Opcode::stmatrix;
+  slot.short_values = site.element_bytes <= 4;
+  slot.narrow = site.space == Space::shared;
+  slot.after_only = clocks_.after_only;
+  slot.in_block = !slot.after_only && clocks_.in_block && site.space == Space::shared;
+  slot.both_tickets = !slot.after_only && clocks_.both && !slot.in_block;
+  std::uint32_t at = slot.offset + 32;
+  auto array = [&](std::uint32_t bytes) {
+    const std::uint32_t place = at;
+    at += bytes;
+    return place;
+  };
+  slot.address = array(slot.narrow ? lanes4 : lanes8);
+  if (slot.valued) {
+    const std::uint32_t bytes = slot.short_values ? lanes4 : lanes8;
+    if (site.access != AccessKind::write) slot.value_read = array(bytes);
+    if (site.access != AccessKind::read) {
+      const Operand* value = value_of(i);
+      slot.operand_known = !slot.compares && value && known(*value);
+      if (slot.operand_known) {
+        const unsigned width = site.element_bytes * 8u;
+        slot.number = value->bits & (width < 64 ? (std::uint64_t(1) << width) - 1 : ~std::uint64_t(0));
+      } else {
+        slot.operand = array(bytes);
+      }
+    }
+    if (slot.compares) slot.compared = array(bytes);
+  }
+  size = at - slot.offset;
+  return true;
+}
+
+bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slot, std::uint32_t& size) {
   const std::uint32_t number = site_of_[statement];
   if (number == SiteTable::none) return false;
   const Site& site = sites_[number];
   const Instruction& i = *function_.body[statement].instruction();
   slot.site = number;
+  slot.offset = at;
   slot.guarded = i.guard.has_value();
   const std::uint32_t flag_bytes = slot.guarded ? lanes4 : 0;
   switch (site.kind) {
     case SiteKind::access: {
       if (site.space == Space::local || site.space == Space::constant || site.space == Space::param) return false;
-      const bool matrix = i.opcode == Opcode::ldmatrix || i.opcode == Opcode::stmatrix;
       if (i.opcode == Opcode::wmma || !address_of(i) || address_of(i)->elements.size() != 1) {
         ++left_out_;
         return false;
       }
-      if (is_strong(site.ordering) || is_atomic(site)) {
-        slot.kind = Kind::strong;
-        slot.compares = i.has(Modifier::cas);
-        slot.valued = site.elements == 1 && site.element_bytes <= 8 && !matrix;
-        size = 16 + lanes8;
-        if (slot.valued) size += (is_atomic(site) ? 2 : 1) * lanes8 + (slot.compares ? lanes8 : 0);
-        return true;
-      }
+      if (is_strong(site.ordering) || is_atomic(site)) return strong_slot(i, site, slot, size);
       slot.narrow = site.space == Space::shared;
-      size = slot.narrow ? lanes4 : lanes8;
       slot.kind = is_write(site) ? Kind::write : Kind::read;
+      slot.address = at;
+      slot.digest = at + (slot.narrow ? lanes4 : lanes8);
+      share_address(i, site, slot);
+      size = slot.address == at ? slot.digest - at : 0;
       if (is_write(site)) size += lanes4;
       return true;
     }
@@ -234,11 +322,28 @@ void FunctionClone::store_u32(const Instruction& i, const Operand& value, std::u
   put("st.global.b32 [%dh_half+" + std::to_string(at) + "], %dh_s;");
 }
 
-// The leader takes a ticket, which is stored at %dh_at + at. From %dh_b on: the head's address, where the caller put
-// it.
-void FunctionClone::ticket(std::uint32_t at) {
+void FunctionClone::store_value(const Slot& slot, const Operand& value, const Site& site, std::uint32_t at) {
+  load_value(value, site.element_bytes * 8, "%dh_v");
+  store_loaded(slot, at);
+}
+
+void FunctionClone::store_loaded(const Slot& slot, std::uint32_t at) {
+  if (!slot.short_values) return put("st.global.b64 [%dh_wide+" + std::to_string(at) + "], %dh_v;");
+  put("cvt.u32.u64 %dh_s, %dh_v;");
+  put("st.global.b32 [%dh_half+" + std::to_string(at) + "], %dh_s;");
+}
+
+// The leader takes a ticket, of the ring or of the device, which is stored at %dh_at + at. `late`: not before %dh_b,
+// which is zero, is known.
+void FunctionClone::ticket(bool of_ring, bool late, std::uint32_t at) {
+  std::string counter = of_ring ? "%dh_ring" : "%dh_rings";
+  if (late) {
+    put("add.u64 %dh_a, " + counter + ", %dh_b;");
+    counter = "%dh_a";
+  }
+  const std::size_t offset = of_ring ? offsetof(device_log::RingState, ticket) : offsetof(device_log::Head, ticket);
   put("mov.u64 %dh_k, 0;");
-  put("@%dh_lead atom.relaxed.gpu.global.add.u64 %dh_k, [%dh_b], 1;");
+  put("@%dh_lead atom.relaxed.gpu.global.add.u64 %dh_k, [" + counter + "+" + std::to_string(offset) + "], 1;");
   put("@%dh_lead st.global.u64 [%dh_at+" + std::to_string(at) + "], %dh_k;");
 }
 
@@ -251,7 +356,9 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
     case Kind::read:
     case Kind::write: {
       const Operand& address = *address_of(i);
-      if (slot.narrow) {
+      if (slot.address != slot.offset) {
+        // Another site's array tells it.
+      } else if (slot.narrow) {
         load_address(address, true, "%dh_s");
         guard_address(i, true);
         put("st.global.b32 [%dh_half+" + at + "], %dh_s;");
@@ -266,39 +373,31 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
         load_digest(i.operands[1], site);
       else
         put("mov.u32 %dh_h, 0;");
-      put("st.global.b32 [%dh_half+" + std::to_string(slot.offset + (slot.narrow ? lanes4 : lanes8)) + "], %dh_h;");
+      put("st.global.b32 [%dh_half+" + std::to_string(slot.digest) + "], %dh_h;");
       return;
     }
     case Kind::strong: {
       const bool narrow = narrow_address(i);
       const Operand& address = *address_of(i);
       load_address(address, narrow, narrow ? "%do_s" : "%do_a");
-      if (narrow)
-        put("cvt.u64.u32 %dh_a, %do_s;");
-      else
-        put("mov.b64 %dh_a, %do_a;");
-      if (site.space == Space::generic) mark_space();
-      if (site.space == Space::shared) {
-        put("or.b64 %dh_a, %dh_a, " + std::to_string(std::int64_t(device_log::shared_mark)) + ";");
+      if (slot.narrow) {
+        put(narrow ? "mov.b32 %dh_s, %do_s;" : "cvt.u32.u64 %dh_s, %do_a;");
+        guard_address(i, true);
+        put("st.global.b32 [%dh_half+" + std::to_string(slot.address) + "], %dh_s;");
+      } else {
+        put(narrow ? "cvt.u64.u32 %dh_a, %do_s;" : "mov.b64 %dh_a, %do_a;");
+        if (site.space == Space::generic) mark_space();
+        guard_address(i, false);
+        put("st.global.b64 [%dh_wide+" + std::to_string(slot.address) + "], %dh_a;");
       }
-      guard_address(i, false);
-      std::uint32_t place = slot.offset + 16;
-      put("st.global.b64 [%dh_wide+" + std::to_string(place) + "], %dh_a;");
-      if (slot.valued && site.access != AccessKind::read) {
-        place += lanes8 + (is_atomic(site) ? lanes8 : 0);
+      if (slot.operand) {
         const Operand* value = value_of(i);
         const Operand* stored = slot.compares && i.operands.size() > 3 ? &i.operands[3] : value;
-        if (stored) {
-          load_value(first_of(*stored), site.element_bytes * 8, "%dh_v");
-          put("st.global.b64 [%dh_wide+" + std::to_string(place) + "], %dh_v;");
-        }
-        if (slot.compares && value) {
-          load_value(first_of(*value), site.element_bytes * 8, "%dh_v");
-          put("st.global.b64 [%dh_wide+" + std::to_string(place + lanes8) + "], %dh_v;");
-        }
+        if (stored) store_value(slot, first_of(*stored), site, slot.operand);
+        if (slot.compares && value) store_value(slot, first_of(*value), site, slot.compared);
       }
-      put("mov.b64 %dh_b, %dh_rings;");
-      ticket(slot.offset);
+      if (clocks_.after_only) return;
+      ticket(slot.in_block, false, slot.offset);
       // The access comes after the ticket: its address depends on it, in a way that no compiler sees through.
       put("cvt.u32.u64 %dh_t1, %dh_k;");
       put("brev.b32 %dh_t2, %dh_mask;");
@@ -412,7 +511,7 @@ void FunctionClone::after(const Instruction& i, const Slot& slot) {
     } else {
       load_value(first_of(*result), site.element_bytes * 8, "%dh_v");
     }
-    put("st.global.b64 [%dh_wide+" + std::to_string(slot.offset + 16 + lanes8) + "], %dh_v;");
+    store_loaded(slot, slot.value_read);
     put("cvt.u32.u64 %dh_t1, %dh_v;");
     put("and.b32 %dh_t1, %dh_t1, %dh_zero;");
   } else {
@@ -422,9 +521,15 @@ void FunctionClone::after(const Instruction& i, const Slot& slot) {
   // The second ticket comes after the access of every lane.
   put("setp.ne.u32 %dh_q, %dh_t1, 0;");
   put("vote.sync.ballot.b32 %dh_t1, %dh_q, %dh_mask;");
+  if (slot.after_only) {  // the time will do, and nobody waits for a counter
+    put("setp.eq.u32 %dh_q, %dh_t1, 0;");
+    put("@%dh_q mov.u64 %dh_k, %globaltimer;");
+    put("@%dh_lead st.global.u64 [%dh_at+" + std::to_string(slot.offset + 8) + "], %dh_k;");
+    return;
+  }
   put("mul.wide.u32 %dh_b, %dh_t1, 8;");
-  put("add.u64 %dh_b, %dh_b, %dh_rings;");
-  ticket(slot.offset + 8);
+  ticket(slot.in_block, true, slot.offset + 8);
+  if (slot.both_tickets) ticket(true, true, slot.offset + 16);
 }
 
 }  // namespace deadheat::ptx
