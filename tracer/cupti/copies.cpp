@@ -48,7 +48,7 @@ void submit_copy(Call& call, const trace::MemoryRange& destination, const trace:
   std::lock_guard hold(call.session.lock);
   trace::Operation operation;
   operation.stream = call.stream(handle);
-  operation.what = describe(call.session, destination, source, to_host, from_host, call.api);
+  operation.what = describe(call.session, destination, source, to_host, from_host, call.api());
   call.session.submit(std::move(operation));
 }
 
@@ -106,7 +106,7 @@ void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t v
   record.destination = {address, pitch ? pitch : width, width, rows, 1, 0};
   record.value = value;
   record.element_bytes = element;
-  record.api = call.api;
+  record.api = call.api();
   trace::Operation operation;
   operation.stream = call.stream(handle);
   operation.what = std::move(record);

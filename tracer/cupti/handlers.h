@@ -19,12 +19,13 @@ struct Call {
   Session& session;
   CUcontext context = nullptr;
   const char* symbol = nullptr; // of launches: the kernel's mangled name
-  const std::string& api; // as the program called it: cudaMemcpyAsync, or cuMemcpyHtoDAsync
+  const char* function = nullptr; // as the program called it: cudaMemcpyAsync_v3020, or cuMemcpyHtoDAsync_v2
   bool per_thread = false; // stream 0 is the per-thread default stream
   bool exit = false;
   CUresult result = CUDA_SUCCESS; // on the way out
   std::uint64_t* correlation = nullptr; // 64 bits kept from the way in to the way out
 
+  const std::string& api() const; // without its version: cudaMemcpyAsync
   bool done() const { return exit && result == CUDA_SUCCESS; }
   std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }
   // The stream is being captured: the call makes a graph node, no operation.

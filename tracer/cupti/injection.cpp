@@ -49,15 +49,6 @@ const std::array<Watched, most_calls>& watched() {
   return table;
 }
 
-// Names of entry points, cleaned once each: the key is the string's address.
-const std::string& clean(const char* function) {
-  // Never destroyed: exit handlers of the program may still call when this thread's objects are gone.
-  static thread_local auto* names = new std::unordered_map<const char*, std::string>;
-  auto [at, fresh] = names->try_emplace(function);
-  if (fresh) at->second = plain_name(function);
-  return at->second;
-}
-
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
   if (own_calls) return;
   Session* session = Session::get();
@@ -79,7 +70,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
     Call call{*session,
               data->context,
               data->symbolName,
-              clean(runtime_call ? runtime_call : data->functionName),
+              runtime_call ? runtime_call : data->functionName,
               call_table.per_thread,
               exit,
               exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
@@ -98,6 +89,15 @@ void at_exit(int status, void*) {
 }
 
 }  // namespace
+
+// Names of entry points are cleaned once each: the key is the string's address.
+const std::string& Call::api() const {
+  // Never destroyed: exit handlers of the program may still call when this thread's objects are gone.
+  static thread_local auto* names = new std::unordered_map<const char*, std::string>;
+  auto [at, fresh] = names->try_emplace(function);
+  if (fresh) at->second = plain_name(function);
+  return at->second;
+}
 
 Own::Own() { ++own_calls; }
 Own::~Own() { --own_calls; }

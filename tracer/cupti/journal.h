@@ -1,7 +1,8 @@
 // What happened, waiting to be written: one queue for all host threads of the process.
 //
-// Host threads append records in the order of their calls. The queue is written from its front; a launch whose accesses
-// are recorded holds it until all of them have arrived. So the log reads as if every operation had run when it was
+// Host threads append items in the order of their calls; what costs time (names, footprints, encoding) is done when
+// they are written, by the tracer's own thread. The queue is written from its front; a launch whose accesses are
+// recorded holds it until all of them have arrived. So the log reads as if every operation had run when it was
 // submitted: an order in which things can have happened (deadheat/trace.h), and no access lies behind the free or the
 // reuse of its memory.
 //
@@ -10,14 +11,19 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <variant>
+#include <vector>
 
 #include "deadheat/trace.h"
 #include "tracer/recorder/writer.h"
 
 namespace deadheat::cupti {
+
+struct Kernel;
 
 // A launch whose accesses are to come.
 class Awaited {
@@ -29,22 +35,49 @@ class Awaited {
 
 class Journal {
  public:
-  // The records that host threads make: trace::Record without what is large and comes from kernels.
-  using Item = std::variant<std::shared_ptr<Awaited>, trace::Device, trace::Module, trace::Symbol, trace::Allocate,
-                            trace::Free, trace::StreamCreate, trace::StreamDestroy, trace::EventRecord,
-                            trace::StreamWait, trace::HostWait, trace::Operation, trace::GraphLaunch, trace::GraphEnd,
+  struct Launched {  // a launch by the program, outside of graphs
+    std::uint32_t operation = 0, launch = 0, stream = 0, host_thread = 0;
+    const Kernel* kernel = nullptr;
+    Dim3 grid, block, cluster;
+    std::uint32_t dynamic_shared = 0;
+    bool cooperative = false, programmatic = false;
+    std::vector<std::uint8_t> arguments;
+    std::shared_ptr<Awaited> accesses;  // null: not recorded
+  };
+  struct EventRecorded {
+    std::uint32_t operation = 0, event = 0, stream = 0, host_thread = 0;
+  };
+  // What host threads append: records without what is large and comes from kernels.
+  using Item = std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, trace::Device,
+                            std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free,
+                            trace::StreamCreate, trace::StreamDestroy, trace::EventRecord, trace::StreamWait,
+                            trace::HostWait, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
                             trace::OperationBegin, trace::OperationEnd, trace::Incident>;
 
   void push(Item item);
+  void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
+  void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
   // Writes what can be written. last_chance: nothing more arrives; launches write what they have.
   void pump(trace::TraceWriter& writer, bool last_chance = false);
-  bool empty() const;
 
  private:
-  mutable std::mutex lock_; // of the queue
-  std::mutex pumping_;
-  std::deque<Item> queue_;
+  bool write(Item& item, trace::TraceWriter& writer, bool last_chance);  // false: more of it is to come
+  void write(Launched& launched, trace::TraceWriter& writer);
+  std::vector<std::uint64_t> footprint(const std::vector<std::uint8_t>& arguments) const;
+
+  std::mutex lock_;  // of the queue
+  std::vector<Item> queue_;
+
+  std::mutex pumping_;  // of what follows
+  std::vector<Item> batch_;
+  std::size_t next_ = 0;  // of the batch
+  struct Memory {
+    std::uint64_t bytes = 0;
+    std::uint32_t allocation = 0;
+  };
+  std::map<std::uint64_t, Memory> live_;  // by address, as of what was written last
+  std::unordered_map<std::uint32_t, std::uint64_t> addresses_;
 };
 
 } // namespace deadheat::cupti

@@ -1,4 +1,6 @@
 // Kernel launches: which kernel, with what, and the instrumented clone in its place.
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "tracer/cupti/handlers.h"
@@ -12,9 +14,9 @@ namespace {
 
 // What a launch call is, from the way in to the way out.
 struct Pending {
-  trace::Launch launch;
+  std::unique_ptr<Journal::Launched> launch;
   std::shared_ptr<RecordedLaunch> recorded;
-  std::uint32_t number = 0, control = 0;
+  std::uint32_t control = 0;
   device_log::Control parameter;
   std::vector<void*> parameters;      // what the driver is given
   std::vector<std::uint8_t> buffer;   // likewise, packed
@@ -27,13 +29,31 @@ Pending& pending_launch() {
   return *mine;
 }
 
+// Most launches are of few kernels: found without a lock.
+Kernel& known_kernel(Call& call, CUfunction f) {
+  struct Known {
+    CUfunction handle = nullptr;
+    CUcontext context = nullptr;
+    Kernel* kernel = nullptr;
+    std::uint64_t generation = 0;
+  };
+  constexpr std::size_t many = 512;
+  static thread_local auto* known = new std::array<Known, many>;
+  Known& place = (*known)[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
+  const std::uint64_t generation = call.session.modules().generation();
+  if (place.handle == f && place.context == call.context && place.generation == generation) return *place.kernel;
+  Kernel& kernel = call.session.modules().kernel(f, call.symbol, call.context);
+  place = {f, call.context, &kernel, generation};
+  return kernel;
+}
+
 // The argument block: as the kernel sees it.
 std::vector<std::uint8_t> arguments_of(const Kernel& kernel, void** parameters, void** extra) {
   std::vector<std::uint8_t> block;
   if (parameters) {
+    block.resize(kernel.arguments_bytes);
     for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
       const Kernel::Parameter& p = kernel.parameters[i];
-      if (block.size() < p.offset + p.bytes) block.resize(p.offset + p.bytes);
       if (parameters[i]) std::memcpy(block.data() + p.offset, parameters[i], p.bytes);
     }
   } else if (extra) {
@@ -52,25 +72,25 @@ std::vector<std::uint8_t> arguments_of(const Kernel& kernel, void** parameters, 
   return block;
 }
 
-// Allocations that words of the arguments point into: pointers, alone or inside structures.
+// Allocations that words of the arguments of a graph's node point into.
 std::vector<std::uint64_t> footprint(Session& session, const std::vector<std::uint8_t>& arguments) {
   std::vector<std::uint64_t> reached;
   for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
     std::uint64_t word;
     std::memcpy(&word, arguments.data() + at, 8);
     const trace::Allocate* memory = session.allocation_at(word);
-    if (!memory) continue;
-    bool known = false;
-    for (std::uint64_t id : reached) known |= id == memory->allocation;
-    if (!known) reached.push_back(memory->allocation);
+    if (memory && std::find(reached.begin(), reached.end(), memory->allocation) == reached.end()) {
+      reached.push_back(memory->allocation);
+    }
   }
   return reached;
 }
 
-device_log::Shape shape_of(const Kernel& kernel, const trace::Launch& launch, std::uint32_t number) {
+template <typename Launch>
+device_log::Shape shape_of(const Kernel& kernel, const Launch& launch, std::uint32_t number) {
   device_log::Shape shape;
   shape.launch = number;
-  shape.module = launch.module;
+  shape.module = kernel.code->module;
   shape.blocks = std::uint32_t(launch.grid.count());
   shape.threads = std::uint32_t(launch.block.count());
   shape.strong = kernel.instrumented->strong;
@@ -80,55 +100,57 @@ device_log::Shape shape_of(const Kernel& kernel, const trace::Launch& launch, st
 }
 
 // Whether the clone can take the launch.
-bool fits(Session& session, const Kernel& kernel, const trace::Launch& launch) {
+bool fits(Session& session, const Kernel& kernel, const Dim3& block) {
   if (!kernel.clone) return false;
-  if (launch.block.count() > kernel.most_threads) {
+  if (block.count() > kernel.most_threads) {
     say_once("kernel " + kernel.name + " is not recorded: instrumented, it needs too many registers for blocks of " +
-             std::to_string(launch.block.count()) + " threads");
+             std::to_string(block.count()) + " threads");
     session.incident("opaque", "a kernel needs too many registers when it is instrumented: " + kernel.name);
     return false;
   }
   return true;
 }
 
-void prepare(Call& call, CUfunction& f, trace::Launch launch, void**& parameters, void**& extra, CUstream stream) {
+void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launch, void**& parameters, void**& extra,
+             CUstream stream) {
   Pending& pending = pending_launch();
-  pending = Pending{};
+  pending.launch = nullptr;
+  pending.recorded = nullptr;
   Session& session = call.session;
-  Kernel& kernel = session.modules().kernel(f, call.symbol, call.context);
-  launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
-  launch.kernel = kernel.name;
-  launch.static_shared = kernel.static_shared;
-  std::vector<std::uint8_t> arguments = arguments_of(kernel, parameters, extra);
+  Kernel& kernel = known_kernel(call, f);
   const bool captured = call.captured(stream);
-  const bool record = kernel.instrumented && session.recorder().wants(kernel.name) && fits(session, kernel, launch) &&
+  const bool record = kernel.instrumented && session.recorder().wants(kernel.name) &&
+                      fits(session, kernel, launch->block) &&
                       session.recorder().control(call.context, kernel, pending.parameter);
+  launch->kernel = &kernel;
+  if (record || !captured) launch->arguments = arguments_of(kernel, parameters, extra);
   if (record) {
-    launch.instrumented = true;
     pending.control = pending.parameter.control;
     if (!captured) {
       std::lock_guard hold(session.lock);
-      pending.number = session.next_launch();
-      pending.recorded = session.recorder().expect(pending.control, shape_of(kernel, launch, pending.number));
+      launch->launch = session.next_launch();
+      pending.recorded = session.recorder().expect(pending.control, shape_of(kernel, *launch, launch->launch));
+      launch->accesses = pending.recorded;
     }
-    if (launch.dynamic_shared > 0) {
+    if (launch->dynamic_shared > 0) {
       CUdevice device = 0;
       driver().cuCtxGetDevice(&device);
       if (kernel.code->library) {
-        driver().cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch.dynamic_shared),
+        driver().cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch->dynamic_shared),
                                       reinterpret_cast<CUkernel>(kernel.clone), device);
       } else {
         driver().cuFuncSetAttribute(kernel.clone, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                    int(launch.dynamic_shared));
+                                    int(launch->dynamic_shared));
       }
     }
     f = kernel.clone;
     if (parameters || !extra) {
+      pending.parameters.clear();
       if (parameters) pending.parameters.assign(parameters, parameters + kernel.instrumented->parameters);
       pending.parameters.push_back(&pending.parameter);
       parameters = pending.parameters.data();
     } else {
-      pending.buffer = arguments;
+      pending.buffer = launch->arguments;
       pending.buffer.resize(kernel.instrumented->parameter_offset + sizeof pending.parameter);
       std::memcpy(pending.buffer.data() + kernel.instrumented->parameter_offset, &pending.parameter,
                   sizeof pending.parameter);
@@ -140,42 +162,32 @@ void prepare(Call& call, CUfunction& f, trace::Launch launch, void**& parameters
       pending.extra[4] = CU_LAUNCH_PARAM_END;
       extra = pending.extra;
     }
-  } else {
-    std::lock_guard hold(session.lock);
-    launch.footprint = footprint(session, arguments);
   }
-  launch.arguments.size = arguments.size();
-  launch.arguments = session.writer().bytes(arguments);
-  pending.launch = std::move(launch);
+  if (!captured) pending.launch = std::move(launch);
 }
 
 void finish(Call& call, CUstream stream) {
   Session& session = call.session;
   Pending& pending = pending_launch();
-  if (!call.done()) {
-    if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
-    pending = Pending{};
-    return;
-  }
-  if (!call.captured(stream)) {
+  if (pending.launch && call.done()) {
     std::lock_guard hold(session.lock);
-    trace::Operation operation;
-    operation.stream = call.stream(stream);
-    operation.launch = pending.number ? pending.number : session.next_launch();
-    operation.what = std::move(pending.launch);
-    session.submit(std::move(operation), pending.recorded);
+    pending.launch->stream = call.stream(stream);
+    session.submit(std::move(pending.launch));
+  } else if (pending.recorded) {
+    session.recorder().cancel(pending.control, pending.recorded);
   }
-  pending = Pending{};
+  pending.launch = nullptr;
+  pending.recorded = nullptr;
 }
 
 template <typename P>
 void launch(Call& call, P& p, bool cooperative) {
   if (call.exit) return finish(call, p.hStream);
-  trace::Launch launch;
-  launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
-  launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
-  launch.dynamic_shared = p.sharedMemBytes;
-  launch.cooperative = cooperative;
+  auto launch = std::make_unique<Journal::Launched>();
+  launch->grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+  launch->block = {p.blockDimX, p.blockDimY, p.blockDimZ};
+  launch->dynamic_shared = p.sharedMemBytes;
+  launch->cooperative = cooperative;
   void** extra = nullptr;
   if constexpr (requires { p.extra; }) extra = p.extra;
   prepare(call, p.f, std::move(launch), p.kernelParams, extra, p.hStream);
@@ -191,18 +203,18 @@ void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
   if (!p.config) return;
   const CUlaunchConfig& c = *p.config;
   if (call.exit) return finish(call, c.hStream);
-  trace::Launch launch;
-  launch.grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
-  launch.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
-  launch.dynamic_shared = c.sharedMemBytes;
+  auto launch = std::make_unique<Journal::Launched>();
+  launch->grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
+  launch->block = {c.blockDimX, c.blockDimY, c.blockDimZ};
+  launch->dynamic_shared = c.sharedMemBytes;
   for (unsigned i = 0; c.attrs && i < c.numAttrs; ++i) {
     const CUlaunchAttribute& a = c.attrs[i];
     if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      launch.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
+      launch->cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
     } else if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-      launch.cooperative = a.value.cooperative != 0;
+      launch->cooperative = a.value.cooperative != 0;
     } else if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
-      launch.programmatic = a.value.programmaticStreamSerializationAllowed != 0;
+      launch->programmatic = a.value.programmaticStreamSerializationAllowed != 0;
     }
   }
   prepare(call, p.f, std::move(launch), p.kernelParams, p.extra, c.hStream);
@@ -247,10 +259,9 @@ void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   const CUDA_KERNEL_NODE_PARAMS& n = *p.nodeParams;
   Kernel& kernel =
       session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr, call.context);
-  trace::Launch launch;
-  launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
+  const Dim3 block{n.blockDimX, n.blockDimY, n.blockDimZ};
   if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
-      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, control)) {
+      !fits(session, kernel, block) || !session.recorder().control(call.context, kernel, control)) {
     return;
   }
   parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);

@@ -185,18 +185,31 @@ void Modules::loaded(CUmodule module, Code* code) {
   find_symbols(*code);
 }
 
+template <typename Which>
+void Modules::forget(Which&& which) {
+  for (auto at = kernels_.begin(); at != kernels_.end();) {
+    if (!which(at->first.second)) {
+      ++at;
+      continue;
+    }
+    retired_.push_back(std::move(at->second));
+    at = kernels_.erase(at);
+  }
+  ++generation_;
+}
+
 void Modules::unloaded(const void* handle) {
   std::lock_guard hold(lock_);
   by_handle_.erase(handle);
   opaque_.erase(handle);
   std::erase_if(owners_, [&](const auto& entry) { return entry.second.owner == handle; });
-  std::erase_if(kernels_, [&](const auto& entry) { return !owners_.count(entry.first.second); });
+  forget([&](CUfunction function) { return !owners_.count(function); });
 }
 
 void Modules::found(const void* function, const void* owner, bool library) {
   std::lock_guard hold(lock_);
   Owner& known = owners_[static_cast<CUfunction>(const_cast<void*>(function))];
-  if (known.owner != owner) std::erase_if(kernels_, [&](const auto& entry) { return entry.first.second == function; });
+  if (known.owner != owner) forget([&](CUfunction other) { return other == function; });
   known = {owner, library};
 }
 
@@ -271,12 +284,17 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
     }
     if (result != CUDA_SUCCESS) break;
     made->parameters.push_back(p);
+    made->arguments_bytes = std::max(made->arguments_bytes, p.offset + p.bytes);
   }
   const ptx::InstrumentedKernel* instrumented = code ? code->kernel(made->name) : nullptr;
   if (instrumented) {
     made->is_clone = made->name == instrumented->clone;
     if (made->is_clone && made->parameters.size() > instrumented->parameters) {
       made->parameters.resize(instrumented->parameters);  // the program's own
+      made->arguments_bytes = 0;
+      for (const Kernel::Parameter& p : made->parameters) {
+        made->arguments_bytes = std::max(made->arguments_bytes, p.offset + p.bytes);
+      }
     }
     made->name = instrumented->name;
     made->code = code;

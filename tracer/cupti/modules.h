@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,7 @@ struct Kernel {  // what a launch's handle stands for
     std::size_t offset = 0, bytes = 0;
   };
   std::vector<Parameter> parameters;
+  std::size_t arguments_bytes = 0;     // of all of them
   std::uint32_t opaque_module = 0; // its number in the trace when there is no code
 };
 
@@ -66,6 +68,8 @@ class Modules {
 
   // What a launched handle (CUfunction or CUkernel) is. `symbol`: its name as CUPTI tells it; may be null.
   Kernel& kernel(CUfunction handle, const char* symbol, CUcontext context);
+  // Changes when what is known of a handle may have.
+  std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
   std::string ptx_for(const void* image, int architecture, std::string& origin);
@@ -73,6 +77,8 @@ class Modules {
   bool assemble(Code& code);
   void find_symbols(Code& code);
   std::uint32_t opaque(const void* owner);
+  template <typename Which>
+  void forget(Which&& which); // kernels whose handle it says so of
 
   struct Owner {
     const void* owner = nullptr;
@@ -85,6 +91,8 @@ class Modules {
   std::vector<std::unique_ptr<Code>> codes_;
   std::unordered_map<const void*, Code*> by_image_, by_handle_;
   std::map<std::pair<CUcontext, CUfunction>, std::unique_ptr<Kernel>> kernels_;
+  std::vector<std::unique_ptr<Kernel>> retired_; // of code that was unloaded: launches may still speak of them
+  std::atomic<std::uint64_t> generation_{1};
   std::unordered_map<const void*, std::uint32_t> opaque_;
   std::uint32_t next_module_ = 1;
 };

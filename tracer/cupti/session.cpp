@@ -158,8 +158,12 @@ std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_threa
   using Kind = trace::StreamCreate::Kind;
   const bool per_thread = handle == CU_STREAM_PER_THREAD || (!handle && per_thread_default);
   if (per_thread || !handle || handle == CU_STREAM_LEGACY) {
+    if (!per_thread && last_default_ && context == last_context_) return last_default_;
     const std::uint32_t device = device_of(context), thread = per_thread ? host_thread() : 0;
-    if (!per_thread && device == 0) return 1;
+    if (!per_thread && device == 0) {
+      last_context_ = context;
+      return last_default_ = 1;
+    }
     auto [at, fresh] = default_streams_.try_emplace({device, thread}, 0);
     if (fresh) {
       at->second = next_stream_++;
@@ -273,12 +277,17 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   return id;
 }
 
+void Session::submit(std::unique_ptr<Journal::Launched> launch) {
+  launch->operation = next_operation();
+  launch->host_thread = host_thread();
+  if (!launch->launch) launch->launch = next_launch();
+  journal_.push(Journal::Item(std::move(launch)));
+}
+
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {
-  trace::Operation operation;
-  operation.stream = stream;
-  const std::uint32_t id = submit(std::move(operation));
+  const std::uint32_t id = next_operation();
   event_records_[event] = id;
-  journal_.push(trace::EventRecord{event, stream, id, host_thread()});
+  journal_.push(Journal::EventRecorded{id, event, stream, host_thread()});
 }
 
 void Session::wait_event(std::uint32_t stream, std::uint32_t event) {

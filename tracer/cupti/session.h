@@ -70,6 +70,7 @@ class Session {
   // ---- operations, under lock
   // Appends the operation, and its execution at once; `launch`: what its accesses come from. Returns its id.
   std::uint32_t submit(trace::Operation operation, std::shared_ptr<Awaited> launch = nullptr);
+  void submit(std::unique_ptr<Journal::Launched> launch);  // its numbers are given here, but for one that it has
   std::uint32_t next_operation() { return next_operation_++; }
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
@@ -105,6 +106,8 @@ class Session {
   std::uint32_t next_operation_ = 1, next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1,
                 next_graph_launch_ = 1;
   std::map<int, bool> devices_;
+  CUcontext last_context_ = nullptr;  // whose default stream was asked for last
+  std::uint32_t last_default_ = 0;
   std::unordered_map<CUstream, std::uint32_t> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_;  // (device, thread or 0) → id
   std::unordered_map<CUevent, std::uint32_t> events_;

@@ -31,7 +31,7 @@ void callback(Call& call, CUstream handle) {
   std::lock_guard hold(call.session.lock);
   trace::Operation operation;
   operation.stream = call.stream(handle);
-  operation.what = trace::HostCallback{call.api};
+  operation.what = trace::HostCallback{call.api()};
   call.session.submit(std::move(operation));
 }
 
