@@ -164,9 +164,9 @@ po::options_description record_options(RecordOptions& options) {
       "operations", po::bool_switch()->notifier([&options](bool only) { options.accesses = !only; }),
       "record operations only: launches, copies, streams, no accesses")(
       "capture-range", po::value(&options.capture_range)->default_value("none"),
-      "none, or cudaProfilerApi: accesses between cudaProfilerStart and cudaProfilerStop (GPU)")(
-      "budget", po::value(&options.budget)->default_value(0),
-      "MiB of accesses after which their recording ends (GPU; 0: 8192)")(
+      "accesses of launches in a range only: none, cudaProfilerApi (from cudaProfilerStart to cudaProfilerStop) or "
+      "nvtx:NAME (GPU)")("budget", po::value(&options.budget)->default_value(0),
+                         "MiB of accesses after which their recording ends (GPU; 0: 8192)")(
       "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices")(
       "leak-check", po::bool_switch(&options.leak_check), "report memory that is never freed (embedded device)");
   return description;
@@ -176,8 +176,11 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.device != "auto" && options.device != "gpu" && options.device != "embedded") {
     return Error{"unknown device '" + options.device + "'", "", "auto, gpu or embedded"};
   }
-  if (options.capture_range != "none" && options.capture_range != "cudaProfilerApi") {
-    return Error{"unknown capture range '" + options.capture_range + "'", "--capture-range", "none or cudaProfilerApi"};
+  const bool nvtx =
+      options.capture_range.rfind("nvtx:", 0) == 0 && options.capture_range.find(':', 5) == std::string::npos;
+  if (options.capture_range != "none" && options.capture_range != "cudaProfilerApi" && !nvtx) {
+    return Error{"unknown capture range '" + options.capture_range + "'", "--capture-range",
+                 "none, cudaProfilerApi or nvtx:NAME (a name without colons)"};
   }
   if (options.kernel.find(':') != std::string::npos) {
     return Error{"a kernel pattern cannot hold a colon", options.kernel, "use '.' in its place"};
@@ -216,7 +219,10 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.launch_skip) settings += ":launch-skip=" + std::to_string(options.launch_skip);
   if (options.launch_count) settings += ":launch-count=" + std::to_string(options.launch_count);
   if (!options.accesses) settings += ":accesses=0";
-  if (options.capture_range != "none") settings += ":capture-range=" + options.capture_range;
+  if (nvtx)
+    settings += ":capture-range=nvtx=" + options.capture_range.substr(5);
+  else if (options.capture_range != "none")
+    settings += ":capture-range=" + options.capture_range;
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
   Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));

@@ -25,6 +25,9 @@ class Describer {
     if (!place.site) {
       side.kernel = place.api;
       side.stream = detector_.operations().stream(touch.thread.operation());
+      if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) {
+        side.called_at = info->called_at;
+      }
       return side;
     }
     side.source = place.site->source;
@@ -32,6 +35,7 @@ class Describer {
     if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) {
       side.kernel = demangled(info->launch.kernel);
       side.stream = info->stream;
+      side.called_at = info->called_at;
       side.block = coordinates(touch.thread.block(), info->launch.grid);
       side.thread = coordinates(touch.thread.thread(), info->launch.block);
     }
@@ -90,6 +94,7 @@ class Describer {
     if (info && error.launch) {
       side.kernel = demangled(info->launch.kernel);
       side.stream = info->stream;
+      side.called_at = info->called_at;
       side.block = coordinates(error.block, info->launch.grid);
       side.thread = coordinates(error.thread, info->launch.block);
     }

@@ -95,7 +95,7 @@ void Detector::record(trace::Record& record) {
             for (Dim3* extent : {&launch->grid, &launch->block, &launch->cluster}) {
               *extent = {std::max(extent->x, 1u), std::max(extent->y, 1u), std::max(extent->z, 1u)};
             }
-            launch_infos_[index] = {r.launch, r.id, r.stream, *launch};
+            launch_infos_[index] = {r.launch, r.id, r.stream, r.call_site, *launch};
             ++summary_.launches;
             ++(launch->instrumented ? summary_.instrumented : summary_.opaque);
           }

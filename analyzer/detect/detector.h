@@ -69,6 +69,7 @@ class Detector {
   const order::OperationClocks& operations() const { return operations_; }
   struct LaunchInfo {
     std::uint32_t number = 0, operation = 0, stream = 0;
+    std::string called_at;
     trace::Launch launch;
   };
   order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown

@@ -65,6 +65,7 @@ json access(const RaceSide& side) {
   out["op"] = word(side.op);
   out["operation"] = side.name.operation;
   out["stream"] = side.stream;
+  if (!side.called_at.empty()) out["called_at"] = valid_utf8(side.called_at);
   out["nth"] = nullptr;
   if (is_operation(side)) return out;
   out["nth"] = side.name.nth;

@@ -182,6 +182,7 @@ Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t
   } else if (side.name.operation) {
     add("operation " + number(std::uint64_t(side.name.operation)) + " of stream " + number(std::uint64_t(side.stream)));
   }
+  if (!side.called_at.empty()) add("submitted from " + printable(side.called_at));
   if (own) quote(lines, *own, column);
   return lines;
 }

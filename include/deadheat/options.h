@@ -31,7 +31,7 @@
   X(std::uint64_t, budget, "budget", 8192,                                                                          \
     "GPU: MiB of accesses, as kernels write them, after which recording of accesses ends")                          \
   X(std::string, capture_range, "capture-range", "none",                                                            \
-    "GPU: none, or cudaProfilerApi: accesses between cudaProfilerStart and Stop")                                   \
+    "GPU: accesses of launches in a range only: none, cudaProfilerApi (from cudaProfilerStart to Stop), nvtx=NAME") \
   X(std::uint64_t, patience, "patience", 2000,                                                                      \
     "milliseconds without a CUDA call after which queued work that the host can watch goes on by itself (0: never)")
 

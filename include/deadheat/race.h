@@ -33,6 +33,7 @@ struct RaceSide {
   std::vector<SourceFrame> source; // innermost first; empty when unknown
   std::string opcode;          // PTX opcode; empty for operations
   std::uint32_t stream = 0;
+  std::string called_at;       // where the host submitted the launch: a line, or NVTX ranges; may be empty
   Dim3 block, thread;          // coordinates
 };
 

@@ -8,6 +8,7 @@ NAME.expected.json as sets of (level, class, kind, sides): verdicts are replay's
 and ends in `N passed, N failed`. Exit status: 0 none failed, 1 some did.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -38,6 +39,8 @@ def main():
     arguments.add_argument("traces")
     options = arguments.parse_args()
     passed = failed = 0
+    workers = concurrent.futures.ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 2) // 2))
+    analyses = []
     for name in sorted(os.listdir(options.traces)):
         program, twin = name.rsplit(".", 1)
         source = next((path for path in (os.path.join(options.programs, program + ".cu"),
@@ -50,7 +53,10 @@ def main():
         expected = {(race["level"], race["class"], run_program.kind_of(race["kind"]),
                      tuple(sorted((race["first"], race["second"]))))
                     for race in expectation.get(twin, {}).get("races", [])}
-        found, note = races_of(options.deadheat, os.path.join(options.traces, name), source)
+        analyses.append((name, expected, workers.submit(races_of, options.deadheat,
+                                                        os.path.join(options.traces, name), source)))
+    for name, expected, analysis in analyses:
+        found, note = analysis.result()
         if found == expected:
             passed += 1
             continue

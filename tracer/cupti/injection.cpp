@@ -164,9 +164,10 @@ __attribute__((visibility("default"), noreturn)) void _Exit(int status) { _exit(
 // say where the driver finds it. The driver loads it again by that name, and gets this same copy.
 __attribute__((constructor)) static void name_itself() {
   const char* preloaded = std::getenv("LD_PRELOAD");
-  if (!preloaded || !std::strstr(preloaded, "libdeadheat.so") || std::getenv("CUDA_INJECTION64_PATH")) return;
+  if (!preloaded || !std::strstr(preloaded, "libdeadheat.so")) return;
   Dl_info here{};
   if (dladdr(reinterpret_cast<const void*>(&InitializeInjection), &here) && here.dli_fname) {
     setenv("CUDA_INJECTION64_PATH", here.dli_fname, 0);
+    setenv("NVTX_INJECTION64_PATH", here.dli_fname, 0);
   }
 }

@@ -42,8 +42,8 @@ void Journal::write(Launched& l, trace::TraceWriter& writer) {
   launch.dynamic_shared = l.dynamic_shared;
   launch.static_shared = kernel.static_shared;
   launch.cooperative = l.cooperative;
-  launch.programmatic = l.programmatic;
   launch.instrumented = l.accesses != nullptr;
+  launch.programmatic = l.programmatic && launch.instrumented;  // when an opaque one waits, nothing tells
   if (!launch.instrumented) launch.footprint = footprint(l.arguments);
   launch.arguments = writer.bytes(l.arguments);
   trace::Operation operation;
@@ -52,6 +52,7 @@ void Journal::write(Launched& l, trace::TraceWriter& writer) {
   operation.host_thread = l.host_thread;
   operation.launch = l.launch;
   operation.what = std::move(launch);
+  if (l.ranges) operation.call_site = *l.ranges;
   writer.write(operation);
   writer.write(trace::OperationBegin{l.operation});
 }

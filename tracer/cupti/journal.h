@@ -43,6 +43,7 @@ class Journal {
     bool cooperative = false, programmatic = false;
     std::vector<std::uint8_t> arguments;
     std::shared_ptr<Awaited> accesses;  // null: not recorded
+    const std::string* ranges = nullptr;  // of NVTX; null: none
   };
   struct EventRecorded {
     std::uint32_t operation = 0, event = 0, stream = 0, host_thread = 0;

@@ -6,6 +6,7 @@
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/nvtx.h"
 #include "tracer/cupti/recorder.h"
 
 namespace deadheat::cupti {
@@ -123,6 +124,7 @@ void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launc
                       fits(session, kernel, launch->block) &&
                       session.recorder().control(call.context, kernel, pending.parameter);
   launch->kernel = &kernel;
+  launch->ranges = nvtx_ranges();
   if (record || !captured) launch->arguments = arguments_of(kernel, parameters, extra);
   if (record) {
     pending.control = pending.parameter.control;
@@ -282,10 +284,10 @@ device_log::Shape graph_shape(const GraphNode& node, std::uint32_t number) {
 }
 
 void profiler_start(Call& call, cuProfilerStart_params&) {
-  if (call.done()) call.session.recorder().capture_range(true);
+  if (call.done()) call.session.recorder().capture_range("cudaProfilerApi", true);
 }
 void profiler_stop(Call& call, cuProfilerStop_params&) {
-  if (!call.exit) call.session.recorder().capture_range(false);
+  if (!call.exit) call.session.recorder().capture_range("cudaProfilerApi", false);
 }
 
 }  // namespace deadheat::cupti

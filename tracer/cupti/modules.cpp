@@ -10,6 +10,7 @@
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/session.h"
+#include "tracer/cupti/triton.h"
 #include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/sites.h"
@@ -43,7 +44,8 @@ std::string Modules::ptx_for(const void* image, int architecture, std::string& o
   std::memcpy(&magic, image, 4);
   if (magic != wrapper_magic && magic != container_magic) {
     const auto* text = static_cast<const char*>(image);
-    if (std::memcmp(text, ELFMAG, SELFMAG) == 0 || !looks_like_ptx(text)) return {};
+    if (std::memcmp(text, ELFMAG, SELFMAG) == 0) return triton_ptx(image, origin);
+    if (!looks_like_ptx(text)) return {};
     origin = "PTX of the program";
     return text;
   }
@@ -81,8 +83,8 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   }
   const ptx::SiteTable table = ptx::site_table(*module);
   Expected<ptx::Instrumentation> made = ptx::instrument(*module, table);
-  if (!made) {
-    say_once("PTX cannot be instrumented, its kernels are opaque: " + made.error().message());
+  if (!made) {  // old PTX of some library: the trace says so
+    session_.incident("opaque", "PTX cannot be instrumented: " + made.error().message());
     return nullptr;
   }
   code->instrumentation = std::move(*made);

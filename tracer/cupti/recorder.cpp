@@ -161,10 +161,10 @@ bool Recorder::wants(const std::string& kernel) {
   std::lock_guard hold(lock_);
   if (!filter_made_) {
     filter_made_ = true;
-    in_range_ = options.capture_range != "cudaProfilerApi";
     if (!options.kernel.empty()) filter_ = std::make_unique<std::regex>(options.kernel);
   }
-  if (!options.accesses || !in_range_ || budget_said_) return false;
+  const bool in_range = in_range_ > 0 || options.capture_range == "none";
+  if (!options.accesses || !in_range || budget_said_) return false;
   if (filter_ && !std::regex_search(kernel, *filter_) && !std::regex_search(ptx::demangle(kernel), *filter_))
     return false;
   const std::uint64_t number = matched_++;
@@ -172,11 +172,13 @@ bool Recorder::wants(const std::string& kernel) {
          (options.launch_count == 0 || number - options.launch_skip < options.launch_count);
 }
 
-void Recorder::capture_range(bool begins) {
-  if (session_.options().capture_range != "cudaProfilerApi") return;
+void Recorder::capture_range(const std::string& name, bool begins) {
+  if (session_.options().capture_range != name) return;
   std::lock_guard hold(lock_);
-  filter_made_ = filter_made_ || session_.options().kernel.empty();
-  in_range_ = begins;
+  if (begins)
+    ++in_range_;
+  else if (in_range_ > 0)
+    --in_range_;
 }
 
 bool Recorder::control(CUcontext context, const Kernel& kernel, Control& parameter) {

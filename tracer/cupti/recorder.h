@@ -57,7 +57,8 @@ class Recorder {
 
   // Whether the accesses of this launch are to be recorded. Counts it.
   bool wants(const std::string& kernel);
-  void capture_range(bool begins);  // cudaProfilerStart, cudaProfilerStop
+  // A range of that name begins or ends: "cudaProfilerApi", "nvtx=NAME". Only the one that was asked for counts.
+  void capture_range(const std::string& name, bool begins);
 
   // A number for a launch (or a graph's node), and the parameter to hand to it. False when there are no buffers.
   bool control(CUcontext context, const Kernel& kernel, device_log::Control& parameter);
@@ -84,7 +85,8 @@ class Recorder {
   std::map<std::uint32_t, Controlled> controls_;
   std::uint32_t next_control_ = 1;
   std::uint64_t matched_ = 0, kept_bytes_ = 0;
-  bool filter_made_ = false, in_range_ = true, budget_said_ = false;
+  bool filter_made_ = false, budget_said_ = false;
+  std::uint32_t in_range_ = 0;  // ranges that have begun
   std::unique_ptr<std::regex> filter_;
   std::atomic<bool> stopping_{false}, running_{false};
   std::atomic<std::uint64_t> outstanding_{0};  // launches that have not ended

@@ -48,6 +48,12 @@ bool Session::start() {
     return false;
   }
   if (options->output.empty()) return false;
+  if (options->capture_range != "none" && options->capture_range != "cudaProfilerApi" &&
+      options->capture_range.rfind("nvtx=", 0) != 0) {
+    say("nothing is recorded: unknown capture range '" + options->capture_range +
+        "' (none, cudaProfilerApi or nvtx=NAME)");
+    return false;
+  }
   std::string why;
   if (!load_driver(why) || !load_cupti(options->cupti, why)) {
     say("nothing is recorded: " + why);
@@ -81,7 +87,9 @@ Expected<void> Session::open() {
   process.device_kind = "gpu";
   process.seed = options_.seed;
   trace::WriterOptions settings;
-  settings.on_error = [](const Error& error) { say("recording stopped: " + error.message()); };
+  settings.on_error = [this](const Error& error) {
+    if (!said_error_.exchange(true)) say(error.message());
+  };
   Expected<std::unique_ptr<trace::TraceWriter>> writer =
       trace::TraceWriter::create(*output, std::move(process), std::move(settings));
   if (!writer) return writer.error();
@@ -98,7 +106,9 @@ void Session::finish(int status, bool clean) noexcept {
       write_incidents();
     }
     journal_.pump(*writer_, true);
-    if (Expected<void> done = writer_->finish(status, clean); !done) say(done.error().message());
+    if (Expected<void> done = writer_->finish(status, clean); !done && !said_error_.exchange(true)) {
+      say(done.error().message());
+    }
   } catch (...) {
   }
 }

@@ -101,6 +101,7 @@ class Session {
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Recorder> recorder_;
   std::atomic<bool> finished_{false};
+  std::atomic<bool> said_error_{false};  // that the trace cannot be written
   int process_ = 0;  // pid: a forked child's copy does nothing
 
   std::uint32_t next_operation_ = 1, next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1,

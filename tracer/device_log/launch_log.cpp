@@ -279,6 +279,7 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
   const std::uint32_t lanes = executing(slot, item.bytes);
   if (!lanes) return;
   switch (site.kind) {
+    case SiteKind::dependency:
     case SiteKind::fence:
       output_.record(trace::Fence{place, shape_.module, slot.site, lanes, site.ordering, site.scope, site.proxy});
       break;

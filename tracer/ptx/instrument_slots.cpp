@@ -171,6 +171,9 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       if (is_write(site)) size += lanes4;
       return true;
     }
+    case SiteKind::dependency:
+      if (!i.has(Modifier::wait)) return false;
+      [[fallthrough]];
     case SiteKind::fence:
     case SiteKind::async_commit:
     case SiteKind::async_wait:

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Trains (train.py) with and without deadheat and looks at what is reported.
+
+    check_training.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --work DIR [--steps N]
+
+Prints PASS or FAIL a claim: losses are the same to the bit, what recording costs, each planted fault is reported with its
+lines or operations, and nothing is where none is planted. Ends in `N passed, N failed`.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--deadheat", required=True)
+arguments.add_argument("--tracer", required=True)
+arguments.add_argument("--work", required=True)
+arguments.add_argument("--steps", type=int, default=200)
+arguments.add_argument("--faults-only", action="store_true")
+options = arguments.parse_args()
+passed = failed = 0
+
+
+def claim(true, text):
+    global passed, failed
+    passed, failed = passed + bool(true), failed + (not true)
+    print(("PASS " if true else "FAIL ") + text, flush=True)
+
+
+def train(name=None, settings="", more=()):
+    """The losses' hash, least and median ms a step, and what was said; name: of the trace, None: not recorded."""
+    environment = dict(os.environ, NVCC_APPEND_FLAGS="-gencode arch=compute_90,code=compute_90 -lineinfo")
+    if name:
+        trace = os.path.join(options.work, name)
+        shutil.rmtree(trace, ignore_errors=True)
+        environment["LD_PRELOAD"] = os.path.abspath(options.tracer)
+        environment["DEADHEAT_OPTIONS"] = "output=%s:device=gpu%s" % (trace, settings)
+    try:
+        done = subprocess.run([sys.executable, os.path.join(here, "train.py"), *more], env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=90)
+    except subprocess.TimeoutExpired:
+        print("  no end in 90 s")
+        return None, [1e9, 1e9], []
+    losses = re.search(r"losses (\w+)", done.stdout)
+    times = re.search(r"([\d.]+) ms a step at least, ([\d.]+)", done.stderr)
+    said = [line for line in done.stderr.splitlines() if line.startswith("deadheat")]
+    if not losses:
+        print(done.stderr[-2000:])
+    return losses and losses.group(1), [float(t) for t in times.groups()] if times else [1e9, 1e9], said
+
+
+def analyze(name):
+    try:
+        done = subprocess.run([options.deadheat, "analyze", os.path.join(options.work, name), "--json", "-"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=90)
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode not in (0, 1):
+        print(done.stderr[-2000:])
+        return None
+    return json.loads(done.stdout)
+
+
+def describe(race):
+    def side(s):
+        where = "%s:%s" % (os.path.basename(s["file"]), s["line"]) if s.get("line") else "operation %s" % s["operation"]
+        return "%s by %s (%s, %s)" % (s["op"], s["kernel"][:40], where, s.get("called_at", "no range"))
+    return "%s %s %s: %s; %s" % (race["certainty"], race["level"], race["kind"], side(race["first"]), side(race["second"]))
+
+
+train(None, more=["--steps", "2"])  # builds the extension
+if not options.faults_only:
+    steps = ["--steps", str(options.steps)]
+    alone = [train(None, more=steps) for _ in range(2)]
+    claim(alone[0][0] and alone[0][0] == alone[1][0], "two runs alone have the same losses (%s)" % alone[0][0])
+    recorded = []
+    for _ in range(2):
+        recorded.append(train("operations", ":accesses=0", steps))
+        alone.append(train(None, more=steps))
+    claim(all(r[0] == alone[0][0] for r in recorded), "operations only: the same losses over %d steps" % options.steps)
+    native, traced = min(a[1][0] for a in alone), min(r[1][0] for r in recorded)
+    claim(traced <= 1.05 * native, "operations only: %.3f ms a step, alone %.3f: %+.1f %%; medians %s, alone %s" % (
+        traced, native, 100 * (traced / native - 1), [r[1][1] for r in recorded], [a[1][1] for a in alone]))
+    everything = train("accesses", ":capture-range=nvtx=step 20", steps)
+    claim(everything[0] == alone[0][0], "accesses of one step (nvtx:step 20): the same losses; said: %s" % everything[2])
+faults = {"none": None, "barrier": ("shared", "row_scale", "row_scale"), "stream": ("stream", "row_scale", "times"),
+          "record_stream": ("stream", "count_words", "cudaMemcpy"),
+          "scatter": ("global", "count_words", "count_words")}
+
+
+def faulty(fault):
+    said = train(fault, "", ["--steps", "3", "--fault", fault])[2]
+    return said, analyze(fault)
+
+
+with concurrent.futures.ThreadPoolExecutor(max_workers=len(faults)) as workers:  # nothing is timed any more
+    results = dict(zip(faults, workers.map(faulty, faults)))
+for fault, wanted in faults.items():
+    said, report = results[fault]
+    if report is None:
+        claim(False, "fault %s: no analysis" % fault)
+        continue
+    races, summary = report["races"], report["summary"]
+    print("  %s: %d launches, %d instrumented, %d accesses, %d races" % (
+        fault, summary["launches"], summary["instrumented"], summary["accesses"], len(races)))
+    for race in races[:4]:
+        print("    " + describe(race))
+    for line in said[:4]:
+        print("    " + line)
+    if not wanted:
+        claim(not races and summary["accesses"] > 0, "no fault: nothing is reported")
+        continue
+    level, first, second = wanted
+
+    def found(race):
+        kernels = [race[s]["kernel"] for s in ("first", "second")]
+        return race["level"] == level and any(first in kernels[i] and second in kernels[1 - i] for i in (0, 1))
+
+    claim(any(found(race) for race in races), "fault %s: reported (%s, %s and %s)" % (fault, *wanted))
+    claim(all(race["level"] == level for race in races), "fault %s: nothing else" % fault)
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(1 if failed else 0)

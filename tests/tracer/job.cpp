@@ -1,0 +1,78 @@
+// A job that uses the driver: job LAUNCHES THREADS END
+//
+// Each thread launches on a stream of its own, in a range "step N"; every tenth launch fails, as it should. END:
+// return, _exit, kill (SIGKILL, after half a second), fork (the child launches too, and ends first), exec (itself, to
+// return), or time (says nanoseconds of the first thread's CPU a launch).
+#include <cuda.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nvtx3/nvToolsExt.h>
+
+namespace {
+
+void work(int launches, bool failures) {
+  CUstream stream = nullptr;
+  CUdeviceptr memory = 0;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  cuMemAlloc(&memory, 1 << 20);
+  for (int i = 0; i < launches; ++i) {
+    if (i % 100 == 0) nvtxRangePushA(("step " + std::to_string(i / 100)).c_str());
+    CUdeviceptr pointer = memory + 256;
+    int number = i;
+    void* parameters[] = {&pointer, &number};
+    const auto kernel = reinterpret_cast<CUfunction>(std::uintptr_t(0x100 + 16 * (i % 7)));
+    cuLaunchKernel(kernel, failures && i % 10 == 9 ? 0 : 4, 1, 1, 128, 1, 1, 0, stream, parameters, nullptr);
+    if (i % 100 == 99) nvtxRangePop();
+  }
+  cuStreamSynchronize(stream);
+  cuMemFree(memory);
+}
+
+double thread_time() {  // nanoseconds
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) * 1e9 + double(now.tv_nsec);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const int launches = std::atoi(argv[1]), threads = std::atoi(argv[2]);
+  const std::string end = argv[3];
+  cuInit(0);
+  const double begin = thread_time();
+  std::vector<std::thread> workers;
+  for (int t = 1; t < threads; ++t) workers.emplace_back(work, launches, end != "time");
+  work(launches, end != "time");
+  for (std::thread& worker : workers) worker.join();
+  if (end == "time") std::printf("%.0f ns a launch\n", (thread_time() - begin) / launches);
+  std::printf("done\n");
+  std::fflush(stdout);
+  if (end == "_exit") _exit(3);
+  if (end == "kill") {
+    usleep(1'500'000);
+    raise(SIGKILL);
+  }
+  if (end == "exec") execl(argv[0], argv[0], argv[1], argv[2], "return", nullptr);
+  if (end == "fork") {
+    const pid_t child = fork();
+    if (child == 0) {
+      work(launches, true);
+      std::exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    work(launches, true);
+  }
+  return 3;
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""What the preload library does in a process, over stand-ins for the driver and CUPTI (fake_cuda.cpp, fake_cupti.cpp).
+
+    tracer_test.py --deadheat bin/deadheat --tracer libdeadheat.so --folder DIR [CASE…]
+
+DIR holds job, libcuda.so.1 and libcupti.so.13. Prints PASS or FAIL a case and `N passed, N failed`.
+"""
+import argparse
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--deadheat", required=True)
+arguments.add_argument("--tracer", required=True)
+arguments.add_argument("--folder", required=True)
+arguments.add_argument("cases", nargs="*")
+options = arguments.parse_args()
+job = os.path.join(os.path.abspath(options.folder), "job")
+
+
+class Case:
+    def __init__(self):
+        self.work = tempfile.mkdtemp()
+        self.trace = os.path.join(self.work, "trace")
+
+    def run(self, *words, settings="", output=None, environment=None, limit=None):
+        """The job's status, output and what was said, under the library."""
+        cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
+        text = "output=%s:device=gpu:cupti=%s%s" % (output or self.trace, cupti, settings)
+        variables = dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder), DEADHEAT_OPTIONS=text,
+                         LD_PRELOAD=os.path.abspath(options.tracer), **(environment or {}))
+        # AddressSanitizer must come first; the tracer is not built with it for this test.
+        before = None
+        if limit:
+            def before():
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        done = subprocess.run([job, *map(str, words)], env=variables, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60, preexec_fn=before)
+        said = done.stderr.splitlines()
+        assert done.stdout.splitlines()[-1:] == ["done"], done.stdout
+        return done.returncode, said
+
+    def dump(self, trace=None):
+        """What the trace says, by the lines of `info`."""
+        done = subprocess.run([options.deadheat, "info", trace or self.trace], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def launches(self, trace=None):
+        match = re.search(r"(\d+)\s+launch|launches[:\s]+(\d+)", self.dump(trace))
+        assert match, self.dump(trace)
+        return int(match.group(1) or match.group(2))
+
+
+def whole(case):
+    """Everything is recorded; failed launches are not."""
+    status, said = case.run(1000, 1, "return")
+    assert (status, said) == (3, []), (status, said)
+    assert case.launches() == 900, case.dump()
+
+
+def threads(case):
+    status, said = case.run(2000, 8, "return")
+    assert (status, said) == (3, []), (status, said)
+    assert case.launches() == 8 * 1800, case.dump()
+
+
+def leaves_at_once(case):
+    """_exit runs no exit handlers."""
+    status, said = case.run(1000, 1, "_exit")
+    assert (status, said) == (3, []), (status, said)
+    assert case.launches() == 900
+    assert not [f for f in os.listdir(case.trace) if f.endswith("incomplete")], os.listdir(case.trace)
+
+
+def killed(case):
+    """A killed job leaves a trace that reads up to its last whole chunk."""
+    status, said = case.run(1000, 1, "kill")
+    assert (status, said) == (-signal.SIGKILL, []), (status, said)
+    assert [f for f in os.listdir(case.trace) if f.endswith("incomplete")], os.listdir(case.trace)
+    assert case.launches() == 900, case.dump()
+
+
+def forks(case):
+    """A forked child is not recorded, and does not end its parent's trace."""
+    status, said = case.run(1000, 1, "fork")
+    assert (status, said) == (3, []), (status, said)
+    assert case.launches() == 1800, case.dump()
+
+
+def executes(case):
+    """A program in the process's place gets a log of its own."""
+    status, said = case.run(1000, 1, "exec")
+    assert (status, said) == (3, []), (status, said)
+    logs = [f for f in os.listdir(case.trace) if ".log" in f]
+    assert len(logs) == 2, logs
+
+
+def ranks(case):
+    status, said = case.run(100, 1, "return", output=case.trace + "-%q{RANK}", environment={"RANK": "5"})
+    assert (status, said) == (3, []), (status, said)
+    assert case.launches(case.trace + "-5") == 90
+    status, said = case.run(100, 1, "return", output=case.trace + "-%q{NO_SUCH_RANK}")
+    assert status == 3 and len(said) == 1 and "NO_SUCH_RANK" in said[0], said
+
+
+def ranges(case):
+    """Launches know the NVTX ranges that they were made in."""
+    case.run(1000, 1, "return")
+    done = subprocess.run([options.deadheat, "info", case.trace, "--records"], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=60)
+    text = done.stdout
+    assert text.count("step 3") == 90, text[:2000]
+
+
+def no_cupti(case):
+    status, said = case.run(100, 1, "return", settings=":cupti=/no/such/libcupti.so")
+    assert status == 3 and len(said) == 1 and "libcupti" in said[0], said
+    assert not os.path.exists(case.trace)
+
+
+def busy(case):
+    """Another tool uses CUPTI: one line, and a trace that says so."""
+    status, said = case.run(100, 1, "return", environment={"FAKE_CUPTI_BUSY": "1"})
+    assert status == 3 and len(said) == 1 and "another tool" in said[0], said
+    assert "another tool" in case.dump(), case.dump()
+
+
+def unwritable(case):
+    status, said = case.run(100, 1, "return", output="/proc/no/trace")
+    assert status == 3 and len(said) == 1 and "/proc/no" in said[0], said
+
+
+def full_disk(case):
+    """No room: one line, the job goes on, and what was written reads."""
+    status, said = case.run(200000, 2, "return", limit=300_000)
+    assert status == 3 and len(said) == 1 and "recording stopped" in said[0], said
+    assert 0 < case.launches() < 360000, case.dump()
+
+
+def bad_options(case):
+    for settings, word in ((":no-such=1", "no-such"), (":capture-range=sometimes", "sometimes")):
+        status, said = case.run(100, 1, "return", settings=settings)
+        assert status == 3 and len(said) == 1 and word in said[0], said
+
+
+cases = [whole, threads, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
+         bad_options]
+passed = failed = 0
+for test in cases:
+    if options.cases and test.__name__ not in options.cases:
+        continue
+    case = Case()
+    try:
+        test(case)
+        print("PASS", test.__name__)
+        passed += 1
+    except (AssertionError, subprocess.TimeoutExpired) as why:
+        print("FAIL %s: %s" % (test.__name__, str(why)[:1500]))
+        failed += 1
+    shutil.rmtree(case.work, ignore_errors=True)
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(1 if failed or not passed else 0)
