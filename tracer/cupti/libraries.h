@@ -19,11 +19,15 @@ namespace deadheat::cupti {
   X(cuDeviceGetAttribute)                                                                                              \
   X(cuDeviceTotalMem_v2)                                                                                               \
   X(cuPointerGetAttribute)                                                                                             \
-  X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemsetD8_v2) X(cuMemHostAlloc) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyHtoDAsync_v2)  \
-      X(cuStreamCreateWithPriority) X(cuStreamSynchronize) X(cuThreadExchangeStreamCaptureMode) X(cuStreamIsCapturing) \
-          X(cuStreamGetFlags) X(cuStreamGetPriority) X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuLibraryGetGlobal) \
-              X(cuKernelGetLibrary) X(cuKernelGetFunction) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2)              \
-                  X(cuFuncGetModule) X(cuFuncGetName) X(cuKernelGetName) X(cuFuncGetAttribute) X(cuFuncSetAttribute)   \
+  X(cuMemAlloc_v2)                                                                                                     \
+  X(cuMemFree_v2)                                                                                                      \
+  X(cuMemsetD8_v2)                                                                                                     \
+  X(cuMemHostAlloc)                                                                                                    \
+  X(cuMemcpyDtoHAsync_v2) X(cuMemcpyHtoDAsync_v2) X(cuStreamCreateWithPriority) X(cuStreamSynchronize)                 \
+      X(cuThreadExchangeStreamCaptureMode) X(cuStreamIsCapturing) X(cuStreamGetFlags) X(cuStreamGetPriority)           \
+          X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuLibraryGetGlobal) X(cuKernelGetLibrary)                      \
+              X(cuKernelGetFunction) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) X(cuFuncGetModule)                 \
+                  X(cuFuncGetName) X(cuKernelGetName) X(cuFuncGetAttribute) X(cuFuncSetAttribute)                      \
                       X(cuFuncGetParamInfo) X(cuKernelGetParamInfo) X(cuKernelGetAttribute) X(cuKernelSetAttribute)    \
                           X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy) X(cuGraphGetNodes) \
                               X(cuGraphGetEdges_v2) X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams_v2)             \
