@@ -95,13 +95,16 @@ struct RunnerServices {
         "fault " + std::to_string(kind) + " site " + std::to_string(site) + (text ? std::string(" ") + text : "");
   }
   static std::uint64_t clock(ThreadContext* t, std::uint32_t) { return ++of(t).steps; }
+  // No mode of these tests follows undefined bits.
+  static void undefined(ThreadContext*, std::uint32_t, std::uint32_t, std::uint64_t, std::uint32_t) {}
 };
 
 namespace {
 const Services services = {RunnerServices::log_full,   RunnerServices::strong,       RunnerServices::check,
                            RunnerServices::async_copy, RunnerServices::async_commit, RunnerServices::mbarrier,
                            RunnerServices::bulk_copy,  RunnerServices::print,        RunnerServices::allocate,
-                           RunnerServices::release,    RunnerServices::fault,        RunnerServices::clock};
+                           RunnerServices::release,    RunnerServices::fault,        RunnerServices::clock,
+                           RunnerServices::undefined};
 }
 
 CompilerOptions Runner::options() {
