@@ -11,28 +11,56 @@
 namespace deadheat::cupti {
 
 // X(name): functions of libcuda.so.1 as their exported symbols are called.
-#define DEADHEAT_DRIVER_FUNCTIONS(X)                                                                                   \
-  X(cuCtxGetDevice)                                                                                                    \
-  X(cuCtxGetCurrent)                                                                                                   \
-  X(cuCtxSetCurrent)                                                                                                   \
-  X(cuDeviceGetName)                                                                                                   \
-  X(cuDeviceGetAttribute)                                                                                              \
-  X(cuDeviceTotalMem_v2)                                                                                               \
-  X(cuPointerGetAttribute)                                                                                             \
-  X(cuMemAlloc_v2)                                                                                                     \
-  X(cuMemFree_v2)                                                                                                      \
-  X(cuMemsetD8_v2)                                                                                                     \
-  X(cuMemHostAlloc)                                                                                                    \
-  X(cuMemcpyDtoHAsync_v2) X(cuMemcpyHtoDAsync_v2) X(cuStreamCreateWithPriority) X(cuStreamSynchronize)                 \
-      X(cuThreadExchangeStreamCaptureMode) X(cuStreamIsCapturing) X(cuStreamGetFlags) X(cuStreamGetPriority)           \
-          X(cuLibraryGetKernel) X(cuLibraryGetModule) X(cuLibraryGetGlobal) X(cuKernelGetLibrary)                      \
-              X(cuKernelGetFunction) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) X(cuFuncGetModule)                 \
-                  X(cuFuncGetName) X(cuKernelGetName) X(cuFuncGetAttribute) X(cuFuncSetAttribute)                      \
-                      X(cuFuncGetParamInfo) X(cuKernelGetParamInfo) X(cuKernelGetAttribute) X(cuKernelSetAttribute)    \
-                          X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy) X(cuGraphGetNodes) \
-                              X(cuGraphGetEdges_v2) X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams_v2)             \
-                                  X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams)                          \
-                                      X(cuGraphChildGraphNodeGetGraph)
+// One name a line, in no other shape.
+// clang-format off
+#define DEADHEAT_DRIVER_FUNCTIONS(X) \
+  X(cuCtxGetDevice) \
+  X(cuCtxGetCurrent) \
+  X(cuCtxSetCurrent) \
+  X(cuDeviceGetName) \
+  X(cuDeviceGetAttribute) \
+  X(cuDeviceTotalMem_v2) \
+  X(cuPointerGetAttribute) \
+  X(cuMemAlloc_v2) \
+  X(cuMemFree_v2) \
+  X(cuMemsetD8_v2) \
+  X(cuMemHostAlloc) \
+  X(cuMemcpyDtoHAsync_v2) \
+  X(cuMemcpyHtoDAsync_v2) \
+  X(cuStreamCreateWithPriority) \
+  X(cuStreamSynchronize) \
+  X(cuThreadExchangeStreamCaptureMode) \
+  X(cuStreamIsCapturing) \
+  X(cuStreamGetFlags) \
+  X(cuStreamGetPriority) \
+  X(cuLibraryGetKernel) \
+  X(cuLibraryGetModule) \
+  X(cuLibraryGetGlobal) \
+  X(cuKernelGetLibrary) \
+  X(cuKernelGetFunction) \
+  X(cuModuleGetFunction) \
+  X(cuModuleGetGlobal_v2) \
+  X(cuFuncGetModule) \
+  X(cuFuncGetName) \
+  X(cuKernelGetName) \
+  X(cuFuncGetAttribute) \
+  X(cuFuncSetAttribute) \
+  X(cuFuncGetParamInfo) \
+  X(cuKernelGetParamInfo) \
+  X(cuKernelGetAttribute) \
+  X(cuKernelSetAttribute) \
+  X(cuLinkCreate_v2) \
+  X(cuLinkAddData_v2) \
+  X(cuLinkComplete) \
+  X(cuLinkDestroy) \
+  X(cuGraphGetNodes) \
+  X(cuGraphGetEdges_v2) \
+  X(cuGraphNodeGetType) \
+  X(cuGraphKernelNodeGetParams_v2) \
+  X(cuGraphMemcpyNodeGetParams) \
+  X(cuGraphMemsetNodeGetParams) \
+  X(cuGraphChildGraphNodeGetGraph)
+// clang-format on
 
 struct Driver {
 #define X(name) decltype(&::name) name = nullptr;
@@ -40,9 +68,16 @@ struct Driver {
 #undef X
 };
 
+// One name a line, in no other shape.
+// clang-format off
 #define DEADHEAT_CUPTI_FUNCTIONS(X) \
-  X(cuptiSubscribe)                 \
-  X(cuptiUnsubscribe) X(cuptiEnableCallback) X(cuptiEnableDomain) X(cuptiGetResultString) X(cuptiGetCallbackName)
+  X(cuptiSubscribe) \
+  X(cuptiUnsubscribe) \
+  X(cuptiEnableCallback) \
+  X(cuptiEnableDomain) \
+  X(cuptiGetResultString) \
+  X(cuptiGetCallbackName)
+// clang-format on
 
 struct Cupti {
 #define X(name) decltype(&::name) name = nullptr;
