@@ -26,6 +26,8 @@ def races_of(deadheat, trace, source):
     markers = {line: name for name, line in run_program.markers_of(source).items()}
     found = set()
     for race in report["races"]:
+        if race.get("suppressed"):  # a known one of the libraries
+            continue
         sides = [run_program.found_side(race[which], source, markers) for which in ("first", "second")]
         kind = race["certainty"] + " " if race["certainty"] != "certain" else ""
         found.add((kind + race["level"], race["class"], run_program.kind_of(race["kind"]), tuple(sorted(sides))))
