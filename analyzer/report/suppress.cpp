@@ -78,6 +78,7 @@ bool matches(const Suppressions::Pattern& pattern, const Race& race) {
     case Kind::repeat:
       return race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write &&
              race.first.source == race.second.source && on_line(pattern.glob, race.first);
+    case Kind::unwritten: return false; // no race
   }
   return false;
 }
@@ -125,13 +126,15 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
       pattern.kind = Pattern::Kind::function;
     } else if (kind == "repeat") {
       pattern.kind = Pattern::Kind::repeat;
+    } else if (kind == "unwritten") {
+      pattern.kind = Pattern::Kind::unwritten;
     } else {
       colon = std::string_view::npos;
     }
     std::string_view glob = colon == std::string_view::npos ? std::string_view{} : trimmed(line.substr(colon + 1));
     if (glob.empty()) {
       return Error{"'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
-                   "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB or repeat:GLOB"};
+                   "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB, repeat:GLOB or unwritten:GLOB"};
     }
     pattern.glob = glob;
     pattern.text = line;
@@ -160,6 +163,16 @@ void Suppressions::apply(Analysis& analysis) {
     }
     analysis.summary.races += !race.suppressed;
   }
+  std::erase_if(analysis.memory_errors, [&](const Fault& fault) {
+    bool matched = false;
+    if (fault.kind != "uninitialized") return matched;
+    for (Pattern& pattern : patterns_) {
+      if (pattern.kind != Pattern::Kind::unwritten || !inside(pattern.glob, fault.side)) continue;
+      matched = true;
+      ++pattern.hits;
+    }
+    return matched;
+  });
 }
 
 std::vector<std::string> Suppressions::used() const {
@@ -167,7 +180,8 @@ std::vector<std::string> Suppressions::used() const {
   for (const Pattern& pattern : patterns_) {
     if (!pattern.hits) continue;
     lines.push_back(printable(pattern.text) + " (" + pattern.where + ") matched " + std::to_string(pattern.hits) +
-                    (pattern.hits == 1 ? " race" : " races"));
+                    (pattern.kind == Pattern::Kind::unwritten ? " memory error" : " race") +
+                    (pattern.hits == 1 ? "" : "s"));
   }
   return lines;
 }

@@ -9,9 +9,11 @@
 //     function:*Scatter<*               a race whose sides both lie in this function (demangled), itself inlined or not
 //     function:*Load<* with *Store<*    a race with one side in each of the two, in either order
 //     repeat:standard.py:*              writes of one value, always the same, from one line to one place
+//     unwritten:*Merge<*                memory errors: bytes that nobody wrote, read in this function, inlined or not
 // In a pattern * stands for any text and ? for one character; all else is literal, and the pattern is to match the
 // whole name; of functions, of every one in the inlining chain. A file is matched by its path and by every end of the
-// path that follows a '/'; every line of an inlining chain counts. Suppressed races stay in the reports, marked.
+// path that follows a '/'; every line of an inlining chain counts. Suppressed races stay in the reports, marked;
+// suppressed memory errors are left out, and are counted with their pattern.
 //
 // Thread-safety: none.
 #pragma once
@@ -33,17 +35,17 @@ class Suppressions {
   static Expected<Suppressions> parse(std::string_view text, const std::string& path);
 
   // Marks the races that a pattern matches, each counted as a hit of every pattern that does, and corrects
-  // summary.races.
+  // summary.races. Takes out the memory errors that one matches.
   void apply(Analysis& analysis);
 
   std::vector<std::string> used() const; // patterns with hits: "race:a.cu:7 (file:2) matched 3 races"
   std::vector<std::string> unused() const; // patterns without a hit: "kernel:softmax* (file:3)"
   struct Pattern {
-    enum class Kind : std::uint8_t { race, kernel, stream, function, repeat } kind = Kind::race;
+    enum class Kind : std::uint8_t { race, kernel, stream, function, repeat, unwritten } kind = Kind::race;
     std::string glob;
     std::string text; // the line as written
     std::string where; // "file:line" of it
-    std::uint64_t hits = 0; // races that it matched
+    std::uint64_t hits = 0; // races, or memory errors, that it matched
   };
   const std::vector<Pattern>& patterns() const { return patterns_; }
 

@@ -160,6 +160,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
   std::string problem; // of the trace, not of the comparison
   Account engine, buffers;
   std::uint64_t instrumented = 0, guessed = 0, damaged = 0;
+  bool too_large = false;
 
   bool start() {
     device::DeviceOptions options;
@@ -207,6 +208,10 @@ class Run final : public device::Sink, public trace::RecordVisitor {
       device_log::RingState state;
       std::memcpy(&state, reinterpret_cast<const void*>(buffers_at + sizeof(device_log::Head) + i * sizeof state),
                   sizeof state);
+      if (state.reserved > device_log::first_position + ring_bytes) { // nobody drains the rings here
+        too_large = true;
+        return;
+      }
       for (std::uint64_t position = device_log::first_position; position < state.reserved;) {
         const auto* at = reinterpret_cast<const std::uint8_t*>(data(i) + (position & (ring_bytes - 1)));
         const device_log::SegmentHeader header = device_log::header_of(at);
@@ -420,6 +425,7 @@ int compare(const std::string& path) {
       break;
     }
     run.finish();
+    if (run.too_large) why = "its log is larger than the rings";
     if (run.damaged) why = "segments make no sense";
     if (run.guessed) why = std::to_string(run.guessed) + " reads saw what no write explains";
     if (why.empty()) {

@@ -113,6 +113,27 @@ TEST(ReportSuppress, RepeatedWritesOfOneValue) {
   EXPECT_FALSE(suppressed([](Race& race) { race.second.source[0].line = 15; }));
 }
 
+TEST(ReportSuppress, BytesThatNobodyWrote) {
+  auto left = [](const char* text, const char* kind = "uninitialized") {
+    Analysis analysis = analysis_of({shared_race()});
+    Fault fault;
+    fault.kind = kind;
+    fault.side = analysis.races[0].first;
+    fault.side.source[0].function = "void Merge<int>::step()";
+    analysis.memory_errors = {fault};
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
+    EXPECT_TRUE(suppressions);
+    suppressions->apply(analysis);
+    EXPECT_FALSE(analysis.races[0].suppressed);
+    EXPECT_EQ(suppressions->used().size() + analysis.memory_errors.size(), 1u);
+    return analysis.memory_errors.size();
+  };
+  EXPECT_EQ(left("unwritten:*Merge<*"), 0u);
+  EXPECT_EQ(left("unwritten:*Load<*"), 1u);
+  EXPECT_EQ(left("function:*Merge<*"), 1u);
+  EXPECT_EQ(left("unwritten:*Merge<*", "out-of-bounds"), 1u);
+}
+
 TEST(ReportSuppress, CommentsHitsAndUnused) {
   Expected<Suppressions> suppressions = Suppressions::parse(
       "# known\r\n\r\n  kernel: softmax*  \r\n\t# more\nrace:none.cu:1\nkernel:f(int)::{lambda()#1}::*", "known.txt");
