@@ -4,6 +4,7 @@
 
 #include "analyzer/detect/detector.h"
 #include "deadheat/address.h"
+#include "deadheat/lanes.h"
 
 namespace deadheat::detect {
 
@@ -11,11 +12,6 @@ namespace {
 
 using order::OperationIndex;
 using order::ThreadKey;
-
-template <typename Each>
-void each_lane(std::uint32_t mask, Each&& each) {
-  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
-}
 
 std::uint32_t element_bytes(const Site& site) { return std::max<std::uint32_t>(site.element_bytes, 1); }
 std::uint32_t lane_bytes(const Site& site) {

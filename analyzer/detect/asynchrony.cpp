@@ -4,6 +4,7 @@
 
 #include "analyzer/detect/detector.h"
 #include "deadheat/address.h"
+#include "deadheat/lanes.h"
 
 namespace deadheat::detect {
 
@@ -11,11 +12,6 @@ namespace {
 
 using order::OperationIndex;
 using order::ThreadKey;
-
-template <typename Each>
-void each_lane(std::uint32_t mask, Each&& each) {
-  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
-}
 
 constexpr std::uint32_t mbarrier_bytes = 8;
 

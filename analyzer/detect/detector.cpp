@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "deadheat/lanes.h"
+
 namespace deadheat::detect {
 
 namespace {
@@ -10,11 +12,6 @@ namespace {
 using order::OperationIndex;
 using order::Stamp;
 using order::ThreadKey;
-
-template <typename Each>
-void each_lane(std::uint32_t mask, Each&& each) {
-  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
-}
 
 }  // namespace
 
@@ -68,7 +65,6 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
 }
 
 // ---- other records
-// ---------------------------------------------------------------------------------------------------
 
 void Detector::record(trace::Record& record) {
   consistency_.record(record);
@@ -176,7 +172,6 @@ void Detector::record(trace::Record& record) {
 }
 
 // ---- operations
-// ------------------------------------------------------------------------------------------------------
 
 void Detector::allocated(const trace::Allocate& allocation) {
   if (!allocation.allocation) return;

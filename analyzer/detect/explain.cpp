@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "analyzer/report/place.h"
+#include "deadheat/lanes.h"
 
 namespace deadheat::detect {
 
@@ -13,10 +14,6 @@ namespace {
 using order::ThreadKey;
 
 constexpr std::size_t most_flags = 64, most_fences = 1024; // remembered a race
-
-template <typename Each> void each_lane(std::uint32_t mask, Each&& each) {
-  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
-}
 
 } // namespace
 

@@ -2,17 +2,13 @@
 #include <bit>
 
 #include "analyzer/detect/explain.h"
+#include "deadheat/lanes.h"
 
 namespace deadheat::detect {
 
 namespace {
 
 using order::ThreadKey;
-
-template <typename Each>
-void each_lane(std::uint32_t mask, Each&& each) {
-  for (; mask; mask &= mask - 1) each(unsigned(std::countr_zero(mask)));
-}
 
 std::string object_text(std::uint64_t address) {
   char text[48];

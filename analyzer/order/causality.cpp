@@ -134,7 +134,6 @@ void Causality::acquire(ThreadKey key, const ClockPointer& clock) {
 void Causality::synced(ThreadKey key, Stamp now) { block(key).syncs[key.warp()] = now; }
 
 // ---- barriers
-// --------------------------------------------------------------------------------------------------------
 
 void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Stamp now) {
   Block& of = block(ThreadKey(operation, index, 0));
@@ -235,7 +234,6 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
 }
 
 // ---- asynchronous copies
-// ----------------------------------------------------------------------------------------------
 
 AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
   Thread& state = thread(key);
@@ -367,7 +365,6 @@ bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const
 }
 
 // ---- questions
-// -------------------------------------------------------------------------------------------------------
 
 bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const {
   const Block* of = find_block(second);

@@ -14,7 +14,6 @@ constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 }  // namespace
 
 // ---- scopes
-// ----------------------------------------------------------------------------------------------------------
 
 bool Causality::same_cluster(ThreadKey a, ThreadKey b) const {
   return a.operation() == b.operation() && (a.block_bits() == b.block_bits() || cluster_of(a) == cluster_of(b));
@@ -41,7 +40,6 @@ Scope Causality::reach(const Contribution& contribution, ThreadKey key) const {
 }
 
 // ---- chains
-// ----------------------------------------------------------------------------------------------------------
 
 void Causality::contribute(Chain& chain, ThreadKey key, Scope scope, ClockPointer clock, bool with_earlier) {
   auto& all = chain.contributions;
@@ -131,7 +129,6 @@ void Causality::release(ByScope& released, Scope scope, const ClockPointer& cloc
 }
 
 // ---- fences and strong accesses
-// --------------------------------------------------------------------------------------
 
 void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) {
   if (scope == Scope::none) return;
@@ -291,7 +288,6 @@ void Causality::forget_locations() {
 }
 
 // ---- mbarrier objects
-// --------------------------------------------------------------------------------------------------
 
 void Causality::mbarrier_init(const Location& object) { mbarriers_.erase(object); }
 

@@ -49,7 +49,7 @@ struct Account {
     threads[{w.launch, w.block, w.warp * 32 + lane}].push_back(std::move(what));
   }
   void lanes(const trace::Warp& w, std::uint32_t mask, const std::string& what) {
-    device_log::each_lane(mask, [&](unsigned lane) { add(w, lane, what); });
+    each_lane(mask, [&](unsigned lane) { add(w, lane, what); });
   }
   void weak(const trace::Warp& w, unsigned lane, std::uint32_t site, Space space, std::uint64_t address,
             std::uint32_t digest) {
@@ -57,7 +57,7 @@ struct Account {
   }
   void strong(const trace::AccessView& a, std::uint32_t site, bool writes) {
     std::vector<unsigned> order;
-    device_log::each_lane(a.mask, [&](unsigned lane) { order.push_back(lane); });
+    each_lane(a.mask, [&](unsigned lane) { order.push_back(lane); });
     std::stable_sort(order.begin(), order.end(),
                      [&](unsigned x, unsigned y) { return a.order_last[x] < a.order_last[y]; });
     for (unsigned lane : order) {
@@ -85,7 +85,7 @@ struct Account {
     } else if (auto* r = std::get_if<trace::WarpBarrier>(&record)) {
       if (site(r->site) != ~0u) lanes(r->warp, r->mask, "warp barrier " + words(r->mask));
     } else if (auto* r = std::get_if<trace::AsyncCopy>(&record)) {
-      device_log::each_lane(r->mask, [&](unsigned l) {
+      each_lane(r->mask, [&](unsigned l) {
         add(r->warp, l, "copy " + words(site(r->site), r->bytes, r->source[l], r->destination[l], r->source_bytes[l]));
       });
     } else if (auto* r = std::get_if<trace::AsyncCommit>(&record)) {
@@ -93,7 +93,7 @@ struct Account {
     } else if (auto* r = std::get_if<trace::AsyncWait>(&record)) {
       lanes(r->warp, r->mask, "wait " + words(site(r->site), r->all ? 0 : r->pending, r->all));
     } else if (auto* r = std::get_if<trace::ThreadExit>(&record)) {
-      device_log::each_lane(r->mask,
+      each_lane(r->mask,
                             [&](unsigned l) { ended.insert({r->warp.launch, r->warp.block, r->warp.warp * 32 + l}); });
     }
   }
@@ -340,7 +340,7 @@ struct BufferOutput final : device_log::Output {
     const Site& site = code.sites[a.site];
     if (matrix(site)) return;
     if (a.strong) return run.buffers.strong(a, a.site, site.access != AccessKind::read);
-    device_log::each_lane(a.mask, [&](unsigned lane) {
+    each_lane(a.mask, [&](unsigned lane) {
       run.buffers.weak(a.warp, lane, a.site, a.space, a.address[lane], a.digest ? a.digest[lane] : 0);
     });
   }

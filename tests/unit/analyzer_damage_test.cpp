@@ -99,7 +99,6 @@ TEST(LyingTraces, CopiesLargerThanMemory) {
 }
 
 // ---- what else an analysis says
-// ----------------------------------------------------------------------------------------
 
 class Findings : public ::testing::Test {
  protected:

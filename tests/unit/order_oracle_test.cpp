@@ -12,7 +12,6 @@ namespace deadheat::test {
 namespace {
 
 // ---- numbers → events
-// -------------------------------------------------------------------------------------------------
 
 // Takes choices out of a number, so that the numbers' shrinking shrinks the execution.
 class Choices {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "deadheat/lanes.h"
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/instrument.h"
 
@@ -25,11 +26,6 @@ inline std::uint64_t u64_at(const std::uint8_t* segment, std::uint32_t offset, u
   std::uint64_t value;
   std::memcpy(&value, segment + offset + 8 * lane, 8);
   return value;
-}
-
-template <typename Each>
-void each_lane(std::uint32_t mask, Each&& each) {
-  for (; mask; mask &= mask - 1) each(unsigned(__builtin_ctz(mask)));
 }
 
 // Lanes that executed an event, barrier or warp barrier.
