@@ -110,20 +110,7 @@ void FunctionClone::plan_block(const Block& block) {
 // ---- text
 
 Function FunctionClone::head() const {
-  Function f;
-  f.name = clone_prefix + function_.name;
-  f.entry = function_.entry;
-  f.linkage = function_.entry ? Variable::Linkage::visible : Variable::Linkage::none;
-  f.results = function_.results;
-  f.params = function_.params;
-  f.maxntid = function_.maxntid;
-  f.reqntid = function_.reqntid;
-  f.reqnctapercluster = function_.reqnctapercluster;
-  f.maxclusterrank = function_.maxclusterrank;
-  f.explicitcluster = function_.explicitcluster;
-  f.noreturn = function_.noreturn;
-  // Whatever block the original may be launched with, registers must be found for.
-  if (f.entry && !f.maxntid && !f.reqntid) f.maxntid = Dim3{1024, 1, 1};
+  Function f = clone_head(function_, clone_prefix + function_.name);
   Variable added;
   added.name = control;
   added.space = Space::param;

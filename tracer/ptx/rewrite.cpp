@@ -1,5 +1,7 @@
 #include "tracer/ptx/rewrite.h"
 
+#include <utility>
+
 #include "tracer/ptx/parse.h"
 
 namespace deadheat::ptx {
@@ -25,6 +27,24 @@ std::string print_with(const Module& module, const std::string& added) {
     text += token.text;
   }
   return text;
+}
+
+Function clone_head(const Function& original, std::string name) {
+  Function f;
+  f.name = std::move(name);
+  f.entry = original.entry;
+  f.linkage = original.entry ? Variable::Linkage::visible : Variable::Linkage::none;
+  f.results = original.results;
+  f.params = original.params;
+  f.maxntid = original.maxntid;
+  f.reqntid = original.reqntid;
+  f.reqnctapercluster = original.reqnctapercluster;
+  f.maxclusterrank = original.maxclusterrank;
+  f.explicitcluster = original.explicitcluster;
+  f.noreturn = original.noreturn;
+  // Whatever block the original may be launched with, registers must be found for.
+  if (f.entry && !f.maxntid && !f.reqntid) f.maxntid = Dim3{1024, 1, 1};
+  return f;
 }
 
 std::string linear_indices(const std::string& block, const std::string& thread, const std::string& scratch_0,

@@ -27,6 +27,10 @@ void each_instruction(const Function& f, Visit&& visit) {
 // The module's text with `added` behind its last function: before the debugging sections that usually follow.
 std::string print_with(const Module& module, const std::string& added);
 
+// The head of a clone called `name`: the original's, but for linkage (visible when it is an entry) and for limits on
+// registers, since a clone needs more of them.
+Function clone_head(const Function& original, std::string name);
+
 // Instructions that put linear indices (x fastest) into 32-bit registers: of the block in its grid, of the thread in
 // its block. Two more registers are overwritten.
 std::string linear_indices(const std::string& block, const std::string& thread, const std::string& scratch_0,

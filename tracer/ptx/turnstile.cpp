@@ -76,22 +76,9 @@ class Rewriter {
   }
 
   Function head(const Function& function) const {
-    Function f;
-    f.name = clone_.prefix + function.name;
-    f.entry = function.entry;
-    f.linkage = function.entry ? Variable::Linkage::visible : Variable::Linkage::none;
-    f.results = function.results;
-    f.params = function.params;
-    f.maxntid = function.maxntid;
-    f.reqntid = function.reqntid;
-    f.reqnctapercluster = function.reqnctapercluster;
+    Function f = clone_head(function, clone_.prefix + function.name);
     f.minnctapersm = function.minnctapersm;
     f.maxnreg = function.maxnreg;
-    f.maxclusterrank = function.maxclusterrank;
-    f.explicitcluster = function.explicitcluster;
-    f.noreturn = function.noreturn;
-    // Whatever block the original may be launched with, registers must be found for.
-    if (f.entry && !f.maxntid && !f.reqntid) f.maxntid = Dim3{1024, 1, 1};
     return f;
   }
 
