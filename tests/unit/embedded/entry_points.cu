@@ -8,14 +8,8 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call)                                                                              \
-  do {                                                                                           \
-    cudaError_t status_ = (call);                                                                \
-    if (status_ != cudaSuccess) {                                                                \
-      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(status_));              \
-      std::exit(1);                                                                              \
-    }                                                                                            \
-  } while (0)
+#include "check.h"
+
 #define SHOW(call) std::printf("%s\n", cudaGetErrorName(call))
 
 __device__ int numbers[4] = {1, 2, 3, 4};

@@ -11,14 +11,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                              \
-  do {                                                                                           \
-    cudaError_t status_ = (call);                                                                \
-    if (status_ != cudaSuccess) {                                                                \
-      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(status_));              \
-      std::exit(1);                                                                              \
-    }                                                                                            \
-  } while (0)
+#include "check.h"
 
 __device__ int numbers[4] = {1, 2, 3, 4};
 __constant__ int factor[2];
