@@ -93,8 +93,7 @@ struct Account {
     } else if (auto* r = std::get_if<trace::AsyncWait>(&record)) {
       lanes(r->warp, r->mask, "wait " + words(site(r->site), r->all ? 0 : r->pending, r->all));
     } else if (auto* r = std::get_if<trace::ThreadExit>(&record)) {
-      each_lane(r->mask,
-                            [&](unsigned l) { ended.insert({r->warp.launch, r->warp.block, r->warp.warp * 32 + l}); });
+      each_lane(r->mask, [&](unsigned l) { ended.insert({r->warp.launch, r->warp.block, r->warp.warp * 32 + l}); });
     }
   }
 };
