@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                                              \
-  do {                                                                                           \
-    cudaError_t status_ = (call);                                                                \
-    if (status_ != cudaSuccess) {                                                                \
-      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(status_));              \
-      std::exit(1);                                                                              \
-    }                                                                                            \
+#define CHECK(call)                                                                 \
+  do {                                                                              \
+    cudaError_t status_ = (call);                                                   \
+    if (status_ != cudaSuccess) {                                                   \
+      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(status_)); \
+      std::exit(1);                                                                 \
+    }                                                                               \
   } while (0)
