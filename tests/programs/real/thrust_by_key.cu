@@ -1,6 +1,5 @@
 // Thrust: algorithms by key, set operations with values, searches in sorted ranges, and transformations with a stencil.
 #include <thrust/binary_search.h>
-#include <thrust/device_vector.h>
 #include <thrust/extrema.h>
 #include <thrust/gather.h>
 #include <thrust/merge.h>
@@ -13,20 +12,10 @@
 
 #include <numeric>
 
-#include "agree.h"
+#include "agree_thrust.h"
 
 using namespace agree;
-using Device = thrust::device_vector<int>;
 
-std::vector<int> back(const Device& from, std::size_t count) {
-  std::vector<int> all(count);
-  thrust::copy(from.begin(), from.begin() + count, all.begin());
-  return all;
-}
-
-struct Odd {
-  __host__ __device__ bool operator()(int x) const { return x & 1; }
-};
 struct Twice {
   __host__ __device__ int operator()(int x) const { return 2 * x + 1; }
 };

@@ -1,7 +1,6 @@
 // Thrust: what removes, replaces, partitions, finds and makes elements, at several sizes.
 #include <thrust/copy.h>
 #include <thrust/count.h>
-#include <thrust/device_vector.h>
 #include <thrust/fill.h>
 #include <thrust/find.h>
 #include <thrust/for_each.h>
@@ -16,20 +15,10 @@
 #include <thrust/uninitialized_fill.h>
 #include <thrust/unique.h>
 
-#include "agree.h"
+#include "agree_thrust.h"
 
 using namespace agree;
-using Device = thrust::device_vector<int>;
 
-std::vector<int> back(const Device& from, std::size_t count) {
-  std::vector<int> all(count);
-  thrust::copy(from.begin(), from.begin() + count, all.begin());
-  return all;
-}
-
-struct Odd {
-  __host__ __device__ bool operator()(int x) const { return x & 1; }
-};
 struct Big {
   __host__ __device__ bool operator()(int x) const { return x > 100000; }
 };
