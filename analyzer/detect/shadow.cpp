@@ -254,6 +254,8 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     const bool stands_for = linked || (before && alike && (!observable || full));
     const bool overwrites =
         before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
+    // What may not have happened hides nothing that did.
+    if (access.possible && !older.access.possible) continue;
     if (covered && ((same_side && stands_for) || overwrites)) drop(word, older, *of);
   }
   for (const OfSide& lost : word.sides) {
@@ -310,7 +312,8 @@ void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t addr
           if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
           // What this operation comes after is covered by it.
           Lanes unordered;
-          if (access.kind == AccessKind::write && !access.group && ordered(memory, older.access, access, &unordered)) {
+          if (access.kind == AccessKind::write && !access.group && (!access.possible || older.access.possible) &&
+              ordered(memory, older.access, access, &unordered)) {
             drop(at, older, of_side(at, sides_.place(older.access.place).side));
           }
         }

@@ -196,6 +196,56 @@ TEST_F(Findings, OpaqueKernelsMayHaveTouchedWhatTheyReach) {
   EXPECT_EQ(analysis.summary.opaque, 1u);
 }
 
+// Memory that a caching allocator hands on: inside one allocation that lives on, to another stream, while kernels of the
+// first one still use it. Opaque kernels that come after the certain reader and may have written all of the allocation
+// do not stand for that reader, whether they cover pages (first) or only words (second).
+TEST_F(Findings, OpaqueKernelsHideNothingThatIsCertain) {
+  constexpr std::uint64_t small = memory + (1 << 16);
+  trace.allocate(2, small, 2048);
+  trace.stream(2);
+  trace.stream(3);
+  auto reader = trace.launch(2);
+  for (std::uint64_t at : {memory + 4096, small}) {
+    for (unsigned i = 0; i < 64; ++i) trace.access(reader, 0, i, read, at + 4 * i);
+  }
+  trace.end_launch(reader);
+  auto operation = [&](auto what, std::uint32_t stream, std::uint32_t launch = 0) {
+    trace::Operation operation;
+    operation.launch = launch;
+    operation.what = what;
+    const std::uint32_t id = trace.submit(operation, stream);
+    trace.begin(id);
+    trace.end(id);
+  };
+  for (std::uint32_t i = 0; i < 40; ++i) {  // more than a word keeps apart
+    trace::Launch launch;
+    launch.kernel = "opaque" + std::to_string(i);
+    launch.footprint = {1, 2};
+    operation(launch, 2, 77 + i);
+  }
+  for (std::uint64_t at : {memory + 4096, small}) {
+    trace::Copy copy;
+    copy.direction = trace::Copy::Direction::h2d;
+    copy.pageable_source = true;
+    copy.destination = {at, 0, 256, 1, 1, 0};
+    copy.api = at == small ? "small" : "large";
+    operation(copy, 3);
+  }
+  Analysis analysis = trace.analyze();
+  std::map<std::string, std::uint64_t> certain, possible;
+  for (const Race& race : analysis.races) {
+    if (race.certainty == Certainty::certain) {
+      EXPECT_EQ(race.first.kernel, "kernel");
+      certain[race.second.kernel] += race.occurrences;
+    } else {
+      ++possible[race.second.kernel];
+    }
+  }
+  EXPECT_EQ(certain, (std::map<std::string, std::uint64_t>{{"large", 64}, {"small", 64}}));
+  EXPECT_GE(possible["large"], 1u);
+  EXPECT_GE(possible["small"], 1u);
+}
+
 TEST_F(Findings, WaitLoopsAreNoFindings) {
   auto set = trace.site(5, {.access = AccessKind::write, .ordering = Ordering::volatile_, .scope = Scope::sys});
   auto poll = trace.site(6, {.ordering = Ordering::volatile_, .scope = Scope::sys, .in_loop = true});
