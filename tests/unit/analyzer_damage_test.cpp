@@ -196,9 +196,9 @@ TEST_F(Findings, OpaqueKernelsMayHaveTouchedWhatTheyReach) {
   EXPECT_EQ(analysis.summary.opaque, 1u);
 }
 
-// Memory that a caching allocator hands on: inside one allocation that lives on, to another stream, while kernels of the
-// first one still use it. Opaque kernels that come after the certain reader and may have written all of the allocation
-// do not stand for that reader, whether they cover pages (first) or only words (second).
+// Memory that a caching allocator hands on: inside one allocation that lives on, to another stream, while kernels of
+// the first one still use it. Opaque kernels that come after the certain reader and may have written all of the
+// allocation do not stand for that reader, whether they cover pages (first) or only words (second).
 TEST_F(Findings, OpaqueKernelsHideNothingThatIsCertain) {
   constexpr std::uint64_t small = memory + (1 << 16);
   trace.allocate(2, small, 2048);
