@@ -78,6 +78,8 @@ struct ChoiceSummary {           // what a run chose, for verdicts
   bool held_performed = false;   // holds: every held access waited for its `until`
   std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order
                                         // asked, 4 released because nothing else could go on (not drivable)
+  // Holds: an access was shown bytes from before a write that had been performed (weak memory).
+  bool old_shown = false;
 };
 
 // Gives the bytes of a blob of the trace that is being replayed.

@@ -160,7 +160,7 @@ std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std
     if (std::memcmp(s.at, s.after.data(), s.after.size()) != 0) continue; // others have written there since
     otherwise = 0;
     std::memcpy(s.at, s.before.data(), s.before.size());
-    s.shown = true;
+    s.shown = old_shown_ = true;
   }
   return otherwise;
 }
@@ -230,7 +230,7 @@ void Holds::show(const AsyncCopy& copy) {
   if (!s.unseen || !s.across || s.proxy_fenced) return;
   if (std::memcmp(s.at, s.after.data(), s.after.size()) != 0) return; // others have written there since
   std::memcpy(s.at, s.before.data(), s.before.size());
-  s.shown = true;
+  s.shown = old_shown_ = true;
 }
 
 bool Holds::copied(const AsyncCopy& copy) {

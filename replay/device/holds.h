@@ -68,6 +68,7 @@ class Holds {
   void detour(Machine& machine);
   bool release_one(Machine& machine); // nothing else can go on; false: nobody is held
   std::vector<std::uint8_t> states() const; // ChoiceSummary::hold_state
+  bool old_shown() const { return old_shown_; } // ChoiceSummary::old_shown
 
  private:
   struct State {
@@ -99,6 +100,7 @@ class Holds {
 
   std::vector<State> states_;
   std::uint32_t waiting_ = 0;
+  bool old_shown_ = false;
 };
 
 } // namespace deadheat::device

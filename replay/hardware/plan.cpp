@@ -22,8 +22,7 @@ Plan make_plan(const search::Witness& witness) {
     plan.first = witness.instance->first;
     plan.second = witness.instance->second;
   }
-  plan.means = Means::delays;
-  if (weak_only(witness.a) || weak_only(witness.b)) {
+  if (witness.weak || weak_only(witness.a) || weak_only(witness.b)) {
     plan.out_of_reach =
         "the outputs differ because an access does not see one that came before it (weak memory): no order of the two "
         "shows that";
@@ -32,11 +31,9 @@ Plan make_plan(const search::Witness& witness) {
   if (witness.a.holds.size() == 1) {
     plan.first = witness.a.holds[0].until;
     plan.second = witness.a.holds[0].held;
-    plan.means = Means::turnstiles;
   } else if (witness.b.holds.size() == 1) {
     plan.first = witness.b.holds[0].held;
     plan.second = witness.b.holds[0].until;
-    plan.means = Means::turnstiles;
   }
   const bool one_launch = plan.first.launch && plan.first.launch == plan.second.launch;
   if (one_launch && plan.first.block == plan.second.block && plan.first.thread / 32 == plan.second.thread / 32) {

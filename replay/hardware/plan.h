@@ -1,9 +1,9 @@
 // How the order of a witness's two accesses is brought about on a GPU.
 //
 // Two accesses of one launch pass turnstiles (tracer/ptx/turnstile.h). Where a side is a whole operation, or the sides
-// lie in different launches, the later one's stream waits at a gate until the other operation has ended. A witness
-// without such a pair is run with delays in front of the sites of its race. What no order of the two can show is out
-// of reach, and why is said.
+// lie in different launches, the later one's stream waits at a gate until the other operation has ended. Where
+// turnstiles show nothing, runs with delays in front of the sites follow. What no order of the two can show is out of
+// reach, and why is said.
 //
 // Thread-safety: plain values.
 #pragma once

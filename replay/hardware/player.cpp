@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "replay/device/memory.h"
+#include "replay/hardware/own_kernels.h"
 #include "replay/hardware/waiting.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/sites.h"
@@ -17,33 +18,6 @@ namespace {
 constexpr std::uint64_t most_memory = std::uint64_t(64) << 30;
 constexpr std::uint64_t control_bytes = 128, gate_offset = sizeof(ptx::TurnstileControl);
 constexpr const char* heap_name = "device malloc heap"; // the GPU's own is used
-
-// Waits until its word is not 0; gives up after a number of looks, and says so in the next word.
-constexpr const char* gate_text = R"(.version 6.3
-.target sm_70
-.address_size 64
-.visible .entry deadheat_gate(.param .u64 word, .param .u32 patience, .param .u32 sleep)
-{
-	.reg .b64 %word;
-	.reg .b32 %looks, %sleep, %open;
-	.reg .pred %go;
-	ld.param.u64 %word, [word];
-	ld.param.u32 %looks, [patience];
-	ld.param.u32 %sleep, [sleep];
-	cvta.to.global.u64 %word, %word;
-look:
-	ld.relaxed.gpu.global.u32 %open, [%word];
-	setp.ne.u32 %go, %open, 0;
-	@%go bra done;
-	nanosleep.u32 %sleep;
-	sub.u32 %looks, %looks, 1;
-	setp.ne.u32 %go, %looks, 0;
-	@%go bra look;
-	st.global.u32 [%word+4], 1;
-done:
-	ret;
-}
-)";
 
 std::string prefix_of(std::uint32_t launch) { return "__deadheat_" + std::to_string(launch) + "_"; }
 
@@ -108,6 +82,9 @@ Expected<void> Player::prepare() {
       Expected<void> ok = check(driver_.cuDeviceGetDefaultMemPool(&pool_, device_), "cuDeviceGetDefaultMemPool");
       if (!ok) return ok;
     }
+  }
+  if (plan_.means == Means::turnstiles) {
+    if (Expected<void> ok = make_wipe(); !ok) return ok;
   }
   return look_at_residency();
 }
@@ -258,11 +235,34 @@ Expected<void> Player::load_module(const trace::Module& record) {
   return check(driver_.cuCtxSynchronize(), "module " + record.origin);
 }
 
-Expected<void> Player::make_gate() {
+Expected<CUfunction> Player::own_kernel(const char* text, const char* name) {
   CUmodule module = nullptr;
-  if (Expected<void> ok = check(driver_.cuModuleLoadDataEx(&module, gate_text, 0, nullptr, nullptr), "the gate"); !ok)
-    return ok;
-  return check(driver_.cuModuleGetFunction(&gate_, module, "deadheat_gate"), "the gate");
+  CUfunction kernel = nullptr;
+  if (Expected<void> ok = check(driver_.cuModuleLoadDataEx(&module, text, 0, nullptr, nullptr), name); !ok)
+    return ok.error();
+  if (Expected<void> ok = check(driver_.cuModuleGetFunction(&kernel, module, name), name); !ok) return ok.error();
+  return kernel;
+}
+
+Expected<void> Player::make_gate() {
+  Expected<CUfunction> kernel = own_kernel(gate_text, gate_name);
+  if (!kernel) return kernel.error();
+  gate_ = *kernel;
+  return {};
+}
+
+Expected<void> Player::make_wipe() {
+  Expected<CUfunction> kernel = own_kernel(wipe_text, wipe_name);
+  if (!kernel) return kernel.error();
+  wipe_ = *kernel;
+  const std::pair<CUdevice_attribute, int*> wanted[] = {
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors_},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared_memory_}};
+  for (const auto& [attribute, value] : wanted) {
+    if (Expected<void> ok = check(driver_.cuDeviceGetAttribute(value, attribute, device_), "device"); !ok) return ok;
+  }
+  return check(driver_.cuFuncSetAttribute(wipe_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_memory_),
+               wipe_name);
 }
 
 void Player::find_freed() {

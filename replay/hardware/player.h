@@ -72,7 +72,9 @@ class Player {
   Expected<void> load_module(const trace::Module& record);
   Expected<void> place_memory();
   Expected<void> make_room();
+  Expected<CUfunction> own_kernel(const char* text, const char* name);
   Expected<void> make_gate();
+  Expected<void> make_wipe();
   void find_freed();
   Expected<void> look_at_residency();
   std::vector<std::uint32_t> named_launches() const;
@@ -87,6 +89,7 @@ class Player {
   Expected<void> fill(std::uint64_t recorded, std::uint64_t bytes, CUstream stream);
   Expected<void> submit(const trace::Operation& operation);
   Expected<void> launch(const trace::Operation& operation, const trace::Launch& launch, CUstream stream);
+  Expected<void> wipe_before(const trace::Operation& operation, const trace::Launch& launch, CUstream stream);
   Expected<void> copy(const trace::Operation& operation, const trace::Copy& copy, CUstream stream);
   Expected<void> set(const trace::Set& set, CUstream stream);
   Expected<void> pool(const trace::PoolOperation& pool, std::uint32_t operation, CUstream stream);
@@ -113,7 +116,8 @@ class Player {
   CUstream own_ = nullptr;                // for what the program did not submit
   std::map<std::uint32_t, Module> modules_;
   std::uint64_t control_ = 0;    // TurnstileControl, and behind it the gate's two words
-  CUfunction gate_ = nullptr;
+  CUfunction gate_ = nullptr, wipe_ = nullptr;
+  int processors_ = 0, shared_memory_ = 0; // of the device; bytes a block may have
   // A free that is one of the two accesses: its allocation is the driver's to free, and to take away.
   std::uint32_t freed_ = 0; // allocation; 0: there is none
   CUmemoryPool pool_ = nullptr;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "replay/device/memory.h"
+#include "replay/hardware/own_kernels.h"
 #include "replay/hardware/player.h"
 #include "replay/hardware/waiting.h"
 #include "tracer/ptx/turnstile.h"
@@ -294,6 +295,23 @@ Expected<void> Player::submit(const trace::Operation& operation) {
   return {};
 }
 
+// Shared memory of every multiprocessor, before a kernel with turnstiles: one block fills one.
+Expected<void> Player::wipe_before(const trace::Operation& operation, const trace::Launch& launch, CUstream stream) {
+  const std::vector<std::uint32_t> named = named_launches();
+  // Nothing may come between a dependent launch and the one that it follows.
+  if (!wipe_ || launch.programmatic || std::count(named.begin(), named.end(), operation.launch) == 0) return {};
+  std::uint32_t bytes = std::uint32_t(shared_memory_);
+  std::size_t size = sizeof bytes;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &bytes, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+  CUlaunchConfig config{};
+  config.gridDimX = unsigned(processors_);
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.blockDimX = 1024;
+  config.sharedMemBytes = unsigned(shared_memory_);
+  config.hStream = stream;
+  return check(driver_.cuLaunchKernelEx(&config, wipe_, nullptr, extra), wipe_name);
+}
+
 Expected<void> Player::launch(const trace::Operation& operation, const trace::Launch& launch, CUstream stream) {
   Expected<CUfunction> kernel = function(operation, launch);
   if (!kernel) return kernel.error();
@@ -303,6 +321,7 @@ Expected<void> Player::launch(const trace::Operation& operation, const trace::La
   std::size_t size = arguments->size();
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, arguments->data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
                    CU_LAUNCH_PARAM_END};
+  if (Expected<void> ok = wipe_before(operation, launch, stream); !ok) return ok;
   CUlaunchAttribute attributes[3] = {};
   CUlaunchConfig config{};
   config.gridDimX = launch.grid.x;

@@ -370,6 +370,7 @@ class Judge {
     if (!whole_a) return whole_a.error();
     Expected<Run> whole_b = session_.run(witness.b, nullptr, budget_);
     if (!whole_b) return whole_b.error();
+    witness.weak = whole_a->choices.old_shown || whole_b->choices.old_shown;
     witness.digest_a = whole_a->outputs.digest(witness.last_operation);
     witness.digest_b = whole_b->outputs.digest(witness.last_operation);
     return write(race, witness, commands);

@@ -155,6 +155,7 @@ std::string to_manifest(const Witness& witness) {
                    {"last_operation", witness.last_operation},
                    {"value_types", witness.value_types},
                    {"budget", witness.budget}};
+  if (witness.weak) manifest["weak"] = true;
   if (witness.instance) manifest["instance"] = {to_json(witness.instance->first), to_json(witness.instance->second)};
   return manifest.dump(1, ' ', false, json::error_handler_t::replace);
 }
@@ -175,6 +176,7 @@ Expected<Witness> from_manifest(const std::string& text, const std::string& file
     witness.last_operation = manifest.at("last_operation");
     witness.value_types = manifest.at("value_types");
     witness.budget = manifest.at("budget");
+    witness.weak = manifest.value("weak", false);
     return witness;
   } catch (const std::exception& error) { // nlohmann-json's way of saying that a field is missing or of another type
     return Error{"the witness's manifest is damaged", file};

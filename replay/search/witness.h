@@ -41,6 +41,7 @@ struct Witness {
   std::string digest_a, digest_b;
   std::uint32_t last_operation = ~0u; // digests cover the outputs up to this operation
   std::vector<std::pair<std::uint32_t, std::string>> value_types; // allocation, element type
+  bool weak = false; // in one of the runs an access returns what was there before a write that was performed
   std::uint64_t budget = 0;           // visible operations after which a run counts as hanging
 };
 

@@ -112,9 +112,14 @@ EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  if (attribute != CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) return CUDA_ERROR_INVALID_VALUE;
-  *value = int(device_here().profile().multiprocessors);
-  return CUDA_SUCCESS;
+  const device::Profile& profile = device_here().profile();
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = int(profile.multiprocessors); return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = int(profile.shared_per_block_optin);
+      return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   *context = handle<CUcontext>(1);

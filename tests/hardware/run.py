@@ -31,7 +31,8 @@ CASES = [
     ("stream_graph_edge", SHOWN, "gates", None),
     ("stream_symbol", SHOWN, "gates", None),
     ("stream_free_in_use", SHOWN, "gates", None),
-    ("global_lock", SAME, "delays", None),
+    ("global_bulk_reduce", SAME, "delays", None),
+    ("global_lock", BEYOND, None, None),
     ("shared_syncwarp_mask", BEYOND, None, None),
 ]
 
