@@ -73,7 +73,7 @@ class Describer {
       race.allocation =
           Race::AllocationRef{allocation->allocation, found.address - allocation->address, allocation->bytes};
     }
-    for (const auto& [first, second] : found.instances) race.instances.push_back({name(first), name(second)});
+    for (const auto& [first, second] : chosen_instances(found)) race.instances.push_back({name(first), name(second)});
     return race;
   }
 
@@ -192,7 +192,7 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   std::set<Touch> wanted;
   for (const FoundRace& race : races) {
     wanted.insert({race.first, race.second});
-    for (const auto& [first, second] : race.instances) wanted.insert({first, second});
+    for (const auto& [first, second] : chosen_instances(race)) wanted.insert({first, second});
   }
   const std::map<Touch, std::uint64_t> nth = count_executions(source, find.jobs, findings, wanted);
   Explainer explainer(detector, races);

@@ -5,15 +5,41 @@
 
 namespace deadheat::detect {
 
+namespace {
+
+Distance distance(const Touch& first, const Touch& second) {
+  if (first.thread.block_bits() != second.thread.block_bits()) return Distance::blocks;
+  return first.thread.warp() == second.thread.warp() ? Distance::one_warp : Distance::one_block;
+}
+
+} // namespace
+
 void add_instance(FoundRace& race, const Touch& first, const Touch& second) {
-  // Half of them within a warp: where lanes wait for each other, as in ldmatrix, only other warps change places.
-  const bool one_warp =
-      first.thread.block_bits() == second.thread.block_bits() && first.thread.warp() == second.thread.warp();
-  if (race.instances.size() >= (one_warp ? most_instances / 2 : most_instances)) return;
-  const bool known = std::any_of(race.instances.begin(), race.instances.end(), [&](const auto& other) {
+  FoundRace::Instances& instances = race.instances[std::size_t(distance(first, second))];
+  if (instances.size() >= most_instances) return;
+  const bool known = std::any_of(instances.begin(), instances.end(), [&](const auto& other) {
     return other.first.thread == first.thread || other.second.thread == second.thread;
   });
-  if (!known) race.instances.emplace_back(first, second);
+  if (!known) instances.emplace_back(first, second);
+}
+
+FoundRace::Instances chosen_instances(const FoundRace& race) {
+  // What others leave free is shared out in the same order.
+  constexpr std::array<std::size_t, 3> shares{6, 6, 4};
+  static_assert(shares[0] + shares[1] + shares[2] == most_instances);
+  std::array<std::size_t, 3> taken{};
+  std::size_t left = most_instances;
+  for (std::size_t d = 0; d < taken.size(); ++d) {
+    taken[d] = std::min(shares[d], race.instances[d].size());
+    left -= taken[d];
+  }
+  FoundRace::Instances chosen;
+  for (std::size_t d = 0; d < taken.size(); ++d) {
+    const std::size_t more = std::min(left, race.instances[d].size() - taken[d]);
+    left -= more;
+    chosen.insert(chosen.end(), race.instances[d].begin(), race.instances[d].begin() + std::ptrdiff_t(taken[d] + more));
+  }
+  return chosen;
 }
 
 void merge(PartFindings& into, const PartFindings& part) {
@@ -26,12 +52,13 @@ void merge(PartFindings& into, const PartFindings& part) {
     joined.occurrences = known.occurrences + race.occurrences;
     joined.same_value = known.same_value && race.same_value;
     joined.any_write_pair = known.any_write_pair || race.any_write_pair;
-    std::vector<std::pair<Touch, Touch>> all = known.instances;
-    all.insert(all.end(), race.instances.begin(), race.instances.end());
+    FoundRace::Instances all;
+    for (const auto& some : known.instances) all.insert(all.end(), some.begin(), some.end());
+    for (const auto& some : race.instances) all.insert(all.end(), some.begin(), some.end());
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::tie(a.second.stamp, a.second.thread, a.first) < std::tie(b.second.stamp, b.second.thread, b.first);
     });
-    joined.instances.clear();
+    joined.instances = {};
     for (const auto& [first, second] : all) add_instance(joined, first, second);
     known = std::move(joined);
   }

@@ -3,6 +3,7 @@
 // Thread-safety: plain values; each part's are filled by one thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -35,11 +36,17 @@ struct FoundRace {
   bool any_write_pair = false;
   std::uint32_t allocation = 0;
   std::string why;
-  std::vector<std::pair<Touch, Touch>> instances;
+  using Instances = std::vector<std::pair<Touch, Touch>>;
+  std::array<Instances, 3> instances; // by Distance
 };
-inline constexpr std::size_t most_instances = 16;
-// Keeps the pair when neither thread occurs in an instance yet and there is room.
+// How far apart the threads of a pair are. Replay tries one_block first: warps of one block are on the device together,
+// and an order of two lanes of one warp cannot be had from hardware.
+enum class Distance : std::uint8_t { one_block, blocks, one_warp };
+inline constexpr std::size_t most_instances = 16; // of a distance, and of all that chosen_instances() returns
+// Keeps the pair when neither thread occurs in an instance of its distance yet and there is room.
 void add_instance(FoundRace& race, const Touch& first, const Touch& second);
+// Some of every distance where there are several, in the order in which they are to be tried.
+FoundRace::Instances chosen_instances(const FoundRace& race);
 
 struct PairKey {
   SideId a = 0, b = 0;
@@ -52,7 +59,7 @@ struct PairKey {
 struct PartFindings {
   std::map<PairKey, FoundRace> races;
   std::map<PlaceId, std::uint64_t> order_dependent; // float atomics of unordered threads to the same bytes: how often
-  std::uint64_t unknown = 0;   // records that name a launch or site that does not exist
+  std::uint64_t unknown = 0; // records that name a launch or site that does not exist
   std::uint64_t unchecked = 0; // accesses after memory ran out
 };
 

@@ -121,6 +121,11 @@ json fault(const Fault& fault) {
   return out;
 }
 
+// The dynamic access of a witness, where it is not that of the race's side: numbers, not coordinates.
+json instance_side(const AccessName& name) {
+  return {{"launch", name.launch}, {"block", name.block}, {"thread", name.thread}, {"nth", name.nth}};
+}
+
 } // namespace
 
 json to_json(const Race& race) {
@@ -150,6 +155,9 @@ json to_json(const Race& race) {
     for (const WitnessStep& step : race.steps_b) steps["b"].push_back(witness_step(step));
     out["interleaving"] = std::move(steps);
   }
+  if (race.verdict == Verdict::harmful && race.witnessed)
+    out["witnessed"] = {{"first", instance_side(race.witnessed->first)},
+                        {"second", instance_side(race.witnessed->second)}};
   out["differences"] = json::array();
   for (const Difference& entry : race.differences) out["differences"].push_back(difference(entry));
   return out;

@@ -178,7 +178,8 @@ std::string text(const detect::Findings& findings) {
     out += std::to_string(int(race.race_class)) + " " + touch(race.first) + " " + touch(race.second) + " " +
            std::to_string(race.address) + "+" + std::to_string(race.bytes) + " x" + std::to_string(race.occurrences) +
            (race.same_value ? " same" : "") + " " + race.why + " |";
-    for (const auto& [first, second] : race.instances) out += " " + touch(first) + "-" + touch(second);
+    for (const auto& instances : race.instances)
+      for (const auto& [first, second] : instances) out += " " + touch(first) + "-" + touch(second);
     out += "\n";
   }
   for (const auto& [place, count] : findings.order_dependent) {
@@ -439,6 +440,23 @@ TEST(Scale, OnePairAmongThousandsThatAreOrdered) {
   ASSERT_EQ(findings.races.size(), 1u);
   EXPECT_EQ(findings.races[0].occurrences, 1u);
   EXPECT_EQ(findings.races[0].second.place, 3u);
+}
+
+// A pair of sites that meets within warps first: replay is handed pairs of other warps and blocks before those.
+TEST(Scale, InstancesOfOtherWarpsComeFirst) {
+  detect::FoundRace race;
+  auto touch = [](std::uint32_t block, std::uint32_t thread) {
+    return detect::Touch{order::ThreadKey(1, block, thread), 1, 0};
+  };
+  for (std::uint32_t t = 0; t + 1 < 64; ++t) {
+    detect::add_instance(race, touch(0, t), touch(0, t + 1));
+    detect::add_instance(race, touch(0, t), touch(1, t));
+  }
+  const detect::FoundRace::Instances chosen = detect::chosen_instances(race);
+  ASSERT_EQ(chosen.size(), detect::most_instances);
+  EXPECT_EQ(chosen[0], std::pair(touch(0, 31), touch(0, 32)));
+  for (std::size_t n = 1; n < chosen.size(); ++n) EXPECT_EQ(chosen[n].second.thread.block(), n < 12 ? 1u : 0u) << n;
+  EXPECT_EQ(chosen[12], std::pair(touch(0, 0), touch(0, 1)));
 }
 
 } // namespace
