@@ -301,7 +301,7 @@ Expected<HardwareReport> replay_on_gpu(const std::string& file, const HardwareOp
   report.witness = file;
   report.driver = options.driver;
   report.race = witness.race;
-  const Plan plan = make_plan(witness);
+  const Plan plan = make_plan(*capsule);
   report.means = plan.means;
   report.out_of_reach = plan.out_of_reach;
   report.digest_a = witness.digest_a;

@@ -1,5 +1,7 @@
 #include "replay/hardware/plan.h"
 
+#include <algorithm>
+
 namespace deadheat::hardware {
 
 namespace {
@@ -12,9 +14,21 @@ bool weak_only(const Schedule& schedule) {
   return false;
 }
 
+// Does the launch begin before the one in front of it in its stream is complete (programmatic dependent launch)?
+bool dependent(const Capsule& capsule, std::uint32_t launch) {
+  for (const trace::Record& command : capsule.commands()) {
+    auto* operation = std::get_if<trace::Operation>(&command);
+    if (!operation || operation->launch != launch) continue;
+    auto* launched = std::get_if<trace::Launch>(&operation->what);
+    return launched && launched->programmatic;
+  }
+  return false;
+}
+
 } // namespace
 
-Plan make_plan(const search::Witness& witness) {
+Plan make_plan(const Capsule& capsule) {
+  const search::Witness& witness = capsule.witness();
   Plan plan;
   plan.first = witness.race.first.name;
   plan.second = witness.race.second.name;
@@ -40,7 +54,9 @@ Plan make_plan(const search::Witness& witness) {
     plan.out_of_reach = "both accesses belong to one warp, whose lanes the hardware runs as it likes";
     return plan;
   }
-  if (!one_launch) plan.means = Means::gates;
+  const bool threads = plan.first.launch && plan.second.launch;
+  if (!one_launch && !(threads && dependent(capsule, std::max(plan.first.launch, plan.second.launch))))
+    plan.means = Means::gates;
   return plan;
 }
 

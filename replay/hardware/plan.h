@@ -1,9 +1,9 @@
 // How the order of a witness's two accesses is brought about on a GPU.
 //
-// Two accesses of one launch pass turnstiles (tracer/ptx/turnstile.h). Where a side is a whole operation, or the sides
-// lie in different launches, the later one's stream waits at a gate until the other operation has ended. Where
-// turnstiles show nothing, runs with delays in front of the sites follow. What no order of the two can show is out of
-// reach, and why is said.
+// Two accesses of one launch, or of a launch and its programmatic dependent one, pass turnstiles
+// (tracer/ptx/turnstile.h). Where a side is a whole operation, or the sides lie in other launches, the later one's
+// stream waits at a gate until the other operation has ended. Where turnstiles show nothing, runs with delays in front
+// of the sites follow. What no order of the two can show is out of reach, and why is said.
 //
 // Thread-safety: plain values.
 #pragma once
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "deadheat/race.h"
-#include "replay/search/witness.h"
+#include "replay/hardware/capsule.h"
 
 namespace deadheat::hardware {
 
@@ -24,7 +24,7 @@ struct Plan {
   std::string out_of_reach; // why; empty: it is not
 };
 
-Plan make_plan(const search::Witness& witness);
+Plan make_plan(const Capsule& capsule);
 
 const char* name(Means means);  // "turnstiles"
 

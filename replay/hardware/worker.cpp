@@ -37,7 +37,7 @@ Expected<void> work(const std::string& file, const std::string& directory) {
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   Expected<Driver> driver = Driver::open(request->driver);
   if (!driver) return driver.error();
-  Plan plan = make_plan(witness);
+  Plan plan = make_plan(*capsule);
   if (request->kinds == std::vector<Kind>{Kind::delayed}) plan.means = Means::delays;
   Expected<std::unique_ptr<Player>> player = Player::create(*driver, *capsule, plan);
   if (!player) return player.error();

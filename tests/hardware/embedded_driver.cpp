@@ -249,6 +249,8 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction functi
   for (unsigned n = 0; n < config->numAttrs; ++n) {
     const CUlaunchAttribute& attribute = config->attrs[n];
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) launch.cooperative = attribute.value.cooperative != 0;
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      launch.programmatic = attribute.value.programmaticStreamSerializationAllowed != 0;
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
       const auto& d = attribute.value.clusterDim;
       launch.cluster = {d.x, d.y, d.z};
