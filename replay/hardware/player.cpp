@@ -297,7 +297,8 @@ Expected<CUfunction> Player::function(const trace::Operation& operation, const t
 // Blocks that wait for each other must be on the device together.
 Expected<void> Player::look_at_residency() {
   if (plan_.means != Means::turnstiles || plan_.first.launch != plan_.second.launch ||
-      plan_.first.block == plan_.second.block) return {};
+      plan_.first.block == plan_.second.block)
+    return {};
   for (const trace::Record& command : capsule_.commands()) {
     auto* operation = std::get_if<trace::Operation>(&command);
     auto* launch = operation ? std::get_if<trace::Launch>(&operation->what) : nullptr;
