@@ -4,13 +4,34 @@
     run.py --deadheat bin/deadheat --compare bin/compare_logs --work DIR BINARY…
 
 Prints compare_logs' line a program and `N passed, N failed`. A program that the embedded device refuses counts as
-neither. Exit status: 0 none failed and some passed, 1 otherwise.
+neither. Where ptxas is at hand, every instrumented module must assemble. Exit status: 0 none failed and some passed, 1 otherwise.
 """
 import argparse
 import os
 import shutil
 import subprocess
 import sys
+
+
+def assembler():
+    found = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+    return found if os.access(found, os.X_OK) else None
+
+
+def assemble(ptxas, folder):
+    """What ptxas says against a module in the folder; None: they all assemble."""
+    for name in sorted(os.listdir(folder)):
+        target = "sm_90"
+        with open(os.path.join(folder, name)) as module:
+            for line in module:
+                if line.startswith(".target"):  # sm_90a assembles for nothing else
+                    target = max(line.split()[1].rstrip(","), target)
+                    break
+        done = subprocess.run([ptxas, "-arch=" + target, "-O1", os.path.join(folder, name), "-o", os.devnull],
+                              capture_output=True, text=True)
+        if done.returncode:
+            return (done.stderr or done.stdout).strip().splitlines()[0]
+    return None
 
 
 def main():
@@ -22,6 +43,7 @@ def main():
     options = arguments.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)
     os.makedirs(options.work)
+    ptxas = assembler()
     passed = failed = 0
     for binary in options.binaries:
         trace = os.path.join(options.work, os.path.basename(binary))
@@ -29,10 +51,23 @@ def main():
         done = subprocess.run(record, capture_output=True, text=True, timeout=60)
         if "not supported by the embedded device" in done.stderr:
             continue
-        result = subprocess.run([options.compare, trace], capture_output=True, text=True, timeout=120)
+        modules = trace + ".ptx"
+        os.makedirs(modules)
+        try:
+            result = subprocess.run([options.compare, "--ptx", modules, trace], capture_output=True, text=True,
+                                    timeout=120)
+        except subprocess.TimeoutExpired:
+            failed += 1
+            print("FAIL %s: no result in two minutes" % trace)
+            continue
         good = result.returncode == 0 and result.stdout.startswith("PASS")
+        line = result.stdout.strip() or "FAIL %s: %s" % (trace, (result.stderr or done.stderr).strip())
+        refused = assemble(ptxas, modules) if good and ptxas else None
+        if refused:
+            good, line = False, "FAIL %s: %s" % (trace, refused)
         passed, failed = passed + good, failed + (not good)
-        print(result.stdout.strip() or "FAIL %s: %s" % (trace, (result.stderr or done.stderr).strip()))
+        print(line, flush=True)
+        shutil.rmtree(modules, ignore_errors=True)
         shutil.rmtree(trace, ignore_errors=True)
     print("%d passed, %d failed" % (passed, failed))
     return 0 if passed and not failed else 1

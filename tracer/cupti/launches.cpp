@@ -94,10 +94,32 @@ device_log::Shape shape_of(const Kernel& kernel, const Launch& launch, std::uint
   shape.module = kernel.code->module;
   shape.blocks = std::uint32_t(launch.grid.count());
   shape.threads = std::uint32_t(launch.block.count());
+  shape.grid = launch.grid;
+  shape.cluster = launch.cluster;
+  shape.unseen_arrivals = kernel.instrumented->unseen_arrivals;
   shape.strong = kernel.instrumented->strong;
   shape.segments = &kernel.code->instrumentation.segments;
   shape.sites = &kernel.code->sites;
   return shape;
+}
+
+// The blocks of a cluster where the launch does not say: as the kernel was compiled (.reqnctapercluster).
+Dim3 compiled_cluster(const Kernel& kernel) {
+  return kernel.instrumented && kernel.instrumented->cluster ? *kernel.instrumented->cluster : Dim3{};
+}
+
+constexpr std::uint64_t portable_cluster =
+    8;  // blocks, on any device (CUDA C++ Programming Guide, thread block clusters)
+
+// What the program set on the original, on its clone.
+void set_attribute(const Kernel& kernel, CUfunction_attribute attribute, int value) {
+  if (!kernel.code->library) {
+    driver().cuFuncSetAttribute(kernel.clone, attribute, value);
+    return;
+  }
+  CUdevice device = 0;
+  driver().cuCtxGetDevice(&device);
+  driver().cuKernelSetAttribute(attribute, value, reinterpret_cast<CUkernel>(kernel.clone), device);
 }
 
 // Whether the clone can take the launch.
@@ -125,6 +147,7 @@ void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launc
                       session.recorder().control(call.context, kernel, pending.parameter);
   launch->kernel = &kernel;
   launch->ranges = nvtx_ranges();
+  if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
   if (record || !captured) launch->arguments = arguments_of(kernel, parameters, extra);
   if (record) {
     pending.control = pending.parameter.control;
@@ -135,15 +158,10 @@ void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launc
       launch->accesses = pending.recorded;
     }
     if (launch->dynamic_shared > 0) {
-      CUdevice device = 0;
-      driver().cuCtxGetDevice(&device);
-      if (kernel.code->library) {
-        driver().cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch->dynamic_shared),
-                                      reinterpret_cast<CUkernel>(kernel.clone), device);
-      } else {
-        driver().cuFuncSetAttribute(kernel.clone, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                    int(launch->dynamic_shared));
-      }
+      set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch->dynamic_shared));
+    }
+    if (launch->cluster.count() > portable_cluster) {
+      set_attribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
     }
     f = kernel.clone;
     if (parameters || !extra) {
@@ -232,6 +250,13 @@ bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
   launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
   launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
   launch.dynamic_shared = p.sharedMemBytes;
+  launch.cluster = compiled_cluster(kernel);
+  CUlaunchAttributeValue value{};
+  if (driver().cuGraphKernelNodeGetAttribute &&
+      driver().cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value) == CUDA_SUCCESS &&
+      value.clusterDim.x && value.clusterDim.y && value.clusterDim.z) {
+    launch.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+  }
   launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
   launch.kernel = kernel.name;
   launch.static_shared = kernel.static_shared;

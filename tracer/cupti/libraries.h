@@ -57,6 +57,7 @@ namespace deadheat::cupti {
   X(cuGraphGetEdges_v2) \
   X(cuGraphNodeGetType) \
   X(cuGraphKernelNodeGetParams_v2) \
+  X(cuGraphKernelNodeGetAttribute) \
   X(cuGraphMemcpyNodeGetParams) \
   X(cuGraphMemsetNodeGetParams) \
   X(cuGraphChildGraphNodeGetGraph)

@@ -96,7 +96,8 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   for (const ptx::InstrumentedKernel& kernel : code->instrumentation.kernels) {
     if (!kernel.left_out) continue;
     const std::string line = "kernel " + ptx::demangle(kernel.name) + ": the accesses of " +
-                             std::to_string(kernel.left_out) + " instructions are not recorded (matrices, textures)";
+                             std::to_string(kernel.left_out) +
+                             " instructions are not recorded (matrices, tensor maps, textures)";
     say_once(line);
     session_.incident("left-out", line);
   }

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "deadheat/address.h"
 #include "tracer/device_log/merge.h"
 #include "tracer/device_log/slots.h"
 
@@ -228,11 +229,13 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
       const std::uint32_t at = u32_at(bytes, slot.address, lane);
       if (slot.guarded && at == ~0u) return;
       address[lane] = at + std::uint32_t(slot.delta);
+      if (!slot.ranked) address[lane] &= cluster_offset_mask;
       shared |= 1u << lane;
     } else {
       const std::uint64_t at = u64_at(bytes, slot.address, lane);
       if (at == ~std::uint64_t(0)) return;
       address[lane] = (at & ~shared_mark) + std::uint64_t(slot.delta);
+      if ((at & shared_mark) && !slot.ranked) address[lane] &= cluster_offset_mask;
       (at & shared_mark ? shared : global) |= 1u << lane;
     }
     if (slot.kind == Kind::write) digests[lane] = u32_at(bytes, slot.digest, lane);
@@ -244,6 +247,50 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
     view.space = in_shared ? Space::shared : Space::global;
     if (view.mask) output_.access(view);
   }
+}
+
+LaunchLog::Place LaunchLog::place_of(std::uint32_t block, std::uint64_t address) const {
+  const std::uint64_t at = address - shared_window;
+  const std::uint32_t rank = std::uint32_t(at >> cluster_shift) & 0xFF;
+  const bool other = rank && rank <= shape_.cluster.count();
+  return {other ? cluster_peer(block, rank - 1, shape_.grid, shape_.cluster) : block,
+          std::uint32_t(at & cluster_offset_mask)};
+}
+
+// One a lane; of copies to several blocks one a block, in order of their ranks (trace.h). No digests: nobody read what
+// was copied.
+std::vector<trace::BulkCopy> LaunchLog::bulk_copies(const Warp& warp, const ptx::Slot& slot,
+                                                    const std::uint8_t* bytes) const {
+  std::vector<trace::BulkCopy> copies;
+  auto generic = [&](std::uint64_t at) {
+    return at & shared_mark ? shared_window + (at & (slot.ranked ? window_bytes - 1 : cluster_offset_mask)) : at;
+  };
+  each_lane(header_of(bytes).mask, [&](unsigned lane) {
+    const std::uint64_t to = u64_at(bytes, slot.address, lane);
+    if (slot.guarded && to == ~std::uint64_t(0)) return;
+    trace::BulkCopy copy;
+    copy.warp = {shape_.launch, warp.block, warp.number};
+    copy.module = shape_.module;
+    copy.site = slot.site;
+    copy.mask = 1u << lane;
+    copy.destination[lane] = generic(to);
+    copy.source[lane] = generic(u64_at(bytes, slot.source, lane));
+    if (slot.object) copy.mbarrier[lane] = generic(u64_at(bytes, slot.object, lane));
+    copy.bytes[lane] = u32_at(bytes, slot.size, lane);
+    if (!copy.bytes[lane]) return;
+    if (!slot.blocks) return copies.push_back(copy);
+    const std::uint64_t destination = copy.destination[lane], object = copy.mbarrier[lane];
+    each_lane(u32_at(bytes, slot.blocks, lane), [&](unsigned rank) {
+      auto in_block = [&](std::uint64_t address) {
+        return shared_window + (std::uint64_t(rank + 1) << cluster_shift) + (address & cluster_offset_mask);
+      };
+      copy.destination[lane] = in_block(destination);
+      copy.mbarrier[lane] = in_block(object);
+      copies.push_back(copy);
+      copy.further = true;
+    });
+  });
+  return copies;
 }
 
 void LaunchLog::write(const Warp& warp, const Item& item) {
@@ -270,10 +317,14 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
       if (slot.guarded && source == ~std::uint64_t(0)) return;
       record.mask |= 1u << lane;
       record.source[lane] = source;
-      record.destination[lane] = u32_at(item.bytes, slot.offset + 256, lane);
+      record.destination[lane] = u32_at(item.bytes, slot.offset + 256, lane) & cluster_offset_mask;
       record.source_bytes[lane] = u32_at(item.bytes, slot.offset + 384, lane);
     });
     if (record.mask) output_.record(record);
+    return;
+  }
+  if (slot.kind == Kind::bulk) {
+    for (const trace::BulkCopy& copy : bulk_copies(warp, slot, item.bytes)) output_.record(copy);
     return;
   }
   const std::uint32_t lanes = executing(slot, item.bytes);
@@ -281,6 +332,7 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
   switch (site.kind) {
     case SiteKind::dependency:
     case SiteKind::fence:
+    case SiteKind::proxy_fence:
       output_.record(trace::Fence{place, shape_.module, slot.site, lanes, site.ordering, site.scope, site.proxy});
       break;
     case SiteKind::async_commit: output_.record(trace::AsyncCommit{place, shape_.module, slot.site, lanes}); break;

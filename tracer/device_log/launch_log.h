@@ -2,7 +2,8 @@
 //
 // Segments of a block arrive in the order in which it reserved them. From that follow barriers, rendezvous and exits.
 // Strong accesses of different warps are put in order by their tickets: each was performed between the two it carries;
-// where these overlap, a read comes after the write whose value it read. Barriers hold that order together.
+// where these overlap, a read comes after the write whose value it read; operations on mbarriers likewise, by counting
+// what completes their phases. Barriers hold that order together.
 //
 // While a kernel without strong accesses runs, records are written as segments arrive; else when they have all arrived.
 //
@@ -34,7 +35,9 @@ class Output {
 struct Shape {
   std::uint32_t launch = 0, module = 0;
   std::uint32_t blocks = 1, threads = 1; // threads: of a block
-  bool strong = false; // the kernel has strong accesses
+  Dim3 grid, cluster; // in blocks
+  bool strong = false; // as ptx::InstrumentedKernel has them
+  bool unseen_arrivals = false;
   const std::vector<ptx::Segment>* segments = nullptr;
   const std::vector<Site>* sites = nullptr;
   std::uint64_t* places = nullptr; // last place given out in an order of strong accesses; null: counts from 0
@@ -54,6 +57,9 @@ class LaunchLog {
   std::uint64_t damaged() const { return damaged_; } // segments that made no sense
   std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
 
+  struct Place { // in the shared memory of a block
+    std::uint32_t block = 0, offset = 0;
+  };
   struct Gate { // a barrier that is complete: in the queues of all warps that were at it
     std::uint32_t missing = 0;
     std::vector<trace::Record> records;
@@ -91,6 +97,8 @@ class LaunchLog {
 
   void push(Warp& warp, Item item);
   void write(const Warp& warp, const Item& item); // of any kind but strong
+  Place place_of(std::uint32_t block, std::uint64_t address) const; // of a generic address that a thread there gave
+  std::vector<trace::BulkCopy> bulk_copies(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) const;
   void weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void arrive(Block& block, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void complete(Block& block, std::uint32_t number, Barrier& barrier);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "deadheat/address.h"
 #include "tracer/device_log/slots.h"
 
 namespace deadheat::device_log {
@@ -45,7 +46,9 @@ void Merge::run() {
       } else if (warps_[w]->items.front().gate) {
         warps_[w]->items.pop_front();
       } else {
+        const std::size_t before = warps_[w]->items.size();
         advance(w);
+        if (!heads_[w] && warps_[w]->items.size() == before) warps_[w]->items.pop_front();  // waits at a cluster's
       }
     }
   }
@@ -83,9 +86,18 @@ void Merge::advance(std::uint32_t first) {
         waiting_.erase(gate.get());
         continue;
       }
-      if (item.slot && item.slot->kind == ptx::Slot::Kind::strong) {
+      if (item.slot && ticketed(*item.slot)) {
         open(w);
         continue;
+      }
+      if (item.slot && item.slot->kind == ptx::Slot::Kind::event) {
+        const SiteKind kind = (*log_.shape_.sites)[item.slot->site].kind;
+        if (kind == SiteKind::cluster_barrier) {
+          if (!at_cluster(w, item, ready)) break;
+          warp.items.pop_front();
+          continue;
+        }
+        if (kind == SiteKind::exit) left_cluster(w, executing(*item.slot, item.bytes), ready);
       }
       log_.write(warp, item);
       warp.items.pop_front();
@@ -131,6 +143,16 @@ void Merge::open(std::uint32_t w) {
   head.after = u64_at(item.bytes, slot.offset + 8, 0);
   head.lanes = head.left = head.shared = head.wrote = head.known = 0;
   head.readers = head.waiting = head.leading = 0;
+  if (slot.kind != ptx::Slot::Kind::strong) {
+    open_steps(head, item);
+    if (!head.left) {
+      spare_.push_back(std::move(made));
+      return;
+    }
+    heads_[w] = std::move(made);
+    await(head, slot, item);
+    return;
+  }
   auto value_at = [&](std::uint32_t offset, unsigned lane) {
     return slot.short_values ? u32_at(item.bytes, offset, lane) : u64_at(item.bytes, offset, lane);
   };
@@ -146,12 +168,18 @@ void Merge::open(std::uint32_t w) {
       shared = address & shared_mark;
       address &= ~shared_mark;
     }
+    if (shared && !slot.ranked) address &= cluster_offset_mask;
     const std::uint32_t bit = 1u << l;
     head.lanes |= bit;
     if (shared) head.shared |= bit;
     head.address[l] = address;
     head.read[l] = head.written[l] = 0;
-    head.cell[l] = cell_of(shared ? shared_mark | std::uint64_t(warp.block) << 32 | address : address);
+    if (shared) {
+      const Place at = log_.place_of(warp.block, shared_window + address);
+      head.cell[l] = cell_of(shared_mark | std::uint64_t(at.block) << 32 | at.offset);
+    } else {
+      head.cell[l] = cell_of(address);
+    }
     if (what.writes) head.wrote |= bit;
     if (!what.valued) return;
     if (what.reads) head.read[l] = value_at(slot.value_read, l);
@@ -177,7 +205,12 @@ void Merge::open(std::uint32_t w) {
   }
   heads_[w] = std::move(made);
   each_lane(head.left, [&](unsigned l) { link(head, l); });
-  const std::uint32_t block = home_[w];
+  await(head, slot, item);
+}
+
+// The head's turn comes with the ticket after it.
+void Merge::await(const Head& head, const ptx::Slot& slot, const LaunchLog::Item& item) {
+  const std::uint32_t w = head.number, block = home_[w];
   if (slot.in_block || slot.both_tickets) {
     blocks_[block].push({slot.in_block ? head.after : u64_at(item.bytes, slot.offset + 16, 0), head.turn, w});
     if (ready_.empty() || ready_.back() != block) ready_.push_back(block);
@@ -375,6 +408,7 @@ void Merge::find_beginning(const Head& head, unsigned l) {
 
 void Merge::settle(std::uint32_t w) {
   Head& head = *heads_[w];
+  if (!head.steps.empty()) return settle_steps(head);
   while (head.left) {
     std::uint32_t now = 0;
     for (bool any = true; any;) {

@@ -8,13 +8,18 @@
 // Accesses that took the ring's tickets are compared within their block only, and settled as soon as no strong access
 // of the block to global memory, which took a ticket of the ring too, came before them.
 //
+// Operations on mbarriers are heads too, of one step a lane (or a block that a copy is sent to): merge_async.cpp says
+// what puts them in order. Waits at a cluster's barrier hold their warp back until all its threads have arrived.
+//
 // Cost: about a hundred nanoseconds a lane, however many wait for one location (but a write costs a step for each read
 // that waits there).
 //
 // Thread-safety: none.
 #pragma once
 
+#include <map>
 #include <queue>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +41,29 @@ class Merge {
     std::uint32_t first = none, last = none;  // lanes of open heads that only read: head * 32 + lane
     bool known = false;                       // bits are what it holds
   };
+  using Place = LaunchLog::Place;
+  struct Object {  // an mbarrier
+    Place at;
+    bool known = false;  // it was initialised
+    std::uint32_t expected = 0, pending = 0;
+    std::int64_t bytes = 0;
+    std::uint32_t phase = 0;
+    std::vector<std::uint32_t> open;  // warps whose heads have steps there
+  };
+  struct Step {  // what a lane does to an mbarrier
+    trace::Mbarrier::What what = trace::Mbarrier::What::init;
+    bool placed = false, parity = false, increments = true, state_known = false;
+    unsigned lane = 0;
+    std::uint32_t object = 0, count = 0;
+    std::int64_t bytes = 0;               // by which the phase's bytes change
+    std::uint64_t asked = 0, state = 0;  // by a test: parity or state; the state that was read
+  };
+  struct Cluster {
+    std::uint32_t threads = 0, phase = 0;      // phase: those before it are complete
+    std::vector<std::uint32_t> arrived;        // threads, by phase
+    std::map<std::uint32_t, std::uint32_t> gone;  // threads that ended, by how often they had arrived
+    std::vector<std::uint32_t> waiting;        // warps
+  };
   // What the strong accesses of a slot do, found once.
   struct What {
     bool reads = false, writes = false, valued = false, whole = false;
@@ -56,6 +84,7 @@ class Merge {
     std::uint32_t readers = 0, waiting = 0, leading = 0;  // lanes in the cells' lists, in the table by what they come
                                                          // after, by what comes after them
     std::uint32_t cell[32], next[32], previous[32];
+    std::vector<Step> steps; // of mbarriers; `left` counts those that have no place
     std::uint32_t chain_next[64], chain_previous[64]; // lane * 2: waiting; + 1: leading
   };
   struct Entry {
@@ -69,6 +98,7 @@ class Merge {
 
   void advance(std::uint32_t warp); // writes what can be written; ends at a strong access, a gate or the end
   void open(std::uint32_t warp); // makes the head of the strong access at the front
+  void await(const Head& head, const ptx::Slot& slot, const LaunchLog::Item& item);
   bool current(const Entry& entry) const { return heads_[entry.warp] && heads_[entry.warp]->turn == entry.turn; }
   void settle_block(std::uint32_t block);
   void settle(std::uint32_t warp);
@@ -78,6 +108,24 @@ class Merge {
   void readers_first(const Head& head, unsigned lane);
   void placed(Head& head, std::uint32_t lanes); // they are: writes them, and ends the head with its last
   void emit(Head& head, std::uint32_t lanes);
+
+  // merge_async.cpp
+  void open_steps(Head& head, const LaunchLog::Item& item);
+  std::uint32_t object_of(const Place& at);
+  std::uint32_t phase_of(const Head& head, const Step& step) const;
+  bool fits(const Head& head, const Step& step) const;
+  void place(Head& head, Step& step);
+  void tests_first(const Head& head, std::uint32_t object);
+  bool place_other(const Head& head, std::uint32_t object);
+  void settle_steps(Head& head);
+  void finish(Head& head);
+  void say(const Head& head, const Step& step, std::uint32_t count, std::uint32_t phase);
+  void flush();
+  Cluster& cluster_of(const LaunchLog::Warp& warp);
+  bool at_cluster(std::uint32_t warp, const LaunchLog::Item& item, std::vector<std::uint32_t>& ready);
+  void left_cluster(std::uint32_t warp, std::uint32_t lanes, std::vector<std::uint32_t>& ready);
+  void complete(Cluster& cluster, std::vector<std::uint32_t>& ready);
+
   const What& what_of(const ptx::Slot& slot);
   std::uint32_t cell_of(std::uint64_t key);
   void link(Head& head, unsigned lane);
@@ -107,6 +155,13 @@ class Merge {
   std::vector<std::uint32_t> buckets_; // first lane of a chain: (head * 32 + lane) * 2 + side
   std::unordered_map<const ptx::Slot*, What> whats_;
   std::unordered_map<const LaunchLog::Gate*, std::vector<std::uint32_t>> waiting_;
+  std::vector<Object> objects_;
+  std::unordered_map<std::uint64_t, std::uint32_t> object_numbers_;
+  // The phase in which a thread (32 * warp + lane; none: any) last read a state of an object.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>, std::uint32_t> states_;
+  trace::Mbarrier said_; // what is to be written next
+  std::unordered_map<std::uint32_t, Cluster> clusters_; // by their first block
+  std::vector<std::uint32_t> arrivals_; // at the cluster's barrier, by thread
 };
 
 } // namespace deadheat::device_log

@@ -28,6 +28,12 @@ inline std::uint64_t u64_at(const std::uint8_t* segment, std::uint32_t offset, u
   return value;
 }
 
+// Whether a slot carries tickets.
+inline bool ticketed(const ptx::Slot& slot) {
+  return slot.kind == ptx::Slot::Kind::strong || slot.kind == ptx::Slot::Kind::mbarrier ||
+         (slot.kind == ptx::Slot::Kind::bulk && slot.object != 0);
+}
+
 // Lanes that executed an event, barrier or warp barrier.
 inline std::uint32_t executing(const ptx::Slot& slot, const std::uint8_t* segment) {
   std::uint32_t mask = header_of(segment).mask;

@@ -31,15 +31,17 @@ std::set<std::string> functions_with_sites(const Module& module, const SiteTable
   return found;
 }
 
-// What orders accesses and is not recorded: without it, races would be reported that are none.
-const char* unsupported(const Site& site) {
-  switch (site.kind) {
-    case SiteKind::cluster_barrier: return "cluster barriers";
-    case SiteKind::mbarrier:
-    case SiteKind::async_mbarrier_arrive: return "mbarriers";
-    case SiteKind::bulk_copy: return "bulk copies";
-    default: return site.shared_cluster ? "shared memory of other blocks" : nullptr;
+// Whether phases of mbarriers may be completed by what is not recorded: copies of tensors, tcgen05.commit, st.async.
+bool unseen_arrivals(const Module& module) {
+  bool unseen = false;
+  for (const Function& function : module.functions) {
+    if (!function.has_body) continue;
+    each_instruction(function, [&](std::size_t, const Instruction& i) {
+      const bool arrives = i.has(Modifier::mbarrier_complete_tx_bytes) || i.opcode == Opcode::tcgen05;
+      unseen |= arrives && (i.opcode != Opcode::cp || i.has(Modifier::tensor));
+    });
   }
+  return unseen;
 }
 
 bool mul(const Instruction& i) { return i.opcode == Opcode::mul; }
@@ -113,11 +115,6 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
     const Function& function = module.functions[f];
     if (!function.has_body) continue;
-    each_instruction(function, [&](std::size_t s, const Instruction&) {
-      const std::uint32_t site = sites.site_of(f, s);
-      if (site == SiteTable::none) return;
-      if (const char* what = unsupported(sites.sites[site])) refused.emplace(function.name, what);
-    });
     for (const Variable& v : function.variables) {
       if (v.space == Space::global || v.space == Space::constant)
         refused.emplace(function.name, "variables of its own");
@@ -165,6 +162,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     kernel.name = function.name;
     kernel.clone = clone_prefix + function.name;
     kernel.left_out = clone.left_out();
+    kernel.cluster = function.reqnctapercluster;
     lay_out(function, kernel);
     made.kernels.push_back(std::move(kernel));
   }
@@ -179,7 +177,11 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
       });
     }
   }
-  for (InstrumentedKernel& kernel : made.kernels) kernel.strong = strong[kernel.name];
+  const bool unseen = unseen_arrivals(module);
+  for (InstrumentedKernel& kernel : made.kernels) {
+    kernel.strong = strong[kernel.name];
+    kernel.unseen_arrivals = unseen;
+  }
 
   made.text = print_with(module, declarations + clones);
   return made;

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ inline constexpr const char* clone_prefix = "__deadheat_"; // of a clone's name,
 inline constexpr std::uint32_t segment_header_bytes = 32;
 inline constexpr std::uint32_t control_bytes = 32; // of the appended parameter
 
+// A wait for an mbarrier may take long, and is asked again and again: its segment begins when it has succeeded, and is
+// written only then.
+//
 // What a site stores, each array for 32 lanes. Lanes whose guard is false have all ones as address or flag (0: true).
 // An access whose address differs by a constant from that of an earlier one in its segment stores none: it points to
 // the earlier one's.
@@ -44,6 +48,11 @@ struct Slot {
     barrier, // u32 number where it is a register, else flag where guarded; u32 threads where they are a register
     warp_sync, // u32 member mask where it is a register (0: guard false), else flag where guarded
     copy, // u64 source, u32 destination, u32 source bytes
+    mbarrier, // tickets as strong; address; where they are stored: u32 operand (count, bytes, parity; of a test with a
+              // state: u64), u32 bytes expected, u64 state read. A test stands in a segment of its own behind its
+              // instruction: lanes whose test failed have all ones as address
+    bulk, // tickets as strong where it completes on an mbarrier; u64 destination, source, mbarrier, u32 bytes, u32 mask
+          // of blocks
   };
   Kind kind = Kind::read;
   bool guarded = false;
@@ -55,11 +64,14 @@ struct Slot {
   bool in_block = false; // strong: its tickets are the ring's, not the device's
   bool both_tickets = false; // strong: the device's, and one of the ring after it
   bool after_only = false; // strong: there is no ticket before, and the one after is nanoseconds of the device
+  bool ranked = false; // bits 24 and up of shared addresses are 0 for the block's own memory, else the rank of the
+                       // block whose memory it is, plus one (deadheat/address.h); where not ranked they mean nothing
   bool number_known = false, threads_known = false; // barrier, warp_sync: immediate
   std::uint32_t site = 0;
   std::uint32_t offset = 0; // from the segment's header
   std::uint32_t address = 0, digest = 0; // read, write, strong: where the arrays lie, from the segment's header
-  std::uint32_t value_read = 0, operand = 0, compared = 0; // likewise, of strong
+  std::uint32_t value_read = 0, operand = 0, compared = 0; // likewise, of strong; mbarrier: state read, operand
+  std::uint32_t source = 0, object = 0, size = 0, blocks = 0; // likewise, of bulk; mbarrier: size is the bytes expected
   std::int64_t delta = 0; // what is to be added to the addresses
   std::uint64_t number = 0; // barrier; warp_sync: the mask; waits: pending groups; strong: operand
   std::uint32_t threads = 0; // barrier
@@ -75,7 +87,9 @@ struct InstrumentedKernel {
   std::string name, clone;
   std::uint32_t parameters = 0, parameter_offset = 0; // how many come before the added one; where it lies
   std::uint32_t arguments_bytes = 0;
-  bool strong = false; // it, or what it calls, has strong accesses
+  bool strong = false; // it, or what it calls, has strong accesses, mbarriers or cluster barriers
+  bool unseen_arrivals = false; // something that is not recorded may complete phases of mbarriers
+  std::optional<Dim3> cluster; // that it was compiled for
   std::uint32_t left_out = 0; // sites whose accesses are not recorded (kinds that are not supported)
 };
 

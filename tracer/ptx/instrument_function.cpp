@@ -11,6 +11,11 @@ namespace {
 constexpr std::uint32_t most_segment_bytes = 1 << 17;
 constexpr const char* control = "__dh_control";
 
+// Carries tickets: its instruction takes its address from where they can delay it.
+bool ticketed(const Slot& slot) {
+  return slot.kind == Slot::Kind::strong || slot.kind == Slot::Kind::mbarrier || slot.object != 0;
+}
+
 }  // namespace
 
 FunctionClone::FunctionClone(const Module& module, std::size_t function, const SiteTable& sites,
@@ -42,9 +47,8 @@ bool FunctionClone::waits(std::uint32_t statement) const {
     case SiteKind::barrier: return !sites_[site].arrive_only;
     case SiteKind::warp_barrier:
     case SiteKind::warp_value:
-    case SiteKind::cluster_barrier:
-    case SiteKind::mbarrier:
     case SiteKind::dependency: return i->opcode != Opcode::activemask;
+    case SiteKind::cluster_barrier: return sites_[site].wait_only;
     default: return false;
   }
 }
@@ -85,6 +89,13 @@ void FunctionClone::plan_block(const Block& block) {
     if (!i) continue;
     Slot slot;
     std::uint32_t bytes = 0;
+    if (tests(s)) {
+      close(s, true);
+      plan_test(s, block);
+      values_.executed(*i);
+      plan.first = s + 1;
+      continue;
+    }
     if (segment.bytes > most_segment_bytes) {
       close(s, true);
       plan.first = s;
@@ -93,7 +104,8 @@ void FunctionClone::plan_block(const Block& block) {
       segment.bytes += bytes;
       segment.slots.push_back(slot);
       slots_[s] = slot;
-      strong_ |= slot.kind == Slot::Kind::strong;
+      strong_ |= slot.kind == Slot::Kind::strong || slot.kind == Slot::Kind::mbarrier ||
+                 slot.kind == Slot::Kind::bulk || sites_[slot.site].kind == SiteKind::cluster_barrier;
       segment.ends |= sites_[slot.site].kind == SiteKind::exit;
     }
     values_.executed(*i);
@@ -105,6 +117,22 @@ void FunctionClone::plan_block(const Block& block) {
     }
   }
   close(block.last, true);
+}
+
+void FunctionClone::plan_test(std::uint32_t statement, const Block& block) {
+  Slot slot;
+  std::uint32_t bytes = 0;
+  if (!slot_of(statement, segment_header_bytes, slot, bytes)) return;
+  if (parts_contraction(function_, block.first, statement + 1, block.last)) {
+    refused_ = "recording would come between a multiplication and its addition";
+  }
+  Segment segment;
+  segment.bytes = (segment_header_bytes + bytes + 31) / 32 * 32;
+  segment.slots.push_back(slot);
+  tests_[statement] = {statement + 1, statement, std::uint32_t(segments_.size()), false};
+  segments_.push_back(std::move(segment));
+  slots_[statement] = slot;
+  strong_ = true;
 }
 
 // ---- text
@@ -126,12 +154,12 @@ std::string FunctionClone::declaration() { return "\n" + print_head(head()) + ";
 
 void FunctionClone::prologue() {
   put(".reg .b64 %dh_rings, %dh_ring, %dh_base, %dh_wrap, %dh_pos, %dh_end, %dh_limit, %dh_at, %dh_wide, %dh_half;");
-  put(".reg .b64 %dh_a, %dh_b, %dh_k, %dh_v, %do_a, %do_r64;");
+  put(".reg .b64 %dh_a, %dh_b, %dh_k, %dh_v, %dh_since, %do_a, %do_r64;");
   put(".reg .b32 %dh_control, %dh_block, %dh_warp, %dh_zero, %dh_mask, %dh_lane, %dh_t0, %dh_t1, %dh_t2, %dh_h, "
       "%dh_s;");
   put(".reg .b32 %do_s, %do_r32;");
   put(".reg .b16 %dh_w16, %do_r16;");
-  put(".reg .pred %dh_lead, %dh_full, %dh_q;");
+  put(".reg .pred %dh_lead, %dh_full, %dh_q, %dh_g, %dh_won;");
   if (!function_.entry) {
     put(std::string("ld.param.b64 %dh_rings, [") + control + "];");
     put(std::string("ld.param.b64 %dh_ring, [") + control + "+8];");
@@ -248,13 +276,20 @@ std::string FunctionClone::text() {
     const Statement& statement = function_.body[s];
     const Instruction* i = statement.instruction();
     auto slot = slots_.find(s);
-    if (i && slot != slots_.end()) before(*i, slot->second);
+    const auto test = tests_.find(s);
+    if (i && slot != slots_.end() && test == tests_.end()) before(*i, slot->second);
     for (auto at = ending.first; at != ending.second; ++at) {
       if (!at->second->early) end(*at->second);
     }
     if (i && i->opcode == Opcode::call) {
       call(*i, statement);
-    } else if (i && slot != slots_.end() && slot->second.kind == Slot::Kind::strong) {
+    } else if (test != tests_.end()) {
+      before_test(*i, slot->second);
+      instruction(*i, sites_[slot->second.site]);
+      after_test(*i, slot->second, test->second);
+    } else if (i && i->opcode == Opcode::setmaxnreg) {
+      // A clone's warps need all the registers that they began with.
+    } else if (i && slot != slots_.end() && ticketed(slot->second)) {
       instruction(*i, sites_[slot->second.site]);
       after(*i, slot->second);
     } else {

@@ -1,7 +1,8 @@
 // One function's clone as text. Private to tracer/ptx; instrument.h says what it is about.
 //
 // Split by what is done: instrument.cpp (the module: which functions, where the text goes), instrument_function.cpp
-// (segments, prologue, calls), instrument_slots.cpp (what each site stores).
+// (segments, prologue, calls), instrument_slots.cpp (what each site stores), instrument_async.cpp
+// (mbarriers, bulk copies, addresses of other blocks' memory).
 //
 // Thread-safety: one object, one function, one thread.
 #pragma once
@@ -29,12 +30,17 @@ bool parts_contraction(const Function& function, std::uint32_t first, std::uint3
 // How the strong accesses of a module take tickets. The ring's counter serves a block, or few; the device's serves all
 // and is what a kernel full of atomics waits for.
 struct Clocks {
-  bool in_block = false;  // accesses of shared memory take the ring's: no strong access may be to either memory
-  bool both = false;      // those of global memory take the ring's too: blocks have strong accesses to both
+  bool in_block =
+      false;  // accesses of shared memory, mbarriers too, take the ring's: no strong access may be to either memory
+  bool both = false;     // those of global memory take the ring's too: blocks have strong accesses to both
+  bool cluster = false;  // shared memory of other blocks can be reached
   bool after_only = false;  // nothing but relaxed atomics, no fences: they order nothing; values and the time after
                             // them tell their places
 };
 Clocks clocks_of(const Module& module, const SiteTable& sites);
+
+// Whether the module's code can name the shared memory of other blocks (of a cluster).
+bool reaches_cluster(const Module& module);
 
 class FunctionClone {
  public:
@@ -58,6 +64,7 @@ class FunctionClone {
   // instrument_function.cpp
   void plan();
   void plan_block(const Block& block);
+  void plan_test(std::uint32_t statement, const Block& block);
   Function head() const;
   void prologue();
   void begin(const Plan& plan);
@@ -65,6 +72,7 @@ class FunctionClone {
   void call(const Instruction& i, const Statement& statement);
   bool calls_clone(const Instruction& i) const;
   bool waits(std::uint32_t statement) const;  // for other threads: no segment reaches across it
+  bool tests(std::uint32_t statement) const;  // asks an mbarrier
 
   // instrument_slots.cpp
   // False: the site stores nothing. `at`: where its slot would begin.
@@ -75,20 +83,38 @@ class FunctionClone {
   void instruction(const Instruction& i,
                    const Site& site);  // a strong access, through %do_a or %do_s, with its result kept
   void after(const Instruction& i, const Slot& slot);
+  // Of %do_s or %do_a, where an instruction finds its address; all ones for lanes without its guard, or without `won`.
+  void store_address(const Instruction& i, const Slot& slot, bool narrow, const char* won = nullptr);
+  void comes_after_ticket(bool narrow); // %dh_k of the leader: the address depends on it
+  void add_nothing(bool narrow); // to the address: zero, which depends on %dh_t1
+
+  // instrument_async.cpp
+  bool async_slot(std::uint32_t statement, Slot& slot, std::uint32_t& bytes);
+  void before_mbarrier(const Instruction& i, const Slot& slot);
+  void before_bulk(const Instruction& i, const Slot& slot);
+  void store_mbarrier(const Instruction& i, const Slot& slot); // its operands
+  void before_test(const Instruction& i, const Slot& slot);
+  void after_test(const Instruction& i, const Slot& slot, const Plan& plan);
+  std::size_t object_operand(const Instruction& i) const; // of an mbarrier's instruction, or a bulk copy's
+  void rank_address(); // %dh_s, a shared address of any block: its rank as Slot::ranked has it
+  void any_address(const Operand& address, bool shared); // into %dh_a, marked
+
+  // instrument_slots.cpp
   const Operand* address_of(const Instruction& i) const;
-  const Operand* value_of(const Instruction& i) const;   // what a store or atomic is given; null: none, or a vector
-  const Operand* result_of(const Instruction& i) const;  // where a load or atomic puts what it read
+  const Operand* value_of(const Instruction& i) const; // what a store or atomic is given; null: none, or a vector
+  const Operand* result_of(const Instruction& i) const; // where a load or atomic puts what it read
   void load_address(const Operand& address, bool narrow, const char* to);
-  void mark_space();  // %dh_a: offsets in shared memory get their mark, local memory becomes all ones
+  void mark_space(); // %dh_a: offsets in shared memory get their mark, local memory becomes all ones
   void guard_address(const Instruction& i, bool narrow);
-  void load_value(const Operand& value, unsigned bits, const char* to);  // 64 bits, zero-extended
-  void load_digest(const Operand& value, const Site& site);              // into %dh_h
+  void load_value(const Operand& value, unsigned bits, const char* to); // 64 bits, zero-extended
+  void load_digest(const Operand& value, const Site& site); // into %dh_h
   void store_u32(const Instruction& i, const Operand& value, std::uint32_t at);
   void store_value(const Slot& slot, const Operand& value, const Site& site, std::uint32_t at);
-  void store_loaded(const Slot& slot, std::uint32_t at);  // %dh_v
+  void store_loaded(const Slot& slot, std::uint32_t at); // %dh_v
   void ticket(bool of_ring, bool late, std::uint32_t at);
-  bool narrow_address(const Instruction& i) const;  // the operand is a 32-bit register
-  unsigned register_bits(const Operand& value) const;  // 0: no register
+  void tickets_after(const Slot& slot); // %dh_t1: zero, once the instruction was performed
+  bool narrow_address(const Instruction& i) const; // the operand is a 32-bit register
+  unsigned register_bits(const Operand& value) const; // 0: no register
 
   void put(const std::string& line) { out_ += "\n\t" + line; }
   std::string text_of(const Operand& operand) const;
@@ -103,15 +129,16 @@ class FunctionClone {
   AddressValues values_;
   // Address arrays of the segment that is being planned: by value of the register (or name of the variable), guard,
   // width and space.
-  std::map<std::tuple<std::uint64_t, std::string_view, std::uint64_t, bool, bool, bool>,
+  std::map<std::tuple<std::uint64_t, std::string_view, std::uint64_t, bool, bool, bool, bool>,
            std::pair<std::uint32_t, std::int64_t>>
       arrays_;
   Flow flow_;
   std::vector<Plan> plans_;
-  std::map<std::uint32_t, Slot> slots_;  // by statement
+  std::map<std::uint32_t, Slot> slots_; // by statement
+  std::map<std::uint32_t, Plan> tests_; // likewise
   std::string out_, refused_;
   std::uint32_t next_call_ = 0, left_out_ = 0;
   bool strong_ = false;
 };
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

@@ -49,7 +49,10 @@ const Operand* FunctionClone::value_of(const Instruction& i) const {
 }
 
 const Operand* FunctionClone::result_of(const Instruction& i) const {
-  return (i.opcode == Opcode::ld || i.opcode == Opcode::ldu || i.opcode == Opcode::atom) && !i.operands.empty()
+  const bool arrives =
+      i.opcode == Opcode::mbarrier && !i.operands.empty() && i.operands[0].kind != Operand::Kind::address;
+  return (i.opcode == Opcode::ld || i.opcode == Opcode::ldu || i.opcode == Opcode::atom || arrives) &&
+                 !i.operands.empty()
              ? &i.operands[0]
              : nullptr;
 }
@@ -58,6 +61,7 @@ Clocks clocks_of(const Module& module, const SiteTable& sites) {
   bool shared = false, other = false, global = false;
   Clocks clocks;
   clocks.after_only = true;
+  clocks.cluster = reaches_cluster(module);
   for (const Site& site : sites.sites) {
     switch (site.kind) {
       case SiteKind::access: {
@@ -77,11 +81,14 @@ Clocks clocks_of(const Module& module, const SiteTable& sites) {
       case SiteKind::warp_barrier:
       case SiteKind::warp_value:
       case SiteKind::exit: break;
+      case SiteKind::mbarrier:
+      case SiteKind::async_mbarrier_arrive:
+      case SiteKind::bulk_copy: shared = true; [[fallthrough]];
       default: clocks.after_only = false;
     }
   }
   for (const Function& function : module.functions) clocks.after_only &= function.entry || !function.has_body;
-  clocks.in_block = shared && !other;
+  clocks.in_block = shared && !other && !clocks.cluster;
   clocks.both = clocks.in_block && global;
   return clocks;
 }
@@ -101,8 +108,8 @@ void FunctionClone::share_address(const Instruction& i, const Site& site, Slot& 
   value.offset += address.offset;
   const std::uint64_t guard = i.guard ? values_.of(i.guard->reg).root : 0;
   auto [at, fresh] = arrays_.try_emplace(
-      {value.root, name, guard, i.guard && i.guard->negated, slot.narrow, site.space == Space::generic}, slot.address,
-      value.offset);
+      {value.root, name, guard, i.guard && i.guard->negated, slot.narrow, site.space == Space::generic, slot.ranked},
+      slot.address, value.offset);
   if (fresh) return;
   slot.address = at->second.first;
   slot.delta = value.offset - at->second.second;
@@ -116,6 +123,7 @@ bool FunctionClone::strong_slot(const Instruction& i, const Site& site, Slot& sl
       site.elements == 1 && site.element_bytes <= 8 && i.opcode != Opcode::ldmatrix && i.opcode != Opcode::stmatrix;
   slot.short_values = site.element_bytes <= 4;
   slot.narrow = site.space == Space::shared;
+  slot.ranked = clocks_.cluster && (site.shared_cluster || site.space == Space::generic);
   slot.after_only = clocks_.after_only;
   slot.in_block = !slot.after_only && clocks_.in_block && site.space == Space::shared;
   slot.both_tickets = !slot.after_only && clocks_.both && !slot.in_block;
@@ -163,6 +171,7 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       }
       if (is_strong(site.ordering) || is_atomic(site)) return strong_slot(i, site, slot, size);
       slot.narrow = site.space == Space::shared;
+      slot.ranked = clocks_.cluster && (site.shared_cluster || site.space == Space::generic);
       slot.kind = is_write(site) ? Kind::write : Kind::read;
       slot.address = at;
       slot.digest = at + (slot.narrow ? lanes4 : lanes8);
@@ -175,6 +184,8 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       if (!i.has(Modifier::wait)) return false;
       [[fallthrough]];
     case SiteKind::fence:
+    case SiteKind::proxy_fence:
+    case SiteKind::cluster_barrier:
     case SiteKind::async_commit:
     case SiteKind::async_wait:
     case SiteKind::exit:
@@ -209,6 +220,9 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       slot.kind = Kind::copy;
       size = lanes8 + 2 * lanes4;
       return true;
+    case SiteKind::mbarrier:
+    case SiteKind::async_mbarrier_arrive:
+    case SiteKind::bulk_copy: return async_slot(statement, slot, size);
     case SiteKind::opaque: ++left_out_; return false;
     default: return false;
   }
@@ -242,8 +256,16 @@ void FunctionClone::load_address(const Operand& address, bool narrow, const char
 }
 
 void FunctionClone::mark_space() {
-  put("isspacep.shared %dh_q, %dh_a;");
-  put("cvta.to.shared.u64 %dh_b, %dh_a;");
+  if (clocks_.cluster) {
+    put("cvta.to.shared::cluster.u64 %dh_b, %dh_a;");
+    put("cvt.u32.u64 %dh_s, %dh_b;");
+    rank_address();
+    put("cvt.u64.u32 %dh_b, %dh_s;");
+    put("isspacep.shared::cluster %dh_q, %dh_a;");
+  } else {
+    put("isspacep.shared %dh_q, %dh_a;");
+    put("cvta.to.shared.u64 %dh_b, %dh_a;");
+  }
   put("or.b64 %dh_b, %dh_b, " + std::to_string(std::int64_t(device_log::shared_mark)) + ";");
   put("selp.b64 %dh_b, %dh_b, %dh_a, %dh_q;");
   put("isspacep.local %dh_q, %dh_a;");
@@ -350,6 +372,57 @@ void FunctionClone::ticket(bool of_ring, bool late, std::uint32_t at) {
   put("@%dh_lead st.global.u64 [%dh_at+" + std::to_string(at) + "], %dh_k;");
 }
 
+void FunctionClone::comes_after_ticket(bool narrow) {
+  put("cvt.u32.u64 %dh_t1, %dh_k;");
+  put("brev.b32 %dh_t2, %dh_mask;");
+  put("clz.b32 %dh_t2, %dh_t2;");
+  put("shfl.sync.idx.b32 %dh_t1, %dh_t1, %dh_t2, 31, %dh_mask;");
+  add_nothing(narrow);
+}
+
+// In a way that no compiler sees through.
+void FunctionClone::add_nothing(bool narrow) {
+  put("and.b32 %dh_t1, %dh_t1, %dh_zero;");
+  if (narrow) {
+    put("add.u32 %do_s, %do_s, %dh_t1;");
+  } else {
+    put("cvt.u64.u32 %dh_b, %dh_t1;");
+    put("add.u64 %do_a, %do_a, %dh_b;");
+  }
+}
+
+void FunctionClone::tickets_after(const Slot& slot) {
+  // After the instruction of every lane.
+  put("setp.ne.u32 %dh_q, %dh_t1, 0;");
+  put("vote.sync.ballot.b32 %dh_t1, %dh_q, %dh_mask;");
+  if (slot.after_only) {  // the time will do, and nobody waits for a counter
+    put("setp.eq.u32 %dh_q, %dh_t1, 0;");
+    put("@%dh_q mov.u64 %dh_k, %globaltimer;");
+    put("@%dh_lead st.global.u64 [%dh_at+" + std::to_string(slot.offset + 8) + "], %dh_k;");
+    return;
+  }
+  put("mul.wide.u32 %dh_b, %dh_t1, 8;");
+  ticket(slot.in_block, true, slot.offset + 8);
+  if (slot.both_tickets) ticket(true, true, slot.offset + 16);
+}
+
+void FunctionClone::store_address(const Instruction& i, const Slot& slot, bool narrow, const char* won) {
+  const Site& site = sites_[slot.site];
+  if (slot.narrow) {
+    put(narrow ? "mov.b32 %dh_s, %do_s;" : "cvt.u32.u64 %dh_s, %do_a;");
+    if (slot.ranked) rank_address();
+  } else {
+    put(narrow ? "cvt.u64.u32 %dh_a, %do_s;" : "mov.b64 %dh_a, %do_a;");
+    if (site.space == Space::generic) mark_space();
+  }
+  if (won)
+    put(std::string("selp.b") + (slot.narrow ? "32 %dh_s, %dh_s" : "64 %dh_a, %dh_a") + ", -1, " + won + ";");
+  else
+    guard_address(i, slot.narrow);
+  const std::string at = std::to_string(slot.address);
+  put(slot.narrow ? "st.global.b32 [%dh_half+" + at + "], %dh_s;" : "st.global.b64 [%dh_wide+" + at + "], %dh_a;");
+}
+
 // ---- instructions
 
 void FunctionClone::before(const Instruction& i, const Slot& slot) {
@@ -363,6 +436,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
         // Another site's array tells it.
       } else if (slot.narrow) {
         load_address(address, true, "%dh_s");
+        if (slot.ranked) rank_address();
         guard_address(i, true);
         put("st.global.b32 [%dh_half+" + at + "], %dh_s;");
       } else {
@@ -379,20 +453,12 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       put("st.global.b32 [%dh_half+" + std::to_string(slot.digest) + "], %dh_h;");
       return;
     }
+    case Kind::mbarrier: return before_mbarrier(i, slot);
+    case Kind::bulk: return before_bulk(i, slot);
     case Kind::strong: {
       const bool narrow = narrow_address(i);
-      const Operand& address = *address_of(i);
-      load_address(address, narrow, narrow ? "%do_s" : "%do_a");
-      if (slot.narrow) {
-        put(narrow ? "mov.b32 %dh_s, %do_s;" : "cvt.u32.u64 %dh_s, %do_a;");
-        guard_address(i, true);
-        put("st.global.b32 [%dh_half+" + std::to_string(slot.address) + "], %dh_s;");
-      } else {
-        put(narrow ? "cvt.u64.u32 %dh_a, %do_s;" : "mov.b64 %dh_a, %do_a;");
-        if (site.space == Space::generic) mark_space();
-        guard_address(i, false);
-        put("st.global.b64 [%dh_wide+" + std::to_string(slot.address) + "], %dh_a;");
-      }
+      load_address(*address_of(i), narrow, narrow ? "%do_s" : "%do_a");
+      store_address(i, slot, narrow);
       if (slot.operand) {
         const Operand* value = value_of(i);
         const Operand* stored = slot.compares && i.operands.size() > 3 ? &i.operands[3] : value;
@@ -401,18 +467,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       }
       if (clocks_.after_only) return;
       ticket(slot.in_block, false, slot.offset);
-      // The access comes after the ticket: its address depends on it, in a way that no compiler sees through.
-      put("cvt.u32.u64 %dh_t1, %dh_k;");
-      put("brev.b32 %dh_t2, %dh_mask;");
-      put("clz.b32 %dh_t2, %dh_t2;");
-      put("shfl.sync.idx.b32 %dh_t1, %dh_t1, %dh_t2, 31, %dh_mask;");
-      put("and.b32 %dh_t1, %dh_t1, %dh_zero;");
-      if (narrow) {
-        put("add.u32 %do_s, %do_s, %dh_t1;");
-      } else {
-        put("cvt.u64.u32 %dh_b, %dh_t1;");
-        put("add.u64 %do_a, %do_a, %dh_b;");
-      }
+      comes_after_ticket(narrow);
       return;
     }
     case Kind::event:
@@ -483,13 +538,14 @@ void FunctionClone::instruction(const Instruction& i, const Site& site) {
   line += opcode + " ";
   const std::string result = site.element_bytes == 8 ? "%do_r64" : site.element_bytes == 2 ? "%do_r16" : "%do_r32";
   if (converted) line += result + ", ";
-  const std::string address = narrow_address(i) ? "[%do_s]" : "[%do_a]";
+  const bool bulk = site.kind == SiteKind::bulk_copy;
+  const std::string address = bulk || narrow_address(i) ? "[%do_s]" : "[%do_a]";
   for (std::size_t k = 0; k < i.operands.size(); ++k) {
     const Operand& o = i.operands[k];
     if (k) line += ", ";
-    if (o.kind == Operand::Kind::address)
+    if (o.kind == Operand::Kind::address && (!bulk || k == object_operand(i)))
       line += address;
-    else if (o.kind == Operand::Kind::sink && k == 0 && scalar)
+    else if (o.kind == Operand::Kind::sink && k == 0 && scalar && !site.shared_cluster)
       line += result;
     else
       line += text_of(o);
@@ -499,10 +555,20 @@ void FunctionClone::instruction(const Instruction& i, const Site& site) {
 
 void FunctionClone::after(const Instruction& i, const Slot& slot) {
   const Site& site = sites_[slot.site];
+  if (site.kind == SiteKind::bulk_copy || site.kind == SiteKind::async_mbarrier_arrive) {
+    // What counts is when it was issued.
+    put("mov.u32 %dh_t1, 0;");
+    return tickets_after(slot);
+  }
   const Operand* result = result_of(i);
   const bool kept = i.opcode == Opcode::red || (result && result->kind == Operand::Kind::sink);  // in %do_r
   const bool reads = site.access != AccessKind::write;
-  if (slot.valued && reads) {
+  if (slot.kind == Kind::mbarrier && result && !(kept && site.shared_cluster)) {
+    put("mov.b64 %dh_v, " + (kept ? "%do_r64" : text_of(*result)) + ";");
+    if (slot.value_read) put("st.global.b64 [%dh_wide+" + std::to_string(slot.value_read) + "], %dh_v;");
+    put("cvt.u32.u64 %dh_t1, %dh_v;");
+    put("and.b32 %dh_t1, %dh_t1, %dh_zero;");
+  } else if (slot.valued && reads) {
     if (kept) {
       if (site.element_bytes == 8) {
         put("mov.b64 %dh_v, %do_r64;");
@@ -518,21 +584,10 @@ void FunctionClone::after(const Instruction& i, const Slot& slot) {
     put("cvt.u32.u64 %dh_t1, %dh_v;");
     put("and.b32 %dh_t1, %dh_t1, %dh_zero;");
   } else {
-    put(site.space == Space::shared ? "fence.acq_rel.cta;" : "fence.acq_rel.gpu;");
+    put(site.space == Space::shared && !site.shared_cluster ? "fence.acq_rel.cta;" : "fence.acq_rel.gpu;");
     put("mov.u32 %dh_t1, 0;");
   }
-  // The second ticket comes after the access of every lane.
-  put("setp.ne.u32 %dh_q, %dh_t1, 0;");
-  put("vote.sync.ballot.b32 %dh_t1, %dh_q, %dh_mask;");
-  if (slot.after_only) {  // the time will do, and nobody waits for a counter
-    put("setp.eq.u32 %dh_q, %dh_t1, 0;");
-    put("@%dh_q mov.u64 %dh_k, %globaltimer;");
-    put("@%dh_lead st.global.u64 [%dh_at+" + std::to_string(slot.offset + 8) + "], %dh_k;");
-    return;
-  }
-  put("mul.wide.u32 %dh_b, %dh_t1, 8;");
-  ticket(slot.in_block, true, slot.offset + 8);
-  if (slot.both_tickets) ticket(true, true, slot.offset + 16);
+  tickets_after(slot);
 }
 
 }  // namespace deadheat::ptx
