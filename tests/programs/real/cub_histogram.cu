@@ -1,4 +1,6 @@
 // cub::DeviceHistogram: even and given bins, one and several channels, whole arrays and regions with a pitch.
+#define CCCL_IGNORE_DEPRECATED_API  // overloads with plain arrays are called too
+
 #include <cub/device/device_histogram.cuh>
 
 #include "agree.h"
@@ -66,12 +68,49 @@ void region(int size) {
   equal("HistogramEven of a region", size, out.host(), counted(inside, levels));
 }
 
+// Bins of different widths in each of two channels; as a whole, and of rows all but the last pixels.
+void channel_ranges(int size) {
+  int rows = 5, columns = size / rows, pitch = columns + 2;
+  std::vector<unsigned short> in = values<unsigned short>(2 * std::max(size, rows * pitch), 0, 1000, 4);
+  std::vector<std::vector<int>> levels = {{0, 10, 11, 500, 900}, {-3, 250, 1001}};
+  auto expected = [&](int channel, bool region) {
+    std::vector<int> some;
+    for (int i = 0; i < (region ? rows * pitch : size); ++i) {
+      if (!region || i % pitch < columns) some.push_back(in[2 * i + channel]);
+    }
+    return counted(some, levels[channel]);
+  };
+  Array<unsigned short> device(in);
+  Array<int> first_levels(levels[0]), second_levels(levels[1]), first(4), second(2);
+  int* bins[2] = {first, second};
+  const int counts[2] = {5, 3}, *edges[2] = {first_levels, second_levels}, even_counts[2] = {5, 3}, low[2] = {0, 0}, high[2] = {1000, 1002};
+  auto check = [&](const char* what, bool region) {
+    equal(what, size, first.host(), expected(0, region));
+    equal(what, size, second.host(), expected(1, region));
+  };
+  two_phases([&](void* t, std::size_t& b) {
+    return cub::DeviceHistogram::MultiHistogramRange<2, 2>(t, b, device.data(), cuda::std::array<int*, 2>{first, second},
+                                                           cuda::std::array<int, 2>{5, 3}, cuda::std::array<const int*, 2>{first_levels, second_levels}, size);
+  });
+  check("MultiHistogramRange", false);
+  two_phases([&](void* t, std::size_t& b) {
+    return cub::DeviceHistogram::MultiHistogramRange<2, 2>(t, b, device.data(), bins, counts, edges, columns, rows, pitch * 2 * sizeof(short));
+  });
+  check("MultiHistogramRange of a region", true);
+  levels = {{0, 250, 500, 750, 1000}, {0, 501, 1002}};
+  two_phases([&](void* t, std::size_t& b) {
+    return cub::DeviceHistogram::MultiHistogramEven<2, 2>(t, b, device.data(), bins, even_counts, low, high, columns, rows, pitch * 2 * sizeof(short));
+  });
+  check("MultiHistogramEven of a region", true);
+}
+
 int main(int argument_count, char** arguments) {
   for (int size : sizes(argument_count, arguments, {0, 1, 33, 1000, 20011})) {
     one_channel<int>(size, 10);
     one_channel<float>(size, 50);
     channels(size);
     region(size);
+    channel_ranges(size);
   }
   return conclude();
 }

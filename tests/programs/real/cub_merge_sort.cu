@@ -33,6 +33,8 @@ void keys(int size) {
   two_phases([&](void* t, std::size_t& b) { return cub::DeviceMergeSort::SortKeysCopy(t, b, source.data(), out.data(), size, Less{}); });
   equal("SortKeysCopy", size, out.host(), sorted(in, Less{}));
   equal("SortKeysCopy: its input", size, source.host(), in);
+  two_phases([&](void* t, std::size_t& b) { return cub::DeviceMergeSort::StableSortKeysCopy(t, b, source.data(), out.data(), size, ByTens{}); });
+  equal("StableSortKeysCopy", size, out.host(), sorted(in, ByTens{}));
 }
 
 void pairs(int size) {
@@ -48,6 +50,18 @@ void pairs(int size) {
   });
   equal("StableSortPairs: keys", size, stable.host(), sorted(in, Less{}));
   equal("StableSortPairs: values", size, stable_with.host(), expected);
+  // No order of equal keys is promised here: what belongs to a key is checked by a key that occurs once.
+  std::vector<int> once = values<int>(size, 0, 1 << 30, 8), with_once(once);
+  for (int& x : with_once) x = static_cast<int>(3u * x + 1);
+  Array<int> keys_once(once);
+  Array<double> values_once(std::vector<double>(with_once.begin(), with_once.end()));
+  two_phases([&](void* t, std::size_t& b) {
+    return cub::DeviceMergeSort::SortPairs(t, b, keys_once.data(), values_once.data(), size, Less{});
+  });
+  equal("SortPairs: keys", size, keys_once.host(), sorted(once, Less{}));
+  std::vector<double> found = values_once.host(), belongs;
+  for (int x : sorted(once, Less{})) belongs.push_back(static_cast<int>(3u * x + 1));
+  equal("SortPairs: values", size, found, belongs);
   two_phases([&](void* t, std::size_t& b) {
     return cub::DeviceMergeSort::SortPairsCopy(t, b, source.data(), source_with.data(), out.data(), out_with.data(), size, Less{});
   });

@@ -21,12 +21,14 @@ std::vector<int> offsets_of(int total) {
 void reductions(int size) {
   std::vector<int> offsets = offsets_of(size), in = values<int>(size, -1000, 1000, 1);
   int segments = static_cast<int>(offsets.size()) - 1;
-  std::vector<int> sum(segments), low(segments, INT_MAX), high(segments, INT_MIN), place(segments, 1), either(segments, 64);
+  std::vector<int> sum(segments), low(segments, INT_MAX), high(segments, INT_MIN), place(segments, 1), either(segments, 64),
+      low_place(segments, 1);
   for (int s = 0; s < segments; ++s) {
     for (int i = offsets[s]; i < offsets[s + 1]; ++i) {
       sum[s] += in[i];
       either[s] |= in[i];
       if (in[i] > high[s]) place[s] = i - offsets[s];
+      if (in[i] < low[s]) low_place[s] = i - offsets[s];
       low[s] = std::min(low[s], in[i]);
       high[s] = std::max(high[s], in[i]);
     }
@@ -47,6 +49,13 @@ void reductions(int size) {
   for (const auto& pair : best.host()) found_place.push_back(pair.key), found_value.push_back(pair.value);
   equal("SegmentedReduce::ArgMax: place", size, found_place, place);
   equal("SegmentedReduce::ArgMax: value", size, found_value, high);
+  two_phases([&](void* t, std::size_t& b) { return cub::DeviceSegmentedReduce::Max(t, b, device.data(), out.data(), segments, begin, end); });
+  equal("SegmentedReduce::Max", size, out.host(), high);
+  two_phases([&](void* t, std::size_t& b) { return cub::DeviceSegmentedReduce::ArgMin(t, b, device.data(), best.data(), segments, begin, end); });
+  found_place.clear(), found_value.clear();
+  for (const auto& pair : best.host()) found_place.push_back(pair.key), found_value.push_back(pair.value);
+  equal("SegmentedReduce::ArgMin: place", size, found_place, low_place);
+  equal("SegmentedReduce::ArgMin: value", size, found_value, low);
 }
 
 template <class T>
@@ -77,7 +86,16 @@ void sorts(int size) {
   });
   equal("SegmentedSort::StableSortPairs: keys", size, out.host(), gathered(in, up));
   equal("SegmentedSort::StableSortPairs: values", size, out_with.host(), gathered(with, up));
-  cub::DoubleBuffer<int> both(front.data(), back.data());
+  Array<int> again(size), again_with(size), other_front(in), other_back(size);
+  two_phases([&](void* t, std::size_t& b) {
+    return cub::DeviceSegmentedSort::SortPairs(t, b, device.data(), again.data(), device_with.data(), again_with.data(), size, segments, begin, end);
+  });
+  equal("SegmentedSort::SortPairs: keys", size, again.host(), gathered(in, up));
+  cub::DoubleBuffer<int> both(front.data(), back.data()), other(other_front.data(), other_back.data());
+  two_phases([&](void* t, std::size_t& b) {
+    return cub::DeviceSegmentedSort::StableSortKeysDescending(t, b, other, size, segments, begin, end);
+  });
+  equal("SegmentedSort::StableSortKeysDescending", size, to_host(other.Current(), size), gathered(in, down));
   two_phases([&](void* t, std::size_t& b) {
     return cub::DeviceSegmentedSort::SortKeysDescending(t, b, both, size, segments, begin, end);
   });

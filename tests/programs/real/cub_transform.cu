@@ -47,6 +47,30 @@ void transforms(int size) {
   equal("Transform", size, out.host(), doubled);
 }
 
+// Looks at where its argument is, and from there into another array.
+struct Beside {
+  const int *in, *other;
+  __device__ int operator()(const int& x) const { return x - 2 * other[&x - in]; }
+};
+struct BesideBoth {
+  const short* a;
+  const int* b;
+  __device__ int operator()(const short& x, const int& y) const { return x * y + static_cast<int>((&x - a) - (&y - b)); }
+};
+
+void stable_addresses(int size) {
+  std::vector<short> a = values<short>(size, -300, 300, 5);
+  std::vector<int> b = values<int>(size, -5000, 5000, 6), other = values<int>(size, 0, 9, 7), beside(size), product(size);
+  for (int i = 0; i < size; ++i) beside[i] = b[i] - 2 * other[i], product[i] = a[i] * b[i];
+  Array<short> device_a(a);
+  Array<int> device_b(b), device_other(other), out(size);
+  CHECK(cub::DeviceTransform::TransformStableArgumentAddresses(device_b.data(), out.data(), size, Beside{device_b, device_other}));
+  equal("TransformStableArgumentAddresses", size, out.host(), beside);
+  CHECK(cub::DeviceTransform::TransformStableArgumentAddresses(cuda::std::make_tuple(device_a.data(), device_b.data()), out.data(), size,
+                                                               BesideBoth{device_a, device_b}));
+  equal("TransformStableArgumentAddresses of two", size, out.host(), product);
+}
+
 void loops(int size) {
   std::vector<int> in = values<int>(size, 0, 1000, 3), changed(in), counted(size);
   unsigned total = 0;
@@ -113,6 +137,7 @@ void batches(int size) {
 int main(int argument_count, char** arguments) {
   for (int size : sizes(argument_count, arguments, {0, 1, 33, 1000, 9001})) {
     transforms(size);
+    stable_addresses(size);
     loops(size);
     batches(size);
   }
