@@ -208,6 +208,10 @@ Expected<trace::Allocate> DeviceImpl::reserve(std::uint64_t bytes, std::uint32_t
   return make_allocation(std::move(record), 0, false);
 }
 
+void DeviceImpl::mirror(std::uint64_t address, void* host) {
+  mirrors_.add(address, reinterpret_cast<std::uint64_t>(host), allocations_.at(address).bytes);
+}
+
 bool DeviceImpl::ordered_before(std::uint32_t operation, const std::vector<std::uint32_t>& tail) const {
   std::vector<std::uint32_t> todo = tail;
   std::set<std::uint32_t> seen;
@@ -234,7 +238,10 @@ Expected<void> DeviceImpl::release(std::uint64_t address, std::uint32_t host_thr
 void DeviceImpl::drop_allocation(std::uint64_t address) {
   auto found = allocations_.find(address);
   freed_[address] = found->second;
-  if (shared_kind(found->second.kind)) host_memory_.remove(to_host(address));
+  if (shared_kind(found->second.kind)) {
+    host_memory_.remove(to_host(address));
+    mirrors_.remove(address);
+  }
   allocations_.erase(found);
 }
 

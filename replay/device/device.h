@@ -102,6 +102,9 @@ class Device {
   // A place for memory that operations of streams allocate and free any number of times (PoolOperation): of kind pool,
   // with no operation of its own. release() gives it back.
   virtual Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) = 0;
+  // The pinned allocation at `address` stands for host memory that the program registered, until its release. Live
+  // only.
+  virtual void mirror(std::uint64_t address, void* host) = 0;
   // cudaFree and friends: waits for all earlier work first. With a stream: stream-ordered (cudaFreeAsync).
   virtual Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream = 0) = 0;
   virtual const trace::Allocate* find_allocation(std::uint64_t address) const = 0; // live, that holds address

@@ -43,6 +43,7 @@ class DeviceImpl final : public Device, public Environment {
   Expected<trace::Allocate> allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
                                      std::uint32_t stream, const trace::Allocate* at) override;
   Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) override;
+  void mirror(std::uint64_t address, void* host) override;
   Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream) override;
   const trace::Allocate* find_allocation(std::uint64_t address) const override;
   const trace::Allocate* find_freed(std::uint64_t address) const override;
@@ -182,6 +183,7 @@ class DeviceImpl final : public Device, public Environment {
   std::optional<Watch> watch_;
   std::unique_ptr<Machine> machine_;
   HostMemory host_memory_;
+  HostMirrors mirrors_; // of a live process only
 
   std::map<std::uint32_t, LoadedState> modules_;
   std::map<std::uint64_t, trace::Allocate> allocations_; // live from the host's point of view, by address

@@ -201,9 +201,11 @@ Progress DeviceImpl::drive(const std::vector<std::uint32_t>& until, std::uint64_
   if (driving_) return Progress::pending; // asked from a host callback, which must not wait
   driving_ = true;
   const SignalGuard guard(*machine_);
+  mirrors_.to_device();
   device_looks();
   const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
   host_looks();
+  mirrors_.to_host();
   driving_ = false;
   return progress;
 }

@@ -1,5 +1,7 @@
 #include "replay/device/host_memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -47,6 +49,46 @@ void HostMemory::forget(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t offset = address - found->first, size = found->second.size();
   if (offset >= size) return;
   std::memcpy(found->second.data() + offset, at(address), std::min(bytes, size - offset));
+}
+
+namespace {
+
+// What differs at `from` from what both sides held last goes to `to`.
+void carry(std::vector<std::uint8_t>& agreed, std::uint64_t from, std::uint64_t to) {
+  const std::uint64_t size = agreed.size();
+  const std::uint8_t* source = at(from);
+  auto* destination = reinterpret_cast<std::uint8_t*>(to);
+  for (std::uint64_t p = 0; p < size; p += page) {
+    const std::uint64_t end = std::min(p + page, size);
+    if (std::memcmp(agreed.data() + p, source + p, end - p) == 0) continue;
+    for (std::uint64_t i = p; i < end; ++i) {
+      if (agreed[i] != source[i]) agreed[i] = destination[i] = source[i];
+    }
+  }
+}
+
+} // namespace
+
+void HostMirrors::add(std::uint64_t place, std::uint64_t host, std::uint64_t bytes) {
+  std::memcpy(reinterpret_cast<void*>(place), at(host), bytes);
+  mirrors_[place] = {host, {at(host), at(host) + bytes}};
+}
+
+void HostMirrors::to_device() {
+  drop_unmapped();
+  for (auto& [place, mirror] : mirrors_) carry(mirror.agreed, mirror.host, place);
+}
+
+void HostMirrors::to_host() {
+  drop_unmapped();
+  for (auto& [place, mirror] : mirrors_) carry(mirror.agreed, place, mirror.host);
+}
+
+void HostMirrors::drop_unmapped() {
+  std::erase_if(mirrors_, [](const auto& entry) {
+    const std::uint64_t low = entry.second.host / page * page, high = entry.second.host + entry.second.agreed.size();
+    return msync(reinterpret_cast<void*>(low), high - low, MS_ASYNC) != 0; // fails where no page is
+  });
 }
 
 } // namespace deadheat::device

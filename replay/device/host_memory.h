@@ -29,4 +29,27 @@ class HostMemory {
   std::map<std::uint64_t, std::vector<std::uint8_t>> saved_;
 };
 
+// Host memory that the program allocated itself and registered: it cannot move into the arena, so a place there stands
+// for it, and the two are made equal whenever the device starts to run and when the host has waited. Each side's
+// changes are found by comparison with what both held last; where both changed a byte, the side that looks last keeps
+// its own.
+//
+// Thread-safety: none.
+class HostMirrors {
+ public:
+  // `place` in the arena stands for `bytes` at `host`, and holds the same from now on. Host addresses both.
+  void add(std::uint64_t place, std::uint64_t host, std::uint64_t bytes);
+  void remove(std::uint64_t place) { mirrors_.erase(place); }
+  void to_device();
+  void to_host();
+
+ private:
+  void drop_unmapped(); // the program gave the memory back while it was registered
+  struct Mirror {
+    std::uint64_t host;
+    std::vector<std::uint8_t> agreed; // what both held last
+  };
+  std::map<std::uint64_t, Mirror> mirrors_; // by place
+};
+
 } // namespace deadheat::device

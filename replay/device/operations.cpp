@@ -376,7 +376,9 @@ bool DeviceImpl::begin(Pending& pending) {
     const std::function<void()> callback = std::move(pending.callback);
     pending.called = true;
     driving_ = false;
+    mirrors_.to_host();
     callback();
+    mirrors_.to_device();
     driving_ = true;
   }
   if (fault_) return false;

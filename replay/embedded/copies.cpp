@@ -4,15 +4,23 @@
 
 namespace deadheat::embedded {
 
+std::uint64_t registered_place(const Runtime& runtime, std::uint64_t address) {
+  auto found = runtime.registered.upper_bound(address);
+  if (found == runtime.registered.begin()) return address;
+  --found;
+  const std::uint64_t offset = address - found->first;
+  return offset < found->second.bytes ? found->second.place + offset : address;
+}
+
 Place place_of(Call& call, const void* pointer) {
-  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  const std::uint64_t address = registered_place(call.runtime, reinterpret_cast<std::uint64_t>(pointer));
   const bool pinned_arena_holds = address - pinned_arena < pinned_arena_bytes;
-  if (!(address & device_bit) && !pinned_arena_holds) return {};
+  if (!(address & device_bit) && !pinned_arena_holds) return {Place::Kind::host, nullptr, address};
   const trace::Allocate* allocation = call.device().find_allocation(address);
-  if (!allocation) return {Place::Kind::bad, nullptr};
-  if (!pinned_arena_holds) return {Place::Kind::device, allocation};
+  if (!allocation) return {Place::Kind::bad, nullptr, address};
+  if (!pinned_arena_holds) return {Place::Kind::device, allocation, address};
   const bool pinned = allocation->kind == trace::Allocate::Kind::pinned;
-  return {pinned ? Place::Kind::pinned : Place::Kind::managed, allocation};
+  return {pinned ? Place::Kind::pinned : Place::Kind::managed, allocation, address};
 }
 
 CopyShape line(void* destination, const void* source, std::uint64_t bytes, cudaMemcpyKind kind) {
@@ -92,6 +100,8 @@ cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy) {
   if (shape.width == 0 || shape.rows == 0 || shape.slices == 0) return cudaSuccess;
   if (!shape.destination || !shape.source) return cudaErrorInvalidValue;
   const Place destination = place_of(call, shape.destination), source = place_of(call, shape.source);
+  copy->destination.address = destination.address;
+  copy->source.address = source.address;
   if (!inside(destination, copy->destination) || !inside(source, copy->source)) return cudaErrorInvalidValue;
   // A host pointer where the direction wants a device pointer is an error; the other way round unified addressing
   // makes the pointers decide. Managed memory is on the side that the direction says, by default the device's.
@@ -162,6 +172,7 @@ cudaError_t make_set(Call& call, const SetShape& shape, trace::Set* set) {
   set->api = call.api;
   if (shape.width == 0 || shape.rows == 0 || shape.slices == 0) return cudaSuccess;
   const Place place = place_of(call, shape.destination);
+  set->destination.address = place.address;
   return place.kind != Place::Kind::host && inside(place, set->destination) ? cudaSuccess : cudaErrorInvalidValue;
 }
 

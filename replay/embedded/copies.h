@@ -20,9 +20,12 @@ namespace deadheat::embedded {
 struct Place {
   enum class Kind : std::uint8_t { host, pinned, managed, device, bad } kind = Kind::host; // bad: not allocated
   const trace::Allocate* allocation = nullptr; // of all but host
+  std::uint64_t address = 0; // for the device: registered host memory has another one there
   bool on_host() const { return kind == Kind::host || kind == Kind::pinned; }
 };
 Place place_of(Call& call, const void* pointer);
+// The place that stands for an address in registered host memory; other addresses as they are.
+std::uint64_t registered_place(const Runtime& runtime, std::uint64_t address);
 
 // `rows` and `slices` of `width` bytes; pitches in bytes.
 struct CopyShape {

@@ -1,5 +1,6 @@
 // The device and the process's use of it (Runtime API, "Device Management", "Version Management", "Peer Device Memory
 // Access", "Profiler Control"). There is one device, number 0.
+#include <algorithm>
 #include <cstring>
 
 #include "replay/embedded/copies.h"
@@ -253,6 +254,23 @@ DEADHEAT_API(cudaDeviceDisablePeerAccess, device, (int peer), (peer)) {
 DEADHEAT_API(cudaDeviceGetP2PAttribute, device, (int* value, cudaDeviceP2PAttr attribute, int from, int to),
              (value, attribute, from, to)) {
   return value ? cudaErrorInvalidDevice : cudaErrorInvalidValue;
+}
+
+// An H200 behind PCI Express performs no atomic operation on the host's memory natively (cudaDevAttrHostNativeAtomic-
+// Supported is 0): no capability for any of them.
+DEADHEAT_API(cudaDeviceGetHostAtomicCapabilities, device,
+             (unsigned* capabilities, const cudaAtomicOperation* operations, unsigned count, int device_number),
+             (capabilities, operations, count, device_number)) {
+  if (!capabilities || !operations || count == 0) return cudaErrorInvalidValue;
+  if (device_number != 0) return cudaErrorInvalidDevice;
+  std::fill(capabilities, capabilities + count, 0u);
+  return cudaSuccess;
+}
+
+DEADHEAT_API(cudaDeviceGetP2PAtomicCapabilities, device,
+             (unsigned* capabilities, const cudaAtomicOperation* operations, unsigned count, int from, int to),
+             (capabilities, operations, count, from, to)) {
+  return capabilities && operations && count ? cudaErrorInvalidDevice : cudaErrorInvalidValue; // there is one device
 }
 
 // ---- Profilers: nothing to start or stop.

@@ -145,12 +145,3 @@ DEADHEAT_API(cudaOccupancyAvailableDynamicSMemPerBlock, device,
   *bytes = each <= taken ? 0 : std::min(each - taken, most);
   return cudaSuccess;
 }
-
-DEADHEAT_API(cudaOccupancyMaxPotentialClusterSize, device,
-             (int* size, const void* function, const cudaLaunchConfig_t* config), (size, function, config)) {
-  if (!size || !config) return cudaErrorInvalidValue;
-  Kernel kernel;
-  const cudaError_t status = find_kernel(call, function, &kernel);
-  if (status == cudaSuccess) *size = 1;
-  return status;
-}

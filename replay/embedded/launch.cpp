@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "replay/embedded/copies.h"
 #include "replay/embedded/names.h"
 
 namespace deadheat::embedded {
@@ -109,6 +110,13 @@ cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfigurat
     if (!arguments || !arguments[i]) return cudaErrorInvalidValue;
     std::memcpy(block.data() + info.parameters[i].offset, arguments[i], info.parameters[i].bytes);
   }
+  // Pointers into registered host memory, which kernels may be given as they are (Runtime API, cudaHostRegister).
+  for (std::size_t i = 0; !call.runtime.registered.empty() && i + 8 <= block.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, block.data() + i, 8);
+    word = registered_place(call.runtime, word);
+    std::memcpy(block.data() + i, &word, 8);
+  }
   launch->arguments.size = block.size();
   return cudaSuccess;
 }
@@ -145,11 +153,9 @@ DEADHEAT_STREAM_API(cudaLaunchCooperativeKernel, _ptsz, device,
   return launch_kernel(call, function, {grid, block, shared, stream}, attributes, arguments);
 }
 
-DEADHEAT_STREAM_API(cudaLaunchKernelExC, _ptsz, device,
-                    (const cudaLaunchConfig_t* config, const void* function, void** arguments),
-                    (config, function, arguments)) {
+static cudaError_t read_attributes(const cudaLaunchConfig_t* config, LaunchAttributes* read) {
   if (!config || (config->numAttrs && !config->attrs)) return cudaErrorInvalidValue;
-  LaunchAttributes attributes;
+  LaunchAttributes& attributes = *read;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];
     switch (attribute.id) {
@@ -169,6 +175,55 @@ DEADHEAT_STREAM_API(cudaLaunchKernelExC, _ptsz, device,
       default: break; // hints
     }
   }
+  return cudaSuccess;
+}
+
+DEADHEAT_STREAM_API(cudaLaunchKernelExC, _ptsz, device,
+                    (const cudaLaunchConfig_t* config, const void* function, void** arguments),
+                    (config, function, arguments)) {
+  LaunchAttributes attributes;
+  if (const cudaError_t status = read_attributes(config, &attributes); status != cudaSuccess) return status;
   return launch_kernel(call, function, {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream},
                        attributes, arguments);
+}
+
+// ---- Clusters that fit. A cluster lies within one group of multiprocessors (a GPC), of which an H200 has eight with
+// 16 or 18 each; they count as 16 here.
+
+static constexpr std::uint64_t multiprocessors_of_group = 16;
+
+DEADHEAT_API(cudaOccupancyMaxPotentialClusterSize, device,
+             (int* size, const void* function, const cudaLaunchConfig_t* config), (size, function, config)) {
+  if (!size || !config) return cudaErrorInvalidValue;
+  Kernel kernel;
+  const cudaError_t status = find_kernel(call, function, &kernel);
+  if (status != cudaSuccess) return status;
+  const std::uint64_t threads = extent_of(config->blockDim).count();
+  const std::uint64_t most = kernel.function->non_portable_clusters ? max_cluster_blocks : portable_cluster_blocks;
+  const bool fits =
+      blocks_per_multiprocessor(call.device().profile(), kernel, std::uint32_t(threads), config->dynamicSmemBytes) > 0;
+  *size = fits ? int(most) : 0;
+  return cudaSuccess;
+}
+
+DEADHEAT_API(cudaOccupancyMaxActiveClusters, device,
+             (int* clusters, const void* function, const cudaLaunchConfig_t* config), (clusters, function, config)) {
+  if (!clusters) return cudaErrorInvalidValue;
+  LaunchAttributes attributes;
+  cudaError_t status = read_attributes(config, &attributes);
+  if (status != cudaSuccess) return status;
+  Kernel kernel;
+  status = find_kernel(call, function, &kernel);
+  if (status != cudaSuccess) return status;
+  const deadheat::device::Profile& profile = call.device().profile();
+  const LaunchConfiguration asked{config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream};
+  status = check_configuration(profile, kernel, asked, attributes);
+  if (status != cudaSuccess) return status;
+  const std::uint64_t of_group =
+      multiprocessors_of_group * blocks_per_multiprocessor(profile, kernel,
+                                                           std::uint32_t(extent_of(config->blockDim).count()),
+                                                           config->dynamicSmemBytes);
+  *clusters =
+      int(profile.multiprocessors / multiprocessors_of_group * (of_group / cluster_of(kernel, attributes).count()));
+  return cudaSuccess;
 }

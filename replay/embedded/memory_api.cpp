@@ -1,6 +1,5 @@
 // Allocation, pools and questions about memory (Runtime API, "Memory Management", "Stream Ordered Memory Allocator",
-// "Unified Addressing"; host memory registration is refused: the program's own pages cannot move to the device's
-// arena).
+// "Unified Addressing").
 #include <algorithm>
 
 #include "replay/embedded/call_site.h"
@@ -60,6 +59,14 @@ const deadheat::trace::Allocate* allocation_at(Call& call, const void* pointer) 
   return starts ? place.allocation : nullptr;
 }
 
+// The registered host memory that the pinned allocation at `place` stands for; 0: none.
+std::uint64_t stands_for(Call& call, std::uint64_t place) {
+  for (const auto& [host, registered] : call.runtime.registered) {
+    if (registered.place == place) return host;
+  }
+  return 0;
+}
+
 cudaError_t release(Call& call, void* pointer, std::uint32_t stream = 0) {
   const deadheat::Expected<void> freed =
       call.device().release(reinterpret_cast<std::uint64_t>(pointer), call.thread.number, stream);
@@ -110,7 +117,9 @@ DEADHEAT_API(cudaHostAlloc, device, (void** pointer, size_t bytes, unsigned flag
 DEADHEAT_API(cudaFreeHost, device, (void* pointer), (pointer)) {
   if (!pointer) return cudaSuccess;
   const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
-  if (!allocation || allocation->kind != Kind::pinned) return refuse_free(call, pointer);
+  if (!allocation || allocation->kind != Kind::pinned || stands_for(call, allocation->address)) {
+    return refuse_free(call, pointer);
+  }
   call.runtime.host_flags.erase(allocation->address);
   return release(call, pointer);
 }
@@ -118,9 +127,47 @@ DEADHEAT_API(cudaFreeHost, device, (void* pointer), (pointer)) {
 DEADHEAT_API(cudaHostGetDevicePointer, device, (void** result, void* pointer, unsigned flags),
              (result, pointer, flags)) {
   if (!result || flags) return cudaErrorInvalidValue;
-  if (place_of(call, pointer).kind != Place::Kind::pinned) return cudaErrorInvalidValue;
-  *result = pointer; // one address for both sides (deadheat/address.h)
+  const Place place = place_of(call, pointer);
+  if (place.kind != Place::Kind::pinned) return cudaErrorInvalidValue;
+  *result = reinterpret_cast<void*>(place.address); // registered memory apart, the same (deadheat/address.h)
   return cudaSuccess;
+}
+
+DEADHEAT_API(cudaHostRegister, device, (void* pointer, size_t bytes, unsigned flags), (pointer, bytes, flags)) {
+  const auto host = reinterpret_cast<std::uint64_t>(pointer);
+  if (!pointer || bytes == 0 || host + bytes < host) return cudaErrorInvalidValue;
+  if (flags & ~unsigned(cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterIoMemory |
+                        cudaHostRegisterReadOnly)) {
+    return cudaErrorInvalidValue;
+  }
+  if (flags & (cudaHostRegisterIoMemory | cudaHostRegisterReadOnly)) { // as the device's attributes say
+    say_once("cudaHostRegister: I/O memory and read-only memory are not supported by the embedded device");
+    return cudaErrorNotSupported;
+  }
+  const cudaError_t status = forbid_while_capturing(call);
+  if (status != cudaSuccess) return status;
+  const Place place = place_of(call, pointer);
+  if (place.kind == Place::Kind::pinned) return cudaErrorHostMemoryAlreadyRegistered;
+  if (place.kind != Place::Kind::host) return cudaErrorInvalidValue;
+  const auto next = call.runtime.registered.lower_bound(host);
+  if (next != call.runtime.registered.end() && next->first < host + bytes) return cudaErrorHostMemoryAlreadyRegistered;
+  void* twin = nullptr;
+  const cudaError_t made = allocate_pinned(call, &twin, bytes, flags);
+  if (made != cudaSuccess) return made;
+  call.runtime.registered[host] = {bytes, reinterpret_cast<std::uint64_t>(twin)};
+  call.device().mirror(reinterpret_cast<std::uint64_t>(twin), pointer);
+  return cudaSuccess;
+}
+
+DEADHEAT_API(cudaHostUnregister, device, (void* pointer), (pointer)) {
+  const auto found = call.runtime.registered.find(reinterpret_cast<std::uint64_t>(pointer));
+  if (!pointer) return cudaErrorInvalidValue;
+  if (found == call.runtime.registered.end()) return cudaErrorHostMemoryNotRegistered;
+  const std::uint64_t place = found->second.place;
+  call.runtime.host_flags.erase(place);
+  const cudaError_t status = release(call, reinterpret_cast<void*>(place)); // waits: what runs may still use it
+  call.runtime.registered.erase(found);
+  return status;
 }
 
 DEADHEAT_API(cudaHostGetFlags, device, (unsigned* flags, void* pointer), (flags, pointer)) {
@@ -164,11 +211,11 @@ DEADHEAT_API(cudaPointerGetAttributes, device, (cudaPointerAttributes * attribut
   if (!attributes) return cudaErrorInvalidValue;
   *attributes = {};
   attributes->device = -2; // what CUDA says of memory that is none of its own
-  void* address = const_cast<void*>(pointer);
-  switch (place_of(call, pointer).kind) {
+  const Place place = place_of(call, pointer);
+  switch (place.kind) {
     case Place::Kind::host:
       attributes->type = cudaMemoryTypeUnregistered;
-      attributes->hostPointer = address;
+      attributes->hostPointer = const_cast<void*>(pointer);
       return cudaSuccess;
     case Place::Kind::bad: attributes->type = cudaMemoryTypeUnregistered; return cudaSuccess;
     case Place::Kind::pinned: attributes->type = cudaMemoryTypeHost; break;
@@ -176,8 +223,11 @@ DEADHEAT_API(cudaPointerGetAttributes, device, (cudaPointerAttributes * attribut
     case Place::Kind::device: attributes->type = cudaMemoryTypeDevice; break;
   }
   attributes->device = 0;
-  attributes->devicePointer = address;
-  attributes->hostPointer = attributes->type == cudaMemoryTypeDevice ? nullptr : address;
+  attributes->devicePointer = reinterpret_cast<void*>(place.address);
+  if (place.kind == Place::Kind::device) return cudaSuccess;
+  const std::uint64_t host = stands_for(call, place.allocation->address);
+  const std::uint64_t offset = place.address - place.allocation->address;
+  attributes->hostPointer = host ? reinterpret_cast<void*>(host + offset) : attributes->devicePointer;
   return cudaSuccess;
 }
 

@@ -91,6 +91,10 @@ struct Runtime {
   std::unordered_map<cudaStream_t, std::unique_ptr<Stream>> streams; // a handle is its value's address
   std::unordered_map<cudaEvent_t, std::unique_ptr<Event>> events;
   std::map<std::uint64_t, unsigned> host_flags; // of pinned memory, by address
+  struct Registered {
+    std::uint64_t bytes, place; // the address of the pinned allocation that stands for it
+  };
+  std::map<std::uint64_t, Registered> registered; // host memory, by address
   Stream legacy;
 
   std::unordered_map<cudaGraph_t, std::unique_ptr<Graph>> graphs;

@@ -40,7 +40,16 @@ INSTANTIATE_TEST_SUITE_P(
             "deadheat: a library loaded from memory:1:1: expected a directive, found 'this'\n"},
         Family{"managed", "1 0 0\n0 -2\n-1 -2 -2\n0 -1\n-1 1\ncudaErrorInvalidValue\ncudaErrorInvalidValue\n", ""},
         Family{"batches",
-               "569:EFIJUVYZ\ncudaErrorInvalidValue\n1 cudaSuccess\ncudaErrorNotSupported\n0 bytes of logs\n", ""}),
+               "569:EFIJUVYZ\ncudaErrorInvalidValue\n1 cudaSuccess\ncudaErrorNotSupported\n0 bytes of logs\n", ""},
+        Family{
+            "registered",
+            "cudaErrorHostMemoryNotRegistered\ncudaErrorHostMemoryAlreadyRegistered\n"
+            "cudaErrorHostMemoryAlreadyRegistered\n1 1 1 2\n1 1\n2\n5 5 0\n20 122 122 0\n77\n1\n"
+            "cudaErrorInvalidValue\ncudaErrorInvalidValue\ncudaErrorInvalidValue\ncudaErrorNotSupported\n78\n",
+            "deadheat: cudaHostRegister: I/O memory and read-only memory are not supported by the embedded device\n"},
+        Family{"clusters", "8 64\n32\ncudaErrorInvalidClusterSize\n16 8\n", ""},
+        Family{"atomics", "cudaSuccess\n0 0\ncudaErrorInvalidValue\ncudaErrorInvalidDevice\ncudaErrorInvalidDevice\n",
+               ""}),
     [](const testing::TestParamInfo<Family>& info) { return std::string(info.param.name); });
 
 } // namespace

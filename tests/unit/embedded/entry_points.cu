@@ -1,6 +1,7 @@
 // Entry points beyond the everyday ones, one family a word on the command line. Each prints what came of it;
 // embedded_entry_points.cpp knows what.
 #include <cuda_runtime.h>
+#include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -326,10 +327,109 @@ static void batches() {
   std::printf("%zu bytes of logs\n", size);
 }
 
+// Host memory that the program allocated itself: copied from and to, read and written by kernels through its device
+// address and through its own, touched by a host callback; and what is no such memory.
+static void registered() {
+  std::vector<int> staging(300), back(300);
+  int* inside = staging.data() + 20;  // not at a page's beginning
+  const size_t bytes = 256 * sizeof(int);
+  SHOW(cudaHostUnregister(inside));
+  CHECK(cudaHostRegister(inside, bytes, cudaHostRegisterMapped));
+  SHOW(cudaHostRegister(inside + 8, 4, 0));
+  SHOW(cudaHostRegister(inside - 8, bytes, 0));
+  cudaPointerAttributes attributes = {};
+  CHECK(cudaPointerGetAttributes(&attributes, inside + 3));
+  int* mapped = nullptr;
+  CHECK(cudaHostGetDevicePointer(&mapped, inside, 0));
+  unsigned flags = 0;
+  CHECK(cudaHostGetFlags(&flags, inside));
+  std::printf("%d %d %d %d\n", attributes.type == cudaMemoryTypeHost, attributes.hostPointer == inside + 3,
+              attributes.devicePointer == mapped + 3, int(flags));
+  CHECK(cudaPointerGetAttributes(&attributes, mapped + 3));
+  std::printf("%d %d\n", attributes.type == cudaMemoryTypeHost, attributes.hostPointer == inside + 3);
+
+  int* device = nullptr;
+  CHECK(cudaMalloc(&device, bytes));
+  // A page-locked source is read when the copy runs, which here is after the host's last word.
+  inside[0] = 1;
+  CHECK(cudaMemcpyAsync(device, inside, bytes, cudaMemcpyHostToDevice, 0));
+  inside[0] = 2;
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%d\n", read(device));
+  fill<<<1, 256>>>(mapped, 256, 5);
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%d %d %d\n", inside[0], inside[255], staging[19] + staging[276]);
+  inside[1] = 30;
+  add<<<1, 256>>>(inside, mapped, 2);
+  CHECK(cudaLaunchHostFunc(0, [](void* p) { ++static_cast<int*>(p)[1]; }, inside));
+  add<<<1, 256>>>(mapped, inside, 2);
+  CHECK(cudaMemcpyAsync(back.data(), inside, bytes, cudaMemcpyDefault, 0));
+  CHECK(cudaMemsetAsync(inside + 2, 0, 4, 0));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%d %d %d %d\n", inside[0], inside[1], back[1], inside[2]);
+  fill<<<1, 1>>>(device, 1, 77);
+  CHECK(cudaMemcpyAsync(inside + 4, device, 4, cudaMemcpyDeviceToHost, 0));
+  CHECK(cudaHostUnregister(inside));  // waits
+  std::printf("%d\n", inside[4]);
+  CHECK(cudaPointerGetAttributes(&attributes, inside));
+  std::printf("%d\n", attributes.type == cudaMemoryTypeUnregistered);
+  SHOW(cudaHostGetDevicePointer(&mapped, inside, 0));
+  SHOW(cudaHostRegister(device, 4, 0));
+  SHOW(cudaHostRegister(inside, 0, 0));
+  SHOW(cudaHostRegister(inside, 4, cudaHostRegisterReadOnly));
+
+  // A page that the program gives back while it is registered is no crash.
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(cudaHostRegister(page, 4096, 0));
+  munmap(page, 4096);
+  fill<<<1, 1>>>(device, 1, 78);
+  std::printf("%d\n", read(device));
+}
+
+__global__ void whole_multiprocessor() {
+  extern __shared__ int storage[];
+  storage[threadIdx.x] = 0;
+}
+
+static void clusters() {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {4, 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(64), config.blockDim = dim3(1024), config.attrs = &attribute, config.numAttrs = 1;
+  int size = 0, active = 0;
+  CHECK(cudaOccupancyMaxPotentialClusterSize(&size, fill, &config));
+  CHECK(cudaOccupancyMaxActiveClusters(&active, fill, &config));
+  std::printf("%d %d\n", size, active);
+  // One block on each multiprocessor: four of 16 make a cluster.
+  CHECK(cudaFuncSetAttribute(whole_multiprocessor, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 << 10));
+  config.dynamicSmemBytes = 200 << 10;
+  CHECK(cudaOccupancyMaxActiveClusters(&active, whole_multiprocessor, &config));
+  std::printf("%d\n", active);
+  attribute.val.clusterDim = {16, 1, 1};
+  SHOW(cudaOccupancyMaxActiveClusters(&active, whole_multiprocessor, &config));
+  CHECK(cudaFuncSetAttribute(whole_multiprocessor, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  CHECK(cudaOccupancyMaxActiveClusters(&active, whole_multiprocessor, &config));
+  CHECK(cudaOccupancyMaxPotentialClusterSize(&size, whole_multiprocessor, &config));
+  std::printf("%d %d\n", size, active);
+}
+
+// What an atomic operation of the device is to the host, and to other devices.
+static void atomics() {
+  const cudaAtomicOperation asked[2] = {cudaAtomicOperationIntegerAdd, cudaAtomicOperationCAS};
+  unsigned answers[2] = {9, 9};
+  SHOW(cudaDeviceGetHostAtomicCapabilities(answers, asked, 2, 0));
+  std::printf("%u %u\n", answers[0], answers[1]);
+  SHOW(cudaDeviceGetHostAtomicCapabilities(answers, nullptr, 2, 0));
+  SHOW(cudaDeviceGetHostAtomicCapabilities(answers, asked, 2, 1));
+  SHOW(cudaDeviceGetP2PAtomicCapabilities(answers, asked, 2, 0, 1));
+}
+
 int main(int count, char** words) {
   struct { const char* name; void (*run)(); } const programs[] = {
       {"graph_memory", graph_memory}, {"graph_events", graph_events}, {"graph_symbols", graph_symbols},
-      {"user_objects", user_objects}, {"library", library}, {"managed", managed}, {"batches", batches}};
+      {"user_objects", user_objects}, {"library", library}, {"managed", managed}, {"batches", batches},
+      {"registered", registered}, {"atomics", atomics}, {"clusters", clusters}};
   for (const auto& program : programs) {
     if (count > 1 && std::strcmp(words[1], program.name) == 0) {
       program.run();
