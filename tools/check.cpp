@@ -55,6 +55,7 @@ int run_check(const Arguments& arguments) {
     recording.output = cleaner.path + "/run.deadheat";
   }
 
+  recording.window = true; // it is replayed
   Expected<Recorded> recorded = record(recording, split.command, reporting.json == "-" || reporting.sarif == "-");
   if (!recorded) return fail(recorded.error());
   std::error_code error;

@@ -58,6 +58,7 @@ struct RecordOptions {
   bool accesses = true;        // false: operations only
   std::string capture_range = "none"; // or cudaProfilerApi
   std::uint64_t budget = 0;    // MiB of accesses; 0: the default
+  bool window = false;         // GPU: keep what it takes to replay
   std::uint64_t seed = 1;
   bool leak_check = false;
 };

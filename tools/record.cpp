@@ -167,6 +167,8 @@ po::options_description record_options(RecordOptions& options) {
       "accesses of launches in a range only: none, cudaProfilerApi (from cudaProfilerStart to cudaProfilerStop) or "
       "nvtx:NAME (GPU)")("budget", po::value(&options.budget)->default_value(0),
                          "MiB of accesses after which their recording ends (GPU; 0: 8192)")(
+      "window", po::bool_switch(&options.window),
+      "keep what it takes to replay the capture range, or the whole run (GPU; check always does)")(
       "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices")(
       "leak-check", po::bool_switch(&options.leak_check), "report memory that is never freed (embedded device)");
   return description;
@@ -223,6 +225,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
     settings += ":capture-range=nvtx=" + options.capture_range.substr(5);
   else if (options.capture_range != "none")
     settings += ":capture-range=" + options.capture_range;
+  if (on_gpu && options.window) settings += ":window=1";
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
   Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));

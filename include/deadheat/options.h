@@ -12,27 +12,30 @@
 #include "deadheat/expected.h"
 
 // X(type, member, key, default, description)
-#define DEADHEAT_OPTION_LIST(X)                                                                                     \
-  X(std::string, output, "output", "", "trace directory; nothing is recorded when empty")                           \
-  X(std::uint64_t, seed, "seed", 1, "seed of the embedded device's choices and of the contents of fresh memory")    \
-  X(std::string, kernel, "kernel", "", "record the accesses of kernels whose name matches this regular expression") \
-  X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                            \
-  X(std::uint64_t, launch_count, "launch-count", 0, "and record N (0: all)")                                        \
-  X(std::string, ptx, "ptx", "", "directory that PTX is put in when first loaded, and loaded from afterwards")      \
-  X(bool, accesses, "accesses", true, "record accesses; 0: operations only")                                        \
-  X(bool, check, "check", true,                                                                                     \
-    "check the addresses of accesses; 0: run as fast as can be, where nothing is recorded")                         \
-  X(std::uint64_t, cores, "cores", 0, "embedded: cores to use (0: all); results do not depend on it")               \
-  X(bool, unwritten, "unwritten", true, "report uses of memory that nobody wrote, where accesses are recorded")     \
-  X(bool, leak_check, "leak-check", false, "report memory that is never freed")                                     \
-  X(std::string, device, "device", "embedded", "embedded or gpu")                                                   \
-  X(std::string, cupti, "cupti", "", "GPU: libcupti.so, where it is not found by itself")                           \
-  X(std::uint64_t, buffer, "buffer", 1024, "GPU: MiB of device memory for accesses that are on their way")          \
-  X(std::uint64_t, budget, "budget", 8192,                                                                          \
-    "GPU: MiB of accesses, as kernels write them, after which recording of accesses ends")                          \
-  X(std::string, capture_range, "capture-range", "none",                                                            \
-    "GPU: accesses of launches in a range only: none, cudaProfilerApi (from cudaProfilerStart to Stop), nvtx=NAME") \
-  X(std::uint64_t, patience, "patience", 2000,                                                                      \
+#define DEADHEAT_OPTION_LIST(X)                                                                                       \
+  X(std::string, output, "output", "", "trace directory; nothing is recorded when empty")                             \
+  X(std::uint64_t, seed, "seed", 1, "seed of the embedded device's choices and of the contents of fresh memory")      \
+  X(std::string, kernel, "kernel", "", "record the accesses of kernels whose name matches this regular expression")   \
+  X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                              \
+  X(std::uint64_t, launch_count, "launch-count", 0, "and record N (0: all)")                                          \
+  X(std::string, ptx, "ptx", "", "directory that PTX is put in when first loaded, and loaded from afterwards")        \
+  X(bool, accesses, "accesses", true, "record accesses; 0: operations only")                                          \
+  X(bool, check, "check", true,                                                                                       \
+    "check the addresses of accesses; 0: run as fast as can be, where nothing is recorded")                           \
+  X(std::uint64_t, cores, "cores", 0, "embedded: cores to use (0: all); results do not depend on it")                 \
+  X(bool, unwritten, "unwritten", true, "report uses of memory that nobody wrote, where accesses are recorded")       \
+  X(bool, leak_check, "leak-check", false, "report memory that is never freed")                                       \
+  X(std::string, device, "device", "embedded", "embedded or gpu")                                                     \
+  X(std::string, cupti, "cupti", "", "GPU: libcupti.so, where it is not found by itself")                             \
+  X(std::uint64_t, buffer, "buffer", 1024, "GPU: MiB of device memory for accesses that are on their way")            \
+  X(std::uint64_t, budget, "budget", 8192,                                                                            \
+    "GPU: MiB of accesses, as kernels write them, after which recording of accesses ends")                            \
+  X(std::string, capture_range, "capture-range", "none",                                                              \
+    "GPU: accesses of launches in a range only: none, cudaProfilerApi (from cudaProfilerStart to Stop), nvtx=NAME")   \
+  X(bool, window, "window", false,                                                                                    \
+    "GPU: keep what it takes to replay the capture range, or the whole run: memory, copies, what opaque kernels did") \
+  X(std::uint64_t, window_budget, "window-budget", 16384, "GPU: MiB of memory that are kept for that, at most")       \
+  X(std::uint64_t, patience, "patience", 2000,                                                                        \
     "milliseconds without a CUDA call after which queued work that the host can watch goes on by itself (0: never)")
 
 namespace deadheat {

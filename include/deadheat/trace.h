@@ -184,6 +184,36 @@ struct HostWrite {
   Bytes data;
 };
 
+// ---- Windows: stretches of a GPU's run that can be executed again without it -------------------------------------
+
+// Between the record that opens a window and the one that closes it, the log has all that is needed to run its
+// operations again: bytes that copies brought, the memory that they find (Snapshot), and what opaque launches did
+// (Effects). A window opens when nothing runs; it ends at the log's end where it is not closed.
+struct Span {
+  std::uint64_t address = 0, bytes = 0;
+};
+struct Window {
+  std::uint32_t id = 0;
+  bool opens = true;
+  std::string trouble;                  // of the closing record: why it cannot be run again; empty: it can
+  std::vector<Span> touched;            // likewise: memory that its operations touched and that lives on: its outputs
+};
+// Bytes as they were when a window opened. They come when it has closed, since only then it is known which matter.
+struct Snapshot {
+  std::uint32_t window = 0;
+  std::uint64_t address = 0;
+  Bytes data;
+};
+// What an opaque launch changed. Before its operation in the log.
+struct Effects {
+  std::uint32_t operation = 0;
+  struct Change {
+    std::uint64_t address = 0;
+    Bytes data;
+  };
+  std::vector<Change> changes;
+};
+
 // ---- Execution: accesses a warp at a time, and what orders them ----------------------------------------------------
 
 struct Warp {
@@ -333,10 +363,11 @@ struct ProgramEnd {
   bool clean = true;
 };
 
-using Record = std::variant<Process, Device, Module, Symbol, Allocate, Free, StreamCreate, StreamDestroy, EventRecord,
-                            StreamWait, HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd,
-                            HostRead, HostWrite, Access, Fence, BarrierArrive, BarrierComplete, BlockBarrier,
-                            WarpBarrier, WarpValue, AsyncCopy, BulkCopy, AsyncCommit, AsyncWait, Mbarrier,
-                            ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident, ProgramEnd>;
+using Record =
+    std::variant<Process, Device, Module, Symbol, Allocate, Free, StreamCreate, StreamDestroy, EventRecord, StreamWait,
+                 HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
+                 Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, BulkCopy,
+                 AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident,
+                 ProgramEnd, Window, Snapshot, Effects>;
 
 } // namespace deadheat::trace

@@ -102,7 +102,7 @@ Expected<std::uint32_t> DeviceImpl::load(std::string ptx_text, std::string origi
 Expected<void> DeviceImpl::bind_symbols(std::uint32_t id, LoadedState& module) {
   const ptx::Module& ptx = module.code->module->ptx();
   for (const ptx::Variable& v : ptx.variables) {
-    if (!has_storage(v)) continue;
+    if (!has_storage(v) || module.symbols.count(v.name)) continue;
     trace::Allocate record;
     record.kind = v.managed ? trace::Allocate::Kind::managed : trace::Allocate::Kind::symbol;
     record.bytes = v.size;

@@ -147,6 +147,7 @@ class DeviceImpl final : public Device, public Environment {
   void mark_copied(const trace::Copy& copy, bool from_device);
   void check_written(const trace::Operation& operation);
   void run_set(const trace::Set& set, std::uint32_t operation);
+  void run_effects(std::uint32_t operation);
   void run_pool(const trace::PoolOperation& pool, std::uint32_t operation);
   bool touchable(std::uint64_t address, std::uint64_t bytes, AccessKind access);
   void complete(std::uint32_t operation);
@@ -172,6 +173,7 @@ class DeviceImpl final : public Device, public Environment {
   Expected<Progress> apply_symbol(const trace::Symbol& record);
   Expected<Progress> apply_free(const trace::Free& record);
   Expected<Progress> apply_operation(trace::Operation operation, const BlobReader& blob);
+  Expected<Progress> apply_effects(const trace::Effects& record, const BlobReader& blob);
   Expected<Progress> apply_host_write(const trace::HostWrite& record, const BlobReader& blob);
 
   DeviceOptions options_;
@@ -190,6 +192,12 @@ class DeviceImpl final : public Device, public Environment {
   std::map<std::uint32_t, trace::Allocate> by_id_; // all that the device may still have to deal with
   std::map<std::uint64_t, trace::Allocate> freed_; // the last one at an address, for error messages
   PendingMap incomplete_;
+  struct Change {
+    std::uint64_t address = 0;
+    std::vector<std::uint8_t> bytes;
+  };
+  // Launches that are not executed: what they changed when they were recorded, by operation.
+  std::map<std::uint32_t, std::vector<Change>> effects_;
   std::set<std::uint32_t> recorded_as_done_; // of a replay: ended so far in the recorded run
   std::uint32_t next_module_ = 1, next_allocation_ = 1, next_stream_ = 2, next_event_ = 1, next_operation_ = 1,
                 next_launch_ = 1, next_graph_ = 1;

@@ -83,7 +83,8 @@ Expected<void> DeviceImpl::check_launch(const trace::Launch& launch) const {
 
 Expected<void> DeviceImpl::check(const trace::Operation& operation) const {
   if (fault_) return Error{"the device has faulted"};
-  if (const auto* launch = std::get_if<trace::Launch>(&operation.what)) return check_launch(*launch);
+  if (const auto* launch = std::get_if<trace::Launch>(&operation.what))
+    return effects_.count(operation.id) ? Expected<void>() : check_launch(*launch);
   if (const auto* copy = std::get_if<trace::Copy>(&operation.what)) {
     if (Rows(copy->source).bytes() != Rows(copy->destination).bytes())
       return Error{"source and destination differ in size"};
@@ -341,6 +342,15 @@ void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
   }
 }
 
+// An opaque launch: the bytes that it changed when it was recorded.
+void DeviceImpl::run_effects(std::uint32_t operation) {
+  for (const Change& change : effects_.at(operation)) {
+    if (!touchable(change.address, change.bytes.size(), AccessKind::write)) return;
+    std::memcpy(host(change.address), change.bytes.data(), change.bytes.size());
+    memory_->written(to_host(change.address), change.bytes.size());
+  }
+}
+
 void DeviceImpl::run_pool(const trace::PoolOperation& pool, std::uint32_t operation) {
   auto found = by_id_.find(pool.allocation);
   if (found == by_id_.end()) return;
@@ -363,9 +373,12 @@ bool DeviceImpl::begin(Pending& pending) {
     device_looks();
     say(trace::OperationBegin{id});
   }
-  if (std::holds_alternative<trace::Launch>(pending.operation.what)) return begin_launch(pending);
+  const bool launch = std::holds_alternative<trace::Launch>(pending.operation.what);
+  if (launch && !effects_.count(id)) return begin_launch(pending);
   if (watch_) watch_->settle();
-  if (std::holds_alternative<trace::Copy>(pending.operation.what))
+  if (launch)
+    run_effects(id);
+  else if (std::holds_alternative<trace::Copy>(pending.operation.what))
     run_copy(pending);
   else if (auto* set = std::get_if<trace::Set>(&pending.operation.what))
     run_set(*set, id);

@@ -62,6 +62,12 @@ Expected<Progress> DeviceImpl::apply_free(const trace::Free& record) {
 
 Expected<Progress> DeviceImpl::apply_operation(trace::Operation operation, const BlobReader& blob) {
   if (Expected<void> ok = check(operation); !ok) return ok.error();
+  // Variables that the recorder could not find have places of their own.
+  if (const auto* launch = std::get_if<trace::Launch>(&operation.what); launch && !effects_.count(operation.id)) {
+    LoadedState& module = modules_.at(launch->module);
+    if (!module.initialised)
+      if (Expected<void> bound = bind_symbols(launch->module, module); !bound) return bound.error();
+  }
   std::vector<std::uint8_t> data;
   bool has_data = false;
   const trace::Bytes* bytes = nullptr;
@@ -79,6 +85,17 @@ Expected<Progress> DeviceImpl::apply_operation(trace::Operation operation, const
   }
   Expected<std::uint32_t> id = submit_with(std::move(operation), std::move(data), has_data);
   if (!id) return id.error();
+  return Progress::done;
+}
+
+Expected<Progress> DeviceImpl::apply_effects(const trace::Effects& record, const BlobReader& blob) {
+  std::vector<Change>& changes = effects_[record.operation];
+  for (const trace::Effects::Change& change : record.changes) {
+    Expected<std::vector<std::uint8_t>> bytes = deadheat::device::load(change.data, blob);
+    if (!bytes) return bytes.error();
+    changes.push_back({change.address, std::move(*bytes)});
+  }
+  say(record);
   return Progress::done;
 }
 
@@ -125,6 +142,8 @@ Expected<Progress> DeviceImpl::apply(const trace::Record& record, const BlobRead
   } else if (auto* r = std::get_if<trace::HostWait>(&record)) {
     recorded_as_done_.clear();
     return finish_wait(*r, drive(order_.host_waits(*r), 0));
+  } else if (auto* r = std::get_if<trace::Effects>(&record)) {
+    return apply_effects(*r, blob);
   } else if (auto* r = std::get_if<trace::HostWrite>(&record)) {
     return apply_host_write(*r, blob);
   } else if (std::holds_alternative<trace::ProgramEnd>(record)) {

@@ -92,6 +92,7 @@ class Player {
   Expected<void> wipe_before(const trace::Operation& operation, const trace::Launch& launch, CUstream stream);
   Expected<void> copy(const trace::Operation& operation, const trace::Copy& copy, CUstream stream);
   Expected<void> set(const trace::Set& set, CUstream stream);
+  Expected<void> effects(const trace::Effects& effects, CUstream stream); // of a launch that is not executed
   Expected<void> pool(const trace::PoolOperation& pool, std::uint32_t operation, CUstream stream);
   Expected<void> take_freed(const trace::Allocate& record, CUstream stream);
   Expected<void> give_freed(CUstream stream);
@@ -139,6 +140,7 @@ class Player {
   std::map<std::uint32_t, CUstream> stream_of_; // operation
   std::map<std::uint32_t, trace::Allocate> allocations_;
   std::set<std::uint32_t> submitted_;
+  std::map<std::uint32_t, trace::Effects> effects_; // by operation
   std::vector<Delivery> deliveries_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> delivered_into_; // host memory written by copies: here, bytes
   std::vector<search::Output> outputs_;

@@ -80,6 +80,10 @@ Expected<void> Player::mark(std::uint32_t operation, CUstream stream) {
 Expected<void> Player::apply(const trace::Record& record) {
   if (auto* allocation = std::get_if<trace::Allocate>(&record)) return allocate(*allocation);
   if (auto* operation = std::get_if<trace::Operation>(&record)) return submit(*operation);
+  if (auto* changes = std::get_if<trace::Effects>(&record)) {
+    effects_[changes->operation] = *changes;
+    return {};
+  }
   if (auto* waited = std::get_if<trace::HostWait>(&record)) return wait(*waited);
   if (auto* written = std::get_if<trace::HostWrite>(&record)) return host_write(*written);
   if (auto* waits = std::get_if<trace::StreamWait>(&record)) {
@@ -280,7 +284,8 @@ Expected<void> Player::submit(const trace::Operation& operation) {
   if (Expected<void> ok = gate_before(operation.id, in); !ok) return ok;
   Expected<void> done;
   if (auto* launched = std::get_if<trace::Launch>(&operation.what)) {
-    done = launch(operation, *launched, in);
+    auto known = effects_.find(operation.id);
+    done = known == effects_.end() ? launch(operation, *launched, in) : effects(known->second, in);
   } else if (auto* copied = std::get_if<trace::Copy>(&operation.what)) {
     done = copy(operation, *copied, in);
   } else if (auto* setting = std::get_if<trace::Set>(&operation.what)) {
@@ -395,6 +400,26 @@ Expected<void> Player::copy(const trace::Operation& operation, const trace::Copy
     if (into_host) delivered_into_.emplace_back(to, copy.destination.width);
   }
   if (copy.direction == Direction::d2h) deliveries_.push_back({operation.id, copy.source.address, between, total});
+  return {};
+}
+
+Expected<void> Player::effects(const trace::Effects& effects, CUstream stream) {
+  for (const trace::Effects::Change& change : effects.changes) {
+    Expected<std::vector<std::uint8_t>> data = capsule_.bytes(change.data);
+    if (!data) return data.error();
+    const std::uint64_t at = map_.here(change.address);
+    if (!at) return Error{"an opaque kernel changed memory that the witness never allocated"};
+    Expected<std::uint8_t*> staged = stage(data->size());
+    if (!staged) return staged.error();
+    // Addresses lie at multiples of 8 of memory, not of the change.
+    const std::size_t first = std::min<std::size_t>((8 - change.address % 8) % 8, data->size());
+    map_.to_here(data->data() + first, data->size() - first);
+    std::memcpy(*staged, data->data(), data->size());
+    if (Expected<void> ok = check(driver_.cuMemcpyAsync(at, std::uint64_t(*staged), data->size(), stream), "effects");
+        !ok) {
+      return ok;
+    }
+  }
   return {};
 }
 

@@ -20,7 +20,7 @@ bool holds_any(const trace::Record& record) {
 bool is_command(const trace::Record& record) {
   return holds_any<trace::Module, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
                    trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::Operation,
-                   trace::GraphLaunch, trace::GraphEnd, trace::HostWrite>(record);
+                   trace::GraphLaunch, trace::GraphEnd, trace::HostWrite, trace::Effects>(record);
 }
 
 // Hashes of the blobs that a command needs.
@@ -31,11 +31,42 @@ std::vector<trace::BlobHash> blobs_of(const trace::Record& record) {
   };
   if (auto* module = std::get_if<trace::Module>(&record)) hashes.push_back(module->image);
   if (auto* write = std::get_if<trace::HostWrite>(&record)) add(write->data);
+  if (auto* effects = std::get_if<trace::Effects>(&record)) {
+    for (const trace::Effects::Change& change : effects->changes) add(change.data);
+  }
   if (auto* operation = std::get_if<trace::Operation>(&record)) {
     if (auto* launch = std::get_if<trace::Launch>(&operation->what)) add(launch->arguments);
     if (auto* copy = std::get_if<trace::Copy>(&operation->what)) add(copy->data);
   }
   return hashes;
+}
+
+// Puts bytes that are too many for a record into blobs.
+void shrink(trace::Record& record, trace::TraceWriter& writer) {
+  auto keep = [&](trace::Bytes& bytes) {
+    if (!bytes.inlined.empty()) bytes = writer.bytes(bytes.inlined);
+  };
+  if (auto* effects = std::get_if<trace::Effects>(&record)) {
+    for (trace::Effects::Change& change : effects->changes) keep(change.data);
+  } else if (auto* operation = std::get_if<trace::Operation>(&record)) {
+    if (auto* copy = std::get_if<trace::Copy>(&operation->what)) keep(copy->data);
+  }
+}
+
+// Device memory that is live at once, at most.
+std::uint64_t peak_of(const Commands& commands) {
+  std::map<std::uint32_t, std::uint64_t> live;
+  std::uint64_t now = 0, most = 0;
+  for (const auto& command : commands) {
+    if (auto* allocation = std::get_if<trace::Allocate>(command.get())) {
+      live[allocation->allocation] = allocation->bytes;
+      most = std::max(most, now += allocation->bytes);
+    } else if (auto* free = std::get_if<trace::Free>(command.get())) {
+      now -= live[free->allocation];
+      live.erase(free->allocation);
+    }
+  }
+  return most;
 }
 
 // Collects what the host would receive.
@@ -99,6 +130,7 @@ Expected<Session> Session::open(const std::string& trace) {
       const trace::TraceReader& reader;
       Error error;
       Visitor(Session& s, bool& o, const trace::TraceReader& r) : session(s), operations(o), reader(r) {}
+      std::vector<trace::Record> of_gpu;
       bool access(const trace::AccessView&) override { return true; }
       bool record(trace::Record& record) override {
         operations |= std::holds_alternative<trace::Operation>(record);
@@ -111,16 +143,45 @@ Expected<Session> Session::open(const std::string& trace) {
           }
           session.recorded_.outputs.push_back({read->operation, read->address, *std::move(bytes)});
         }
+        if (session.process_.device_kind == "gpu") {
+          if (is_command(record) || holds_any<trace::Window, trace::Snapshot>(record)) {
+            of_gpu.push_back(std::move(record));
+          }
+          return true;
+        }
         if (is_command(record)) session.commands_.push_back(std::make_shared<const trace::Record>(std::move(record)));
         return true;
       }
     } visitor(session, operations, *reader);
     if (!log->for_each(visitor)) return visitor.error;
     if (!operations) continue;
+    if (session.process_.device_kind == "gpu") {
+      if (Expected<void> taken = session.take(std::move(visitor.of_gpu)); !taken) {
+        Error error = taken.error();
+        if (error.where.empty()) error.where = trace;
+        return error;
+      }
+    }
+    session.memory_bytes_ = peak_of(session.commands_);
     sort_outputs(session.recorded_.outputs);
     return session;
   }
   return Error{"no operations to replay", trace};
+}
+
+Expected<void> Session::take(std::vector<trace::Record> records) {
+  auto bytes = [this](const trace::Bytes& bytes) -> Expected<std::vector<std::uint8_t>> {
+    if (bytes.inlined.size() == bytes.size) return bytes.inlined;
+    return blob(bytes.blob);
+  };
+  Expected<MovedRun> run = from_window(std::move(records), bytes);
+  if (!run) return run.error();
+  commands_ = std::move(run->commands);
+  moved_ = std::move(run->relocation);
+  places_ = std::move(run->moved);
+  blobs_.clear(); // what is needed of them is in the commands now
+  process_.device_kind = "embedded";
+  return {};
 }
 
 Expected<std::vector<std::uint8_t>> Session::blob(const trace::BlobHash& hash) const {
@@ -143,6 +204,7 @@ device::DeviceOptions Session::device_options(const Schedule& schedule, std::uin
   options.modules = modules_;
   options.schedule = schedule;
   options.budget = budget;
+  options.profile.memory_bytes = std::max(options.profile.memory_bytes, memory_bytes_ + (memory_bytes_ >> 3));
   return options;
 }
 
@@ -235,25 +297,40 @@ Expected<const ValueTypes*> Session::value_types() const {
   struct Visitor : trace::RecordVisitor {
     ValueTypes& types;
     std::map<std::uint32_t, std::vector<Site>>& sites;
-    Visitor(ValueTypes& t, std::map<std::uint32_t, std::vector<Site>>& s) : types(t), sites(s) {}
+    std::optional<Relocation> moved; // where things lie here, as of the record
+    const std::map<std::uint32_t, trace::Allocate>& places;
+    Visitor(ValueTypes& t, std::map<std::uint32_t, std::vector<Site>>& s, std::optional<Relocation> m,
+            const std::map<std::uint32_t, trace::Allocate>& p)
+        : types(t), sites(s), moved(std::move(m)), places(p) {}
+    std::uint64_t here(std::uint64_t address) const { return moved ? moved->here(address) : address; }
     bool access(const trace::AccessView& access) override {
       if (access.space != Space::global || !access.mask) return true;
       auto table = sites.find(access.module);
       if (table == sites.end() || access.site >= table->second.size()) return true;
       const Site& site = table->second[access.site];
       unsigned lane = unsigned(std::countr_zero(access.mask)); // one lane speaks for the warp
-      if (site.access != AccessKind::read) types.wrote(access.address[lane], site.element_bytes, site.type);
+      if (site.access != AccessKind::read) types.wrote(here(access.address[lane]), site.element_bytes, site.type);
       return true;
     }
     bool record(trace::Record& record) override {
       if (auto* module = std::get_if<trace::Module>(&record)) sites[module->id] = std::move(module->sites);
-      if (auto* allocation = std::get_if<trace::Allocate>(&record)) types.allocated(*allocation);
+      if (auto* allocation = std::get_if<trace::Allocate>(&record)) {
+        if (moved && !places.count(allocation->allocation)) return true;
+        if (moved) moved->allocated(*allocation);
+        types.allocated(*allocation);
+      }
+      if (auto* free = std::get_if<trace::Free>(&record); free && moved) moved->freed(*free);
       if (auto* operation = std::get_if<trace::Operation>(&record)) {
-        if (auto* copy = std::get_if<trace::Copy>(&operation->what)) types.copied(*copy);
+        auto* copy = std::get_if<trace::Copy>(&operation->what);
+        if (copy && moved) {
+          moved->move(copy->destination);
+          moved->move(copy->source);
+        }
+        if (copy) types.copied(*copy);
       }
       return true;
     }
-  } visitor(*types, sites);
+  } visitor(*types, sites, moved_ ? std::optional<Relocation>(moved_->again()) : std::nullopt, places_);
   for (std::size_t index = 0; index < reader->logs().size(); ++index) {
     Expected<trace::LogReader> log = reader->open_log(index);
     if (log) log->for_each(visitor);
@@ -272,7 +349,9 @@ Expected<void> Session::save(const std::string& directory, std::size_t count) co
       if (!bytes) return bytes.error();
       (*writer)->add_blob(*bytes);
     }
-    (*writer)->write(command);
+    trace::Record record = command;
+    shrink(record, **writer);
+    (*writer)->write(record);
   }
   return (*writer)->finish(0);
 }

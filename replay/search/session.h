@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "deadheat/trace.h"
 #include "replay/device/device.h"
 #include "replay/search/outputs.h"
+#include "replay/search/window.h"
 
 namespace deadheat::search {
 
@@ -49,6 +51,7 @@ class Session {
   Expected<void> record(const Schedule& schedule, const std::string& directory, std::uint64_t budget = 0) const;
 
   const Outputs& recorded() const { return recorded_; } // what the host received when the trace was made
+  bool knows_recorded() const { return !moved_; } // a GPU's trace does not say it
   // What the bytes mean that the host received; reads the trace's accesses on first use.
   Expected<const ValueTypes*> value_types() const;
 
@@ -62,8 +65,13 @@ class Session {
 
   std::string trace_;
   trace::Process process_;
-  std::vector<std::shared_ptr<const trace::Record>> commands_;
+  Expected<void> take(std::vector<trace::Record> records); // of a GPU's run
+
+  Commands commands_;
   Outputs recorded_;
+  std::optional<Relocation> moved_; // of a window out of a GPU's run
+  std::map<std::uint32_t, trace::Allocate> places_; // likewise, by allocation
+  std::uint64_t memory_bytes_ = 0; // device memory that the commands need, where it is known
   mutable std::map<trace::BlobHash, std::shared_ptr<const std::vector<std::uint8_t>>> blobs_;
   mutable std::shared_ptr<ValueTypes> types_;
   std::shared_ptr<device::ModuleCache> modules_ = device::make_module_cache(); // code compiled once for all runs

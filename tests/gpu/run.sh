@@ -9,11 +9,13 @@
 #   programs   every program of tests/programs, alone and recorded: the exit status must be the same, of fixed programs
 #              the output too
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
+#   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
+#              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-parts=kernels,training,programs,races,faults
+parts=kernels,training,programs,races,windows,faults
 only=$parts
 build=build
 while [ $# -gt 0 ]; do
@@ -78,6 +80,12 @@ programs() {
 }
 races() {
   python3 tests/gpu/compare_races.py --deadheat "$build/bin/deadheat" --programs tests/programs "$work/traces"
+}
+windows() {
+  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
+    tests/gpu/window.cu -o "$work/window" || return
+  python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
+    --binary "$work/window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
 }
 train() {
   if python3 -c 'import torch' 2> /dev/null; then

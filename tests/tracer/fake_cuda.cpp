@@ -4,63 +4,24 @@
 // Thread-safety: as the driver's; there is no state but the subscriber and counters.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
-#include <cupti_callbacks.h>
-#include <cupti_driver_cbid.h>
-#include <dlfcn.h>
-#include <generated_cuda_meta.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "tests/tracer/callbacks.h"
 
 namespace {
 
-CUpti_CallbackFunc subscriber = nullptr;
-bool enabled[2048] = {};
 std::atomic<std::uint64_t> next_address{0x7f0000000000};
-
-// Calls the subscriber before and after, if it wants this call; it may change the parameters before.
-template <typename Params, typename Body>
-CUresult call(CUpti_CallbackId id, const char* name, const char* symbol, Params& params, Body&& body) {
-  CUpti_CallbackData data{};
-  std::uint64_t correlation = 0;
-  CUresult result = CUDA_SUCCESS;
-  data.callbackSite = CUPTI_API_ENTER;
-  data.functionName = name;
-  data.functionParams = &params;
-  data.symbolName = symbol;
-  data.context = reinterpret_cast<CUcontext>(std::uintptr_t(16));
-  data.correlationData = &correlation;
-  const bool watched = subscriber && enabled[id];
-  if (watched) subscriber(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
-  result = body();
-  data.callbackSite = CUPTI_API_EXIT;
-  data.functionReturnValue = &result;
-  if (watched) subscriber(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
-  return result;
-}
-#define CALL(name, symbol, params, ...) \
-  call(CUPTI_DRIVER_TRACE_CBID_##name, #name, symbol, params, [&]() -> CUresult __VA_ARGS__)
 
 }  // namespace
 
-EXPORT void fake_subscribe(CUpti_CallbackFunc callback) { subscriber = callback; }
-EXPORT void fake_enable(CUpti_CallbackId id) { enabled[id] = true; }
-
 EXPORT CUresult cuInit(unsigned) {
-  if (const char* path = std::getenv("CUDA_INJECTION64_PATH")) {
-    if (void* library = dlopen(path, RTLD_NOW)) {
-      if (void* start = dlsym(library, "InitializeInjection")) reinterpret_cast<int (*)()>(start)();
-    }
-  }
+  fake::inject();
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuCtxGetDevice(CUdevice* device) { return *device = 0, CUDA_SUCCESS; }
-EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
-  return *context = reinterpret_cast<CUcontext>(std::uintptr_t(16)), CUDA_SUCCESS;
-}
+EXPORT CUresult cuCtxGetCurrent(CUcontext* context) { return *context = fake::context, CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
   return std::strncpy(name, "No GPU", std::size_t(size)), CUDA_SUCCESS;
 }

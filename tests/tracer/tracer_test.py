@@ -3,9 +3,12 @@
 
     tracer_test.py --deadheat bin/deadheat --tracer libdeadheat.so --folder DIR [CASE…]
 
+    [--embedded DIR]   where libcuda.so.1 is the embedded device (embedded_cuda.cpp), and window_job
+
 DIR holds job, libcuda.so.1 and libcupti.so.13. Prints PASS or FAIL a case and `N passed, N failed`.
 """
 import argparse
+import json
 import os
 import re
 import resource
@@ -19,6 +22,7 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer", required=True)
 arguments.add_argument("--folder", required=True)
+arguments.add_argument("--embedded")
 arguments.add_argument("cases", nargs="*")
 options = arguments.parse_args()
 job = os.path.join(os.path.abspath(options.folder), "job")
@@ -46,6 +50,26 @@ class Case:
         said = done.stderr.splitlines()
         assert done.stdout.splitlines()[-1:] == ["done"], done.stdout
         return done.returncode, said
+
+    def window(self, fault, settings, ranged=1):
+        """What window_job said, and its sum, recorded over the embedded device."""
+        cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
+        folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
+                         DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:kernel=^(fill|scale)$:cupti=%s%s" % (
+                             self.trace, cupti, settings))
+        done = subprocess.run([os.path.join(os.path.abspath(options.embedded), "window_job"), str(ranged), str(fault)],
+                              env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
+        return done.stderr.splitlines(), int(done.stdout.split()[0])
+
+    def replay(self, *words):
+        """Status and report of `deadheat replay`."""
+        done = subprocess.run([options.deadheat, "replay", *(words or [self.trace]), "--json", "-", "--witness-dir",
+                               self.work + "/witnesses"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=100)
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
 
     def dump(self, trace=None):
         """What the trace says, by the lines of `info`."""
@@ -152,8 +176,67 @@ def bad_options(case):
         assert status == 3 and len(said) == 1 and word in said[0], said
 
 
+def windows(case, settings=":window=1:capture-range=cudaProfilerApi", ranged=1):
+    """A window is executed again without the device it was recorded on: memory, copies, pointers, opaque kernels."""
+    if not options.embedded:
+        return
+    said, _ = case.window(1, settings, ranged)
+    assert said == [], said
+    status, report = case.replay()
+    certain = [race for race in report["races"] if race["certainty"] == "certain"]
+    assert len(certain) == 1 and status == 1, report
+    race = certain[0]
+    assert (race["first"]["kernel"], race["second"]["kernel"]) == ("scale", "cuMemcpyHtoDAsync"), race
+    assert race["verdict"] == "harmful", race
+    # The two orders: three times what was there, or three times what came; the first word of the block.
+    example = race["differences"][0]["example"]
+    assert {example["a"], example["b"]} == {300, 150000}, race["differences"]
+    status, again = case.replay("--witness", race["witness"])
+    assert status == 1 and again["witness"]["as_recorded"], again
+    records = subprocess.run([options.deadheat, "info", "--records", case.trace], text=True, stdout=subprocess.PIPE).stdout
+    # What blur changed, and nothing else: 16 KiB, 64 KiB behind what it read.
+    effects = [line for line in records.splitlines() if line.startswith("effects")]
+    assert len(effects) == 1 and effects[0].count(" address ") == 1 and "bytes 16384" in effects[0], effects
+
+
+def window_of_the_whole_run(case):
+    windows(case, ":window=1", 0)
+
+
+def window_without_fault(case):
+    """Nothing is reported; and memory that no operation touched is not written."""
+    if not options.embedded:
+        return
+    said, total = case.window(0, ":window=1:capture-range=cudaProfilerApi")
+    assert said == [], said
+    summary = case.dump()
+    assert re.search(r"windows +1, ", summary), summary
+    status, report = case.replay()
+    assert status == 0 and not report["races"], report
+    shutil.rmtree(case.trace)
+    assert case.window(0, "")[1] == total
+
+
+def window_budget(case):
+    """What does not fit is said, in the trace too, and nothing is replayed."""
+    if not options.embedded:
+        return
+    said, _ = case.window(1, ":window=1:window-budget=0:capture-range=cudaProfilerApi")
+    assert len(said) == 1 and "window for replay cannot be used" in said[0], said
+    done = subprocess.run([options.deadheat, "replay", case.trace], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 2 and "budget" in done.stderr, (done.returncode, done.stderr)
+
+
+def no_window(case):
+    if not options.embedded:
+        return
+    case.window(1, "")
+    done = subprocess.run([options.deadheat, "replay", case.trace], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
+
+
 cases = [whole, threads, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options]
+         bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window]
 passed = failed = 0
 for test in cases:
     if options.cases and test.__name__ not in options.cases:

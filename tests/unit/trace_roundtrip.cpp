@@ -65,6 +65,8 @@ TEST(TraceFields, NameEveryMember) {
   expect_all_fields<Set>("Set", false);
   expect_all_fields<HostCallback>("HostCallback", false);
   expect_all_fields<PoolOperation>("PoolOperation", false);
+  expect_all_fields<Span>("Span", false);
+  expect_all_fields<Effects::Change>("Effects::Change", false);
 }
 
 TEST(TraceFields, TagsAreDistinctAndCoverEveryRecord) {

@@ -1,6 +1,7 @@
 // Copies and sets.
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -45,10 +46,21 @@ void submit_copy(Call& call, const trace::MemoryRange& destination, const trace:
                  int from_host, CUstream handle) {
   if (!call.done() || call.captured(handle)) return;
   if (!destination.width || !destination.height || !destination.depth) return;
-  std::lock_guard hold(call.session.lock);
   trace::Operation operation;
+  trace::Copy copy;
+  {
+    std::lock_guard hold(call.session.lock);
+    copy = describe(call.session, destination, source, to_host, from_host, call.api());
+  }
+  if (Window* window = call.session.window(); window && window->open()) {
+    const bool out_of_host = copy.direction == Direction::h2d || copy.direction == Direction::h2h;
+    if (out_of_host) copy.data = window->bytes_of(source, !copy.pageable_source, handle);
+    if (!out_of_host) window->touch(source);
+    if (copy.direction != Direction::d2h && copy.direction != Direction::h2h) window->touch(destination);
+  }
+  std::lock_guard hold(call.session.lock);
   operation.stream = call.stream(handle);
-  operation.what = describe(call.session, destination, source, to_host, from_host, call.api());
+  operation.what = std::move(copy);
   call.session.submit(std::move(operation));
 }
 
@@ -107,6 +119,7 @@ void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t v
   record.value = value;
   record.element_bytes = element;
   record.api = call.api();
+  if (Window* window = call.session.window()) window->touch(record.destination);
   trace::Operation operation;
   operation.stream = call.stream(handle);
   operation.what = std::move(record);

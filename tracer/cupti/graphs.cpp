@@ -6,6 +6,7 @@
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -96,6 +97,20 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
   return sinks;
 }
 
+// What a window must know of a graph's node.
+void in_window(Window& window, const GraphNode& node) {
+  if (const auto* copy = std::get_if<trace::Copy>(&node.what)) {
+    using Direction = trace::Copy::Direction;
+    if (copy->direction == Direction::h2d) window.spoil("a graph copies from the host");
+    if (copy->direction != Direction::h2d) window.touch(copy->source);
+    if (copy->direction != Direction::d2h) window.touch(copy->destination);
+  } else if (const auto* set = std::get_if<trace::Set>(&node.what)) {
+    window.touch(set->destination);
+  } else if (std::holds_alternative<trace::Launch>(node.what) && !node.control) {
+    window.spoil("a graph with opaque kernels was launched");
+  }
+}
+
 void instantiated(Call& call, CUgraphExec* executable, CUgraph graph) {
   if (!call.done() || !executable) return;
   std::vector<GraphNode> nodes;
@@ -175,6 +190,7 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
       operation.launch = session.next_launch();
       if (node.control) recorded = session.recorder().expect(node.control, graph_shape(node, operation.launch));
     }
+    if (Window* window = session.window(); window && window->open()) in_window(*window, node);
     operation.what = node.what;
     operations.push_back(session.submit(std::move(operation), recorded));
   }

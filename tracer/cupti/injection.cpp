@@ -13,6 +13,7 @@
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/process.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -67,6 +68,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   if (!call_table.handler) return;
   try {
     Own own;
+    if (Window* window = session->window(); window && !exit) window->pass(data->context);
     Call call{*session,
               data->context,
               data->symbolName,

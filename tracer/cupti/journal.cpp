@@ -53,6 +53,8 @@ void Journal::write(Launched& l, trace::TraceWriter& writer) {
   operation.launch = l.launch;
   operation.what = std::move(launch);
   if (l.ranges) operation.call_site = *l.ranges;
+  if (!l.python.empty()) operation.call_site += (l.ranges ? " / " : "") + l.python;
+  if (l.by_effect) writer.write(trace::Effects{l.operation, std::move(l.effects)});
   writer.write(operation);
   writer.write(trace::OperationBegin{l.operation});
 }

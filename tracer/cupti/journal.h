@@ -44,6 +44,9 @@ class Journal {
     std::vector<std::uint8_t> arguments;
     std::shared_ptr<Awaited> accesses;  // null: not recorded
     const std::string* ranges = nullptr;  // of NVTX; null: none
+    std::string python;                   // the line that launched; empty: not known
+    bool by_effect = false;               // an opaque launch in a window: what it changed
+    std::vector<trace::Effects::Change> effects;
   };
   struct EventRecorded {
     std::uint32_t operation = 0, event = 0, stream = 0, host_thread = 0;
@@ -53,7 +56,7 @@ class Journal {
                             std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free,
                             trace::StreamCreate, trace::StreamDestroy, trace::EventRecord, trace::StreamWait,
                             trace::HostWait, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
-                            trace::OperationBegin, trace::OperationEnd, trace::Incident>;
+                            trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
 
   void push(Item item);
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }

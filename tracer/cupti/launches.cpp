@@ -7,7 +7,9 @@
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/nvtx.h"
+#include "tracer/cupti/python.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -150,6 +152,7 @@ void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launc
   if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
   if (record || !captured) launch->arguments = arguments_of(kernel, parameters, extra);
   if (record) {
+    launch->python = python_line();
     pending.control = pending.parameter.control;
     if (!captured) {
       std::lock_guard hold(session.lock);
@@ -183,12 +186,23 @@ void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launc
       extra = pending.extra;
     }
   }
+  if (Window* window = session.window(); window && !record && !captured) {
+    window->before_opaque(call.context, launch->arguments);
+  }
   if (!captured) pending.launch = std::move(launch);
 }
 
 void finish(Call& call, CUstream stream) {
   Session& session = call.session;
   Pending& pending = pending_launch();
+  if (Window* window = session.window()) {
+    std::vector<trace::Effects::Change> effects;
+    const bool known = window->after_opaque(stream, call.done(), effects);
+    if (known && pending.launch) {
+      pending.launch->by_effect = true;
+      pending.launch->effects = std::move(effects);
+    }
+  }
   if (pending.launch && call.done()) {
     std::lock_guard hold(session.lock);
     pending.launch->stream = call.stream(stream);

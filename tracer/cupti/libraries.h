@@ -27,6 +27,11 @@ namespace deadheat::cupti {
   X(cuMemHostAlloc) \
   X(cuMemcpyDtoHAsync_v2) \
   X(cuMemcpyHtoDAsync_v2) \
+  X(cuMemcpyDtoDAsync_v2) \
+  X(cuMemsetD32Async) \
+  X(cuStreamQuery) \
+  X(cuModuleLoadData) \
+  X(cuLaunchKernel) \
   X(cuStreamCreateWithPriority) \
   X(cuStreamSynchronize) \
   X(cuThreadExchangeStreamCaptureMode) \

@@ -8,6 +8,7 @@
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/session.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -33,12 +34,19 @@ class Relaxed {
 
 class WriterOutput final : public device_log::Output {
  public:
-  explicit WriterOutput(trace::TraceWriter& writer) : writer_(writer) {}
-  void access(const trace::AccessView& access) override { writer_.write(access); }
-  void record(const trace::Record& record) override { writer_.write(record); }
+  WriterOutput(trace::TraceWriter& writer, TouchedPages* touched) : writer_(writer), touched_(touched) {}
+  void access(const trace::AccessView& access) override {
+    if (touched_) touched_->add(access);
+    writer_.write(access);
+  }
+  void record(const trace::Record& record) override {
+    if (touched_) touched_->add(record);
+    writer_.write(record);
+  }
 
  private:
   trace::TraceWriter& writer_;
+  TouchedPages* touched_;
 };
 
 }  // namespace
@@ -46,15 +54,20 @@ class WriterOutput final : public device_log::Output {
 // ---- a launch's log
 
 struct RecordedLaunch::Writing {
-  Writing(trace::TraceWriter& writer, const device_log::Shape& shape) : output(writer), log(shape, output) {}
+  Writing(trace::TraceWriter& writer, const device_log::Shape& shape, TouchedPages* touched)
+      : output(writer, touched), log(shape, output) {}
   WriterOutput output;
   device_log::LaunchLog log;
 };
 
+RecordedLaunch::RecordedLaunch(Session& session, const device_log::Shape& shape) : session_(session), shape_(shape) {
+  if (Window* window = session.window()) touched_ = window->touched();
+}
+
 bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
   static std::uint64_t places = 0;  // launches are written one after the other
   shape_.places = &places;
-  if (!writing_) writing_ = std::make_shared<Writing>(writer, shape_);
+  if (!writing_) writing_ = std::make_shared<Writing>(writer, shape_, touched_.get());
   for (;;) {
     std::deque<std::vector<std::uint8_t>> batch;
     bool complete = false;
@@ -75,6 +88,8 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
     if (batch.empty()) break;
   }
   writing_->log.finish();
+  if (touched_ && (!complete_ || writing_->log.damaged()))
+    session_.window()->spoil("accesses of its launches are missing");
   if (!complete_)
     session_.incident("lost", "a launch did not end, or its end was not seen: some of its accesses are missing");
   if (writing_->log.damaged()) session_.incident("lost", "accesses were recorded that make no sense");
@@ -174,11 +189,17 @@ bool Recorder::wants(const std::string& kernel) {
 
 void Recorder::capture_range(const std::string& name, bool begins) {
   if (session_.options().capture_range != name) return;
-  std::lock_guard hold(lock_);
-  if (begins)
-    ++in_range_;
-  else if (in_range_ > 0)
-    --in_range_;
+  Window* window = session_.window();
+  if (begins && window) window->begin();
+  bool over = false;
+  {
+    std::lock_guard hold(lock_);
+    if (begins)
+      ++in_range_;
+    else if (in_range_ > 0)
+      over = --in_range_ == 0;
+  }
+  if (over && window) window->end();
 }
 
 bool Recorder::control(CUcontext context, const Kernel& kernel, Control& parameter) {
@@ -244,6 +265,7 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
     say("the budget of " + std::to_string(session_.options().budget) +
         " MiB is used up: accesses from here on are not recorded");
     session_.incident("budget", "the budget was used up: later accesses are missing");
+    if (Window* window = session_.window()) window->spoil("the budget for accesses was used up");
   }
   if (complete) {
     controlled.launches.pop_front();

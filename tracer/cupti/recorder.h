@@ -27,11 +27,12 @@
 namespace deadheat::cupti {
 
 class Session;
+class TouchedPages;
 
 // One launch whose accesses arrive.
 class RecordedLaunch final : public Awaited {
  public:
-  RecordedLaunch(Session& session, const device_log::Shape& shape) : session_(session), shape_(shape) {}
+  RecordedLaunch(Session& session, const device_log::Shape& shape);
   bool write(trace::TraceWriter& writer, bool last_chance) override;
 
  private:
@@ -44,6 +45,7 @@ class RecordedLaunch final : public Awaited {
   bool complete_ = false;
   struct Writing;
   std::shared_ptr<Writing> writing_;
+  std::shared_ptr<TouchedPages> touched_;          // of the window that it is in
 };
 
 class Recorder {

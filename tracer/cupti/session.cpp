@@ -12,6 +12,7 @@
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/process.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -38,6 +39,7 @@ void say_once(const std::string& line) {
 
 Session* Session::get() { return the_session.load(std::memory_order_acquire); }
 
+Session::~Session() = default;
 Session::Session() : modules_(std::make_unique<Modules>(*this)), recorder_(std::make_unique<Recorder>(*this)) {}
 
 bool Session::start() {
@@ -62,6 +64,7 @@ bool Session::start() {
   auto* session = new Session;  // never destroyed
   session->options_ = std::move(*options);
   session->process_ = int(getpid());
+  if (session->options_.window && session->options_.accesses) session->window_ = std::make_unique<Window>(*session);
   if (Expected<void> opened = session->open(); !opened) {
     say("nothing is recorded: " + opened.error().message());
     return false;
@@ -74,6 +77,7 @@ bool Session::start() {
     session->finish(0, false);
     return false;
   }
+  if (session->window_) session->window_->start();
   session->recorder_->start();
   return true;
 }
@@ -101,6 +105,7 @@ void Session::finish(int status, bool clean) noexcept {
   if (process_ != int(getpid()) || finished_.exchange(true)) return;
   try {
     if (clean) recorder_->stop();
+    if (window_) window_->finish();
     {
       std::lock_guard hold(lock);
       write_incidents();
@@ -203,6 +208,13 @@ void Session::destroyed(CUstream handle) {
   if (found == streams_.end()) return;
   journal_.push(trace::StreamDestroy{found->second, host_thread()});
   streams_.erase(found);
+}
+
+std::vector<CUstream> Session::known_streams() {
+  std::lock_guard hold(lock);
+  std::vector<CUstream> handles;
+  for (const auto& [handle, id] : streams_) handles.push_back(handle);
+  return handles;
 }
 
 std::uint32_t Session::event(CUevent handle) {

@@ -29,6 +29,7 @@ void say_once(const std::string& line);  // each line once
 
 class Modules;
 class Recorder;
+class Window;
 struct GraphNode;
 struct Kernel;
 
@@ -43,6 +44,7 @@ class Session {
   Journal& journal() { return journal_; }
   Modules& modules() { return *modules_; }
   Recorder& recorder() { return *recorder_; }
+  Window* window() { return window_.get(); }  // null: no run of it is to be repeated
 
   std::recursive_mutex lock;
 
@@ -53,6 +55,7 @@ class Session {
   std::uint32_t stream(CUcontext context, CUstream handle, bool per_thread_default);
   std::uint32_t created(CUcontext context, CUstream handle, trace::StreamCreate::Kind kind, int priority);
   void destroyed(CUstream handle);
+  std::vector<CUstream> known_streams();  // takes the lock itself
   std::uint32_t event(CUevent handle);
   void forget(CUevent handle);
   std::uint32_t recorded(std::uint32_t event) const;  // the operation of its last record; 0: none
@@ -62,6 +65,7 @@ class Session {
                  std::uint32_t operation = 0, std::string name = {});
   // The live allocation that holds the address; null if there is none.
   const trace::Allocate* allocation_at(std::uint64_t address) const;
+  const std::map<std::uint64_t, trace::Allocate>& allocations() const { return live_; }
   void freed(std::uint64_t address);  // at once; nothing if no allocation begins there
   void freed_in_stream(std::uint64_t address, std::uint32_t stream);
   // The first allocation that begins at or after `address`: for walking over ranges. null: none
@@ -90,6 +94,7 @@ class Session {
   std::uint32_t host_thread();                                      // number of the calling thread
 
   Session();
+  ~Session();
 
  private:
   Expected<void> open();
@@ -100,6 +105,7 @@ class Session {
   Journal journal_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Window> window_;
   std::atomic<bool> finished_{false};
   std::atomic<bool> said_error_{false};  // that the trace cannot be written
   int process_ = 0;  // pid: a forked child's copy does nothing

@@ -253,6 +253,22 @@ struct Describe {
   std::string operator()(const HostWrite& r) {
     return Line("host_write").hex("address", r.address).data(r.data).take();
   }
+  std::string operator()(const Window& r) {
+    Line line("window");
+    line.word(std::to_string(r.id)).word(r.opens ? "opens" : "closes");
+    for (const Span& span : r.touched)
+      line.field("touched", Line::hex_of(span.address) + "+" + std::to_string(span.bytes));
+    return line.field("trouble", r.trouble).take();
+  }
+  std::string operator()(const Snapshot& r) {
+    return Line("snapshot").field("window", r.window).hex("address", r.address).data(r.data).take();
+  }
+  std::string operator()(const Effects& r) {
+    Line line("effects");
+    line.field("operation", r.operation);
+    for (const Effects::Change& change : r.changes) line.hex("address", change.address).data(change.data);
+    return line.take();
+  }
   std::string operator()(const Access& r) { return describe(view_of(r)); }
   std::string operator()(const Fence& r) {
     return lanes("fence", r).word(name_of(r.ordering)).word(name_of(r.scope)).word(name_of(r.proxy)).take();

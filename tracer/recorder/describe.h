@@ -31,6 +31,7 @@ struct TraceSummary {
   std::uint64_t launches = 0, instrumented = 0, copies = 0, sets = 0, host_callbacks = 0; // operations by kind
   std::uint64_t operations = 0;        // all of them
   std::uint64_t graph_launches = 0, host_reads = 0, host_writes = 0;
+  std::uint64_t windows = 0, snapshot_bytes = 0, effects = 0, effect_bytes = 0;
   std::uint64_t accesses = 0, strong_accesses = 0; // a lane each
   std::uint64_t access_records = 0;    // a warp each
   std::uint64_t modules = 0, sites = 0, allocations = 0, allocated_bytes = 0, streams = 0;

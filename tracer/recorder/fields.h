@@ -80,6 +80,11 @@ template <class A> void fields(A& a, OperationBegin& r) { a(r.operation); }
 template <class A> void fields(A& a, OperationEnd& r) { a(r.operation); }
 template <class A> void fields(A& a, HostRead& r) { a(r.operation, r.address, r.data); }
 template <class A> void fields(A& a, HostWrite& r) { a(r.address, r.data); }
+template <class A> void fields(A& a, Span& r) { a(r.address, r.bytes); }
+template <class A> void fields(A& a, Window& r) { a(r.id, r.opens, r.trouble, r.touched); }
+template <class A> void fields(A& a, Snapshot& r) { a(r.window, r.address, r.data); }
+template <class A> void fields(A& a, Effects::Change& r) { a(r.address, r.data); }
+template <class A> void fields(A& a, Effects& r) { a(r.operation, r.changes); }
 template <class A> void fields(A& a, MemoryError& r) {
   a(r.kind, r.launch, r.block, r.thread, r.module, r.site, r.address, r.bytes, r.access, r.nearest_allocation, r.text);
 }

@@ -50,6 +50,12 @@ struct Count : RecordVisitor {
   void operator()(const GraphLaunch&) { s.graph_launches++; }
   void operator()(const HostRead&) { s.host_reads++; }
   void operator()(const HostWrite&) { s.host_writes++; }
+  void operator()(const Window& r) { s.windows += r.opens; }
+  void operator()(const Snapshot& r) { s.snapshot_bytes += r.data.size; }
+  void operator()(const Effects& r) {
+    s.effects++;
+    for (const Effects::Change& change : r.changes) s.effect_bytes += change.data.size;
+  }
   void operator()(const MemoryError&) { s.memory_errors++; }
   void operator()(const SyncError&) { s.sync_errors++; }
   void operator()(Incident& r) { s.incidents.push_back(std::move(r)); }
@@ -122,6 +128,10 @@ std::string to_text(const TraceSummary& s) {
   line("modules", number(s.modules) + " with " + number(s.sites) + " sites");
   line("allocations", number(s.allocations) + ", " + size_text(s.allocated_bytes));
   line("host", number(s.host_reads) + " reads, " + number(s.host_writes) + " writes");
+  if (s.windows) {
+    line("windows", number(s.windows) + ", " + size_text(s.snapshot_bytes) + " of memory, " + number(s.effects) +
+                        " opaque launches with " + size_text(s.effect_bytes) + " changed");
+  }
   line("log", size_text(s.log_bytes) + " (" + size_text(s.raw_bytes) + " before compression), " + number(s.records) +
                   " records");
   if (s.memory_errors || s.sync_errors) {

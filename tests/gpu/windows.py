@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Windows for replay: recorded on a GPU, executed again on the embedded device.
+
+    windows.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary window_program --programs DIR --traces DIR
+    windows.py --deadheat bin/deadheat --traces DIR --replay
+
+The first form records into DIR and replays where `deadheat` can; where it was built without LLVM, the second one does
+the rest on another machine, from a copy of DIR. window_program is window.cu; DIR of programs holds tests/programs.
+Prints PASS or FAIL a claim; ends in `N passed, N failed`.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--deadheat", required=True)
+arguments.add_argument("--tracer")
+arguments.add_argument("--binary")
+arguments.add_argument("--programs")
+arguments.add_argument("--traces", required=True)
+arguments.add_argument("--replay", action="store_true")
+options = arguments.parse_args()
+passed = failed = 0
+# Recorded as a whole, and the verdict that the embedded device comes to by itself.
+whole = ["shared_reduce", "shared_histogram", "global_sum", "global_neighbour_block", "global_histogram_merge",
+         "stream_missing_wait", "stream_copy_overlap", "stream_symbol", "shared_scan"]
+
+
+def claim(true, text):
+    global passed, failed
+    passed, failed = passed + bool(true), failed + (not true)
+    print(("PASS " if true else "FAIL ") + text, flush=True)
+
+
+def record(name, settings, command):
+    trace = os.path.join(options.traces, name)
+    shutil.rmtree(trace, ignore_errors=True)
+    environment = dict(os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
+                       DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256:window=1%s" % (trace, settings))
+    alone = subprocess.run(command, text=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=100)
+    said = [line for line in done.stderr.splitlines() if line.startswith("deadheat")]
+    info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
+    match = re.search(r"^windows +(.*)$", info.stdout, re.M)
+    claim(done.returncode == alone.returncode and match and not any("cannot be" in line for line in said),
+          "%s: recorded with a window (%s)%s" % (name, match.group(1) if match else "none",
+                                                 "; said: %s" % said if said else ""))
+
+
+def replay(name):
+    """Races, or None where this build cannot replay."""
+    trace = os.path.join(options.traces, name)
+    done = subprocess.run([options.deadheat, "replay", trace, "--json", "-", "--seconds", "10", "--witness-dir",
+                           os.path.join(options.traces, "witnesses-" + name)], text=True, capture_output=True, timeout=120)
+    if not done.stdout:
+        if "no replay" in done.stderr:
+            return None
+        print("  %s: %s" % (name, done.stderr.strip()[:500]))
+        return []
+    return json.loads(done.stdout)["races"]
+
+
+if not options.replay:
+    os.makedirs(options.traces, exist_ok=True)
+    for fault in (0, 1):
+        # blur is opaque, since it is not asked for.
+        record("window-%d" % fault, ":capture-range=cudaProfilerApi:kernel=scale|fill", [options.binary, str(fault)])
+    for name in whole:
+        record(name, "", [os.path.join(options.programs, name + ".racy")])
+names = [name for name in ["window-0", "window-1", *whole] if os.path.exists(os.path.join(options.traces, name))]
+for name in names:
+    races = replay(name)
+    if races is None:
+        print("  this build cannot replay: windows.py --replay on a copy of %s does" % options.traces)
+        break
+    for race in races[:3]:
+        print("  %s: %s %s, %s: %s" % (name, race["certainty"], race["level"], race["verdict"], race.get("verdict_why", "")))
+    if name == "window-0":
+        claim(not races, "window-0: no race")
+    elif name == "window-1":
+        mine = [race for race in races if race["certainty"] == "certain" and "scale" in race["first"]["kernel"] + race["second"]["kernel"]]
+        claim(len(mine) == 1 and mine[0]["verdict"] == "harmful", "window-1: the reused block is a harmful race")
+        # Three times what was there plus 7, or three times what came.
+        example = mine[0]["differences"][0]["example"] if mine and mine[0].get("differences") else {}
+        claim({example.get("a"), example.get("b")} == {307, 150007}, "window-1: both outcomes are what they must be: %s" % example)
+    else:
+        claim(races and all(race["verdict"] == "harmful" for race in races), "%s: harmful" % name)
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(1 if failed or not passed else 0)

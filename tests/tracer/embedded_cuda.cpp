@@ -1,0 +1,301 @@
+// A stand-in for libcuda.so.1 on the embedded device: what the preload library loads and launches really runs, its
+// instrumented kernels and its own included. PTX only; "assembling" it gives it back.
+//
+// Thread-safety: one call at a time. A subscriber is called without the lock.
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "replay/device/device.h"
+#include "tests/tracer/callbacks.h"
+
+namespace {
+
+using namespace deadheat;
+
+constexpr std::uint64_t special_streams = 16;
+
+struct Kernel {
+  std::uint32_t module = 0;
+  std::string name;
+};
+
+std::recursive_mutex& lock = *new std::recursive_mutex;
+device::Device* the_device = nullptr;
+std::deque<Kernel>& kernels = *new std::deque<Kernel>;  // a CUfunction points into it
+
+std::uint32_t stream_of(CUstream stream) {
+  const auto number = reinterpret_cast<std::uint64_t>(stream);
+  return number < special_streams ? 1 : std::uint32_t(number - special_streams);
+}
+std::uint32_t number(const void* handle) { return std::uint32_t(reinterpret_cast<std::uint64_t>(handle)); }
+
+CUresult result(device::Progress progress) {
+  switch (progress) {
+    case device::Progress::done: return CUDA_SUCCESS;
+    case device::Progress::pending: return CUDA_ERROR_NOT_READY;
+    default: return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+}
+
+CUresult submit(CUstream stream, decltype(trace::Operation::what) what) {
+  std::lock_guard hold(lock);
+  trace::Operation operation;
+  operation.stream = stream_of(stream);
+  operation.what = std::move(what);
+  Expected<std::uint32_t> id = the_device->submit(std::move(operation));
+  if (!id) std::fprintf(stderr, "embedded_cuda: %s\n", id.error().message().c_str());
+  return id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool on_device(std::uint64_t at) { return at >> 47 & 1; }
+
+CUresult copy(std::uint64_t to, std::uint64_t from, std::size_t bytes, CUstream stream) {
+  using Direction = trace::Copy::Direction;
+  trace::Copy copy;
+  copy.destination = {to, 0, bytes, 1, 1, 0};
+  copy.source = {from, 0, bytes, 1, 1, 0};
+  copy.direction = on_device(from) ? (on_device(to) ? Direction::d2d : Direction::d2h)
+                                   : (on_device(to) ? Direction::h2d : Direction::h2h);
+  return submit(stream, copy);
+}
+CUresult set(std::uint64_t at, std::uint32_t value, std::size_t count, unsigned element, CUstream stream) {
+  trace::Set set;
+  set.destination = {at, 0, count * element, 1, 1, 0};
+  set.value = value;
+  set.element_bytes = std::uint8_t(element);
+  return submit(stream, set);
+}
+
+CUresult wait(trace::HostWait::Kind kind, std::uint32_t id) {
+  std::lock_guard hold(lock);
+  return result(the_device->wait({kind, id, 0, false, 0}));
+}
+
+const engine::KernelInfo* info_of(CUfunction function) {
+  const auto& kernel = *reinterpret_cast<const Kernel*>(function);
+  engine::LoadedModule* module = the_device->module(kernel.module);
+  return module ? module->kernel(kernel.name) : nullptr;
+}
+
+std::uint64_t number_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+}  // namespace
+
+EXPORT CUresult cuInit(unsigned) {
+  if (the_device) return CUDA_SUCCESS;
+  device::DeviceOptions options;
+  options.seed = 7;
+  Expected<std::unique_ptr<device::Device>> made = device::Device::create(options);
+  if (!made) return CUDA_ERROR_NO_DEVICE;
+  the_device = made->release();
+  fake::inject();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxGetDevice(CUdevice* device) { return *device = 0, CUDA_SUCCESS; }
+EXPORT CUresult cuCtxGetCurrent(CUcontext* context) { return *context = fake::context, CUDA_SUCCESS; }
+EXPORT CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
+  return std::strncpy(name, "No GPU", std::size_t(size)), CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
+           : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
+                                                                       : 132;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *bytes = 1 << 30, CUDA_SUCCESS; }
+EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
+  if (!on_device(at)) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<int*>(data) = attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? int(CU_MEMORYTYPE_DEVICE) : 0;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+}
+
+// ---- code
+
+EXPORT CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState* state) {
+  *state = reinterpret_cast<CUlinkState>(new std::string);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType, void* data, std::size_t, const char*, unsigned,
+                                 CUjit_option*, void**) {
+  *reinterpret_cast<std::string*>(state) = static_cast<const char*>(data);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLinkComplete(CUlinkState state, void** image, std::size_t* bytes) {
+  auto& text = *reinterpret_cast<std::string*>(state);
+  *image = text.data();
+  *bytes = text.size();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuLinkDestroy(CUlinkState state) {
+  delete reinterpret_cast<std::string*>(state);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  cuModuleLoadData_params p{module, image};
+  return CALL(cuModuleLoadData, nullptr, p, {
+    std::lock_guard hold(lock);
+    Expected<std::uint32_t> id = the_device->load_module(static_cast<const char*>(p.image), "module");
+    if (!id) std::fprintf(stderr, "embedded_cuda: %s\n", id.error().message().c_str());
+    if (!id) return CUDA_ERROR_INVALID_PTX;
+    *p.module = reinterpret_cast<CUmodule>(std::uint64_t(*id));
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  cuModuleGetFunction_params p{function, module, name};
+  return CALL(cuModuleGetFunction, nullptr, p, {
+    std::lock_guard hold(lock);
+    engine::LoadedModule* loaded = the_device->module(number(p.hmod));
+    if (!loaded || !loaded->kernel(p.name)) return CUDA_ERROR_NOT_FOUND;
+    kernels.push_back({number(p.hmod), p.name});
+    *p.hfunc = reinterpret_cast<CUfunction>(&kernels.back());
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* at, std::size_t* bytes, CUmodule module, const char* name) {
+  std::lock_guard hold(lock);
+  std::uint64_t size = 0;
+  *at = the_device->symbol_address(number(module), name, &size);
+  if (bytes) *bytes = size;
+  return *at ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
+  *name = reinterpret_cast<const Kernel*>(function)->name.c_str();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) { return *value = 1024, CUDA_SUCCESS; }
+EXPORT CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+  std::lock_guard hold(lock);
+  const engine::KernelInfo* info = info_of(function);
+  if (!info || index >= info->parameters.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = info->parameters[index].offset;
+  *bytes = info->parameters[index].bytes;
+  return CUDA_SUCCESS;
+}
+
+// ---- memory
+
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
+  cuMemAlloc_v2_params p{address, bytes};
+  return CALL(cuMemAlloc_v2, nullptr, p, {
+    std::lock_guard hold(lock);
+    Expected<trace::Allocate> made = the_device->allocate(trace::Allocate::Kind::device, p.bytesize, 0);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+    *p.dptr = made->address;
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
+  cuMemFree_v2_params p{address};
+  return CALL(cuMemFree_v2, nullptr, p, {
+    std::lock_guard hold(lock);
+    return the_device->release(p.dptr, 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned flags) {
+  cuMemHostAlloc_params p{at, bytes, flags};
+  return CALL(cuMemHostAlloc, nullptr, p, {
+    std::lock_guard hold(lock);
+    Expected<trace::Allocate> made = the_device->allocate(trace::Allocate::Kind::pinned, p.bytesize, 0);
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+    *p.pp = reinterpret_cast<void*>(made->host_address);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  cuMemcpyHtoDAsync_v2_params p{to, from, bytes, stream};
+  return CALL(cuMemcpyHtoDAsync_v2, nullptr, p, { return copy(p.dstDevice, number_of(p.srcHost), p.ByteCount, p.hStream); });
+}
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  cuMemcpyDtoHAsync_v2_params p{to, from, bytes, stream};
+  return CALL(cuMemcpyDtoHAsync_v2, nullptr, p, { return copy(number_of(p.dstHost), p.srcDevice, p.ByteCount, p.hStream); });
+}
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  cuMemcpyDtoDAsync_v2_params p{to, from, bytes, stream};
+  return CALL(cuMemcpyDtoDAsync_v2, nullptr, p, { return copy(p.dstDevice, p.srcDevice, p.ByteCount, p.hStream); });
+}
+EXPORT CUresult cuMemsetD8_v2(CUdeviceptr at, unsigned char value, std::size_t count) {
+  cuMemsetD8_v2_params p{at, value, count};
+  return CALL(cuMemsetD8_v2, nullptr, p, { return set(p.dstDevice, p.uc, p.N, 1, nullptr); });
+}
+EXPORT CUresult cuMemsetD32Async(CUdeviceptr at, unsigned value, std::size_t count, CUstream stream) {
+  cuMemsetD32Async_params p{at, value, count, stream};
+  return CALL(cuMemsetD32Async, nullptr, p, { return set(p.dstDevice, p.ui, p.N, 4, p.hStream); });
+}
+
+// ---- streams
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  cuStreamCreateWithPriority_params p{stream, flags, priority};
+  return CALL(cuStreamCreateWithPriority, nullptr, p, {
+    std::lock_guard hold(lock);
+    const auto kind =
+        p.flags & CU_STREAM_NON_BLOCKING ? trace::StreamCreate::Kind::non_blocking : trace::StreamCreate::Kind::blocking;
+    *p.phStream = reinterpret_cast<CUstream>(the_device->create_stream(kind, p.priority, 0) + special_streams);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuStreamGetFlags(CUstream, unsigned* flags) { return *flags = CU_STREAM_NON_BLOCKING, CUDA_SUCCESS; }
+EXPORT CUresult cuStreamGetPriority(CUstream, int* priority) { return *priority = 0, CUDA_SUCCESS; }
+EXPORT CUresult cuStreamSynchronize(CUstream stream) {
+  cuStreamSynchronize_params p{stream};
+  return CALL(cuStreamSynchronize, nullptr, p, { return wait(trace::HostWait::Kind::stream, stream_of(p.hStream)); });
+}
+// Work goes on while the host asks.
+EXPORT CUresult cuStreamQuery(CUstream stream) {
+  cuStreamQuery_params p{stream};
+  return CALL(cuStreamQuery, nullptr, p, {
+    std::lock_guard hold(lock);
+    return result(the_device->query({trace::HostWait::Kind::stream, stream_of(p.hStream), 0, true, 0}));
+  });
+}
+EXPORT CUresult cuCtxSynchronize() {
+  char none = 0;
+  return CALL(cuCtxSynchronize, nullptr, none, { return wait(trace::HostWait::Kind::device, 0); });
+}
+EXPORT CUresult cuProfilerStart() {
+  char none = 0;
+  return CALL(cuProfilerStart, nullptr, none, { return CUDA_SUCCESS; });
+}
+EXPORT CUresult cuProfilerStop() {
+  char none = 0;
+  return CALL(cuProfilerStop, nullptr, none, { return CUDA_SUCCESS; });
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
+  cuLaunchKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra};
+  const std::string name = reinterpret_cast<const Kernel*>(f)->name;
+  return CALL(cuLaunchKernel, name.c_str(), p, {
+    std::unique_lock hold(lock);
+    const engine::KernelInfo* info = info_of(p.f);
+    if (!info || (!p.kernelParams && !info->parameters.empty())) return CUDA_ERROR_INVALID_VALUE;
+    trace::Launch launch;
+    launch.module = reinterpret_cast<const Kernel*>(p.f)->module;
+    launch.kernel = reinterpret_cast<const Kernel*>(p.f)->name;
+    launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+    launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
+    launch.dynamic_shared = p.sharedMemBytes;
+    std::vector<std::uint8_t>& block = launch.arguments.inlined;
+    block.resize(info->parameter_bytes);
+    for (std::size_t i = 0; i < info->parameters.size(); ++i) {
+      std::memcpy(block.data() + info->parameters[i].offset, p.kernelParams[i], info->parameters[i].bytes);
+    }
+    launch.arguments.size = block.size();
+    hold.unlock();
+    return submit(p.hStream, launch);
+  });
+}

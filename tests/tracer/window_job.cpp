@@ -1,0 +1,133 @@
+// A job with a window, over embedded_cuda.cpp: window_job RANGE FAULT
+//
+// A sub-allocator's block is handed from one stream to another too early: `scale`, on one stream, still reads it while a
+// copy on another stream writes it (with FAULT 1; with 0 the other stream waits). `blur`, which the caller leaves
+// unrecorded, reads what `scale` wrote and adds to it: opaque. `scale` finds its output through a pointer in memory.
+// RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory.
+// Prints a sum of the results and "done".
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
+namespace {
+
+constexpr unsigned count = 4096;  // words: several pages
+
+constexpr const char* text = R"(.version 8.0
+.target sm_90
+.address_size 64
+.global .align 4 .u32 factor = 3;
+.visible .entry fill(.param .u64 to, .param .u32 value)
+{
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [to];
+  ld.param.u32 %r1, [value];
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r5, %r2, %r3, %r4;
+  add.u32 %r6, %r5, %r1;
+  mul.wide.u32 %rd2, %r5, 4;
+  add.u64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r6;
+  ret;
+}
+.visible .entry scale(.param .u64 from, .param .u64 table)
+{
+  .reg .b32 %r<10>;
+  .reg .b64 %rd<8>;
+  ld.param.u64 %rd1, [from];
+  ld.param.u64 %rd2, [table];
+  ld.global.u64 %rd3, [%rd2+8];
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r5, %r2, %r3, %r4;
+  mul.wide.u32 %rd4, %r5, 4;
+  add.u64 %rd5, %rd1, %rd4;
+  ld.global.u32 %r6, [%rd5];
+  ld.global.u32 %r7, [factor];
+  mul.lo.u32 %r8, %r6, %r7;
+  add.u64 %rd6, %rd3, %rd4;
+  st.global.u32 [%rd6], %r8;
+  ret;
+}
+.visible .entry blur(.param .u64 to)
+{
+  .reg .b32 %r<10>;
+  .reg .b64 %rd<8>;
+  ld.param.u64 %rd1, [to];
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r5, %r2, %r3, %r4;
+  mul.wide.u32 %rd4, %r5, 4;
+  add.u64 %rd5, %rd1, %rd4;
+  ld.global.u32 %r6, [%rd5];
+  add.u32 %r6, %r6, 1;
+  st.global.u32 [%rd5+65536], %r6;
+  ret;
+}
+)";
+
+void check(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  std::fprintf(stderr, "%s: error %d\n", what, int(result));
+  std::exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool range = argc > 1 && std::atoi(argv[1]), fault = argc > 2 && std::atoi(argv[2]);
+  CHECK(cuInit(0));
+  CUmodule module = nullptr;
+  CUfunction fill = nullptr, scale = nullptr, blur = nullptr;
+  CHECK(cuModuleLoadData(&module, text));
+  CHECK(cuModuleGetFunction(&fill, module, "fill"));
+  CHECK(cuModuleGetFunction(&scale, module, "scale"));
+  CHECK(cuModuleGetFunction(&blur, module, "blur"));
+  CUstream work = nullptr, side = nullptr;
+  CHECK(cuStreamCreateWithPriority(&work, CU_STREAM_NON_BLOCKING, 0));
+  CHECK(cuStreamCreateWithPriority(&side, CU_STREAM_NON_BLOCKING, 0));
+  CUdeviceptr pool = 0, table = 0, results = 0, unused = 0;
+  CHECK(cuMemAlloc_v2(&unused, 1 << 20));
+  CHECK(cuMemAlloc_v2(&pool, 1 << 20));
+  CHECK(cuMemAlloc_v2(&table, 16));
+  CHECK(cuMemAlloc_v2(&results, 1 << 18));
+  const CUdeviceptr block = pool + 8192;
+  auto launch = [&](CUfunction f, CUstream stream, std::vector<void*> parameters) {
+    CHECK(cuLaunchKernel(f, count / 128, 1, 1, 128, 1, 1, 0, stream, parameters.data(), nullptr));
+  };
+  CUdeviceptr pointers[2] = {0, results + 4096};
+  unsigned first = 100;
+  CUdeviceptr at = block;
+  launch(fill, work, {&at, &first});
+  CHECK(cuMemcpyHtoDAsync_v2(table, pointers, sizeof pointers, work));
+  CHECK(cuMemsetD32Async(results, 7, 65536, work));
+  CHECK(cuStreamSynchronize(work));
+  if (range) CHECK(cuProfilerStart());
+
+  launch(scale, work, {&at, &table});
+  CUdeviceptr scaled = results + 4096;
+  launch(blur, work, {&scaled});
+  std::vector<unsigned> next(count);
+  std::iota(next.begin(), next.end(), 50'000);
+  if (!fault) CHECK(cuStreamSynchronize(work));
+  CHECK(cuMemcpyHtoDAsync_v2(block, next.data(), 4 * count, side));
+  CHECK(cuCtxSynchronize());
+
+  if (range) CHECK(cuProfilerStop());
+  std::vector<unsigned> host(65536);
+  CHECK(cuMemcpyDtoHAsync_v2(host.data(), results, 4 * host.size(), work));
+  CHECK(cuStreamSynchronize(work));
+  std::printf("%llu\ndone\n", static_cast<unsigned long long>(std::accumulate(host.begin(), host.end(), 0ull)));
+  return 0;
+}

@@ -1,0 +1,334 @@
+#include "tracer/cupti/window.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "deadheat/address.h"
+#include "deadheat/lanes.h"
+#include "tracer/cupti/injection.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/recorder.h"
+#include "tracer/cupti/session.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+constexpr std::uint32_t window_id = 1;
+constexpr std::uint64_t largest_snapshot = std::uint64_t(1) << 20;
+// An opaque kernel can reach more than its arguments name: where all memory is little, all of it is looked at.
+constexpr std::uint64_t little = std::uint64_t(2) << 30;
+constexpr auto patience = std::chrono::seconds(60);  // for the accesses of the window's launches
+
+thread_local bool watching = false;  // this thread's opaque launch is under way: it has the device for itself
+
+}  // namespace
+
+// ---- pages
+
+void TouchedPages::add(std::uint64_t address, std::uint64_t bytes) {
+  if (!bytes || address + bytes < address) return;
+  std::lock_guard hold(lock_);
+  for (std::uint64_t at = address / window_page; at <= (address + bytes - 1) / window_page; ++at) page(at);
+}
+
+void TouchedPages::add(const trace::AccessView& access) {
+  if (access.space != Space::global) return;
+  std::lock_guard hold(lock_);
+  each_lane(access.mask, [&](unsigned lane) { page(access.address[lane] / window_page); });
+}
+
+void TouchedPages::add(const trace::Record& record) {
+  auto global = [&](std::uint64_t address, std::uint64_t bytes) {
+    if (address < device_bit) add(address, bytes);
+  };
+  if (const auto* copy = std::get_if<trace::AsyncCopy>(&record)) {
+    each_lane(copy->mask, [&](unsigned lane) { global(copy->source[lane], copy->bytes); });
+  } else if (const auto* bulk = std::get_if<trace::BulkCopy>(&record)) {
+    each_lane(bulk->mask, [&](unsigned lane) {
+      global(bulk->source[lane], bulk->bytes[lane]);
+      global(bulk->destination[lane], bulk->bytes[lane]);
+    });
+  }
+}
+
+std::set<std::uint64_t> TouchedPages::take() {
+  std::lock_guard hold(lock_);
+  last_ = ~std::uint64_t(0);
+  return std::exchange(pages_, {});
+}
+
+// ---- the window
+
+struct Window::Shared {
+  std::shared_ptr<TouchedPages> touched = std::make_shared<TouchedPages>();
+  std::mutex lock;
+  std::string trouble;
+  std::vector<Kept> kept;          // memory as the window found it
+  std::vector<Memory> not_kept;
+  std::uint64_t budget = 0;        // bytes that may still be kept
+  std::atomic<bool> written{false};
+
+  void spoil(const std::string& why) {
+    std::lock_guard hold(lock);
+    if (trouble.empty()) trouble = why;
+  }
+};
+
+// The window's end, in the journal behind the launches whose accesses it waits for.
+class Window::Closing final : public Awaited {
+ public:
+  Closing(std::shared_ptr<Shared> shared, QuietDevice& device, std::vector<Memory> live)
+      : shared_(std::move(shared)), device_(device), live_(std::move(live)) {}
+
+  bool write(trace::TraceWriter& writer, bool) override {
+    Own own;
+    const std::set<std::uint64_t> pages = shared_->touched->take();
+    std::uint64_t symbols = 0;
+    for (Kept& kept : shared_->kept) {
+      // What code reads of its variables is not all in the log (constants): small ones are kept whole.
+      const bool whole = kept.of.variable && (symbols += kept.of.bytes) <= largest_snapshot;
+      for (const trace::Span& span : whole ? std::vector<trace::Span>{{kept.of.address, kept.of.bytes}}
+                                           : within(pages, kept.of, largest_snapshot)) {
+        std::vector<std::uint8_t> bytes(span.bytes);
+        if (!device_.read(kept, span.address - kept.of.address, span.bytes, bytes.data())) {
+          shared_->spoil("memory of the device could not be read");
+          break;
+        }
+        writer.write(trace::Snapshot{window_id, span.address, writer.bytes(bytes)});
+      }
+      device_.drop(kept);
+    }
+    for (const Memory& memory : shared_->not_kept) {
+      if (!within(pages, memory, largest_snapshot).empty()) {
+        shared_->spoil("memory that it touched could not be kept: no room, or the window's budget");
+      }
+    }
+    trace::Window record;
+    record.id = window_id;
+    record.opens = false;
+    for (const Memory& memory : live_) {
+      for (const trace::Span& span : within(pages, memory, ~std::uint64_t(0))) record.touched.push_back(span);
+    }
+    {
+      std::lock_guard hold(shared_->lock);
+      record.trouble = shared_->trouble;
+    }
+    if (!record.trouble.empty()) say("the window for replay cannot be used: " + record.trouble);
+    writer.write(record);
+    shared_->written = true;
+    return true;
+  }
+
+ private:
+  // Stretches of touched pages in the memory, of at most so many bytes each.
+  static std::vector<trace::Span> within(const std::set<std::uint64_t>& pages, const Memory& memory,
+                                         std::uint64_t most) {
+    std::vector<trace::Span> spans;
+    const std::uint64_t limit = memory.address + memory.bytes;
+    for (auto at = pages.lower_bound(memory.address / window_page); at != pages.end(); ++at) {
+      const std::uint64_t begin = std::max(*at * window_page, memory.address);
+      if (begin >= limit) break;
+      const std::uint64_t end = std::min((*at + 1) * window_page, limit);
+      if (!spans.empty() && spans.back().address + spans.back().bytes == begin &&
+          spans.back().bytes + (end - begin) <= most) {
+        spans.back().bytes += end - begin;
+      } else {
+        spans.push_back({begin, end - begin});
+      }
+    }
+    return spans;
+  }
+
+  std::shared_ptr<Shared> shared_;
+  QuietDevice& device_;
+  std::vector<Memory> live_;
+};
+
+void Window::start() {
+  if (session_.options().capture_range != "none") return;
+  used_ = whole_run_ = true;
+  shared_ = std::make_shared<Shared>();
+  shared_->budget = session_.options().window_budget << 20;
+  session_.journal().push(trace::Window{window_id, true, {}, {}});
+  open_ = true;
+}
+
+void Window::finish() {
+  if (!open() || !whole_run_) return;
+  open_ = false;
+  trace::Window record{window_id, false, {}, {}};
+  {
+    std::lock_guard hold(shared_->lock);
+    record.trouble = shared_->trouble;
+  }
+  if (!record.trouble.empty()) say("the run cannot be replayed: " + record.trouble);
+  session_.journal().push(record);
+}
+
+void Window::begin() {
+  Own own;
+  std::lock_guard alone(alone_);
+  if (used_) return;
+  used_ = true;
+  someone_ = true;
+  auto shared = std::make_shared<Shared>();
+  shared->budget = session_.options().window_budget << 20;
+  CUcontext context = nullptr;
+  driver().cuCtxGetCurrent(&context);
+  if (!context) context = seen_;
+  if (!device_.use(context) || !device_.rest()) {
+    shared->spoil(context ? "the device did not come to rest when it opened" : "no device was in use when it opened");
+  } else {
+    save_memory(*shared);
+  }
+  session_.recorder().caught_up();
+  session_.journal().push(trace::Window{window_id, true, {}, {}});
+  std::atomic_store(&shared_, std::move(shared));
+  open_ = true;
+  someone_ = false;
+}
+
+void Window::save_memory(Shared& shared) {
+  for (const Memory& memory : live_memory()) {
+    Kept kept;
+    if (memory.bytes > shared.budget || !device_.keep(memory, kept)) {
+      device_.drop(kept);
+      shared.not_kept.push_back(memory);
+      continue;
+    }
+    shared.budget -= memory.bytes;
+    shared.kept.push_back(std::move(kept));
+  }
+}
+
+void Window::end() {
+  Own own;
+  std::shared_ptr<Shared> shared;
+  {
+    std::lock_guard alone(alone_);
+    if (!open() || whole_run_) return;
+    someone_ = true;
+    if (!device_.rest()) spoil("the device did not come to rest when it closed");
+    session_.recorder().caught_up();
+    shared = shared_;
+    open_ = false;
+    session_.journal().push(Journal::Item(
+        std::shared_ptr<Awaited>(std::make_shared<Closing>(shared, device_, live_memory()))));
+    someone_ = false;
+  }
+  // What is kept lies on the device: it is fetched while there is one.
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!shared->written && std::chrono::steady_clock::now() < until) {
+    session_.recorder().caught_up();
+    session_.journal().pump(session_.writer());
+    if (!shared->written) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Window::pass(CUcontext context) {
+  if (context && !seen_.load(std::memory_order_relaxed)) seen_ = context;
+  if (!someone_.load(std::memory_order_acquire)) return;
+  std::lock_guard wait(alone_);  // at once, where it is this thread
+}
+
+std::shared_ptr<TouchedPages> Window::touched() const {
+  if (!open()) return nullptr;
+  return std::atomic_load(&shared_)->touched;
+}
+
+void Window::touch(const trace::MemoryRange& range) {
+  std::shared_ptr<TouchedPages> pages = touched();
+  if (!pages || !range.width || !range.height || !range.depth) return;
+  const std::uint64_t pitch = range.pitch ? range.pitch : range.width;
+  const std::uint64_t slice = range.slice ? range.slice : pitch * range.height;
+  pages->add(range.address, (range.depth - 1) * slice + (range.height - 1) * pitch + range.width);
+}
+
+void Window::spoil(const std::string& why) {
+  if (std::shared_ptr<Shared> shared = std::atomic_load(&shared_)) shared->spoil(why);
+}
+
+trace::Bytes Window::bytes_of(const trace::MemoryRange& source, bool pinned, CUstream stream) {
+  if (!open()) return {};
+  if (!source.address) {
+    spoil("a copy from an array");
+    return {};
+  }
+  if (pinned && !device_.rest(stream)) spoil("a copy from page-locked memory did not end");
+  const std::uint64_t pitch = source.pitch ? source.pitch : source.width;
+  const std::uint64_t slice = source.slice ? source.slice : pitch * source.height;
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(source.width * source.height * source.depth);
+  for (std::uint64_t z = 0; z < source.depth; ++z) {
+    for (std::uint64_t y = 0; y < source.height; ++y) {
+      const auto* row = reinterpret_cast<const std::uint8_t*>(source.address + z * slice + y * pitch);
+      bytes.insert(bytes.end(), row, row + source.width);
+    }
+  }
+  return session_.writer().bytes(bytes);
+}
+
+// ---- opaque launches
+
+std::vector<Memory> Window::live_memory() {
+  std::lock_guard hold(session_.lock);
+  std::vector<Memory> memory;
+  for (const auto& [address, allocation] : session_.allocations()) {
+    using Kind = trace::Allocate::Kind;
+    memory.push_back({address, allocation.bytes, allocation.kind == Kind::pinned, allocation.kind == Kind::symbol});
+  }
+  return memory;
+}
+
+void Window::before_opaque(CUcontext context, const std::vector<std::uint8_t>& arguments) {
+  if (!open()) return;
+  alone_.lock();
+  watching = true;
+  someone_ = true;
+  looking_ = false;
+  if (!device_.use(context) || !device_.rest()) return spoil("the device did not come to rest before an opaque kernel");
+  std::vector<Memory> memory = live_memory(), reached;
+  std::uint64_t total = 0;
+  for (const Memory& m : memory) total += m.on_host ? 0 : m.bytes;
+  for (const Memory& m : memory) {
+    bool named = total <= little && !m.on_host;
+    for (std::size_t at = 0; !named && at + 8 <= arguments.size(); at += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, arguments.data() + at, 8);
+      named = word - m.address < m.bytes;
+    }
+    if (named) reached.push_back(m);
+  }
+  looking_ = device_.remember(reached);
+  if (!looking_) spoil("there was no room for a copy of what an opaque kernel can reach");
+}
+
+bool Window::after_opaque(CUstream stream, bool launched, std::vector<trace::Effects::Change>& effects) {
+  if (!watching) return false;
+  bool known = false;
+  if (launched && looking_) {
+    std::shared_ptr<Shared> shared = shared_;
+    if (!device_.rest(stream)) {
+      spoil("an opaque kernel did not end");
+    } else {
+      known = device_.changes([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
+        if (bytes > shared->budget) return false;
+        shared->budget -= bytes;
+        shared->touched->add(address, bytes);
+        effects.push_back({address, session_.writer().bytes({data, bytes})});
+        return true;
+      });
+      if (!known) spoil("what an opaque kernel changed could not be told, or is more than the window's budget");
+    }
+  }
+  watching = false;
+  someone_ = false;
+  alone_.unlock();
+  return known;
+}
+
+}  // namespace deadheat::cupti
