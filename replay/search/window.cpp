@@ -113,9 +113,7 @@ class Mover {
   }
 
  private:
-  void add(trace::Record record) {
-    run_.commands.push_back(std::make_shared<const trace::Record>(std::move(record)));
-  }
+  void add(trace::Record record) { run_.commands.push_back(std::make_shared<const trace::Record>(std::move(record))); }
   void allocate(trace::Allocate record) {
     run_.relocation.allocated(record);
     run_.moved[record.allocation] = record;

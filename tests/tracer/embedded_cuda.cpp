@@ -217,11 +217,13 @@ EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned flags) {
 }
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
   cuMemcpyHtoDAsync_v2_params p{to, from, bytes, stream};
-  return CALL(cuMemcpyHtoDAsync_v2, nullptr, p, { return copy(p.dstDevice, number_of(p.srcHost), p.ByteCount, p.hStream); });
+  return CALL(cuMemcpyHtoDAsync_v2, nullptr, p,
+              { return copy(p.dstDevice, number_of(p.srcHost), p.ByteCount, p.hStream); });
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   cuMemcpyDtoHAsync_v2_params p{to, from, bytes, stream};
-  return CALL(cuMemcpyDtoHAsync_v2, nullptr, p, { return copy(number_of(p.dstHost), p.srcDevice, p.ByteCount, p.hStream); });
+  return CALL(cuMemcpyDtoHAsync_v2, nullptr, p,
+              { return copy(number_of(p.dstHost), p.srcDevice, p.ByteCount, p.hStream); });
 }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   cuMemcpyDtoDAsync_v2_params p{to, from, bytes, stream};
@@ -242,8 +244,8 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int
   cuStreamCreateWithPriority_params p{stream, flags, priority};
   return CALL(cuStreamCreateWithPriority, nullptr, p, {
     std::lock_guard hold(lock);
-    const auto kind =
-        p.flags & CU_STREAM_NON_BLOCKING ? trace::StreamCreate::Kind::non_blocking : trace::StreamCreate::Kind::blocking;
+    const auto kind = p.flags & CU_STREAM_NON_BLOCKING ? trace::StreamCreate::Kind::non_blocking
+                                                       : trace::StreamCreate::Kind::blocking;
     *p.phStream = reinterpret_cast<CUstream>(the_device->create_stream(kind, p.priority, 0) + special_streams);
     return CUDA_SUCCESS;
   });

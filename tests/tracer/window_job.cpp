@@ -1,7 +1,7 @@
 // A job with a window, over embedded_cuda.cpp: window_job RANGE FAULT
 //
-// A sub-allocator's block is handed from one stream to another too early: `scale`, on one stream, still reads it while a
-// copy on another stream writes it (with FAULT 1; with 0 the other stream waits). `blur`, which the caller leaves
+// A sub-allocator's block is handed from one stream to another too early: `scale`, on one stream, still reads it while
+// a copy on another stream writes it (with FAULT 1; with 0 the other stream waits). `blur`, which the caller leaves
 // unrecorded, reads what `scale` wrote and adds to it: opaque. `scale` finds its output through a pointer in memory.
 // RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory.
 // Prints a sum of the results and "done".

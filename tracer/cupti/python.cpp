@@ -38,7 +38,7 @@ const Python& python() {
   static const Python& table = *[] {
     auto* made = new Python;
     made->whole = true;
-#define X(type, name)                                                        \
+#define X(type, name)                                                              \
   made->name = reinterpret_cast<decltype(made->name)>(dlsym(RTLD_DEFAULT, #name)); \
   made->whole = made->whole && made->name;
     PYTHON_FUNCTIONS(X)

@@ -242,8 +242,7 @@ bool QuietDevice::compare(std::uint64_t live, std::uint64_t before, std::uint64_
     const std::uint64_t size = std::min(half, bytes - at);
     if (!good(driver().cuMemcpyDtoHAsync_v2(staging_, before + at, size, stream_)) ||
         !good(driver().cuMemcpyDtoHAsync_v2(staging_ + half, live + at, size, stream_)) ||
-        !good(driver().cuStreamSynchronize(stream_)) ||
-        !report(live + at, staging_, staging_ + half, size, changed)) {
+        !good(driver().cuStreamSynchronize(stream_)) || !report(live + at, staging_, staging_ + half, size, changed)) {
       return false;
     }
     at += size;
@@ -301,8 +300,7 @@ bool QuietDevice::changes(const Changed& changed) {
     } else {
       const std::uint64_t head = (16 - m.address % 16) % 16, pages = (m.bytes - head) / page;
       const std::uint64_t tail = head + pages * page;
-      fine = compare(m.address, was, head, changed) &&
-             compare_pages(m.address + head, was + head, pages, changed) &&
+      fine = compare(m.address, was, head, changed) && compare_pages(m.address + head, was + head, pages, changed) &&
              compare(m.address + tail, was + tail, m.bytes - tail, changed);
     }
   }

@@ -216,8 +216,8 @@ void Window::end() {
     session_.recorder().caught_up();
     shared = shared_;
     open_ = false;
-    session_.journal().push(Journal::Item(
-        std::shared_ptr<Awaited>(std::make_shared<Closing>(shared, device_, live_memory()))));
+    session_.journal().push(
+        Journal::Item(std::shared_ptr<Awaited>(std::make_shared<Closing>(shared, device_, live_memory()))));
     someone_ = false;
   }
   // What is kept lies on the device: it is fetched while there is one.

@@ -37,8 +37,8 @@ class TouchedPages {
  public:
   void add(std::uint64_t address, std::uint64_t bytes);
   void add(const trace::AccessView& access);
-  void add(const trace::Record& record);  // copies that kernels make by themselves
-  std::set<std::uint64_t> take();         // page numbers
+  void add(const trace::Record& record); // copies that kernels make by themselves
+  std::set<std::uint64_t> take(); // page numbers
 
  private:
   void page(std::uint64_t number) {
@@ -54,10 +54,10 @@ class Window {
   explicit Window(Session& session) : session_(session), device_(session) {}
 
   bool open() const { return open_.load(std::memory_order_acquire); }
-  void start();   // recording starts: a window over the whole run opens here
-  void begin();   // the captured range begins
-  void end();     // it ends: returns when the window has been written, or after a while
-  void finish();  // the process ends: closes a window over the whole run
+  void start(); // recording starts: a window over the whole run opens here
+  void begin(); // the captured range begins
+  void end(); // it ends: returns when the window has been written, or after a while
+  void finish(); // the process ends: closes a window over the whole run
 
   // The way into any call: waits while another thread has the device for itself.
   void pass(CUcontext context);
@@ -76,20 +76,20 @@ class Window {
 
  private:
   class Closing;
-  struct Shared;  // what outlives the window: until it is written
+  struct Shared; // what outlives the window: until it is written
   void save_memory(Shared& shared);
   std::vector<Memory> live_memory();
 
   Session& session_;
   QuietDevice device_;
   std::atomic<bool> open_{false};
-  bool used_ = false;                 // there is one window in a run
+  bool used_ = false; // there is one window in a run
   bool whole_run_ = false;
-  std::recursive_mutex alone_;        // who has the device for itself
-  std::atomic<bool> someone_{false};  // has it
+  std::recursive_mutex alone_; // who has the device for itself
+  std::atomic<bool> someone_{false}; // has it
   std::shared_ptr<Shared> shared_;
-  bool looking_ = false;              // there is a copy from before the opaque launch that is under way
+  bool looking_ = false; // there is a copy from before the opaque launch that is under way
   std::atomic<CUcontext> seen_{nullptr};
 };
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti
