@@ -12,11 +12,12 @@
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
+#   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-parts=kernels,training,programs,races,windows,faults
-only=$parts
+only=kernels,training,programs,races,windows,faults
+parts=$only,multi
 build=build
 while [ $# -gt 0 ]; do
   case $1 in
@@ -86,6 +87,11 @@ windows() {
     tests/gpu/window.cu -o "$work/window" || return
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --binary "$work/window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
+}
+multi() {
+  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
+    tests/gpu/multi.cu -o "$work/multi" || return
+  python3 tests/gpu/multi.py "${tools[@]}" --binary "$work/multi"
 }
 train() {
   if python3 -c 'import torch' 2> /dev/null; then

@@ -63,6 +63,22 @@ class Case:
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), int(done.stdout.split()[0])
 
+    def python(self, how):
+        """Where the launches of python_job.py were made, as the trace says, and the lines that it says."""
+        cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
+        folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
+                         DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s" % (self.trace, cupti))
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_job.py")
+        done = subprocess.run([sys.executable, script, how], env=variables, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
+        assert done.stderr == "", done.stderr
+        records = subprocess.run([options.deadheat, "info", "--records", self.trace], text=True, stdout=subprocess.PIPE).stdout
+        launches = [record for record in records.splitlines() if " kernel fill " in record]
+        return ([re.search(r"called_at (.*)$", launch) for launch in launches],
+                ["%s:%s" % (script, line) for line in done.stdout.split()[:2]])
+
     def replay(self, *words):
         """Status and report of `deadheat replay`."""
         done = subprocess.run([options.deadheat, "replay", *(words or [self.trace]), "--json", "-", "--witness-dir",
@@ -227,6 +243,21 @@ def window_budget(case):
     assert done.returncode == 2 and "budget" in done.stderr, (done.returncode, done.stderr)
 
 
+def python_lines(case):
+    """A launch by a thread that holds Python's lock knows its line; one of the program, where there is one."""
+    if not options.embedded:
+        return
+    places, lines = case.python("held")
+    assert [place and place.group(1) for place in places] == lines, (places, lines)
+
+
+def python_without_its_lock(case):
+    if not options.embedded:
+        return
+    places, _ = case.python("released")
+    assert places == [None, None], places
+
+
 def no_window(case):
     if not options.embedded:
         return
@@ -236,7 +267,8 @@ def no_window(case):
 
 
 cases = [whole, threads, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window]
+         bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window,
+         python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:
     if options.cases and test.__name__ not in options.cases:

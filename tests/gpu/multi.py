@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Several GPUs: two devices in one process with peer copies, and torchrun with one log a process.
+
+    multi.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary multi --work DIR
+
+For a machine with two GPUs; with one it says so, and tries what one can do. `multi` is multi.cu, built like the other
+programs. Prints PASS or FAIL a claim; ends in `N passed, N failed`.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--deadheat", required=True)
+arguments.add_argument("--tracer", required=True)
+arguments.add_argument("--binary", required=True)
+arguments.add_argument("--work", required=True)
+options = arguments.parse_args()
+passed = failed = 0
+
+
+def claim(true, text):
+    global passed, failed
+    passed, failed = passed + bool(true), failed + (not true)
+    print(("PASS " if true else "FAIL ") + text, flush=True)
+
+
+def recording(trace, settings=""):
+    shutil.rmtree(trace, ignore_errors=True)
+    return dict(os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
+                DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256%s" % (trace, settings))
+
+
+def run(command, environment=None, limit=120):
+    try:
+        return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired as late:
+        return subprocess.CompletedProcess(command, 124, (late.stdout or b"").decode(), "no end in %d s" % limit)
+
+
+def analyze(trace):
+    done = run([options.deadheat, "analyze", trace, "--json", "-"])
+    return json.loads(done.stdout) if done.returncode in (0, 1) and done.stdout else None
+
+
+def one_process():
+    alone = run([options.binary, "0"])
+    if "one device" in alone.stdout:
+        return print("one device: peer copies are not tried")
+    for fault in (0, 1):
+        trace = os.path.join(options.work, "multi-%d" % fault)
+        recorded = run([options.binary, str(fault)], recording(trace))
+        claim(recorded.returncode == 0 and (fault or recorded.stdout == alone.stdout),
+              "two devices: the program ends as alone (%s)" % (recorded.stderr.strip()[-200:] or "nothing said"))
+        report = analyze(trace)
+        if not report:
+            claim(False, "two devices: no analysis")
+            continue
+        summary = report["summary"]
+        claim(summary["instrumented"] == 3 and summary["complete"], "two devices: all accesses are there (%s)" % summary)
+        names = {(race["first"]["kernel"], race["second"]["kernel"]) for race in report["races"]}
+        if fault:
+            wanted = [race for race in report["races"] if race["level"] == "stream" and race["certainty"] == "certain" and
+                      any("cudaMemcpyPeer" in race[side]["kernel"] for side in ("first", "second")) and
+                      any("consume" in race[side]["kernel"] for side in ("first", "second"))]
+            claim(wanted and len(report["races"]) == len(wanted), "two devices: the copy races with the kernel that reads: %s" % names)
+        else:
+            claim(not report["races"], "two devices: nothing is reported where the stream waits: %s" % names)
+
+
+def torchrun():
+    try:
+        import torch
+    except ImportError:
+        return print("no PyTorch: torchrun is not tried")
+    ranks = min(2, torch.cuda.device_count())
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=%d" % ranks,
+               os.path.join(here, "multi_train.py"), "--steps", "20"]
+    alone = [re.findall(r"losses (\w+)", run(command).stdout) for _ in range(2)]
+    claim(alone[0] and alone[0] == alone[1], "torchrun with %d ranks: two runs alone agree (%s)" % (ranks, alone[0]))
+    for name, pattern in (("rank", "%q{RANK}"), ("process", "%p")):
+        folder = os.path.join(options.work, "torchrun-" + name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        done = run(command, recording(os.path.join(folder, pattern), ":kernel=nothing"))
+        claim(done.returncode == 0 and re.findall(r"losses (\w+)", done.stdout) == alone[0],
+              "torchrun, %s in the name: the same losses (%s)" % (pattern, done.stderr.strip()[-200:] if done.returncode else "status 0"))
+        traces = sorted(os.listdir(folder))
+        claim(len(traces) == ranks and (name != "rank" or traces == [str(rank) for rank in range(ranks)]),
+              "torchrun, %s in the name: a trace a rank: %s" % (pattern, traces))
+        for trace in traces:
+            report = analyze(os.path.join(folder, trace))
+            summary = report["summary"] if report else None
+            claim(summary and summary["launches"] > 20 * 10, "torchrun, trace %s: %s" % (trace, summary))
+            certain = [race for race in (report["races"] if report else []) if race["certainty"] == "certain"]
+            claim(report and not certain, "torchrun, trace %s: no certain race (%d possible)" % (
+                trace, len(report["races"]) if report else 0))
+    # All ranks in one trace: a log a process.
+    trace = os.path.join(options.work, "torchrun-together")
+    done = run(command, recording(trace, ":accesses=0"))
+    logs = [name for name in os.listdir(trace) if name.endswith(".log")] if os.path.isdir(trace) else []
+    claim(done.returncode == 0 and len(logs) == ranks, "torchrun, one trace: a finished log a rank: %s" % logs)
+
+
+one_process()
+torchrun()
+print("%d passed, %d failed" % (passed, failed))
+sys.exit(1 if failed or not passed else 0)
