@@ -55,6 +55,10 @@ int run_info(const Arguments& arguments) {
   for (const auto& [kernel, launches] : summary->kernels)
     kernels[report::printable(report::demangled(kernel))] += launches;
   summary->kernels = std::move(kernels);
+  std::map<std::string, std::uint64_t> times;
+  for (const auto& [kernel, time] : summary->kernel_nanoseconds)
+    times[report::printable(report::demangled(kernel))] += time;
+  summary->kernel_nanoseconds = std::move(times);
   std::cout << trace::to_text(*summary);
   for (const std::string& warning : summary->warnings) say(warning);
   return 0;

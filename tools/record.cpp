@@ -169,6 +169,7 @@ po::options_description record_options(RecordOptions& options) {
                          "MiB of accesses after which their recording ends (GPU; 0: 8192)")(
       "window", po::bool_switch(&options.window),
       "keep what it takes to replay the capture range, or the whole run (GPU; check always does)")(
+      "timestamps", po::bool_switch(&options.timestamps), "record when each operation ran on the device (GPU)")(
       "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices")(
       "leak-check", po::bool_switch(&options.leak_check), "report memory that is never freed (embedded device)");
   return description;
@@ -226,6 +227,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   else if (options.capture_range != "none")
     settings += ":capture-range=" + options.capture_range;
   if (on_gpu && options.window) settings += ":window=1";
+  if (on_gpu && options.timestamps) settings += ":timestamps=1";
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
   Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));

@@ -10,8 +10,12 @@
 #include <dlfcn.h>
 #include <generated_cuda_meta.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -20,6 +24,16 @@ namespace fake {
 inline CUpti_CallbackFunc subscriber = nullptr;
 inline bool enabled[2048] = {};
 inline const CUcontext context = reinterpret_cast<CUcontext>(std::uintptr_t(16));
+
+// Launches that succeeded, for activities: their calls' correlation ids, and the kernels' names.
+struct Launched {
+  std::uint32_t correlation = 0;
+  std::string name;
+};
+inline std::mutex& launched_lock = *new std::mutex;
+inline std::vector<Launched>& launched = *new std::vector<Launched>;
+inline std::atomic<bool> keeps_launches{false};
+inline std::atomic<std::uint32_t> last_correlation{0};
 
 // Calls the subscriber before and after, if it wants this call; it may change the parameters before.
 template <typename Params, typename Body>
@@ -33,12 +47,17 @@ CUresult call(CUpti_CallbackId id, const char* name, const char* symbol, Params&
   data.symbolName = symbol;
   data.context = context;
   data.correlationData = &correlation;
+  data.correlationId = ++last_correlation;
   const bool watched = subscriber && enabled[id];
   if (watched) subscriber(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
   result = body();
   data.callbackSite = CUPTI_API_EXIT;
   data.functionReturnValue = &result;
   if (watched) subscriber(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
+  if (symbol && result == CUDA_SUCCESS && keeps_launches) {
+    std::lock_guard hold(launched_lock);
+    launched.push_back({data.correlationId, symbol});
+  }
   return result;
 }
 
@@ -58,3 +77,13 @@ inline void inject() {
 
 EXPORT void fake_subscribe(CUpti_CallbackFunc callback) { fake::subscriber = callback; }
 EXPORT void fake_enable(CUpti_CallbackId id) { fake::enabled[id] = true; }
+EXPORT void fake_keep_launches() { fake::keeps_launches = true; }
+// Hands out the launch that has waited longest; false: there is none.
+EXPORT bool fake_next_launch(std::uint32_t* correlation, std::string* name) {
+  std::lock_guard hold(fake::launched_lock);
+  static std::size_t next = 0;
+  if (next == fake::launched.size()) return false;
+  *correlation = fake::launched[next].correlation;
+  *name = fake::launched[next++].name;
+  return true;
+}

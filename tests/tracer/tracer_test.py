@@ -161,6 +161,19 @@ def ranges(case):
     assert text.count("step 3") == 90, text[:2000]
 
 
+def timestamps(case):
+    """Device times of launches, and none that may belong to something else (fake_cupti.cpp tells wrong ones)."""
+    status, said = case.run(1000, 1, "return", settings=":timestamps=1")
+    assert (status, said) == (3, []), (status, said)
+    summary = case.dump()
+    # 900 launches; of every hundred, ten are told of as copies and one by another name.
+    assert re.search(r"^times +801 operations, 0\.40[01] ms on the device$", summary, re.M), summary
+    assert re.search(r"900 x work\(int\), 0\.40[01] ms on the device", summary), summary
+    shutil.rmtree(case.trace)
+    case.run(100, 1, "return")
+    assert "times" not in case.dump(), case.dump()
+
+
 def no_cupti(case):
     status, said = case.run(100, 1, "return", settings=":cupti=/no/such/libcupti.so")
     assert status == 3 and len(said) == 1 and "libcupti" in said[0], said
@@ -268,7 +281,7 @@ def no_window(case):
 
 cases = [whole, threads, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window,
-         python_lines, python_without_its_lock]
+         timestamps, python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:
     if options.cases and test.__name__ not in options.cases:

@@ -10,6 +10,7 @@
 
 #include <cupti_driver_cbid.h>
 
+#include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/process.h"
@@ -57,10 +58,13 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
   const bool exit = data->callbackSite == CUPTI_API_EXIT;
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
-    if (!exit && !runtime_call)
+    if (!exit && !runtime_call) {
       runtime_call = data->functionName;
-    else if (exit && runtime_call == data->functionName)
+      Activity::runtime_call(data->correlationId);
+    } else if (exit && runtime_call == data->functionName) {
       runtime_call = nullptr;
+      Activity::runtime_call(0);
+    }
     return;
   }
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API || id >= most_calls) return;
@@ -77,6 +81,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
               exit,
               exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
               data->correlationData};
+    Activity::driver_call(data->correlationId);
     call_table.handler(call, const_cast<void*>(data->functionParams));
   } catch (...) {  // out of memory, most likely: what this call did is not in the trace
     try {
@@ -104,7 +109,7 @@ const std::string& Call::api() const {
 Own::Own() { ++own_calls; }
 Own::~Own() { --own_calls; }
 
-bool subscribe(std::string& why) {
+bool subscribe(bool timestamps, std::string& why) {
   const Cupti& api = cupti();
   CUpti_SubscriberHandle subscriber = nullptr;
   CUptiResult result = api.cuptiSubscribe(&subscriber, on_call, nullptr);
@@ -125,7 +130,8 @@ bool subscribe(std::string& why) {
   for (unsigned id = 1; id < most_calls; ++id) {
     const char* name = nullptr;
     if (api.cuptiGetCallbackName(CUPTI_CB_DOMAIN_RUNTIME_API, id, &name) != CUPTI_SUCCESS || !name) continue;
-    for (const char* part : {"Memcpy", "Memset", "HostFunc", "AddCallback"}) {
+    for (const char* part : {"Memcpy", "Memset", "HostFunc", "AddCallback", "Launch"}) {
+      if (std::strcmp(part, "Launch") == 0 && !timestamps) continue;
       if (std::strstr(name, part)) {
         api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, CUpti_CallbackId(id));
         break;

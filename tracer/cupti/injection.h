@@ -6,7 +6,7 @@
 namespace deadheat::cupti {
 
 // Subscribes to driver and runtime calls. False when somebody else has done so, and `why` says who may have.
-bool subscribe(std::string& why);
+bool subscribe(bool timestamps, std::string& why);
 
 // Keeps the callbacks of what this thread calls from being looked at: the tracer's own driver calls.
 class Own {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <cupti_activity.h>
 #include <cupti_callbacks.h>
 
 #include <string>
@@ -82,7 +83,11 @@ struct Driver {
   X(cuptiEnableCallback) \
   X(cuptiEnableDomain) \
   X(cuptiGetResultString) \
-  X(cuptiGetCallbackName)
+  X(cuptiGetCallbackName) \
+  X(cuptiActivityRegisterCallbacks) \
+  X(cuptiActivityEnable) \
+  X(cuptiActivityGetNextRecord) \
+  X(cuptiActivityFlushAll)
 // clang-format on
 
 struct Cupti {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "tracer/cupti/activity.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/session.h"
@@ -394,6 +395,7 @@ void Recorder::run() {
       session_.journal().pump(session_.writer());
       const auto now = std::chrono::steady_clock::now();
       if (now - flushed > std::chrono::milliseconds(500)) {
+        if (Activity* activity = session_.activity()) activity->write(session_.writer(), false);
         session_.writer().flush();
         flushed = now;
       }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "tracer/cupti/activity.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
@@ -70,7 +71,7 @@ bool Session::start() {
     return false;
   }
   the_session.store(session, std::memory_order_release);
-  if (!subscribe(why)) {
+  if (!subscribe(session->options_.timestamps, why)) {
     the_session.store(nullptr, std::memory_order_release);
     say("nothing is recorded: " + why);
     session->incident("untraced", why);
@@ -78,6 +79,14 @@ bool Session::start() {
     return false;
   }
   if (session->window_) session->window_->start();
+  if (session->options_.timestamps) {
+    session->activity_ = std::make_unique<Activity>();
+    if (!session->activity_->start()) {
+      say("CUPTI gives no timestamps");
+      session->incident("timestamps", "CUPTI gave no timestamps");
+      session->activity_.release();  // it may have been told of already
+    }
+  }
   session->recorder_->start();
   return true;
 }
@@ -111,6 +120,7 @@ void Session::finish(int status, bool clean) noexcept {
       write_incidents();
     }
     journal_.pump(*writer_, true);
+    if (activity_) activity_->write(*writer_, clean);
     if (Expected<void> done = writer_->finish(status, clean); !done && !said_error_.exchange(true)) {
       say(done.error().message());
     }
@@ -290,6 +300,10 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   if (!operation.id) operation.id = next_operation();
   operation.host_thread = host_thread();
   const std::uint32_t id = operation.id;
+  if (activity_ && !operation.graph_launch) {
+    if (std::holds_alternative<trace::Copy>(operation.what)) activity_->submitted(id, Activity::Kind::copy);
+    if (std::holds_alternative<trace::Set>(operation.what)) activity_->submitted(id, Activity::Kind::set);
+  }
   const bool marker = std::holds_alternative<trace::Marker>(operation.what);
   journal_.push(std::move(operation));
   if (marker) return id;
@@ -303,6 +317,7 @@ void Session::submit(std::unique_ptr<Journal::Launched> launch) {
   launch->operation = next_operation();
   launch->host_thread = host_thread();
   if (!launch->launch) launch->launch = next_launch();
+  if (activity_) activity_->submitted(launch->operation, Activity::Kind::launch, launch->kernel->name);
   journal_.push(Journal::Item(std::move(launch)));
 }
 

@@ -28,6 +28,7 @@ void say(const std::string& line);       // "deadheat: line" on standard error, 
 void say_once(const std::string& line);  // each line once
 
 class Modules;
+class Activity;
 class Recorder;
 class Window;
 struct GraphNode;
@@ -44,6 +45,7 @@ class Session {
   Journal& journal() { return journal_; }
   Modules& modules() { return *modules_; }
   Recorder& recorder() { return *recorder_; }
+  Activity* activity() { return activity_.get(); }  // null: nobody asked for timestamps
   Window* window() { return window_.get(); }  // null: no run of it is to be repeated
 
   std::recursive_mutex lock;
@@ -106,6 +108,7 @@ class Session {
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Window> window_;
+  std::unique_ptr<Activity> activity_;
   std::atomic<bool> finished_{false};
   std::atomic<bool> said_error_{false};  // that the trace cannot be written
   int process_ = 0;  // pid: a forked child's copy does nothing

@@ -1,4 +1,5 @@
 #include "tracer/recorder/describe.h"
+#include "deadheat/trace_times.h"
 
 #include <bit>
 #include <cstdio>
@@ -414,6 +415,10 @@ Expected<void> describe_records(const std::string& path, const std::function<voi
       continue;
     }
     log->for_each(print);
+    each_time(*log, [&](const OperationTime& time) {
+      line("time operation " + std::to_string(time.operation) + " begins " + std::to_string(time.begin) + " takes " +
+           std::to_string(time.end - time.begin));
+    });
     for (const std::string& warning : log->warnings()) line("warning: " + warning);
   }
   return {};

@@ -15,6 +15,9 @@
 
 namespace deadheat::trace {
 
+class LogReader;
+struct OperationTime;
+
 // One line, without its end: "launch 3 = operation 7: softmax grid 4x1x1 block 128x1x1 …".
 std::string describe(const Record& record);
 std::string describe(const AccessView& access);
@@ -22,6 +25,9 @@ std::string describe(const AccessView& access);
 // Calls `line` with every record of every log of the trace at `path`. What could not be read comes as lines that start
 // with "warning: ".
 Expected<void> describe_records(const std::string& path, const std::function<void(const std::string&)>& line);
+
+// Calls `each` with what the log says of when operations ran on a device.
+void each_time(const LogReader& log, const std::function<void(const OperationTime&)>& each);
 
 struct TraceSummary {
   std::string path;
@@ -38,6 +44,8 @@ struct TraceSummary {
   std::uint64_t memory_errors = 0, sync_errors = 0;
   std::vector<Incident> incidents;
   std::map<std::string, std::uint64_t> kernels; // launches by mangled name
+  std::map<std::string, std::uint64_t> kernel_nanoseconds; // on the device, by mangled name, where measured
+  std::uint64_t timed = 0, nanoseconds = 0;     // operations that were; all their time together
   std::uint64_t log_bytes = 0, raw_bytes = 0;   // of all logs; of their chunks before compression
   std::uint64_t access_chunk_bytes = 0;         // stored bytes of the chunks that hold accesses
   bool complete = true;                         // all recordings ended cleanly and nothing is missing

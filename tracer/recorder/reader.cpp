@@ -1,4 +1,5 @@
 #include "tracer/recorder/reader.h"
+#include "deadheat/trace_times.h"
 
 #include <algorithm>
 #include <cstring>
@@ -219,7 +220,7 @@ void LogReader::State::warn_kinds() {
                                                                 {ChunkKind::devices, "several devices"}};
   std::vector<std::uint16_t> kinds;
   for (const ChunkInfo& info : others) {
-    if (info.kind != ChunkKind::end) kinds.push_back(std::uint16_t(info.kind));
+    if (info.kind != ChunkKind::end && info.kind != times_chunk) kinds.push_back(std::uint16_t(info.kind));
   }
   std::sort(kinds.begin(), kinds.end());
   for (auto kind = kinds.begin(); kind != kinds.end();) {

@@ -1,6 +1,10 @@
+#include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <cstring>
+#include <unordered_map>
 
+#include "deadheat/trace_times.h"
 #include "tracer/recorder/describe.h"
 #include "tracer/recorder/reader.h"
 
@@ -10,6 +14,8 @@ namespace {
 struct Count : RecordVisitor {
   explicit Count(TraceSummary& summary) : s(summary) {}
   TraceSummary& s;
+  bool timed = false;
+  std::unordered_map<std::uint32_t, std::string> kernel_of; // operation; of the present log, when it has times
 
   bool access(const AccessView& view) override {
     const unsigned lanes = unsigned(std::popcount(view.mask));
@@ -42,6 +48,7 @@ struct Count : RecordVisitor {
       s.launches++;
       s.instrumented += launch->instrumented;
       s.kernels[launch->kernel]++;
+      if (timed) kernel_of[r.id] = launch->kernel;
     }
     s.copies += std::holds_alternative<Copy>(r.what);
     s.sets += std::holds_alternative<Set>(r.what);
@@ -74,6 +81,19 @@ std::string size_text(std::uint64_t bytes) {
 
 } // namespace
 
+void each_time(const LogReader& log, const std::function<void(const OperationTime&)>& each) {
+  for (const ChunkInfo& info : log.other_chunks()) {
+    if (info.kind != times_chunk) continue;
+    Expected<Payload> payload = log.payload(info);
+    if (!payload) continue;
+    for (std::size_t at = 0; at + sizeof(OperationTime) <= payload->size(); at += sizeof(OperationTime)) {
+      OperationTime time;
+      std::memcpy(&time, payload->data() + at, sizeof time);
+      if (time.end >= time.begin) each(time);
+    }
+  }
+}
+
 Expected<TraceSummary> summarize(const std::string& path) {
   Expected<TraceReader> trace = TraceReader::open(path);
   if (!trace) return trace.error();
@@ -94,7 +114,16 @@ Expected<TraceSummary> summarize(const std::string& path) {
       summary.raw_bytes += info.raw_bytes;
       if (info.accesses) summary.access_chunk_bytes += info.stored_bytes + sizeof(ChunkHeader);
     }
+    const auto is_times = [](const ChunkInfo& info) { return info.kind == times_chunk; };
+    count.timed = std::any_of(log->other_chunks().begin(), log->other_chunks().end(), is_times);
     log->for_each(count);
+    each_time(*log, [&](const OperationTime& time) {
+      summary.timed++;
+      summary.nanoseconds += time.end - time.begin;
+      auto kernel = count.kernel_of.find(time.operation);
+      if (kernel != count.kernel_of.end()) summary.kernel_nanoseconds[kernel->second] += time.end - time.begin;
+    });
+    count.kernel_of.clear();
     summary.complete &= log->complete();
     summary.warnings.insert(summary.warnings.end(), log->warnings().begin(), log->warnings().end());
   }
@@ -118,7 +147,17 @@ std::string to_text(const TraceSummary& s) {
   for (const Device& device : s.devices) line("device", device.name);
   line("launches", number(s.launches) + " (" + number(s.instrumented) + " instrumented, " +
                        number(s.launches - s.instrumented) + " opaque)");
-  for (const auto& [kernel, launches] : s.kernels) line("", number(launches) + " x " + kernel);
+  const auto milliseconds = [](std::uint64_t nanoseconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3f ms", double(nanoseconds) / 1e6);
+    return std::string(text);
+  };
+  for (const auto& [kernel, launches] : s.kernels) {
+    auto time = s.kernel_nanoseconds.find(kernel);
+    line("", number(launches) + " x " + kernel +
+                 (time == s.kernel_nanoseconds.end() ? "" : ", " + milliseconds(time->second) + " on the device"));
+  }
+  if (s.timed) line("times", number(s.timed) + " operations, " + milliseconds(s.nanoseconds) + " on the device");
   line("operations", number(s.operations) + " (" + number(s.copies) + " copies, " + number(s.sets) + " sets, " +
                          number(s.host_callbacks) + " host callbacks), " + number(s.streams) + " streams created, " +
                          number(s.graph_launches) + " graph launches");
