@@ -2,36 +2,110 @@
 # Runs every fuzz target for a while, from the seeds in tests/fuzz/seeds, the PTX that the unit tests made, and what
 # earlier runs found (build-fuzz/corpus).
 # A finding is left in build-fuzz/findings, and the command that repeats it is printed.
-# Usage: tools/fuzz.sh [SECONDS [TARGET…]]     (600 seconds a target when nothing is said)
+# Usage: tools/fuzz.sh [-j N] [--no-build] [SECONDS [TARGET…]]     (600 seconds a target when nothing is said)
+#        tools/fuzz.sh --pack FOLDER
+#   -j N        N processes at once; where there are more than targets, several of one share what they find
+#   --no-build  the binaries are there already
+#   --pack      makes a folder for a machine without a compiler: binaries, libraries, seeds and this script, which
+#               then runs as FOLDER/tools/fuzz.sh --no-build
 set -euo pipefail
 cd "$(dirname "$0")/.."
-command -v clang++-19 >/dev/null && [ -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a ] ||
-  { echo "fuzzing needs clang 19: apt-get install clang-19 libclang-rt-19-dev" >&2; exit 2; }
+all=(fuzz_analysis fuzz_instrument fuzz_device_log fuzz_ptx fuzz_trace fuzz_witness fuzz_fatbin fuzz_suppressions fuzz_options)
+
+usage() { sed -n '/^# Usage/,/^set/s/^# \?//p' "$0" >&2; exit 2; }
+
+processes=1 build=1 pack=
+while [ $# -gt 0 ]; do
+  case $1 in
+    -j) processes=${2:-}; shift ;;
+    -j*) processes=${1#-j} ;;
+    --no-build) build=0 ;;
+    --pack) pack=${2:-}; [ -n "$pack" ] || usage; shift ;;
+    -*) usage ;;
+    *) break ;;
+  esac
+  shift
+done
+[[ $processes =~ ^[1-9][0-9]*$ ]] || usage
 seconds=${1:-600}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || usage
 shift || true
-[ $# -gt 0 ] || set -- fuzz_ptx fuzz_instrument fuzz_fatbin fuzz_device_log fuzz_trace fuzz_analysis fuzz_suppressions fuzz_options \
-  fuzz_witness
-launcher=()
-command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-[ -f build-fuzz/build.ninja ] || cmake --preset fuzz "${launcher[@]}" >/dev/null
-cmake --build build-fuzz --target "$@"
-failed=0
-for target in "$@"; do
-  seeds=()
-  name=${target#fuzz_}
+targets=("$@")
+[ $# -gt 0 ] || targets=("${all[@]}")
+
+if [ $build = 1 ]; then
+  command -v clang++-19 >/dev/null && [ -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a ] ||
+    { echo "fuzzing needs clang 19: apt-get install clang-19 libclang-rt-19-dev" >&2; exit 2; }
+  launcher=()
+  command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  [ -f build-fuzz/build.ninja ] || cmake --preset fuzz "${launcher[@]}" >/dev/null
+  cmake --build build-fuzz --target "${targets[@]}"
+fi
+for target in "${targets[@]}"; do
+  [ -x "build-fuzz/bin/$target" ] || { echo "no such program: build-fuzz/bin/$target" >&2; exit 2; }
+done
+
+# The folders with a target's seeds, one a line.
+seeds_of() {
+  local name=${1#fuzz_} folder
   [ "$name" != instrument ] || name=ptx
   for folder in "tests/fuzz/seeds/$name" "build/tests/unit/${name}_corpus"; do # the latter: PTX of nvcc
-    [ ! -d "$folder" ] || seeds+=("$folder")
+    [ ! -d "$folder" ] || echo "$folder"
   done
+}
+
+if [ -n "$pack" ]; then
+  rm -rf "$pack"
+  mkdir -p "$pack/build-fuzz/bin" "$pack/build-fuzz/carried" "$pack/tests/fuzz" "$pack/tools"
+  cp tools/fuzz.sh "$pack/tools/"
+  cp -r tests/fuzz/seeds "$pack/tests/fuzz/"
+  for target in "${targets[@]}"; do
+    strip -o "$pack/build-fuzz/bin/$target" "build-fuzz/bin/$target"
+    # All but the C library, which the other machine has and which must be its loader's.
+    ldd "build-fuzz/bin/$target" | awk '/=> \// && $1 !~ /^(libc|libm|libresolv|libpthread|libdl|librt)\.so/ {print $3}'
+  done | sort -u | while read -r library; do cp -L "$library" "$pack/build-fuzz/carried/"; done
+  du -sh "$pack"
+  exit 0
+fi
+
+# One process. Processes of one target share a folder and look into it now and then (libFuzzer, -reload).
+fuzz() {
+  local target=$1 number=$2 log="build-fuzz/$1.$2.log" seeds
+  mapfile -t seeds < <(seeds_of "$target")
   mkdir -p "build-fuzz/corpus/$target" build-fuzz/findings
-  echo "$target: $seconds s"
-  if ! "build-fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=8192 -print_final_stats=1 \
-      -artifact_prefix="build-fuzz/findings/$target-" "build-fuzz/corpus/$target" "${seeds[@]}" \
-      >"build-fuzz/$target.log" 2>&1; then
-    failed=1
-    tail -40 "build-fuzz/$target.log"
-    echo "$target: a finding; repeat with: build-fuzz/bin/$target build-fuzz/findings/$target-…"
+  local status=0
+  LD_LIBRARY_PATH="build-fuzz/carried${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    "build-fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=8192 -reload=10 \
+    -print_final_stats=1 -artifact_prefix="build-fuzz/findings/$target-" "build-fuzz/corpus/$target" "${seeds[@]}" \
+    >"$log" 2>&1 || status=$?
+  { # in one piece, though several processes end at once
+    [ $status = 0 ] || tail -40 "$log"
+    echo "$target: $(awk '/number_of_executed_units/ {n = $2} /new_units_added/ {a = $2}
+                          END {printf "%d inputs, %d of them new to it", n, a}' "$log") in $seconds s"
+    [ $status = 0 ] || echo "$target: a finding; repeat with: build-fuzz/bin/$target build-fuzz/findings/$target-…"
+  } | { report=$(cat); echo "$report"; }
+  return $status
+}
+
+# The processes: each target has its share of N, at least one.
+queue=()
+for i in "${!targets[@]}"; do
+  share=$((processes / ${#targets[@]} + (i < processes % ${#targets[@]} ? 1 : 0)))
+  for ((number = 1; number == 1 || number <= share; number++)); do queue+=("${targets[i]} $number"); done
+done
+echo "${#targets[@]} targets, ${#queue[@]} processes, $processes at once, $seconds s each"
+failed=0 running=0
+for entry in "${queue[@]}"; do
+  if [ $running -ge "$processes" ]; then
+    wait -n || failed=1
+    running=$((running - 1))
   fi
-  grep -E "number_of_executed_units|new_units_added" "build-fuzz/$target.log" || true
+  # shellcheck disable=SC2086
+  fuzz $entry &
+  running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+  wait -n || failed=1
+  running=$((running - 1))
 done
 exit $failed
