@@ -36,7 +36,7 @@ void Detector::play(const Batch& batch) {
     now_ = base + entry.stamp;
     if (entry.what == Batch::What::strong) {
       const StrongAccesses& all = batch.strong[entry.index];
-      strong(all, &batch.strong_lanes[all.first]);
+      strong(all, &batch.strong_lanes[all.first], &batch.strong_parts[all.first]);
     } else {
       batch.take(entry, scratch);
       record(scratch);
@@ -107,7 +107,9 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
       const std::uint64_t rank = std::uint64_t(access.rank) << cluster_shift;
       lanes[all.count++] = {address[lane] | rank, 0, 0, 0, 0, digest[lane], std::uint8_t(lane), false};
     });
-    return strong(all, lanes);
+    std::array<std::uint16_t, 32> everybodys;
+    everybodys.fill(Batch::everybodys);
+    return strong(all, lanes, everybodys.data());
   }
   if (pass_ == Pass::filter) {
     Filter::Warp as_warp;
@@ -154,7 +156,7 @@ void Detector::touch(std::uint64_t memory, MemoryAccess& access, const Site& sit
 }
 
 // One lane after another; each is an event of its own.
-void Detector::strong(const StrongAccesses& all, const StrongLane* lanes) {
+void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const std::uint16_t* parts) {
   const OperationIndex operation = operation_of(all.warp.launch);
   const PlaceId place = sides_.site(all.module, all.site);
   if (!operation || !place) {
@@ -181,7 +183,11 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes) {
   strong.reads = site.access != AccessKind::write;
   strong.reduction = site.opcode.rfind("red", 0) == 0;
   const order::Stamp begin = now_;
+  // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
+  const bool orders_nothing =
+      pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
   for (unsigned i = 0; i < all.count; ++i) {
+    if (orders_nothing && parts[i] != Batch::everybodys && !active_.test(parts[i])) continue;
     StrongLane lane = lanes[i];
     now_ = begin + i;
     std::uint64_t memory = 0;

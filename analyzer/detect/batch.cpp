@@ -30,11 +30,24 @@ constexpr auto take_table(std::index_sequence<index...>) {
 
 std::uint64_t Batch::bytes() const {
   std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
-                        strong_lanes.capacity() * sizeof(StrongLane) + small.capacity() * 8 +
+                        strong_lanes.capacity() * (sizeof(StrongLane) + 2) + small.capacity() * 8 +
                         large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
                         digests.capacity() * 128;
   for (const auto& list : weak) count += list.capacity() * sizeof(WeakAccess);
   return count;
+}
+
+void Batch::clear() {
+  for (auto& list : weak) list.clear();
+  common.clear();
+  strong.clear();
+  strong_lanes.clear();
+  strong_parts.clear();
+  small.clear();
+  large.clear();
+  addresses.clear();
+  digests.resize(1);
+  stamps = accesses = 0;
 }
 
 void Batch::take(const Common& entry, trace::Record& record) const {
@@ -196,6 +209,13 @@ void Batcher::strong(const trace::AccessView& view) {
     std::stable_sort(begin, batch_.strong_lanes.end(), by_order);
   }
   batch_.strong.push_back(all);
+  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
+  for (auto lane = begin; lane != batch_.strong_lanes.end(); ++lane) {
+    const bool one = lane->address % page_bytes + most_lane_bytes <= page_bytes &&
+                     !(view.space == Space::shared && lane->address >> cluster_shift);
+    batch_.strong_parts.push_back(
+        one ? std::uint16_t(partition_of(memory, lane->address / page_bytes)) : Batch::everybodys);
+  }
 }
 
 bool Batcher::record(trace::Record& record) {

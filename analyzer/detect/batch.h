@@ -41,6 +41,7 @@ struct StrongLane { // of an access to shared memory, the address has the rank s
   std::uint8_t lane = 0;
   bool wrote = false;
 };
+static_assert(sizeof(StrongLane) == 48);
 
 struct StrongAccesses { // of a warp, one lane after another, in the order in which they reached the location
   trace::Warp warp;
@@ -60,6 +61,9 @@ struct Batch {
   std::vector<Common> common;
   std::vector<StrongAccesses> strong;
   std::vector<StrongLane> strong_lanes;
+  // For each of them, the part of memory that it touches; everybody's: several, or another block's of the cluster.
+  static constexpr std::uint16_t everybodys = 0xFFFF;
+  std::vector<std::uint16_t> strong_parts;
   std::vector<std::uint64_t> small;   // records that are plain bytes, one after another
   std::vector<trace::Record> large;   // the others
   std::vector<std::array<std::uint64_t, 32>> addresses;
@@ -67,6 +71,7 @@ struct Batch {
   std::uint64_t stamps = 0, accesses = 0;
 
   std::uint64_t bytes() const;
+  void clear(); // keeps the memory
   // Puts the record that `entry` says into `record`.
   void take(const Common& entry, trace::Record& record) const;
 };

@@ -91,7 +91,7 @@ class Detector {
  private:
   void record(trace::Record& record);
   void weak(const Batch& batch, const WeakAccess& access);
-  void strong(const StrongAccesses& all, const StrongLane* lanes);
+  void strong(const StrongAccesses& all, const StrongLane* lanes, const std::uint16_t* parts);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
   void shed();
   PartFindings& part(std::uint64_t memory, std::uint64_t address) {

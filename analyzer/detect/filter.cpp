@@ -288,6 +288,11 @@ void Filter::scattered(const Warp& access, Actor& actor) {
       cells.prefetch(address);
     }
   });
+  if (global) {
+    each_lane([&](unsigned lane, std::uint64_t address) {
+      if (!page[lane]) cells.prefetch_rest(address);
+    });
+  }
   if (known) {
     each_lane([&](unsigned lane, std::uint64_t address) {
       if (page[lane] && global && !page[lane]->dense) cells.prefetch(address);

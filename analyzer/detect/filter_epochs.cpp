@@ -27,7 +27,8 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
     recent->segment = SegmentId(segments_.size());
     segments_.push_back({lane0.bits, now, 0});
   }
-  recent->operation_ordered = recent->operation_unordered = 0;
+  recent->ordered_to = 0;
+  recent->unordered_from = ~order::Stamp(0);
   return *recent;
 }
 
@@ -59,13 +60,14 @@ bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
     }
     case whole_block: return causality_.block_ordered(from.operation(), from.block(), at.stamp, me);
     case whole_operation:
-      if (id == actor.operation_ordered) return true;
-      if (id == actor.operation_unordered) return false;
+      if (from.operation() != me.operation()) return causality_.operation_ordered(from.operation(), at.stamp, me);
+      if (at.stamp <= actor.ordered_to) return true; // alike for all lanes of a block
+      if (at.stamp >= actor.unordered_from) return false;
       if (causality_.operation_ordered(from.operation(), at.stamp, me)) {
-        actor.operation_ordered = id;
+        actor.ordered_to = at.stamp;
         return true;
       }
-      actor.operation_unordered = id;
+      actor.unordered_from = at.stamp;
       return false;
     case complete_operation:
       return from.operation() != me.operation() && causality_.operation_ordered(from.operation(), at.stamp, me);

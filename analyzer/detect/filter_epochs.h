@@ -30,7 +30,8 @@ class Epochs {
     bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
     std::array<SegmentId, 4> ordered{};
     unsigned next = 0;
-    SegmentId operation_ordered = 0, operation_unordered = 0; // segments looked up at that level during this access
+    // What was looked up of its own operation during this access: all up to a stamp is ordered, from one on not.
+    order::Stamp ordered_to = 0, unordered_from = ~order::Stamp(0);
   };
   Actor& actor(order::ThreadKey lane0, order::Stamp now); // of a warp
   // Of a lane's part of an asynchronous copy, which is a segment of its own.

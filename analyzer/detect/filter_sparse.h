@@ -39,6 +39,19 @@ class SparseCells {
   [[gnu::always_inline]] void prefetch(std::uint64_t address) {
     if (Tables* of = region(address)) __builtin_prefetch(of->line(key(address)), 1);
   }
+  // The same of the other lines that find() reads, when the first is near.
+  [[gnu::always_inline]] void prefetch_rest(std::uint64_t address) {
+    Tables* const of = region(address);
+    if (!of || !of->of(key(address)).count) return;
+    const Table& table = of->of(key(address));
+    std::uint32_t number = Tables::home(key(address), table.count);
+    const std::uint32_t step = Tables::step(key(address), table.count);
+    for (unsigned left = table.lines[number].depth; left; --left) {
+      number += step;
+      if (number >= table.count) number -= table.count;
+      __builtin_prefetch(&table.lines[number], 1);
+    }
+  }
 
   // May units of the page have entries? Errs to the side of yes.
   bool may_have_page(std::uint64_t number) const { return used_ && pages_[page_bit(number)]; }

@@ -14,6 +14,7 @@ namespace {
 // Batches that are ready before the slowest worker needs them: enough that workers seldom wait for each other.
 constexpr std::size_t most_ahead = 16;
 constexpr std::uint64_t most_bytes_ahead = std::uint64_t(64) << 20;
+constexpr std::uint64_t most_spare_bytes = std::uint64_t(32) << 20;
 
 class Run {
  public:
@@ -39,7 +40,7 @@ class Run {
 
  private:
   struct Slot {
-    std::shared_ptr<const Batch> batch;
+    std::shared_ptr<Batch> batch;
     std::size_t left = 0; // workers that have not looked at it
     bool taken = false, ready = false;
   };
@@ -47,14 +48,22 @@ class Run {
   void extend() {
     while (slots_.size() < most_ahead && first_ + slots_.size() < total_) slots_.push_back({nullptr, workers_.size()});
   }
+  // A batch to fill, if possible with the memory of one that is done.
+  std::shared_ptr<Batch> spare() {
+    if (spare_.empty()) return std::make_shared<Batch>();
+    std::shared_ptr<Batch> batch = std::move(spare_.back());
+    spare_.pop_back();
+    spare_bytes_ -= batch->bytes();
+    return batch;
+  }
   // Decodes the first chunk that nobody has begun; false when there is none, or no room.
   bool build(std::unique_lock<std::mutex>& lock) {
     std::size_t chunk = first_;
     while (chunk < first_ + slots_.size() && slots_[chunk - first_].taken) ++chunk;
     if (chunk == first_ + slots_.size() || (chunk != first_ && bytes_ > most_bytes_ahead)) return false;
     slots_[chunk - first_].taken = true;
+    std::shared_ptr<Batch> batch = spare();
     lock.unlock();
-    auto batch = std::make_shared<Batch>();
     Batcher batcher(routing_, *batch);
     source_.play(chunk, batcher);
     lock.lock();
@@ -67,7 +76,13 @@ class Run {
   }
   void release(std::size_t chunk) {
     if (--slots_[chunk - first_].left) return;
-    bytes_ -= slots_[chunk - first_].batch->bytes();
+    const std::uint64_t bytes = slots_[chunk - first_].batch->bytes();
+    bytes_ -= bytes;
+    if (spare_bytes_ + bytes <= most_spare_bytes) {
+      spare_bytes_ += bytes;
+      spare_.push_back(std::move(slots_[chunk - first_].batch));
+      spare_.back()->clear();
+    }
     slots_[chunk - first_].batch.reset();
     while (!slots_.empty() && slots_.front().ready && !slots_.front().left) {
       slots_.pop_front();
@@ -87,6 +102,8 @@ class Run {
   std::deque<Slot> slots_; // of chunks first_ and on
   std::size_t first_ = 0;
   std::uint64_t bytes_ = 0; // of batches that are ready
+  std::vector<std::shared_ptr<Batch>> spare_; // empty
+  std::uint64_t spare_bytes_ = 0;
 };
 
 void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {

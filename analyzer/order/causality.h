@@ -24,6 +24,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -90,6 +91,8 @@ class Causality {
   void fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now);
   // Returns the stamp of the first write of the chain whose last write the access read; 0 when it read none so.
   Stamp strong_access(const StrongAccess& access, Stamp now);
+  // A sufficient condition, for any thread and location: strong_access() would remember nothing.
+  bool orders_nothing(Ordering ordering, bool writes) const;
   void cluster_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask,
                        std::uint32_t phase, bool wait, bool relaxed, Stamp now);
 
@@ -238,6 +241,12 @@ class Causality {
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);
   const Write* observed_write(LocationState& state, const StrongAccess& access);
   bool leaves_nothing(const StrongAccess& access) const;
+  static std::size_t location_bit(const Location& location) { // all blocks' shared memory alike
+    return location.address * 0x9e3779b97f4a7c15u >> 50;
+  }
+  bool may_be_known(const Location& location) const {
+    return !locations_.empty() && location_bits_[location_bit(location)] && locations_.count(location);
+  }
   ChainPointer& mbarrier_phase(ThreadKey thread, const Location& object, std::uint32_t phase);
   void forget_block(OperationIndex operation, std::uint32_t index, Block& block);
   void forget_locations();
@@ -258,6 +267,7 @@ class Causality {
   std::unordered_map<OperationIndex, Launch> launches_;
   std::unordered_map<std::uint64_t, Thread> threads_;
   std::unordered_map<Location, LocationState, LocationHash> locations_;
+  std::bitset<1 << 14> location_bits_; // by hash: clear where there is surely none
   std::unordered_map<Location, MbarrierState, LocationHash> mbarriers_;
   std::map<std::pair<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>, std::deque<BulkGroups>> bulk_pending_;
   std::vector<AsyncState> async_groups_{1};

@@ -177,8 +177,9 @@ const Causality::Write* Causality::observed_write(LocationState& state, const St
 // acquire: it need not be remembered.
 bool Causality::leaves_nothing(const StrongAccess& access) const {
   if (rules_.observers || is_release(access.ordering) || is_acquire(access.ordering)) return false;
-  if (!locations_.empty() && locations_.count(access.location)) return false;
+  if (may_be_known(access.location)) return false;
   if (threads_.empty() || !access.writes) return true;
+  if (const Block* of = find_block(access.thread); !of || of->threads_with_state.empty()) return true;
   const Thread* state = find_thread(access.thread);
   if (!state) return true;
   auto empty = [](const ByScope& released) {
@@ -187,10 +188,16 @@ bool Causality::leaves_nothing(const StrongAccess& access) const {
   return state->released_at.empty() && empty(state->released);
 }
 
+bool Causality::orders_nothing(Ordering ordering, bool writes) const {
+  return !rules_.observers && !is_release(ordering) && !is_acquire(ordering) && locations_.empty() &&
+         (threads_.empty() || !writes);
+}
+
 Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (leaves_nothing(access)) return 0;
   auto [place, fresh] = locations_.try_emplace(access.location);
   LocationState& at = place->second;
+  if (fresh) location_bits_.set(location_bit(access.location));
   if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
 
   ChainPointer chain;  // that the read observes
@@ -285,6 +292,8 @@ void Causality::forget_locations() {
     return at.second.writes.empty() || at.second.writes.back().chain->contributions.empty();
   });
   many_locations_ = std::max<std::size_t>(1 << 16, 2 * locations_.size());
+  location_bits_.reset();
+  for (const auto& [location, state] : locations_) location_bits_.set(location_bit(location));
 }
 
 // ---- mbarrier objects

@@ -290,8 +290,9 @@ TEST(Scale, TheFirstPassLeavesNothingOut) {
 }
 
 // Memory that is touched here and there, in units of several sizes, before, between and after sets of all of it or of a
-// part, affine accesses, and memory handed out anew; by launches that are in one stream or in two.
-std::vector<trace::Record> here_and_there(std::uint64_t seed) {
+// part, affine accesses, and memory handed out anew; by launches that are in one stream or in two. Everywhere: most words
+// of two pages.
+std::vector<trace::Record> here_and_there(std::uint64_t seed, bool everywhere = false) {
   Random random(seed);
   std::vector<SiteOf> sites;
   for (unsigned bytes : {1u, 2u, 4u, 8u, 16u}) {
@@ -340,7 +341,8 @@ std::vector<trace::Record> here_and_there(std::uint64_t seed) {
     now.launch = number / 2;
     records.push_back(now);
     records.push_back(trace::OperationBegin{number});
-    for (std::uint32_t i = 0, count = 10 + random.below(30); i < count; ++i) {
+    const std::uint32_t kinds = random.below(4); // of sites, everywhere
+    for (std::uint32_t i = 0, count = everywhere ? 60 + random.below(60) : 10 + random.below(30); i < count; ++i) {
       trace::Access access;
       access.warp = {now.launch, random.below(3), random.below(2)};
       if (random.below(8) == 0) {
@@ -350,12 +352,21 @@ std::vector<trace::Record> here_and_there(std::uint64_t seed) {
       access.module = 1;
       access.site = random.below(std::uint32_t(sites.size()));
       if (one_size) access.site = std::min(4u, width_of_all) * 3 % 15 + random.below(3);
+      if (everywhere && (kinds < 3 || random.below(20))) access.site = kinds == 0 ? 6 : (kinds < 3 ? 6 : 0) + random.below(3);
       const SiteOf& of = sites[access.site];
-      access.mask = random.below(3) ? ~0u : 1u << random.below(32);
+      access.mask = random.below(everywhere ? 20 : 3) ? ~0u : 1u << random.below(32);
       const std::uint32_t shape = random.below(8), base = 1024 * random.below(60);
       for (unsigned lane = 0; lane < 32; ++lane) {
         // Mostly a place of the thread's own, so that there is something for a race to be missing in.
         const std::uint32_t own = (access.warp.block * 2 + access.warp.warp) * 32 + lane;
+        if (everywhere && shape) { // words of the thread's own; bytes are as close
+          const std::uint32_t at = (random.below(10) * 192 + own) * 4 + random.below(4);
+          access.address[lane] = memory + (shape == 7 ? random.below(8000) : at) / of.bytes * of.bytes;
+          if (!is_strong(of.ordering)) continue;
+          access.order_first[lane] = access.order_last[lane] = ++ticket;
+          access.wrote[lane] = true;
+          continue;
+        }
         access.address[lane] =
             memory + (shape == 0  ? base + lane * of.bytes
                       : shape < 7 ? ((random.below(16) * 192 + own) * 16 + random.below(16) / of.bytes * of.bytes)
@@ -381,6 +392,18 @@ TEST(Scale, MemoryTouchedHereAndThere) {
     ASSERT_EQ(found(chunks, 3), expected) << "seed " << seed;
   }
   EXPECT_GT(races, 500u);
+}
+
+TEST(Scale, MemoryTouchedEverywhere) {
+  std::size_t races = 0;
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    const Chunks chunks(here_and_there(seed, true), 60);
+    ASSERT_EQ(left_out(chunks), "") << "seed " << seed;
+    const std::string expected = found(chunks, 1);
+    races += std::size_t(std::count(expected.begin(), expected.end(), '|'));
+    ASSERT_EQ(found(chunks, 3), expected) << "seed " << seed;
+  }
+  EXPECT_GT(races, 200u);
 }
 
 TEST(Scale, ThousandsOfThreadsOnOneWord) {
