@@ -226,9 +226,9 @@ std::uint32_t Merge::cell_of(std::uint64_t key) {
     std::vector<std::uint32_t> indices(keys.size());
     const std::size_t mask = keys.size() - 1;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
-      if (!keys_[i]) continue;
+      if (!indices_[i]) continue;
       std::size_t at = (keys_[i] * 0x9e3779b97f4a7c15u >> 20) & mask;
-      while (keys[at]) at = (at + 1) & mask;
+      while (indices[at]) at = (at + 1) & mask;
       keys[at] = keys_[i];
       indices[at] = indices_[i];
     }
@@ -237,14 +237,13 @@ std::uint32_t Merge::cell_of(std::uint64_t key) {
   }
   const std::size_t mask = keys_.size() - 1;
   std::size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & mask;
-  for (; keys_[at] != key; at = (at + 1) & mask) {
-    if (keys_[at]) continue;
-    keys_[at] = key;
-    indices_[at] = std::uint32_t(cells_.size());
-    cells_.emplace_back();
-    break;
+  for (; indices_[at]; at = (at + 1) & mask) {
+    if (keys_[at] == key) return indices_[at] - 1;
   }
-  return indices_[at];
+  keys_[at] = key;
+  cells_.emplace_back();
+  indices_[at] = std::uint32_t(cells_.size());
+  return indices_[at] - 1;
 }
 
 // A lane that stores waits among those of its cell that write, one that does not (a failed cas too) among its readers.

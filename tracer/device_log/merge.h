@@ -149,8 +149,8 @@ class Merge {
   Queue device_;
   std::vector<Queue> blocks_;
   std::vector<std::uint32_t> ready_; // blocks to look at
-  std::vector<std::uint64_t> keys_; // open addressing; 0: free
-  std::vector<std::uint32_t> indices_;
+  std::vector<std::uint64_t> keys_; // open addressing
+  std::vector<std::uint32_t> indices_; // of the keys, plus one; 0: free
   std::vector<Cell> cells_;
   std::vector<std::uint32_t> buckets_; // first lane of a chain: (head * 32 + lane) * 2 + side
   std::unordered_map<const ptx::Slot*, What> whats_;
