@@ -318,7 +318,8 @@ def main():
               100 * share, counts["unchanged"], counts["stillborn"], not_tried))
     if options.results:
         with open(options.results, "w") as file:
-            file.write(results_page.page(rows, not_tried))
+            names = [os.path.basename(path)[:-len(".fixed")] for path in binaries]
+            file.write(results_page.page(rows, not_tried, names))
     if not_tried:
         return 3
     return 0 if rows and share >= LEAST and not idle else 1

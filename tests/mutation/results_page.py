@@ -22,7 +22,7 @@ def table(head, groups):
     return "\n".join(lines) + "\n"
 
 
-def page(rows, not_tried):
+def page(rows, not_tried, programs):
     kinds = [("programs, PTX", [r for r in rows if r["kind"] == "ptx" and not r["library"]]),
              ("programs, the host's calls", [r for r in rows if r["kind"] == "host"]),
              ("libraries and real code, PTX", [r for r in rows if r["kind"] == "ptx" and r["library"]]),
@@ -34,6 +34,8 @@ def page(rows, not_tried):
             "hanging, of those that change the relation on the recorded accesses.\n\n")
     if not_tried:
         text += "**%d mutants were not tried.**\n\n" % not_tried
+    if left := sorted(set(programs) - set(by_program)):
+        text += "Nothing to mutate in, or not tried: %s.\n\n" % ", ".join(left)
     text += table("", kinds)
     missed = [row for row in rows if row["outcome"] == "missed"]
     text += "\n## Missed\n\n"
