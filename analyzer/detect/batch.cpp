@@ -213,8 +213,8 @@ void Batcher::strong(const trace::AccessView& view) {
   for (auto lane = begin; lane != batch_.strong_lanes.end(); ++lane) {
     const bool one = lane->address % page_bytes + most_lane_bytes <= page_bytes &&
                      !(view.space == Space::shared && lane->address >> cluster_shift);
-    batch_.strong_parts.push_back(
-        one ? std::uint16_t(partition_of(memory, lane->address / page_bytes)) : Batch::everybodys);
+    batch_.strong_parts.push_back(one ? std::uint16_t(partition_of(memory, lane->address / page_bytes))
+                                      : Batch::everybodys);
   }
 }
 

@@ -62,10 +62,10 @@ Stream other_stream() {
 
 // Calls that only order: gone, and said to have succeeded. The second form is of programs whose default stream is each
 // thread's own.
-#define DROPPED(name, parameters, arguments)                                             \
-  EXPORT int name parameters {                                                           \
-    if (chosen(#name, "drop")) return 0;                                                 \
-    return next<int parameters>(#name) arguments;                                        \
+#define DROPPED(name, parameters, arguments)      \
+  EXPORT int name parameters {                    \
+    if (chosen(#name, "drop")) return 0;          \
+    return next<int parameters>(#name) arguments; \
   }
 DROPPED(cudaDeviceSynchronize, (), ())
 DROPPED(cudaEventSynchronize, (void* event), (event))
@@ -80,10 +80,10 @@ DROPPED(cudaEventQuery, (void* event), (event))
 BOTH_DROPPED(cudaStreamQuery, (Stream stream), (stream))
 
 // Work: goes to another stream.
-#define MOVED(name, parameters, arguments)                          \
-  EXPORT int name parameters {                                      \
-    if (chosen(#name, "stream")) stream = other_stream();           \
-    return next<int parameters>(#name) arguments;                   \
+#define MOVED(name, parameters, arguments)                \
+  EXPORT int name parameters {                            \
+    if (chosen(#name, "stream")) stream = other_stream(); \
+    return next<int parameters>(#name) arguments;         \
   }
 #define BOTH_MOVED(name, parameters, arguments) \
   MOVED(name, parameters, arguments)            \
@@ -112,10 +112,10 @@ BOTH_MOVED(cudaFreeAsync, (void* memory, Stream stream), (memory, stream))
 BOTH_MOVED(cudaLaunchHostFunc, (Stream stream, void (*function)(void*), void* data), (stream, function, data))
 BOTH_MOVED(cudaGraphLaunch, (void* graph, Stream stream), (graph, stream))
 
-#define MOVED_CONFIG(name)                                                              \
-  EXPORT int name(const LaunchConfig* config, const void* kernel, void** values) {      \
-    LaunchConfig moved = *config;                                                       \
-    if (chosen(#name, "stream")) moved.stream = other_stream();                         \
+#define MOVED_CONFIG(name)                                                                     \
+  EXPORT int name(const LaunchConfig* config, const void* kernel, void** values) {             \
+    LaunchConfig moved = *config;                                                              \
+    if (chosen(#name, "stream")) moved.stream = other_stream();                                \
     return next<int(const LaunchConfig*, const void*, void**)>(#name)(&moved, kernel, values); \
   }
 BOTH_MOVED(__cudaLaunchKernel,
@@ -129,7 +129,7 @@ MOVED_CONFIG(cudaLaunchKernelExC_ptsz)
 EXPORT int cudaMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
   if (chosen("cudaMemcpy", "stream")) {
     return next<int(void*, const void*, std::size_t, int, Stream)>("cudaMemcpyAsync")(to, from, bytes, default_kind,
-                                                                                     other_stream());
+                                                                                      other_stream());
   }
   return next<int(void*, const void*, std::size_t, int)>("cudaMemcpy")(to, from, bytes, kind);
 }
@@ -141,11 +141,11 @@ EXPORT int cudaMemset(void* to, int value, std::size_t bytes) {
 }
 
 // Nodes of graphs: without the edges that lead to them.
-#define WITHOUT_EDGES(name, more_parameters, more_arguments)                                             \
-  EXPORT int name(void** node, void* graph, const void* before, std::size_t count more_parameters) {     \
-    if (chosen(#name, count ? "drop" : "nothing")) count = 0;                                            \
-    return next<int(void**, void*, const void*, std::size_t more_parameters)>(#name)(                    \
-        node, graph, before, count more_arguments);                                                      \
+#define WITHOUT_EDGES(name, more_parameters, more_arguments)                                                \
+  EXPORT int name(void** node, void* graph, const void* before, std::size_t count more_parameters) {        \
+    if (chosen(#name, count ? "drop" : "nothing")) count = 0;                                               \
+    return next<int(void**, void*, const void*, std::size_t more_parameters)>(#name)(node, graph, before,   \
+                                                                                     count more_arguments); \
   }
 #define COMMA ,
 WITHOUT_EDGES(cudaGraphAddKernelNode, COMMA const void* what, COMMA what)

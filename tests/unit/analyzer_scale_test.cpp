@@ -290,8 +290,8 @@ TEST(Scale, TheFirstPassLeavesNothingOut) {
 }
 
 // Memory that is touched here and there, in units of several sizes, before, between and after sets of all of it or of a
-// part, affine accesses, and memory handed out anew; by launches that are in one stream or in two. Everywhere: most words
-// of two pages.
+// part, affine accesses, and memory handed out anew; by launches that are in one stream or in two. Everywhere: most
+// words of two pages.
 std::vector<trace::Record> here_and_there(std::uint64_t seed, bool everywhere = false) {
   Random random(seed);
   std::vector<SiteOf> sites;
@@ -352,7 +352,8 @@ std::vector<trace::Record> here_and_there(std::uint64_t seed, bool everywhere = 
       access.module = 1;
       access.site = random.below(std::uint32_t(sites.size()));
       if (one_size) access.site = std::min(4u, width_of_all) * 3 % 15 + random.below(3);
-      if (everywhere && (kinds < 3 || random.below(20))) access.site = kinds == 0 ? 6 : (kinds < 3 ? 6 : 0) + random.below(3);
+      if (everywhere && (kinds < 3 || random.below(20)))
+        access.site = kinds == 0 ? 6 : (kinds < 3 ? 6 : 0) + random.below(3);
       const SiteOf& of = sites[access.site];
       access.mask = random.below(everywhere ? 20 : 3) ? ~0u : 1u << random.below(32);
       const std::uint32_t shape = random.below(8), base = 1024 * random.below(60);
