@@ -67,6 +67,7 @@ boost::program_options::options_description record_options(RecordOptions& option
 struct Recorded {
   std::string trace;
   int status = 0;              // the command's exit status; 128 + signal when it was killed
+  bool on_gpu = false;
 };
 Expected<Recorded> record(const RecordOptions& options, const Arguments& command, bool standard_output_to_error);
 

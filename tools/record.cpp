@@ -241,7 +241,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
 
   Expected<int> status = run(*file, command, standard_output_to_error);
   if (!status) return status.error();
-  return Recorded{*trace, *status};
+  return Recorded{*trace, *status, on_gpu};
 }
 
 int run_record(const Arguments& arguments) {

@@ -36,13 +36,14 @@ def claim(true, text):
     print(("PASS " if true else "FAIL ") + text, flush=True)
 
 
-def record(name, settings, command):
+def record(name, settings, command, more=None):
     trace = os.path.join(options.traces, name)
     shutil.rmtree(trace, ignore_errors=True)
-    environment = dict(os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
+    plain = dict(os.environ, **(more or {}))
+    environment = dict(plain, LD_PRELOAD=os.path.abspath(options.tracer),
                        DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256:window=1%s" % (trace, settings))
-    alone = subprocess.run(command, text=True, capture_output=True, timeout=60)
-    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=100)
+    alone = subprocess.run(command, env=plain, text=True, capture_output=True, timeout=100)
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=150)
     said = [line for line in done.stderr.splitlines() if line.startswith("deadheat")]
     info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
     match = re.search(r"^windows +(.*)$", info.stdout, re.M)
@@ -71,7 +72,12 @@ if not options.replay:
         record("window-%d" % fault, ":capture-range=cudaProfilerApi:kernel=scale|fill", [options.binary, str(fault)])
     for name in whole:
         record(name, "", [os.path.join(options.programs, name + ".racy")])
-names = [name for name in ["window-0", "window-1", *whole] if os.path.exists(os.path.join(options.traces, name))]
+    if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode == 0:
+        # One step out of a training job, with a fault in one of its own kernels among some 200 opaque ones.
+        train = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
+        record("training", ":capture-range=nvtx=step 1", [sys.executable, train, "--steps", "3", "--fault", "scatter"],
+               {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -lineinfo"})
+names = [name for name in ["window-0", "window-1", *whole, "training"] if os.path.exists(os.path.join(options.traces, name))]
 for name in names:
     races = replay(name)
     if races is None:
@@ -87,6 +93,10 @@ for name in names:
         # Three times what was there plus 7, or three times what came.
         example = mine[0]["differences"][0]["example"] if mine and mine[0].get("differences") else {}
         claim({example.get("a"), example.get("b")} == {307, 150007}, "window-1: both outcomes are what they must be: %s" % example)
+    elif name == "training":
+        mine = [race for race in races if race["certainty"] == "certain"]
+        claim(mine and all("count_words" in race["first"]["kernel"] and race["verdict"] == "harmful" for race in mine),
+              "training: lost counts are harmful")
     else:
         claim(races and all(race["verdict"] == "harmful" for race in races), "%s: harmful" % name)
 print("%d passed, %d failed" % (passed, failed))
