@@ -127,8 +127,10 @@ class Mover {
         if (window->opens && !id) {
           id = window->id;
           begin_ = i;
+          at_start_ = next_operation_ == 1;
         } else if (!window->opens && window->id == id && id) {
           end_ = std::min(end_, i);
+          closed_ = true;
           if (!window->trouble.empty()) return Error{"the window cannot be run again: " + window->trouble};
           for (const trace::Span& span : window->touched) outputs_.push_back(span);
         }
@@ -141,6 +143,8 @@ class Mover {
     if (!id) {
       return Error{"was recorded on a GPU without what it takes to run it again", {}, "deadheat record --window"};
     }
+    // What the memory held is known only once a window has closed.
+    if (!closed_ && !at_start_) return Error{"the window cannot be run again: the recording ended inside of it"};
     return {};
   }
 
@@ -336,6 +340,7 @@ class Mover {
   const ReadBytes& bytes_;
   MovedRun run_;
   std::size_t begin_ = 0, end_ = ~std::size_t(0);
+  bool at_start_ = false, closed_ = false;  // the window opens before any operation; it was closed
   std::vector<trace::Span> outputs_;
   std::vector<trace::Snapshot*> snapshots_;
   std::map<std::uint32_t, trace::Allocate> live_;  // before the window, by number

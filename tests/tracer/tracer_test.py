@@ -60,6 +60,9 @@ class Case:
                              self.trace, cupti, settings))
         done = subprocess.run([os.path.join(os.path.abspath(options.embedded), "window_job"), str(ranged), str(fault)],
                               env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        if ranged == 3:
+            assert done.returncode == -signal.SIGKILL, done.returncode
+            return done.stderr.splitlines(), 0
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), int(done.stdout.split()[0])
 
@@ -256,6 +259,18 @@ def window_budget(case):
     assert done.returncode == 2 and "budget" in done.stderr, (done.returncode, done.stderr)
 
 
+def window_without_end(case):
+    """A job that ends, or is killed, inside of its window: nobody takes the trace for one that can be run again."""
+    if not options.embedded:
+        return
+    for ranged in (2, 3):
+        said, _ = case.window(1, ":window=1:capture-range=cudaProfilerApi", ranged)
+        assert len(said) == (ranged == 2), said
+        done = subprocess.run([options.deadheat, "replay", case.trace], text=True, capture_output=True, timeout=60)
+        assert done.returncode == 2 and "ended inside" in done.stderr, (done.returncode, done.stderr)
+        shutil.rmtree(case.trace)
+
+
 def python_lines(case):
     """A launch by a thread that holds Python's lock knows its line; one of the program, where there is one."""
     if not options.embedded:
@@ -281,7 +296,7 @@ def no_window(case):
 
 cases = [whole, threads, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window,
-         timestamps, python_lines, python_without_its_lock]
+         timestamps, window_without_end, python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:
     if options.cases and test.__name__ not in options.cases:

@@ -3,12 +3,14 @@
 // A sub-allocator's block is handed from one stream to another too early: `scale`, on one stream, still reads it while
 // a copy on another stream writes it (with FAULT 1; with 0 the other stream waits). `blur`, which the caller leaves
 // unrecorded, reads what `scale` wrote and adds to it: opaque. `scale` finds its output through a pointer in memory.
-// RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory.
-// Prints a sum of the results and "done".
+// RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory; 2:
+// the job ends before cuProfilerStop; 3: it is killed there. Prints a sum of the results and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -86,7 +88,8 @@ void check(CUresult result, const char* what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool range = argc > 1 && std::atoi(argv[1]), fault = argc > 2 && std::atoi(argv[2]);
+  const int range = argc > 1 ? std::atoi(argv[1]) : 0;
+  const bool fault = argc > 2 && std::atoi(argv[2]);
   CHECK(cuInit(0));
   CUmodule module = nullptr;
   CUfunction fill = nullptr, scale = nullptr, blur = nullptr;
@@ -124,7 +127,11 @@ int main(int argc, char** argv) {
   CHECK(cuMemcpyHtoDAsync_v2(block, next.data(), 4 * count, side));
   CHECK(cuCtxSynchronize());
 
-  if (range) CHECK(cuProfilerStop());
+  if (range == 3) {
+    usleep(1'500'000);  // what there is gets written
+    raise(SIGKILL);
+  }
+  if (range == 1) CHECK(cuProfilerStop());
   std::vector<unsigned> host(65536);
   CHECK(cuMemcpyDtoHAsync_v2(host.data(), results, 4 * host.size(), work));
   CHECK(cuStreamSynchronize(work));

@@ -23,6 +23,7 @@ namespace deadheat::cupti {
   X(cuDeviceTotalMem_v2) \
   X(cuPointerGetAttribute) \
   X(cuMemAlloc_v2) \
+  X(cuMemGetInfo_v2) \
   X(cuMemFree_v2) \
   X(cuMemsetD8_v2) \
   X(cuMemHostAlloc) \

@@ -60,6 +60,14 @@ done:
 
 bool good(CUresult result) { return result == CUDA_SUCCESS; }
 
+// Device memory of our own: at most half of what is free, since the program may want more yet.
+CUdeviceptr allocate(std::uint64_t bytes) {
+  std::size_t free = 0, total = 0;
+  if (driver().cuMemGetInfo_v2 && good(driver().cuMemGetInfo_v2(&free, &total)) && bytes > free / 2) return 0;
+  CUdeviceptr at = 0;
+  return good(driver().cuMemAlloc_v2(&at, bytes)) ? at : 0;
+}
+
 // Waits until the stream has nothing to do, or `until`.
 bool wait(CUstream stream, std::chrono::steady_clock::time_point until) {
   for (unsigned look = 0;; ++look) {
@@ -140,11 +148,10 @@ bool QuietDevice::keep(const Memory& memory, Kept& kept) {
   }
   Current current(context_);
   if (!current.set() || !prepare()) return false;
-  if (good(driver().cuMemAlloc_v2(&kept.device, memory.bytes))) {
+  if ((kept.device = allocate(memory.bytes))) {
     return good(driver().cuMemcpyDtoDAsync_v2(kept.device, memory.address, memory.bytes, stream_)) &&
            good(driver().cuStreamSynchronize(stream_));
   }
-  kept.device = 0;
   kept.host.resize(memory.bytes);
   return good(driver().cuMemcpyDtoHAsync_v2(kept.host.data(), memory.address, memory.bytes, stream_)) &&
          good(driver().cuStreamSynchronize(stream_));
@@ -171,11 +178,9 @@ void QuietDevice::drop(Kept& kept) {
 bool QuietDevice::room(std::uint64_t bytes) {
   if (bytes <= scratch_bytes_) return true;
   if (scratch_) driver().cuMemFree_v2(scratch_);
-  scratch_ = 0;
-  scratch_bytes_ = 0;
-  if (!good(driver().cuMemAlloc_v2(&scratch_, bytes))) return false;
-  scratch_bytes_ = bytes;
-  return true;
+  scratch_ = allocate(bytes);
+  scratch_bytes_ = scratch_ ? bytes : 0;
+  return scratch_ != 0;
 }
 
 bool QuietDevice::same_device(std::uint64_t address) const {
@@ -256,10 +261,9 @@ bool QuietDevice::compare_pages(std::uint64_t live, std::uint64_t before, std::u
   const std::uint64_t needed = 4 * (pages + 1);
   if (needed > found_bytes_) {
     if (found_) d.cuMemFree_v2(found_);
-    found_ = 0;
-    found_bytes_ = 0;
-    if (!good(d.cuMemAlloc_v2(&found_, needed))) return false;
-    found_bytes_ = needed;
+    found_ = allocate(needed);
+    found_bytes_ = found_ ? needed : 0;
+    if (!found_) return false;
   }
   void* parameters[] = {&live, &before, &found_};
   std::uint32_t count = 0;

@@ -69,9 +69,15 @@ struct Window::Shared {
   std::string trouble;
   std::vector<Kept> kept;          // memory as the window found it
   std::vector<Memory> not_kept;
-  std::uint64_t budget = 0;        // bytes that may still be kept
+  std::atomic<std::uint64_t> budget{0};  // bytes that may still be kept
   std::atomic<bool> written{false};
 
+  bool spend(std::uint64_t bytes) {
+    std::uint64_t left = budget;
+    while (bytes <= left && !budget.compare_exchange_weak(left, left - bytes)) {
+    }
+    return bytes <= left;
+  }
   void spoil(const std::string& why) {
     std::lock_guard hold(lock);
     if (trouble.empty()) trouble = why;
@@ -158,14 +164,15 @@ void Window::start() {
 }
 
 void Window::finish() {
-  if (!open() || !whole_run_) return;
+  if (!open()) return;
   open_ = false;
+  if (!whole_run_) spoil("the process ended inside of it");
   trace::Window record{window_id, false, {}, {}};
   {
     std::lock_guard hold(shared_->lock);
     record.trouble = shared_->trouble;
   }
-  if (!record.trouble.empty()) say("the run cannot be replayed: " + record.trouble);
+  if (!record.trouble.empty()) say("the window for replay cannot be used: " + record.trouble);
   session_.journal().push(record);
 }
 
@@ -195,12 +202,11 @@ void Window::begin() {
 void Window::save_memory(Shared& shared) {
   for (const Memory& memory : live_memory()) {
     Kept kept;
-    if (memory.bytes > shared.budget || !device_.keep(memory, kept)) {
+    if (!shared.spend(memory.bytes) || !device_.keep(memory, kept)) {
       device_.drop(kept);
       shared.not_kept.push_back(memory);
       continue;
     }
-    shared.budget -= memory.bytes;
     shared.kept.push_back(std::move(kept));
   }
 }
@@ -261,6 +267,11 @@ trace::Bytes Window::bytes_of(const trace::MemoryRange& source, bool pinned, CUs
   if (pinned && !device_.rest(stream)) spoil("a copy from page-locked memory did not end");
   const std::uint64_t pitch = source.pitch ? source.pitch : source.width;
   const std::uint64_t slice = source.slice ? source.slice : pitch * source.height;
+  std::shared_ptr<Shared> shared = std::atomic_load(&shared_);
+  if (!shared->spend(source.width * source.height * source.depth)) {
+    spoil("its copies bring more than the window's budget");
+    return {};
+  }
   std::vector<std::uint8_t> bytes;
   bytes.reserve(source.width * source.height * source.depth);
   for (std::uint64_t z = 0; z < source.depth; ++z) {
@@ -316,8 +327,7 @@ bool Window::after_opaque(CUstream stream, bool launched, std::vector<trace::Eff
       spoil("an opaque kernel did not end");
     } else {
       known = device_.changes([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
-        if (bytes > shared->budget) return false;
-        shared->budget -= bytes;
+        if (!shared->spend(bytes)) return false;
         shared->touched->add(address, bytes);
         effects.push_back({address, session_.writer().bytes({data, bytes})});
         return true;
