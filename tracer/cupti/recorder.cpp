@@ -62,7 +62,10 @@ struct RecordedLaunch::Writing {
 };
 
 RecordedLaunch::RecordedLaunch(Session& session, const device_log::Shape& shape) : session_(session), shape_(shape) {
-  if (Window* window = session.window()) touched_ = window->touched();
+  if (Window* window = session.window()) {
+    in_window_ = window->open();
+    touched_ = window->touched();
+  }
 }
 
 bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
@@ -89,7 +92,7 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
     if (batch.empty()) break;
   }
   writing_->log.finish();
-  if (touched_ && (!complete_ || writing_->log.damaged()))
+  if (in_window_ && (!complete_ || writing_->log.damaged()))
     session_.window()->spoil("accesses of its launches are missing");
   if (!complete_)
     session_.incident("lost", "a launch did not end, or its end was not seen: some of its accesses are missing");

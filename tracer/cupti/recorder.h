@@ -45,7 +45,8 @@ class RecordedLaunch final : public Awaited {
   bool complete_ = false;
   struct Writing;
   std::shared_ptr<Writing> writing_;
-  std::shared_ptr<TouchedPages> touched_;          // of the window that it is in
+  bool in_window_ = false;
+  std::shared_ptr<TouchedPages> touched_;          // of the window that it is in, where it is a range
 };
 
 class Recorder {

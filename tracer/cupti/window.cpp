@@ -58,7 +58,8 @@ void TouchedPages::add(const trace::Record& record) {
 std::set<std::uint64_t> TouchedPages::take() {
   std::lock_guard hold(lock_);
   last_ = ~std::uint64_t(0);
-  return std::exchange(pages_, {});
+  const std::unordered_set<std::uint64_t> pages = std::exchange(pages_, {});
+  return {pages.begin(), pages.end()};
 }
 
 // ---- the window
@@ -187,10 +188,11 @@ void Window::begin() {
   CUcontext context = nullptr;
   driver().cuCtxGetCurrent(&context);
   if (!context) context = seen_;
-  if (!device_.use(context) || !device_.rest()) {
-    shared->spoil(context ? "the device did not come to rest when it opened" : "no device was in use when it opened");
-  } else {
-    save_memory(*shared);
+  if (device_.use(context)) {  // else nothing has been done yet
+    if (device_.rest())
+      save_memory(*shared);
+    else
+      shared->spoil("the device did not come to rest when it opened");
   }
   session_.recorder().caught_up();
   session_.journal().push(trace::Window{window_id, true, {}, {}});
@@ -218,6 +220,7 @@ void Window::end() {
     std::lock_guard alone(alone_);
     if (!open() || whole_run_) return;
     someone_ = true;
+    device_.use(seen_);
     if (!device_.rest()) spoil("the device did not come to rest when it closed");
     session_.recorder().caught_up();
     shared = shared_;
@@ -242,7 +245,7 @@ void Window::pass(CUcontext context) {
 }
 
 std::shared_ptr<TouchedPages> Window::touched() const {
-  if (!open()) return nullptr;
+  if (!open() || whole_run_) return nullptr;  // there is nothing to save
   return std::atomic_load(&shared_)->touched;
 }
 

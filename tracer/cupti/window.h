@@ -20,6 +20,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "deadheat/trace.h"
@@ -45,7 +46,7 @@ class TouchedPages {
     if (number != last_) pages_.insert(last_ = number);
   }
   std::mutex lock_;
-  std::set<std::uint64_t> pages_;
+  std::unordered_set<std::uint64_t> pages_;
   std::uint64_t last_ = ~std::uint64_t(0);
 };
 
@@ -61,7 +62,7 @@ class Window {
 
   // The way into any call: waits while another thread has the device for itself.
   void pass(CUcontext context);
-  // Where launches of the window note what they touch; null outside of it.
+  // Where launches of the window note what they touch; null outside of it, and where it is the whole run.
   std::shared_ptr<TouchedPages> touched() const;
   // An operation touches memory that way. The session's lock may be held.
   void touch(const trace::MemoryRange& range);
