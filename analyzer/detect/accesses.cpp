@@ -46,6 +46,13 @@ void Detector::play(const Batch& batch) {
   now_ = base + batch.stamps;
   summary_.accesses += batch.accesses;
   if (bytes() > memory_limit_) shed();
+  if (causality_.many_groups()) {
+    std::unordered_set<order::AsyncGroup> named;
+    auto name = [&](order::AsyncGroup group) { named.insert(group); };
+    filter_.each_group(name);
+    shadow_.each_group(name);
+    causality_.forget_groups(named);
+  }
 }
 
 // Gives parts up until the rest has room; the last one stays, and goes on unchecked when it has none.

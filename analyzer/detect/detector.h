@@ -84,6 +84,7 @@ class Detector {
   bool clean_end = false;
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
+  std::size_t copies_remembered() const { return causality_.groups(); } // asynchronous ones
   // Records that name a launch or site that does not exist, or more memory than there can be; weak accesses are counted
   // with the parts.
   std::uint64_t unknown() const { return unknown_; }

@@ -66,6 +66,13 @@ class Filter {
 
   std::uint64_t bytes() const { return pages_.bytes() + words_.bytes() + bytes_.bytes() + epochs_.bytes(); }
 
+  // Calls each(group) for the groups of copies that memory still names.
+  template <typename Each>
+  void each_group(Each&& each) {
+    collect_segments();
+    epochs_.each_group(each);
+  }
+
   void forget_inactive(); // memory of parts that are not active any more
   void forget_range(std::uint64_t address, std::uint64_t bytes); // global memory
   void forget_shared(order::OperationIndex operation);

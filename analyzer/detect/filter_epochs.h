@@ -61,6 +61,13 @@ class Epochs {
   // name(SegmentId&) for all names that cells hold.
   template <typename EachName>
   void collect(EachName&& each_name);
+  // Calls each(group) for the groups of copies that may be asked about.
+  template <typename Each>
+  void each_group(Each&& each) const {
+    for (const Segment& segment : segments_) {
+      if (segment.group) each(order::AsyncGroup(segment.group));
+    }
+  }
   void forget(order::OperationIndex operation); // its warps act no more
   void forget(order::ThreadKey block);
   std::uint64_t bytes() const { return segments_.capacity() * sizeof(Segment); }

@@ -76,6 +76,21 @@ class Shadow {
   std::uint64_t bytes() const {
     return pages_.size() * sizeof(Page) + words_ * sizeof(Word) + entries_ * sizeof(Entry);
   }
+  // Calls each(group) for the groups of copies that memory still names.
+  template <typename Each>
+  void each_group(Each&& each) const {
+    auto of_word = [&](const Word& word) {
+      for (const Entry& entry : word.entries) {
+        if (entry.access.group) each(entry.access.group);
+      }
+    };
+    for (const auto& [key, page] : pages_) {
+      of_word(page->whole);
+      for (const auto& word : page->words) {
+        if (word) of_word(*word);
+      }
+    }
+  }
   // Pairs of sides, the smaller first, of which one had so many entries in a word that some made room, and for which it
   // cannot be told whether those were ordered with the other.
   const std::set<std::pair<SideId, SideId>>& uncertain() const { return uncertain_; }

@@ -71,6 +71,11 @@ void Causality::forget_block(OperationIndex operation, std::uint32_t index, Bloc
     locations_.erase(location);
     mbarriers_.erase(location);
   }
+  // Copies that never completed: their groups are ordered as their operation is.
+  const auto first = bulk_pending_.lower_bound({ThreadKey(operation, index, 0).bits, {}});
+  auto last = first;
+  while (last != bulk_pending_.end() && last->first.first >> 10 == ThreadKey(operation, index, 0).block_bits()) ++last;
+  bulk_pending_.erase(first, last);
 }
 
 void Causality::launch_end(OperationIndex operation) {
@@ -235,15 +240,32 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
 
 // ---- asynchronous copies
 
+AsyncGroup Causality::new_group(ThreadKey key, Stamp now, bool bulk) {
+  AsyncState group;
+  group.thread = key;
+  group.first = now;
+  group.bulk = bulk;
+  async_groups_.emplace(++last_group_, group);
+  return last_group_;
+}
+
+void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about) {
+  std::unordered_set<AsyncGroup> open; // whose completion is still to come
+  for (const auto& [bits, state] : threads_) {
+    open.insert({state.open_group, state.open_bulk.read, state.open_bulk.write});
+    open.insert(state.committed.begin(), state.committed.end());
+    for (const BulkGroups& groups : state.committed_bulk) open.insert({groups.read, groups.write});
+  }
+  for (const auto& [object, all] : bulk_pending_) {
+    for (const BulkGroups& groups : all) open.insert({groups.read, groups.write});
+  }
+  std::erase_if(async_groups_, [&](const auto& at) { return !asked_about.count(at.first) && !open.count(at.first); });
+  many_groups_ = std::max<std::size_t>(1 << 16, 2 * async_groups_.size());
+}
+
 AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
   Thread& state = thread(key);
-  if (!state.open_group) {
-    state.open_group = AsyncGroup(async_groups_.size());
-    AsyncState group;
-    group.thread = key;
-    group.first = now;
-    async_groups_.push_back(group);
-  }
+  if (!state.open_group) state.open_group = new_group(key, now, false);
   return state.open_group;
 }
 
@@ -260,20 +282,13 @@ void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp
     pending = 0;
   }
   for (; state.committed.size() > pending; state.committed.pop_front()) {
-    AsyncState& group = async_groups_[state.committed.front()];
-    if (state.committed.front() && !group.complete) group.complete = now;
+    const auto group = async_groups_.find(state.committed.front());
+    if (group != async_groups_.end() && !group->second.complete) group->second.complete = now;
   }
 }
 
 Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object, Stamp now) {
-  auto make = [&] {
-    AsyncState state;
-    state.thread = key;
-    state.first = now;
-    state.bulk = true;
-    async_groups_.push_back(state);
-    return AsyncGroup(async_groups_.size() - 1);
-  };
+  auto make = [&] { return new_group(key, now, true); };
   if (object) {
     const BulkGroups groups{make(), make()};
     bulk_pending_[{key.bits, {object->block, object->address}}].push_back(groups);
@@ -296,7 +311,9 @@ void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32
     const BulkGroups groups = found->second.front();
     found->second.pop_front();
     if (found->second.empty()) bulk_pending_.erase(found);
-    async_groups_[groups.read].completion = async_groups_[groups.write].completion = entry;
+    for (AsyncGroup group : {groups.read, groups.write}) {
+      if (const auto at = async_groups_.find(group); at != async_groups_.end()) at->second.completion = entry;
+    }
   }
   // "complete-tx has release semantics at cluster scope": of the copy's own accesses, whoever issued it. It is
   // performed where the object is.
@@ -315,7 +332,8 @@ void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only,
   Thread& state = thread(key);
   const std::size_t done = state.committed_bulk.size() - std::min<std::size_t>(state.committed_bulk.size(), pending);
   auto complete = [&](AsyncGroup group) {
-    if (group && !async_groups_[group].complete) async_groups_[group].complete = now;
+    const auto at = async_groups_.find(group);
+    if (at != async_groups_.end() && !at->second.complete) at->second.complete = now;
   };
   for (; state.bulk_reads_done < done; ++state.bulk_reads_done)
     complete(state.committed_bulk[state.bulk_reads_done].read);
@@ -372,7 +390,7 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
   if (group) {
     // A copy is ordered before what its thread does after it waited for the group, and before what sees the phase of an
     // mbarrier complete that its completion arrived at.
-    const AsyncState& copies = async_groups_[group];
+    const AsyncState& copies = group_of(group);
     if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
     if (copies.bulk) {
       if (copies.completion.stamp && seen_entry(second, copies.completion)) return true;
@@ -396,14 +414,14 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
 
 bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second,
                                        bool shared) const {
-  if (group && async_groups_[group].bulk) return ordered(first, stamp, group, second); // its completion has the fence
+  if (group && group_of(group).bulk) return ordered(first, stamp, group, second); // its completion has the fence
   // A launch begins, or has waited, with the memory of those before it visible to all proxies.
   if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
   const std::uint32_t space = shared ? proxied_shared : proxied_global;
   if (group) { // of cp.async: whose completion came before the fence
     const std::uint32_t copies = space + async_group(first.thread());
     if (seen_entry(second, {first.block_bits(), copies, stamp})) return true;
-    stamp = async_groups_[group].complete;
+    stamp = group_of(group).complete;
     if (!stamp) return false;
   }
   const Block* of = find_block(second);

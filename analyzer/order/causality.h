@@ -31,6 +31,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "analyzer/order/chain.h"
@@ -109,6 +110,11 @@ class Causality {
   void bulk_complete(ThreadKey thread, const Location& object, std::uint32_t phase, Stamp now);
   void bulk_commit(ThreadKey thread);
   void bulk_wait(ThreadKey thread, std::uint32_t pending, bool reads_only, Stamp now);
+
+  // Groups are remembered as long as somebody may ask about them. Is it time to say about which?
+  bool many_groups() const { return async_groups_.size() >= many_groups_; }
+  void forget_groups(const std::unordered_set<AsyncGroup>& asked_about);
+  std::size_t groups() const { return async_groups_.size(); }
 
   // fence.proxy.async, of shared or global memory or both.
   void proxy_fence(ThreadKey thread, bool shared, bool global, Stamp now);
@@ -220,6 +226,13 @@ class Causality {
     std::map<std::uint32_t, ChainPointer> phases;
   };
 
+  AsyncGroup new_group(ThreadKey thread, Stamp now, bool bulk);
+  // One that nobody remembers is ordered as its operation is.
+  const AsyncState& group_of(AsyncGroup group) const {
+    static const AsyncState unknown;
+    const auto found = async_groups_.find(group);
+    return found == async_groups_.end() ? unknown : found->second;
+  }
   bool seen_entry(ThreadKey thread, const ClockEntry& entry) const;
   bool has_waited(ThreadKey thread) const;
   bool operations_ordered(OperationIndex first, ThreadKey second) const;
@@ -270,7 +283,9 @@ class Causality {
   std::bitset<1 << 14> location_bits_; // by hash: clear where there is surely none
   std::unordered_map<Location, MbarrierState, LocationHash> mbarriers_;
   std::map<std::pair<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>, std::deque<BulkGroups>> bulk_pending_;
-  std::vector<AsyncState> async_groups_{1};
+  std::unordered_map<AsyncGroup, AsyncState> async_groups_;
+  AsyncGroup last_group_ = 0;
+  std::size_t many_groups_ = 1 << 16;
 };
 
 } // namespace deadheat::order

@@ -407,6 +407,66 @@ TEST(Scale, MemoryTouchedEverywhere) {
   EXPECT_GT(races, 200u);
 }
 
+TEST(Scale, ManyAsynchronousCopies) {
+  // 100 000 copies that are waited for, one that is not, and one of long ago that nobody ever waited for.
+  std::vector<trace::Record> records =
+      launch({{AccessKind::read, Space::global, 4}, {AccessKind::read, Space::shared, 4}}, 1, 2, 1 << 16);
+  Site& copies = std::get<trace::Module>(records[0]).sites[0];
+  copies.kind = SiteKind::async_copy;
+  auto copy = [&](std::uint32_t mask, std::uint32_t to) {
+    trace::AsyncCopy copy;
+    copy.warp = {1, 0, 0};
+    copy.module = 1;
+    copy.mask = mask;
+    copy.bytes = 4;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      copy.source[lane] = memory + 4 * lane;
+      copy.destination[lane] = to + 4 * lane;
+      copy.source_bytes[lane] = 4;
+    }
+    records.push_back(copy);
+  };
+  auto wait = [&](std::uint32_t mask) {
+    trace::AsyncWait wait;
+    wait.warp = {1, 0, 0};
+    wait.module = 1;
+    wait.mask = mask;
+    wait.all = true;
+    records.push_back(wait);
+  };
+  auto read = [&](std::uint32_t from) {
+    trace::Access access;
+    access.warp = {1, 0, 1};
+    access.module = access.site = 1;
+    access.space = Space::shared;
+    access.mask = ~0u;
+    for (unsigned lane = 0; lane < 32; ++lane) access.address[lane] = from + 4 * lane;
+    records.push_back(access);
+  };
+  const std::uint32_t rounds = 3200;
+  copy(1u << 31, 4096);
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    copy(~0u >> 1, 0);
+    wait(~0u >> 1);
+    records.push_back(trace::BlockBarrier{1, 0, 0, 2 * round, 1, 0});
+    read(0);
+    records.push_back(trace::BlockBarrier{1, 0, 0, 2 * round + 1, 1, 0});
+  }
+  copy(1, 0);
+  records.push_back(trace::BlockBarrier{1, 0, 0, 2 * rounds, 1, 0});
+  read(0);
+  read(4096);
+  records.push_back(trace::OperationEnd{1});
+  for (unsigned jobs : {1u, 2u}) {
+    detect::FindOptions options;
+    options.jobs = jobs;
+    const detect::Findings findings = detect::find_races(Chunks(records, 100), options);
+    ASSERT_EQ(findings.races.size(), 1u);
+    EXPECT_EQ(findings.races[0].occurrences, 2u);
+    EXPECT_LT(findings.detector->copies_remembered(), 70'000u);
+  }
+}
+
 TEST(Scale, ThousandsOfThreadsOnOneWord) {
   // Each of 3000 threads writes the word once, then one of them reads it: every two writes race, and so does the read
   // with all writes but its own.
