@@ -12,10 +12,12 @@ For every race-free program (the fixed twins, and those of tests/programs/real),
     piece of work moved to a stream that waits for nobody.
 deadheat records and analyzes each mutant's run. A mutant is
 
-    reported    deadheat finds a race or another error
+    reported    deadheat finds a race or another error that it does not find in the program itself (libraries have known
+                ones, which are suppressed, and so would be what a mutant adds to them)
     hangs       the run no longer ends, and deadheat says who waits
     unchanged   the relation on the recorded accesses is what it was: stream_oracle.py finds that no two operations
-                conflict unordered, or explained.txt says why
+                conflict unordered, or the run does not execute the instruction (a trap in its place does not show), or
+                explained.txt says why
     missed      none of these
     stillborn   of host's calls: the runtime refuses the program
 
@@ -54,7 +56,9 @@ SECONDS_A_RUN = 20  # and twenty times what the program itself takes; a mutant t
 # Memory errors that no missing synchronization makes.
 UNRELATED = ("leak", "api-error")
 
-Run = collections.namedtuple("Run", "how findings conflicts seconds") # how: ends, fails, hangs
+# how: ends, fails, hangs; races: pairs of places, those that a suppression names too; count: without those; errors: how many
+# other findings
+Run = collections.namedtuple("Run", "how races count errors conflicts seconds")
 Job = collections.namedtuple("Job", "program kind file mutation key")
 
 
@@ -74,26 +78,28 @@ class Runner:
         status, said = self.wait([binary], directory, environment, limit)
         seconds = time.monotonic() - begin
         if not os.path.isdir(trace):
-            return Run("fails", 0, None, seconds)
+            return Run("fails", frozenset(), 0, 0, None, seconds)
         report = os.path.join(directory, "report.json")
         if os.path.exists(report):
             os.remove(report)
         analyzed, _ = self.wait([self.deadheat, "analyze", "--json", report, trace], directory, dict(os.environ), limit)
         if analyzed is None or not os.path.exists(report):
-            return Run("fails", 0, None, seconds)
+            return Run("fails", frozenset(), 0, 0, None, seconds)
         with open(report) as file:
             content = json.load(file)
         # Memory errors too: whoever does not wait at the end reads shared memory of a block that is gone.
         errors = [error for error in content["memory_errors"] if error.get("kind") not in UNRELATED]
-        findings = content["summary"]["races"] + len(content["sync_errors"]) + len(errors)
-        hangs = not findings and (status is None or b"the device hangs" in said)
+        errors = len(content["sync_errors"]) + len(errors)
+        place = lambda side: (side.get("kernel"), side.get("file"), side.get("line"), side.get("op"))
+        races = frozenset((place(race["first"]), place(race["second"])) for race in content["races"])
+        hangs = not errors and not content["summary"]["races"] and (status is None or b"the device hangs" in said)
         how = "hangs" if hangs else "ends" if status == 0 else "fails"
         conflicts = None
         if host is not None and "MUTATE_CALL" in host:
             records = subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
                                      stderr=subprocess.DEVNULL, check=False).stdout
             conflicts = stream_oracle.unordered_conflicts(records.split("\n"))
-        return Run(how, findings, conflicts, seconds)
+        return Run(how, races, content["summary"]["races"], errors, conflicts, seconds)
 
     def kernels(self, directory):
         """Those that ran, as people write them."""
@@ -123,13 +129,14 @@ class Program:
         self.directory = os.path.join(work, self.name)
         self.every_instance = options.every_instance
         self.library = os.path.exists(os.path.join(LIBRARY, self.name + ".cu"))
-        self.problem, self.jobs, self.limit = "", [], 0
+        self.problem, self.jobs, self.limit, self.known = "", [], 0, frozenset()
 
     def prepare(self, runner):
         os.makedirs(os.path.join(self.directory, "ptx"))
         run = runner.run(self.binary, self.directory, 600)
-        if (run.how, run.findings) != ("ends", 0):
-            self.problem = "its own run %s with %d findings" % (run.how, run.findings)
+        self.known = run.races
+        if run.how != "ends" or run.errors or run.count:
+            self.problem = "its own run %s with %d findings" % (run.how, run.errors + run.count)
             return self
         self.limit = SECONDS_A_RUN + 20 * run.seconds
         kernels = runner.kernels(self.directory)
@@ -147,8 +154,8 @@ class Program:
     def host(self, runner):
         calls = os.path.join(self.directory, "calls")
         run = runner.run(self.binary, self.directory, self.limit, {"MUTATE_LIST": calls})
-        if (run.how, run.findings) != ("ends", 0):
-            self.problem = "its run with host_calls.cpp %s with %d findings" % (run.how, run.findings)
+        if run.how != "ends" or run.errors or run.count:
+            self.problem = "its run with host_calls.cpp %s with %d findings" % (run.how, run.errors + run.count)
             return
         with open(calls) as file:
             listed = file.read()
@@ -162,28 +169,36 @@ class Program:
     def attempt(self, runner, job, number, deadline):
         if deadline and time.monotonic() > deadline:
             return None
+        if job.kind == "host":
+            return row_of(job, self.run_with(runner, number, None, None, {"MUTATE_CALL": str(job.mutation.source)}))
+        row = row_of(job, self.run_with(runner, number, job.file, job.mutation))
+        if row["outcome"] == "missed": # is it executed at all? a trap in its place would show
+            trap = self.run_with(runner, number, job.file, ptx_mutations.trap(job.mutation))
+            if trap.how == "ends" and not trap.errors:
+                row["outcome"], row["executed"] = "unchanged", False
+        return row
+
+    def run_with(self, runner, number, file, mutation, host=None):
         directory = os.path.join(self.directory, str(number))
         shutil.copytree(os.path.join(self.directory, "ptx"), os.path.join(directory, "ptx"))
-        host = None
-        if job.kind == "host":
-            host = {"MUTATE_CALL": str(job.mutation.source)}
-        else:
-            target = os.path.join(directory, "ptx", os.path.basename(job.file))
+        if mutation:
+            target = os.path.join(directory, "ptx", os.path.basename(file))
             with open(target) as text:
-                changed = ptx_mutations.apply(text.read(), job.mutation)
+                changed = ptx_mutations.apply(text.read(), mutation)
             with open(target, "w") as text:
                 text.write(changed)
         run = runner.run(self.binary, directory, self.limit, host)
         shutil.rmtree(directory, ignore_errors=True)
-        return row_of(job, run)
+        return run
 
 
 def row_of(job, run):
+    findings = len(run.races - job.program.known) + run.errors
     row = {"program": job.program.name, "library": job.program.library, "kind": job.kind, "mutation": job.mutation.what,
            "line": job.mutation.source, "ptx_line": job.mutation.line + 1, "instruction": job.mutation.old.strip(),
-           "new": (job.mutation.new or "").strip(), "findings": run.findings, "run": run.how,
+           "new": (job.mutation.new or "").strip(), "findings": findings, "run": run.how,
            "conflicts": None if run.conflicts is None else len(run.conflicts)}
-    if run.findings:
+    if findings:
         row["outcome"] = "reported"
     elif run.how == "hangs":
         row["outcome"] = "hangs"

@@ -109,3 +109,10 @@ def apply(text, mutation):
     assert lines[mutation.line] == mutation.old
     lines[mutation.line] = "" if mutation.new is None else mutation.new
     return "\n".join(lines)
+
+
+def trap(mutation):
+    """The mutation that ends the run where this one would have changed it."""
+    guard = re.match(r"\s*(@!?%?\w+\s)?", mutation.old).group(1) or ""
+    begin = re.match(r"\s*\{?", mutation.old).group(0) if "{" in mutation.old else ""
+    return mutation._replace(new="%s%s trap;%s" % (begin, guard, " }" if begin.strip() else ""))
