@@ -161,7 +161,8 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
     return;
   }
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
-  std::uint64_t to = 0; // workers; 64 at most
+  // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
+  std::uint64_t to = 1ull << partition_of(memory, weak.base / page_bytes) % routing_.workers;
   auto pages = [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t page = begin / page_bytes; page <= end / page_bytes; ++page) {
       to |= 1ull << partition_of(memory, page) % routing_.workers;
@@ -182,7 +183,6 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
       const std::uint64_t address = view.address[std::countr_zero(rest)];
       if (address < address_limit) pages(address, address + most_lane_bytes);
     }
-    if (!to) to = 1;
   }
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
     if (to >> worker & 1) batch_.weak[worker].push_back(weak);

@@ -214,6 +214,28 @@ TEST(Scale, ThreadsChunksAndMemoryDoNotMatter) {
   EXPECT_GT(races, 200u);
 }
 
+TEST(Scale, WhatCannotBeLookedAtIsCountedOnce) {
+  // Accesses of launches that do not exist, some at addresses that cannot be.
+  Random random(3);
+  std::vector<trace::Record> records = launch({{AccessKind::read, Space::global, 4}}, 1, 1, 1 << 16);
+  for (unsigned i = 0; i < 100; ++i) {
+    trace::Access access;
+    access.warp = {7, 0, 0};
+    access.module = 1;
+    access.mask = ~0u;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      const std::uint64_t beyond =
+          random.below(2) ? ~std::uint64_t(0) - (std::uint64_t(random.below(1 << 20)) << 12) : 0;
+      access.address[lane] = beyond ? beyond : memory + 4 * random.below(1 << 14);
+    }
+    records.push_back(access);
+  }
+  const Chunks chunks(records, 20);
+  const std::string expected = found(chunks, 1);
+  EXPECT_EQ(expected.rfind("100 0 ", 0), 0u) << expected;
+  for (unsigned jobs : {2u, 3u, 7u}) EXPECT_EQ(found(chunks, jobs), expected);
+}
+
 TEST(Scale, LittleMemoryTakesMoreGoes) {
   // Words all over memory, each touched once: no race, and much to remember.
   std::vector<trace::Record> records =

@@ -115,6 +115,8 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
     const Function& function = module.functions[f];
     if (!function.has_body) continue;
+    if (function.name.front() == '%')
+      refused.emplace(function.name, "names that begin with %"); // no name with a prefix
     for (const Variable& v : function.variables) {
       if (v.space == Space::global || v.space == Space::constant)
         refused.emplace(function.name, "variables of its own");
