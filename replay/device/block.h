@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 #include "replay/device/undefined.h"
 #include "replay/engine/abi.h"
 #include "replay/engine/compiler.h"
+#include "replay/engine/footprint.h"
 #include "replay/engine/regions.h"
 
 namespace deadheat::device {
@@ -142,6 +144,8 @@ struct LaunchRequest {
   std::shared_ptr<const SiteTable> sites;
   const engine::FunctionDescriptor* code = nullptr;
   const engine::RegionCode* regions = nullptr; // then its blocks run region by region, and code is null
+  // What its blocks touch, compiled when asked for (spread.h); null where they may not be spread over cores.
+  std::function<const engine::FootprintCode*()> footprint = {};
   engine::Mode mode;
   Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0, total_shared = 0;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "replay/device/device_impl.h"
+#include "replay/device/trace_sink.h"
 
 namespace deadheat::device {
 
@@ -34,6 +35,10 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
   machine.shadow = memory_->shadow();
   machine.garbage = [memory = memory_.get()](std::uint64_t salt) { return memory->garbage(salt); };
   machine.budget = options_.budget;
+  // Schedules that choose who goes on leave nothing to others.
+  if (options_.schedule.kind == Schedule::Kind::natural)
+    machine.cores = options_.cores ? options_.cores : usable_cores();
+  machine.spread_after = options_.spread_after;
   machine_ = std::make_unique<Machine>(std::move(machine));
   switch (options_.schedule.kind) {
     case Schedule::Kind::natural: break;
@@ -410,6 +415,8 @@ void DeviceImpl::end_graph(std::uint32_t graph_launch) {
 
 const ChoiceSummary& DeviceImpl::choices() const {
   choices_.visible = machine_->visible();
+  choices_.spread = machine_->spread();
+  choices_.dependent = machine_->dependent();
   if (control_) choices_.switches = control_->switches();
   if (holds_) {
     choices_.hold_state = holds_->states();

@@ -60,6 +60,8 @@ struct DeviceOptions {
   Schedule schedule;             // natural unless replaying
   std::shared_ptr<ModuleCache> modules; // compiled code kept between the devices of a process; null: this one's own
   std::uint64_t budget = 0;      // visible operations after which the run counts as hanging; 0: none
+  unsigned cores = 0;            // to run independent blocks on where nobody watches; 0: all. Nothing depends on it
+  std::uint64_t spread_after = 200; // microseconds that a launch runs on one core first
   std::vector<Performed>* performed = nullptr; // gets the visible operations of a replay; outlives the device
   std::size_t most_performed = std::size_t(1) << 22;
 };
@@ -75,6 +77,8 @@ enum class Progress : std::uint8_t {
 struct ChoiceSummary {           // what a run chose, for verdicts
   std::uint64_t visible = 0;     // visible operations performed under control
   std::uint64_t switches = 0;
+  std::uint64_t spread = 0;      // launches of which blocks ran on several cores
+  std::uint64_t dependent = 0;   // and that did not, because their blocks may depend on each other
   bool held_performed = false;   // holds: every held access waited for its `until`
   std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order
                                         // asked, 4 released because nothing else could go on (not drivable)

@@ -11,6 +11,7 @@
 #include "replay/device/record.h"
 #include "replay/device/services.h"
 #include "replay/device/signals.h"
+#include "replay/device/spread.h"
 #include "replay/device/watch.h"
 #include "replay/engine/region_run.h"
 #include "replay/engine/written.h"
@@ -58,6 +59,7 @@ Machine::Machine(MachineOptions options) : options_(std::move(options)), recorde
   exec_.services = machine_services();
   exec_.shadow = options_.shadow;
   exec_.machine = this;
+  if (options_.cores > 1) spread_ = std::make_unique<Spread>(*this);
 }
 
 Machine::~Machine() {
@@ -281,9 +283,16 @@ Machine::Outcome Machine::run(Launch& launch, std::uint64_t turns) {
   launch.request.kernel.copy(running_kernel_, sizeof running_kernel_ - 1);
   running_kernel_[std::min(launch.request.kernel.size(), sizeof running_kernel_ - 1)] = 0;
   Outcome outcome = Outcome::fault;
+  if (spread_ && turns == 0) spread_->run(launch);
   guarded([&] { outcome = run_guarded(launch, turns); });
   return fault_ ? Outcome::fault : outcome;
 }
+
+RunningCode Machine::running() const {
+  return spread_ && spread_->active() ? spread_->running() : RunningCode{current_, turns_, running_kernel_};
+}
+std::uint64_t Machine::spread() const { return spread_ ? spread_->launches() : 0; }
+std::uint64_t Machine::dependent() const { return spread_ ? spread_->dependent() : 0; }
 
 Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
   std::uint64_t before = progress_;

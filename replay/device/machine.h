@@ -18,6 +18,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <atomic>
 #include <csetjmp>
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,7 @@ class Control;
 class Watch;
 class SignalGuard;
 struct Recorder;
+class Spread;
 
 // What the machine asks of the device around it. Addresses are generic ones.
 class Environment {
@@ -72,6 +74,8 @@ struct MachineOptions {
   const std::uint8_t* shadow = nullptr;
   std::function<const std::uint8_t*(std::uint64_t)> garbage; // what fresh shared memory holds; at least 256 KiB
   std::uint64_t budget = 0;                                  // turns and visible operations; 0: none
+  unsigned cores = 1;                                        // to run independent blocks on (spread.h)
+  std::uint64_t spread_after = 0; // microseconds that a launch runs on one core first; 0: as soon as can be
 };
 
 class Machine {
@@ -108,7 +112,10 @@ class Machine {
   void report_hang(); // a SyncError for each launch: `stuck`, at a thread that waits
 
   // For another host thread: the code that runs now, if any, and what changes when other code does.
-  RunningCode running() const { return {current_, turns_, running_kernel_}; }
+  RunningCode running() const;
+  // Launches of which blocks ran on several cores, and that were found to have blocks that depend on each other.
+  std::uint64_t spread() const;
+  std::uint64_t dependent() const;
 
   // Grows whenever something happened that others could see: an exit, a barrier, a rendezvous, a changed value.
   std::uint64_t progress() const { return progress_; }
@@ -171,6 +178,7 @@ class Machine {
  private:
   friend struct MachineServices;
   friend class SignalGuard;
+  friend class Spread;
   engine::Step resume(Block& block, engine::ThreadContext& thread, std::int64_t quantum);
   void stopped(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread, engine::Step step);
   void take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum);
@@ -253,6 +261,7 @@ class Machine {
   std::uint32_t undefined_load(const engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
                                std::uint32_t bytes, bool atomic);
   void sync_error(Block& block, const engine::ThreadContext& thread, std::string text);
+  void say_sync_error(trace::SyncError error);
   template <typename T> T warp_record(const Block& block, std::uint32_t warp, std::uint32_t site,
                                       std::uint32_t lanes) const;
 
@@ -268,6 +277,7 @@ class Machine {
   Watch* watch_ = nullptr;
   std::uint64_t decision_ = 0; // number of the last
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Spread> spread_; // null: one core
   std::map<std::uint64_t, std::vector<std::uint8_t*>> pool_; // memory of blocks, by size
   UndefinedWords undefined_words_;
   UndefinedLoads undefined_loads_;

@@ -224,6 +224,11 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   request.cooperative = launch.cooperative;
   if (launch.cooperative) request.grid_workspace = grid_workspace(pending.operation.launch);
   request.call_stack = has_calls(module.module->ptx(), launch.kernel) ? call_stack_bytes : 0;
+  const bool alone =
+      !launch.cooperative && request.cluster.count() == 1 && (!request.primary || request.primary_complete);
+  // Code that checks nothing could touch what the footprint does not know of.
+  if (request.mode == engine::Mode{.check = true} && alone)
+    request.footprint = [code = module.module.get(), name = launch.kernel] { return code->footprint(name); };
   pending.launch = machine_->begin(std::move(request));
   return true;
 }

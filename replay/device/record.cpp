@@ -252,9 +252,12 @@ void Machine::say_mbarrier(const Block& block, const ThreadContext& thread, cons
 
 void Machine::sync_error(Block& block, const ThreadContext& thread, std::string text) {
   const LaunchRequest& request = block.launch->request;
-  if (sync_errors_[{request.module, thread.pending_site}]++ || !options_.sink) return; // once a site
-  options_.sink->record(trace::SyncError{request.launch, block.index, thread.linear, request.module,
-                                         thread.pending_site, std::move(text)});
+  say_sync_error({request.launch, block.index, thread.linear, request.module, thread.pending_site, std::move(text)});
+}
+
+void Machine::say_sync_error(trace::SyncError error) {
+  if (sync_errors_[{error.module, error.site}]++ || !options_.sink) return; // once a site
+  options_.sink->record(std::move(error));
 }
 
 } // namespace deadheat::device

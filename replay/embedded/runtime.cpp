@@ -179,6 +179,8 @@ cudaError_t Runtime::need_device() {
   settings.unwritten = options.unwritten;
   settings.check = options.check || !options.output.empty();
   settings.sink = recording.get();
+  settings.cores = unsigned(options.cores);
+  settings.spread_after = options.spread_after;
   Expected<std::unique_ptr<device::Device>> made = device::Device::create(std::move(settings));
   if (!made) {
     say("no embedded device: " + made.error().message());

@@ -97,7 +97,8 @@ struct BlockContext;
 struct LaunchContext;
 struct ThreadContext;
 
-// What compiled code calls. All are called with a stopped world: one host thread runs a machine.
+// What compiled code calls. All are called with a stopped world: one host thread runs a machine. (The blocks of a
+// launch may be shared out among several machines, see replay/device/spread.h.)
 struct Services {
   // The lane's log is full (log_cursor == log_end): makes room.
   void (*log_full)(ThreadContext*);
@@ -146,6 +147,7 @@ struct LaunchContext {
   std::uint32_t nctaid[3] = {1, 1, 1}, ntid[3] = {1, 1, 1};
   std::uint32_t nclusterid[3] = {1, 1, 1}, cluster_nctaid[3] = {1, 1, 1};
   std::uint32_t dynamic_shared = 0, total_shared = 0; // bytes
+  std::uint32_t concurrent = 0; // nonzero: other host threads run blocks of the same launch
   std::uint64_t gridid = 0;
   std::uint64_t grid_workspace = 0; // device address; of cooperative launches: {u32 size, u32 barrier}
   void* launch = nullptr; // the machine's

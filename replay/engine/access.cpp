@@ -268,6 +268,7 @@ void after_strong(Builder& b, const Access* a, Value* read, Value* wrote) {
     b.thread_store(offsetof(ThreadContext, spin_value), value);
     b.stop_when(unchanged, Step::spin, [&] { set_pending(b, address); });
   }
+  if (a && a->commutes) b.thread_store(offsetof(ThreadContext, spin_site), b.constant(32, no_site));
   if (!b.mode.control) stop_when_used_up(b);
 }
 

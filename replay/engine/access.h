@@ -16,6 +16,7 @@ struct Access {
   unsigned elements = 1, element_bytes = 0;
   bool is_write = false, is_atomic = false;
   bool strong = false;  // strong or atomic, and possibly visible
+  std::uint8_t commutes = 0; // of atomics whose order among themselves nobody can tell: which (RegionRange::operation)
 };
 
 // Whether accesses to the space are visible operations at all (local, param and constant ones are not).
@@ -47,4 +48,4 @@ void stop_when_used_up(Builder& b);
 // A 32-bit mix of the bytes written: the value itself up to 4 bytes. The same as engine::digest in digest.h.
 llvm::Value* digest(Builder& b, llvm::ArrayRef<llvm::Value*> written);
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

@@ -6,6 +6,7 @@
 #include "replay/engine/image.h"
 #include "replay/engine/lower.h"
 #include "replay/engine/lower_tensor.h"
+#include "replay/engine/region_probe.h"
 #include "replay/engine/undefined.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
@@ -113,11 +114,12 @@ void Builder::make_slots() {
   const llvm::DataLayout& layout = unit.module.getDataLayout();
   // Only registers that are used: a range declares many that are not.
   std::vector<bool> used(slots_.size(), false);
+  is_read_.assign(slots_.size(), false);
   ptx::RegisterUse e;
   for (const ptx::Statement& s : function.body)
     if (const ptx::Instruction* instruction = s.instruction()) {
       ptx::register_use(*instruction, e);
-      for (auto r : e.reads) used[r] = true;
+      for (auto r : e.reads) used[r] = is_read_[r] = true;
       for (auto r : e.writes) used[r] = true;
     }
   for (std::size_t r = 0; r < slots_.size(); ++r) {
@@ -468,6 +470,7 @@ void Builder::lower_statement(const ptx::Statement& s) {
   if (ir.GetInsertBlock()->getTerminator()) ir.SetInsertPoint(new_block("dead"));
   std::uint32_t number = tables.site[statement];
   site = number == no_site ? nullptr : &unit.tables.sites[number];
+  if (probe_ && probe_->skips(statement)) return;
   if (plan_) before_statement();
   lower_guarded(*instruction);
 }

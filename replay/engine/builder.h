@@ -110,6 +110,7 @@ class Builder {
   llvm::Value* special(std::string_view name, unsigned bits);
   bool is_raw(const ptx::Operand& o) const { return o.kind == ptx::Operand::Kind::reg && slots_[o.reg].raw; }
   unsigned register_bits(const ptx::Operand& reg) const; // 1 for predicates
+  bool is_read(const ptx::Operand& destination) const; // some instruction reads what this one writes
   llvm::Value* canonical_bits(llvm::Value* float_or_double);
 
   // ---- addresses
@@ -237,6 +238,7 @@ class Builder {
   std::map<std::string, llvm::Value*> entry_values_;
   std::map<std::string, llvm::BasicBlock*, std::less<>> labels_;
   std::vector<Slot> slots_;
+  std::vector<bool> is_read_; // by register
   std::vector<std::uint32_t> variable_offsets_;
   std::map<std::string_view, std::uint32_t> param_offsets_;
   std::uint32_t frame_bytes_ = 0;

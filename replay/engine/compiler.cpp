@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "replay/engine/builder.h"
+#include "replay/engine/footprint.h"
 #include "replay/engine/image.h"
 #include "replay/engine/jit.h"
 #include "replay/engine/kernel_image.h"
@@ -127,6 +128,14 @@ class Loaded final : public LoadedModule {
     if (!shared_->options.regions || it == kernels_.end() || !it->second.info.refused.empty()) return nullptr;
     auto [known, fresh] = regions_.emplace(std::make_pair(it->second.kernel, check), nullptr);
     if (fresh) known->second = compile_regions(it->second, check);
+    return known->second.get();
+  }
+
+  const FootprintCode* footprint(std::string_view name) override {
+    auto it = kernels_.find(name);
+    if (it == kernels_.end() || !it->second.info.refused.empty()) return nullptr;
+    auto [known, fresh] = footprints_.emplace(it->second.kernel, nullptr);
+    if (fresh) known->second = compile_footprint(it->second);
     return known->second.get();
   }
 
@@ -261,6 +270,31 @@ class Loaded final : public LoadedModule {
     return std::make_unique<RegionCode>(std::move(code));
   }
 
+  std::unique_ptr<FootprintCode> compile_footprint(const KernelTables& kernel) {
+    std::optional<FootprintSlice> slice = footprint_slice(tables_, kernel);
+    if (!slice) return nullptr;
+    name_functions(kernel);
+    const std::string key = key_of(kernel, "footprint");
+    RegionImage image;
+    auto kept = shared_->cache.find(key);
+    if (!kept || !read(*kept, image)) {
+      auto context = std::make_unique<llvm::LLVMContext>();
+      auto module = std::make_unique<llvm::Module>("footprint", *context);
+      Unit unit = unit_for(kernel, Mode{.check = true}, *module);
+      std::optional<std::vector<RegionRange>> ranges = build_footprint(unit, std::move(*slice));
+      if (!ranges) return nullptr;
+      auto object = shared_->jit->compile(std::move(context), std::move(module), Effort::loops);
+      if (!object) return nullptr;
+      image.code.ranges = std::move(*ranges);
+      image.object = std::move(*object);
+      shared_->cache.keep(key, write(image));
+    }
+    auto added = shared_->jit->link(image.object, {probe_name(0)});
+    if (!added) return nullptr;
+    return std::make_unique<FootprintCode>(
+        FootprintCode{reinterpret_cast<RegionProbe>(added->front()), std::move(image.code.ranges)});
+  }
+
   FunctionPointer* pointer_to(std::uint32_t function) {
     auto [it, fresh] = pointers_.emplace(function, nullptr);
     if (fresh) it->second = shared_->pointers.make();
@@ -277,6 +311,7 @@ class Loaded final : public LoadedModule {
   std::vector<std::string> names_, refusals_;
   std::map<std::pair<std::uint32_t, unsigned>, std::unique_ptr<FunctionDescriptor>> compiled_;
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<RegionCode>> regions_;  // by kernel and check; null: none
+  std::map<std::uint32_t, std::unique_ptr<FootprintCode>> footprints_; // by kernel; null: none
   std::map<std::uint32_t, FunctionPointer*> pointers_;
 };
 

@@ -62,6 +62,8 @@ struct KernelInfo {
 };
 
 struct RegionCode;
+struct FootprintCode;
+struct FootprintCode;
 
 class LoadedModule {
  public:
@@ -77,6 +79,8 @@ class LoadedModule {
   // The kernel's code for whole blocks (regions.h), for launches that nobody watches, with addresses checked or not;
   // compiles on first use. Null: it has none, threads run one at a time.
   virtual const RegionCode* regions(std::string_view kernel, bool check = false) = 0;
+  // What tells which memory a block of the kernel touches (footprint.h); compiles on first use. Null: nothing does.
+  virtual const FootprintCode* footprint(std::string_view kernel) = 0;
   // Bytes of a module variable with relocations resolved; device addresses of symbols come from the resolver.
   virtual std::vector<std::uint8_t> initial_bytes(const ptx::Variable& variable) = 0;
 };

@@ -83,7 +83,7 @@ bool fields(Stream& s, RegionImage& image) {
   };
   auto guess = [&](RegionGuess& g) { return s.number(g.offset) && s.number(g.bytes) && s.number(g.stride); };
   auto range = [&](RegionRange& r) {
-    return s.number(r.kind) && s.number(r.space) && s.number(r.low) && s.number(r.end);
+    return s.number(r.kind) && s.number(r.space) && s.number(r.operation) && s.number(r.low) && s.number(r.end);
   };
   return s.list(image.code.stops, stop) && s.list(image.code.guesses, guess) && s.list(image.code.ranges, range) &&
          s.number(image.code.saved_words) && s.number(image.code.frame_bytes) && s.text(image.object);

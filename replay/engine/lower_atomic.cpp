@@ -1,4 +1,8 @@
-// atom and red (PTX ISA 9.7.13.5, 9.7.13.6). One host thread runs a machine, so each is a load, an operation, a store.
+// atom and red (PTX ISA 9.7.13.5, 9.7.13.6). One host thread runs a machine, so each is a load, an operation, a store;
+// but for those that several machines may do at once.
+#include <functional>
+#include <optional>
+
 #include "replay/engine/access.h"
 #include "replay/engine/floating.h"
 
@@ -54,6 +58,50 @@ Value* combine(Builder& b, const ptx::Instruction& i, Type type, Value* old, Val
   return old;
 }
 
+using Combined = llvm::AtomicRMWInst::BinOp;
+
+// An operation of which nobody can tell in which order it came among others of its kind: on integers, and its result
+// unused. What it is on the host, or nothing.
+std::optional<Combined> commuting(const Builder& b, const ptx::Instruction& i, bool red) {
+  const Type type = i.type();
+  if (is_float(type) || is_half(type) || ptx::bits(type) > 64 || ptx::bits(type) < 32) return std::nullopt;
+  if (i.has(Modifier::v2) || i.has(Modifier::v4) || i.has(Modifier::v8)) return std::nullopt;
+  if (!red && b.is_read(i.operands[0])) return std::nullopt;
+  const bool s = is_signed(type);
+  if (i.has(Modifier::add)) return Combined::Add;
+  if (i.has(Modifier::and_)) return Combined::And;
+  if (i.has(Modifier::or_)) return Combined::Or;
+  if (i.has(Modifier::xor_)) return Combined::Xor;
+  if (i.has(Modifier::min)) return s ? Combined::Min : Combined::UMin;
+  if (i.has(Modifier::max)) return s ? Combined::Max : Combined::UMax;
+  return std::nullopt;
+}
+
+// The old value of an element that `alone` combines, or the host's atomic operation where other machines may be at it.
+Value* combine_together(Builder& b, Combined how, Value* where, Value* x, const std::function<Value*()>& alone) {
+  auto& ir = b.ir;
+  Value* launch = b.launch_context();
+  Value* concurrent = b.entry_value("concurrent", [&] {
+    return ir.CreateICmpNE(b.context_load(launch, offsetof(LaunchContext, concurrent), b.i(32)), b.constant(32, 0));
+  });
+  llvm::BasicBlock *atomic = b.new_block("together"), *plain = b.new_block("alone"), *next = b.new_block("combined");
+  ir.CreateCondBr(concurrent, atomic, plain, b.unlikely());
+  ir.SetInsertPoint(atomic);
+  // Misaligned where addresses are not checked: then the host's operation is slow, and right.
+  Value* old = ir.CreateAtomicRMW(how, where, x, llvm::Align(x->getType()->getIntegerBitWidth() / 8),
+                                  llvm::AtomicOrdering::Monotonic);
+  ir.CreateBr(next);
+  ir.SetInsertPoint(plain);
+  Value* old_alone = alone();
+  llvm::BasicBlock* plain_end = ir.GetInsertBlock();
+  ir.CreateBr(next);
+  ir.SetInsertPoint(next);
+  auto* phi = ir.CreatePHI(old->getType(), 2);
+  phi->addIncoming(old, atomic);
+  phi->addIncoming(old_alone, plain_end);
+  return phi;
+}
+
 } // namespace
 
 void lower_atom(Builder& b, const ptx::Instruction& i) {
@@ -73,6 +121,9 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
   a.element_bytes = bits / 8;
   a.bytes = a.elements * a.element_bytes;
   a.is_write = a.is_atomic = a.strong = true;
+  const std::optional<Combined> commutes = commuting(b, i, red);
+  // Ranges tell operations apart that do not commute with each other, and widths, which overlap differently.
+  if (commutes) a.commutes = std::uint8_t(1 + unsigned(*commutes) * 2 + (bits == 64));
   if (a.elements > 1 && (first.kind != Operand::Kind::vector || first.elements.size() < a.elements))
     return b.refuse("vector operand");
   std::vector<Value*> x, y;
@@ -84,15 +135,25 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
   Value* pointer = b.host_pointer(a.place);
   std::vector<Value*> old, stored;
   Value* wrote = nullptr;
+  const bool watched = b.mode.record || b.mode.control;
+  const bool together = commutes && !watched && !b.probe() && a.place.space != Space::shared;
   for (unsigned n = 0; n < a.elements; ++n) {
     Value* where = b.pointer_at(pointer, n * a.element_bytes);
-    old.push_back(b.load(b.i(bits), where, a.place.space));
-    stored.push_back(combine(b, i, type, old[n], x[n], y[n], wrote));
-    b.store(stored[n], where, a.place.space);
+    Value* made = nullptr;
+    auto alone = [&]() -> Value* {
+      Value* before = b.load(b.i(bits), where, a.place.space);
+      made = combine(b, i, type, before, x[n], y[n], wrote);
+      b.store(made, where, a.place.space);
+      return before;
+    };
+    old.push_back(together ? combine_together(b, *commutes, where, x[n], alone) : alone());
+    stored.push_back(made);
   }
   if (!red)
     for (unsigned n = 0; n < a.elements; ++n)
       b.write(o[0].kind == Operand::Kind::vector ? o[0].elements[n] : o[0], old[n], is_signed(type));
+  // Whether it changed anything depends on the others' order, and is nobody's business.
+  if (commutes && !watched) return after_strong(b, &a, nullptr, nullptr);
   Value* changes = wrote ? wrote : static_cast<Value*>(b.constant(1, 1));
   report_strong(b, a, old, stored, changes);
   // Read-modify-writes that store what was there are reads to a spinning thread.

@@ -152,6 +152,7 @@ void lower_cp(Builder& b, const ptx::Instruction& i) {
   from.bytes = bytes;
   if (b.mode.check) // nothing is read, so nothing is checked, where source_bytes is 0
     b.when(b.ir.CreateICmpNE(source_bytes, b.constant(32, 0)), [&] { check_access(b, from); });
+  if (b.probe()) return;
   b.call_service(offsetof(Services, async_copy), b.ir.getVoidTy(),
                  {b.thread(), site, b.offset(to.place), b.offset(from.place), b.constant(32, bytes), source_bytes});
 }

@@ -170,6 +170,12 @@ constexpr ContextField fields[] = {
 
 }  // namespace
 
+bool Builder::is_read(const Operand& o) const {
+  if (o.kind == Operand::Kind::reg) return is_read_[o.reg];
+  if (o.kind == Operand::Kind::sink) return false;
+  return true;
+}
+
 Value* Builder::special(std::string_view name, unsigned bits) {
   auto fit = [&](Value* v) { return ir.CreateZExtOrTrunc(v, i(bits)); };
   auto sr = [&](const char* other) { return special(other, 32); };

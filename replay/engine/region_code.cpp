@@ -202,4 +202,19 @@ std::optional<RegionCode> build_regions(Unit& unit, const RegionPlan& plan) {
   return code;
 }
 
+std::optional<std::vector<RegionRange>> build_footprint(Unit& unit, FootprintSlice slice) {
+  const std::uint32_t kernel = unit.kernel.kernel;
+  const RegionPlan no_stops;
+  ProbeNotes notes(unit.tables.functions[kernel], std::move(slice));
+  Builder probing(unit, kernel, &no_stops, &notes);
+  if (!probing.build().empty()) return std::nullopt;
+  notes.finish(*probing.built());
+  FastBuilder probe(unit, probing);
+  probe.build(0, {});
+  probe.inline_calls();
+  probing.built()->eraseFromParent();
+  resolve_tags(unit.module);
+  return notes.ranges();
+}
+
 }  // namespace deadheat::engine

@@ -56,6 +56,9 @@ ProbeNotes::ProbeNotes(const FunctionTables& tables, const std::vector<Site>& si
   }
 }
 
+ProbeNotes::ProbeNotes(const FunctionTables& tables, FootprintSlice slice)
+    : tables_(tables), steers_(std::move(slice.steers)), kept_(std::move(slice.kept)) {}
+
 llvm::AllocaInst* ProbeNotes::slot(Builder& b, std::int64_t initial) {
   llvm::BasicBlock& entry = b.ir.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> at(&entry, entry.begin());
@@ -76,11 +79,12 @@ bool ProbeNotes::same_base(const Builder& b, const Group& group) const {
   return true;
 }
 
-ProbeNotes::Group& ProbeNotes::group_of(Builder& b, const Access& a, RegionRange::Kind kind) {
+ProbeNotes::Group& ProbeNotes::group_of(Builder& b, const Access& a, RegionRange::Kind kind, std::uint8_t operation) {
   if (a.place.base_register >= 0)
     for (Group& g : groups_) {
       const RegionRange& range = ranges_[g.range];
-      if (g.base != a.place.base_register || range.space != a.place.space || range.kind != kind || !same_base(b, g))
+      if (g.base != a.place.base_register || range.space != a.place.space || range.kind != kind ||
+          range.operation != operation || !same_base(b, g))
         continue;
       g.statement = b.statement;
       return g;
@@ -90,7 +94,7 @@ ProbeNotes::Group& ProbeNotes::group_of(Builder& b, const Access& a, RegionRange
     return groups_.back();
   }
   groups_.push_back({b.ir.GetInsertBlock(), b.statement, a.place.base_register, ranges_.size(), {}});
-  ranges_.push_back({.kind = kind, .space = a.place.space, .low = greatest, .end = least});
+  ranges_.push_back({.kind = kind, .space = a.place.space, .operation = operation, .low = greatest, .end = least});
   Value* base = a.place.base ? a.place.base : b.constant(64, 0);
   slots_.push_back(slot(b, greatest));
   slots_.push_back(slot(b, least));
@@ -103,10 +107,14 @@ ProbeNotes::Group& ProbeNotes::group_of(Builder& b, const Access& a, RegionRange
 }
 
 void ProbeNotes::note(Builder& b, const Access& a) {
-  const auto kind = a.is_write             ? RegionRange::Kind::written
+  const bool whole = !kept_.empty();
+  if (whole && a.place.space == Space::shared) return; // the block's own
+  const bool combined = whole && a.commutes;
+  const auto kind = combined               ? RegionRange::Kind::combined
+                    : a.is_write           ? RegionRange::Kind::written
                     : steers_[b.statement] ? RegionRange::Kind::steers
                                            : RegionRange::Kind::read;
-  Group& group = group_of(b, a, kind);
+  Group& group = group_of(b, a, kind, combined ? a.commutes : std::uint8_t(0));
   if (b.refused()) return;
   RegionRange& range = ranges_[group.range];
   range.low = std::min(range.low, a.place.displacement);

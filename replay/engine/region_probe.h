@@ -22,6 +22,7 @@
 
 #include "replay/engine/access.h"
 #include "replay/engine/builder.h"
+#include "replay/engine/footprint.h"
 #include "replay/engine/regions.h"
 
 namespace deadheat::engine {
@@ -31,7 +32,11 @@ std::string probe_name(std::size_t resume);
 class ProbeNotes {
  public:
   ProbeNotes(const FunctionTables& tables, const std::vector<Site>& sites);
+  // Of a whole kernel: of what the slice keeps (footprint.h).
+  ProbeNotes(const FunctionTables& tables, FootprintSlice slice);
 
+  // Statements that the probe does without.
+  bool skips(std::uint32_t statement) const { return !kept_.empty() && !kept_[statement]; }
   // False: the kernel's accesses cannot be told without running it (its addresses rest on what atomics read), or not
   // for less than that (loops that load addresses).
   bool possible() const { return possible_; }
@@ -58,12 +63,13 @@ class ProbeNotes {
     std::set<std::pair<unsigned, unsigned>> aligned; // (alignment, offset from it) that were looked at
   };
   bool same_base(const Builder& b, const Group& group) const;
-  Group& group_of(Builder& b, const Access& access, RegionRange::Kind kind);
+  Group& group_of(Builder& b, const Access& access, RegionRange::Kind kind, std::uint8_t operation);
   llvm::AllocaInst* slot(Builder& b, std::int64_t initial);
 
   const FunctionTables& tables_;
   bool possible_ = true;
   std::vector<bool> steers_; // by statement: a load
+  std::vector<bool> kept_; // by statement; empty: all
   std::vector<RegionRange> ranges_;
   std::vector<Group> groups_;
   std::vector<llvm::AllocaInst*> slots_; // by number

@@ -70,9 +70,11 @@ struct RegionRange {
   enum class Kind : std::uint8_t {
     read,
     steers,
-    written
-  } kind = Kind::read; // steers: read, and later addresses rest on it
+    written,
+    combined
+  } kind = Kind::read; // steers: read, and later addresses rest on it; combined: written by `operation` alone
   Space space = Space::generic; // shared: bases are offsets in the block's shared memory; else addresses
+  std::uint8_t operation = 0; // of combined (footprint.h)
   std::int64_t low = 0, end = 0;
 };
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Runs every fixed program on the embedded device: recorded, and with nobody watching with addresses checked and without.
+"""Runs every fixed program on the embedded device: recorded, and with nobody watching with addresses checked, on one core
+and with blocks spread over several, and not checked.
 
-They run different code: a thread at a time, and whole blocks region by region. All must end well and print the same.
-Programs that the device refuses (exit status 3 of check.h) are counted apart.
+They run different code: a thread at a time, whole blocks region by region, blocks at the same time. All must end well
+and print the same. Programs that the device refuses (exit status 3 of check.h) are counted apart. Racy programs, too,
+do on several cores what they do on one.
 """
 import argparse
 import os
@@ -27,13 +29,18 @@ def main():
     failed = refused = 0
     for binary in binaries:
         with tempfile.TemporaryDirectory() as scratch:
-            ways = ("output=" + scratch + "/trace", "check=1", "check=0")
-            recorded, checked, unwatched = (run(binary, options.runtime, settings) for settings in ways)
-        if all(way[0] == 3 for way in (recorded, checked, unwatched)):
+            ways = ("output=" + scratch + "/trace", "cores=1", "cores=3:spread-after=0", "check=0")
+            recorded, checked, spread, unwatched = (run(binary, options.runtime, settings) for settings in ways)
+        if all(way[0] == 3 for way in (recorded, checked, spread, unwatched)):
             refused += 1
-        elif not recorded == checked == unwatched or checked[0] != 0:
+        elif not recorded == checked == spread == unwatched or checked[0] != 0:
             failed += 1
-            print(f"{binary.name}: recorded {recorded}, checked {checked}, not checked {unwatched}")
+            print(f"{binary.name}: recorded {recorded}, checked {checked}, spread {spread}, not checked {unwatched}")
+    for binary in sorted(options.binaries.glob("*.racy")):
+        checked, spread = (run(binary, options.runtime, way) for way in ("cores=1", "cores=3:spread-after=0"))
+        if checked != spread:
+            failed += 1
+            print(f"{binary.name}: on one core {checked}, spread {spread}")
     print(f"{len(binaries)} programs, {refused} refused, {failed} failed")
     sys.exit(1 if failed or refused == len(binaries) else 0)
 

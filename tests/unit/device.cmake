@@ -3,3 +3,4 @@ deadheat_test(device_test
   device_mbarrier.cpp device_bulk.cpp device_clusters.cpp device_watch.cpp
   LIBS deadheat_device)
 deadheat_test(device_checked_test device_checked.cpp LIBS deadheat_device)
+deadheat_test(device_spread_test device_spread.cpp LIBS deadheat_device)

@@ -213,6 +213,7 @@ class FakeModule : public engine::LoadedModule {
     return &source_.kernels.find(name)->second.code.at(mode);
   }
   const engine::RegionCode* regions(std::string_view, bool) override { return nullptr; }
+  const engine::FootprintCode* footprint(std::string_view) override { return nullptr; }
   std::vector<std::uint8_t> initial_bytes(const ptx::Variable& v) override { return v.initializer; }
 
  private:

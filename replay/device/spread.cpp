@@ -1,0 +1,287 @@
+#include "replay/device/spread.h"
+
+#include <signal.h>
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "replay/device/device.h"
+#include "replay/engine/footprint.h"
+
+namespace deadheat::device {
+
+namespace {
+
+using std::chrono::duration;
+
+constexpr duration<double> least_work{0.5e-3}; // that is left of a launch, for threads to be started
+constexpr duration<double> compile_for{20e-3}; // work that could have been shared, before a probe is compiled
+constexpr unsigned groups_a_core = 4, most_groups = 64, most_workers = 16;
+constexpr std::uint64_t most_rounds = 4096; // of a block, before the machine takes over
+constexpr std::uint64_t none = ~std::uint64_t(0);
+constexpr unsigned default_mxcsr = 0x1f80; // round to nearest, no flushing, no traps (engine/abi.h)
+
+std::uint32_t& axis_of(Dim3& d, unsigned axis) { return axis == 0 ? d.x : axis == 1 ? d.y : d.z; }
+
+// SyncErrors, which a machine says of its blocks; nothing else is said where nobody watches.
+class Errors final : public Sink {
+ public:
+  void record(const trace::Record& record) override {
+    if (const auto* error = std::get_if<trace::SyncError>(&record)) said.push_back(*error);
+  }
+  void weak_accesses(const trace::Warp&, std::uint32_t, const LaneLogs&) override {}
+  trace::Bytes keep(const void*, std::uint64_t) override { return {}; }
+  trace::BlobHash keep_blob(const void*, std::uint64_t) override { return {}; }
+  std::vector<trace::SyncError> said;
+};
+
+MachineOptions options_of_worker(MachineOptions options, Sink* sink) {
+  options.cores = 1;
+  options.sink = sink;
+  return options;
+}
+
+} // namespace
+
+struct Spread::Worker {
+  explicit Worker(const MachineOptions& options) : machine(options_of_worker(options, &errors)) {}
+  Errors errors;
+  Machine machine;
+  std::uint64_t finished = 0;
+  std::optional<trace::MemoryError> fault; // of the least of its blocks that faulted
+  std::vector<std::unique_ptr<Block>> blocked; // cannot go on alone
+};
+
+Spread::Spread(Machine& machine) : machine_(machine) {}
+Spread::~Spread() = default;
+
+RunningCode Spread::running() const {
+  for (const auto& worker : workers_)
+    if (const RunningCode code = worker->machine.running(); code.thread)
+      return {code.thread, code.turns, machine_.running_kernel_};
+  return {};
+}
+
+bool Spread::possible(const Launch& launch) const {
+  return launch.request.footprint && launch.resident.empty() && launch.early.empty() && !launch.named &&
+         launch.blocks - launch.next_block > 1 && !machine_.options_.budget && !machine_.holds_ && !machine_.control_ &&
+         !machine_.watch_;
+}
+
+bool Spread::worth(Launch& launch, Known& known, duration<double> left) {
+  const bool always = machine_.options_.spread_after == 0;
+  if (!always && left < least_work) return false;
+  if (!always && known.skip > 0) {
+    --known.skip;
+    return false;
+  }
+  if (!known.asked) {
+    known.could_gain += left;
+    if (!always && known.could_gain < compile_for) return false;
+    known.asked = true;
+    known.code = launch.request.footprint();
+  }
+  return known.code != nullptr;
+}
+
+void Spread::run(Launch& launch) {
+  if (!possible(launch)) return;
+  Known& known = kernels_[{launch.request.module, launch.request.kernel}];
+  if (known.asked && !known.code) return;
+  const Clock::time_point begin = Clock::now();
+  const std::uint64_t first = launch.next_block;
+  duration<double> taken{};
+  for (const auto enough = std::chrono::microseconds(machine_.options_.spread_after); taken < enough;) {
+    machine_.guarded([&] { machine_.run_guarded(launch, 1); });
+    if (machine_.fault_ || !possible(launch)) return;
+    taken = Clock::now() - begin;
+  }
+  const std::uint64_t done = launch.next_block - first;
+  const duration<double> left = done ? taken / double(done) * double(launch.blocks - launch.next_block) : taken;
+  if (!worth(launch, known, left)) return;
+  if (spread(launch, *known.code)) {
+    known.failures = 0;
+    ++launches_;
+  } else {
+    known.skip = 1u << std::min(++known.failures, 10u);
+    ++dependent_;
+  }
+}
+
+// The blocks that are left, cut along an axis; those of begun layers among them, which are told apart by their index.
+std::vector<Spread::Group> Spread::cut(const Launch& launch, unsigned axis) const {
+  Group all{{0, 0, 0}, launch.request.grid};
+  const Dim3 next = coordinates(launch.next_block, launch.request.grid);
+  for (unsigned outer : {2u, 1u, 0u}) { // layers that are done; of inner axes only while there is one outer layer left
+    const std::uint32_t from = outer == 2 ? next.z : outer == 1 ? next.y : next.x;
+    axis_of(all.begin, outer) = from;
+    if (axis_of(all.end, outer) - from > 1) break;
+  }
+  std::uint32_t begin = axis_of(all.begin, axis);
+  const std::uint32_t end = axis_of(all.end, axis);
+  const std::uint32_t count = std::min({end - begin, unsigned(workers_.size()) * groups_a_core, most_groups});
+  std::vector<Group> groups;
+  for (std::uint32_t n = count; n > 0; --n) {
+    const std::uint32_t share = (end - begin + n - 1) / n;
+    Group group = all;
+    axis_of(group.begin, axis) = begin;
+    axis_of(group.end, axis) = begin += share;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+template <typename Work> void Spread::on_all_cores(const Work& work) {
+  active_.store(true, std::memory_order_release);
+  sigset_t every, before;
+  sigfillset(&every);
+  pthread_sigmask(SIG_SETMASK, &every, &before); // the program's handlers run on the program's threads
+  std::vector<std::thread> threads;
+  for (std::size_t n = 1; n < workers_.size(); ++n) {
+    try {
+      threads.emplace_back([&work, worker = workers_[n].get()] {
+        _mm_setcsr(default_mxcsr);
+        work(*worker);
+      });
+    } catch (const std::system_error&) {
+      break; // fewer, then
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  work(*workers_[0]);
+  for (std::thread& thread : threads) thread.join();
+  active_.store(false, std::memory_order_release);
+}
+
+bool Spread::groups_are_independent(Launch& launch, const engine::FootprintCode& code,
+                                    const std::vector<Group>& groups) {
+  std::vector<engine::Footprint> footprints(groups.size(), engine::Footprint(code));
+  std::atomic<std::size_t> next{0};
+  on_all_cores([&](Worker&) {
+    std::vector<std::int64_t> numbers(code.numbers());
+    engine::BlockContext block;
+    engine::RegionContext context;
+    block.launch = &launch.context;
+    block.nsmid = machine_.options_.profile->multiprocessors;
+    context.block = &block;
+    context.ranges = numbers.data();
+    for (int n = 0; n < 3; ++n) context.extent[n] = launch.context.ntid[n];
+    for (std::size_t g; (g = next.fetch_add(1)) < groups.size();) {
+      const Group& group = groups[g];
+      for (std::uint32_t z = group.begin.z; z < group.end.z; ++z)
+        for (std::uint32_t y = group.begin.y; y < group.end.y; ++y)
+          for (std::uint32_t x = group.begin.x; x < group.end.x; ++x) {
+            const Dim3& grid = launch.request.grid;
+            block.ctaid[0] = x, block.ctaid[1] = y, block.ctaid[2] = z;
+            block.linear = std::uint32_t((std::uint64_t(z) * grid.y + y) * grid.x + x);
+            block.smid = block.linear % block.nsmid;
+            code.probe(&context);
+            footprints[g].join(code, numbers.data());
+          }
+    }
+  });
+  return independent(code, footprints, launch.context.total_shared, [&](std::uint64_t low, std::uint64_t end) {
+    return machine_.options_.environment->legal(low, end - low);
+  });
+}
+
+void Spread::run_groups(Launch& launch, const std::vector<Group>& groups) {
+  std::atomic<std::size_t> next{0};
+  const std::uint64_t begun = launch.next_block;
+  on_all_cores([&](Worker& worker) {
+    Machine& machine = worker.machine;
+    Launch& mine = *machine.launches_.back();
+    auto run_one = [&](std::uint64_t index) {
+      Block* block = machine.admit(mine, index);
+      for (std::uint64_t rounds = 0;; ++rounds) {
+        const std::uint64_t before = machine.progress_;
+        ++machine.turns_;
+        if (machine.run_block(*block)) {
+          if (machine.fault_) break;
+          machine.retire(mine, block);
+          ++worker.finished;
+          return;
+        }
+        if (machine.fault_) break;
+        // Threads that only used up their turns go on, for a while; nobody else can.
+        if (machine.progress_ == before && (!machine.can_go_on(mine) || rounds > most_rounds)) {
+          worker.blocked.push_back(std::move(mine.resident.back()));
+          mine.resident.pop_back();
+          return;
+        }
+      }
+      if (!worker.fault || machine.fault_->block < worker.fault->block) worker.fault = machine.fault_;
+      machine.fault_.reset();
+      for (std::uint64_t least = first_fault_; index < least && !first_fault_.compare_exchange_weak(least, index);) {
+      }
+      mine.spare.push_back(std::move(mine.resident.back()));
+      mine.resident.pop_back();
+    };
+    for (std::size_t g; (g = next.fetch_add(1)) < groups.size();) {
+      const Group& group = groups[g];
+      const Dim3& grid = launch.request.grid;
+      for (std::uint32_t z = group.begin.z; z < group.end.z; ++z)
+        for (std::uint32_t y = group.begin.y; y < group.end.y; ++y)
+          for (std::uint32_t x = group.begin.x; x < group.end.x; ++x) {
+            const std::uint64_t index = (std::uint64_t(z) * grid.y + y) * grid.x + x;
+            if (index >= begun && index < first_fault_) run_one(index);
+          }
+    }
+  });
+}
+
+// What the workers did becomes the machine's.
+void Spread::take_over(Launch& launch, std::vector<std::unique_ptr<Worker>>& workers) {
+  std::vector<trace::SyncError> said;
+  const trace::MemoryError* fault = nullptr;
+  launch.next_block = launch.blocks;
+  for (auto& worker : workers) {
+    Machine& machine = worker->machine;
+    for (trace::SyncError& error : worker->errors.said)
+      if (error.block <= first_fault_) said.push_back(std::move(error));
+    worker->errors.said.clear();
+    launch.finished += worker->finished;
+    launch.triggered += worker->finished;
+    worker->finished = 0;
+    machine_.turns_ += std::exchange(machine.turns_, 0);
+    machine_.progress_ += std::exchange(machine.progress_, 0);
+    if (worker->fault && (!fault || worker->fault->block < fault->block)) fault = &*worker->fault;
+    for (auto& block : worker->blocked) {
+      block->launch = &launch;
+      block->context.launch = &launch.context;
+      launch.resident.push_back(std::move(block));
+    }
+    worker->blocked.clear();
+    machine.end(machine.launches_.back().get());
+  }
+  if (launch.triggered == launch.blocks) ++machine_.triggers_;
+  std::sort(launch.resident.begin(), launch.resident.end(),
+            [](const auto& a, const auto& b) { return a->index < b->index; });
+  std::stable_sort(said.begin(), said.end(), [](const auto& a, const auto& b) { return a.block < b.block; });
+  for (trace::SyncError& error : said) machine_.say_sync_error(std::move(error));
+  if (fault) machine_.fault_ = *fault;
+  for (auto& worker : workers) worker->fault.reset();
+}
+
+bool Spread::spread(Launch& launch, const engine::FootprintCode& code) {
+  const std::size_t wanted = std::min<std::size_t>(machine_.options_.cores, most_workers);
+  while (workers_.size() < wanted) workers_.push_back(std::make_unique<Worker>(machine_.options_));
+  for (unsigned axis : {2u, 1u, 0u}) {
+    const std::vector<Group> groups = cut(launch, axis);
+    if (groups.size() < 2 || !groups_are_independent(launch, code, groups)) continue;
+    first_fault_ = none;
+    for (auto& worker : workers_) {
+      LaunchRequest request = launch.request;
+      request.footprint = nullptr;
+      worker->machine.begin(std::move(request))->context.concurrent = 1;
+    }
+    run_groups(launch, groups);
+    take_over(launch, workers_);
+    return true;
+  }
+  return false;
+}
+
+} // namespace deadheat::device

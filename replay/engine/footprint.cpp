@@ -1,0 +1,215 @@
+#include "replay/engine/footprint.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "deadheat/address.h"
+#include "replay/engine/lower_tensor.h"
+#include "tracer/ptx/operands.h"
+
+namespace deadheat::engine {
+
+using ptx::Instruction;
+using ptx::Modifier;
+using ptx::Opcode;
+using ptx::Operand;
+
+namespace {
+
+class Slicer {
+ public:
+  Slicer(const ModuleTables& tables, const FunctionTables& f)
+      : tables_(tables), f_(f), body_(f.function->body), uses_(body_.size()) {
+    wanted_.assign(f.function->registers.size(), false);
+    is_read_.assign(f.function->registers.size(), false);
+    slice_.kept.assign(body_.size(), false);
+    slice_.steers.assign(body_.size(), false);
+    for (std::uint32_t s = 0; s < body_.size(); ++s)
+      if (const Instruction* i = body_[s].instruction()) {
+        ptx::register_use(*i, uses_[s]);
+        for (auto r : uses_[s].reads) is_read_[r] = true;
+      }
+  }
+
+  std::optional<FootprintSlice> slice() {
+    for (std::uint32_t s = 0; s < body_.size(); ++s)
+      if (const Instruction* i = body_[s].instruction(); i && !begin(*i, s)) return std::nullopt;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::uint32_t s = 0; s < body_.size(); ++s) {
+        const Instruction* i = body_[s].instruction();
+        if (!i || slice_.kept[s] || !defines_wanted(s)) continue;
+        if (!define(*i, s)) return std::nullopt;
+        changed = true;
+      }
+    }
+    // An access that is kept for its own address may define what others rest on. Loads in loops could be read, too, for
+    // as much as running the kernel costs.
+    for (std::uint32_t s = 0; s < body_.size(); ++s) {
+      const Site* at = site(s);
+      if (!slice_.kept[s] || !at || !defines_wanted(s)) continue;
+      const Opcode opcode = body_[s].instruction()->opcode;
+      if ((opcode != Opcode::ld && opcode != Opcode::ldu) || at->space != Space::global || at->in_loop)
+        return std::nullopt;
+      slice_.steers[s] = true;
+    }
+    return std::move(slice_);
+  }
+
+ private:
+  const Site* site(std::uint32_t s) const { return f_.site[s] == no_site ? nullptr : &tables_.sites[f_.site[s]]; }
+  bool defines_wanted(std::uint32_t s) const {
+    return std::any_of(uses_[s].writes.begin(), uses_[s].writes.end(), [&](auto r) { return wanted_[r]; });
+  }
+  bool uses_result(std::uint32_t s) const {
+    return std::any_of(uses_[s].writes.begin(), uses_[s].writes.end(), [&](auto r) { return is_read_[r]; });
+  }
+
+  void want(const Operand& o) {
+    if (o.kind == Operand::Kind::reg) wanted_[o.reg] = true;
+    for (const Operand& e : o.elements) want(e);
+  }
+  void keep(const Instruction& i, std::uint32_t s) {
+    slice_.kept[s] = true;
+    if (i.guard) wanted_[i.guard->reg] = true;
+  }
+  void keep_access(const Instruction& i, std::uint32_t s) {
+    keep(i, s);
+    for (const Operand& o : i.operands)
+      if (o.kind == Operand::Kind::address) want(o);
+  }
+
+  static bool tells_time(const Operand& o) {
+    if (o.kind == Operand::Kind::special) return o.text.starts_with("%clock") || o.text.starts_with("%globaltimer");
+    return std::any_of(o.elements.begin(), o.elements.end(), tells_time);
+  }
+
+  // What every slice holds; false: not for such kernels.
+  bool begin(const Instruction& i, std::uint32_t s) {
+    if (std::any_of(i.operands.begin(), i.operands.end(), tells_time)) return false; // by how often others looked
+    switch (i.opcode) {
+      case Opcode::bra:
+      case Opcode::ret:
+      case Opcode::exit: keep(i, s); return true;
+      case Opcode::brx:
+        keep(i, s);
+        for (auto r : uses_[s].reads) wanted_[r] = true;
+        return true;
+      case Opcode::call:
+      case Opcode::trap:
+      case Opcode::nanosleep:
+      case Opcode::mapa: return false;
+      default: break;
+    }
+    if (i.has(Modifier::shared_cluster)) return false;
+    const Site* at = site(s);
+    if (!at) return true;
+    switch (at->kind) {
+      case SiteKind::exit:
+      case SiteKind::barrier:
+      case SiteKind::warp_barrier:
+      case SiteKind::warp_value:
+      case SiteKind::async_commit:
+      case SiteKind::async_wait: return true;
+      case SiteKind::fence: return !at->in_loop;
+      case SiteKind::async_copy:
+        keep_access(i, s);
+        if (i.operands.size() > 3) want(i.operands[3]);
+        return true;
+      case SiteKind::access: return begin_access(i, s, *at);
+      default: return false;
+    }
+  }
+
+  bool begin_access(const Instruction& i, std::uint32_t s, const Site& at) {
+    const bool own = at.space == Space::shared || at.space == Space::local;
+    if (is_matrix_access(i)) return own;
+    // Whoever may wait for another thread's value depends on who runs when.
+    const bool atomic = at.access == AccessKind::atomic;
+    if (at.in_loop && (atomic ? uses_result(s) : is_strong(at.ordering))) return false;
+    if (!own) keep_access(i, s);
+    return true;
+  }
+
+  // An instruction that what is kept rests on.
+  bool define(const Instruction& i, std::uint32_t s) {
+    if (i.has(Modifier::cc) || i.opcode == Opcode::addc || i.opcode == Opcode::subc || i.opcode == Opcode::madc)
+      return false; // the carry lies in a frame
+    if (site(s)) return false; // of threads that tell each other something, or shared memory
+    if (i.opcode == Opcode::ld && !i.has(Modifier::param) && !i.has(Modifier::const_)) return false; // local memory
+    keep(i, s);
+    for (auto r : uses_[s].reads) wanted_[r] = true;
+    return true;
+  }
+
+  const ModuleTables& tables_;
+  const FunctionTables& f_;
+  const std::vector<ptx::Statement>& body_;
+  std::vector<ptx::RegisterUse> uses_;
+  std::vector<bool> wanted_, is_read_;
+  FootprintSlice slice_;
+};
+
+} // namespace
+
+std::optional<FootprintSlice> footprint_slice(const ModuleTables& tables, const KernelTables& kernel) {
+  if (kernel.reached.size() != 1 || kernel.info.reaches_cluster) return std::nullopt;
+  return Slicer(tables, tables.functions[kernel.kernel]).slice();
+}
+
+// ---- groups of blocks
+
+Footprint::Footprint(const FootprintCode& code) : numbers_(code.numbers()) {
+  for (std::size_t n = 0; n + 1 < numbers_.size(); ++n)
+    numbers_[n] = n % 2 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+}
+
+void Footprint::join(const FootprintCode& code, const std::int64_t* numbers) {
+  for (std::size_t n = 0; n < code.ranges.size(); ++n) {
+    numbers_[2 * n] = std::min(numbers_[2 * n], numbers[2 * n]);
+    numbers_[2 * n + 1] = std::max(numbers_[2 * n + 1], numbers[2 * n + 1]);
+  }
+  numbers_.back() |= numbers[code.numbers() - 1];
+}
+
+bool independent(const FootprintCode& code, const std::vector<Footprint>& groups, std::uint32_t shared_bytes,
+                 const std::function<bool(std::uint64_t low, std::uint64_t end)>& legal) {
+  using Kind = RegionRange::Kind;
+  struct Touched {
+    std::uint64_t low, end;
+    std::size_t group;
+    Kind kind;
+    std::uint8_t operation;
+  };
+  std::vector<Touched> touched, changed;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<std::int64_t>& numbers = groups[g].numbers();
+    if (numbers.back() != 0) return false; // misaligned, or what steers could not be read
+    for (std::size_t n = 0; n < code.ranges.size(); ++n) {
+      const RegionRange& range = code.ranges[n];
+      std::int64_t low = numbers[2 * n], end = numbers[2 * n + 1];
+      if (low > end) continue; // nobody
+      if (__builtin_add_overflow(low, range.low, &low) || __builtin_add_overflow(end, range.end, &end) || low < 0)
+        return false;
+      const Touched t{std::uint64_t(low), std::uint64_t(end), g, range.kind, range.operation};
+      if (t.low >= window_bit) {
+        if (t.low < shared_window || t.end > shared_window + shared_bytes || t.kind == Kind::steers) return false;
+        continue; // the block's own
+      }
+      if (!(t.low & device_bit) || !legal(t.low, t.end)) return false; // or memory that the host sees
+      touched.push_back(t);
+      if (t.kind == Kind::written || t.kind == Kind::combined) changed.push_back(t);
+    }
+  }
+  for (const Touched& a : changed)
+    for (const Touched& b : touched) {
+      if (a.end <= b.low || b.end <= a.low) continue;
+      if (b.kind == Kind::steers) return false;
+      if (a.group == b.group || (a.kind == Kind::combined && b.kind == Kind::combined && a.operation == b.operation))
+        continue;
+      return false;
+    }
+  return true;
+}
+
+} // namespace deadheat::engine
