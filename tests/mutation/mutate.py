@@ -306,7 +306,8 @@ def main():
     binaries = [os.path.abspath(path) for path in sorted(glob.glob(os.path.join(options.binaries, "*.fixed")))
                 if not options.names or os.path.basename(path)[:-len(".fixed")] in options.names]
     if options.sample:  # fewer programs too, since each is run once as it is; the library's kernels take long to compile
-        binaries = [path for path in binaries if not os.path.basename(path).startswith(("cub_", "thrust_", "order_"))]
+        binaries = [path for path in binaries if not os.path.exists(
+            os.path.join(LIBRARY, os.path.basename(path)[:-len(".fixed")] + ".cu"))]
         binaries = binaries[::max(1, len(binaries) // options.sample)]
     known = {}
     if options.state and os.path.exists(options.state):
