@@ -11,6 +11,7 @@ struct JudgeOptions {
   double seconds = 20;
   std::uint64_t seed = 1;
   std::string directory; // for witnesses
+  std::uint64_t systematic = 1000; // runs, of every schedule of a small run (search::SearchOptions)
   std::uint64_t explore = 0; // schedules whose races are added to those of the recorded run
 };
 // --schedules, --seconds, --explore, --witness-dir: what check and replay share.

@@ -22,6 +22,9 @@ po::options_description judge_options(JudgeOptions& options) {
   description.add_options()("schedules", po::value(&options.schedules)->default_value(40),
                             "schedules to try for each race, at most")(
       "seconds", po::value(&options.seconds)->default_value(20), "seconds to spend on each race, at most")(
+      "systematic", po::value(&options.systematic)->value_name("N")->default_value(options.systematic),
+      "run every schedule that can matter, up to N, before a race is called benign or unreached; by default of runs "
+      "of at most 1024 visible operations; 0: do not")(
       "explore", po::value(&options.explore)->value_name("N")->default_value(0),
       "add the races of N explored schedules: order-dependent control flow hides some from a single run")(
       "witness-dir", po::value(&options.directory)->default_value("deadheat-witnesses"), "directory for witnesses");
@@ -35,6 +38,7 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const JudgeOp
   search.races = options.races;
   search.schedules = options.schedules;
   search.seconds = options.seconds;
+  search.systematic = options.systematic;
   search.seed = options.seed;
   search.output = options.directory;
   if (isatty(STDERR_FILENO)) {

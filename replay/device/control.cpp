@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
+#include "deadheat/address.h"
 #include "replay/device/machine.h"
 
 namespace deadheat::device {
 
 using engine::Step;
+using engine::ThreadContext;
 
 namespace {
 constexpr std::uint32_t nowhere = ~0u;
@@ -99,6 +102,9 @@ void Control::begun(Machine& machine, Launch& launch) {
     launch.context.site_stop = launch.marked.data();
   }
   admit_blocks(machine, launch);
+  if (!chooser_) return;
+  if (launch.next_block < launch.blocks) chooser_->beyond("more blocks than run at a time");
+  if (launch.request.sites->unmodelled) chooser_->beyond("synchronization other than barriers, atomics and fences");
 }
 
 // The nth block that gets its place on the device.
@@ -155,11 +161,15 @@ void Control::look_again(Machine& machine, bool all) {
 bool Control::find_default(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice) const {
   choice.kind = Agent::Kind::thread;
   auto in_block = [&](Block* block, std::uint32_t from_warp) {
-    if (!block->ready_warps) return false;
     const std::uint32_t above = block->ready_warps & ~((1u << from_warp) - 1);
-    const std::uint32_t warp = std::uint32_t(__builtin_ctz(above ? above : block->ready_warps));
-    choice.thread = {block, warp * warp_lanes + std::uint32_t(__builtin_ctz(block->warps[warp].ready))};
-    return true;
+    for (const std::uint32_t warps : {above, block->ready_warps & ~above})
+      for (std::uint32_t left = warps; left; left &= left - 1) {
+        const std::uint32_t warp = std::uint32_t(__builtin_ctz(left)), ready = block->warps[warp].ready;
+        if (!ready) continue; // the bit may stay where no lane could leave a cluster's barrier
+        choice.thread = {block, warp * warp_lanes + std::uint32_t(__builtin_ctz(ready))};
+        return true;
+      }
+    return false;
   };
   if (!runnable_.empty()) {
     if (current_.block && in_block(current_.block, current_.thread / warp_lanes)) return true;
@@ -320,6 +330,82 @@ Agent Control::agent_of(const Choice& choice) const {
           .thread = choice.thread.thread};
 }
 
+// The operation that a thread has stopped before, or that it waits to repeat.
+NextAccess Control::next_access(const Thread& t) {
+  const ThreadContext& thread = t.block->threads[t.thread];
+  const LaunchRequest& request = t.block->launch->request;
+  NextAccess next;
+  next.agent = {
+      .kind = Agent::Kind::thread, .operation = request.operation, .block = t.block->index, .thread = t.thread};
+  next.module = request.module;
+  next.site = thread.pending_site;
+  const std::vector<Site>& sites = *request.sites->sites;
+  if (next.site >= sites.size()) return next;
+  const Site& site = sites[next.site];
+  next.fence = site.kind == SiteKind::fence;
+  next.fence_sc = next.fence && site.ordering == Ordering::sc;
+  if (next.fence || thread.pending_address - local_window < window_bytes) return next;
+  next.access = site.access;
+  next.bytes = std::uint32_t(site.element_bytes) * site.elements;
+  next.address = thread.pending_address;
+  if (thread.pending_address - shared_window < window_bytes) {
+    next.memory = (std::uint64_t(request.operation) << 32 | t.block->index) + 1;
+    next.address -= shared_window;
+  }
+  // Reductions return nothing, and those of integers give the same in any order.
+  const std::string& opcode = site.opcode;
+  if (opcode.rfind("red.", 0) == 0 && opcode.find(".f") == std::string::npos && opcode.find(".bf") == std::string::npos)
+    for (const char* op : {".add.", ".min.", ".max.", ".and.", ".or.", ".xor."})
+      if (opcode.find(op) != std::string::npos) next.commutes = std::hash<std::string>()(opcode) | 1;
+  return next;
+}
+
+// The next step of a run that somebody drives: threads are brought before their visible operations, then one goes on.
+bool Control::driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice,
+                     std::int64_t& quantum) {
+  if (!parked_.empty()) look_again(machine, true);
+  auto name_of = [](const Thread& t) { return Name{t.block->launch->request.operation, t.block->index, t.thread}; };
+  auto before_visible = [](const Thread& t) {
+    return t.block->warps[t.thread / warp_lanes].before_visible >> t.thread % warp_lanes & 1;
+  };
+  if (!copies_.empty()) chooser_->beyond("asynchronous copies");
+  if (operations.size() > 1 || (!operations.empty() && !machine.launches().empty()))
+    chooser_->beyond("operations of several streams");
+  std::sort(runnable_.begin(), runnable_.end(),
+            [&](const Thread& a, const Thread& b) { return name_of(a) < name_of(b); });
+  for (std::size_t n = 0; n < runnable_.size(); ++n)
+    runnable_[n].block->position[runnable_[n].thread] = std::uint32_t(n);
+  choice.kind = Agent::Kind::thread;
+  for (const Thread& t : runnable_)
+    if (!before_visible(t)) {
+      choice.thread = t;
+      quantum = 0;
+      return true;
+    }
+  waiting_.clear();
+  for (const Thread& t : parked_) waiting_.push_back(next_access(t));
+  if (!runnable_.empty()) {
+    able_.clear();
+    for (const Thread& t : runnable_) able_.push_back(next_access(t));
+    choice.thread = runnable_[chooser_->choose(able_, waiting_)];
+    quantum = 1;
+    return true;
+  }
+  quantum = endless;
+  if (!copies_.empty()) {
+    choice.kind = Agent::Kind::async_copy;
+    choice.copy = 0;
+    return true;
+  }
+  if (!operations.empty()) {
+    choice.kind = Agent::Kind::operation;
+    choice.operation = operations.front();
+    return true;
+  }
+  chooser_->stuck(waiting_);
+  return false;
+}
+
 std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& operations) {
   if (forced_stop_ && !parked_.empty()) look_again(machine, false);
   Choice usual, chosen;
@@ -341,7 +427,7 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
   std::int64_t quantum = endless;
   bool departs = false;
   const bool walks = schedule_.kind == Schedule::Kind::uniform;
-  if (schedule_.kind == Schedule::Kind::random || priorities_ || walks) {
+  if (chooser_ || schedule_.kind == Schedule::Kind::random || priorities_ || walks) {
     find_usual();
     if (priorities_ && current_.block) {
       Choice running;
@@ -349,7 +435,8 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
       priorities_->passed(number, agent_of(running));
       if (gave_way_) priorities_->gives_way(agent_of(running));
     }
-    if (walks         ? !walk(operations, chosen, quantum)
+    if (chooser_      ? !driven(machine, operations, chosen, quantum)
+        : walks       ? !walk(operations, chosen, quantum)
         : priorities_ ? !highest(operations, chosen)
                       : !draw(operations, chosen))
       return nobody;
@@ -357,7 +444,7 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
               (chosen.kind == Agent::Kind::thread
                    ? chosen.thread.block != usual.thread.block || chosen.thread.thread != usual.thread.thread
                    : chosen.kind != Agent::Kind::operation || chosen.operation != usual.operation);
-    if (!walks) quantum = priorities_ ? priorities_->until_change(number) : draw_quantum();
+    if (!walks && !chooser_) quantum = priorities_ ? priorities_->until_change(number) : draw_quantum();
   } else {
     const auto& list = schedule_.switches;
     find_usual();

@@ -25,6 +25,7 @@
 
 #include "deadheat/schedule.h"
 #include "replay/device/block.h"
+#include "replay/device/chooser.h"
 #include "replay/device/priorities.h"
 #include "replay/engine/abi.h"
 
@@ -37,6 +38,7 @@ class Control {
   static constexpr std::uint32_t resident_threads = 4096; // at a time, in launches that are not cooperative
 
   explicit Control(const Schedule& schedule);
+  void drive(Chooser* chooser) { chooser_ = chooser; } // null: nobody drives
 
   // ---- from the machine
   void ready(Block& block, std::uint32_t warp, std::uint32_t lanes);
@@ -91,8 +93,12 @@ class Control {
   bool at_interesting(const Thread& thread) const;
   bool walk(const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
   void mean_another();
+  bool driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
+  static NextAccess next_access(const Thread& thread);
 
   Schedule schedule_;
+  Chooser* chooser_ = nullptr;
+  std::vector<NextAccess> able_, waiting_; // for it
   std::size_t next_switch_ = 0;
   std::uint64_t state_; // of the random numbers
   std::vector<Thread> runnable_, parked_;

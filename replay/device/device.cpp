@@ -13,7 +13,8 @@ bool shared_kind(trace::Allocate::Kind kind) {
 } // namespace
 
 Expected<std::unique_ptr<Device>> Device::create(DeviceOptions options) {
-  Expected<std::unique_ptr<Memory>> memory = Memory::create(options.seed, options.profile.memory_bytes);
+  Expected<std::unique_ptr<Memory>> memory =
+      Memory::create(options.seed ^ options.garbage, options.profile.memory_bytes);
   if (!memory) return memory.error();
   // First of all, so that it lies at the same place in every run.
   Expected<std::uint64_t> workspaces =
@@ -54,8 +55,11 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
       machine_->set_control(&*control_);
       break;
   }
-  if (options_.live || (!options_.performed && !(control_ && options_.schedule.weak))) return;
+  if (options_.live) options_.chooser = nullptr;
+  if (control_) control_->drive(options_.chooser);
+  if (options_.live || (!options_.performed && !options_.chooser && !(control_ && options_.schedule.weak))) return;
   watch_.emplace(options_.schedule, options_.performed, options_.most_performed);
+  watch_->drive(options_.chooser);
   machine_->set_watch(&*watch_);
 }
 

@@ -27,6 +27,7 @@
 #include "deadheat/expected.h"
 #include "deadheat/schedule.h"
 #include "deadheat/trace.h"
+#include "replay/device/chooser.h"
 #include "replay/device/performed.h"
 #include "replay/device/sink.h"
 #include "replay/engine/compiler.h"
@@ -64,6 +65,8 @@ struct DeviceOptions {
   std::uint64_t spread_after = 200; // microseconds that a launch runs on one core first
   std::vector<Performed>* performed = nullptr; // gets the visible operations of a replay; outlives the device
   std::size_t most_performed = std::size_t(1) << 22;
+  Chooser* chooser = nullptr;    // drives a replay whose schedule is of kind switches; outlives the device
+  std::uint64_t garbage = 0;     // chooses what memory holds that nobody wrote, besides the seed
 };
 
 // What became of a drive of the device.

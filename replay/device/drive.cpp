@@ -183,7 +183,8 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     }
     bool parked = false;
     for (const auto& launch : machine_->launches()) parked |= machine_->any_parked(*launch);
-    if (!limited && (!parked || (++rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning))) {
+    if (!limited && (!parked || options_.chooser ||
+                     (++rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning))) {
       std::uint64_t forced = 0;
       for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
       if (!forced) return hang(describe_stuck());

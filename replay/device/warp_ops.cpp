@@ -193,6 +193,7 @@ void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members
   const WarpOp op = WarpOp(lanes[__builtin_ctz(members)].arg[0]);
   answer(op, lanes, members);
   if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
+  if (watch_) watch_->met(block, warp, members, op != WarpOp::activemask);
   if (watch_ && op == WarpOp::barrier) watch_->warp_barrier(block, warp, members);
   if (block.named && op == WarpOp::barrier) {
     std::array<std::uint32_t, max_warps> lanes{};

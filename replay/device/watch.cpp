@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "deadheat/address.h"
 #include "replay/device/machine.h"
@@ -80,7 +81,10 @@ std::size_t Watch::choose(const Block& block, const ThreadContext& thread, Watch
       if (auto found = listed_.find({request.operation, block.index, thread.linear, watched.performed});
           found != listed_.end())
         age = std::min<std::size_t>(found->second, choices - 1);
-    if (!age && !again && old_rate_ && interesting(request.module, thread.pending_site) && random() % 256 < old_rate_) {
+    if (chooser_) {
+      if (!again) age = std::min(chooser_->age(choices), choices - 1);
+    } else if (!age && !again && old_rate_ && interesting(request.module, thread.pending_site) &&
+               random() % 256 < old_rate_) {
       age = 1 + random() % (choices - 1);
       auto foreign = [&](std::size_t a) {
         return !sites_.empty() && std::none_of(sites_.begin(), sites_.end(), [&](const SiteName& s) {
@@ -213,7 +217,23 @@ void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
 
 // ---- synchronization
 
+void Watch::met(const Block& block, std::uint32_t warp, std::uint32_t lanes, bool all_of_them) {
+  if (!chooser_) return;
+  if (!all_of_them) chooser_->beyond("activemask, whose answer is the scheduler's choice");
+  std::vector<std::uint32_t> threads;
+  lanes |= ~block.warps[warp].live; // nobody waits for those who have exited
+  for (std::uint32_t lane = 0; lane < warp_lanes && warp * warp_lanes + lane < block.threads_count; ++lane)
+    if (lanes >> lane & 1) threads.push_back(warp * warp_lanes + lane);
+  chooser_->met(block.launch->request.operation, block.index, threads);
+}
+
 void Watch::barrier_complete(const Block& block, std::uint32_t number, const Barrier& barrier) {
+  if (chooser_) {
+    if (barrier.mixed || barrier.expected) chooser_->beyond("barriers with a count of threads");
+    std::vector<std::uint32_t> threads(block.threads_count); // those who have exited, too: it waited for that
+    std::iota(threads.begin(), threads.end(), 0u);
+    chooser_->met(block.launch->request.operation, block.index, threads);
+  }
   if (!histories_) return;
   order::Causality& causality = histories_->causality();
   const std::uint32_t operation = block.launch->history;

@@ -24,6 +24,7 @@
 #include "analyzer/order/histories.h"
 #include "deadheat/schedule.h"
 #include "replay/device/block.h"
+#include "replay/device/chooser.h"
 #include "replay/device/performed.h"
 
 namespace deadheat::device {
@@ -37,6 +38,8 @@ class Watch {
   // `log` may be null, and gets at most `limit` operations.
   Watch(const Schedule& schedule, std::vector<Performed>* log, std::size_t limit);
 
+  void drive(Chooser* chooser) { chooser_ = chooser; } // asked for the age of every read, told who met; may be null
+
   void begin(Launch& launch);
   void ended(const Launch& launch);
   void settle(); // an operation that is no launch has run: every store is visible
@@ -48,6 +51,7 @@ class Watch {
   // ---- synchronization
   void barrier_complete(const Block& block, std::uint32_t number, const Barrier& barrier);
   void arrived(const Block& block, std::uint32_t warp, std::uint32_t lanes, std::uint32_t number, std::uint32_t phase);
+  void met(const Block& block, std::uint32_t warp, std::uint32_t lanes, bool all_of_them); // at any rendezvous
   void warp_barrier(const Block& block, std::uint32_t warp, std::uint32_t lanes);
   void exited(const Block& block, std::uint32_t warp, std::uint32_t lanes);
   void overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes); // shared memory, by a copy
@@ -78,6 +82,7 @@ class Watch {
   std::vector<SiteName> sites_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>, std::uint32_t> listed_;
   std::vector<Performed>* log_;
+  Chooser* chooser_ = nullptr;
   std::size_t limit_;
   std::vector<OldRead> old_reads_;
   std::uint32_t unmodelled_ = 0; // running launches of modules with unknown synchronization

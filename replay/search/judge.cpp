@@ -7,10 +7,12 @@
 #include <optional>
 #include <tuple>
 
+#include "replay/search/alternatives.h"
 #include "replay/search/interleaving.h"
 #include "replay/search/schedules.h"
 #include "replay/search/search.h"
 #include "replay/search/session.h"
+#include "replay/search/systematic.h"
 #include "replay/search/temporary_directory.h"
 #include "replay/search/witness.h"
 
@@ -39,7 +41,9 @@ SchedulePair schedule_pair(const Race::Instance& instance) {
 constexpr std::uint64_t shrinking_runs = 400, shrinking_pairs = 100;
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 constexpr std::uint64_t most_logged = 1 << 20;          // operations of runs that are compared one by one
-constexpr std::size_t most_walkers = 512;               // threads of a uniform walk
+constexpr std::uint64_t most_improved = 1 << 15; // operations of runs for whose witnesses better ones are sought
+constexpr unsigned most_doubts = 4; // instances of a race whose difference is doubtful
+constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 
 std::string name_of(const Session& session, const SiteName& name) {
   const Site* site = session.site(name.module, name.site);
@@ -57,6 +61,8 @@ class Judge {
 
   Expected<void> judge(Race& race) {
     begin_ = Clock::now();
+    doubtful_.reset();
+    doubts_ = 0;
     race.schedules = 0;
     std::uint64_t driven = 0;
     std::string trouble;
@@ -95,12 +101,14 @@ class Judge {
       ++driven;
       if (!compare(a->outputs, b->outputs, nullptr).differ) continue;
       race.verdict_why = how;
-      if (pair.second_then_first.holds[0].in_place) return found(race, pair, *a, *b, instance);
-      Expected<bool> short_one = by_few_switches(race, pair, instance);
-      if (!short_one) return short_one.error();
-      if (*short_one) return {};
-      return found(race, pair, *a, *b, instance);
+      if (pair.second_then_first.holds[0].in_place || natural_.choices.visible > most_improved ||
+          !in_one_launch(instance))
+        return found(race, pair, *a, *b, instance);
+      Expected<bool> settled = settle(race, pair, instance, a->choices.old_shown || b->choices.old_shown);
+      if (!settled) return settled.error();
+      if (*settled) return {};
     }
+    if (doubtful_) return accept(race, doubtful_->first, doubtful_->second);
     const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
     if (race.level != RaceLevel::stream && reads) {
       Expected<bool> done = by_old_values(race, driven);
@@ -117,60 +125,93 @@ class Judge {
       if (!compare(natural_.outputs, run->outputs, nullptr).differ) continue;
       return found_by_order(race, *schedule, *run);
     }
+    Expected<const Systematic*> all = every_schedule();
+    if (!all) return all.error();
+    if (*all && (*all)->other && alone_) {
+      Expected<Run> run = session_.run(*(*all)->other, nullptr, budget_);
+      if (!run) return run.error();
+      race.schedules += (*all)->schedules;
+      return found_by_order(race, *(*all)->other, *run);
+    }
     race.verdict = driven ? Verdict::benign : Verdict::unreached;
     race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
+    if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
+      race.schedules += (*all)->schedules;
+      race.verdict_why = words + (driven ? "" : "; not driven by itself: " + trouble);
+    }
     return {};
   }
 
  private:
-  // Holds change the natural order, in which the lanes of a warp go together: that can be many switches. Where the
-  // default order of chosen schedules shows the same with fewer, by leaving the first access for the second and coming
-  // back, that is the witness.
-  Expected<bool> by_few_switches(Race& race, const SchedulePair& pair, const Race::Instance& instance) {
-    constexpr std::uint64_t few = 6;
-    if (natural_.choices.visible > most_logged || !in_one_launch(instance)) return false;
-    Log held, until;
-    if (Expected<Run> run = session_.run(pair.first_then_second, nullptr, budget_, &held); !run) return run.error();
-    if (Expected<Run> run = session_.run(pair.second_then_first, nullptr, budget_, &until); !run) return run.error();
-    std::uint64_t least = context_switches(held, until);
-    if (least <= few) return false;
-    Schedule plain;
-    plain.kind = Schedule::Kind::switches;
-    Log a;
-    Expected<Run> first = session_.run(plain, nullptr, budget_, &a);
-    if (!first) return first.error();
-    SchedulePair best;
-    auto agent = [](const AccessName& name) {
-      return Agent{
-          .kind = Agent::Kind::thread, .operation = name.operation, .block = name.block, .thread = name.thread};
-    };
-    for (const bool exchanged : {false, true}) {
-      const AccessName& one = exchanged ? instance.second : instance.first;
-      const AccessName& other = exchanged ? instance.first : instance.second;
-      const std::size_t at = place_of(a, one);
-      if (at == a.size() || at > place_of(a, other)) continue;
-      Schedule leaves = plain;
-      leaves.switches.push_back({a[at].step, agent(other)});
-      for (const bool comes_back : {false, true}) {
-        Log b;
-        Expected<Run> second = session_.run(leaves, nullptr, budget_, &b);
-        if (!second) return second.error();
-        ++race.schedules;
-        const std::size_t before = place_of(b, other), after = place_of(b, one);
-        if (before == b.size() || (after < before && after != b.size())) break; // it did not get there
-        const std::uint64_t switches = context_switches(a, b);
-        if (switches < least && compare(first->outputs, second->outputs, nullptr).differ) {
-          least = switches;
-          best = {plain, leaves};
-        }
-        if (!comes_back) leaves.switches.push_back({b[before].step + 1, agent(one)});
-      }
+  // Every schedule of the run, if it is small: explored once for all races. Null: it is not.
+  Expected<const Systematic*> every_schedule() {
+    const bool asked = options_.systematic != SearchOptions::automatic_systematic;
+    if (options_.systematic == 0 || (!asked && natural_.choices.visible > small_run)) return nullptr;
+    if (!all_) {
+      SystematicLimits limits{.schedules = options_.systematic, .seconds = options_.seconds, .progress = {}};
+      if (!asked) limits.seconds = std::min(limits.seconds, 5.0);
+      if (options_.progress)
+        limits.progress = [this](std::uint64_t n) {
+          options_.progress("exploring every schedule, " + std::to_string(n) + " done of at most " +
+                            std::to_string(options_.systematic));
+        };
+      Expected<Systematic> all = run_all(session_, natural_, budget_, limits);
+      if (!all) return all.error();
+      all_ = *std::move(all);
     }
-    if (best.second_then_first.switches.empty()) return false;
-    Expected<Run> b = session_.run(best.second_then_first, nullptr, budget_);
-    if (!b) return b.error();
-    if (Expected<void> done = found(race, best, *first, *b, instance); !done) return done.error();
+    return &*all_;
+  }
+
+  // Holds change the natural order, in which the lanes of a warp go together: that can be many switches, other accesses
+  // may change places, too, and the difference may rest on memory that nobody wrote. A better witness of the instance
+  // is looked for then. False: what there is rests on such memory; other instances come first.
+  Expected<bool> settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown) {
+    const std::vector<SiteName> sites = sites_of(race);
+    const Alternatives::Wanted wanted{instance, sites.front(), sites.back()};
+    Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
+    Expected<std::optional<Candidate>> held =
+        alternatives.measure(pair.first_then_second, pair.second_then_first, wanted, false);
+    if (!held) return held.error();
+    if (!*held) return false;
+    Candidate best = **std::move(held);
+    if (old_shown && !best.others.empty()) { // there are reads that take nothing else with them
+      std::uint64_t driven = 0;
+      const std::uint64_t tried = race.schedules;
+      Expected<bool> done = by_old_values(race, driven);
+      if (!done || *done) return done;
+      race.schedules = tried;
+    }
+    if (!best.good()) {
+      Expected<Candidate> better = alternatives.better(std::move(best), wanted, deadline());
+      if (!better) return better.error();
+      best = *std::move(better);
+    }
+    if (!best.solid) {
+      if (!doubtful_ || best.better_than(doubtful_->first)) doubtful_ = {std::move(best), instance};
+      if (++doubts_ < most_doubts) return false;
+      best = doubtful_->first;
+      if (Expected<void> done = accept(race, best, doubtful_->second); !done) return done.error();
+      return true;
+    }
+    if (Expected<void> done = accept(race, best, instance); !done) return done.error();
     return true;
+  }
+
+  Expected<void> accept(Race& race, const Candidate& best, const Race::Instance& instance) {
+    auto add = [&](const char* text) {
+      race.verdict_why += (race.verdict_why.empty() ? "" : "; ") + std::string(text);
+    };
+    if (!best.solid) add("what differs rests on memory that nobody wrote: other machines may show other values");
+    if (!best.others.empty()) add("no schedule that was tried takes the pair the other way alone");
+    Expected<Run> a = session_.run(best.a, nullptr, budget_);
+    if (!a) return a.error();
+    Expected<Run> b = session_.run(best.b, nullptr, budget_);
+    if (!b) return b.error();
+    return found(race, {best.a, best.b}, *a, *b, instance);
+  }
+
+  Clock::time_point deadline() const {
+    return begin_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.seconds));
   }
 
   // Number 0, 1, … of the orders in which other instances of the pair change places too: in every fourth, the accesses
@@ -403,6 +444,9 @@ class Judge {
   std::uint64_t budget_;
   bool alone_;
   Clock::time_point begin_;
+  std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // rests on memory that nobody wrote
+  unsigned doubts_ = 0;
+  std::optional<Systematic> all_; // every schedule, if the run is small
   std::optional<Log> log_; // of the natural run
 };
 

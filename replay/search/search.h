@@ -23,6 +23,9 @@ struct SearchOptions {
   std::vector<std::uint32_t> races; // ids; empty: all that are not suppressed
   std::uint64_t schedules = 40;     // at most, a race
   double seconds = 20;              // at most, a race
+  // Runs, of every schedule of a small run; 0: none. Other than the default: of a run of any size.
+  static constexpr std::uint64_t automatic_systematic = 1000;
+  std::uint64_t systematic = automatic_systematic;
   std::uint64_t seed = 1;
   std::string output;               // directory for witnesses; created when one is written
   std::function<void(const std::string&)> progress; // one line; may be empty

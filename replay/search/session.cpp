@@ -199,6 +199,7 @@ Expected<std::vector<std::uint8_t>> Session::blob(const trace::BlobHash& hash) c
 device::DeviceOptions Session::device_options(const Schedule& schedule, std::uint64_t budget) const {
   device::DeviceOptions options;
   options.seed = process_.seed;
+  options.garbage = garbage_;
   options.live = false;
   options.record_accesses = false;
   options.modules = modules_;
@@ -239,11 +240,12 @@ const Site* Session::site(std::uint32_t module, std::uint32_t site) const {
 }
 
 Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget,
-                           std::vector<device::Performed>* performed) const {
+                           std::vector<device::Performed>* performed, device::Chooser* chooser) const {
   Collector collector;
   device::DeviceOptions options = device_options(schedule, budget);
   options.sink = &collector;
   options.performed = performed;
+  options.chooser = chooser;
   Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
   if (!device) return device.error();
 

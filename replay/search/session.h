@@ -40,9 +40,15 @@ class Session {
 
   // Executes the commands under `schedule`. With `reference`, stops as soon as an output differs from it. With a
   // `budget`, a run of more visible operations counts as hanging.
-  // `performed`, where given, gets the visible operations.
+  // `performed`, where given, gets the visible operations. `chooser`, where given, drives the run.
   Expected<Run> run(const Schedule& schedule, const Outputs* reference = nullptr, std::uint64_t budget = 0,
-                    std::vector<device::Performed>* performed = nullptr) const;
+                    std::vector<device::Performed>* performed = nullptr, device::Chooser* chooser = nullptr) const;
+  // The same session with other bytes in memory that nobody wrote.
+  Session with_garbage(std::uint64_t number) const {
+    Session other = *this;
+    other.garbage_ = number;
+    return other;
+  }
   // The site of a module of the trace; null: there is none.
   const Site* site(std::uint32_t module, std::uint32_t site) const;
 
@@ -64,6 +70,7 @@ class Session {
   Expected<std::vector<std::uint8_t>> blob(const trace::BlobHash& hash) const;
 
   std::string trace_;
+  std::uint64_t garbage_ = 0;
   trace::Process process_;
   Expected<void> take(std::vector<trace::Record> records); // of a GPU's run
 

@@ -381,7 +381,8 @@ struct Replayed {
   std::string stuck;
 };
 inline Replayed replay(const FakeSource& source, Rig& recording, Schedule schedule = {}, std::uint64_t seed = 0,
-                       std::uint64_t budget = 0, std::vector<device::Performed>* performed = nullptr) {
+                       std::uint64_t budget = 0, std::vector<device::Performed>* performed = nullptr,
+                       device::Chooser* chooser = nullptr) {
   recording.device.reset(); // one device exists at a time
   const KeepingSink& recorded = recording.sink;
   device::DeviceOptions options;
@@ -391,6 +392,7 @@ inline Replayed replay(const FakeSource& source, Rig& recording, Schedule schedu
   options.schedule = std::move(schedule);
   options.budget = budget;
   options.performed = performed;
+  options.chooser = chooser;
   Rig rig(source, std::move(options));
   Replayed result;
   auto blob = [&](const trace::BlobHash& hash) -> Expected<std::vector<std::uint8_t>> {

@@ -1,0 +1,47 @@
+// A run that somebody else drives, one visible operation after another: systematic exploration.
+//
+// Before each decision every thread that can go on has been brought before its next visible operation, and those that
+// wait for a value to change have been woken where it has. What a thread does between two visible operations nobody
+// else sees, so the order in which threads are brought there is no choice: arrivals at barriers, rendezvous of warps,
+// exits. The departures of such a run (Device::switches) and its old reads repeat it.
+//
+// Thread-safety: called by the thread that runs the device, and by it only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "deadheat/memory_model.h"
+#include "deadheat/schedule.h"
+
+namespace deadheat::device {
+
+// The visible operation that a thread performs next.
+struct NextAccess {
+  Agent agent;
+  std::uint32_t module = 0, site = 0;
+  AccessKind access = AccessKind::read;
+  bool fence = false, fence_sc = false;
+  std::uint64_t commutes = 0; // nonzero: a reduction that commutes with those of the same number; nobody sees its order
+  std::uint64_t memory = 0; // 0: global memory; else whose shared memory
+  std::uint64_t address = 0;
+  std::uint32_t bytes = 0; // 0: nothing that others see
+};
+
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  // Which of `able` (not empty; by operation, block, thread) goes on. `waiting`: the reads of threads that wait for a
+  // value to change.
+  virtual std::size_t choose(const std::vector<NextAccess>& able, const std::vector<NextAccess>& waiting) = 0;
+  // Nobody can go on: the run ends here.
+  virtual void stuck(const std::vector<NextAccess>& waiting) = 0;
+  // The read that goes on may return the newest of `count` values, 0, or an older one.
+  virtual std::size_t age(std::size_t count) = 0;
+  // These threads of a block have met: what each does from here on comes after what all did before.
+  virtual void met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) = 0;
+  // The run has choices that choose() is not asked about: one phrase.
+  virtual void beyond(const char* what) = 0;
+};
+
+} // namespace deadheat::device

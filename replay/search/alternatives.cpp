@@ -1,0 +1,149 @@
+#include "replay/search/alternatives.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "replay/search/directed.h"
+#include "replay/search/schedules.h"
+
+namespace deadheat::search {
+
+namespace {
+
+constexpr std::uint64_t other_garbage = 0x9E3779B97F4A7C15u; // any bits
+constexpr unsigned tries = 6;                                // random orders that are shrunk
+constexpr std::uint64_t shrinking_runs = 80;
+
+// Some byte differs between the orders, and is the same in either whatever fresh memory holds.
+bool differ_for_certain(const Outputs& a, const Outputs& b, const Outputs& other_a, const Outputs& other_b) {
+  if (a.ending != b.ending) return a.ending == other_a.ending && b.ending == other_b.ending;
+  const std::size_t count =
+      std::min({a.outputs.size(), b.outputs.size(), other_a.outputs.size(), other_b.outputs.size()});
+  if (a.outputs.size() != b.outputs.size()) return true;
+  for (std::size_t n = 0; n < count; ++n) {
+    const auto &x = a.outputs[n].bytes, &y = b.outputs[n].bytes;
+    const auto &ox = other_a.outputs[n].bytes, &oy = other_b.outputs[n].bytes;
+    if (x.size() != y.size()) return true;
+    for (std::size_t i = 0; i < std::min({x.size(), ox.size(), oy.size()}); ++i)
+      if (x[i] != y[i] && x[i] == ox[i] && y[i] == oy[i]) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+bool Candidate::better_than(const Candidate& other) const {
+  auto rank = [](const Candidate& c) {
+    return std::tuple(!c.solid, !c.others.empty(), c.switches > few, c.others.size(), c.own_others, c.switches);
+  };
+  return rank(*this) < rank(other);
+}
+
+Expected<bool> Alternatives::is_solid(const Schedule& a, const Schedule& b, const Outputs& of_a, const Outputs& of_b) {
+  const Session other = session_.with_garbage(other_garbage);
+  Expected<Run> x = other.run(a, nullptr, budget_);
+  if (!x) return x.error();
+  Expected<Run> y = other.run(b, nullptr, budget_);
+  if (!y) return y.error();
+  return differ_for_certain(of_a, of_b, x->outputs, y->outputs);
+}
+
+Expected<std::optional<Candidate>> Alternatives::measure(const Schedule& a, const Schedule& b, const Wanted& wanted,
+                                                         bool must_change) {
+  Log log_a, log_b;
+  Expected<Run> of_a = session_.run(a, nullptr, budget_, &log_a);
+  if (!of_a) return of_a.error();
+  Expected<Run> of_b = session_.run(b, nullptr, budget_, &log_b);
+  if (!of_b) return of_b.error();
+  if (!compare(of_a->outputs, of_b->outputs, nullptr).differ) return std::optional<Candidate>();
+  Candidate candidate{.a = a, .b = b};
+  bool own = place_of(log_a, wanted.instance.first) < place_of(log_a, wanted.instance.second);
+  own = own != (place_of(log_b, wanted.instance.first) < place_of(log_b, wanted.instance.second));
+  for (const SitePair& changed : changed_places(log_a, log_b, wanted.instance)) {
+    if (changed.first == wanted.first && changed.second == wanted.second)
+      candidate.own_others = true;
+    else
+      candidate.others.push_back(changed);
+  }
+  if (must_change && !own && !candidate.own_others) return std::optional<Candidate>();
+  candidate.switches = context_switches(log_a, log_b);
+  Expected<bool> solid = is_solid(a, b, of_a->outputs, of_b->outputs);
+  if (!solid) return solid.error();
+  candidate.solid = *solid;
+  return std::optional(std::move(candidate));
+}
+
+// The list of a directed run; null: the hold was not kept.
+Expected<std::optional<Schedule>> Alternatives::directed(int base, const std::optional<Hold>& hold) {
+  Directed chooser(Directed::Base(base), hold);
+  Schedule schedule;
+  schedule.kind = Schedule::Kind::switches;
+  Expected<Run> run = session_.run(schedule, nullptr, budget_, nullptr, &chooser);
+  if (!run) return run.error();
+  if (hold && !chooser.kept()) return std::optional<Schedule>();
+  schedule.switches = run->switches;
+  return std::optional(std::move(schedule));
+}
+
+Expected<void> Alternatives::by_direction(Candidate& best, const Wanted& wanted) {
+  for (const Directed::Base base : {Directed::Base::runs_on, Directed::Base::in_step}) {
+    if (best.good()) break;
+    Expected<std::optional<Schedule>> plain = directed(int(base), std::nullopt);
+    if (!plain) return plain.error();
+    for (const bool exchanged : {false, true}) {
+      const AccessName& one = exchanged ? wanted.instance.second : wanted.instance.first;
+      const AccessName& other = exchanged ? wanted.instance.first : wanted.instance.second;
+      Expected<std::optional<Schedule>> held = directed(int(base), Hold{one, other});
+      if (!held) return held.error();
+      if (!*held) continue;
+      Expected<std::optional<Candidate>> found = measure(**plain, **held, wanted, true);
+      if (!found) return found.error();
+      if (*found && (*found)->better_than(best)) best = **std::move(found);
+    }
+  }
+  return {};
+}
+
+Expected<void> Alternatives::by_priorities(Candidate& best, const Wanted& wanted,
+                                           std::chrono::steady_clock::time_point deadline) {
+  Schedule plain;
+  plain.kind = Schedule::Kind::switches;
+  auto in_time = [&] { return std::chrono::steady_clock::now() < deadline; };
+  for (unsigned n = 0; n < tries && !best.good() && in_time(); ++n) {
+    Schedule schedule = nth_schedule(n, seed_, visible_);
+    Expected<Run> run = session_.run(schedule, nullptr, budget_);
+    if (!run) return run.error();
+    Schedule listed = plain;
+    listed.switches = run->switches;
+    Expected<std::optional<Candidate>> whole = measure(plain, listed, wanted, true);
+    if (!whole) return whole.error();
+    if (!*whole) continue;
+    const bool solid = (*whole)->solid;
+    Candidate smallest = **std::move(whole);
+    std::optional<Error> error;
+    shrink(
+        listed.switches,
+        [&](const Schedule& shorter) {
+          if (error || !in_time()) return false;
+          Expected<std::optional<Candidate>> tried = measure(plain, shorter, wanted, true);
+          if (!tried) error = tried.error();
+          if (!tried || !*tried || (*tried)->solid < solid) return false;
+          if ((*tried)->better_than(smallest)) smallest = **tried;
+          return true;
+        },
+        shrinking_runs);
+    if (error) return *error;
+    if (smallest.better_than(best)) best = std::move(smallest);
+  }
+  return {};
+}
+
+Expected<Candidate> Alternatives::better(Candidate than, const Wanted& wanted,
+                                         std::chrono::steady_clock::time_point deadline) {
+  Expected<void> done = by_direction(than, wanted);
+  if (done && !than.good()) done = by_priorities(than, wanted, deadline);
+  if (!done) return done.error();
+  return than;
+}
+
+} // namespace deadheat::search

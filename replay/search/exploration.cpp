@@ -1,0 +1,266 @@
+#include "replay/search/exploration.h"
+
+#include <algorithm>
+
+namespace deadheat::search {
+
+using device::NextAccess;
+
+namespace {
+
+constexpr std::uint64_t sc_order = ~std::uint64_t(0); // a place that all fence.sc operations touch
+
+template <typename T> bool contains(const std::vector<T>& all, const T& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+bool writes(const NextAccess& a) { return !a.fence && a.access != AccessKind::read; }
+
+} // namespace
+
+Exploration::ThreadId Exploration::id_of(const Agent& agent) {
+  return threads_.try_emplace({agent.operation, agent.block, agent.thread}, ThreadId(threads_.size())).first->second;
+}
+
+void Exploration::join(Clock& into, const Clock& other) {
+  if (into.size() < other.size()) into.resize(other.size());
+  for (std::size_t n = 0; n < other.size(); ++n) into[n] = std::max(into[n], other[n]);
+}
+
+template <typename F> void Exploration::each_place(const NextAccess& access, F&& f) const {
+  if (access.fence_sc && limits_.old_values) f(Place{sc_order, 0});
+  if (!access.fence)
+    for (std::uint32_t n = 0; n < access.bytes; ++n) f(Place{access.memory, access.address + n});
+}
+
+// Of two operations at one place.
+bool Exploration::commute(const NextAccess& a, const NextAccess& b, bool old_values) {
+  if (a.fence || b.fence) return false;
+  if (!writes(a) && !writes(b)) return true;
+  return !old_values && a.commutes && a.commutes == b.commutes && a.address == b.address;
+}
+
+bool Exploration::independent(const NextAccess& a, const NextAccess& b) const {
+  if (a.fence_sc && b.fence_sc) return !limits_.old_values;
+  if (a.fence || b.fence || a.memory != b.memory) return true;
+  if (a.address >= b.address + b.bytes || b.address >= a.address + a.bytes) return true;
+  return commute(a, b, limits_.old_values);
+}
+
+void Exploration::begin() {
+  depth_ = 0;
+  cut_ = redundant_ = asked_ = over_ = false;
+  events_.clear();
+  clocks_.clear();
+  bytes_.clear();
+}
+
+void Exploration::cut(bool redundant) {
+  cut_ = true;
+  redundant_ |= redundant;
+}
+
+void Exploration::beyond(const char* what) {
+  if (beyond_.empty()) beyond_ = what;
+}
+
+void Exploration::met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) {
+  if (cut_) return;
+  Clock all;
+  std::vector<ThreadId> ids;
+  for (std::uint32_t thread : threads) {
+    ids.push_back(id_of({.kind = Agent::Kind::thread, .operation = operation, .block = block, .thread = thread}));
+    if (ids.back() < clocks_.size()) join(all, clocks_[ids.back()]);
+  }
+  clocks_.resize(std::max(clocks_.size(), threads_.size()));
+  for (ThreadId id : ids) clocks_[id] = all;
+}
+
+// The operations of other threads that it conflicts with, and that no operation at their place came after.
+std::vector<std::uint32_t> Exploration::predecessors(const Next& next) const {
+  std::vector<std::uint32_t> found;
+  each_place(next.access, [&](const Place& place) {
+    auto byte = bytes_.find(place);
+    if (byte == bytes_.end()) return;
+    const bool joins = std::all_of(byte->second.last.begin(), byte->second.last.end(), [&](std::uint32_t e) {
+      return commute(events_[e].what.access, next.access, limits_.old_values);
+    });
+    const std::vector<std::uint32_t>& those = joins ? byte->second.before : byte->second.last;
+    found.insert(found.end(), those.begin(), those.end());
+  });
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+// Which of them does nothing else order before it? There the other order is to be run.
+void Exploration::find_races(const Next& next, const std::vector<std::uint32_t>& conflicting) {
+  const Clock before = next.thread < clocks_.size() ? clocks_[next.thread] : Clock();
+  for (std::uint32_t e : conflicting) {
+    const Event& event = events_[e];
+    if (event.what.thread == next.thread || at(before, event.what.thread) >= event.number) continue;
+    const bool through = std::any_of(conflicting.begin(), conflicting.end(), [&](std::uint32_t other) {
+      return other != e && at(events_[other].clock, event.what.thread) >= event.number;
+    });
+    if (!through) come_back(e, next, before);
+  }
+}
+
+// In the state before the event, somebody shall go first with whom the run gets to `next` without the event. Who can:
+// threads whose first operation among those that do not come after the event has none of the others before it.
+void Exploration::come_back(std::uint32_t e, const Next& next, const Clock& before) {
+  const Event& event = events_[e];
+  std::map<ThreadId, std::uint32_t> first; // number of the thread's first operation among those
+  std::vector<std::pair<ThreadId, const Clock*>> heads;
+  for (std::size_t n = e + 1; n < events_.size(); ++n) {
+    const Event& later = events_[n];
+    if (at(later.clock, event.what.thread) >= event.number) continue;
+    if (first.try_emplace(later.what.thread, later.number).second) heads.push_back({later.what.thread, &later.clock});
+  }
+  Clock own = before;
+  for (std::uint32_t p : predecessors(next))
+    if (p != e) join(own, events_[p].clock);
+  if (first.try_emplace(next.thread, at(before, next.thread) + 1).second) heads.push_back({next.thread, &own});
+  Node& node = nodes_[e];
+  ThreadId best = ~0u;
+  for (const auto& [thread, clock] : heads) {
+    const bool leads = std::none_of(first.begin(), first.end(), [&](const auto& other) {
+      return other.first != thread && at(*clock, other.first) >= other.second;
+    });
+    if (!leads) continue;
+    if (contains(node.backtrack, thread)) return;
+    const bool able =
+        std::any_of(node.able.begin(), node.able.end(), [&](const Next& n) { return n.thread == thread; });
+    if (able && (best == ~0u || thread == next.thread)) best = thread;
+    if (!able && thread == next.thread) come_back_earlier(e, next, before);
+  }
+  if (best != ~0u) node.backtrack.push_back(best);
+}
+
+// The thread waited for a value when the event came. Before an earlier one it may not have had to.
+void Exploration::come_back_earlier(std::uint32_t e, const Next& next, const Clock& before) {
+  while (e-- > 0) {
+    const Event& event = events_[e];
+    if (event.what.thread == next.thread || at(before, event.what.thread) >= event.number) continue;
+    if (independent(event.what.access, next.access)) continue;
+    Node& node = nodes_[e];
+    const bool able =
+        std::any_of(node.able.begin(), node.able.end(), [&](const Next& n) { return n.thread == next.thread; });
+    if (able && !contains(node.backtrack, next.thread)) node.backtrack.push_back(next.thread);
+  }
+}
+
+void Exploration::perform(const Next& next, bool fresh) {
+  const std::vector<std::uint32_t> conflicting = predecessors(next);
+  if (fresh) find_races(next, conflicting);
+  if (clocks_.size() <= next.thread) clocks_.resize(next.thread + 1);
+  Clock& clock = clocks_[next.thread];
+  for (std::uint32_t e : conflicting) join(clock, events_[e].clock);
+  if (clock.size() <= next.thread) clock.resize(next.thread + 1);
+  const std::uint32_t number = ++clock[next.thread], index = std::uint32_t(events_.size());
+  events_.push_back({next, number, clock});
+  each_place(next.access, [&](const Place& place) {
+    Byte& byte = bytes_[place];
+    const bool joins = std::all_of(byte.last.begin(), byte.last.end(), [&](std::uint32_t e) {
+      return commute(events_[e].what.access, next.access, limits_.old_values);
+    });
+    if (!joins) {
+      byte.before = std::move(byte.last);
+      byte.last.clear();
+    }
+    byte.last.push_back(index);
+  });
+}
+
+std::size_t Exploration::choose(const std::vector<NextAccess>& able, const std::vector<NextAccess>& waiting) {
+  asked_ = false;
+  if (cut_) return 0;
+  if (depth_ >= limits_.operations || threads_.size() > limits_.threads) {
+    beyond(depth_ >= limits_.operations ? "too many operations" : "too many threads");
+    over_ = true;
+    cut(false);
+    return 0;
+  }
+  const std::size_t depth = depth_++;
+  if (depth == nodes_.size()) {
+    Node node;
+    for (const NextAccess& access : able) node.able.push_back({id_of(access.agent), access});
+    const Node* parent = depth ? &nodes_[depth - 1] : nullptr;
+    if (parent) {
+      const NextAccess& performed = events_.back().what.access;
+      for (ThreadId thread : parent->asleep) {
+        auto next =
+            std::find_if(parent->able.begin(), parent->able.end(), [&](const Next& n) { return n.thread == thread; });
+        if (thread != parent->chosen && independent(next->access, performed)) node.asleep.push_back(thread);
+      }
+    }
+    // Whoever ran goes on, where that is new; else the next after it.
+    const Next* chosen = nullptr;
+    for (const Next& n : node.able) {
+      if (contains(node.asleep, n.thread)) continue;
+      if (!chosen || (parent && n.thread == parent->chosen)) chosen = &n;
+    }
+    if (!chosen) {
+      for (const NextAccess& access : waiting) {
+        const Next next{id_of(access.agent), access};
+        find_races(next, predecessors(next));
+      }
+      cut(true);
+      return 0;
+    }
+    node.chosen = chosen->thread;
+    node.backtrack = {chosen->thread};
+    nodes_.push_back(std::move(node));
+  }
+  const Node& node = nodes_[depth];
+  for (std::size_t n = 0; n < able.size(); ++n) {
+    if (id_of(able[n].agent) != node.chosen) continue;
+    asked_ = true;
+    perform({node.chosen, able[n]}, depth >= fresh_);
+    return n;
+  }
+  beyond("the run does not repeat itself");
+  cut(false);
+  return 0;
+}
+
+void Exploration::stuck(const std::vector<NextAccess>& waiting) {
+  if (cut_) return;
+  for (const NextAccess& access : waiting) {
+    const Next next{id_of(access.agent), access};
+    find_races(next, predecessors(next));
+  }
+  cut(false);
+}
+
+std::size_t Exploration::age(std::size_t count) {
+  if (cut_ || !asked_ || depth_ > nodes_.size()) return 0;
+  Node& node = nodes_[depth_ - 1];
+  node.ages = count;
+  return std::min(node.age, count - 1);
+}
+
+bool Exploration::end() {
+  traces_ += !redundant_;
+  if (over_) return false;
+  while (!nodes_.empty()) {
+    Node& node = nodes_.back();
+    fresh_ = nodes_.size() - 1;
+    if (node.age + 1 < node.ages) {
+      ++node.age;
+      return true;
+    }
+    node.asleep.push_back(node.chosen);
+    for (ThreadId thread : node.backtrack)
+      if (!contains(node.asleep, thread)) {
+        node.chosen = thread;
+        node.age = 0;
+        node.ages = 1;
+        return true;
+      }
+    nodes_.pop_back();
+  }
+  return false;
+}
+
+} // namespace deadheat::search

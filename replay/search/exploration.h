@@ -1,0 +1,108 @@
+// Systematic exploration of small runs: every order of their visible operations that can matter, once each.
+//
+// Two runs that differ only in the order of operations that commute do the same (one Mazurkiewicz trace). The algorithm
+// is source-DPOR with sleep sets (Abdulla, Aronis, Jonsson, Sagonas: Optimal Dynamic Partial Order Reduction, POPL
+// 2014): after each run every pair of operations that conflict and that nothing orders becomes a place to come back to,
+// where a thread that leads to the other order goes first. Barriers and rendezvous order what comes before and after
+// them. Each trace is run once; runs that turn out to repeat one are cut short, and not counted.
+//
+// Operations conflict when they touch a byte in common and one writes; integer reductions (red.add …) do not conflict
+// with their like. A loop that waits for a value is left out of the choice until the value has changed, so it is one
+// wait however often it would look. With old values (Schedule::weak) the value that a read returns is a choice, too,
+// and fence.sc operations conflict with each other.
+//
+// Not chosen, and told by beyond(): operations of several streams, asynchronous copies, synchronization that store
+// histories do not know, blocks that find no room, what activemask answers. Lanes converge as the engine has them.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "replay/device/chooser.h"
+
+namespace deadheat::search {
+
+class Exploration final : public device::Chooser {
+ public:
+  struct Limits {
+    std::size_t operations = 4096, threads = 256; // of a run; beyond, nothing is explored
+    bool old_values = false; // runs are weak
+  };
+  explicit Exploration(Limits limits) : limits_(limits) {}
+
+  void begin(); // before each run
+  // After it. False: there is no other run to make.
+  bool end();
+  // The last run repeated one that was made before: its outputs say nothing new.
+  bool redundant() const { return redundant_; }
+  std::uint64_t traces() const { return traces_; } // runs so far that were not
+  // Why what has been run is not everything, even when end() is false: one phrase; empty: it is.
+  const std::string& beyond() const { return beyond_; }
+
+  // ---- device::Chooser
+  std::size_t choose(const std::vector<device::NextAccess>& able,
+                     const std::vector<device::NextAccess>& waiting) override;
+  void stuck(const std::vector<device::NextAccess>& waiting) override;
+  std::size_t age(std::size_t count) override;
+  void met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) override;
+  void beyond(const char* what) override;
+
+ private:
+  using ThreadId = std::uint32_t;
+  using Clock = std::vector<std::uint32_t>; // of each thread, how many operations come before
+  struct Next {
+    ThreadId thread = 0;
+    device::NextAccess access;
+  };
+  struct Node { // the state before an operation
+    std::vector<Next> able;
+    std::vector<ThreadId> asleep; // whose next operation has been explored, here or before
+    std::vector<ThreadId> backtrack; // who shall go first here in some run
+    ThreadId chosen = 0;
+    std::size_t age = 0, ages = 1;
+  };
+  struct Event {
+    Next what;
+    std::uint32_t number = 0; // of its thread, from 1
+    Clock clock; // what comes before it, itself included
+  };
+  // The operations at a byte that came last and that commute with each other, and those before them.
+  struct Byte {
+    std::vector<std::uint32_t> last, before;
+  };
+  using Place = std::tuple<std::uint64_t, std::uint64_t>; // memory, address
+
+  ThreadId id_of(const Agent& agent);
+  bool independent(const device::NextAccess& a, const device::NextAccess& b) const;
+  static bool commute(const device::NextAccess& a, const device::NextAccess& b, bool old_values);
+  template <typename F> void each_place(const device::NextAccess& access, F&& f) const;
+  std::vector<std::uint32_t> predecessors(const Next& next) const;
+  void find_races(const Next& next, const std::vector<std::uint32_t>& conflicting);
+  void come_back(std::uint32_t event, const Next& next, const Clock& before);
+  void come_back_earlier(std::uint32_t event, const Next& next, const Clock& before);
+  void perform(const Next& next, bool fresh);
+  void cut(bool redundant);
+  static void join(Clock& into, const Clock& other);
+  static std::uint32_t at(const Clock& clock, ThreadId thread) { return thread < clock.size() ? clock[thread] : 0; }
+
+  const Limits limits_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, ThreadId> threads_;
+  std::vector<Node> nodes_;
+  std::size_t fresh_ = 0; // the first node whose operation this run is the first to perform in its place
+  std::string beyond_;
+  std::uint64_t traces_ = 0;
+
+  // ---- this run
+  std::size_t depth_ = 0;
+  bool cut_ = false, redundant_ = false, asked_ = false, over_ = false;
+  std::vector<Event> events_;
+  std::vector<Clock> clocks_; // of each thread, now
+  std::map<Place, Byte> bytes_;
+};
+
+} // namespace deadheat::search

@@ -1,0 +1,239 @@
+// Systematic exploration of little programs: every Mazurkiewicz trace once, and no more. Where numbers are known they
+// are compared with those; else with an enumeration of all interleavings.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <set>
+
+#include "replay/search/exploration.h"
+
+namespace deadheat::search {
+namespace {
+
+using device::NextAccess;
+
+struct Step {
+  enum class Kind : std::uint8_t { read, write, reduce, barrier, await } kind = Kind::read;
+  std::uint32_t variable = 0, value = 0; // of await: goes on when the variable has it
+};
+using Steps = std::vector<Step>;
+using Program = std::vector<Steps>; // a list of steps a thread, all of one block
+
+constexpr auto rd = Step::Kind::read, wr = Step::Kind::write, red = Step::Kind::reduce, bar = Step::Kind::barrier,
+               await = Step::Kind::await;
+
+// A program that runs, one step after another.
+class Running {
+ public:
+  explicit Running(const Program& program) : program_(program), at_(program.size(), 0) {}
+
+  // Passes barriers that all have reached; tells who met.
+  void settle(const std::function<void(const std::vector<std::uint32_t>&)>& met) {
+    for (;;) {
+      bool all = true, any = false;
+      std::vector<std::uint32_t> threads;
+      for (std::uint32_t t = 0; t < program_.size(); ++t) {
+        threads.push_back(t);
+        if (over(t)) continue;
+        any = true;
+        all &= next(t).kind == bar;
+      }
+      if (!all || !any) return;
+      met(threads);
+      for (std::uint32_t t = 0; t < program_.size(); ++t)
+        if (!over(t)) ++at_[t];
+    }
+  }
+  bool over(std::uint32_t t) const { return at_[t] == program_[t].size(); }
+  const Step& next(std::uint32_t t) const { return program_[t][at_[t]]; }
+  bool waits(std::uint32_t t) const { return next(t).kind == await && value(next(t).variable) != next(t).value; }
+  bool able(std::uint32_t t) const { return !over(t) && next(t).kind != bar && !waits(t); }
+  std::uint32_t value(std::uint32_t variable) const { return variable < values_.size() ? values_[variable] : 0; }
+
+  // Performs the thread's next step and remembers what it came after.
+  void perform(std::uint32_t t) {
+    const Step& step = next(t);
+    const bool writes = step.kind == wr || step.kind == red;
+    for (const Done& done : done_) {
+      if (done.variable != step.variable || done.thread == t) continue;
+      if ((!writes && !done.writes) || (step.kind == red && done.reduces)) continue;
+      order_.insert(std::to_string(done.thread) + "." + std::to_string(done.place) + "<" + std::to_string(t) + "." +
+                    std::to_string(at_[t]));
+    }
+    done_.push_back({t, std::uint32_t(at_[t]), step.variable, writes, step.kind == red});
+    if (values_.size() <= step.variable) values_.resize(step.variable + 1);
+    if (step.kind == wr) values_[step.variable] = step.value;
+    ++at_[t];
+  }
+  // The same for two runs that differ in the order of steps that commute, and for no others.
+  std::string trace() const {
+    std::string text;
+    for (const std::string& pair : order_) text += pair + " ";
+    for (std::size_t at : at_) text += "|" + std::to_string(at); // how far each came
+    return text;
+  }
+
+ private:
+  struct Done {
+    std::uint32_t thread, place, variable;
+    bool writes, reduces;
+  };
+  const Program& program_;
+  std::vector<std::size_t> at_;
+  std::vector<std::uint32_t> values_;
+  std::vector<Done> done_;
+  std::set<std::string> order_;
+};
+
+NextAccess access_of(std::uint32_t thread, const Step& step) {
+  NextAccess next;
+  next.agent = {.kind = Agent::Kind::thread, .operation = 1, .block = 0, .thread = thread};
+  next.access = step.kind == wr ? AccessKind::write : step.kind == red ? AccessKind::atomic : AccessKind::read;
+  next.commutes = step.kind == red ? 7 : 0;
+  next.address = 64 + 8 * step.variable;
+  next.bytes = 4;
+  return next;
+}
+
+struct Explored {
+  std::set<std::string> traces;
+  std::uint64_t counted = 0, runs = 0;
+};
+
+Explored explore(const Program& program, std::uint64_t most = 100000) {
+  Explored explored;
+  Exploration exploration({});
+  bool more = true;
+  for (; more && explored.runs < most; ++explored.runs) {
+    exploration.begin();
+    Running run(program);
+    auto met = [&](const std::vector<std::uint32_t>& threads) { exploration.met(1, 0, threads); };
+    for (;;) {
+      run.settle(met);
+      std::vector<NextAccess> able, waiting;
+      for (std::uint32_t t = 0; t < program.size(); ++t) {
+        if (run.over(t) || run.next(t).kind == bar) continue;
+        (run.waits(t) ? waiting : able).push_back(access_of(t, run.next(t)));
+      }
+      if (able.empty()) {
+        if (!waiting.empty()) exploration.stuck(waiting);
+        break;
+      }
+      run.perform(able[exploration.choose(able, waiting)].agent.thread);
+    }
+    more = exploration.end();
+    if (!exploration.redundant()) {
+      EXPECT_TRUE(explored.traces.insert(run.trace()).second) << "a trace was run twice";
+    }
+  }
+  EXPECT_FALSE(more);
+  EXPECT_EQ(exploration.beyond(), "");
+  explored.counted = exploration.traces();
+  return explored;
+}
+
+void enumerate(const Running& from, std::size_t threads, std::set<std::string>& traces) {
+  bool any = false;
+  for (std::uint32_t t = 0; t < threads; ++t) {
+    if (!from.able(t)) continue;
+    any = true;
+    Running next = from;
+    next.perform(t);
+    next.settle([](const auto&) {});
+    enumerate(next, threads, traces);
+  }
+  if (!any) traces.insert(from.trace());
+}
+std::set<std::string> all_traces(const Program& program) {
+  std::set<std::string> traces;
+  Running run(program);
+  run.settle([](const auto&) {});
+  enumerate(run, program.size(), traces);
+  return traces;
+}
+
+std::uint64_t count(const Program& program) { return explore(program).counted; }
+
+TEST(Exploration, WritersOfOneVariableComeInEveryOrder) {
+  std::uint64_t factorial = 1;
+  for (std::uint32_t n = 1; n <= 6; ++n) {
+    factorial *= n;
+    EXPECT_EQ(count(Program(n, {{wr, 0, 1}})), factorial);
+  }
+}
+
+// Readers of one variable and one writer (Abdulla et al., section 7): each reads before or after it.
+TEST(Exploration, ReadersAndAWriter) {
+  for (std::uint32_t readers = 0; readers <= 8; ++readers) {
+    Program program(readers, {{rd, 0}});
+    program.push_back({{wr, 0, 1}});
+    EXPECT_EQ(count(program), std::uint64_t(1) << readers);
+  }
+}
+
+TEST(Exploration, WhatCommutesIsOneTrace) {
+  EXPECT_EQ(count(Program(8, {{red, 0}})), 1u);
+  EXPECT_EQ(count(Program(8, {{rd, 0}})), 1u);
+  Program apart;
+  for (std::uint32_t t = 0; t < 8; ++t) apart.push_back({{wr, t, 1}, {wr, t, 2}});
+  EXPECT_EQ(count(apart), 1u);
+  EXPECT_EQ(count({{{red, 0}}, {{red, 0}}, {{rd, 0}}}), 4u); // the read sees none, one, the other or both
+}
+
+TEST(Exploration, BarriersOrder) {
+  EXPECT_EQ(count({{{wr, 0, 1}, {bar}, {rd, 1}}, {{wr, 1, 1}, {bar}, {rd, 0}}}), 1u);
+  EXPECT_EQ(count({{{wr, 0, 1}, {bar}, {wr, 0, 1}}, {{wr, 0, 1}, {bar}, {wr, 0, 1}}}), 4u);
+  Program phases(3, {{wr, 0, 1}, {bar}, {wr, 0, 2}, {bar}, {rd, 0}});
+  EXPECT_EQ(count(phases), 36u);
+}
+
+// A thread that has exited is not waited for; what it did comes before what the others do after the barrier.
+TEST(Exploration, ThoseWhoExitAreNotWaitedFor) { EXPECT_EQ(count({{{wr, 0, 1}}, {{bar}, {rd, 0}}}), 1u); }
+
+TEST(Exploration, AWaitIsOneStep) {
+  EXPECT_EQ(count({{{wr, 1, 5}, {wr, 0, 1}}, {{await, 0, 1}, {rd, 1}}}), 1u);
+  // The value may have gone again.
+  const Explored gone = explore({{{wr, 0, 1}, {wr, 0, 2}}, {{await, 0, 1}, {rd, 1}}});
+  EXPECT_EQ(gone.traces, all_traces({{{wr, 0, 1}, {wr, 0, 2}}, {{await, 0, 1}, {rd, 1}}}));
+  EXPECT_EQ(gone.counted, 2u);
+}
+
+TEST(Exploration, AgreesWithAllInterleavingsOfRandomPrograms) {
+  std::mt19937 random(7);
+  std::uint64_t traces = 0;
+  for (unsigned n = 0; n < 3000; ++n) {
+    Program program(2 + random() % 2);
+    const bool barriers = random() % 3 == 0, waits = !barriers && random() % 3 == 0;
+    for (Steps& steps : program) {
+      const unsigned length = 1 + random() % (program.size() == 2 ? 4 : 3);
+      for (unsigned i = 0; i < length; ++i) {
+        const Step::Kind kinds[] = {rd, wr, wr, red, barriers ? bar : rd, waits ? await : wr};
+        steps.push_back({kinds[random() % 6], std::uint32_t(random() % 2), std::uint32_t(1 + random() % 2)});
+      }
+    }
+    const std::set<std::string> expected = all_traces(program);
+    const Explored explored = explore(program);
+    ASSERT_EQ(explored.traces, expected) << "program " << n;
+    ASSERT_EQ(explored.counted, expected.size()) << "program " << n;
+    traces += expected.size();
+  }
+  EXPECT_GT(traces, 20000u);
+}
+
+TEST(Exploration, StopsAtItsLimits) {
+  Exploration exploration({.operations = 3});
+  exploration.begin();
+  const Program program(1, Steps(5, Step{wr, 0, 1}));
+  Running run(program);
+  for (unsigned n = 0; n < 5; ++n) {
+    exploration.choose({access_of(0, run.next(0))}, {});
+    run.perform(0);
+  }
+  EXPECT_FALSE(exploration.end());
+  EXPECT_EQ(exploration.beyond(), "too many operations");
+}
+
+} // namespace
+} // namespace deadheat::search
