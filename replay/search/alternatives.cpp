@@ -65,7 +65,7 @@ Expected<std::optional<Candidate>> Alternatives::measure(const Schedule& a, cons
     else
       candidate.others.push_back(changed);
   }
-  if (must_change && !own && !candidate.own_others) return std::optional<Candidate>();
+  if (must_change && !own) return std::optional<Candidate>();
   candidate.switches = context_switches(log_a, log_b);
   Expected<bool> solid = is_solid(a, b, of_a->outputs, of_b->outputs);
   if (!solid) return solid.error();

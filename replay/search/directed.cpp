@@ -43,11 +43,11 @@ std::size_t Directed::choose(const std::vector<NextAccess>& able, const std::vec
           agent.thread == hold_->until.thread)
         until = n;
     }
-  std::size_t chosen;
+  std::size_t chosen = base_choice(able, able.size());
   if (returns_ && held < able.size()) {
     chosen = held;
     returns_ = false;
-  } else if (held < able.size() && !until_done_) {
+  } else if (chosen == held && !until_done_) { // its turn has come, so the detour begins
     held_waited_ = true;
     chosen = until < able.size() ? until : base_choice(able, held);
     if (chosen == able.size()) { // nobody else can
@@ -55,8 +55,6 @@ std::size_t Directed::choose(const std::vector<NextAccess>& able, const std::vec
       held_waited_ = false;
       chosen = held;
     }
-  } else {
-    chosen = base_choice(able, able.size());
   }
   const NextAccess& next = able[chosen];
   if (hold_ && is_at(next, hold_->until)) {

@@ -5,8 +5,8 @@
 // whoever has performed least goes on, so that threads stay side by side as if a barrier stood after every step. Where
 // a missing barrier makes the first one read memory that nobody has written yet, the second one mostly does not.
 //
-// The held thread waits before its access; the thread of the other goes on until it has performed that, or, where it
-// cannot, the others; then the held one goes on at once. When only the held one can go on it does.
+// When its turn for its access comes the held thread waits; the thread of the other goes on until it has performed
+// that, or, where it cannot, the others; then the held one goes on at once. When only the held one can go on it does.
 //
 // Thread-safety: none.
 #pragma once

@@ -137,7 +137,7 @@ class Judge {
     race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
     if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
       race.schedules += (*all)->schedules;
-      race.verdict_why = words + (driven ? "" : "; not driven by itself: " + trouble);
+      race.verdict_why = driven ? words : trouble + "; " + words;
     }
     return {};
   }
@@ -149,7 +149,7 @@ class Judge {
     if (options_.systematic == 0 || (!asked && natural_.choices.visible > small_run)) return nullptr;
     if (!all_) {
       SystematicLimits limits{.schedules = options_.systematic, .seconds = options_.seconds, .progress = {}};
-      if (!asked) limits.seconds = std::min(limits.seconds, 5.0);
+      if (!asked) limits.seconds = std::min(limits.seconds, 2.0);
       if (options_.progress)
         limits.progress = [this](std::uint64_t n) {
           options_.progress("exploring every schedule, " + std::to_string(n) + " done of at most " +

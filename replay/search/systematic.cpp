@@ -77,7 +77,10 @@ Expected<Systematic> run_all(const Session& session, const Run& natural, std::ui
 }
 
 std::string in_words(const Systematic& all) {
-  if (!all.complete || all.other) return "";
+  if (all.other) return "";
+  if (!all.complete)
+    return "the outputs agree in every schedule tried, " + std::to_string(all.schedules) +
+           " of a systematic exploration among them; these are not all: " + all.why;
   return "no schedule of " + std::to_string(all.schedules) + " changes the output: all " +
          std::to_string(all.schedules) + " schedules explored" +
          (all.old_values ? ", old values of memory included" : ", with the newest values of memory");

@@ -35,7 +35,7 @@ struct Systematic {
 Expected<Systematic> run_all(const Session& session, const Run& natural, std::uint64_t budget,
                              const SystematicLimits& limits);
 
-// "no schedule of 24 changes the output; …"; empty where that is not known.
+// "no schedule of 24 changes the output: …", or why that is not known; empty where one does.
 std::string in_words(const Systematic& all);
 
 } // namespace deadheat::search

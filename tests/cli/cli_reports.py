@@ -41,6 +41,21 @@ class Reports(Case):
         self.assertEqual(status, 1, err)
         self.assertIn(b"the same bits", out)
 
+    def test_every_schedule_of_a_small_run(self):
+        self.record(twin("global_dead_write.racy"))
+
+        def why(*options):
+            status, _, err = self.deadheat("replay", *options, "--json", "report", "trace")
+            self.assertEqual(status, 0, err)
+            [race] = self.json("report")["races"]
+            self.assertEqual(race["verdict"], "benign")
+            return race["verdict_why"]
+
+        self.assertRegex(why(), r"^no schedule of (\d+) changes the output: all \1 schedules explored, "
+                                r"old values of memory included$")
+        self.assertRegex(why("--systematic", "3"), r"these are not all: there are more than [1-3]$")
+        self.assertEqual(why("--systematic", "0"), "the outputs agree in every schedule tried")
+
     def test_program_status(self):
         for words, expected in [(["0"], 0), (["9"], 9), (["signal", "15"], 143)]:
             status, _, err = self.deadheat("check", "--json", "report", "--", program("ends"), *words)
