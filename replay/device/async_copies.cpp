@@ -12,6 +12,7 @@
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 #include "replay/device/watch.h"
+#include "replay/engine/shadow.h"
 
 namespace deadheat::device {
 
@@ -45,6 +46,10 @@ void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy)
       std::memset(to, 0, copy.source_bytes);
   }
   std::memset(to + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
+  if (block.launch->request.mode.precision) {
+    options_.shadows->forget(std::uint64_t(to), copy.bytes);
+    if (copy.source_bytes) options_.shadows->copy(std::uint64_t(to), to_host(copy.source), copy.source_bytes);
+  }
   shared_written(block, copy.destination, copy.bytes);
   if (copy.source_bytes) shared_written(block, copy.destination, copy.source_bytes, to_host(copy.source));
   if (watch_) watch_->overwritten(block, copy.destination, copy.bytes);

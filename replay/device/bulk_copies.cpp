@@ -14,6 +14,7 @@
 #include "replay/device/record.h"
 #include "replay/engine/digest.h"
 #include "replay/engine/numeric.h"
+#include "replay/engine/shadow.h"
 
 namespace deadheat::device {
 
@@ -193,6 +194,12 @@ void Machine::perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& 
     else
       std::memmove(to, from, copy.bytes);
     bulk_written(block, copy);
+    if (block.launch->request.mode.precision) {
+      if (copy.reduction || !copy.data.empty())
+        options_.shadows->forget(std::uint64_t(to), copy.bytes);
+      else
+        options_.shadows->copy(std::uint64_t(to), std::uint64_t(from), copy.bytes);
+    }
   }
   if (!copy.mbarrier) return;
   ThreadContext& t = block.threads[thread];

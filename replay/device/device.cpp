@@ -3,6 +3,7 @@
 
 #include "replay/device/device_impl.h"
 #include "replay/device/trace_sink.h"
+#include "replay/engine/shadow.h"
 
 namespace deadheat::device {
 
@@ -37,9 +38,10 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
   machine.garbage = [memory = memory_.get()](std::uint64_t salt) { return memory->garbage(salt); };
   machine.budget = options_.budget;
   // Schedules that choose who goes on leave nothing to others.
-  if (options_.schedule.kind == Schedule::Kind::natural)
+  if (options_.schedule.kind == Schedule::Kind::natural && !options_.shadows)
     machine.cores = options_.cores ? options_.cores : usable_cores();
   machine.spread_after = options_.spread_after;
+  machine.shadows = options_.shadows;
   machine_ = std::make_unique<Machine>(std::move(machine));
   switch (options_.schedule.kind) {
     case Schedule::Kind::natural: break;
@@ -180,6 +182,7 @@ Expected<trace::Allocate> DeviceImpl::make_allocation(trace::Allocate record, st
   if (now) {
     memory_->fill(*host, record.bytes);
     memory_->validate(*host, record.bytes);
+    if (options_.shadows) options_.shadows->forget(*host, record.bytes);
   }
   if (shared) host_memory_.add(*host, record.bytes);
   allocations_[record.address] = record;
@@ -359,6 +362,7 @@ void DeviceImpl::heap_valid(std::uint64_t address, std::uint64_t bytes, bool val
   if (!valid) return memory_->invalidate(to_host(address), bytes);
   memory_->validate(to_host(address), bytes);
   memory_->unwritten(to_host(address), bytes);
+  if (options_.shadows) options_.shadows->forget(to_host(address), bytes);
 }
 
 // ---- streams, events, graphs

@@ -32,6 +32,10 @@
 #include "replay/device/sink.h"
 #include "replay/engine/compiler.h"
 
+namespace deadheat::engine {
+class Shadows;
+}
+
 namespace deadheat::device {
 
 struct Profile { // what the embedded device says it is
@@ -63,6 +67,8 @@ struct DeviceOptions {
   std::uint64_t budget = 0;      // visible operations after which the run counts as hanging; 0: none
   unsigned cores = 0;            // to run independent blocks on where nobody watches; 0: all. Nothing depends on it
   std::uint64_t spread_after = 200; // microseconds that a launch runs on one core first
+  engine::Shadows* shadows =
+      nullptr; // launches carry a double beside every float (Mode::precision); outlives the device
   std::vector<Performed>* performed = nullptr; // gets the visible operations of a replay; outlives the device
   std::size_t most_performed = std::size_t(1) << 22;
   Chooser* chooser = nullptr;    // drives a replay whose schedule is of kind switches; outlives the device

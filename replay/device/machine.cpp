@@ -14,6 +14,7 @@
 #include "replay/device/spread.h"
 #include "replay/device/watch.h"
 #include "replay/engine/region_run.h"
+#include "replay/engine/shadow.h"
 #include "replay/engine/written.h"
 
 namespace deadheat::device {
@@ -60,6 +61,7 @@ Machine::Machine(MachineOptions options) : options_(std::move(options)), recorde
   exec_.shadow = options_.shadow;
   exec_.machine = this;
   if (options_.cores > 1) spread_ = std::make_unique<Spread>(*this);
+  exec_.shadows = options_.shadows;
 }
 
 Machine::~Machine() {
@@ -120,6 +122,7 @@ Launch* Machine::begin(LaunchRequest request) {
   c.gridid = r.launch;
   c.grid_workspace = r.grid_workspace;
   c.launch = &l;
+  c.module = r.module;
   if (holds_) holds_->begin(l);
   if (watch_) watch_->begin(l);
   launches_.push_back(std::move(launch));
@@ -214,6 +217,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   if (r.total_shared) {
     const std::uint8_t* garbage = options_.garbage(index * 0x10001 + r.launch);
     std::memcpy(c.shared, garbage, r.total_shared);
+    if (r.mode.precision) options_.shadows->forget(std::uint64_t(c.shared), r.total_shared);
     if (r.mode.written) {
       std::memset(c.shared + engine::shared_shadow(r.total_shared), 0, r.total_shared);
       block.undefined.clear();

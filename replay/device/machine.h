@@ -40,8 +40,9 @@ class RegionRun;
 }
 
 namespace deadheat::engine {
+class Shadows;
 enum class UndefinedUse : std::uint32_t;
-}
+} // namespace deadheat::engine
 
 namespace deadheat::device {
 
@@ -76,6 +77,7 @@ struct MachineOptions {
   std::uint64_t budget = 0;                                  // turns and visible operations; 0: none
   unsigned cores = 1;                                        // to run independent blocks on (spread.h)
   std::uint64_t spread_after = 0; // microseconds that a launch runs on one core first; 0: as soon as can be
+  engine::Shadows* shadows = nullptr;                        // of launches in Mode::precision
 };
 
 class Machine {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "replay/device/device_impl.h"
+#include "replay/engine/shadow.h"
 
 namespace deadheat::device {
 
@@ -156,6 +157,7 @@ engine::Mode DeviceImpl::mode_of(const trace::Operation& operation) const {
   mode.check = options_.check;
   mode.record = options_.sink && options_.record_accesses && launch.instrumented;
   mode.written = mode.record && mode.check && memory_->tracks_written();
+  mode.precision = options_.shadows && !mode.record;
   if (control_ || watch_) {
     mode.control = true;
   } else if (!options_.live) {
@@ -189,7 +191,7 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   // Fast code that checks nothing would miss memory that is shared with the host (Builder::host_pointer).
   const auto shared = allocations_.lower_bound(pinned_arena);
   const bool shares = shared != allocations_.end() && Memory::in_shared_arena(shared->first);
-  if (!request.mode.record && !request.mode.control && (request.mode.check || !shares))
+  if (!request.mode.record && !request.mode.control && !request.mode.precision && (request.mode.check || !shares))
     request.regions = module.module->regions(launch.kernel, request.mode.check);
   Expected<const engine::FunctionDescriptor*> code = nullptr;
   if (!request.regions) code = module.module->compile(launch.kernel, request.mode);
@@ -290,10 +292,17 @@ void DeviceImpl::run_copy(Pending& pending) {
       host_memory_.forget(destination.address(r), copy.destination.width);
 }
 
-// The shadow of written bytes follows a copy, row by row where the rows are alike.
+// Shadows, and that of written bytes, follow a copy, row by row where the rows are alike.
 void DeviceImpl::mark_copied(const trace::Copy& copy, bool from_device) {
-  if (!memory_->tracks_written()) return;
   const Rows source(copy.source), destination(copy.destination);
+  for (std::uint64_t r = 0; options_.shadows && r < destination.count(); ++r) {
+    const std::uint64_t to = to_host(destination.address(r)), bytes = copy.destination.width;
+    if (from_device && copy.source.width == bytes)
+      options_.shadows->copy(to, to_host(source.address(r)), bytes);
+    else
+      options_.shadows->forget(to, bytes);
+  }
+  if (!memory_->tracks_written()) return;
   const bool alike = from_device && copy.source.width == copy.destination.width;
   for (std::uint64_t r = 0; r < destination.count(); ++r) {
     const std::uint64_t to = to_host(destination.address(r));
@@ -338,6 +347,7 @@ void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
     if (!touchable(rows.address(r), set.destination.width, AccessKind::write)) return;
     std::uint8_t* to = host(rows.address(r));
     memory_->written(to_host(rows.address(r)), set.destination.width);
+    if (options_.shadows) options_.shadows->forget(to_host(rows.address(r)), set.destination.width);
     if (set.element_bytes == 1) {
       std::memset(to, int(set.value & 0xff), set.destination.width);
       continue;
@@ -363,6 +373,7 @@ void DeviceImpl::run_pool(const trace::PoolOperation& pool, std::uint32_t operat
   if (!pool.free) {
     memory_->fill(at, bytes);
     memory_->validate(at, bytes);
+    if (options_.shadows) options_.shadows->forget(at, bytes);
     return;
   }
   memory_->invalidate(at, bytes);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "replay/device/device_impl.h"
+#include "replay/engine/shadow.h"
 
 namespace deadheat::device {
 
@@ -111,6 +112,7 @@ Expected<Progress> DeviceImpl::apply_host_write(const trace::HostWrite& record, 
   if (!a || data->size() > a->bytes - (record.address - a->address) || !Memory::in_shared_arena(record.address))
     return Error{"the trace writes host memory that is not allocated", {}, "the trace is damaged"};
   std::memcpy(reinterpret_cast<void*>(record.address), data->data(), data->size());
+  if (options_.shadows) options_.shadows->forget(record.address, data->size());
   host_memory_.forget(record.address, data->size());
   say(record);
   return Progress::done;

@@ -5,6 +5,7 @@
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/watch.h"
+#include "replay/engine/shadow.h"
 #include "replay/engine/tensor.h"
 
 namespace deadheat::device {
@@ -63,6 +64,20 @@ std::uint32_t reduce(WarpOp op, std::uint32_t a, std::uint32_t b) {
 template <typename F>
 void each(std::uint32_t lanes, F&& f) {
   for (; lanes; lanes &= lanes - 1) f(std::uint32_t(__builtin_ctz(lanes)));
+}
+
+// Shadows go the way of the values that they belong to (Mode::precision); before any lane goes on.
+void shuffle_shadows(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
+  std::array<engine::RegisterShadow, warp_lanes> taken;
+  each(members, [&](std::uint32_t l) {
+    const Source s =
+        shuffle_source(op, std::int32_t(l), std::uint32_t(lanes[l].arg[3]), std::uint32_t(lanes[l].arg[4]));
+    const ThreadContext& from = lanes[members >> s.lane & 1 ? std::uint32_t(s.lane) : l];
+    if (const auto* shadow = reinterpret_cast<const engine::RegisterShadow*>(from.arg[6])) taken[l] = *shadow;
+  });
+  each(members, [&](std::uint32_t l) {
+    if (auto* to = reinterpret_cast<engine::RegisterShadow*>(lanes[l].arg[7])) *to = taken[l];
+  });
 }
 
 // Computes the answers of `members`, which all stand at `op`.
@@ -191,6 +206,8 @@ bool Machine::resolve(Block& block, std::uint32_t warp) {
 void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members) {
   ThreadContext* lanes = block.threads + warp * warp_lanes;
   const WarpOp op = WarpOp(lanes[__builtin_ctz(members)].arg[0]);
+  if (block.launch->request.mode.precision && op >= WarpOp::shfl_up && op <= WarpOp::shfl_idx)
+    shuffle_shadows(op, lanes, members);
   answer(op, lanes, members);
   if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
   if (watch_) watch_->met(block, warp, members, op != WarpOp::activemask);

@@ -42,6 +42,7 @@ enum class WarpOp : std::uint32_t {
   shfl_up = 1, shfl_down = 2, shfl_bfly = 3, shfl_idx = 4, // arg[2] value, arg[3] lane operand, arg[4] clamp/segment operand,
                                                           // arg[5] its undefined bits (Mode::written);
                                                           // result[0] value, result[1] predicate, result[2] undefined bits
+                                                          // Mode::precision: arg[6], arg[7] RegisterShadow of value and result, or 0
   vote_all = 5, vote_any = 6, vote_uni = 7, vote_ballot = 8, // arg[2] predicate; result[0]
   match_any = 9, match_all = 10,  // arg[2] value (64 bits); result[0] mask, result[1] predicate
   redux_add = 11, redux_min_s = 12, redux_max_s = 13, redux_min_u = 14, redux_max_u = 15, redux_and = 16, redux_or = 17,
@@ -96,6 +97,7 @@ static_assert(sizeof(LogEntry) == 16);
 struct BlockContext;
 struct LaunchContext;
 struct ThreadContext;
+class Shadows;
 
 // What compiled code calls. All are called with a stopped world: one host thread runs a machine. (The blocks of a
 // launch may be shared out among several machines, see replay/device/spread.h.)
@@ -138,6 +140,7 @@ struct ExecContext {
                                         // the first n bytes valid
   std::uint64_t visible = 0; // visible operations performed (control mode counts them)
   void* machine = nullptr;
+  Shadows* shadows = nullptr; // Mode::precision
 };
 
 struct LaunchContext {
@@ -151,6 +154,7 @@ struct LaunchContext {
   std::uint64_t gridid = 0;
   std::uint64_t grid_workspace = 0; // device address; of cooperative launches: {u32 size, u32 barrier}
   void* launch = nullptr; // the machine's
+  std::uint32_t module = 0; // the trace's number, for shadows
 };
 
 struct BlockContext {

@@ -7,6 +7,7 @@
 #include "replay/engine/lower.h"
 #include "replay/engine/lower_tensor.h"
 #include "replay/engine/region_probe.h"
+#include "replay/engine/precision.h"
 #include "replay/engine/undefined.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
@@ -436,8 +437,10 @@ void Builder::call_cold(const void* entry, llvm::ArrayRef<Value*> arguments) {
 
 void Builder::lower_instruction(const ptx::Instruction& instruction) {
   if (undefined) undefined->before(instruction);
+  if (precision) precision->before(instruction);
   lowering_of(instruction.opcode)(*this, instruction);
   if (undefined) undefined->after(instruction);
+  if (precision) precision->after(instruction);
 }
 
 void Builder::lower_guarded(const ptx::Instruction& instruction) {
@@ -494,9 +497,11 @@ std::string Builder::build() {
   classify_registers();
   make_slots();
   if (mode.written && !plan_) undefined = std::make_unique<Undefined>(*this);
+  if (mode.precision && !plan_) precision = std::make_unique<Precision>(*this);
   start_ = new_block("start");
   ir.SetInsertPoint(start_);
   if (undefined) undefined->begin();
+  if (precision) precision->begin();
   for (statement = 0; statement < function.body.size() && !refused(); ++statement)
     lower_statement(function.body[statement]);
   if (refused()) return refusal_;

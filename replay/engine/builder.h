@@ -36,10 +36,11 @@ inline constexpr std::int32_t returned = -1;
 
 // By mode: what a PTX function pointer points to.
 struct FunctionPointer {
-  FunctionDescriptor by_mode[16];
+  FunctionDescriptor by_mode[32];
 };
 inline unsigned number(Mode m) {
-  return (m.record ? 1u : 0u) | (m.control ? 2u : 0u) | (m.check ? 4u : 0u) | (m.written ? 8u : 0u);
+  return (m.record ? 1u : 0u) | (m.control ? 2u : 0u) | (m.check ? 4u : 0u) | (m.written ? 8u : 0u) |
+         (m.precision ? 16u : 0u);
 }
 
 class ProbeNotes;
@@ -71,6 +72,7 @@ llvm::Function* declare_function(Unit& unit, std::uint32_t function);
 inline std::string frame_bytes_name(std::uint32_t function) { return "frame.bytes." + std::to_string(function); }
 
 class Undefined;
+class Precision;
 
 class Builder {
  public:
@@ -89,6 +91,7 @@ class Builder {
   std::uint32_t statement = 0; // being lowered
   const Site* site = nullptr; // of it, or null
   std::unique_ptr<Undefined> undefined; // in mode.written
+  std::unique_ptr<Precision> precision; // in mode.precision
 
   // ---- refusal: names the reason; the function's code is then thrown away
   void refuse(const std::string& why);
@@ -196,6 +199,7 @@ class Builder {
 
  private:
   friend class Undefined;
+  friend class Precision;
   struct Slot {
     llvm::Value* pointer = nullptr;
     llvm::Type* type = nullptr;

@@ -7,6 +7,7 @@
 //   control    the thread stops before a visible operation (shared or global access, fence) when the quantum is used
 //              up or the site is marked
 //   check      every address is checked before it is used
+//   precision  every floating-point value carries a double
 //
 // Thread-safety: a Compiler may be used from one host thread at a time.
 #pragma once
@@ -28,6 +29,7 @@ namespace deadheat::engine {
 struct Mode {
   bool record = false, control = false, check = false;
   bool written = false; // follows bytes that nobody wrote (written.h, undefined.h); with check
+  bool precision = false; // carries a double beside every floating-point value (shadow.h, precision.h)
   friend auto operator<=>(const Mode&, const Mode&) = default;
 };
 

@@ -5,6 +5,7 @@
 
 #include "replay/engine/access.h"
 #include "replay/engine/floating.h"
+#include "replay/engine/precision.h"
 
 namespace deadheat::engine {
 
@@ -135,7 +136,7 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
   Value* pointer = b.host_pointer(a.place);
   std::vector<Value*> old, stored;
   Value* wrote = nullptr;
-  const bool watched = b.mode.record || b.mode.control;
+  const bool watched = b.mode.record || b.mode.control || b.mode.precision;
   const bool together = commutes && !watched && !b.probe() && a.place.space != Space::shared;
   for (unsigned n = 0; n < a.elements; ++n) {
     Value* where = b.pointer_at(pointer, n * a.element_bytes);
@@ -148,6 +149,12 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
     };
     old.push_back(together ? combine_together(b, *commutes, where, x[n], alone) : alone());
     stored.push_back(made);
+    if (b.precision)
+      b.precision->atomic(i, where, old[n], stored[n],
+                          red                                  ? nullptr
+                          : o[0].kind == Operand::Kind::vector ? &o[0].elements[n]
+                                                               : &o[0],
+                          a.elements > 1 ? first.elements[n] : first, x[n], cas ? &o[at + 2] : nullptr, y[n]);
   }
   if (!red)
     for (unsigned n = 0; n < a.elements; ++n)

@@ -2,6 +2,7 @@
 #include "deadheat/trace.h"
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/precision.h"
 
 namespace deadheat::engine {
 
@@ -51,6 +52,7 @@ Value* copy_loop_free(Builder& b, Value* to, Value* from, std::uint64_t bytes) {
     b.store(v, b.pointer_at(to, at), Space::local);
     at += piece;
   }
+  if (b.precision) b.precision->copy(to, from, bytes);
   return to;
 }
 
@@ -218,7 +220,9 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
       std::uint64_t bytes = std::min(signature[n].size, b.function.variables[std::size_t(o.variable)].size);
       copy_loop_free(b, to, b.pointer_at(b.frame(), b.variable_offset(std::uint32_t(o.variable))), bytes);
     } else {
-      b.store(b.read(o, unsigned(signature[n].size) * 8), to, Space::local);
+      Value* bits = b.read(o, unsigned(signature[n].size) * 8);
+      b.store(bits, to, Space::local);
+      if (b.precision) b.precision->store(o, to, bits);
     }
   }
 
@@ -255,8 +259,11 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
     if (o.kind == Operand::Kind::symbol && o.variable >= 0)
       copy_loop_free(b, b.pointer_at(b.frame(), b.variable_offset(std::uint32_t(o.variable))), from,
                      std::min(v.size, b.function.variables[std::size_t(o.variable)].size));
-    else if (o.kind != Operand::Kind::sink)
-      b.write(o, b.load(b.i(unsigned(v.size) * 8), from, Space::local));
+    else if (o.kind != Operand::Kind::sink) {
+      Value* bits = b.load(b.i(unsigned(v.size) * 8), from, Space::local);
+      b.write(o, bits);
+      if (b.precision) b.precision->load(o, from, bits);
+    }
   }
 }
 

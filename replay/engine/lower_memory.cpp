@@ -2,6 +2,7 @@
 #include "deadheat/address.h"
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/precision.h"
 
 namespace deadheat::engine {
 
@@ -60,6 +61,9 @@ void lower_ld(Builder& b, const ptx::Instruction& i) {
     else
       b.write(element(to, n), v, is_signed(i.type()));
   }
+  if (b.precision)
+    for (unsigned n = 0; n < a.elements; ++n)
+      b.precision->load(element(to, n), b.pointer_at(pointer, n * a.element_bytes), values[n]);
   if (strong) {
     report_strong(b, a, values, {}, nullptr);
     // Vector loads spin on their first 64 bits.
@@ -96,6 +100,9 @@ void lower_st(Builder& b, const ptx::Instruction& i) {
   Value* pointer = b.host_pointer(a.place);
   for (unsigned n = 0; n < a.elements; ++n)
     b.store(values[n], b.pointer_at(pointer, n * a.element_bytes), a.place.space);
+  if (b.precision)
+    for (unsigned n = 0; n < a.elements; ++n)
+      b.precision->store(element(from, n), b.pointer_at(pointer, n * a.element_bytes), values[n]);
   if (strong) {
     report_strong(b, a, {}, values, nullptr);
     after_strong(b, &a, nullptr, nullptr);

@@ -2,6 +2,7 @@
 #include "replay/engine/lower_warp.h"
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/precision.h"
 #include "replay/engine/undefined.h"
 
 namespace deadheat::engine {
@@ -78,6 +79,10 @@ void lower_shfl(Builder& b, const ptx::Instruction& i) {
   if (b.undefined) {
     Value* undefined = b.undefined->bits(o[1], 32);
     set_argument(b, 5, undefined ? undefined : static_cast<Value*>(b.constant(32, 0)));
+  }
+  if (b.precision) { // taken along when the lanes meet
+    set_argument(b, 6, b.precision->address_of(o[1]));
+    set_argument(b, 7, b.precision->address_of(first(o[0])));
   }
   rendezvous(b, op, o.size() > 4 ? b.read(o[4], 32) : full_mask(b));
   b.write(first(o[0]), result(b, 0, 32));

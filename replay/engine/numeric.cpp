@@ -438,6 +438,57 @@ double high_word(double x) { return x != x ? x : double_of(bits_of(x) & 0xffffff
 double rcp_gross(double x) { return high_word(flushed(1.0 / flushed(high_word(x)))); }
 double rsqrt_gross(double x) { return high_word(rsqrt64(flushed(high_word(x)))); }
 
+double wide_ex2(double x) {
+  if (x != x) return x;
+  if (x >= 1024) return std::numeric_limits<double>::infinity();
+  if (x < -1076) return 0;
+  const double n = std::nearbyint(x), part = ex2_part(x - n);
+  const int half = int(n) / 2; // in two factors, for subnormal results
+  return part * power_of_two(half) * power_of_two(int(n) - half);
+}
+
+double wide_lg2(double x) {
+  if (x != x || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0) return -std::numeric_limits<double>::infinity();
+  if (x == std::numeric_limits<double>::infinity()) return x;
+  const bool tiny = x < std::numeric_limits<double>::min();
+  const std::uint64_t bits = bits_of(tiny ? x * 0x1p54 : x);
+  int exponent = int(bits >> 52) - 1023 - (tiny ? 54 : 0);
+  double m = double_of((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull);
+  if (m > 1.41421356237309504880) {
+    m *= 0.5;
+    ++exponent;
+  }
+  const double s = (m - 1.0) / (m + 1.0), t = s * s;
+  double p = 1.0 / 21.0;
+  for (int k = 19; k > 0; k -= 2) p = std::fma(p, t, 1.0 / k);
+  return std::fma(2.88539008177792681472 * s, p, double(exponent));
+}
+
+double wide_sine(double x) {
+  if (!(std::fabs(x) < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0) return x;
+  int q;
+  const double r = reduce(x, q), v = q & 1 ? cosine_part(r) : sine_part(r);
+  return q & 2 ? -v : v;
+}
+
+double wide_cosine(double x) {
+  if (!(std::fabs(x) < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::quiet_NaN();
+  int q;
+  const double r = reduce(x, q), v = q & 1 ? sine_part(r) : cosine_part(r);
+  return (q + 1) & 2 ? -v : v;
+}
+
+double wide_tanh(double x) {
+  if (x != x) return x;
+  const double a = std::fabs(x);
+  if (a < 1e-3) return std::fma(x * x * x, std::fma(x * x, 2.0 / 15.0, -1.0 / 3.0), x);
+  if (a > 20) return x < 0 ? -1.0 : 1.0;
+  const double t = ex2_double(-2.88539008177792681472 * a), v = (1.0 - t) / (1.0 + t);
+  return x < 0 ? -v : v;
+}
+
 std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset) {
   if (offset == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffffu;
   std::int64_t step = offset > 0 ? 1 : -1;

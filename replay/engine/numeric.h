@@ -50,6 +50,13 @@ double rcp_gross(double x); // rcp.approx.ftz.f64: the high word only
 double rsqrt_gross(double x); // rsqrt.approx.ftz.f64
 double rsqrt64(double x); // rsqrt.approx.f64
 
+// The same in double, within 1e-13 or so of the true value: for shadows (shadow.h).
+double wide_ex2(double x);
+double wide_lg2(double x);
+double wide_sine(double x);
+double wide_cosine(double x);
+double wide_tanh(double x);
+
 std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset); // fns (PTX ISA 9.7.1.21)
 
 } // namespace deadheat::engine::numeric

@@ -9,6 +9,8 @@ if(TARGET deadheat_engine)
   endforeach()
   # Blocks at a time, as launches run that nobody watches.
   deadheat_test(engine_regions_test ${CMAKE_CURRENT_LIST_DIR}/engine_regions_test.cpp LIBS deadheat_engine_runner)
+  deadheat_test(engine_precision_test ${CMAKE_CURRENT_LIST_DIR}/engine_precision_test.cpp
+                ${CMAKE_CURRENT_LIST_DIR}/engine_shadow_test.cpp LIBS deadheat_engine_runner)
   deadheat_test(engine_load_test ${CMAKE_CURRENT_LIST_DIR}/engine_load_test.cpp LIBS deadheat_engine deadheat_ptx)
   deadheat_test(engine_cache_test ${CMAKE_CURRENT_LIST_DIR}/engine_cache_test.cpp LIBS deadheat_engine_runner)
   foreach(test calls memory snippets)
@@ -16,7 +18,7 @@ if(TARGET deadheat_engine)
     set_tests_properties(engine_${test}_regions PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=regions TIMEOUT 300)
   endforeach()
   # The code that large kernels get, for small ones: registers in frames, quick code generation.
-  foreach(test stops calls memory snippets matrix)
+  foreach(test stops calls memory snippets matrix precision)
     add_test(NAME engine_${test}_large COMMAND engine_${test}_test)
     set_tests_properties(engine_${test}_large PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=both TIMEOUT 300)
   endforeach()

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "deadheat/address.h"
+#include "replay/engine/shadow.h"
 #include "replay/engine/tensor.h"
 #include "tracer/ptx/parse.h"
 
@@ -174,13 +175,14 @@ void Runner::launch_raw(const std::string& kernel, Dim grid, Dim block, std::vec
   ASSERT_TRUE(info) << kernel;
   ASSERT_EQ(params.size(), info->parameter_bytes);
   const RegionCode* by_region =
-      regions && !mode.record && !mode.control ? module_->regions(kernel, mode.check) : nullptr;
+      regions && !mode.record && !mode.control && !mode.precision ? module_->regions(kernel, mode.check) : nullptr;
 
   parameter_bytes_ = info->parameter_bytes;
   ExecContext exec;
   exec.services = &services;
   exec.shadow = shadow_.data();
   exec.machine = this;
+  exec.shadows = shadows;
   LaunchContext launch;
   launch.exec = &exec;
   launch.params = params.data();
@@ -362,6 +364,7 @@ void Runner::rendezvous(Block& block) {
           lanes[0]->context.arg[2], [&](unsigned l) { return lane_at(l) ? lane_at(l)->arg : nullptr; },
           [&](unsigned l) { return lane_at(l) ? lane_at(l)->result : nullptr; });
     }
+    std::map<ThreadContext*, RegisterShadow> shuffled; // as they were before anyone goes on
     for (auto* t : lanes) {
       ThreadContext& c = t->context;
       std::uint64_t* r = c.result;
@@ -394,6 +397,8 @@ void Runner::rendezvous(Block& block) {
           if (!p) j = lane;
           r[0] = lane_value(j, 2);
           r[1] = p;
+          if (const std::uint64_t from = mode.precision ? lane_value(j, 6) : 0)
+            shuffled[&c] = *reinterpret_cast<const RegisterShadow*>(from);
           break;
         }
         case WarpOp::vote_ballot:
@@ -424,6 +429,8 @@ void Runner::rendezvous(Block& block) {
         default: break;
       }
     }
+    for (const auto& [c, shadow] : shuffled)
+      if (c->arg[7]) *reinterpret_cast<RegisterShadow*>(c->arg[7]) = shadow;
     for (auto* t : lanes) {
       t->waiting = false;
       t->state = Step::visible;

@@ -58,6 +58,7 @@ class Runner {
 
   // Settings of launches.
   Mode mode;
+  Shadows* shadows = nullptr; // Mode::precision
   std::uint32_t dynamic_shared = 0;
   std::int64_t quantum = 1 << 30;  // given anew each time a thread goes on
   std::vector<std::uint8_t> site_stop = std::vector<std::uint8_t>(4096, 0);
