@@ -226,6 +226,7 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   request.cooperative = launch.cooperative;
   if (launch.cooperative) request.grid_workspace = grid_workspace(pending.operation.launch);
   request.call_stack = has_calls(module.module->ptx(), launch.kernel) ? call_stack_bytes : 0;
+  if (request.mode.precision) request.call_stack *= 8; // the shadows of registers lie in frames
   const bool alone =
       !launch.cooperative && request.cluster.count() == 1 && (!request.primary || request.primary_complete);
   // Code that checks nothing could touch what the footprint does not know of.

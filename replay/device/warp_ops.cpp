@@ -7,6 +7,7 @@
 #include "replay/device/watch.h"
 #include "replay/engine/shadow.h"
 #include "replay/engine/tensor.h"
+#include "replay/engine/tensor_shadows.h"
 
 namespace deadheat::device {
 
@@ -209,6 +210,11 @@ void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members
   if (block.launch->request.mode.precision && op >= WarpOp::shfl_up && op <= WarpOp::shfl_idx)
     shuffle_shadows(op, lanes, members);
   answer(op, lanes, members);
+  if (block.launch->request.mode.precision && op == WarpOp::tensor) {
+    std::array<ThreadContext*, warp_lanes> there{};
+    each(members, [&](std::uint32_t l) { there[l] = &lanes[l]; });
+    engine::run_tensor_shadows(lanes[__builtin_ctz(members)].arg[2], there);
+  }
   if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
   if (watch_) watch_->met(block, warp, members, op != WarpOp::activemask);
   if (watch_ && op == WarpOp::barrier) watch_->warp_barrier(block, warp, members);

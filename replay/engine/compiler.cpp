@@ -50,7 +50,7 @@ std::size_t work_of(const FunctionTables& f, Mode mode) {
   std::size_t sites = 0;
   for (std::uint32_t s : f.site) sites += s != no_site;
   std::size_t each = (mode.record ? 6u : 0u) + (mode.control ? 8u : 0u) + (mode.check ? 8u : 0u);
-  return f.function->body.size() + sites * each;
+  return f.function->body.size() * (mode.precision ? 4 : 1) + sites * each;
 }
 struct Shared {  // of one Compiler and its modules
   explicit Shared(const CompilerOptions& o) : options(o), cache(o.cache) {}

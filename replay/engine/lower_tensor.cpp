@@ -9,6 +9,7 @@
 #include "replay/engine/lower.h"
 #include "replay/engine/lower_warp.h"
 #include "replay/engine/numeric.h"
+#include "replay/engine/precision.h"
 
 namespace deadheat::engine {
 
@@ -47,6 +48,7 @@ void read_fragment(Builder& b, const TensorOp& op, char matrix, const Operand& o
   for (unsigned n = 0; n < registers; ++n) {
     Value* v = b.read(register_at(o, n), 32 * each);
     set_words(b, at, b.ir.CreateTrunc(v, b.i(32)));
+    if (b.precision) b.precision->matrix_source(at, register_at(o, n));
     if (each == 2) set_words(b, at + 1, b.ir.CreateTrunc(b.ir.CreateLShr(v, 32), b.i(32)));
     at += each;
   }
@@ -63,6 +65,17 @@ void write_fragment(Builder& b, const TensorOp& op, char matrix, const Operand& 
                         b.ir.CreateShl(b.ir.CreateZExt(result_word(b, n * 2 + 1), b.i(64)), 32));
     b.write(register_at(o, n), v);
   }
+}
+
+char loaded_matrix(const TensorOp& op) {
+  return op.kind == TensorKind::load_a ? 'a' : op.kind == TensorKind::load_b ? 'b' : 'c';
+}
+
+// Before the lanes meet: where the shadows of the result go.
+void name_results(Builder& b, const TensorOp& op, char matrix, const Operand& o) {
+  if (!b.precision) return;
+  const unsigned words = fragment_words(op, matrix), registers = register_count(o);
+  for (unsigned n = 0; n < registers; ++n) b.precision->matrix_result(n * (words / registers), register_at(o, n));
 }
 
 // The lane's bytes: a place, evaluated again after each stop.
@@ -91,8 +104,11 @@ void load_bytes(Builder& b, const MakePlace& place, unsigned bytes) {
   a.place = place();
   a.bytes = bytes;
   Value* pointer = b.host_pointer(a.place);
-  for (unsigned n = 0; n < bytes / 4; ++n)
-    set_words(b, n, b.load(b.i(32), b.pointer_at(pointer, 4 * n), a.place.space));
+  for (unsigned n = 0; n < bytes / 4; ++n) {
+    Value* word = b.load(b.i(32), b.pointer_at(pointer, 4 * n), a.place.space);
+    set_words(b, n, word);
+    if (b.precision) b.precision->load_word(n, b.pointer_at(pointer, 4 * n), word);
+  }
   log_access(b, a, {});
 }
 
@@ -108,6 +124,8 @@ void store_bytes(Builder& b, const MakePlace& place, unsigned bytes) {
   log_access(b, a, words);
   Value* pointer = b.host_pointer(a.place);
   for (unsigned n = 0; n < bytes / 4; ++n) b.store(words[n], b.pointer_at(pointer, 4 * n), a.place.space);
+  for (unsigned n = 0; b.precision && n < bytes / 4; ++n)
+    b.precision->store_word(n, b.pointer_at(pointer, 4 * n), words[n]);
 }
 
 // wmma.load, wmma.store: [p] and the distance of lines in elements, or the lines lie without gaps.
@@ -137,10 +155,12 @@ void lower_rows(Builder& b, const Instruction& i, const TensorOp& op) {
   if (store) {
     unsigned at = 0;
     read_fragment(b, op, 'd', registers, at);
+    if (b.precision) b.precision->result_words(4);
     meet(b, op);
     b.when(gives_row(), [&] { store_bytes(b, place, 16); });
   } else {
     b.when(gives_row(), [&] { load_bytes(b, place, 16); });
+    name_results(b, op, 'd', registers);
     meet(b, op);
     write_fragment(b, op, 'd', registers);
   }
@@ -153,30 +173,34 @@ void lower_tensor(Builder& b, const Instruction& i) {
   if (std::string why = describe_tensor(i, op); !why.empty()) return b.refuse(why);
   const auto& o = i.operands;
   unsigned at = 0;
+  if (b.precision) b.precision->begin_matrix();
   switch (op.kind) {
     case TensorKind::mma:
     case TensorKind::wmma:
       read_fragment(b, op, 'a', o[1], at);
       read_fragment(b, op, 'b', o[2], at);
       read_fragment(b, op, 'c', o[3], at);
+      name_results(b, op, 'd', o[0]);
       meet(b, op);
       return write_fragment(b, op, 'd', o[0]);
     case TensorKind::load_a:
     case TensorKind::load_b:
     case TensorKind::load_c:
       load_bytes(b, piece_of(b, i, op, o[1], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes);
+      name_results(b, op, loaded_matrix(op), o[0]);
       meet(b, op);
-      return write_fragment(b, op,
-                            op.kind == TensorKind::load_a   ? 'a'
-                            : op.kind == TensorKind::load_b ? 'b'
-                                                            : 'c',
-                            o[0]);
+      return write_fragment(b, op, loaded_matrix(op), o[0]);
     case TensorKind::store_d:
       read_fragment(b, op, 'd', o[1], at);
+      if (b.precision) b.precision->result_words(matrix_lines(op).piece_bytes / 4);
       meet(b, op);
       return store_bytes(b, piece_of(b, i, op, o[0], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes);
     case TensorKind::movmatrix:
       set_words(b, 0, b.read(o[1], 32));
+      if (b.precision) {
+        b.precision->matrix_source(0, o[1]);
+        b.precision->matrix_result(0, o[0]);
+      }
       meet(b, op);
       return b.write(o[0], result_word(b, 0));
     default: return lower_rows(b, i, op);

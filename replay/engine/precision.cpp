@@ -1,6 +1,7 @@
 #include "replay/engine/precision.h"
 
 #include "replay/engine/lower.h"
+#include "replay/engine/tensor_shadows.h"
 
 namespace deadheat::engine {
 
@@ -8,7 +9,7 @@ using llvm::Value;
 using ptx::Instruction;
 using ptx::Operand;
 
-Precision::Precision(Builder& builder) : b_(builder) {
+Precision::Precision(Builder& builder) : b_(builder), constants_(constant_registers(builder.function)) {
   const std::vector<bool> carries = plan_precision(b_.function);
   place_.assign(carries.size(), 0);
   std::uint32_t count = 0;
@@ -53,6 +54,7 @@ void Precision::before(const Instruction& i) {
   const bool stops = b_.can_stop_at(i, b_.site);
   for (ShadowUse& use : shadow_uses(i)) {
     if (!has_shadow(*use.to)) continue;
+    note_constants(use, constants_);
     if (stops) use.from.clear(), use.step.sources = 0;
     if (use.step.op == ShadowOp::restart) // what has no shadow loses none
       std::erase_if(use.from, [&](const ShadowUse::Source& s) { return !has_shadow(*s.operand); });
@@ -116,6 +118,45 @@ void Precision::atomic(const Instruction& i, Value* at, Value* old, Value* store
   b_.call_helper(reinterpret_cast<const void*>(&deadheat_shadow_atomic), b_.ir.getVoidTy(),
                  {b_.thread(), b_.constant(64, atomic_step(i).code()), where(), at,
                   b_.ir.CreateZExtOrTrunc(stored, b_.i(64)), operands_},
+                 false);
+}
+
+// ---- matrix instructions
+
+void Precision::begin_matrix() {
+  if (!table_) table_ = b_.frame_slot(sizeof(TensorShadowTable));
+  b_.ir.CreateMemSet(in_table(0), b_.constant(8, 0), sizeof(TensorShadowTable), llvm::MaybeAlign(8));
+  b_.ir.CreateStore(where(), in_table(offsetof(TensorShadowTable, where)));
+  b_.thread_store(offsetof(ThreadContext, arg) + 8 * tensor_table_argument,
+                  b_.ir.CreatePtrToInt(in_table(0), b_.i(64)));
+}
+
+void Precision::matrix_source(unsigned word, const Operand& reg) {
+  b_.ir.CreateStore(address_of(reg), in_table(offsetof(TensorShadowTable, in) + 8 * word));
+}
+
+void Precision::matrix_result(unsigned word, const Operand& reg) {
+  b_.ir.CreateStore(address_of(reg), in_table(offsetof(TensorShadowTable, out) + 8 * word));
+}
+
+void Precision::load_word(unsigned word, Value* from, Value* bits) {
+  Value* piece = in_table(offsetof(TensorShadowTable, piece) + word * sizeof(RegisterShadow));
+  b_.call_helper(reinterpret_cast<const void*>(&deadheat_shadow_load), b_.ir.getVoidTy(),
+                 {b_.thread(), from, b_.constant(32, 32), b_.ir.CreateZExt(bits, b_.i(64)), piece}, false);
+  b_.ir.CreateStore(b_.ir.CreatePtrToInt(piece, b_.i(64)), in_table(offsetof(TensorShadowTable, in) + 8 * word));
+}
+
+void Precision::result_words(unsigned count) {
+  for (unsigned n = 0; n < count; ++n)
+    b_.ir.CreateStore(
+        b_.ir.CreatePtrToInt(in_table(offsetof(TensorShadowTable, piece) + n * sizeof(RegisterShadow)), b_.i(64)),
+        in_table(offsetof(TensorShadowTable, out) + 8 * n));
+}
+
+void Precision::store_word(unsigned word, Value* to, Value* bits) {
+  b_.call_helper(reinterpret_cast<const void*>(&deadheat_shadow_store), b_.ir.getVoidTy(),
+                 {b_.thread(), to, b_.constant(32, 32), b_.ir.CreateZExt(bits, b_.i(64)),
+                  in_table(offsetof(TensorShadowTable, piece) + word * sizeof(RegisterShadow)), where()},
                  false);
 }
 

@@ -32,6 +32,13 @@ class Precision {
   void atomic(const ptx::Instruction& instruction, llvm::Value* at, llvm::Value* old, llvm::Value* stored,
               const ptx::Operand* result, const ptx::Operand& x, llvm::Value* x_bits, const ptx::Operand* z,
               llvm::Value* z_bits);
+  // ---- matrix instructions: the lane's table (tensor_shadows.h)
+  void begin_matrix(); // before all else of the instruction
+  void matrix_source(unsigned word, const ptx::Operand& reg);
+  void matrix_result(unsigned word, const ptx::Operand& reg);
+  void load_word(unsigned word, llvm::Value* from, llvm::Value* bits); // a word of the lane's piece, before they meet
+  void result_words(unsigned count); // what the lane is to store
+  void store_word(unsigned word, llvm::Value* to, llvm::Value* bits);
   // The register's RegisterShadow as a 64-bit address; 0 where it has none.
   llvm::Value* address_of(const ptx::Operand& reg);
 
@@ -47,10 +54,13 @@ class Precision {
   Value* where();
 
   Builder& b_;
+  std::vector<const ptx::Operand*> constants_; // by register
   std::vector<std::uint32_t> place_; // by register: offset in the frame; 0: none
   std::uint32_t first_ = 0, bytes_ = 0;
   Value* operands_ = nullptr; // ShadowOperand[], of the step that is being made
   std::vector<Pending> pending_;
+  std::uint32_t table_ = 0; // offset in the frame of the TensorShadowTable; 0: none yet
+  Value* in_table(std::size_t offset) { return b_.pointer_at(b_.frame(), table_ + offset); }
 };
 
 } // namespace deadheat::engine

@@ -34,6 +34,10 @@ bool is_pair(Type type) { return type == Type::f16x2 || type == Type::bf16x2 || 
 bool is_integer(Type type) {
   return (type >= Type::b8 && type <= Type::b64) || (type >= Type::u8 && type <= Type::s64);
 }
+bool is_matrix(Opcode opcode) {
+  return opcode == Opcode::mma || opcode == Opcode::wmma || opcode == Opcode::ldmatrix || opcode == Opcode::stmatrix ||
+         opcode == Opcode::movmatrix;
+}
 bool is_signed_integer(Type type) { return type >= Type::s8 && type <= Type::s64; }
 
 struct Line {
@@ -52,9 +56,12 @@ constexpr Line arithmetic[] = {
 
 // Adding 1.5 * 2^23 and taking it away again is how fast code rounds to an integer, whose bits it then uses.
 bool leaves_no_fraction(const Operand& o, FloatKind kind) {
-  if (o.kind != Operand::Kind::f32 && o.kind != Operand::Kind::f64) return false;
-  const FloatKind written = o.kind == Operand::Kind::f32 ? FloatKind::f32 : FloatKind::f64;
-  return ulp_of(kind, widened(written, o.bits)) >= 1;
+  if (o.kind != Operand::Kind::f32 && o.kind != Operand::Kind::f64 && o.kind != Operand::Kind::integer) return false;
+  const FloatKind written = o.kind == Operand::Kind::f32   ? FloatKind::f32
+                            : o.kind == Operand::Kind::f64 ? FloatKind::f64
+                                                           : kind;
+  const double value = widened(written, o.bits);
+  return value - value == 0 && ulp_of(kind, value) >= 1;
 }
 
 ShadowUse use_of(const Instruction& i, ShadowStep step, const Operand& to, std::size_t first, std::size_t count,
@@ -65,6 +72,8 @@ ShadowUse use_of(const Instruction& i, ShadowStep step, const Operand& to, std::
   use.step.sources = std::uint8_t(use.from.size());
   return use;
 }
+
+bool is_directed(const Instruction& i) { return i.has(Modifier::rz) || i.has(Modifier::rm) || i.has(Modifier::rp); }
 
 ShadowUse arithmetic_use(const Instruction& i, ShadowOp op) {
   ShadowStep step;
@@ -77,14 +86,11 @@ ShadowUse arithmetic_use(const Instruction& i, ShadowOp op) {
   step.relu = i.has(Modifier::relu);
   step.propagate_nan = i.has(Modifier::nan) || i.has(Modifier::NaN);
   step.xorsign = i.has(Modifier::xorsign);
+  step.directed = is_directed(i);
   step.absolute = (op == ShadowOp::min || op == ShadowOp::max) && i.has(Modifier::abs);
   ShadowUse use = use_of(i, step, i.operands[0], 1, most_shadow_sources, ptx::bits(i.types[0]));
   if (step.mixed)
     for (std::size_t n = 0; n + 1 < use.from.size(); ++n) use.from[n].bits = ptx::bits(i.types[1]);
-  const std::size_t addend = op == ShadowOp::fma ? 3 : 1;
-  if (op == ShadowOp::add || op == ShadowOp::sub || op == ShadowOp::fma)
-    for (std::size_t n = addend; n < i.operands.size(); ++n)
-      use.step.rounds |= leaves_no_fraction(i.operands[n], step.to);
   return use;
 }
 
@@ -104,6 +110,7 @@ ShadowUse conversion(const Instruction& i) {
   step.from = float_kind(from);
   step.saturate = i.has(Modifier::sat);
   step.relu = i.has(Modifier::relu);
+  step.directed = is_directed(i);
   if (is_pair(into) && from == Type::f32 && i.operands.size() > 2) {
     step.op = ShadowOp::convert;
     step.lanes = 2;
@@ -209,6 +216,11 @@ bool moves_shadows(const Instruction& i) {
     case Opcode::atom:
     case Opcode::red:
     case Opcode::shfl:
+    case Opcode::mma:
+    case Opcode::wmma:
+    case Opcode::ldmatrix:
+    case Opcode::stmatrix:
+    case Opcode::movmatrix:
     case Opcode::call: return true;
     default: return false;
   }
@@ -240,6 +252,36 @@ std::vector<ShadowUse> shadow_uses(const Instruction& i) {
   };
   each(each, to);
   return all;
+}
+
+std::vector<const Operand*> constant_registers(const ptx::Function& function) {
+  std::vector<const Operand*> constants(function.registers.size(), nullptr);
+  std::vector<bool> written(function.registers.size(), false);
+  ptx::RegisterUse registers;
+  for (const ptx::Statement& statement : function.body) {
+    const Instruction* i = statement.instruction();
+    if (!i) continue;
+    ptx::register_use(*i, registers);
+    const bool constant = i->opcode == Opcode::mov && !i->guard && i->operands.size() == 2 &&
+                          i->operands[0].kind == Operand::Kind::reg &&
+                          (i->operands[1].kind == Operand::Kind::f32 || i->operands[1].kind == Operand::Kind::f64 ||
+                           i->operands[1].kind == Operand::Kind::integer);
+    for (const ptx::RegisterId r : registers.writes) {
+      constants[r] = constant && !written[r] ? &i->operands[1] : nullptr;
+      written[r] = true;
+    }
+  }
+  return constants;
+}
+
+void note_constants(ShadowUse& use, const std::vector<const Operand*>& constants) {
+  const ShadowOp op = use.step.op;
+  if (op != ShadowOp::add && op != ShadowOp::sub && op != ShadowOp::fma) return;
+  for (std::size_t n = op == ShadowOp::fma ? 2 : 0; n < use.from.size(); ++n) {
+    const Operand* o = use.from[n].operand;
+    if (o->kind == Operand::Kind::reg) o = constants[o->reg];
+    use.step.rounds |= o && leaves_no_fraction(*o, use.step.to);
+  }
 }
 
 ShadowStep atomic_step(const Instruction& i) {
@@ -302,7 +344,7 @@ std::vector<bool> plan_precision(const ptx::Function& function) {
       if ((loads &&
            !(kernel_parameter && i.operands[1].kind == Operand::Kind::address &&
              i.operands[1].elements[0].kind == Operand::Kind::symbol && i.operands[1].elements[0].variable < 0)) ||
-          i.opcode == Opcode::atom || i.opcode == Opcode::call)
+          i.opcode == Opcode::atom || i.opcode == Opcode::call || is_matrix(i.opcode))
         raise(may, i.operands[0], raise);
       if (i.opcode == Opcode::shfl && any(may, i.operands[1], any)) raise(may, i.operands[0], raise);
     }
@@ -324,7 +366,11 @@ std::vector<bool> plan_precision(const ptx::Function& function) {
         case Opcode::shfl:
           if (any(wanted, i.operands[0], any)) raise(wanted, i.operands[1], raise);
           break;
-        default: break;
+        default:
+          if (is_matrix(i.opcode))
+            for (std::size_t n = ptx::destination_count(i); n < i.operands.size(); ++n)
+              raise(wanted, i.operands[n], raise);
+          break;
       }
     }
   for (std::size_t r = 0; r < may.size(); ++r) wanted[r] = wanted[r] && may[r];

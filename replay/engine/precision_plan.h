@@ -33,6 +33,11 @@ bool moves_shadows(const ptx::Instruction& instruction);
 ShadowStep atomic_step(const ptx::Instruction& instruction);
 FloatKind float_kind(ptx::Type type); // of an element: f16 of f16x2; f32 of tf32; none of integers
 
+// Registers that hold one constant throughout, by register: a mov's operand; null: no constant.
+std::vector<const ptx::Operand*> constant_registers(const ptx::Function& function);
+// Says of a sum with such a constant whether it rounds to an integer (ShadowStep::rounds).
+void note_constants(ShadowUse& use, const std::vector<const ptx::Operand*>& constants);
+
 // By register: whether it carries a shadow.
 std::vector<bool> plan_precision(const ptx::Function& function);
 

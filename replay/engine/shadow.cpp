@@ -78,11 +78,12 @@ bool Shadow::trivial() const {
   const double real = widened(kind, bits);
   const bool same = std::bit_cast<std::uint64_t>(real) == std::bit_cast<std::uint64_t>(value) ||
                     (std::isnan(real) && std::isnan(value));
-  return same && roundings == 0 && sum == 0 && !(magnitude > std::fabs(real));
+  return same && roundings == 0 && cuts == 0 && sum == 0 && !(magnitude > std::fabs(real));
 }
 
 double tolerance(const Shadow& s) {
-  return std::sqrt(std::max(1.0, double(s.roundings))) * ulp_of(s.kind, std::max(s.magnitude, std::fabs(s.value)));
+  const double ulps = std::sqrt(double(s.roundings)) + double(s.cuts);
+  return std::max(1.0, ulps) * ulp_of(s.kind, std::max(s.magnitude, std::fabs(s.value)));
 }
 
 namespace {

@@ -8,7 +8,9 @@
 //  - magnitude   the same computation with the magnitudes of its terms: of a sum the sum of their magnitudes. How far
 //                rounding may take a result away from `value` is relative to this, not to what is left after
 //                cancellation.
-//  - roundings   how many results on the longest way to this one were rounded, for which see tolerance().
+//  - roundings   how many results on the longest way to this one were rounded to the nearest number, and how many
+//  (cuts)
+//                in one direction: by .rz, .rm, .rp, or by matrix instructions, for which see tolerance().
 //  - lost, where the instruction at which most of the difference between the real value and `value` came about, and how
 //                much of it, at the magnitude it has by now.
 //  - sum         the last atomic or protected read-modify-write that added to it.
@@ -45,7 +47,7 @@ struct Shadow {
   std::uint64_t sum = 0; // such a place; 0: none
   std::uint64_t origin[2] = {}; // host addresses that it was loaded from, and was at most added to since; 0: none
   std::uint64_t bits = 0; // that it belongs to
-  std::uint32_t roundings = 0;
+  std::uint32_t roundings = 0, cuts = 0;
   FloatKind kind = FloatKind::none; // none: there is no shadow
   bool added = false; // of `origin`: something was
 
@@ -53,13 +55,15 @@ struct Shadow {
   bool trivial() const; // says no more than the value does
 };
 
-// Whether a result may be as far from its shadow as it is: within sqrt(roundings) ulp of its type at its magnitude.
+// Whether a result may be as far from its shadow as it is: within sqrt(roundings) + cuts ulp of its type at its
+// magnitude.
 //
 // A sum of n terms in a format of unit roundoff u = ulp / 2, added one by one, differs by at most lambda sqrt(n) u
 // times the sum of magnitudes, but for a probability that falls with exp(-lambda^2 / 2), as long as its roundings are
 // independent and without bias (Higham, Mary: A New Approach to Probabilistic Rounding Error Analysis, 2019); more than
 // that comes of roundings that all go one way, as of a sum that swallows its terms. lambda is 2 here; the n that
-// matters is that of the longest chain (a tree of additions has its height).
+// matters is that of the longest chain (a tree of additions has its height). Results that are cut off in one direction
+// may each be an ulp away, all to the same side.
 double tolerance(const Shadow& shadow);
 // How far a real value is from its shadow, in ulp of its kind at the shadow's value; 0 where both are NaN, or where the
 // shadow is beyond the largest number and the value infinite; infinite where only one is finite.

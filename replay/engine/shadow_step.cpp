@@ -29,6 +29,7 @@ void each_field(Step& step, F&& f) {
   f(step.xorsign, 1);
   f(step.absolute, 1);
   f(step.rounds, 1);
+  f(step.directed, 1);
   f(step.crossed, 1);
   f(step.counts, 1);
 }
@@ -145,13 +146,14 @@ Shadow combine(const ShadowStep& step, const Shadow* s, std::uint64_t bits, std:
     real[n] = widened(s[n].kind, s[n].bits);
     doubles[n] = s[n].value;
     r.roundings = std::max(r.roundings, s[n].roundings);
+    r.cuts = std::max(r.cuts, s[n].cuts);
   }
   const double got = widened(r.kind, r.bits), wanted = compute(step, real.data());
-  if (step.rounds && std::isfinite(got) && ulp_of(r.kind, got) >= 1) { // a decision
-    const std::uint32_t roundings = r.roundings;
-    r = Shadow::of(r.kind, r.bits);
-    r.roundings = roundings;
-    return r;
+  // Rounded to an integer by adding a constant, and the constant taken away again: decisions.
+  if (step.rounds && std::isfinite(got)) {
+    const bool rounds = ulp_of(r.kind, got) >= 1;
+    const bool back = got == wanted && std::equal(real.begin(), real.begin() + step.sources, doubles.begin());
+    if (rounds || back) return Shadow::of(r.kind, r.bits);
   }
   r.value = compute(step, doubles.data());
   r.magnitude = std::max(magnitude_of(step, s, doubles.data(), r.value), std::fabs(r.value));
@@ -159,7 +161,7 @@ Shadow combine(const ShadowStep& step, const Shadow* s, std::uint64_t bits, std:
   // What this instruction lost, and what it hands on of its sources' losses.
   double own = got - wanted;
   if (!std::isfinite(own)) own = std::isfinite(wanted) ? infinity : 0;
-  if (got != wanted && !(std::isnan(got) && std::isnan(wanted)) && r.roundings < ~0u) ++r.roundings;
+  if (got != wanted && !(std::isnan(got) && std::isnan(wanted))) ++(step.directed ? r.cuts : r.roundings);
   std::array<std::pair<std::uint64_t, double>, most_shadow_sources + 1> losses;
   unsigned known = 0;
   auto add = [&](std::uint64_t place, double loss) {

@@ -57,6 +57,7 @@ struct ShadowStep {
   std::uint8_t width = 0, at = 0; // bits
   bool mixed = false, saturate = false, relu = false, propagate_nan = false, xorsign = false, absolute = false;
   bool rounds = false; // adds a constant so large that what is left has no fraction: a rounding to an integer
+  bool directed = false; // rounds in one direction
   bool crossed = false; // two sources make the two lanes, the first the upper one (cvt.rn.f16x2.f32)
   bool counts = true; // restart: is a loss
 

@@ -257,6 +257,15 @@ unsigned fragment_words(const TensorOp& op, char matrix) {
   return fragment_of(op, matrix).words;
 }
 
+std::vector<std::uint32_t> fragment_places(const TensorOp& op, char matrix) {
+  std::vector<std::uint32_t> places;
+  if (is_volta(op)) return places;
+  const Fragment f = fragment_of(op, matrix);
+  for (unsigned lane = 0; lane < tensor_lanes; ++lane)
+    for (unsigned e = 0; e < f.elements(); ++e) places.push_back(f.position(lane, e));
+  return places;
+}
+
 MatrixLines matrix_lines(const TensorOp& op) {
   char matrix = loaded(op);
   Fragment f = fragment_of(op, matrix);

@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace deadheat::engine {
 
@@ -42,17 +43,21 @@ struct TensorOp {
 // 32-bit words of a lane's fragment, as the instruction's operand lists count them.
 unsigned fragment_words(const TensorOp& op, char matrix);
 
+// Of products: where each element of the lanes' fragments lies in the matrix, lane after lane: a by rows, b by columns,
+// c and d by rows. Empty for mma.m8n8k4 of f16.
+std::vector<std::uint32_t> fragment_places(const TensorOp& op, char matrix);
+
 // Of loads and stores: the matrix in memory, whose lines (rows, or columns if .col) lie `stride` apart. Each lane
 // accesses one piece of a line: which, the manual leaves open (9.7.14.4.3).
 struct MatrixLines {
-  unsigned line_bytes = 0;    // without what lies between lines
-  unsigned piece_bytes = 0;   // 4 to 32; lane l has the l-th
+  unsigned line_bytes = 0; // without what lies between lines
+  unsigned piece_bytes = 0; // 4 to 32; lane l has the l-th
   unsigned element_bits = 0;
 };
 MatrixLines matrix_lines(const TensorOp& op);
 
 inline constexpr unsigned tensor_lanes = 32;
-inline constexpr unsigned max_tensor_words = 32, max_tensor_results = 16;  // of a lane
+inline constexpr unsigned max_tensor_words = 32, max_tensor_results = 16; // of a lane
 
 // A warp's words. In: operands in the order a, b, c; of loads the piece, of ldmatrix the row that a lane gave the
 // address of (4 words), of stores the fragment. Out: the result's fragment; of stores the piece, of stmatrix the row.

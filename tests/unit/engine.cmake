@@ -10,7 +10,8 @@ if(TARGET deadheat_engine)
   # Blocks at a time, as launches run that nobody watches.
   deadheat_test(engine_regions_test ${CMAKE_CURRENT_LIST_DIR}/engine_regions_test.cpp LIBS deadheat_engine_runner)
   deadheat_test(engine_precision_test ${CMAKE_CURRENT_LIST_DIR}/engine_precision_test.cpp
-                ${CMAKE_CURRENT_LIST_DIR}/engine_shadow_test.cpp LIBS deadheat_engine_runner)
+                ${CMAKE_CURRENT_LIST_DIR}/engine_shadow_test.cpp ${CMAKE_CURRENT_LIST_DIR}/engine_precision_matrix_test.cpp
+                LIBS deadheat_engine_runner)
   deadheat_test(engine_load_test ${CMAKE_CURRENT_LIST_DIR}/engine_load_test.cpp LIBS deadheat_engine deadheat_ptx)
   deadheat_test(engine_cache_test ${CMAKE_CURRENT_LIST_DIR}/engine_cache_test.cpp LIBS deadheat_engine_runner)
   foreach(test calls memory snippets)

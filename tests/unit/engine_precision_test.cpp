@@ -387,6 +387,11 @@ TEST_F(Kernels, roundings_to_integers_follow_the_values) {
       "cvt.rni.f32.f32 %f6, %f2;\nadd.f32 %f7, %f6, %f1;\nst.global.f32 [%rd5+4], %f7;");
   EXPECT_EQ(shadow(0), 1 + shadow_in(0));
   EXPECT_EQ(shadow(1), 1 + shadow_in(0));
+  run("ld.global.f32 %f1, [%rd4];\nmov.f32 %f8, 0f4B400000;\nfma.rm.f32 %f3, %f1, 0f3FA00000, %f8;\nsub.f32 %f4, %f3, "
+      "%f8;\nmov.b32 %r2, %f3;\nshl.b32 %r2, %r2, 23;\nadd.u32 %r2, %r2, 0x3f800000;\nmov.b32 %f5, %r2;\nfma.rn.f32 "
+      "%f6, %f5, %f4, %f1;\nst.global.f32 [%rd5], %f6;");
+  EXPECT_EQ(shadow(0), 2 + shadow_in(0));
+  EXPECT_NEAR(shadows_.find(address(0))->magnitude, 2 + 1, 1e-6);
   EXPECT_EQ(shadows_.restarts(), 0u);
 }
 

@@ -10,6 +10,7 @@
 #include "deadheat/address.h"
 #include "replay/engine/shadow.h"
 #include "replay/engine/tensor.h"
+#include "replay/engine/tensor_shadows.h"
 #include "tracer/ptx/parse.h"
 
 namespace deadheat::engine {
@@ -363,6 +364,9 @@ void Runner::rendezvous(Block& block) {
       run_tensor(
           lanes[0]->context.arg[2], [&](unsigned l) { return lane_at(l) ? lane_at(l)->arg : nullptr; },
           [&](unsigned l) { return lane_at(l) ? lane_at(l)->result : nullptr; });
+      std::array<ThreadContext*, tensor_lanes> there{};
+      for (unsigned l = 0; l < tensor_lanes; ++l) there[l] = lane_at(l);
+      if (mode.precision) run_tensor_shadows(lanes[0]->context.arg[2], there);
     }
     std::map<ThreadContext*, RegisterShadow> shuffled; // as they were before anyone goes on
     for (auto* t : lanes) {
