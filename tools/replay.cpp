@@ -27,6 +27,10 @@ po::options_description judge_options(JudgeOptions& options) {
       "of at most 1024 visible operations; 0: do not")(
       "explore", po::value(&options.explore)->value_name("N")->default_value(0),
       "add the races of N explored schedules: order-dependent control flow hides some from a single run")(
+      "precision", po::bool_switch(&options.precision),
+      "compute every floating-point value in double as well: how far outputs are from it, in every schedule or in "
+      "some, "
+      "and which instruction loses the precision")(
       "witness-dir", po::value(&options.directory)->default_value("deadheat-witnesses"), "directory for witnesses");
   return description;
 }
@@ -45,6 +49,7 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const JudgeOp
     search.progress = [](const std::string& line) { std::cerr << "\r\033[K" << line << std::flush; };
   }
   Expected<void> judged = search::judge(trace, analysis, search);
+  if (judged && options.precision) judged = search::measure_precision(trace, analysis, search);
   if (search.progress) std::cerr << "\r\033[K";
   return judged;
 }

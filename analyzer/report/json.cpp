@@ -101,13 +101,41 @@ json witness_step(const WitnessStep& step) {
   return out;
 }
 
+json precision(const Precision& p) {
+  json out = {{"verdict", word(p.rightness)},
+              {"values", p.values},
+              {"wrong", p.wrong},
+              {"fp64_error", real(p.max_relative)},
+              {"fp64_ulp", real(p.max_fp64_ulp)},
+              {"max_ulp", p.max_ulp},
+              {"furthest",
+               {{"allocation", p.example.allocation},
+                {"offset", p.example.offset},
+                {"value", real(p.example.value)},
+                {"fp64", real(p.example.fp64)},
+                {"ulp", real(p.example.ulp)},
+                {"tolerance_ulp", real(p.example.tolerance_ulp)},
+                {"roundings", p.example.roundings}}}};
+  out["lost_at"] = p.lost_at ? code(*p.lost_at) : json();
+  return out;
+}
+
+json precision_report(const PrecisionReport& report) {
+  json out = {{"schedules", report.schedules}, {"restarts", report.restarts}, {"outputs", json::array()}};
+  for (const OutputPrecision& output : report.outputs) {
+    json entry = precision(output.precision);
+    entry["allocation"] = output.allocation;
+    entry["type"] = output.type;
+    out["outputs"].push_back(std::move(entry));
+  }
+  return out;
+}
+
 json order_dependent(const OrderDependent& entry) {
-  json out = {{"site", code(entry.site)},
-              {"atomic", valid_utf8(entry.atomic)},
-              {"occurrences", entry.occurrences},
-              {"max_ulp", entry.max_ulp},
-              {"schedules", entry.schedules}};
+  json out = {{"site", code(entry.site)},         {"atomic", valid_utf8(entry.atomic)}, {"how", entry.how},
+              {"occurrences", entry.occurrences}, {"max_ulp", entry.max_ulp},           {"schedules", entry.schedules}};
   if (entry.fp64_error) out["fp64_error"] = real(*entry.fp64_error);
+  if (entry.precision) out["precision"] = precision(*entry.precision);
   return out;
 }
 
@@ -183,6 +211,7 @@ json to_json(const Analysis& analysis) {
   for (const OrderDependent& entry : analysis.order_dependent) {
     out["order_dependent"].push_back(order_dependent(entry));
   }
+  if (analysis.precision) out["precision"] = precision_report(*analysis.precision);
   for (const Fault& entry : analysis.memory_errors) {
     json error = fault(entry);
     error["op"] = word(entry.side.op);

@@ -104,6 +104,8 @@ class Writer {
   void race(const Race& race);
   void site(const RaceSide& where);
   void order_dependent(const OrderDependent& entry);
+  void precision(const Precision& precision, std::uint64_t schedules);
+  void output(const OutputPrecision& output, std::uint64_t schedules);
   void fault(const Fault& fault, const char* what, const std::string& heading);
   std::string text() && { return std::move(text_); }
 
@@ -311,12 +313,50 @@ void Writer::site(const RaceSide& where) {
 }
 
 void Writer::order_dependent(const OrderDependent& entry) {
-  line("order-dependent: " + printable(entry.atomic) + " on one location from unordered threads, " +
-       counted(entry.occurrences, "occurrence", "occurrences") + " (not a race; sums of floats depend on their order)");
+  const bool atomic = entry.how == "atomic";
+  line("order-dependent: " + printable(entry.atomic) + (atomic ? "" : " by " + printable(entry.how)) +
+       " on one location from unordered threads, " + counted(entry.occurrences, "occurrence", "occurrences") +
+       " (not a race; sums of floats depend on their order)");
   site(entry.site);
   if (entry.schedules) {
     paragraph("spread of " + number(entry.max_ulp) + " ULP over " + counted(entry.schedules, "schedule", "schedules"));
   }
+  if (entry.precision) precision(*entry.precision, entry.schedules);
+  line();
+}
+
+void Writer::precision(const Precision& p, std::uint64_t schedules) {
+  const std::string of = counted(p.values, "value", "values");
+  switch (p.rightness) {
+    case Rightness::right:
+      paragraph("right in every schedule (" + number(schedules) + "): of " + of +
+                " none is further from the same computation in double than its roundings explain");
+      break;
+    case Rightness::wrong:
+      paragraph("wrong in every schedule (" + number(schedules) + "): " + number(p.wrong) + " of " + of +
+                (p.wrong == 1 ? " is" : " are") +
+                " further from the same computation in double than roundings explain");
+      break;
+    case Rightness::by_schedule:
+      paragraph("right or wrong by schedule (" + number(schedules) + "): " + number(p.wrong) + " of " + of +
+                (p.wrong == 1 ? " is" : " are") +
+                " further from the same computation in double, in some, than roundings explain");
+      break;
+  }
+  if (p.max_fp64_ulp == 0) return;
+  const Precision::Example& e = p.example;
+  paragraph("the furthest: " + number(e.value) + " for " + number(e.fp64) + ", " + number(e.ulp) + " ULP where its " +
+            counted(e.roundings, "rounding explains ", "roundings explain ") + number(e.tolerance_ulp) +
+            "; allocation " + number(std::uint64_t(e.allocation)) + ", offset " + number(e.offset));
+  if (!p.lost_at) return;
+  line("  the precision goes");
+  site(*p.lost_at);
+}
+
+void Writer::output(const OutputPrecision& output, std::uint64_t schedules) {
+  line("precision: what the host reads of allocation " + number(std::uint64_t(output.allocation)) + ", " +
+       printable(output.type));
+  precision(output.precision, schedules);
   line();
 }
 
@@ -386,6 +426,13 @@ std::string to_text(const Analysis& analysis, const TextOptions& options) {
     writer.line();
   }
   for (const OrderDependent& entry : analysis.order_dependent) writer.order_dependent(entry);
+  if (analysis.precision) {
+    for (const OutputPrecision& output : analysis.precision->outputs)
+      writer.output(output, analysis.precision->schedules);
+    if (const std::uint64_t restarts = analysis.precision->restarts)
+      writer.line(counted(restarts, "value", "values") +
+                  " started again in double where code takes floats apart by integer arithmetic");
+  }
   for (const Fault& fault : analysis.memory_errors) writer.fault(fault, "memory error", word(fault.side.op));
   for (const Fault& fault : analysis.sync_errors) writer.fault(fault, "synchronization error", "");
 

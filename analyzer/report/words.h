@@ -35,6 +35,14 @@ inline const char* word(Verdict verdict) {
   }
   return "none";
 }
+inline const char* word(Rightness rightness) {
+  switch (rightness) {
+    case Rightness::right: return "right";
+    case Rightness::wrong: return "wrong";
+    case Rightness::by_schedule: return "by schedule";
+  }
+  return "right";
+}
 // Copies, sets and frees have no launch.
 inline bool is_operation(const RaceSide& side) { return side.name.launch == 0; }
 

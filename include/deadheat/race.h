@@ -110,13 +110,54 @@ struct Race {
   std::string kind() const;
 };
 
-struct OrderDependent { // a float atomic whose result depends on the order; not a race
+// How far values are from the same computation in double (replay --precision).
+//
+// A value is right within sqrt(n) ulp of its type, at the sum of its terms' magnitudes; n: roundings on the longest way
+// to it, of terms that are added one by one as many as there are. Roundings in one direction, as of matrix
+// instructions, count an ulp each (replay/engine/shadow.h says why).
+enum class Rightness : std::uint8_t {
+  right, // all values, in every schedule
+  wrong, // some value is wrong in every schedule
+  by_schedule // in some schedules all values are right, in others not
+};
+struct Precision {
+  Rightness rightness = Rightness::right;
+  std::uint64_t values = 0; // that were looked at
+  std::uint64_t wrong = 0; // of them, in some schedule
+  double max_relative = 0; // distance from the double, relative to it; infinite where one of the two is no number
+  double max_fp64_ulp = 0; // the same in ulp of the value's type
+  std::uint64_t max_ulp = 0; // spread over the schedules
+  struct Example { // the one that is furthest from its double, in tolerances
+    std::uint32_t allocation = 0;
+    std::uint64_t offset = 0;
+    double value = 0, fp64 = 0;
+    double ulp = 0, tolerance_ulp = 0; // their distance, and what would be right
+    std::uint64_t roundings = 0;
+  } example;
+  std::optional<RaceSide> lost_at; // the instruction that lost most of what the values, of wrong ones if there are any,
+                                   // differ by; none where they do not
+};
+struct OutputPrecision { // of what the host reads out of one allocation, by type
+  std::uint32_t allocation = 0;
+  std::string type; // "bf16"
+  Precision precision;
+};
+struct PrecisionReport {
+  std::uint64_t schedules = 0; // the natural order included
+  std::uint64_t restarts = 0; // of the natural order: values that started again from themselves, and lost something
+  std::vector<OutputPrecision> outputs; // wrong ones first
+};
+
+struct OrderDependent { // a sum whose result depends on the order; not a race
   RaceSide site;
-  std::string atomic;          // "add.f32"
+  std::string atomic; // "add.f32"
+  // "atomic", or how threads that exclude each other add: "load and store", "compare and swap" (with --precision).
+  std::string how = "atomic";
   std::uint64_t occurrences = 0;
-  std::uint64_t max_ulp = 0;   // by replay
+  std::uint64_t max_ulp = 0; // by replay
   std::uint64_t schedules = 0;
-  std::optional<double> fp64_error; // relative to a run in double precision, where one was made
+  std::optional<double> fp64_error; // relative to the same computation in double, where that was made
+  std::optional<Precision> precision; // of the outputs that it went into, with --precision
 };
 
 struct Fault { // memory_errors and sync_errors
@@ -124,19 +165,20 @@ struct Fault { // memory_errors and sync_errors
   RaceSide side;
   std::uint64_t address = 0, bytes = 0;
   std::optional<Race::AllocationRef> nearest;
-  bool ends_run = false;       // the device ran nothing of the program after it
+  bool ends_run = false; // the device ran nothing of the program after it
 };
 
 struct Summary {
   std::uint64_t launches = 0, instrumented = 0, opaque = 0, accesses = 0, races = 0, order_dependent = 0;
   std::uint64_t assumed_edges = 0;
-  bool complete = true;        // false: part of the trace could not be read or ordered
+  bool complete = true; // false: part of the trace could not be read or ordered
 };
 
 struct Analysis {
   Summary summary;
   std::vector<Race> races;
   std::vector<OrderDependent> order_dependent;
+  std::optional<PrecisionReport> precision;
   std::vector<Fault> memory_errors, sync_errors;
   std::vector<std::string> warnings; // one line each: damage, incidents
 };

@@ -35,6 +35,11 @@ struct SearchOptions {
 // max_ulp and schedules of the order-dependent atomics.
 Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchOptions& options);
 
+// Replays the trace with a double beside every floating-point value, in the natural order and in others: fills in
+// Analysis::precision, and of each order-dependent sum how far the outputs that it went into are from their doubles.
+// Sums by threads that exclude each other, which are no race, join Analysis::order_dependent where their order changes.
+Expected<void> measure_precision(const std::string& trace, Analysis& analysis, const SearchOptions& options);
+
 // Runs the trace under `count` schedules (schedules.h), each recorded into a trace of its own, which `each` gets with
 // the schedule's number, from 1, and which is gone afterwards. Control flow that depends on the order hides races from
 // a single run.
@@ -44,19 +49,19 @@ Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint6
 // Runs the trace under `count` schedules with store histories on, races or not: how many outputs are there?
 struct Variation {
   std::uint64_t schedules = 0, outputs = 0; // tried; different outputs, that of the natural order included
-  std::uint64_t old_reads = 0;              // reads that returned an older value than the newest
-  std::uint64_t first = 0;                  // the first schedule with other outputs, from 1; 0: none
-  std::vector<Difference> differences;      // of that one
+  std::uint64_t old_reads = 0; // reads that returned an older value than the newest
+  std::uint64_t first = 0; // the first schedule with other outputs, from 1; 0: none
+  std::vector<Difference> differences; // of that one
 };
 Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uint64_t seed,
                          const std::function<void(std::uint64_t)>& progress);
 
 // What re-running a witness showed.
 struct WitnessRun {
-  Race race;                        // as the witness tells it, with the differences of this run
-  std::string digest_a, digest_b;   // of the outputs of the two schedules: 32 hexadecimal digits
-  bool differ = false;              // the outputs differ
-  bool as_recorded = false;         // both digests are the ones that the witness expects
+  Race race; // as the witness tells it, with the differences of this run
+  std::string digest_a, digest_b; // of the outputs of the two schedules: 32 hexadecimal digits
+  bool differ = false; // the outputs differ
+  bool as_recorded = false; // both digests are the ones that the witness expects
 };
 Expected<WitnessRun> replay_witness(const std::string& file);
 

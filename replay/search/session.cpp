@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "deadheat/address.h"
 #include "replay/device/trace_sink.h"
+#include "replay/engine/tables.h"
+#include "tracer/ptx/sites.h"
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/writer.h"
 
@@ -69,12 +73,15 @@ std::uint64_t peak_of(const Commands& commands) {
   return most;
 }
 
-// Collects what the host would receive.
+// Collects what the host would receive, and the shadows of it.
 class Collector final : public device::Sink {
  public:
+  explicit Collector(const engine::Shadows* shadows = nullptr, ShadowedRun* shadowed = nullptr)
+      : shadows_(shadows), shadowed_(shadowed) {}
   void record(const trace::Record& record) override {
     if (auto* read = std::get_if<trace::HostRead>(&record)) {
       outputs_.push_back({read->operation, read->address, read->data.inlined});
+      if (shadows_) take_shadows(*read);
     }
   }
   void weak_accesses(const trace::Warp&, std::uint32_t, const device::LaneLogs&) override {}
@@ -87,8 +94,50 @@ class Collector final : public device::Sink {
   std::vector<Output>& outputs() { return outputs_; }
 
  private:
+  // Those that belong to the bytes: of a copy of rows the address is that of the first.
+  void take_shadows(const trace::HostRead& read) {
+    const std::vector<std::uint8_t>& bytes = read.data.inlined;
+    const std::uint64_t at = to_host(read.address);
+    shadows_->each(at, bytes.size(), [&](std::uint64_t address, const engine::Shadow& shadow) {
+      const std::uint64_t offset = address - at, width = engine::width_of(shadow.kind) / 8;
+      std::uint64_t bits = 0;
+      if (offset + width > bytes.size()) return;
+      std::memcpy(&bits, bytes.data() + offset, width);
+      if (bits == shadow.bits) shadowed_->elements.push_back({read.operation, read.address + offset, shadow});
+    });
+  }
+
   std::vector<Output> outputs_;
+  const engine::Shadows* shadows_;
+  ShadowedRun* shadowed_;
 };
+
+// The instructions that shadows name.
+void describe_places(device::Device& device, ShadowedRun& run) {
+  auto describe = [&](std::uint64_t place) {
+    if (!place || run.places.count(place)) return;
+    RaceSide& side = run.places[place];
+    side.name.module = engine::Shadows::module_of(place);
+    engine::LoadedModule* module = device.module(side.name.module);
+    if (!module) return;
+    const ptx::Module& ptx = module->ptx();
+    const std::uint32_t function = engine::Shadows::function_of(place), at = engine::Shadows::statement_of(place);
+    if (function >= ptx.functions.size() || at >= ptx.functions[function].body.size()) return;
+    const ptx::Instruction* instruction = ptx.functions[function].body[at].instruction();
+    if (!instruction) return;
+    side.kernel = ptx::demangle(ptx.functions[function].name);
+    side.opcode = instruction->full_opcode();
+    side.source = ptx::source_frames(ptx, instruction->location, ptx.functions[function].name);
+    side.name.site = engine::no_site;
+    for (const Site& site : module->sites())
+      if (site.instruction == at && site.function == ptx.functions[function].name) side.name.site = site.id;
+  };
+  for (const ShadowedRun::Element& element : run.elements) {
+    describe(element.shadow.where);
+    describe(element.shadow.sum);
+  }
+  for (const auto& [place, sum] : run.sums) describe(place);
+}
 
 void sort_outputs(std::vector<Output>& outputs) {
   std::stable_sort(outputs.begin(), outputs.end(),
@@ -240,10 +289,13 @@ const Site* Session::site(std::uint32_t module, std::uint32_t site) const {
 }
 
 Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget,
-                           std::vector<device::Performed>* performed, device::Chooser* chooser) const {
-  Collector collector;
+                           std::vector<device::Performed>* performed, device::Chooser* chooser,
+                           ShadowedRun* shadowed) const {
+  engine::Shadows shadows;
+  Collector collector(shadowed ? &shadows : nullptr, shadowed);
   device::DeviceOptions options = device_options(schedule, budget);
   options.sink = &collector;
+  if (shadowed) options.shadows = &shadows;
   options.performed = performed;
   options.chooser = chooser;
   Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
@@ -277,6 +329,11 @@ Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, s
   } else if (progress == device::Progress::hang) {
     run.outputs.ending = Ending::hang;
     run.outputs.ending_text = (*device)->stuck_description();
+  }
+  if (shadowed) {
+    shadowed->sums = shadows.accumulations();
+    shadowed->restarts = shadows.restarts();
+    describe_places(**device, *shadowed);
   }
   run.choices = (*device)->choices();
   run.switches = (*device)->switches();

@@ -12,13 +12,28 @@
 #include <vector>
 
 #include "deadheat/expected.h"
+#include "deadheat/race.h"
 #include "deadheat/schedule.h"
 #include "deadheat/trace.h"
 #include "replay/device/device.h"
+#include "replay/engine/shadow.h"
 #include "replay/search/outputs.h"
 #include "replay/search/window.h"
 
 namespace deadheat::search {
+
+// What a run that carries doubles gives besides (engine/shadow.h).
+struct ShadowedRun {
+  struct Element { // of an output, that has a shadow
+    std::uint32_t operation = 0;
+    std::uint64_t address = 0; // device address
+    engine::Shadow shadow;
+  };
+  std::vector<Element> elements;
+  std::map<std::uint64_t, engine::Accumulation> sums; // by place
+  std::map<std::uint64_t, RaceSide> places; // of `where` and `sum` of the above
+  std::uint64_t restarts = 0;
+};
 
 struct Run {
   Outputs outputs;
@@ -40,9 +55,11 @@ class Session {
 
   // Executes the commands under `schedule`. With `reference`, stops as soon as an output differs from it. With a
   // `budget`, a run of more visible operations counts as hanging.
-  // `performed`, where given, gets the visible operations. `chooser`, where given, drives the run.
+  // `performed`, where given, gets the visible operations. `chooser`, where given, drives the run. With `shadowed`, every
+  // floating-point value carries a double.
   Expected<Run> run(const Schedule& schedule, const Outputs* reference = nullptr, std::uint64_t budget = 0,
-                    std::vector<device::Performed>* performed = nullptr, device::Chooser* chooser = nullptr) const;
+                    std::vector<device::Performed>* performed = nullptr, device::Chooser* chooser = nullptr,
+                    ShadowedRun* shadowed = nullptr) const;
   // The same session with other bytes in memory that nobody wrote.
   Session with_garbage(std::uint64_t number) const {
     Session other = *this;

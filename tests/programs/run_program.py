@@ -9,7 +9,8 @@ race must come with a witness that `deadheat replay --witness` repeats. Prints o
 what differs and the command that repeats it. Exit status: 0 pass, 1 fail, 77 where the program says that it
 cannot run on this machine ("skipped: …").
 
-A race may have "why": texts that the report's reason must hold, all of them.
+A race may have "why": texts that the report's reason must hold, all of them. "options" go to `deadheat check`;
+"precision" says what --precision must report (precision_problems).
 
 A side of a race is a marker (`// @A` ends the source line of the access) or the name of an API call. Of the frames of
 an inlined access the innermost one in the program's own source counts. "suppressed": true says that the program meets
@@ -98,6 +99,29 @@ def last_lines(text, count=8):
     return "\n".join("    | " + line for line in text.strip().splitlines()[-count:])
 
 
+def precision_problems(report, expected, source, names):
+    """What --precision should have said: verdicts of outputs by type, how and how well sums add up at which places,
+    whether their outputs differ between schedules, and where the precision of the first output goes."""
+    problems = []
+    outputs = report.get("precision", {}).get("outputs", [])
+    found = {output["type"]: output["verdict"] for output in outputs}
+    if found != expected["outputs"]:
+        problems.append("precision of outputs: %s instead of %s" % (found, expected["outputs"]))
+    entries = report.get("order_dependent", [])
+    sums = {found_side(entry["site"], source, names): [entry.get("how"), entry.get("precision", {}).get("verdict")]
+            for entry in entries}
+    if sums != expected["sums"]:
+        problems.append("sums: %s instead of %s" % (sums, expected["sums"]))
+    if "spread" in expected and any((entry["max_ulp"] > 0) != expected["spread"] for entry in entries):
+        problems.append("spread over schedules: %s ULP" % [entry["max_ulp"] for entry in entries])
+    if "lost_at" in expected:
+        place = outputs and outputs[0].get("lost_at")
+        place = place and found_side(place, source, names)
+        if place != expected["lost_at"]:
+            problems.append("the precision goes at %s instead of %s" % (place, expected["lost_at"]))
+    return problems
+
+
 def check(deadheat, source, twin, binary, work):
     name = os.path.splitext(os.path.basename(source))[0]
     result = Result(name, twin)
@@ -113,7 +137,7 @@ def check(deadheat, source, twin, binary, work):
     result.expected = sorted(map(describe, expected))
 
     report_file = os.path.join(directory, "report.json")
-    command = [deadheat, "check", "--json", report_file, "--", binary]
+    command = [deadheat, "check", "--json", report_file] + expectation.get("options", []) + ["--", binary]
     result.command = "cd %s && %s" % (shlex.quote(directory), shlex.join(command))
     status, out, err = run(command, directory)
     with open(os.path.join(directory, "stdout"), "w") as text:
@@ -182,6 +206,9 @@ def check(deadheat, source, twin, binary, work):
         if places != set(expectation[twin]["order_dependent"]):
             result.problems.append("order-dependent at %s instead of %s" %
                                    (sorted(places), expectation[twin]["order_dependent"]))
+
+    if "precision" in expectation[twin]:
+        result.problems += precision_problems(report, expectation[twin]["precision"], source, marker_names)
 
     if twin == "fixed" and out != expectation["stdout"]["fixed"]:
         result.problems.append("standard output is %r instead of %r" % (out, expectation["stdout"]["fixed"]))

@@ -246,6 +246,44 @@ TEST(ReportJson, ErrorAgainstDoublePrecisionWhereItIsKnown) {
   EXPECT_EQ(list[1]["fp64_error"], 0.25);
 }
 
+TEST(ReportJson, Precision) {
+  Analysis analysis = analysis_of({});
+  EXPECT_FALSE(written(analysis).contains("precision"));
+  Precision precision;
+  precision.rightness = Rightness::by_schedule;
+  precision.values = 8;
+  precision.wrong = 1;
+  precision.max_relative = std::numeric_limits<double>::infinity();
+  precision.max_fp64_ulp = 12.5;
+  precision.example = {3, 16, 1.5, 2.5, 12.5, 4, 16};
+  precision.lost_at = kernel_side(AccessKind::atomic, 30);
+  analysis.precision = PrecisionReport{9, 2, {{3, "bf16", precision}}};
+  OrderDependent entry;
+  entry.how = "load and store";
+  entry.precision = precision;
+  analysis.order_dependent.push_back(entry);
+  const json report = written(analysis);
+  EXPECT_EQ(report["precision"]["schedules"], 9);
+  EXPECT_EQ(report["precision"]["restarts"], 2);
+  const json& output = report["precision"]["outputs"][0];
+  EXPECT_EQ(output["allocation"], 3);
+  EXPECT_EQ(output["type"], "bf16");
+  EXPECT_EQ(output["verdict"], "by schedule");
+  EXPECT_EQ(output["wrong"], 1);
+  EXPECT_EQ(output["fp64_error"], "inf");
+  EXPECT_EQ(output["furthest"]["fp64"], 2.5);
+  EXPECT_EQ(output["furthest"]["tolerance_ulp"], 4);
+  EXPECT_EQ(output["lost_at"]["line"], 30);
+  EXPECT_EQ(report["order_dependent"][0]["how"], "load and store");
+  EXPECT_EQ(report["order_dependent"][0]["precision"]["verdict"], "by schedule");
+
+  const std::string text = to_text(analysis, {});
+  for (const char* part :
+       {"allocation 3, bf16", "right or wrong by schedule (9): 1 of 8 values is", "1.5 for 2.5", "12.5 ULP",
+        "16 roundings explain 4", "softmax.cu:30", "by load and store", "2 values started again"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
 TEST(ReportJson, AnyBytesInNamesGiveValidJson) {
   Analysis analysis = analysis_of({harmful_race()});
   std::string bad = "x\xff\xc3\x1b\"\\";
