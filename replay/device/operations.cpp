@@ -364,6 +364,7 @@ void DeviceImpl::run_effects(std::uint32_t operation) {
     if (!touchable(change.address, change.bytes.size(), AccessKind::write)) return;
     std::memcpy(host(change.address), change.bytes.data(), change.bytes.size());
     memory_->written(to_host(change.address), change.bytes.size());
+    if (options_.shadows) options_.shadows->forget(to_host(change.address), change.bytes.size());
   }
 }
 

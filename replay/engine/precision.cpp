@@ -1,5 +1,7 @@
 #include "replay/engine/precision.h"
 
+#include <algorithm>
+
 #include "replay/engine/lower.h"
 #include "replay/engine/tensor_shadows.h"
 
@@ -55,7 +57,14 @@ void Precision::before(const Instruction& i) {
   for (ShadowUse& use : shadow_uses(i)) {
     if (!has_shadow(*use.to)) continue;
     note_constants(use, constants_);
-    if (stops) use.from.clear(), use.step.sources = 0;
+    // Special registers and addresses have no shadows, and reading a clock moves it.
+    const bool others = std::any_of(use.from.begin(), use.from.end(), [](const ShadowUse::Source& s) {
+      return s.operand->kind == Operand::Kind::special || s.operand->kind == Operand::Kind::symbol;
+    });
+    if (stops || others) {
+      use.from.clear();
+      use.step.op = ShadowOp::restart;
+    }
     if (use.step.op == ShadowOp::restart) // what has no shadow loses none
       std::erase_if(use.from, [&](const ShadowUse::Source& s) { return !has_shadow(*s.operand); });
     use.step.sources = std::uint8_t(use.from.size());

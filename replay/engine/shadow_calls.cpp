@@ -16,6 +16,17 @@ std::uint64_t number_of(const ThreadContext* thread) {
   return std::uint64_t(thread->block->linear) << 16 | thread->linear;
 }
 
+// A thread has added to the address: which of a launch's places that is. Blocks use the same host memory one after the
+// other for what they share; what is a thread's own has one order.
+void accumulated(const ThreadContext* thread, std::uint64_t place, std::uint64_t address, bool atomic) {
+  const BlockContext& block = *thread->block;
+  if (address - reinterpret_cast<std::uint64_t>(thread->stack) < thread->stack_bytes) return;
+  const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(block.shared);
+  if (offset < block.launch->total_shared)
+    address = std::uint64_t(1) << 63 | std::uint64_t(block.linear) << 24 | offset;
+  shadows_of(thread)->accumulated(place, address, std::uint32_t(block.launch->gridid), number_of(thread), atomic);
+}
+
 // Two lanes of an element that is a pair, or one.
 template <typename F>
 void each_lane(const ShadowStep& step, F&& body) {
@@ -48,7 +59,7 @@ void deadheat_shadow_store(ThreadContext* thread, void* to, std::uint32_t width,
       const std::uint64_t at = address + (n ? width_of(lane.kind) / 8 : 0);
       if (!lane.added || (lane.origin[0] != at && lane.origin[1] != at)) continue;
       const std::uint64_t place = placed(thread, where);
-      shadows->accumulated(place, at, std::uint32_t(thread->block->launch->gridid), number_of(thread), false);
+      accumulated(thread, place, at, false);
       lane.sum = place;
     }
   shadows->store(address, width, from, bits);
@@ -84,8 +95,7 @@ void deadheat_shadow_atomic(ThreadContext* thread, std::uint64_t code, std::uint
                               read_lane(o[1].shadow, o[1].bits, at, step.to, restarted)};
       now.lane[lane] = combine(step, s.data(), stored >> at, place);
       if (step.op != ShadowOp::add) return;
-      shadows->accumulated(place, address + at / 8, std::uint32_t(thread->block->launch->gridid), number_of(thread),
-                           true);
+      accumulated(thread, place, address + at / 8, true);
       now.lane[lane].sum = place;
     });
     if (restarted) shadows->restart();

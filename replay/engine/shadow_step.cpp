@@ -293,7 +293,7 @@ class Move {
       if (!value.shadow) continue;
       const unsigned width = step_.width;
       bool all = true;
-      // A kept piece is one that all lanes in it agree about; pieces are tried from large to small.
+      // All of the register, or its halves and so on: each piece is kept, cleared, or has its sign changed.
       for (unsigned piece = width; piece >= 16; piece /= 2) {
         all = true;
         for (unsigned at = 0; at < width; at += piece) {

@@ -380,6 +380,16 @@ TEST_F(Kernels, sums_by_loads_and_stores) {
   EXPECT_EQ(sums.begin()->second.times, 4u);
 }
 
+// Blocks have their shared memory one after the other in the same place, and local memory is a thread's own.
+TEST_F(Kernels, sums_of_one_thread) {
+  run("ld.global.f32 %f1, [%rd4];\nred.shared.add.f32 [s], %f1;\nld.shared.f32 %f2, [s+4];\nadd.f32 %f3, %f2, "
+      "%f1;\nst.shared.f32 [s+4], %f3;\nld.local.f32 %f4, [l];\nadd.f32 %f5, %f4, %f1;\nst.local.f32 [l], %f5;",
+      1, 4);
+  const auto sums = shadows_.accumulations();
+  ASSERT_EQ(sums.size(), 2u);
+  for (const auto& [place, a] : sums) EXPECT_TRUE(a.times == 4 && !a.several_threads);
+}
+
 // What rounds to an integer decides: by an instruction, or by adding and taking away a large constant.
 TEST_F(Kernels, roundings_to_integers_follow_the_values) {
   run("ld.global.f32 %f1, [%rd4];\nmul.f32 %f2, %f1, 0f3FA00000;\nadd.f32 %f3, %f2, 0f4B400000;\nadd.f32 %f4, %f3, "
