@@ -154,12 +154,9 @@ struct Code {
   std::vector<std::uint32_t> original;  // site of the instrumented module → of the original; ~0: the clone's own
 };
 
-// Accesses of whole matrices: the buffers hold the rows that lanes name, or nothing (wmma); the engine has its own view
-// of which lane touches what. Not compared.
-bool matrix(const Site& site) {
-  return site.opcode.rfind("wmma", 0) == 0 || site.opcode.rfind("ldmatrix", 0) == 0 ||
-         site.opcode.rfind("stmatrix", 0) == 0;
-}
+// Stores of whole matrices: which lane's registers hold what it stores the manual leaves open, so their digests are not
+// compared.
+bool matrix(const Site& site) { return site.opcode.rfind("wmma", 0) == 0 || site.opcode.rfind("stmatrix", 0) == 0; }
 
 // Whether the clone added this site: it uses the clone's registers, or is a fence that is followed by what does.
 bool added(const ptx::Function& f, std::size_t statement) {
@@ -295,7 +292,13 @@ class Run final : public device::Sink, public trace::RecordVisitor {
                           r.module;
                           r.site;
                         }) {
-            if (const Code* code = code_of(r.module)) engine.record(record, code->original);
+            if (const Code* code = code_of(r.module)) {
+              if constexpr (std::is_same_v<std::decay_t<decltype(r)>, trace::Fence>) {
+                const std::uint32_t site = code->original[r.site];
+                if (site != ~0u && code->sites[site].kind == SiteKind::dependency) waited_.insert(r.warp.launch);
+              }
+              engine.record(record, code->original);
+            }
           } else if constexpr (std::is_same_v<std::decay_t<decltype(r)>, trace::ThreadExit>) {
             if (shapes_.count(r.warp.launch)) engine.record(record, {});
           }
@@ -307,11 +310,12 @@ class Run final : public device::Sink, public trace::RecordVisitor {
     if (!code) return;
     for (unsigned lane = 0; lane < 32; ++lane) {
       for (const engine::LogEntry* e = logs.begin[lane]; e != logs.end[lane]; ++e) {
-        if (code->original[e->site] == ~0u || matrix(code->sites[code->original[e->site]])) continue;
+        if (code->original[e->site] == ~0u) continue;
+        const bool unread = matrix(code->sites[code->original[e->site]]);
         const Space space = trace::space_of(e->address);
         if (space != Space::global && space != Space::shared) continue;
-        engine.weak(warp, lane, code->original[e->site], space, e->address - trace::window_start(space), e->digest,
-                    code->sites[code->original[e->site]].access != AccessKind::read);
+        engine.weak(warp, lane, code->original[e->site], space, e->address - trace::window_start(space),
+                    unread ? 0 : e->digest, code->sites[code->original[e->site]].access != AccessKind::read);
       }
     }
   }
@@ -377,6 +381,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
   std::map<std::uint32_t, device_log::Shape> shapes_;
   std::map<std::uint32_t, std::unique_ptr<device_log::LaunchLog>> logs_;
   std::map<std::uint32_t, std::unique_ptr<device_log::Output>> outputs_;
+  std::set<std::uint32_t> waited_; // launches that waited for the one before them
   std::uint32_t current_ = 0;
 };
 
@@ -389,14 +394,18 @@ struct BufferOutput final : device_log::Output {
   }
   void access(const trace::AccessView& a) override {
     const Site& site = code.sites[a.site];
-    if (matrix(site)) return;
     if (a.strong) return run.buffers.strong(a, a.site, site.access != AccessKind::read);
     each_lane(a.mask, [&](unsigned lane) {
-      run.buffers.weak(a.warp, lane, a.site, a.space, a.address[lane], a.digest ? a.digest[lane] : 0,
+      run.buffers.weak(a.warp, lane, a.site, a.space, a.address[lane], a.digest && !matrix(site) ? a.digest[lane] : 0,
                        site.access != AccessKind::read);
     });
   }
-  void record(const trace::Record& record) override { run.buffers.record(record, same); }
+  void record(const trace::Record& record) override {
+    // The engine knows whether there was a launch to wait for.
+    auto* fence = std::get_if<trace::Fence>(&record);
+    if (fence && code.sites[fence->site].kind == SiteKind::dependency && !run.waited_.count(fence->warp.launch)) return;
+    run.buffers.record(record, same);
+  }
 };
 
 void Run::change(trace::Launch& launch, std::uint32_t number) {
@@ -430,6 +439,7 @@ void Run::change(trace::Launch& launch, std::uint32_t number) {
   shape.grid = launch.grid;
   shape.cluster = launch.cluster;
   shape.unseen_arrivals = kernel->unseen_arrivals;
+  shape.programmatic = launch.programmatic;
   shape.strong = kernel->strong;
   shape.segments = &code.instrumentation.segments;
   shape.sites = &code.sites;

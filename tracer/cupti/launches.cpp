@@ -99,6 +99,7 @@ device_log::Shape shape_of(const Kernel& kernel, const Launch& launch, std::uint
   shape.grid = launch.grid;
   shape.cluster = launch.cluster;
   shape.unseen_arrivals = kernel.instrumented->unseen_arrivals;
+  shape.programmatic = launch.programmatic;
   shape.strong = kernel.instrumented->strong;
   shape.segments = &kernel.code->instrumentation.segments;
   shape.sites = &kernel.code->sites;

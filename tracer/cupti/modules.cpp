@@ -97,7 +97,7 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     if (!kernel.left_out) continue;
     const std::string line = "kernel " + ptx::demangle(kernel.name) + ": the accesses of " +
                              std::to_string(kernel.left_out) +
-                             " instructions are not recorded (matrices, tensor maps, textures)";
+                             " instructions are not recorded (matrices of wgmma and tcgen05, tensor maps, textures)";
     say_once(line);
     session_.incident("left-out", line);
   }

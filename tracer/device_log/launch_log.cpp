@@ -211,6 +211,19 @@ void LaunchLog::met(Warp& warp) {
 
 // ---- records
 
+namespace {
+
+// Where the lane's piece of a matrix lies, from its beginning.
+std::uint32_t piece_of(const ptx::Slot& slot, const std::uint8_t* bytes, unsigned lane) {
+  const ptx::MatrixPieces& p = slot.pieces;
+  const std::uint32_t a_line = std::max(1u, p.line_bytes / p.piece_bytes);
+  const std::uint64_t distance =
+      slot.stride ? std::uint64_t(u32_at(bytes, slot.stride, lane)) * p.element_bits / 8 : p.line_bytes;
+  return std::uint32_t(lane / a_line * distance + lane % a_line * p.piece_bytes);
+}
+
+}  // namespace
+
 void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) {
   const Site& site = (*shape_.sites)[slot.site];
   trace::AccessView view;
@@ -220,6 +233,8 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
   std::uint64_t address[32];
   std::uint32_t digests[32];
   std::uint32_t shared = 0, global = 0, mask = header_of(bytes).mask;
+  // Which bytes of a matrix come from which lane's registers nobody has said.
+  const bool unread = site.opcode.rfind("stmatrix", 0) == 0 || site.opcode.rfind("wmma", 0) == 0;
   if (site.opcode.rfind("ldmatrix", 0) == 0 || site.opcode.rfind("stmatrix", 0) == 0) {
     const bool four = site.opcode.find(".x4") != std::string::npos, two = site.opcode.find(".x2") != std::string::npos;
     mask &= four ? ~0u : two ? 0xFFFFu : 0xFFu;  // lanes beyond give no addresses
@@ -238,7 +253,8 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
       if ((at & shared_mark) && !slot.ranked) address[lane] &= cluster_offset_mask;
       (at & shared_mark ? shared : global) |= 1u << lane;
     }
-    if (slot.kind == Kind::write) digests[lane] = u32_at(bytes, slot.digest, lane);
+    if (slot.kind == Kind::write) digests[lane] = unread ? unknown_digest() : u32_at(bytes, slot.digest, lane);
+    if (slot.pieces.piece_bytes) address[lane] += piece_of(slot, bytes, lane);
   });
   view.address = address;
   view.digest = slot.kind == Kind::write ? digests : nullptr;
@@ -257,10 +273,9 @@ LaunchLog::Place LaunchLog::place_of(std::uint32_t block, std::uint64_t address)
           std::uint32_t(at & cluster_offset_mask)};
 }
 
-// One a lane; of copies to several blocks one a block, in order of their ranks (trace.h). No digests: nobody read what
-// was copied.
+// One a lane; of copies to several blocks one a block, in order of their ranks (trace.h).
 std::vector<trace::BulkCopy> LaunchLog::bulk_copies(const Warp& warp, const ptx::Slot& slot,
-                                                    const std::uint8_t* bytes) const {
+                                                    const std::uint8_t* bytes) {
   std::vector<trace::BulkCopy> copies;
   auto generic = [&](std::uint64_t at) {
     return at & shared_mark ? shared_window + (at & (slot.ranked ? window_bytes - 1 : cluster_offset_mask)) : at;
@@ -278,6 +293,7 @@ std::vector<trace::BulkCopy> LaunchLog::bulk_copies(const Warp& warp, const ptx:
     if (slot.object) copy.mbarrier[lane] = generic(u64_at(bytes, slot.object, lane));
     copy.bytes[lane] = u32_at(bytes, slot.size, lane);
     if (!copy.bytes[lane]) return;
+    copy.digest[lane] = unknown_digest();
     if (!slot.blocks) return copies.push_back(copy);
     const std::uint64_t destination = copy.destination[lane], object = copy.mbarrier[lane];
     each_lane(u32_at(bytes, slot.blocks, lane), [&](unsigned rank) {
@@ -319,6 +335,7 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
       record.source[lane] = source;
       record.destination[lane] = u32_at(item.bytes, slot.offset + 256, lane) & cluster_offset_mask;
       record.source_bytes[lane] = u32_at(item.bytes, slot.offset + 384, lane);
+      record.digest[lane] = unknown_digest();
     });
     if (record.mask) output_.record(record);
     return;
@@ -331,6 +348,8 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
   if (!lanes) return;
   switch (site.kind) {
     case SiteKind::dependency:
+      if (!shape_.programmatic) break; // nothing to wait for
+      [[fallthrough]];
     case SiteKind::fence:
     case SiteKind::proxy_fence:
       output_.record(trace::Fence{place, shape_.module, slot.site, lanes, site.ordering, site.scope, site.proxy});

@@ -38,6 +38,7 @@ struct Shape {
   Dim3 grid, cluster; // in blocks
   bool strong = false; // as ptx::InstrumentedKernel has them
   bool unseen_arrivals = false;
+  bool programmatic = false; // may begin before the launch before it in its stream is complete
   const std::vector<ptx::Segment>* segments = nullptr;
   const std::vector<Site>* sites = nullptr;
   std::uint64_t* places = nullptr; // last place given out in an order of strong accesses; null: counts from 0
@@ -98,7 +99,9 @@ class LaunchLog {
   void push(Warp& warp, Item item);
   void write(const Warp& warp, const Item& item); // of any kind but strong
   Place place_of(std::uint32_t block, std::uint64_t address) const; // of a generic address that a thread there gave
-  std::vector<trace::BulkCopy> bulk_copies(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) const;
+  std::vector<trace::BulkCopy> bulk_copies(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
+  // Of bytes that nobody read: no two are the same.
+  std::uint32_t unknown_digest() { return ++unknown_digests_ * 0x9e3779b1u; }
   void weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void arrive(Block& block, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void complete(Block& block, std::uint32_t number, Barrier& barrier);
@@ -111,6 +114,7 @@ class LaunchLog {
   Output& output_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<std::uint8_t[]>> kept_; // segments that items point into
+  std::uint32_t unknown_digests_ = 0;
   std::uint64_t damaged_ = 0, guessed_ = 0, own_places_ = 0;
 };
 

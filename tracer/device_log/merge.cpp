@@ -185,6 +185,7 @@ void Merge::open(std::uint32_t w) {
     if (what.reads) head.read[l] = value_at(slot.value_read, l);
     if (!what.writes) return;
     const std::uint64_t operand = slot.operand_known ? slot.number : value_at(slot.operand, l);
+    if (slot.digest) head.digest[l] = u32_at(item.bytes, slot.digest, l);
     if (!what.reads) {
       head.written[l] = operand;
       head.known |= bit;
@@ -452,7 +453,9 @@ void Merge::placed(Head& head, std::uint32_t lanes) {
 
 void Merge::emit(Head& head, std::uint32_t lanes) {
   std::uint32_t digests[32] = {};
-  each_lane(lanes & head.wrote, [&](unsigned l) { digests[l] = digest(head.written[l], head.what->bytes); });
+  each_lane(lanes & head.wrote, [&](unsigned l) {
+    digests[l] = head.slot->digest ? head.digest[l] : digest(head.written[l], head.what->bytes);
+  });
   trace::AccessView view;
   view.warp = {log_.shape_.launch, head.warp->block, head.warp->number};
   view.module = log_.shape_.module;

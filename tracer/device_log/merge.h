@@ -84,6 +84,7 @@ class Merge {
     std::uint32_t readers = 0, waiting = 0, leading = 0;  // lanes in the cells' lists, in the table by what they come
                                                          // after, by what comes after them
     std::uint32_t cell[32], next[32], previous[32];
+    std::uint32_t digest[32]; // of vectors that are stored
     std::vector<Step> steps; // of mbarriers; `left` counts those that have no place
     std::uint32_t chain_next[64], chain_previous[64]; // lane * 2: waiting; + 1: leading
   };

@@ -356,6 +356,17 @@ constexpr Row rows[] = {
 
 }  // namespace
 
+std::optional<MatrixPieces> matrix_pieces(const Instruction& i) {
+  if (i.opcode != Opcode::wmma || i.has(M::mma)) return std::nullopt;
+  for (const Shape& shape : wmma_shapes) {
+    if (!i.has(shape.modifier)) continue;
+    const std::uint32_t rows = i.has(M::b) ? shape.k : shape.m, columns = i.has(M::a) ? shape.k : shape.n;
+    const std::uint32_t element = bits(i.type());
+    return MatrixPieces{(i.has(M::col) ? rows : columns) * element / 8, rows * columns * element / 8 / 32, element};
+  }
+  return std::nullopt;
+}
+
 std::optional<Site> classify(const Instruction& instruction, bool entry) {
   if (instruction.opcode == Opcode::ret && !entry) return std::nullopt;
   static const std::vector<const Row*> by_opcode = [] {

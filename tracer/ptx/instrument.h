@@ -43,7 +43,7 @@ struct Slot {
     write, // address, u32 digest
     strong, // u64 ticket before, u64 after, u64 of the ring (not for 32 lanes: once), address; where valued: value read
             // (not of writes), operand (not of reads; unless it is known), compared (of a cas, whose operand is the new
-            // value)
+            // value), u32 digest (of vectors that are stored)
     event, // u32 flag where guarded; else nothing: fences, commits, waits, exits
     barrier, // u32 number where it is a register, else flag where guarded; u32 threads where they are a register
     warp_sync, // u32 member mask where it is a register (0: guard false), else flag where guarded
@@ -58,7 +58,7 @@ struct Slot {
   bool guarded = false;
   bool narrow = false; // addresses are u32 offsets in shared memory; else u64 generic ones
   bool compares = false; // strong: a cas
-  bool valued = false; // strong: its values are stored (one element of at most 8 bytes)
+  bool valued = false; // strong: its values are stored (the first element's, of at most 8 bytes)
   bool short_values = false; // strong: values are u32; else u64
   bool operand_known = false; // strong: `number` is the operand
   bool in_block = false; // strong: its tickets are the ring's, not the device's
@@ -72,6 +72,8 @@ struct Slot {
   std::uint32_t address = 0, digest = 0; // read, write, strong: where the arrays lie, from the segment's header
   std::uint32_t value_read = 0, operand = 0, compared = 0; // likewise, of strong; mbarrier: state read, operand
   std::uint32_t source = 0, object = 0, size = 0, blocks = 0; // likewise, of bulk; mbarrier: size is the bytes expected
+  MatrixPieces pieces; // read, write: of a wmma.load or wmma.store; lanes store the matrix's address
+  std::uint32_t stride = 0; // likewise: where the distance of lines lies, u32, in elements; 0: they lie without gaps
   std::int64_t delta = 0; // what is to be added to the addresses
   std::uint64_t number = 0; // barrier; warp_sync: the mask; waits: pending groups; strong: operand
   std::uint32_t threads = 0; // barrier

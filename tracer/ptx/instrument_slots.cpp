@@ -119,8 +119,9 @@ void FunctionClone::share_address(const Instruction& i, const Site& site, Slot& 
 bool FunctionClone::strong_slot(const Instruction& i, const Site& site, Slot& slot, std::uint32_t& size) {
   slot.kind = Kind::strong;
   slot.compares = i.has(Modifier::cas);
-  slot.valued =
-      site.elements == 1 && site.element_bytes <= 8 && i.opcode != Opcode::ldmatrix && i.opcode != Opcode::stmatrix;
+  // Of vectors the first element, which stands for all: one instruction moves them.
+  slot.valued = site.element_bytes <= 8 && (site.elements == 1 || !is_atomic(site)) && i.opcode != Opcode::ldmatrix &&
+                i.opcode != Opcode::stmatrix;
   slot.short_values = site.element_bytes <= 4;
   slot.narrow = site.space == Space::shared;
   slot.ranked = clocks_.cluster && (site.shared_cluster || site.space == Space::generic);
@@ -139,15 +140,16 @@ bool FunctionClone::strong_slot(const Instruction& i, const Site& site, Slot& sl
     if (site.access != AccessKind::write) slot.value_read = array(bytes);
     if (site.access != AccessKind::read) {
       const Operand* value = value_of(i);
-      slot.operand_known = !slot.compares && value && known(*value);
+      slot.operand_known = !slot.compares && value && known(first_of(*value));
       if (slot.operand_known) {
         const unsigned width = site.element_bytes * 8u;
-        slot.number = value->bits & (width < 64 ? (std::uint64_t(1) << width) - 1 : ~std::uint64_t(0));
+        slot.number = first_of(*value).bits & (width < 64 ? (std::uint64_t(1) << width) - 1 : ~std::uint64_t(0));
       } else {
         slot.operand = array(bytes);
       }
     }
     if (slot.compares) slot.compared = array(bytes);
+    if (site.elements > 1 && is_write(site)) slot.digest = array(lanes4);
   }
   size = at - slot.offset;
   return true;
@@ -165,7 +167,9 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
   switch (site.kind) {
     case SiteKind::access: {
       if (site.space == Space::local || site.space == Space::constant || site.space == Space::param) return false;
-      if (i.opcode == Opcode::wmma || !address_of(i) || address_of(i)->elements.size() != 1) {
+      const std::optional<MatrixPieces> pieces = matrix_pieces(i);
+      if ((i.opcode == Opcode::wmma && !(pieces && pieces->piece_bytes)) || !address_of(i) ||
+          address_of(i)->elements.size() != 1) {
         ++left_out_;
         return false;
       }
@@ -178,6 +182,11 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       share_address(i, site, slot);
       size = slot.address == at ? slot.digest - at : 0;
       if (is_write(site)) size += lanes4;
+      if (pieces) slot.pieces = *pieces;
+      if (pieces && i.operands.size() > 2) {
+        slot.stride = at + size;
+        size += lanes4;
+      }
       return true;
     }
     case SiteKind::dependency:
@@ -341,6 +350,24 @@ void FunctionClone::load_digest(const Operand& value, const Site& site) {
   }
 }
 
+// Element by element, as the engine folds those of strong stores.
+void FunctionClone::load_vector_digest(const Operand& value, const Site& site) {
+  for (std::size_t n = 0; n < value.elements.size(); ++n) {
+    load_value(value.elements[n], site.element_bytes * 8u, "%dh_v");
+    put("mov.b64 {%dh_t1, %dh_t2}, %dh_v;");
+    if (site.element_bytes == 8) {
+      put("mul.lo.u32 %dh_t1, %dh_t1, -1640531535;");  // 0x9e3779b1
+      put("xor.b32 %dh_t1, %dh_t1, %dh_t2;");
+    }
+    if (n == 0) {
+      put("mov.b32 %dh_h, %dh_t1;");
+    } else {
+      put("mul.lo.u32 %dh_h, %dh_h, -1640531535;");
+      put("xor.b32 %dh_h, %dh_h, %dh_t1;");
+    }
+  }
+}
+
 void FunctionClone::store_u32(const Instruction& i, const Operand& value, std::uint32_t at) {
   put("mov.b32 %dh_s, " + text_of(value) + ";");
   guard_address(i, true);
@@ -445,6 +472,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
         guard_address(i, false);
         put("st.global.b64 [%dh_wide+" + at + "], %dh_a;");
       }
+      if (slot.stride) store_u32(i, i.operands[2], slot.stride);
       if (slot.kind == Kind::read) return;
       if (i.opcode == Opcode::st)
         load_digest(i.operands[1], site);
@@ -464,6 +492,10 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
         const Operand* stored = slot.compares && i.operands.size() > 3 ? &i.operands[3] : value;
         if (stored) store_value(slot, first_of(*stored), site, slot.operand);
         if (slot.compares && value) store_value(slot, first_of(*value), site, slot.compared);
+      }
+      if (slot.digest) {
+        load_vector_digest(*value_of(i), site);
+        put("st.global.b32 [%dh_half+" + std::to_string(slot.digest) + "], %dh_h;");
       }
       if (clocks_.after_only) return;
       ticket(slot.in_block, false, slot.offset);

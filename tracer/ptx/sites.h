@@ -37,6 +37,14 @@ std::vector<Site> sites(const Module& module);
 // proxy, flags, element_bytes, elements and type (as written).
 std::optional<Site> classify(const Instruction& instruction, bool entry);
 
+// How the lanes of a warp share a matrix that wmma.load or wmma.store accesses: pieces of equal size of its lines
+// (rows, or columns with .col), in order. Which lane accesses what the manual leaves open (PTX ISA 9.7.14.4); all
+// together access the matrix. No value for other instructions.
+struct MatrixPieces {
+  std::uint32_t line_bytes = 0, piece_bytes = 0, element_bits = 0;
+};
+std::optional<MatrixPieces> matrix_pieces(const Instruction& instruction);
+
 // The inlining chain of a location, innermost first; `function` is the (mangled) function that holds it.
 std::vector<SourceFrame> source_frames(const Module& module, std::uint32_t location, std::string_view function);
 
