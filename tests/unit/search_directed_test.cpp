@@ -1,0 +1,64 @@
+// Directed runs: the pair in the order asked for, and as little else in another order as can be.
+#include "replay/search/directed.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace deadheat::search {
+namespace {
+
+using device::NextAccess;
+
+// Threads of one block that each perform `steps` operations; the site is the step's number. The order, as
+// "thread.step".
+std::string run(Directed& chooser, std::uint32_t threads, std::uint32_t steps) {
+  std::vector<std::uint32_t> at(threads, 0);
+  std::string order;
+  for (;;) {
+    std::vector<NextAccess> able;
+    for (std::uint32_t t = 0; t < threads; ++t) {
+      if (at[t] == steps) continue;
+      NextAccess next;
+      next.agent = {.kind = Agent::Kind::thread, .operation = 5, .block = 0, .thread = t};
+      next.module = 1;
+      next.site = at[t];
+      able.push_back(next);
+    }
+    if (able.empty()) return order;
+    const std::uint32_t t = able.at(chooser.choose(able, {})).agent.thread;
+    order += (order.empty() ? "" : " ") + std::to_string(t) + "." + std::to_string(at[t]++);
+  }
+}
+
+AccessName name(std::uint32_t thread, std::uint32_t site) { return {5, 1, 0, thread, 1, site, 0}; }
+
+TEST(Directed, BaseOrders) {
+  Directed on(Directed::Base::runs_on, std::nullopt), in_step(Directed::Base::in_step, std::nullopt);
+  EXPECT_EQ(run(on, 3, 2), "0.0 0.1 1.0 1.1 2.0 2.1");
+  EXPECT_EQ(run(in_step, 3, 2), "0.0 1.0 2.0 0.1 1.1 2.1");
+}
+
+TEST(Directed, TheHeldOneWaitsForTheOtherAlone) {
+  Directed on(Directed::Base::runs_on, Hold{name(0, 1), name(2, 0)});
+  EXPECT_EQ(run(on, 3, 2), "0.0 2.0 0.1 1.0 1.1 2.1");
+  EXPECT_TRUE(on.kept());
+  Directed in_step(Directed::Base::in_step, Hold{name(0, 1), name(2, 1)});
+  EXPECT_EQ(run(in_step, 3, 3), "0.0 1.0 2.0 2.1 0.1 1.1 0.2 1.2 2.2");
+  EXPECT_TRUE(in_step.kept());
+}
+
+TEST(Directed, WhatComesInThatOrderAnywayIsNotKept) {
+  Directed on(Directed::Base::runs_on, Hold{name(1, 0), name(0, 1)});
+  EXPECT_EQ(run(on, 2, 2), "0.0 0.1 1.0 1.1");
+  EXPECT_FALSE(on.kept());
+}
+
+TEST(Directed, AnAwaitedAccessThatNeverComesHoldsNobodyForEver) {
+  Directed on(Directed::Base::runs_on, Hold{name(0, 1), name(1, 7)});
+  EXPECT_EQ(run(on, 2, 2), "0.0 1.0 1.1 0.1");
+  EXPECT_FALSE(on.kept());
+}
+
+} // namespace
+} // namespace deadheat::search
