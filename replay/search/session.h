@@ -55,8 +55,8 @@ class Session {
 
   // Executes the commands under `schedule`. With `reference`, stops as soon as an output differs from it. With a
   // `budget`, a run of more visible operations counts as hanging.
-  // `performed`, where given, gets the visible operations. `chooser`, where given, drives the run. With `shadowed`, every
-  // floating-point value carries a double.
+  // `performed`, where given, gets the visible operations. `chooser`, where given, drives the run. With `shadowed`,
+  // every floating-point value carries a double.
   Expected<Run> run(const Schedule& schedule, const Outputs* reference = nullptr, std::uint64_t budget = 0,
                     std::vector<device::Performed>* performed = nullptr, device::Chooser* chooser = nullptr,
                     ShadowedRun* shadowed = nullptr) const;
