@@ -85,17 +85,18 @@ void Machine::bulk_written(Block& block, const AsyncCopy& copy) {
 // The load that the undefined bits in a thread's hands come from.
 std::uint32_t Machine::undefined_load(const engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
                                       std::uint32_t bytes, bool atomic) {
-  const Block& block = *static_cast<const Block*>(thread.block->block);
+  Block& block = *static_cast<Block*>(thread.block->block);
   const LaunchRequest& request = block.launch->request;
-  const std::uint64_t offset = address - shared_window;
-  const bool shared = offset < request.total_shared;
+  const SharedPlace at = shared_place(block, address, bytes);
+  const std::uint64_t offset = at.offset;
+  const bool shared = at.block;
   auto undefined = [](const std::uint8_t* shadow, std::uint64_t begin, std::uint64_t end) {
     return std::any_of(shadow + begin, shadow + end, [](std::uint8_t byte) { return byte != 0xff; });
   };
   std::int64_t known = -1; // the memory holds a result of undefined bits
   if (shared) {
-    const std::uint8_t* shadow = thread.block->shared + engine::shared_shadow(request.total_shared);
-    known = block.undefined.find(offset, bytes, [&](std::uint64_t word) {
+    const std::uint8_t* shadow = at.block->context.shared + engine::shared_shadow(request.total_shared);
+    known = at.block->undefined.find(offset, bytes, [&](std::uint64_t word) {
       return undefined(shadow, std::max(word, offset), std::min<std::uint64_t>(word + 8, offset + bytes));
     });
   } else if (address) {
@@ -137,8 +138,9 @@ void Machine::undefined(engine::ThreadContext& thread, std::uint32_t site, Undef
       atomic ? undefined_load(thread, site, address, bytes, true)
              : undefined_load(thread, thread.undefined_site, thread.undefined_address, thread.undefined_bytes, false);
   if (use == UndefinedUse::result) {
-    const std::uint64_t offset = address - shared_window, host = to_host(address);
-    if (offset < block.launch->request.total_shared) return block.undefined.add(offset, bytes, load);
+    const std::uint64_t host = to_host(address);
+    if (const SharedPlace at = shared_place(block, address, bytes); at.block)
+      return at.block->undefined.add(at.offset, bytes, load);
     if (host - device_arena < device_arena_bytes) return undefined_words_.add(host, bytes, load);
   }
   report_undefined(load, text_of(use));

@@ -81,6 +81,61 @@ void shuffle_shadows(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
   });
 }
 
+// What undefined bits of the members' operands leave open of their answers (engine/undefined.h). A vote that lanes with
+// defined predicates settle is defined, and so are bits that they settle of a reduction by and or or.
+void pass_undefined(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
+  std::uint64_t any = 0;
+  std::uint32_t unknown = 0, yes = 0, no = 0; // votes
+  std::uint32_t zeros = 0, ones = 0; // bits that a lane has, defined
+  const ThreadContext* origin = nullptr;
+  each(members, [&](std::uint32_t l) {
+    const ThreadContext& t = lanes[l];
+    const std::uint64_t open = t.arg[5];
+    any |= open;
+    if (open && !origin) origin = &t;
+    (open & 1 ? unknown : t.arg[2] & 1 ? yes : no) |= 1u << l;
+    zeros |= ~std::uint32_t(t.arg[2]) & ~std::uint32_t(open);
+    ones |= std::uint32_t(t.arg[2]) & ~std::uint32_t(open);
+  });
+  each(members, [&](std::uint32_t l) { lanes[l].result[2] = lanes[l].result[3] = 0; });
+  if (!any) return;
+  auto answer_of = [&](std::uint32_t l) -> std::uint64_t {
+    switch (op) {
+      case WarpOp::vote_all: return unknown && !no;
+      case WarpOp::vote_any: return unknown && !yes;
+      case WarpOp::vote_uni: return unknown && !(yes && no);
+      case WarpOp::vote_ballot: return unknown;
+      case WarpOp::match_any: {
+        std::uint32_t open = 0;
+        each(members & ~(1u << l), [&](std::uint32_t o) {
+          const std::uint64_t either = lanes[l].arg[5] | lanes[o].arg[5];
+          if (either && !((lanes[l].arg[2] ^ lanes[o].arg[2]) & ~either)) open |= 1u << o;
+        });
+        return open;
+      }
+      case WarpOp::match_all: {
+        bool differ = false;
+        const ThreadContext& first = lanes[__builtin_ctz(members)];
+        each(members, [&](std::uint32_t o) { differ |= ((first.arg[2] ^ lanes[o].arg[2]) & ~any) != 0; });
+        return differ ? 0 : members;
+      }
+      case WarpOp::redux_and: return any & ~std::uint64_t(zeros);
+      case WarpOp::redux_or: return any & ~std::uint64_t(ones);
+      case WarpOp::redux_xor: return any;
+      default: return 0xffffffffu;
+    }
+  };
+  each(members, [&](std::uint32_t l) {
+    ThreadContext& t = lanes[l];
+    t.result[2] = answer_of(l);
+    t.result[3] = op == WarpOp::match_all && t.result[2];
+    if (t.arg[5] || !t.result[2]) return; // a lane's own load comes first
+    t.undefined_site = origin->undefined_site;
+    t.undefined_bytes = origin->undefined_bytes;
+    t.undefined_address = origin->undefined_address;
+  });
+}
+
 // Computes the answers of `members`, which all stand at `op`.
 void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
   const std::uint32_t first = std::uint32_t(__builtin_ctz(members));
@@ -215,6 +270,8 @@ void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members
     each(members, [&](std::uint32_t l) { there[l] = &lanes[l]; });
     engine::run_tensor_shadows(lanes[__builtin_ctz(members)].arg[2], there);
   }
+  if (block.launch->request.mode.written && op >= WarpOp::vote_all && op <= WarpOp::redux_xor)
+    pass_undefined(op, lanes, members);
   if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
   if (watch_) watch_->met(block, warp, members, op != WarpOp::activemask);
   if (watch_ && op == WarpOp::barrier) watch_->warp_barrier(block, warp, members);

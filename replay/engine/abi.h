@@ -43,6 +43,7 @@ enum class WarpOp : std::uint32_t {
                                                           // arg[5] its undefined bits (Mode::written);
                                                           // result[0] value, result[1] predicate, result[2] undefined bits
                                                           // Mode::precision: arg[6], arg[7] RegisterShadow of value and result, or 0
+  // Votes, matches and reductions: arg[5] undefined bits of arg[2], result[2] of result[0], result[3] of result[1].
   vote_all = 5, vote_any = 6, vote_uni = 7, vote_ballot = 8, // arg[2] predicate; result[0]
   match_any = 9, match_all = 10,  // arg[2] value (64 bits); result[0] mask, result[1] predicate
   redux_add = 11, redux_min_s = 12, redux_max_s = 13, redux_min_u = 14, redux_max_u = 15, redux_and = 16, redux_or = 17,

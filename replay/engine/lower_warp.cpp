@@ -32,6 +32,18 @@ Value* full_mask(Builder& b) { return b.constant(64, 0xffffffffu); }
 const Operand& first(const Operand& o) { return o.kind == Operand::Kind::pair ? o.elements[0] : o; }
 const Operand* second(const Operand& o) { return o.kind == Operand::Kind::pair ? &o.elements[1] : nullptr; }
 
+// Undefined bits of what the lane gives, and of what it gets back (undefined.h).
+void give_undefined(Builder& b, const Operand& from, unsigned bits) {
+  if (!b.undefined) return;
+  Value* undefined = b.undefined->bits(from, bits);
+  set_argument(b, 5, undefined ? undefined : static_cast<Value*>(b.constant(32, 0)));
+}
+void get_undefined(Builder& b, const Operand& to, unsigned bits) {
+  if (!b.undefined) return;
+  b.undefined->set(first(to), result(b, 2, bits));
+  if (const Operand* p = second(to)) b.undefined->set(*p, result(b, 3, 1));
+}
+
 }  // namespace
 
 void rendezvous(Builder& b, WarpOp op, Value* mask) {
@@ -76,10 +88,7 @@ void lower_shfl(Builder& b, const ptx::Instruction& i) {
   set_argument(b, 2, b.read(o[1], 32));
   set_argument(b, 3, b.read(o[2], 32));
   set_argument(b, 4, b.read(o[3], 32));
-  if (b.undefined) {
-    Value* undefined = b.undefined->bits(o[1], 32);
-    set_argument(b, 5, undefined ? undefined : static_cast<Value*>(b.constant(32, 0)));
-  }
+  give_undefined(b, o[1], 32);
   if (b.precision) { // taken along when the lanes meet
     set_argument(b, 6, b.precision->address_of(o[1]));
     set_argument(b, 7, b.precision->address_of(first(o[0])));
@@ -87,9 +96,7 @@ void lower_shfl(Builder& b, const ptx::Instruction& i) {
   rendezvous(b, op, o.size() > 4 ? b.read(o[4], 32) : full_mask(b));
   b.write(first(o[0]), result(b, 0, 32));
   if (const Operand* p = second(o[0])) b.write(*p, result(b, 1, 1));
-  if (!b.undefined) return;
-  b.undefined->set(first(o[0]), result(b, 2, 32));
-  if (const Operand* p = second(o[0])) b.undefined->set(*p, nullptr);
+  get_undefined(b, o[0], 32);
 }
 
 void lower_vote(Builder& b, const ptx::Instruction& i) {
@@ -101,17 +108,21 @@ void lower_vote(Builder& b, const ptx::Instruction& i) {
               : i.has(Modifier::any) ? WarpOp::vote_any
                                      : WarpOp::vote_uni;
   set_argument(b, 2, b.read_predicate(o[1]));
+  give_undefined(b, o[1], 1);
   rendezvous(b, op, o.size() > 2 ? b.read(o[2], 32) : full_mask(b));
   b.write(o[0], result(b, 0, ballot ? 32 : 1));
+  get_undefined(b, o[0], ballot ? 32 : 1);
 }
 
 void lower_match(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;
   if (o.size() < 3) return b.refuse("operands");
   set_argument(b, 2, b.read(o[1], ptx::bits(i.type())));
+  give_undefined(b, o[1], ptx::bits(i.type()));
   rendezvous(b, i.has(Modifier::all) ? WarpOp::match_all : WarpOp::match_any, b.read(o[2], 32));
   b.write(first(o[0]), result(b, 0, 32));
   if (const Operand* p = second(o[0])) b.write(*p, result(b, 1, 1));
+  get_undefined(b, o[0], 32);
 }
 
 void lower_redux(Builder& b, const ptx::Instruction& i) {
@@ -125,8 +136,10 @@ void lower_redux(Builder& b, const ptx::Instruction& i) {
               : i.has(Modifier::or_)  ? WarpOp::redux_or
                                       : WarpOp::redux_xor;
   set_argument(b, 2, b.read(o[1], 32));
+  give_undefined(b, o[1], 32);
   rendezvous(b, op, b.read(o[2], 32));
   b.write(o[0], result(b, 0, 32));
+  get_undefined(b, o[0], 32);
 }
 
 void lower_activemask(Builder& b, const ptx::Instruction& i) {

@@ -301,7 +301,8 @@ void Undefined::before(const ptx::Instruction& i) {
                                                                                        : UndefinedUse::operand;
         report(v, use, nullptr, 0);
       }
-  const bool own = loads_memory(i) || i.opcode == Opcode::atom || i.opcode == Opcode::shfl; // set where they happen
+  const bool own = loads_memory(i) || i.opcode == Opcode::atom || i.opcode == Opcode::shfl ||
+                   undefined_flow(i) == UndefinedFlow::lanes; // set where they happen
   if (own) return;
   const bool flows = undefined_flow(i) != UndefinedFlow::none;
   for (std::size_t n = 0; n < ptx::destination_count(i) && n < i.operands.size(); ++n) {
@@ -329,16 +330,17 @@ void Undefined::after(const ptx::Instruction&) {
 
 Value* Undefined::shadow_pointer(const Access& a, std::uint64_t elsewhere) {
   auto& ir = b_.ir;
+  const bool any_block =
+      a.place.space == Space::generic ? b_.unit.kernel.info.reaches_cluster : b_.site && b_.site->shared_cluster;
   auto shared = [&](Value* offset) {
-    Value* base = b_.shared_base();
+    Value* at = any_block ? b_.cluster_pointer(ir.CreateAnd(ir.CreateZExt(offset, b_.i(64)), 0xffffffffu))
+                          : ir.CreateGEP(ir.getInt8Ty(), b_.shared_base(), offset);
     Value* launch = b_.launch_context();
-    Value* begin = b_.entry_value("written shared", [&] {
+    Value* behind = b_.entry_value("written shared", [&] {
       Value* total = b_.context_load(launch, offsetof(LaunchContext, total_shared), b_.i(32));
-      Value* rounded =
-          ir.CreateAnd(ir.CreateAdd(ir.CreateZExt(total, b_.i(64)), b_.constant(64, 63)), ~std::uint64_t(63));
-      return ir.CreatePtrToInt(ir.CreateGEP(ir.getInt8Ty(), base, rounded), b_.i(64));
+      return ir.CreateAnd(ir.CreateAdd(ir.CreateZExt(total, b_.i(64)), b_.constant(64, 63)), ~std::uint64_t(63));
     });
-    return ir.CreateAdd(begin, offset);
+    return ir.CreateAdd(ir.CreatePtrToInt(at, b_.i(64)), behind);
   };
   Value* address = b_.offset(a.place);
   if (a.place.space == Space::shared) return ir.CreateIntToPtr(shared(address), ir.getPtrTy());
@@ -346,27 +348,25 @@ Value* Undefined::shadow_pointer(const Access& a, std::uint64_t elsewhere) {
   Value* inside = ir.CreateICmpULT(in_arena, b_.constant(64, device_arena_bytes));
   Value* at =
       ir.CreateSelect(inside, ir.CreateAdd(in_arena, b_.constant(64, written_shadow)), b_.constant(64, elsewhere));
-  if (a.place.space == Space::generic && follows_shared()) {
+  if (a.place.space == Space::generic) {
     Value* launch = b_.launch_context();
     Value* total = b_.entry_value(
         "total_shared", [&] { return b_.context_load(launch, offsetof(LaunchContext, total_shared), b_.i(32)); });
     Value* offset = ir.CreateSub(address, b_.constant(64, shared_window));
-    at = ir.CreateSelect(ir.CreateICmpULT(offset, ir.CreateZExt(total, b_.i(64))), shared(offset), at);
+    Value* place = ir.CreateICmpULT(offset, ir.CreateZExt(total, b_.i(64)));
+    if (any_block) { // of a legal access: inside the block that the upper bits name
+      place = ir.CreateICmpULT(offset, b_.constant(64, window_bytes));
+      offset = ir.CreateSelect(place, offset, b_.constant(64, 0));
+    }
+    at = ir.CreateSelect(place, shared(offset), at);
   }
   return ir.CreateIntToPtr(at, ir.getPtrTy());
 }
-
-// Blocks of a cluster write each other's shared memory: there it counts as written.
-bool Undefined::follows_shared() const { return !b_.unit.kernel.info.reaches_cluster; }
 
 void Undefined::access(const Access& a) {
   if (!may_be_visible(a.place.space) || a.bytes == 0 || a.bytes > 32) return;
   const ptx::Instruction* i = b_.function.body[b_.statement].instruction();
   if (!i || i->opcode == Opcode::cp) return; // the copy itself comes later
-  if (a.place.space == Space::shared && !follows_shared()) {
-    if (loads_memory(*i) || i->opcode == Opcode::atom) set(i->operands[0], nullptr);
-    return;
-  }
   if (a.is_atomic)
     atomic(*i, a);
   else if (a.is_write)

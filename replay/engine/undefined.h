@@ -9,8 +9,9 @@
 //    which a part is undefined only swaps: what it compares counts, as far as it knows what to expect there);
 //  - results computed from them (not mere copies), where the host sees them: stored to memory that it can read, or
 //    copied to it; and a copy to the host of which no byte was ever written (device/unwritten.cpp).
-// Named is the load that they came from, once a site. Shuffles carry shadows; votes, matrix operations, calls and local
-// memory do not: what comes from there counts as defined, so that errors may be missed there but none is made up.
+// Named is the load that they came from, once a site. Shuffles, votes, matches and reductions of a warp carry shadows,
+// lane by lane and bit by bit; matrix operations, bar.red, calls and local memory do not: what comes from there counts
+// as defined, so that errors may be missed there but none is made up.
 //
 // Thread-safety: see builder.h.
 #pragma once
@@ -40,7 +41,6 @@ class Undefined {
 
  private:
   using Value = llvm::Value;
-  bool follows_shared() const;
   unsigned width_of(ptx::RegisterId r) const;
   bool decides(const ptx::Operand& operand) const;
   Value* any(const ptx::Operand& operand); // i1, or null

@@ -54,10 +54,10 @@ UndefinedFlow undefined_flow(const ptx::Instruction& i) {
       });
       return integers && !i.has(ptx::Modifier::sat) ? UndefinedFlow::bits : UndefinedFlow::whole;
     }
-    // What many lanes answer together counts as defined: a lane may well give what the others ignore.
     case Opcode::vote:
     case Opcode::match:
-    case Opcode::redux:
+    case Opcode::redux: return UndefinedFlow::lanes;
+    // Of matrices, whose rows and columns may well hold what nobody looks at, all counts as defined.
     case Opcode::activemask:
     case Opcode::elect:
     case Opcode::bar:

@@ -32,7 +32,8 @@ UndefinedPlan plan_undefined(const ptx::Function& function);
 // Loads, whose results come from memory that is tracked.
 bool loads_memory(const ptx::Instruction& instruction);
 // How undefined bits of its sources go on to its results: bit by bit, half by half (of f16x2 and the like), or all.
-enum class UndefinedFlow : std::uint8_t { none, bits, halves, whole };
+// From what lanes give to what they get back (of votes, matches and reductions): machine and instruction settle it.
+enum class UndefinedFlow : std::uint8_t { none, bits, halves, whole, lanes };
 UndefinedFlow undefined_flow(const ptx::Instruction& instruction);
 // Operands that decide something: addresses, what atomics compute with, targets of jumps. The guard besides, where the
 // instruction does more than write registers.

@@ -1,5 +1,6 @@
 // Memory and synchronization errors, one a word on the command line; with "right" behind it,
 // the same without the error.
+#include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -17,7 +18,7 @@ struct alignas(16) Wide {
 __global__ void sum(const int* in, int* out) {
   atomicAdd(out, in[threadIdx.x]);  // @unwritten
 }
-__global__ void half(short* data) { data[2 * threadIdx.x] = short(threadIdx.x); }
+__global__ void one_half(short* data) { data[2 * threadIdx.x] = short(threadIdx.x); }
 __global__ void both_halves(short* data) { data[2 * threadIdx.x] = data[2 * threadIdx.x + 1] = short(threadIdx.x); }
 __global__ void widen(const int* in, int* out) {
   out[threadIdx.x] = in[threadIdx.x] + 1;  // @partly
@@ -74,6 +75,44 @@ __global__ void pass_on(const int* in, int* out) {
   __syncthreads();
   out[threadIdx.x] = s[63 - threadIdx.x] + 1;
 }
+__global__ void vote(const int* in, int* out) {
+  const bool some = in[threadIdx.x] > 3;  // @vote
+  if (__any_sync(~0u, some)) out[threadIdx.x] = 1;
+}
+__global__ void ballot(const int* in, int* out) {
+  out[threadIdx.x] = __popc(__ballot_sync(~0u, in[threadIdx.x] > 3));  // @ballot
+}
+__global__ void match(const int* in, int* out) {
+  out[threadIdx.x] = int(__match_any_sync(~0u, in[threadIdx.x]));  // @match
+}
+__global__ void match_all(const int* in, int* out) {
+  int all = 0;
+  __match_all_sync(~0u, in[threadIdx.x], &all);  // @match_all
+  if (all) out[threadIdx.x] = 1;
+}
+__global__ void reduce(const int* in, int* out) {
+  out[threadIdx.x] = __reduce_add_sync(~0u, in[threadIdx.x]);  // @reduce
+}
+__global__ void reduce_or(const int* in, int* out) {
+  out[threadIdx.x] = int(__reduce_or_sync(~0u, threadIdx.x == 0 ? 0xff00u : unsigned(in[threadIdx.x])));  // @reduce_or
+}
+// The blocks of a cluster fill each other's shared memory.
+__global__ void __cluster_dims__(2, 1, 1) remote(int* out, int skip) {
+  __shared__ int s[32];
+  auto cluster = cooperative_groups::this_cluster();
+  int* other = cluster.map_shared_rank(s, cluster.block_rank() ^ 1);
+  if (int(threadIdx.x) != skip || blockIdx.x == 1) other[threadIdx.x] = int(threadIdx.x);
+  cluster.sync();
+  out[blockIdx.x * 32 + threadIdx.x] = s[31 - threadIdx.x] * 2;  // @remote
+}
+__global__ void __cluster_dims__(2, 1, 1) read_remote(int* out, int skip) {
+  __shared__ int s[32];
+  auto cluster = cooperative_groups::this_cluster();
+  if (int(threadIdx.x) != skip || blockIdx.x == 1) s[threadIdx.x] = int(threadIdx.x);
+  cluster.sync();
+  out[blockIdx.x * 32 + threadIdx.x] = cluster.map_shared_rank(s, cluster.block_rank() ^ 1)[threadIdx.x] + 1;  // @read_remote
+  cluster.sync();
+}
 // Correct: what is not written is loaded, moved, even added, and then not used.
 struct Maybe {
   int has, value;
@@ -108,6 +147,18 @@ __global__ void careful(const Maybe* from, Maybe* to, int* out, unsigned char* b
   }
   if (threadIdx.x == 0) out[0] = s[0];
   if (threadIdx.x < 6 && threadIdx.x != 3) store_byte(bytes + threadIdx.x, threadIdx.x);
+}
+// Correct: lanes without a value take part, and what they give changes nothing that is used.
+__global__ void careful_lanes(const Maybe* from, int* out) {
+  const Maybe m = from[threadIdx.x];
+  const unsigned have = __ballot_sync(~0u, m.has);
+  const unsigned large = __ballot_sync(~0u, m.value > 6) & have;
+  const int settled = __any_sync(~0u, threadIdx.x == 5 || m.value > 6) + __all_sync(~0u, threadIdx.x != 5 && m.value > 6);
+  const unsigned full = __reduce_or_sync(~0u, threadIdx.x == 0 ? ~0u : unsigned(m.value));
+  const unsigned none = __reduce_and_sync(~0u, threadIdx.x == 1 ? 0u : unsigned(m.value));
+  const unsigned same = __match_any_sync(~0u, m.has ? -1 : m.value) & have;
+  const int whole = __reduce_add_sync(~0u, m.has ? m.value : 0);
+  out[threadIdx.x] = m.has ? __popc(large) + settled + int(full) + int(none) + __popc(same) + whole : 0;
 }
 // Barriers. There are 96 threads, or 64.
 __global__ void counted(int count) {
@@ -151,7 +202,7 @@ int main(int count, char** words) {
     if (right)
       both_halves<<<1, 64>>>(reinterpret_cast<short*>(in));
     else
-      half<<<1, 64>>>(reinterpret_cast<short*>(in));
+      one_half<<<1, 64>>>(reinterpret_cast<short*>(in));
     widen<<<1, 64>>>(in, out);
     cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
   }
@@ -192,13 +243,19 @@ int main(int count, char** words) {
     void (*kernel)(const int*, int*);
   };
   for (auto [name, kernel] :
-       {Named{"scatter", scatter}, Named{"choose", choose}, Named{"shuffle", shuffle}, Named{"pass_on", pass_on}})
+       {Named{"scatter", scatter}, Named{"choose", choose}, Named{"shuffle", shuffle}, Named{"pass_on", pass_on},
+        Named{"vote", vote}, Named{"ballot", ballot}, Named{"match", match}, Named{"match_all", match_all},
+        Named{"reduce", reduce}, Named{"reduce_or", reduce_or}})
     if (is(name)) {
       cudaMemset(out, 0, 64 * sizeof(int));
       if (right) cudaMemset(in, 0, 64 * sizeof(int));
       kernel<<<1, 64>>>(in, out);
       cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
     }
+  if (is("remote") || is("read_remote")) {
+    (is("remote") ? remote : read_remote)<<<2, 32>>>(out, right ? -1 : 5);
+    cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+  }
   if (is("pinned")) {
     int* seen = nullptr;
     cudaMallocHost(&seen, sizeof host);
@@ -210,8 +267,11 @@ int main(int count, char** words) {
     unsigned char *bytes = device<unsigned char>(8), seen[8];
     some<<<1, 32>>>(from);
     careful<<<1, 32>>>(from, to, out, bytes);
+    careful_lanes<<<1, 32>>>(from, out + 32);
     cudaMemcpy(back, to, sizeof back, cudaMemcpyDeviceToHost);
-    cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+    cudaMemcpy(host, out, 4, cudaMemcpyDeviceToHost);
+    cudaMemcpy(host + 32, out + 32, 128, cudaMemcpyDeviceToHost);
+    std::printf("%d %d\n", host[32], host[33]);
     cudaMemcpy(seen, bytes, sizeof seen, cudaMemcpyDeviceToHost);
     std::printf("%d\n", host[0]);
   }

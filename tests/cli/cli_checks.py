@@ -69,6 +69,16 @@ class Checks(Case):
     def test_unwritten_through_shuffles(self):
         self.one("shuffle", "uninitialized", "shuffle", "cudaMemcpy gives the host what is computed from it", 4)
 
+    def test_unwritten_through_warps(self):
+        self.one("vote", "uninitialized", "vote", "decides by it", 4)
+        self.one("match_all", "uninitialized", "match_all", "decides by it", 4)
+        for name in ("ballot", "match", "reduce", "reduce_or"):
+            self.one(name, "uninitialized", name, "cudaMemcpy gives the host what is computed from it", 4)
+
+    def test_unwritten_in_clusters(self):
+        for name in ("remote", "read_remote"):
+            self.one(name, "uninitialized", name, "no thread of the block wrote", 4)
+
     def test_unwritten_through_shared(self):
         entry = self.one("pass_on", "uninitialized", "pass_on", "nobody wrote since it was allocated", 4)
         self.assertEqual(entry["nearest"]["size"], 256)
