@@ -27,13 +27,14 @@ bool shared(trace::Allocate::Kind kind) {
 // ---- where memory lies
 
 std::uint64_t Relocation::first_device() { return device_arena + own_memory; }
+std::uint64_t Relocation::first_host() { return pinned_arena + own_memory; }
 
 void Relocation::allocated(trace::Allocate& record) {
   auto [place, fresh] = places_.try_emplace(record.allocation, 0);
   if (fresh) {
     const std::uint64_t size = (record.bytes + alignment / 2 + alignment) / alignment * alignment + alignment;
     if (shared(record.kind)) {
-      place->second = pinned_arena + next_host_;
+      place->second = next_host_;
       next_host_ += size;
     } else {
       place->second = to_device(next_device_);

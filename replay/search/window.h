@@ -35,6 +35,7 @@ class Relocation {
 
  private:
   static std::uint64_t first_device();
+  static std::uint64_t first_host();
   struct Memory {
     std::uint64_t bytes = 0, here = 0;
     std::uint32_t allocation = 0;
@@ -42,7 +43,7 @@ class Relocation {
   std::map<std::uint64_t, Memory> live_;            // by address on the GPU
   std::map<std::uint32_t, std::uint64_t> places_;   // by allocation: address here
   std::map<std::uint32_t, std::uint64_t> addresses_;  // by allocation: address on the GPU
-  std::uint64_t next_device_ = first_device(), next_host_ = 0;
+  std::uint64_t next_device_ = first_device(), next_host_ = first_host();
 };
 
 struct MovedRun {

@@ -54,6 +54,8 @@ int main(int argc, char** argv) {
   CHECK(cudaMemcpyToSymbol(factor, &three, sizeof three));
   CHECK(cudaMemcpyToSymbol(offset, offsets, sizeof offsets));
   CHECK(cudaMemcpy(table, pointers, sizeof pointers, cudaMemcpyHostToDevice));
+  // A copy from pageable memory may return before its last bytes have arrived, and `work` waits for no other stream.
+  CHECK(cudaDeviceSynchronize());
   fill<<<count / 256, 256, 0, work>>>(block, 100);
   CHECK(cudaStreamSynchronize(work));
 

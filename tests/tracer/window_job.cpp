@@ -121,10 +121,12 @@ int main(int argc, char** argv) {
   launch(scale, work, {&at, &table});
   CUdeviceptr scaled = results + 4096;
   launch(blur, work, {&scaled});
-  std::vector<unsigned> next(count);
-  std::iota(next.begin(), next.end(), 50'000);
+  void* pinned = nullptr;
+  CHECK(cuMemHostAlloc(&pinned, 4 * count, 0));
+  auto* next = static_cast<unsigned*>(pinned);
+  std::iota(next, next + count, 50'000);
   if (!fault) CHECK(cuStreamSynchronize(work));
-  CHECK(cuMemcpyHtoDAsync_v2(block, next.data(), 4 * count, side));
+  CHECK(cuMemcpyHtoDAsync_v2(block, next, 4 * count, side));
   CHECK(cuCtxSynchronize());
 
   if (range == 3) {
