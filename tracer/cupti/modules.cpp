@@ -101,7 +101,17 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     say_once(line);
     session_.incident("left-out", line);
   }
-  if (code->instrumentation.kernels.empty() || !assemble(*code)) return nullptr;
+  if (code->instrumentation.kernels.empty()) return nullptr;
+  if (const std::string why = assemble(*code); !why.empty()) {
+    Expected<ptx::Instrumentation> parted = ptx::instrument(*module, table, {.part_votes = true});
+    if (parted) code->instrumentation = std::move(*parted);
+    if (!parted || !assemble(*code).empty()) {
+      const std::string line = origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why;
+      say_once(line);
+      session_.incident("opaque", line);
+      return nullptr;
+    }
+  }
   trace::Module record;
   {
     std::lock_guard hold(lock_);
@@ -115,7 +125,7 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
 }
 
 // Assembled here, so that a failure costs nothing: the driver is then given the original.
-bool Modules::assemble(Code& code) {
+std::string Modules::assemble(Code& code) {
   if (const char* folder = std::getenv("DEADHEAT_KEEP_PTX")) {  // for looking at what was made
     static std::atomic<int> number{0};
     std::ofstream(std::string(folder) + "/instrumented-" + std::to_string(++number) + ".ptx")
@@ -125,25 +135,23 @@ bool Modules::assemble(Code& code) {
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
   void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
   CUlinkState link = nullptr;
-  if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return false;
+  if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return "the linker cannot be had";
   const std::string& text = code.instrumentation.text;
   CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,
                                               "deadheat", 0, nullptr, nullptr);
   void* cubin = nullptr;
   std::size_t bytes = 0;
   if (result == CUDA_SUCCESS) result = driver().cuLinkComplete(link, &cubin, &bytes);
+  std::string why;
   if (result == CUDA_SUCCESS && bytes) {
     code.image.assign(static_cast<const char*>(cubin), bytes);
   } else {
-    std::string why(errors);
+    why = errors;
     why.resize(std::min(why.find('\n'), why.size()));
-    const std::string line = code.origin + ": instrumented PTX does not assemble, its kernels are opaque" +
-                             (why.empty() ? " (error " + std::to_string(int(result)) + ")" : ": " + why);
-    say_once(line);
-    session_.incident("opaque", line);
+    if (why.empty()) why = "error " + std::to_string(int(result));
   }
   driver().cuLinkDestroy(link);
-  return !code.image.empty();
+  return why;
 }
 
 Code* Modules::replacement(const void* image) {

@@ -74,7 +74,7 @@ class Modules {
  private:
   std::string ptx_for(const void* image, int architecture, std::string& origin);
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin);
-  bool assemble(Code& code);
+  std::string assemble(Code& code); // why it does not; empty: it does
   void find_symbols(Code& code);
   std::uint32_t opaque(const void* owner);
   template <typename Which>

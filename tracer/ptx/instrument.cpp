@@ -97,7 +97,7 @@ bool parts_contraction(const Function& function, std::uint32_t first, std::uint3
   return false;
 }
 
-Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites) {
+Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites, const InstrumentOptions& options) {
   if (module.version < 63) return Error{"PTX before version 6.3 is not instrumented"};
   if (module.target.size() < 5 || std::atoi(module.target.c_str() + 3) < 70) {
     return Error{"PTX for targets before sm_70 is not instrumented", module.target};
@@ -147,7 +147,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
                              " are not supported on the GPU yet");
       continue;
     }
-    FunctionClone clone(module, f, sites, cloned, clocks, made.segments);
+    FunctionClone clone(module, f, sites, cloned, clocks, options, made.segments);
     const std::string text = clone.text();
     strong[function.name] = clone.strong();
     if (!clone.refused().empty()) {

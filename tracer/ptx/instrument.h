@@ -103,6 +103,14 @@ struct Instrumentation {
   std::vector<std::string> notes; // kernels that were left as they are, and why: one line each
 };
 
-Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites);
+struct InstrumentOptions {
+  // A fence behind every vote of a clone. ptxas (CUDA 13.0, from -O1) may gather the predicates of successive votes,
+  // and then finds no room for more than seven ("C7600: register allocation failed"): code that would not assemble
+  // does.
+  bool part_votes = false;
+};
+
+Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites,
+                                     const InstrumentOptions& options = {});
 
 } // namespace deadheat::ptx

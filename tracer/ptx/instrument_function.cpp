@@ -19,13 +19,15 @@ bool ticketed(const Slot& slot) {
 }  // namespace
 
 FunctionClone::FunctionClone(const Module& module, std::size_t function, const SiteTable& sites,
-                             const std::set<std::string>& cloned, const Clocks& clocks, std::vector<Segment>& segments)
+                             const std::set<std::string>& cloned, const Clocks& clocks,
+                             const InstrumentOptions& options, std::vector<Segment>& segments)
     : module_(module),
       function_(module.functions[function]),
       site_of_(sites.by_function[function]),
       sites_(sites.sites),
       cloned_(cloned),
       clocks_(clocks),
+      options_(options),
       segments_(segments),
       values_(function_),
       flow_(function_) {}
@@ -294,6 +296,7 @@ std::string FunctionClone::text() {
       after(*i, slot->second);
     } else {
       out_ += print(statement, function_);
+      if (options_.part_votes && i && i->opcode == Opcode::vote) put("membar.cta;");
     }
   }
   out_ += "\n}\n";

@@ -46,7 +46,7 @@ class FunctionClone {
  public:
   // `cloned`: names of the functions that have clones.
   FunctionClone(const Module& module, std::size_t function, const SiteTable& sites, const std::set<std::string>& cloned,
-                const Clocks& clocks, std::vector<Segment>& segments);
+                const Clocks& clocks, const InstrumentOptions& options, std::vector<Segment>& segments);
 
   std::string text();         // of the whole clone
   std::string declaration();  // its head and ';', for functions that are no kernels
@@ -126,6 +126,7 @@ class FunctionClone {
   const std::vector<Site>& sites_;
   const std::set<std::string>& cloned_;
   const Clocks& clocks_;
+  const InstrumentOptions& options_;
   std::vector<Segment>& segments_;
   AddressValues values_;
   // Address arrays of the segment that is being planned: by value of the register (or name of the variable), guard,
