@@ -474,7 +474,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       }
       if (slot.stride) store_u32(i, i.operands[2], slot.stride);
       if (slot.kind == Kind::read) return;
-      if (i.opcode == Opcode::st)
+      if (i.opcode == Opcode::st && i.operands.size() > 1)
         load_digest(i.operands[1], site);
       else
         put("mov.u32 %dh_h, 0;");
