@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "replay/engine/numeric.h"
+#include "replay/engine/packed_fields.h"
 
 namespace deadheat::engine {
 
@@ -52,21 +53,12 @@ double copy_sign(double magnitude, bool negative) { return std::copysign(magnitu
 } // namespace
 
 std::uint64_t ShadowStep::code() const {
-  std::uint64_t all = 0;
-  unsigned at = 0;
-  each_field(*this, [&](auto field, unsigned bits) {
-    all |= std::uint64_t(field) << at;
-    at += bits;
-  });
-  return all;
+  return pack_fields([this](auto&& f) { each_field(*this, f); });
 }
 
 ShadowStep ShadowStep::from_code(std::uint64_t code) {
   ShadowStep step;
-  each_field(step, [&](auto& field, unsigned bits) {
-    field = static_cast<std::remove_reference_t<decltype(field)>>(code & ((1u << bits) - 1));
-    code >>= bits;
-  });
+  unpack_fields(code, [&](auto&& f) { each_field(step, f); });
   return step;
 }
 

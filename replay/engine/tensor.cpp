@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "replay/engine/packed_fields.h"
 #include "replay/engine/tensor_sums.h"
 
 namespace deadheat::engine {
@@ -232,21 +233,12 @@ unsigned tensor_bits(TensorType type) {
 }
 
 std::uint64_t TensorOp::code() const {
-  std::uint64_t all = 0;
-  unsigned at = 0;
-  each_field(*this, [&](auto field, unsigned bits) {
-    all |= std::uint64_t(field) << at;
-    at += bits;
-  });
-  return all;
+  return pack_fields([this](auto&& f) { each_field(*this, f); });
 }
 
 TensorOp TensorOp::from(std::uint64_t code) {
   TensorOp op;
-  each_field(op, [&](auto& field, unsigned bits) {
-    field = static_cast<std::remove_reference_t<decltype(field)>>(code & ((1u << bits) - 1));
-    code >>= bits;
-  });
+  unpack_fields(code, [&](auto&& f) { each_field(op, f); });
   return op;
 }
 
