@@ -17,6 +17,7 @@
 #include <string>
 
 #include "replay/device/device.h"
+#include "tests/embedded_operations.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -24,12 +25,8 @@ namespace {
 
 using namespace deadheat;
 
-constexpr std::uint64_t special_streams = 16;
-
-struct Kernel {
-  std::uint32_t module;
-  std::string name;
-};
+using namespace deadheat::test;
+using Kernel = EmbeddedKernel;
 
 device::Device* the_device = nullptr;
 std::deque<Kernel> kernels; // CUfunction points into it
@@ -46,7 +43,6 @@ std::uint32_t stream_of(CUstream stream) {
   }
   return std::uint32_t(number - special_streams);
 }
-std::uint32_t number(const void* handle) { return std::uint32_t(reinterpret_cast<std::uint64_t>(handle)); }
 
 template <typename Handle>
 Handle handle(std::uint64_t number) {
@@ -69,14 +65,8 @@ CUresult submit(CUstream stream, decltype(trace::Operation::what) what) {
 }
 
 CUresult set(CUdeviceptr at, std::uint32_t value, std::size_t count, unsigned element, CUstream stream) {
-  trace::Set set;
-  set.destination = {at, 0, count * element, 1, 1, 0};
-  set.value = value;
-  set.element_bytes = std::uint8_t(element);
-  return submit(stream, set);
+  return submit(stream, set_of(at, value, count, element));
 }
-
-bool on_device(CUdeviceptr at) { return at >> 47 & 1; }
 
 } // namespace
 
@@ -190,13 +180,7 @@ EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned) {
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  using Direction = trace::Copy::Direction;
-  trace::Copy copy;
-  copy.destination = {to, 0, bytes, 1, 1, 0};
-  copy.source = {from, 0, bytes, 1, 1, 0};
-  copy.direction = on_device(from) ? (on_device(to) ? Direction::d2d : Direction::d2h)
-                                   : (on_device(to) ? Direction::h2d : Direction::h2h);
-  return submit(stream, copy);
+  return submit(stream, copy_of(to, from, bytes));
 }
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, std::size_t count, CUstream stream) {
   return set(at, value, count, 1, stream);

@@ -13,18 +13,15 @@
 #include <string>
 
 #include "replay/device/device.h"
+#include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 
 namespace {
 
 using namespace deadheat;
 
-constexpr std::uint64_t special_streams = 16;
-
-struct Kernel {
-  std::uint32_t module = 0;
-  std::string name;
-};
+using namespace deadheat::test;
+using Kernel = EmbeddedKernel;
 
 std::recursive_mutex& lock = *new std::recursive_mutex;
 device::Device* the_device = nullptr;
@@ -34,7 +31,6 @@ std::uint32_t stream_of(CUstream stream) {
   const auto number = reinterpret_cast<std::uint64_t>(stream);
   return number < special_streams ? 1 : std::uint32_t(number - special_streams);
 }
-std::uint32_t number(const void* handle) { return std::uint32_t(reinterpret_cast<std::uint64_t>(handle)); }
 
 CUresult result(device::Progress progress) {
   switch (progress) {
@@ -54,23 +50,11 @@ CUresult submit(CUstream stream, decltype(trace::Operation::what) what) {
   return id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-bool on_device(std::uint64_t at) { return at >> 47 & 1; }
-
 CUresult copy(std::uint64_t to, std::uint64_t from, std::size_t bytes, CUstream stream) {
-  using Direction = trace::Copy::Direction;
-  trace::Copy copy;
-  copy.destination = {to, 0, bytes, 1, 1, 0};
-  copy.source = {from, 0, bytes, 1, 1, 0};
-  copy.direction = on_device(from) ? (on_device(to) ? Direction::d2d : Direction::d2h)
-                                   : (on_device(to) ? Direction::h2d : Direction::h2h);
-  return submit(stream, copy);
+  return submit(stream, copy_of(to, from, bytes));
 }
 CUresult set(std::uint64_t at, std::uint32_t value, std::size_t count, unsigned element, CUstream stream) {
-  trace::Set set;
-  set.destination = {at, 0, count * element, 1, 1, 0};
-  set.value = value;
-  set.element_bytes = std::uint8_t(element);
-  return submit(stream, set);
+  return submit(stream, set_of(at, value, count, element));
 }
 
 CUresult wait(trace::HostWait::Kind kind, std::uint32_t id) {

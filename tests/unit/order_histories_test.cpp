@@ -6,21 +6,12 @@
 #include <random>
 #include <sstream>
 
-#include "tests/unit/order_outcomes.h"
+#include "tests/unit/order_litmus_words.h"
 
 namespace deadheat::test {
 namespace {
 
-constexpr Ordering weak = Ordering::weak, relaxed = Ordering::relaxed, acquire = Ordering::acquire,
-                   release = Ordering::release, acq_rel = Ordering::acq_rel, sc = Ordering::sc;
-constexpr Scope cta = Scope::cta, gpu = Scope::gpu, no = Scope::none;
-enum : std::uint32_t { x, y };
-
-Op read(std::uint32_t v, Ordering o = weak, Scope s = no) { return {Op::Kind::read, v, o, s}; }
-Op write(std::uint32_t v, Ordering o = weak, Scope s = no) { return {Op::Kind::write, v, o, s}; }
-Op exchange(std::uint32_t v, Ordering o = relaxed, Scope s = gpu) { return {Op::Kind::exchange, v, o, s}; }
-Op fence(Ordering o = acq_rel, Scope s = gpu) { return {Op::Kind::fence, 0, o, s}; }
-Op barrier() { return {Op::Kind::barrier, 0, weak, no}; }
+using namespace litmus;
 
 std::string text(const Outcome& outcome) {
   std::ostringstream out;

@@ -6,7 +6,7 @@
 
 #include "replay/search/exploration.h"
 #include "tests/unit/device_support.h"
-#include "tests/unit/order_outcomes.h"
+#include "tests/unit/order_litmus_words.h"
 
 namespace deadheat::device_test {
 
@@ -139,14 +139,8 @@ Reached explore(const Program& program, bool old_values) {
   return reached;
 }
 
-constexpr Ordering weak = Ordering::weak, relaxed = Ordering::relaxed, acquire = Ordering::acquire,
-                   release = Ordering::release, acq_rel = Ordering::acq_rel, sc = Ordering::sc;
-constexpr Scope cta = Scope::cta, gpu = Scope::gpu, no = Scope::none;
-enum : std::uint32_t { x, y };
-Op read(std::uint32_t v, Ordering o = weak, Scope s = no) { return {Op::Kind::read, v, o, s}; }
-Op write(std::uint32_t v, Ordering o = weak, Scope s = no) { return {Op::Kind::write, v, o, s}; }
-Op exchange(std::uint32_t v, Ordering o = relaxed, Scope s = gpu) { return {Op::Kind::exchange, v, o, s}; }
-Op fence(Ordering o = acq_rel, Scope s = gpu) { return {Op::Kind::fence, 0, o, s}; }
+using namespace test::litmus;
+
 Program in_blocks(std::vector<std::vector<Op>> threads) {
   Program program;
   for (auto& ops : threads) program.push_back({std::uint32_t(program.size()), 0, std::move(ops)});
