@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -30,17 +31,31 @@ def claim(true, text):
     print(("PASS " if true else "FAIL ") + text, flush=True)
 
 
+# One machine without a network: ranks meet on the loopback interface. NVLink multicast stays off: machines are shared.
+alone_settings = dict(os.environ, NCCL_NVLS_ENABLE="0", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo",
+                      GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="4")
+
+
 def recording(trace, settings=""):
     shutil.rmtree(trace, ignore_errors=True)
-    return dict(os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
+    return dict(alone_settings, LD_PRELOAD=os.path.abspath(options.tracer),
                 DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256%s" % (trace, settings))
 
 
-def run(command, environment=None, limit=120):
+def run(command, environment=None, limit=90):
+    """As subprocess.run; whoever is late goes with all of its children, which else would hold its pipes open."""
+    process = subprocess.Popen(command, env=environment or alone_settings, text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True)
     try:
-        return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=limit)
-    except subprocess.TimeoutExpired as late:
-        return subprocess.CompletedProcess(command, 124, (late.stdout or b"").decode(), "no end in %d s" % limit)
+        out, err = process.communicate(timeout=limit)
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            out, err = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            out, err = "", ""
+        return subprocess.CompletedProcess(command, 124, out, err[-500:] + "no end in %d s" % limit)
 
 
 def analyze(trace):
@@ -50,6 +65,7 @@ def analyze(trace):
 
 def one_process():
     alone = run([options.binary, "0"])
+    claim(alone.returncode == 0, "the program alone (%s)" % (alone.stderr.strip()[-200:] or "nothing said"))
     if "one device" in alone.stdout:
         return print("one device: peer copies are not tried")
     for fault in (0, 1):
@@ -79,9 +95,17 @@ def torchrun():
     except ImportError:
         return print("no PyTorch: torchrun is not tried")
     ranks = min(2, torch.cuda.device_count())
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=%d" % ranks,
+    # torchrun's workers look for each other under the machine's own name, which need not be known anywhere.
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
+               "--nproc-per-node=%d" % ranks,
                os.path.join(here, "multi_train.py"), "--steps", "20"]
-    alone = [re.findall(r"losses (\w+)", run(command).stdout) for _ in range(2)]
+    runs = [run(command) for _ in range(2)]
+    for failed_run in runs:
+        if failed_run.returncode:
+            print("  status %d: %s" % (failed_run.returncode, failed_run.stderr[-1500:]), flush=True)
+    if any(each.returncode == 124 for each in runs):
+        return claim(False, "torchrun alone does not end: nothing to compare with")
+    alone = [re.findall(r"losses (\w+)", each.stdout) for each in runs]
     claim(alone[0] and alone[0] == alone[1], "torchrun with %d ranks: two runs alone agree (%s)" % (ranks, alone[0]))
     for name, pattern in (("rank", "%q{RANK}"), ("process", "%p")):
         folder = os.path.join(options.work, "torchrun-" + name)
@@ -89,7 +113,7 @@ def torchrun():
         os.makedirs(folder)
         done = run(command, recording(os.path.join(folder, pattern), ":kernel=nothing"))
         claim(done.returncode == 0 and re.findall(r"losses (\w+)", done.stdout) == alone[0],
-              "torchrun, %s in the name: the same losses (%s)" % (pattern, done.stderr.strip()[-200:] if done.returncode else "status 0"))
+              "torchrun, %s in the name: the same losses (%s)" % (pattern, done.stderr.strip()[-800:] if done.returncode else "status 0"))
         traces = sorted(os.listdir(folder))
         claim(len(traces) == ranks and (name != "rank" or traces == [str(rank) for rank in range(ranks)]),
               "torchrun, %s in the name: a trace a rank: %s" % (pattern, traces))
@@ -105,6 +129,9 @@ def torchrun():
     done = run(command, recording(trace, ":accesses=0"))
     logs = [name for name in os.listdir(trace) if name.endswith(".log")] if os.path.isdir(trace) else []
     claim(done.returncode == 0 and len(logs) == ranks, "torchrun, one trace: a finished log a rank: %s" % logs)
+    report = analyze(trace)
+    claim(report and report["summary"]["launches"] > ranks * 20 * 10, "torchrun, one trace: it is analyzed as a whole: %s" %
+          (report["summary"] if report else None))
 
 
 one_process()

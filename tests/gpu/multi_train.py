@@ -3,6 +3,7 @@
 Rank 0 prints a hash of all losses. Runs under `torchrun --nproc-per-node=N`, or alone.
 """
 import argparse
+import datetime
 import hashlib
 import os
 
@@ -15,7 +16,8 @@ options = parser.parse_args()
 rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
 if world > 1:
-    distributed.init_process_group("nccl")
+    distributed.init_process_group("nccl", timeout=datetime.timedelta(seconds=60),
+                                   device_id=torch.device("cuda", torch.cuda.current_device()))
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 256)).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
