@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Takes synchronization out of right programs, one piece at a time, and counts how often deadheat notices.
 
-    mutate.py --deadheat build/bin/deadheat --binaries build/tests/programs [-j N] [--sample N] [--state FILE]
-              [--results FILE] [NAME…]
+    mutate.py [--deadheat build/bin/deadheat] [--binaries build/tests/programs] [-j N] [--sample N] [--state FILE]
+              [--budget SECONDS] [--results FILE] [NAME…]
+    mutate.py --pack FOLDER
 
 For every race-free program (the fixed twins, and those of tests/programs/real), in turn:
   - PTX (ptx_mutations.py): each barrier, fence and wait of its kernels is dropped, each scope narrowed to the block, each
@@ -12,12 +13,12 @@ For every race-free program (the fixed twins, and those of tests/programs/real),
     piece of work moved to a stream that waits for nobody.
 deadheat records and analyzes each mutant's run. A mutant is
 
-    reported    deadheat finds a race or another error that it does not find in the program itself (libraries have known
-                ones, which are suppressed, and so would be what a mutant adds to them)
+    reported    deadheat finds a race or another error that it does not find in the program itself, or more pairs of
+                accesses of a race that it does find there (libraries have known ones, which are suppressed)
     hangs       the run no longer ends, and deadheat says who waits
-    unchanged   the relation on the recorded accesses is what it was: stream_oracle.py finds that no two operations
-                conflict unordered, or the run does not execute the instruction (a trap in its place does not show), or
-                explained.txt says why
+    unchanged   the relation on the recorded accesses is what it was: an oracle (launch_oracle.py, stream_oracle.py) finds
+                no two accesses that conflict unordered but those of the program itself, or the run does not execute the
+                instruction (a trap in its place does not show), or explained.txt says why
     missed      none of these
     stillborn   of host's calls: the runtime refuses the program
 
@@ -26,98 +27,38 @@ call), then the reason:
 
     shared_reduce  drop 17 bar.sync  : the last round's barrier; nothing follows it
 
-Exit status: 0 when at least 90 of 100 mutants that change something are reported and no explanation is idle, 1 otherwise.
---sample N takes N mutants, the same ones every time: what CI runs. All of them take hours of one core: --state FILE keeps
-what is known, --seconds N ends a slice (exit status 3 while some are not tried), --results FILE writes the page.
+Exit status: 0 when at least 90 of 100 mutants that change something are reported and no explanation is idle, 1 otherwise,
+3 while some are not tried. --sample N takes N mutants, the same ones every time: what CI runs. All of them take hours of
+one core: --state FILE keeps what is known (a line of JSON a mutant), --budget SECONDS ends a slice, --results FILE writes
+the page. Mutants are taken from all programs in turn, so that a slice says something of each. --pack makes a folder for a
+larger machine that has Python and nothing else: FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE.
 """
 import argparse
 import collections
-import concurrent.futures
 import glob
 import hashlib
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import ptx_mutations
 import results_page
-import stream_oracle
+import slices
+from mutant_runs import Runner
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARY = os.path.join(HERE, "..", "programs", "real")
+ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
+LIBRARY = os.path.join(ROOT, "tests", "programs", "real")
 LEAST = 0.9  # of the mutants that count must be reported
 SECONDS_A_RUN = 20  # and twenty times what the program itself takes; a mutant that is still at it hangs
-# Memory errors that no missing synchronization makes.
-UNRELATED = ("leak", "api-error")
 
-# how: ends, fails, hangs; races: pairs of places, those that a suppression names too; count: without those; errors: how many
-# other findings
-Run = collections.namedtuple("Run", "how races count errors conflicts seconds")
 Job = collections.namedtuple("Job", "program kind file mutation key")
-
-
-class Runner:
-    def __init__(self, deadheat, host_calls):
-        self.deadheat, self.host_calls = os.path.abspath(deadheat), host_calls
-        self.library = os.path.join(os.path.dirname(self.deadheat), "..", "lib", "libcudart.so.13")
-
-    def run(self, binary, directory, limit, host=None):
-        """Records and analyzes; PTX is in directory/ptx. host: variables of host_calls.cpp."""
-        begin = time.monotonic()
-        trace = os.path.join(directory, "trace")
-        shutil.rmtree(trace, ignore_errors=True)
-        preload = self.library if host is None else "%s %s" % (self.host_calls, self.library)
-        environment = dict(os.environ, LD_PRELOAD=preload, **(host or {}),
-                           DEADHEAT_OPTIONS="output=%s:ptx=%s" % (trace, os.path.join(directory, "ptx")))
-        status, said = self.wait([binary], directory, environment, limit)
-        seconds = time.monotonic() - begin
-        if not os.path.isdir(trace):
-            return Run("fails", frozenset(), 0, 0, None, seconds)
-        report = os.path.join(directory, "report.json")
-        if os.path.exists(report):
-            os.remove(report)
-        analyzed, _ = self.wait([self.deadheat, "analyze", "--json", report, trace], directory, dict(os.environ), limit)
-        if analyzed is None or not os.path.exists(report):
-            return Run("fails", frozenset(), 0, 0, None, seconds)
-        with open(report) as file:
-            content = json.load(file)
-        # Memory errors too: whoever does not wait at the end reads shared memory of a block that is gone.
-        errors = [error for error in content["memory_errors"] if error.get("kind") not in UNRELATED]
-        errors = len(content["sync_errors"]) + len(errors)
-        place = lambda side: (side.get("kernel"), side.get("file"), side.get("line"), side.get("op"))
-        races = frozenset((place(race["first"]), place(race["second"])) for race in content["races"])
-        hangs = not errors and not content["summary"]["races"] and (status is None or b"the device hangs" in said)
-        how = "hangs" if hangs else "ends" if status == 0 else "fails"
-        conflicts = None
-        if host is not None and "MUTATE_CALL" in host:
-            records = subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
-                                     stderr=subprocess.DEVNULL, check=False).stdout
-            conflicts = stream_oracle.unordered_conflicts(records.split("\n"))
-        return Run(how, races, content["summary"]["races"], errors, conflicts, seconds)
-
-    def kernels(self, directory):
-        """Those that ran, as people write them."""
-        said = subprocess.run([self.deadheat, "info", os.path.join(directory, "trace")], text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-        return set(re.findall(r"^\s+\d+ x (.*)$", said, re.M))
-
-    @staticmethod
-    def wait(command, directory, environment, limit):
-        """(exit status, None when it had to be stopped; standard error)"""
-        process = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        try:
-            said = process.communicate(timeout=limit)[1]
-            return process.returncode, said
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return None, process.communicate()[1]
 
 
 class Program:
@@ -129,12 +70,16 @@ class Program:
         self.directory = os.path.join(work, self.name)
         self.every_instance = options.every_instance
         self.library = os.path.exists(os.path.join(LIBRARY, self.name + ".cu"))
-        self.problem, self.jobs, self.limit, self.known = "", [], 0, frozenset()
+        self.problem, self.jobs, self.limit, self.seconds, self.known = "", [], 0, 0, {}
+        self.lock, self.own_conflicts = threading.Lock(), None
 
     def prepare(self, runner):
         os.makedirs(os.path.join(self.directory, "ptx"))
+        if self.name == "triton_kernels":  # loads PTX by itself
+            for file in glob.glob(os.path.join(os.path.dirname(self.binary), "triton", "*.*")):
+                shutil.copy(file, os.path.join(self.directory, "ptx"))
         run = runner.run(self.binary, self.directory, 600)
-        self.known = run.races
+        self.known, self.seconds = run.races, run.seconds
         if run.how != "ends" or run.errors or run.count:
             self.problem = "its own run %s with %d findings" % (run.how, run.errors + run.count)
             return self
@@ -151,6 +96,13 @@ class Program:
             self.host(runner)
         return self
 
+    def conflicts(self, runner):
+        """What launch_oracle.py finds in the program itself, asked for once."""
+        with self.lock:
+            if self.own_conflicts is None:
+                self.own_conflicts = (runner.conflicts(os.path.join(self.directory, "trace")),)
+            return self.own_conflicts[0]
+
     def host(self, runner):
         calls = os.path.join(self.directory, "calls")
         run = runner.run(self.binary, self.directory, self.limit, {"MUTATE_LIST": calls})
@@ -166,20 +118,36 @@ class Program:
                 mutation = ptx_mutations.Mutation(what, int(number) - 1, int(number), call, None, "")
                 self.jobs.append(Job(self, "host", "", mutation, "%s %s host %s" % (self.name, digest, number)))
 
-    def attempt(self, runner, job, number, deadline):
-        if deadline and time.monotonic() > deadline:
+    def attempt(self, runner, job):
+        """The mutant's row; None when there was not the time to say."""
+        if runner.time_left(self.seconds) < self.seconds:
             return None
-        if job.kind == "host":
-            return row_of(job, self.run_with(runner, number, None, None, {"MUTATE_CALL": str(job.mutation.source)}))
-        row = row_of(job, self.run_with(runner, number, job.file, job.mutation))
-        if row["outcome"] == "missed": # is it executed at all? a trap in its place would show
-            trap = self.run_with(runner, number, job.file, ptx_mutations.trap(job.mutation))
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            if job.kind == "host":
+                run = self.run_with(runner, directory, None, None, {"MUTATE_CALL": str(job.mutation.source)})
+                return None if run.how == "cut" else row_of(job, run)
+            run = self.run_with(runner, directory, job.file, job.mutation)
+            if run.how == "cut":
+                return None
+            row = row_of(job, run)
+            if row["outcome"] != "missed":
+                return row
+            own, conflicts = self.conflicts(runner), runner.conflicts(run.trace)
+            if own is not None and conflicts is not None:
+                new = sorted(conflicts - own)
+                row["conflicts"] = len(new)
+                row["example"] = str(new[0]) if new else ""
+                row["outcome"] = "missed" if new else "unchanged"
+        if row["outcome"] == "missed" or row["conflicts"] is None:  # is it executed at all? a trap in its place would show
+            with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+                trap = self.run_with(runner, directory, job.file, ptx_mutations.trap(job.mutation))
+            if trap.how == "cut":
+                return None
             if trap.how == "ends" and not trap.errors:
                 row["outcome"], row["executed"] = "unchanged", False
         return row
 
-    def run_with(self, runner, number, file, mutation, host=None):
-        directory = os.path.join(self.directory, str(number))
+    def run_with(self, runner, directory, file, mutation, host=None):
         shutil.copytree(os.path.join(self.directory, "ptx"), os.path.join(directory, "ptx"))
         if mutation:
             target = os.path.join(directory, "ptx", os.path.basename(file))
@@ -187,18 +155,19 @@ class Program:
                 changed = ptx_mutations.apply(text.read(), mutation)
             with open(target, "w") as text:
                 text.write(changed)
-        run = runner.run(self.binary, directory, self.limit, host)
-        shutil.rmtree(directory, ignore_errors=True)
-        return run
+        return runner.run(self.binary, directory, self.limit, host)
 
 
 def row_of(job, run):
-    findings = len(run.races - job.program.known) + run.errors
-    row = {"program": job.program.name, "library": job.program.library, "kind": job.kind, "mutation": job.mutation.what,
-           "line": job.mutation.source, "ptx_line": job.mutation.line + 1, "instruction": job.mutation.old.strip(),
-           "new": (job.mutation.new or "").strip(), "findings": findings, "run": run.how,
+    known = job.program.known
+    findings = len(run.races.keys() - known.keys()) + run.errors
+    grown = sum(count > known.get(race, count) for race, count in run.races.items())
+    row = {"key": job.key, "program": job.program.name, "library": job.program.library, "kind": job.kind,
+           "mutation": job.mutation.what, "line": job.mutation.source, "ptx_line": job.mutation.line + 1,
+           "instruction": job.mutation.old.strip(), "new": (job.mutation.new or "").strip(), "findings": findings,
+           "grown": grown, "run": run.how, "seconds": round(run.seconds, 1),
            "conflicts": None if run.conflicts is None else len(run.conflicts)}
-    if findings:
+    if findings or grown:
         row["outcome"] = "reported"
     elif run.how == "hangs":
         row["outcome"] = "hangs"
@@ -242,9 +211,9 @@ def explain(rows):
     return [entry for entry in explained if entry not in used]
 
 
-def host_calls_library(work):
+def host_calls_library(folder):
     """Compiles host_calls.cpp; nothing where there is no compiler."""
-    library = os.path.join(work, "libhost_calls.so")
+    library = os.path.join(folder, "libhost_calls.so")
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if not compiler:
         print("left out: the host's calls: no C++ compiler")
@@ -254,67 +223,105 @@ def host_calls_library(work):
     return library
 
 
+def pack(options):
+    """What is needed to go on elsewhere, in the same places as here. Libraries that deadheat is linked against are left out."""
+    build, programs = os.path.join(options.pack, "build"), os.path.join(options.pack, "build", "tests", "programs")
+    shutil.rmtree(options.pack, ignore_errors=True)
+    for folder in (os.path.join(build, "bin"), os.path.join(build, "lib"), programs,
+                   os.path.join(options.pack, "tests", "programs")):
+        os.makedirs(folder)
+    here = os.path.dirname(os.path.dirname(os.path.abspath(options.deadheat)))
+    for name in ("bin/deadheat", "lib/libcudart.so.13"):
+        subprocess.run(["strip", "-o", os.path.join(build, name), os.path.join(here, name)], check=True)
+    shutil.copytree(os.path.join(here, "share"), os.path.join(build, "share"))
+    for binary in glob.glob(os.path.join(options.binaries, "*.fixed")):
+        subprocess.run(["strip", "-o", os.path.join(programs, os.path.basename(binary)), binary], check=True)
+    for file in glob.glob(os.path.join(options.binaries, "triton", "*.ptx")):  # and how each is launched
+        for found in glob.glob(file[:-len("ptx")] + "*"):
+            os.makedirs(os.path.join(programs, "triton"), exist_ok=True)
+            shutil.copy(found, os.path.join(programs, "triton"))
+    shutil.copytree(LIBRARY, os.path.join(options.pack, "tests", "programs", "real"))
+    shutil.copytree(HERE, os.path.join(options.pack, "tests", "mutation"), ignore=shutil.ignore_patterns("__pycache__"))
+    host_calls_library(os.path.join(options.pack, "tests", "mutation"))
+    return 0
+
+
+def known_rows(path):
+    """{key: row} of a state file. Its last line may be cut, by whatever ended the run."""
+    known = {}
+    if path and os.path.exists(path):
+        with open(path) as file:
+            for line in file:
+                try:
+                    row = json.loads(line)
+                    known[row["key"]] = row
+                except (ValueError, KeyError):
+                    pass
+    return known
+
+
 def attempt_all(options, binaries, known):
     """Tries what `known` (rows by key) lacks. Returns (rows in order, how many were not tried)."""
-    deadline = time.monotonic() + options.seconds if options.seconds else 0
-    rows, not_tried = [], 0
-    with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runner = Runner(options.deadheat, options.host_calls or host_calls_library(work))
+    deadline = time.monotonic() + options.budget if options.budget else 0
+    state = open(options.state, "a") if options.state else None
+    if state and state.tell():
+        state.write("\n")  # a line that was cut stays alone
+    with tempfile.TemporaryDirectory() as work:
+        host_calls = options.host_calls or os.path.join(HERE, "libhost_calls.so")
+        runner = Runner(options.deadheat, host_calls if os.path.exists(host_calls) else host_calls_library(work), deadline)
         programs = [Program(binary, work, options) for binary in binaries]
-        tried = []
-        for program, prepared in zip(programs, [pool.submit(program.prepare, runner) for program in programs]):
-            prepared.result()
+
+        def prepare(program):
+            program.prepare(runner)
             if program.problem:
-                print("left out: %s: %s" % (program.name, program.problem))
-                continue
-            jobs = program.jobs
+                print("left out: %s: %s" % (program.name, program.problem), flush=True)
+                program.jobs = []
             if options.sample:
-                jobs = jobs[::max(1, -(-len(jobs) * len(binaries) // options.sample))]
-            for number, job in enumerate(jobs):
-                waits = None if job.key in known else pool.submit(program.attempt, runner, job, number, deadline)
-                tried.append((job, waits))
-        for job, waits in tried:
-            row = known[job.key] if waits is None else waits.result()
+                program.jobs = program.jobs[::max(1, -(-len(program.jobs) * len(binaries) // options.sample))]
+            return [job for job in program.jobs if job.key not in known]
+
+        def done(job, row):
             if row is None:
-                not_tried += 1
-                continue
-            if options.verbose and waits is not None:
-                print("%(outcome)-9s %(program)s %(mutation)s line %(line)d: %(instruction)s" % row, flush=True)
+                return
             known[job.key] = row
-            rows.append(row)
-            if options.state and waits is not None:
-                with open(options.state + ".new", "w") as file:
-                    json.dump(known, file, indent=0)
-                os.replace(options.state + ".new", options.state)
-    return rows, not_tried
+            if options.verbose:
+                print("%(outcome)-9s %(program)s %(mutation)s line %(line)d: %(instruction)s" % row, flush=True)
+            if state:
+                state.write(json.dumps(row) + "\n")
+                state.flush()
+
+        slices.run(options.jobs, programs, prepare, lambda job: job.program.attempt(runner, job), done)
+        jobs = [job for program in programs for job in program.jobs]
+    if state:
+        state.close()
+    return [known[job.key] for job in jobs if job.key in known], sum(job.key not in known for job in jobs)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--deadheat", required=True)
-    parser.add_argument("--binaries", required=True, help="compiled programs")
+    parser.add_argument("--deadheat", default=os.path.join(ROOT, "build", "bin", "deadheat"))
+    parser.add_argument("--binaries", default=os.path.join(ROOT, "build", "tests", "programs"), help="compiled programs")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="try N mutants, spread over the programs")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--state", metavar="FILE", help="keep what became of each mutant, and do not try it again")
-    parser.add_argument("--seconds", type=float, default=0, metavar="N", help="begin no mutant after so long")
+    parser.add_argument("--budget", type=float, default=0, metavar="SECONDS", help="leave the rest untried after so long")
     parser.add_argument("--results", metavar="FILE", help="write the page")
     parser.add_argument("--every-instance", action="store_true", help="of templates too")
-    parser.add_argument("--host-calls", metavar="FILE", help="host_calls.cpp, compiled")
+    parser.add_argument("--host-calls", metavar="FILE", default="", help="host_calls.cpp, compiled")
+    parser.add_argument("--pack", metavar="FOLDER", help="gather what another machine needs")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
+    if options.pack:
+        return pack(options)
     binaries = [os.path.abspath(path) for path in sorted(glob.glob(os.path.join(options.binaries, "*.fixed")))
                 if not options.names or os.path.basename(path)[:-len(".fixed")] in options.names]
     if options.sample:  # fewer programs too, since each is run once as it is; the library's kernels take long to compile
         binaries = [path for path in binaries if not os.path.exists(
             os.path.join(LIBRARY, os.path.basename(path)[:-len(".fixed")] + ".cu"))]
         binaries = binaries[::max(1, len(binaries) // options.sample)]
-    known = {}
-    if options.state and os.path.exists(options.state):
-        with open(options.state) as file:
-            known = json.load(file)
     begin = time.monotonic()
-    rows, not_tried = attempt_all(options, binaries, known)
+    rows, not_tried = attempt_all(options, binaries, known_rows(options.state))
     idle = explain(rows)
     if options.sample or options.names or not_tried:
         idle = []

@@ -5,9 +5,8 @@
     weaken  an acquire or release becomes relaxed
 """
 import collections
+import ctypes
 import re
-import shutil
-import subprocess
 
 # line from 0, of the PTX; source: line of the program, from .loc; new None: the line goes; where: the same for
 # all instances of a template
@@ -66,11 +65,19 @@ def no_phase_wait(line):
 
 
 def demangled(names):
-    """{name: as people write it}; nothing where c++filt is not there."""
-    if not names or not shutil.which("c++filt"):
+    """{name: as people write it}; nothing where the C++ library is not there."""
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+    except OSError:
         return {}
-    said = subprocess.run(["c++filt"], input="\n".join(names), text=True, stdout=subprocess.PIPE, check=True).stdout
-    return dict(zip(names, said.split("\n")))
+    library.__cxa_demangle.restype = ctypes.c_void_p
+    library.__cxa_demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    found = {}
+    for name in names:
+        status = ctypes.c_int()
+        said = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+        found[name] = ctypes.string_at(said).decode() if said else name
+    return found
 
 
 def mutations_of(text, launched=None, every_instance=True):

@@ -74,6 +74,10 @@ const char* name_of(Scope v) {
   static constexpr const char* names[] = {"none", "cta", "cluster", "gpu", "sys"};
   return name_of(names, unsigned(v));
 }
+const char* name_of(AccessKind v) {
+  static constexpr const char* names[] = {"read", "write", "atomic", "free"};
+  return name_of(names, unsigned(v));
+}
 const char* name_of(Proxy v) {
   static constexpr const char* names[] = {"generic", "async", "tensormap", "alias"};
   return name_of(names, unsigned(v));
@@ -375,6 +379,15 @@ struct Describe {
 
 std::string describe(const Record& record) { return std::visit(Describe{}, record); }
 
+std::string describe(std::uint32_t module, const Site& site) {
+  Line line("site");
+  line.word(std::to_string(module) + ':' + std::to_string(site.id)).word(site.opcode).word(name_of(site.access));
+  line.word(name_of(site.ordering)).word(name_of(site.scope)).field("elements", site.elements);
+  line.field("of_bytes", site.element_bytes).field("ptx_line", site.ptx_line);
+  if (!site.source.empty()) line.word("at").word(site.source[0].file + ':' + std::to_string(site.source[0].line));
+  return line.take();
+}
+
 std::string describe(const AccessView& r) {
   Line line = Describe::lanes("access", r);
   line.word(name_of(r.space));
@@ -402,6 +415,8 @@ Expected<void> describe_records(const std::string& path, const std::function<voi
     }
     bool record(Record& r) override {
       (*line)(describe(r));
+      if (const auto* module = std::get_if<Module>(&r))
+        for (const Site& site : module->sites) (*line)(describe(module->id, site));
       return true;
     }
   } print;

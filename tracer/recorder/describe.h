@@ -21,6 +21,7 @@ struct OperationTime;
 // One line, without its end: "launch 3 = operation 7: softmax grid 4x1x1 block 128x1x1 …".
 std::string describe(const Record& record);
 std::string describe(const AccessView& access);
+std::string describe(std::uint32_t module, const Site& site); // a line a site, after its module
 
 // Calls `line` with every record of every log of the trace at `path`. What could not be read comes as lines that start
 // with "warning: ".

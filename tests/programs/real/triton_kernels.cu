@@ -3,6 +3,7 @@
 #include <cuda_fp16.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -17,7 +18,8 @@ using namespace agree;
 class Kernel {
  public:
   explicit Kernel(const std::string& name) {
-    const std::string path = std::string(TRITON_FOLDER) + "/" + name;
+    const char* elsewhere = std::getenv("TRITON_FOLDER");
+    const std::string path = std::string(elsewhere ? elsewhere : TRITON_FOLDER) + "/" + name;
     std::ifstream launch(path + ".launch"), ptx(path + ".ptx");
     std::string entry;
     if (!(launch >> entry >> threads_ >> shared_ >> scratch_) || !ptx) {

@@ -1,0 +1,397 @@
+"""A naive second opinion on the order within a launch: which accesses of a recorded run conflict unordered?
+
+It reads what `deadheat info --records` prints, and shares nothing with the analyzer: every thread has a clock, a dictionary
+of what it has seen of the others; every word of memory keeps all accesses that were made to it, and each access is held
+against each of them. Sections are those of the PTX ISA's chapter 8, Memory Consistency Model.
+
+What is not modelled makes it say nothing (Unknown): bulk copies and proxies, launches that overlap, traces that are too
+large to be looked at so.
+"""
+import re
+import sys
+import time
+
+
+class Unknown(Exception):
+    """Why this oracle says nothing."""
+
+
+MOST_ACCESSES = 3_000_000  # of lanes
+STRONG = {"relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio"}
+ACQUIRE, RELEASE = {"acquire", "acq_rel", "sc"}, {"release", "acq_rel", "sc"}
+RANK_BITS = 24  # shared addresses: the rank of the block in its cluster, plus one, lies above (deadheat/address.h)
+
+
+class Site:
+    def __init__(self, word):  # site M:N OPCODE ACCESS ORDERING SCOPE elements E of_bytes B …
+        self.opcode, self.access, self.ordering, self.scope = word[2:6]
+        self.size = int(word[7]) * int(word[9])
+        self.strong = self.ordering in STRONG
+        if self.ordering in ("volatile", "mmio"):
+            self.scope = "sys"  # 8.4: relaxed, at system scope
+        self.reduction = self.opcode.startswith("red.")
+
+
+class Thread:
+    """seen: thread → its last stretch that comes before; shared by all who left a barrier, never changed in place."""
+    __slots__ = ("name", "block", "seen", "epoch", "fences", "releases", "pending", "groups", "open_group")
+
+    def __init__(self, name, block, seen):
+        self.name, self.block, self.seen, self.epoch = name, block, seen, 1
+        self.fences = {}  # scope → what came before the last releasing fence of that scope
+        self.releases = {}  # location → {(thread, scope): release there}, as heads below
+        self.pending = {}  # location → the releases that reads of it saw, for an acquire that follows
+        self.groups, self.open_group = [], []  # of cp.async, as the names of their copies
+
+    def publish(self):
+        """All that it did and saw until now, as something that others may be given."""
+        clock = (self.seen, self.name, self.epoch)
+        self.epoch += 1
+        return clock
+
+    def sees(self, *clocks):
+        merged = dict(self.seen)
+        for seen, name, epoch in clocks:
+            if merged.get(name, 0) < epoch:
+                merged[name] = epoch
+            for other, reached in seen.items():
+                if merged.get(other, 0) < reached:
+                    merged[other] = reached
+        self.seen = merged
+
+
+class Launch:
+    """One launch; finds the pairs while the records of it come."""
+
+    def __init__(self, number, sites, block_size, grid, cluster):
+        self.number, self.sites, self.block_size, self.cluster, self.grid = number, sites, block_size, cluster, grid
+        self.threads, self.memory, self.writes = {}, {}, {}
+        self.barriers, self.clusters, self.objects = {}, {}, {}
+        self.begins = {}
+        self.copies = 0
+        self.pairs = {}  # (one, other, word, what they do) → sites
+
+    # ---- who is where
+
+    def thread(self, block, linear):
+        name = (block, linear)
+        found = self.threads.get(name)
+        if found is None:
+            found = self.threads[name] = Thread(name, block, {})
+        return found
+
+    def lanes(self, block, warp, mask):
+        return [self.thread(block, 32 * warp + lane) for lane in range(32) if mask >> lane & 1]
+
+    def coordinates(self, block):
+        return block % self.grid[0], block // self.grid[0] % self.grid[1], block // (self.grid[0] * self.grid[1])
+
+    def cluster_of(self, block):
+        return tuple(at // size for at, size in zip(self.coordinates(block), self.cluster))
+
+    def peer(self, block, rank):
+        first = [at * size for at, size in zip(self.cluster_of(block), self.cluster)]
+        x = first[0] + rank % self.cluster[0]
+        y = first[1] + rank // self.cluster[0] % self.cluster[1]
+        z = first[2] + rank // (self.cluster[0] * self.cluster[1])
+        return (z * self.grid[1] + y) * self.grid[0] + x
+
+    def in_scope(self, scope, one, other):
+        """8.5: are two blocks within a scope of either?"""
+        if scope in ("gpu", "sys"):
+            return True
+        if scope == "cluster":
+            return self.cluster_of(one) == self.cluster_of(other)
+        return scope == "cta" and one == other
+
+    def both_in_scope(self, scope, block, other_scope, other_block):
+        return self.in_scope(scope, block, other_block) and self.in_scope(other_scope, other_block, block)
+
+    def place(self, space, block, address):
+        if space != "shared":
+            return "global", address
+        rank = address >> RANK_BITS
+        return ("shared", self.peer(block, rank - 1) if rank else block), address & ((1 << RANK_BITS) - 1)
+
+    # ---- accesses
+
+    def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site):
+        """Holds one access against all earlier ones of its bytes (8.7.1)."""
+        owner, at = self.place(space, block, address)
+        location = (owner, at, size)
+        for word in range(at // 4, (at + size + 3) // 4):
+            mask = sum(1 << byte for byte in range(4) if at <= 4 * word + byte < at + size)
+            entry = (name, epoch, kind, strong, scope, mask, location, block)
+            earlier = self.memory.setdefault((owner, word), {})
+            if entry in earlier:
+                continue
+            for other in earlier:
+                other_name, other_epoch, other_kind, other_strong, other_scope, other_mask, other_location, other_block = other
+                if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
+                    continue
+                if clock.get(other_name, 0) >= other_epoch:
+                    continue
+                if (strong and other_strong and location == other_location and
+                        self.both_in_scope(scope, block, other_scope, other_block)):
+                    continue
+                pair = (self.number, other_name[:2], name[:2], owner, word, other_kind, kind)
+                self.pairs.setdefault(pair, (earlier[other], site))
+            earlier[entry] = site
+
+    def access(self, block, warp, site_name, space, lane, address, values):
+        """values: None, or (what a strong access read, what it wrote or None)."""
+        site = self.sites[site_name]
+        thread = self.thread(block, 32 * warp + lane)
+        wrote = values[1] is not None if values else site.access != "read"
+        # A failed compare-and-swap is an atomic operation nevertheless (8.7.1 asks whether one may write).
+        self.touch(thread.name, block, thread.seen, thread.epoch, space, address, site.size, site.access,
+                   site.strong, site.scope, site_name)
+        if not site.strong:
+            if wrote:
+                self.writes[self.place(space, block, address) + (site.size,)] = None
+            return
+        location = self.place(space, block, address) + (site.size,)
+        last = self.writes.get(location)
+        heads = {}  # (thread, scope) → (block, scope, what came before); of a thread the last stands for all
+        if site.access != "write" and last and last[2] == values[0]:
+            by_block, scope, _, released, atomic = last
+            if self.both_in_scope(site.scope, block, scope, by_block):  # 8.9.2: observation, of the morally strong
+                heads = released
+                if not site.reduction:
+                    pending = thread.pending.setdefault(location, {})
+                    pending.update(heads)
+                    if site.ordering in ACQUIRE:
+                        self.acquire(thread, site.scope, pending.values())
+        if not wrote:
+            return
+        # 8.8: what a release pattern that ends in this write begins with.
+        released = dict(heads) if site.access == "atomic" else {}
+        for scope, clock in thread.fences.items():
+            released[thread.name, scope] = (block, scope, clock)
+        own = thread.releases.setdefault(location, {})
+        if site.ordering in RELEASE:
+            own[thread.name, site.scope] = (block, site.scope, thread.publish())
+        released.update(own)
+        self.writes[location] = (block, site.scope, values[1], released, site.access == "atomic")
+
+    def acquire(self, thread, scope, heads):
+        """8.9.4: a release synchronizes with an acquire that saw it, where each is in the other's scope."""
+        clocks = [clock for block, of, clock in heads if self.both_in_scope(scope, thread.block, of, block)]
+        if clocks:
+            thread.sees(*clocks)
+
+    def fence(self, block, warp, mask, ordering, scope):
+        for thread in self.lanes(block, warp, mask):
+            if ordering in ACQUIRE:
+                for heads in thread.pending.values():
+                    self.acquire(thread, scope, heads.values())
+            if ordering in RELEASE:
+                thread.fences[scope] = thread.publish()
+
+    # ---- barriers
+
+    def meet(self, threads):
+        clocks = [thread.publish() for thread in threads]
+        if threads:
+            threads[0].sees(*clocks)
+            for thread in threads[1:]:
+                thread.seen = threads[0].seen
+                # its own entry is newer than what it needs: epochs only grow
+
+    def of_block(self, block):
+        return [self.thread(block, linear) for linear in range(self.block_size)]
+
+    def cluster_barrier(self, block, warp, mask, waits, phase, relaxed):
+        key = (self.cluster_of(block), phase)
+        arrived = self.clusters.setdefault(key, [])
+        for thread in self.lanes(block, warp, mask):
+            if waits:
+                thread.sees(*arrived)
+            elif not relaxed:
+                arrived.append(thread.publish())
+            else:  # a fence before it does what it leaves out (9.7.13.3)
+                arrived += [clock for scope, clock in thread.fences.items() if scope in ("cluster", "gpu", "sys")]
+
+    # ---- asynchronous copies: each comes after its issue, and before nothing but what waits for it (8.9.1.1)
+
+    def copy(self, block, warp, lane, site_name, size, destination, source):
+        thread = self.thread(block, 32 * warp + lane)
+        self.copies += 1
+        name = thread.name + (self.copies,)
+        seen, own, epoch = thread.publish()
+        clock = dict(seen)
+        clock[own] = epoch
+        self.touch(name, block, clock, 1, "global", source, size, "read", False, "none", site_name)
+        self.touch(name, block, clock, 1, "shared", destination, size, "write", False, "none", site_name)
+        thread.open_group.append(name)
+
+    def commit(self, threads):
+        for thread in threads:
+            thread.groups.append(thread.open_group)
+            thread.open_group = []
+
+    def wait(self, threads, pending, everything):
+        for thread in threads:
+            keep = 0 if everything else pending
+            done = thread.groups[:len(thread.groups) - keep] if keep else thread.groups
+            thread.groups = thread.groups[len(done):]
+            names = [name for group in done for name in group]
+            if everything:
+                names += thread.open_group
+                thread.open_group = []
+            if names:
+                thread.sees(*(({}, name, 1) for name in names))
+
+    # ---- mbarriers
+
+    def mbarrier(self, block, warp, what, of_block, scope, lane, address, phase, succeeded):
+        thread = self.thread(block, 32 * warp + lane)
+        key = (of_block, address)
+        phases = self.objects.setdefault(key, {})
+        if what in ("arrive", "arrive_drop"):
+            phases.setdefault(phase, []).append((block, scope, thread.publish()))
+        elif what == "async_arrive":  # after all cp.async that the thread has issued, and after nothing else (9.7.9.25.3)
+            names = [name for group in thread.groups for name in group] + thread.open_group
+            phases.setdefault(phase, []).extend((block, "sys", ({}, name, 1)) for name in names)
+        elif what == "test" and succeeded:
+            for reached in sorted(phases):
+                if reached <= phase:
+                    self.acquire(thread, scope, phases[reached])
+        elif what == "init":
+            self.objects[key] = {}
+        elif what == "complete_tx":
+            raise Unknown("bulk copies")
+
+
+def mask_of(word, at):
+    """(mask, index of the word after it)"""
+    return (0xFFFFFFFF, at + 2) if word[at] == "all" else (int(word[at + 1], 16), at + 2)
+
+
+def extent(line, name):
+    match = re.search(r"\b%s (\d+)x(\d+)x(\d+)" % name, line)
+    return tuple(int(group) for group in match.groups()) if match else (1, 1, 1)
+
+
+def unordered_conflicts(lines, seconds=60):
+    """{(launch, one, other, owner, word, what one does, what the other does): (site, site)}; raises Unknown, also when
+    it takes longer than `seconds`."""
+    deadline = time.monotonic() + seconds
+    sites, launches, operations, running, found = {}, {}, {}, set(), {}
+    accesses = 0
+    exited = set()
+    for line in lines:
+        word = line.split()
+        if not word:
+            continue
+        head = word[0]
+        if head == "site":
+            sites[word[1]] = Site(word)
+            continue
+        if head == "operation" and " launch " in line and " kernel " in line:
+            number = int(re.search(r"\blaunch (\d+)", line).group(1))
+            block = extent(line, "block")
+            launches[number] = Launch(number, sites, block[0] * block[1] * block[2], extent(line, "grid"),
+                                      extent(line, "cluster"))
+            operations[int(word[1])] = number
+            continue
+        if head in ("begin", "end"):
+            number = operations.get(int(word[2]))
+            if number:
+                (running.add if head == "begin" else running.discard)(number)
+                if len(running) > 1:
+                    raise Unknown("launches that overlap")
+                if head == "end":
+                    found.update(launches.pop(number).pairs)
+                    exited = set()
+            continue
+        if len(word) < 5 or word[1] != "launch":
+            continue
+        launch = launches.get(int(word[2]))
+        if launch is None:
+            continue
+        block = int(word[4])
+        if head == "access":
+            site, warp = word[8], int(word[6])
+            mask, at = mask_of(word, 9)
+            space, at = word[at], at + 1
+            for lane in range(32):
+                if not mask >> lane & 1:
+                    continue
+                address = int(word[at].split("#")[0], 16)
+                at += 1
+                values = None
+                if at < len(word) and word[at] == "read":
+                    read, wrote, at = int(word[at + 1], 16), None, at + 2
+                    if word[at] == "wrote":
+                        wrote, at = int(word[at + 1], 16), at + 2
+                    values, at = (read, wrote), at + 2  # order N
+                launch.access(block, warp, site, space, lane, address, values)
+            accesses += bin(mask).count("1")
+            if accesses > MOST_ACCESSES or time.monotonic() > deadline:
+                raise Unknown("too many accesses")
+        elif head == "block_barrier":
+            launch.meet([t for t in launch.of_block(block) if (launch.number,) + t.name not in exited])
+        elif head == "barrier_complete":
+            arrived, waiting = launch.barriers.pop((block, int(word[6]), int(word[8])), ([], []))
+            for thread in waiting:
+                thread.sees(*arrived)
+        elif head in ("warp_barrier", "fence", "barrier_arrive", "cluster_barrier", "async_copy", "async_commit",
+                      "async_wait", "mbarrier", "exit", "bulk_copy"):
+            warp = int(word[6])
+            mask, at = mask_of(word, 7 if head == "exit" else 9)
+            threads = launch.lanes(block, warp, mask)
+            if head == "warp_barrier":
+                launch.meet(threads)
+            elif head == "exit":
+                exited.update((launch.number,) + thread.name for thread in threads)
+            elif head == "fence":
+                if word[at + 2] != "generic":
+                    raise Unknown("proxies")
+                if word[at] == "weak":
+                    raise Unknown("launches that overlap")
+                launch.fence(block, warp, mask, word[at], word[at + 1])
+            elif head == "barrier_arrive":
+                arrived, waiting = launch.barriers.setdefault((block, int(word[at + 1]), int(word[at + 3])), ([], []))
+                arrived += [thread.publish() for thread in threads]
+                waiting += threads if word[at + 4] == "sync" else []
+            elif head == "cluster_barrier":
+                launch.cluster_barrier(block, warp, mask, word[at] == "wait", int(word[at + 2]), "relaxed" in word[at:])
+            elif head == "async_copy":
+                size, at = int(word[at + 1]), at + 2
+                for thread in threads:
+                    destination, source = (int(text, 16) for text in word[at].split("<-"))
+                    launch.copy(block, warp, thread.name[1] % 32, word[8], size, destination, source)
+                    at += 1
+            elif head == "async_commit":
+                launch.commit(threads)
+            elif head == "async_wait":
+                launch.wait(threads, int(word[at + 1]), "all" in word[at:])
+            elif head == "mbarrier":
+                what, _, scope, of_block, succeeded = word[at], word[at + 1], word[at + 2], int(word[at + 4]), int(word[at + 6], 16)
+                at += 7
+                for thread in threads:
+                    lane = thread.name[1] % 32
+                    launch.mbarrier(block, warp, what, of_block, scope, lane, int(word[at], 16), int(word[at + 4]),
+                                    succeeded >> lane & 1)
+                    at += 5
+            else:
+                raise Unknown("bulk copies")
+    for launch in launches.values():
+        found.update(launch.pairs)
+    return found
+
+
+def main():
+    """Prints the pairs of the records on standard input, by site: what people ask when the two opinions differ."""
+    lines = sys.stdin.read().split("\n")
+    place = {line.split()[1]: line for line in lines if line.startswith("site ")}
+    by_site = {}
+    for pair, names in unordered_conflicts(lines, 600).items():
+        by_site.setdefault(names, []).append(pair)
+    for names, pairs in sorted(by_site.items()):
+        print("%d pairs, such as %s\n  %s\n  %s" % (len(pairs), pairs[0], place[names[0]], place[names[1]]))
+
+
+if __name__ == "__main__":
+    main()

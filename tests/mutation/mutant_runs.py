@@ -1,0 +1,100 @@
+"""Runs a program and its mutants under deadheat, and says what came of it."""
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import launch_oracle
+import stream_oracle
+
+# Memory errors that no missing synchronization makes.
+UNRELATED = ("leak", "api-error")
+
+# how: ends, fails, hangs, or cut where there was not the time to say; races: {pair of places: how many pairs of accesses},
+# those that a suppression names too; count: entries without those; errors: how many other findings; conflicts: what an
+# oracle says of the run (None: nothing); trace: the folder
+Run = collections.namedtuple("Run", "how races count errors conflicts seconds trace")
+
+
+class Runner:
+    def __init__(self, deadheat, host_calls, deadline=0):
+        self.deadheat, self.host_calls, self.deadline = os.path.abspath(deadheat), host_calls, deadline
+        self.library = os.path.join(os.path.dirname(self.deadheat), "..", "lib", "libcudart.so.13")
+        # Nothing that is compiled for a mutant is of use again.
+        self.environment = dict(os.environ, DEADHEAT_CACHE="0")
+
+    def time_left(self, limit):
+        return min(limit, self.deadline - time.monotonic()) if self.deadline else limit
+
+    def run(self, binary, directory, limit, host=None):
+        """Records and analyzes; PTX is in directory/ptx. host: variables of host_calls.cpp."""
+        begin = time.monotonic()
+        trace = os.path.join(directory, "trace")
+        shutil.rmtree(trace, ignore_errors=True)
+        said = lambda how: Run(how, {}, 0, 0, None, time.monotonic() - begin, trace)
+        preload = self.library if host is None else "%s %s" % (self.host_calls, self.library)
+        environment = dict(self.environment, LD_PRELOAD=preload, **(host or {}),
+                           TRITON_FOLDER=os.path.join(directory, "ptx"),
+                           DEADHEAT_OPTIONS="output=%s:ptx=%s:cores=1" % (trace, os.path.join(directory, "ptx")))
+        patience = self.time_left(limit)
+        status, errors = self.wait([binary], directory, environment, patience)
+        if status is None and patience < limit:
+            return said("cut")
+        if not os.path.isdir(trace):
+            return said("fails")
+        report = os.path.join(directory, "report.json")
+        if os.path.exists(report):
+            os.remove(report)
+        analyzed, _ = self.wait([self.deadheat, "analyze", "--jobs", "1", "--json", report, trace], directory,
+                                self.environment, max(1, self.time_left(limit)))
+        if analyzed is None or not os.path.exists(report):
+            return said("cut" if self.time_left(limit) < limit else "fails")
+        seconds = time.monotonic() - begin
+        with open(report) as file:
+            content = json.load(file)
+        # Memory errors too: whoever does not wait at the end reads shared memory of a block that is gone.
+        found = [error for error in content["memory_errors"] if error.get("kind") not in UNRELATED]
+        found = len(content["sync_errors"]) + len(found)
+        place = lambda side: (side.get("kernel"), side.get("file"), side.get("line"), side.get("op"))
+        races = collections.Counter()
+        for race in content["races"]:
+            races[place(race["first"]), place(race["second"])] += race["occurrences"]
+        hangs = not found and not content["summary"]["races"] and (status is None or b"the device hangs" in errors)
+        how = "hangs" if hangs else "ends" if status == 0 else "skips" if status == 77 else "fails"
+        conflicts = None
+        if host is not None and "MUTATE_CALL" in host:
+            conflicts = stream_oracle.unordered_conflicts(self.records(trace).split("\n"))
+        return Run(how, races, content["summary"]["races"], found, conflicts, seconds, trace)
+
+    def records(self, trace):
+        return subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=False).stdout
+
+    def conflicts(self, trace):
+        """Pairs of accesses of one launch that launch_oracle.py finds unordered; None when it says nothing."""
+        try:
+            return set(launch_oracle.unordered_conflicts(self.records(trace).split("\n"), max(1, self.time_left(60))))
+        except launch_oracle.Unknown:
+            return None
+
+    def kernels(self, directory):
+        """Those that ran, as people write them."""
+        said = subprocess.run([self.deadheat, "info", os.path.join(directory, "trace")], text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        return set(re.findall(r"^\s+\d+ x (.*)$", said, re.M))
+
+    @staticmethod
+    def wait(command, directory, environment, limit):
+        """(exit status, None when it had to be stopped; standard error)"""
+        process = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        try:
+            said = process.communicate(timeout=max(0.1, limit))[1]
+            return process.returncode, said
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, process.communicate()[1]
