@@ -69,7 +69,7 @@ class Launch:
         self.barriers, self.clusters, self.objects = {}, {}, {}
         self.begins = {}
         self.copies = 0
-        self.pairs = {}  # (one, other, word, what they do) → sites
+        self.pairs = {}  # (one, other, word, what they do) → {(site, site)}
 
     # ---- who is where
 
@@ -121,12 +121,13 @@ class Launch:
         location = (owner, at, size)
         for word in range(at // 4, (at + size + 3) // 4):
             mask = sum(1 << byte for byte in range(4) if at <= 4 * word + byte < at + size)
-            entry = (name, epoch, kind, strong, scope, mask, location, block)
-            earlier = self.memory.setdefault((owner, word), {})
+            entry = (name, epoch, kind, strong, scope, mask, location, block, site)
+            earlier = self.memory.setdefault((owner, word), {})  # a set that keeps its order
             if entry in earlier:
                 continue
             for other in earlier:
-                other_name, other_epoch, other_kind, other_strong, other_scope, other_mask, other_location, other_block = other
+                (other_name, other_epoch, other_kind, other_strong, other_scope, other_mask, other_location, other_block,
+                 other_site) = other
                 if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
                     continue
                 if clock.get(other_name, 0) >= other_epoch:
@@ -135,8 +136,8 @@ class Launch:
                         self.both_in_scope(scope, block, other_scope, other_block)):
                     continue
                 pair = (self.number, other_name[:2], name[:2], owner, word, other_kind, kind)
-                self.pairs.setdefault(pair, (earlier[other], site))
-            earlier[entry] = site
+                self.pairs.setdefault(pair, set()).add((other_site, site))
+            earlier[entry] = None
 
     def access(self, block, warp, site_name, space, lane, address, values):
         """values: None, or (what a strong access read, what it wrote or None)."""
@@ -274,9 +275,9 @@ def extent(line, name):
 
 
 def unordered_conflicts(lines, seconds=60):
-    """{(launch, one, other, owner, word, what one does, what the other does): (site, site)}; raises Unknown, also when
-    it takes longer than `seconds`."""
-    deadline = time.monotonic() + seconds
+    """{(launch, one, other, owner, word, what one does, what the other does): {(site, site)}}; raises Unknown, also
+    when it takes longer than `seconds` of a core."""
+    deadline = time.process_time() + seconds
     sites, launches, operations, running, found = {}, {}, {}, set(), {}
     accesses = 0
     exited = set()
@@ -328,7 +329,7 @@ def unordered_conflicts(lines, seconds=60):
                     values, at = (read, wrote), at + 2  # order N
                 launch.access(block, warp, site, space, lane, address, values)
             accesses += bin(mask).count("1")
-            if accesses > MOST_ACCESSES or time.monotonic() > deadline:
+            if accesses > MOST_ACCESSES or time.process_time() > deadline:
                 raise Unknown("too many accesses")
         elif head == "block_barrier":
             launch.meet([t for t in launch.of_block(block) if (launch.number,) + t.name not in exited])
@@ -383,15 +384,27 @@ def unordered_conflicts(lines, seconds=60):
 
 
 def main():
-    """Prints the pairs of the records on standard input, by site: what people ask when the two opinions differ."""
+    """Reads records from standard input. --pairs prints one pair of accesses a line, and exits with status 3 when there is
+    nothing to say; without it, pairs of sites, which is what people ask for when two opinions differ."""
     lines = sys.stdin.read().split("\n")
+    try:
+        conflicts = unordered_conflicts(lines)
+    except Unknown as reason:
+        print(reason, file=sys.stderr)
+        return 3
+    if sys.argv[1:] == ["--pairs"]:
+        for pair in conflicts:
+            print(pair)
+        return 0
     place = {line.split()[1]: line for line in lines if line.startswith("site ")}
     by_site = {}
-    for pair, names in unordered_conflicts(lines, 600).items():
-        by_site.setdefault(names, []).append(pair)
+    for pair, sites in conflicts.items():
+        for names in sites:
+            by_site.setdefault(names, []).append(pair)
     for names, pairs in sorted(by_site.items()):
         print("%d pairs, such as %s\n  %s\n  %s" % (len(pairs), pairs[0], place[names[0]], place[names[1]]))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

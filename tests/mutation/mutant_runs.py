@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import launch_oracle
@@ -76,10 +77,16 @@ class Runner:
 
     def conflicts(self, trace):
         """Pairs of accesses of one launch that launch_oracle.py finds unordered; None when it says nothing."""
-        try:
-            return set(launch_oracle.unordered_conflicts(self.records(trace).split("\n"), max(1, self.time_left(60))))
-        except launch_oracle.Unknown:
-            return None
+        with subprocess.Popen([self.deadheat, "info", "--records", trace], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as records:  # the oracle in a process of its own: it takes long
+            try:
+                said = subprocess.run([sys.executable, launch_oracle.__file__, "--pairs"], stdin=records.stdout, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
+                                      timeout=self.time_left(600))
+            except subprocess.TimeoutExpired:
+                records.kill()
+                return None
+        return set(said.stdout.splitlines()) if said.returncode == 0 else None
 
     def kernels(self, directory):
         """Those that ran, as people write them."""

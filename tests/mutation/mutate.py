@@ -136,7 +136,7 @@ class Program:
             if own is not None and conflicts is not None:
                 new = sorted(conflicts - own)
                 row["conflicts"] = len(new)
-                row["example"] = str(new[0]) if new else ""
+                row["example"] = new[0] if new else ""
                 row["outcome"] = "missed" if new else "unchanged"
         if row["outcome"] == "missed" or row["conflicts"] is None:  # is it executed at all? a trap in its place would show
             with tempfile.TemporaryDirectory(dir=self.directory) as directory:

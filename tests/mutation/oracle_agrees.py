@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Holds the analyzer against launch_oracle.py on recorded programs: both must name the same pairs of source lines.
+
+    oracle_agrees.py --deadheat build/bin/deadheat --binaries build/tests/programs [-j N] [NAME…]
+
+NAME is that of a binary, with its twin (shared_sum.racy); all shared_ and global_ ones where none is named. Of the
+analyzer, data races within a launch are looked at, those too that a suppression names.
+"""
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import launch_oracle
+
+
+def lines_of_oracle(records):
+    place = {}
+    for line in records:
+        if line.startswith("site "):
+            word = line.split(" ", 2)
+            place[word[1]] = line.split(" at ", 1)[1] if " at " in line else "?"
+    pairs = launch_oracle.unordered_conflicts(records, 300)
+    return {tuple(sorted((place[one], place[other]))) for sites in pairs.values() for one, other in sites}
+
+
+def lines_of_analyzer(report):
+    def place(side):  # innermost, as the oracle has it
+        frame = (side.get("inlined") or [side])[0]
+        return "%s:%d" % (frame["file"], frame["line"]) if frame.get("file") else "?"
+    return {tuple(sorted((place(race["first"]), place(race["second"])))) for race in report["races"]
+            if race["class"] == "data" and race["level"] in ("shared", "global")}
+
+
+def compare(deadheat, binary):
+    """What differs, as text; nothing where nothing does."""
+    with tempfile.TemporaryDirectory() as directory:
+        trace, report = os.path.join(directory, "trace"), os.path.join(directory, "report.json")
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL, "check": False}
+        subprocess.run([deadheat, "record", "-o", trace, "--", binary], **quiet)
+        subprocess.run([deadheat, "analyze", "--jobs", "1", "--json", report, trace], **quiet)
+        records = subprocess.run([deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, check=False).stdout.split("\n")
+        if not os.path.exists(report):
+            return "%s: no report" % os.path.basename(binary), False
+        with open(report) as file:
+            found = lines_of_analyzer(json.load(file))
+        try:
+            expected = lines_of_oracle(records)
+        except launch_oracle.Unknown as reason:
+            return "", str(reason)
+    text = ""
+    for pairs, what in ((found - expected, "only the analyzer"), (expected - found, "only the oracle")):
+        text += "".join("%s: %s: %s and %s\n" % (os.path.basename(binary), what, *pair) for pair in sorted(pairs))
+    return text, len(expected)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--deadheat", required=True)
+    parser.add_argument("--binaries", required=True)
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth of them")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args()
+    binaries = [path for twin in ("racy", "fixed") for path in glob.glob(os.path.join(options.binaries, "*." + twin))
+                if (os.path.basename(path) in options.names if options.names
+                    else os.path.basename(path).startswith(("shared_", "global_")))]
+    binaries = [os.path.abspath(path) for path in sorted(binaries)][::options.every]
+    differ = unknown = pairs = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for binary, (text, found) in zip(binaries, pool.map(lambda path: compare(options.deadheat, path), binaries)):
+            differ += bool(text)
+            print(text, end="")
+            if isinstance(found, str):
+                unknown += 1
+                print("%s: the oracle says nothing: %s" % (os.path.basename(binary), found))
+            else:
+                pairs += found
+    print("%d programs: %d differ, the oracle says nothing of %d; %d pairs of lines in all" % (
+        len(binaries), differ, unknown, pairs))
+    return 1 if differ or not binaries or unknown == len(binaries) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
