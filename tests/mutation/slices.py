@@ -4,6 +4,7 @@ import heapq
 import itertools
 import os
 import threading
+import traceback
 
 
 def run(threads, programs, prepare, attempt, done):
@@ -12,7 +13,6 @@ def run(threads, programs, prepare, attempt, done):
     before all get their turn."""
     waiting, condition, number = [], threading.Condition(), itertools.count()
     unfinished = [len(programs)]  # preparations, and jobs
-    failures = []
 
     def put(rank, task, *arguments):
         heapq.heappush(waiting, (rank, next(number), task, arguments))
@@ -33,15 +33,15 @@ def run(threads, programs, prepare, attempt, done):
     def work():
         while True:
             with condition:
-                while not waiting and unfinished[0] and not failures:
+                while not waiting and unfinished[0]:
                     condition.wait()
-                if not unfinished[0] or failures:
+                if not unfinished[0]:
                     return
                 _, _, task, arguments = heapq.heappop(waiting)
             try:
                 task(*arguments)
-            except BaseException as failure:  # every thread ends, and the caller hears of it
-                failures.append(failure)
+            except Exception:  # of one job: the others go on
+                traceback.print_exc()
             with condition:
                 unfinished[0] -= 1
                 condition.notify_all()
@@ -53,5 +53,3 @@ def run(threads, programs, prepare, attempt, done):
         worker.start()
     for worker in workers:
         worker.join()
-    if failures:
-        raise failures[0]
