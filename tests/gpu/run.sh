@@ -12,12 +12,13 @@
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
+#   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 only=kernels,training,programs,races,windows,faults
-parts=$only,multi
+parts=overhead,$only,multi
 build=build
 while [ $# -gt 0 ]; do
   case $1 in
@@ -100,6 +101,14 @@ train() {
     echo "no PyTorch: not tried"
     echo "0 passed, 0 failed"
   fi
+}
+overhead() {
+  if ! python3 -c 'import torch' 2> /dev/null; then
+    echo "no PyTorch: not tried"
+    echo "0 passed, 0 failed"
+    return
+  fi
+  python3 tests/gpu/overhead.py "${tools[@]}"
 }
 training() { train --only losses; }
 faults() { train --only faults; }

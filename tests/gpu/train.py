@@ -1,15 +1,19 @@
 """A small GPT in bf16 with AdamW, a side stream that brings data, two CUDA kernels made by load_inline and one of Triton.
 
-    train.py [--steps N] [--fault none|stream|barrier|record_stream|scatter] [--plain]
+    train.py [--steps N] [--fault none|stream|barrier|record_stream|scatter] [--plain] [--layers N,N…]
 
 Prints a hash of all losses on standard output, and the median of the milliseconds that a step took (from one wait for
 the device to the next, ten steps each) on standard error. Faults, one at a time: `stream` launches a custom kernel on the legacy default stream while
 PyTorch works on another one; `barrier` leaves one out of it; `record_stream` does not tell the allocator that the side
 stream's tensor is used elsewhere; `scatter` adds to rows that several blocks share without atomics. --plain: none of the
-custom kernels.
+custom kernels. --layers: under the preload library, every ten steps go with another of these layers of it
+(tracer/cupti/layers.h), all of them in turn; what each block took is printed, as JSON.
 """
 import argparse
+import ctypes
 import hashlib
+import json
+import random
 import statistics
 import sys
 import time
@@ -20,7 +24,10 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--fault", default="none", choices=["none", "stream", "barrier", "record_stream", "scatter"])
 parser.add_argument("--plain", action="store_true")
+parser.add_argument("--layers", help="-1: the library is not there")
 options = parser.parse_args()
+layers = [int(layer) for layer in options.layers.split(",")] if options.layers else []
+change_layers = ctypes.CDLL(None).deadheat_layers if max(layers, default=-1) >= 0 else lambda layer: None
 
 SOURCE = r"""
 #include <c10/cuda/CUDAStream.h>
@@ -114,6 +121,7 @@ generator = torch.Generator().manual_seed(1)
 batches = [torch.randint(0, vocabulary, (batch, length + 1), generator=generator).pin_memory()
            for _ in range(options.steps)]
 losses, times_of_ten, begin = [], [], 0.0
+rounds, cpu, taken = [], 0.0, []  # layers still to go in this round; what blocks took: layer, ms of time and of CPU a step
 torch.cuda.synchronize()
 ranges = torch.cuda.nvtx
 with torch.cuda.stream(work):
@@ -121,6 +129,13 @@ with torch.cuda.stream(work):
         if step % 10 == 0:
             torch.cuda.synchronize()
             times_of_ten.append(time.time() - begin)
+            if layers:
+                if step:
+                    taken.append((rounds.pop(), times_of_ten[-1] * 100, (time.process_time() - cpu) * 100))
+                if not rounds:
+                    rounds = random.sample(layers, len(layers))
+                change_layers(rounds[-1])
+                cpu = time.process_time()
             begin = time.time()
         ranges.range_push("step %d" % step)
         with torch.cuda.stream(side):
@@ -150,5 +165,7 @@ with torch.cuda.stream(work):
         ranges.range_pop()
 torch.cuda.synchronize()
 print("losses", hashlib.sha1(torch.stack(losses).cpu().numpy().tobytes()).hexdigest())
+if layers:
+    print("blocks", json.dumps(taken))
 if len(times_of_ten) > 3:
     print("%.3f ms a step in the median" % statistics.median(t * 100 for t in times_of_ten[2:]), file=sys.stderr)

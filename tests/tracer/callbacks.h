@@ -76,7 +76,7 @@ inline void inject() {
   fake::call(CUPTI_DRIVER_TRACE_CBID_##name, #name, symbol, params, [&]() -> CUresult __VA_ARGS__)
 
 EXPORT void fake_subscribe(CUpti_CallbackFunc callback) { fake::subscriber = callback; }
-EXPORT void fake_enable(CUpti_CallbackId id) { fake::enabled[id] = true; }
+EXPORT void fake_enable(CUpti_CallbackId id, bool on) { fake::enabled[id] = on; }
 EXPORT void fake_keep_launches() { fake::keeps_launches = true; }
 // Hands out the launch that has waited longest; false: there is none.
 EXPORT bool fake_next_launch(std::uint32_t* correlation, std::string* name) {

@@ -15,19 +15,20 @@
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 extern "C" void fake_subscribe(CUpti_CallbackFunc callback);
-extern "C" void fake_enable(CUpti_CallbackId id);
+extern "C" void fake_enable(CUpti_CallbackId id, bool on);
 extern "C" void fake_keep_launches();
 extern "C" bool fake_next_launch(std::uint32_t* correlation, std::string* name);
 
 EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback, void*) {
   if (std::getenv("FAKE_CUPTI_BUSY")) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-  *subscriber = nullptr;
+  static char handle;
+  *subscriber = reinterpret_cast<CUpti_SubscriberHandle>(&handle);
   fake_subscribe(callback);
   return CUPTI_SUCCESS;
 }
-EXPORT CUptiResult cuptiEnableCallback(std::uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
+EXPORT CUptiResult cuptiEnableCallback(std::uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
                                        CUpti_CallbackId id) {
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) fake_enable(id);
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) fake_enable(id, on);
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiEnableDomain(std::uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain) {

@@ -2,7 +2,7 @@
 //
 // Each thread launches on a stream of its own, in a range "step N"; every tenth launch fails, as it should. END:
 // return, _exit, kill (SIGKILL, after half a second), fork (the child launches too, and ends first), exec (itself, to
-// return), or time (says nanoseconds of the first thread's CPU a launch).
+// return), or time (says nanoseconds of the first thread's CPU a launch; it pauses after every 200, as jobs do).
 #include <cuda.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,11 +19,19 @@
 
 namespace {
 
-void work(int launches, bool failures) {
+double thread_time() {  // nanoseconds
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) * 1e9 + double(now.tv_nsec);
+}
+
+// Returns the CPU time that launches took; with pauses between every 200, which do not count.
+double work(int launches, bool failures, bool pauses = false) {
   CUstream stream = nullptr;
   CUdeviceptr memory = 0;
   cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
   cuMemAlloc(&memory, 1 << 20);
+  double taken = 0, begin = thread_time();
   for (int i = 0; i < launches; ++i) {
     if (i % 100 == 0) nvtxRangePushA(("step " + std::to_string(i / 100)).c_str());
     CUdeviceptr pointer = memory + 256;
@@ -32,15 +40,16 @@ void work(int launches, bool failures) {
     const auto kernel = reinterpret_cast<CUfunction>(std::uintptr_t(0x100 + 16 * (i % 7)));
     cuLaunchKernel(kernel, failures && i % 10 == 9 ? 0 : 4, 1, 1, 128, 1, 1, 0, stream, parameters, nullptr);
     if (i % 100 == 99) nvtxRangePop();
+    if (pauses && i % 200 == 199) {
+      taken += thread_time() - begin;
+      usleep(5000);
+      begin = thread_time();
+    }
   }
+  taken += thread_time() - begin;
   cuStreamSynchronize(stream);
   cuMemFree(memory);
-}
-
-double thread_time() {  // nanoseconds
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return double(now.tv_sec) * 1e9 + double(now.tv_nsec);
+  return taken;
 }
 
 }  // namespace
@@ -50,12 +59,11 @@ int main(int argc, char** argv) {
   const int launches = std::atoi(argv[1]), threads = std::atoi(argv[2]);
   const std::string end = argv[3];
   cuInit(0);
-  const double begin = thread_time();
   std::vector<std::thread> workers;
-  for (int t = 1; t < threads; ++t) workers.emplace_back(work, launches, end != "time");
-  work(launches, end != "time");
+  for (int t = 1; t < threads; ++t) workers.emplace_back(work, launches, end != "time", end == "time");
+  const double taken = work(launches, end != "time", end == "time");
   for (std::thread& worker : workers) worker.join();
-  if (end == "time") std::printf("%.0f ns a launch\n", (thread_time() - begin) / launches);
+  if (end == "time") std::printf("%.0f ns a launch\n", taken / launches);
   std::printf("done\n");
   std::fflush(stdout);
   if (end == "_exit") _exit(3);

@@ -177,6 +177,19 @@ def timestamps(case):
     assert "times" not in case.dump(), case.dump()
 
 
+def layers(case):
+    """Where parts of the library are left out to see what it costs, the trace says that it has gaps."""
+    for uppermost, launches in ((0, 0), (1, 0), (3, 0), (4, 0), (5, 900)):
+        status, said = case.run(1000, 1, "return", environment={"DEADHEAT_LAYERS": str(uppermost)})
+        assert (status, said) == (3, []), (status, said)
+        assert ("DEADHEAT_LAYERS" in case.dump()) == (uppermost < 5), case.dump()
+        if launches:
+            assert case.launches() == launches, case.dump()
+        else:
+            assert "work(int)" not in case.dump(), case.dump()
+        shutil.rmtree(case.trace)
+
+
 def no_cupti(case):
     status, said = case.run(100, 1, "return", settings=":cupti=/no/such/libcupti.so")
     assert status == 3 and len(said) == 1 and "libcupti" in said[0], said
@@ -294,7 +307,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [whole, threads, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
+cases = [whole, threads, layers, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window,
          timestamps, window_without_end, python_lines, python_without_its_lock]
 passed = failed = 0

@@ -12,6 +12,7 @@
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/process.h"
 #include "tracer/cupti/window.h"
@@ -52,7 +53,7 @@ const std::array<Watched, most_calls>& watched() {
 }
 
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
-  if (own_calls) return;
+  if (own_calls || !layer_on(Layer::handlers)) return;
   Session* session = Session::get();
   if (!session) return;
   const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
@@ -91,6 +92,31 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   }
 }
 
+CUpti_SubscriberHandle the_subscriber = nullptr;
+bool with_timestamps = false;
+
+// Of the runtime's calls only those whose names reports tell: each callback costs time.
+bool named_in_reports(const char* runtime_call) {
+  for (const char* part : {"Memcpy", "Memset", "HostFunc", "AddCallback"}) {
+    if (std::strstr(runtime_call, part)) return true;
+  }
+  return with_timestamps && std::strstr(runtime_call, "Launch");
+}
+
+void enable(CUpti_CallbackDomain domain, bool on) {
+  const Cupti& api = cupti();
+  for (unsigned id = 1; id < most_calls; ++id) {
+    bool wanted = false;
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+      wanted = watched()[id].handler != nullptr;
+    } else {
+      const char* name = nullptr;
+      wanted = api.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && named_in_reports(name);
+    }
+    if (wanted) api.cuptiEnableCallback(on, the_subscriber, domain, CUpti_CallbackId(id));
+  }
+}
+
 void at_exit(int status, void*) {
   if (Session* session = Session::get()) session->finish(status, true);
 }
@@ -121,24 +147,28 @@ bool subscribe(bool timestamps, std::string& why) {
               : std::string("CUPTI cannot be used: ") + (text ? text : "unknown error");
     return false;
   }
-  for (std::size_t id = 0; id < most_calls; ++id) {
-    if (watched()[id].handler) {
-      api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, CUpti_CallbackId(id));
-    }
-  }
-  // Of the runtime's calls only those whose names reports tell: each callback costs time.
-  for (unsigned id = 1; id < most_calls; ++id) {
-    const char* name = nullptr;
-    if (api.cuptiGetCallbackName(CUPTI_CB_DOMAIN_RUNTIME_API, id, &name) != CUPTI_SUCCESS || !name) continue;
-    for (const char* part : {"Memcpy", "Memset", "HostFunc", "AddCallback", "Launch"}) {
-      if (std::strcmp(part, "Launch") == 0 && !timestamps) continue;
-      if (std::strstr(name, part)) {
-        api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, CUpti_CallbackId(id));
-        break;
-      }
-    }
-  }
+  with_timestamps = timestamps;
+  if (const char* text = std::getenv("DEADHEAT_LAYERS")) change_layers(unsigned(std::atoi(text)));
+  the_subscriber = subscriber;
+  if (layer_on(Layer::driver_callbacks)) enable(CUPTI_CB_DOMAIN_DRIVER_API, true);
+  if (layer_on(Layer::runtime_callbacks)) enable(CUPTI_CB_DOMAIN_RUNTIME_API, true);
   return true;
+}
+
+std::atomic<unsigned> layers{unsigned(Layer::all)};
+
+void change_layers(unsigned uppermost) {
+  Session* session = Session::get();
+  const unsigned before = layers.exchange(uppermost);
+  if (!session || before == uppermost) return;
+  Own own;
+  auto change = [&](Layer layer, CUpti_CallbackDomain domain) {
+    const bool was = before >= unsigned(layer), is = uppermost >= unsigned(layer);
+    if (was != is && the_subscriber) enable(domain, is);
+  };
+  change(Layer::driver_callbacks, CUPTI_CB_DOMAIN_DRIVER_API);
+  change(Layer::runtime_callbacks, CUPTI_CB_DOMAIN_RUNTIME_API);
+  session->incident("lost", "parts of the run were not recorded, to see what recording costs (DEADHEAT_LAYERS)");
 }
 
 }  // namespace deadheat::cupti
@@ -157,6 +187,10 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   } catch (...) {
   }
   return 1;
+}
+
+__attribute__((visibility("default"))) void deadheat_layers(unsigned uppermost) {
+  deadheat::cupti::change_layers(uppermost);
 }
 
 // os._exit and the like leave without running exit handlers. Taken over only where the library was preloaded.

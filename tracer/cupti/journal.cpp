@@ -4,17 +4,97 @@
 #include <cstring>
 #include <utility>
 
+#include "tracer/cupti/layers.h"
 #include "tracer/cupti/modules.h"
 
 namespace deadheat::cupti {
 
+namespace {
+
+constexpr std::size_t most_spare = 16;    // blocks that wait to be used again
+constexpr std::size_t most_room = 8192;   // bytes of arguments that a launch keeps room for
+
+// Items that lie in the queue as they are.
+template <typename What>
+constexpr bool small = std::is_trivially_copyable_v<What> && sizeof(What) <= 64;
+
+template <std::size_t I>
+void restore(Journal::Item& item, const std::uint8_t* bytes) {
+  using What = std::variant_alternative_t<I, Journal::Item>;
+  if constexpr (small<What>) std::memcpy(&item.emplace<I>(), bytes, sizeof(What));
+}
+
+}  // namespace
+
+std::uint8_t* Journal::append(std::size_t bytes, std::uint32_t kind) {
+  const std::size_t whole = (sizeof(Entry) + bytes + 7) & ~std::size_t(7);
+  if (filling_ && filling_->used + whole > sizeof filling_->bytes) full_.push_back(std::move(filling_));
+  if (!filling_) {
+    if (spare_.empty()) {
+      filling_ = std::make_unique_for_overwrite<Block>();
+    } else {
+      filling_ = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    filling_->used = 0;
+  }
+  std::uint8_t* at = filling_->bytes + filling_->used;
+  const Entry entry{std::uint32_t(whole), kind};
+  std::memcpy(at, &entry, sizeof entry);
+  filling_->used += whole;
+  return at + sizeof entry;
+}
+
 void Journal::push(Item item) {
+  if (!layer_on(Layer::journal)) return;
+  std::unique_ptr<Item> apart;
+  const std::uint32_t kind = std::uint32_t(item.index());
+  std::visit(
+      [&](auto& what) {
+        using What = std::decay_t<decltype(what)>;
+        if constexpr (small<What>) {
+          std::lock_guard hold(lock_);
+          std::memcpy(append(sizeof what, kind), &what, sizeof what);
+        } else {
+          apart = std::make_unique<Item>(std::move(item));
+        }
+      },
+      item);
+  if (!apart) return;
   std::lock_guard hold(lock_);
-  queue_.push_back(std::move(item));
+  Item* const address = apart.get();
+  std::memcpy(append(sizeof address, kind), &address, sizeof address);
+  (void)apart.release();
+}
+
+void Journal::push(Launched& launched) {
+  if (!layer_on(Layer::journal)) {
+  } else if (launched.plain() && launched.arguments.size() <= sizeof(Block::bytes) / 2) {
+    const LaunchFacts& facts = launched;
+    std::lock_guard hold(lock_);
+    std::uint8_t* at = append(sizeof facts + sizeof(std::uint32_t) + launched.arguments.size(), launch_kind);
+    const std::uint32_t bytes = std::uint32_t(launched.arguments.size());
+    std::memcpy(at, &facts, sizeof facts);
+    std::memcpy(at + sizeof facts, &bytes, sizeof bytes);
+    if (bytes) std::memcpy(at + sizeof facts + sizeof bytes, launched.arguments.data(), bytes);
+  } else {
+    push(Item(std::make_unique<Launched>(std::move(launched))));
+  }
+  launched.clear();
+}
+
+void Journal::Launched::clear() {
+  arguments.clear();
+  if (arguments.capacity() > most_room) std::vector<std::uint8_t>().swap(arguments);
+  static_cast<LaunchFacts&>(*this) = {};
+  accesses = nullptr;
+  python.clear();
+  by_effect = false;
+  effects.clear();
 }
 
 // Allocations that words of the arguments point into: pointers, alone or inside structures.
-std::vector<std::uint64_t> Journal::footprint(const std::vector<std::uint8_t>& arguments) const {
+std::vector<std::uint64_t> Journal::footprint(std::span<const std::uint8_t> arguments) const {
   std::vector<std::uint64_t> reached;
   if (live_.empty()) return reached;
   const std::uint64_t least = live_.begin()->first;
@@ -31,7 +111,8 @@ std::vector<std::uint64_t> Journal::footprint(const std::vector<std::uint8_t>& a
   return reached;
 }
 
-void Journal::write(Launched& l, trace::TraceWriter& writer) {
+void Journal::write(const LaunchFacts& l, std::span<const std::uint8_t> arguments, const Launched* more,
+                    trace::TraceWriter& writer) {
   const Kernel& kernel = *l.kernel;
   trace::Launch launch;
   launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
@@ -42,10 +123,10 @@ void Journal::write(Launched& l, trace::TraceWriter& writer) {
   launch.dynamic_shared = l.dynamic_shared;
   launch.static_shared = kernel.static_shared;
   launch.cooperative = l.cooperative;
-  launch.instrumented = l.accesses != nullptr;
+  launch.instrumented = more && more->accesses;
   launch.programmatic = l.programmatic && launch.instrumented;  // when an opaque one waits, nothing tells
-  if (!launch.instrumented) launch.footprint = footprint(l.arguments);
-  launch.arguments = writer.bytes(l.arguments);
+  if (!launch.instrumented) launch.footprint = footprint(arguments);
+  launch.arguments = writer.bytes(arguments);
   trace::Operation operation;
   operation.id = l.operation;
   operation.stream = l.stream;
@@ -53,8 +134,8 @@ void Journal::write(Launched& l, trace::TraceWriter& writer) {
   operation.launch = l.launch;
   operation.what = std::move(launch);
   if (l.ranges) operation.call_site = *l.ranges;
-  if (!l.python.empty()) operation.call_site += (l.ranges ? " / " : "") + l.python;
-  if (l.by_effect) writer.write(trace::Effects{l.operation, std::move(l.effects)});
+  if (more && !more->python.empty()) operation.call_site += (l.ranges ? " / " : "") + more->python;
+  if (more && more->by_effect) writer.write(trace::Effects{l.operation, more->effects});
   writer.write(operation);
   writer.write(trace::OperationBegin{l.operation});
 }
@@ -66,7 +147,7 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
         if constexpr (std::is_same_v<What, std::shared_ptr<Awaited>>) {
           return what->write(writer, last_chance);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<Launched>>) {
-          if (what->kernel) write(*what, writer);
+          if (what->kernel) write(*what, what->arguments, what.get(), writer);
           what->kernel = nullptr;  // the launch itself is written
           if (what->accesses && !what->accesses->write(writer, last_chance)) return false;
           writer.write(trace::OperationEnd{what->operation});
@@ -98,18 +179,56 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
       item);
 }
 
+bool Journal::write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter& writer, bool last_chance) {
+  const bool keep = layer_on(Layer::all);
+  if (entry.kind == launch_kind) {
+    if (!keep) return true;
+    LaunchFacts facts;
+    std::uint32_t size = 0;
+    std::memcpy(&facts, bytes, sizeof facts);
+    std::memcpy(&size, bytes + sizeof facts, sizeof size);
+    write(facts, {bytes + sizeof facts + sizeof size, size}, nullptr, writer);
+    writer.write(trace::OperationEnd{facts.operation});
+    return true;
+  }
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    constexpr bool is_small[] = {small<std::variant_alternative_t<I, Item>>...};
+    if (is_small[entry.kind]) {
+      Item item;
+      constexpr void (*restorers[])(Item&, const std::uint8_t*) = {restore<I>...};
+      restorers[entry.kind](item, bytes);
+      return !keep || write(item, writer, last_chance);
+    }
+    Item* apart = nullptr;
+    std::memcpy(&apart, bytes, sizeof apart);
+    if (keep && !write(*apart, writer, last_chance)) return false;
+    delete apart;
+    return true;
+  }(std::make_index_sequence<std::variant_size_v<Item>>());
+}
+
 void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
   std::lock_guard one(pumping_);
   for (;;) {
-    if (next_ == batch_.size()) {
-      batch_.clear();
-      next_ = 0;
+    if (block_ == batch_.size()) {
+      block_ = at_ = 0;
       std::lock_guard hold(lock_);
-      batch_.swap(queue_);
+      for (std::unique_ptr<Block>& block : batch_) {
+        if (spare_.size() < most_spare) spare_.push_back(std::move(block));
+      }
+      batch_.clear();
+      batch_.swap(full_);
+      if (filling_) batch_.push_back(std::move(filling_));
     }
     if (batch_.empty()) return;
-    for (; next_ < batch_.size(); ++next_) {
-      if (!write(batch_[next_], writer, last_chance)) return;
+    for (; block_ < batch_.size(); ++block_, at_ = 0) {
+      Block& block = *batch_[block_];
+      while (at_ < block.used) {
+        Entry entry;
+        std::memcpy(&entry, block.bytes + at_, sizeof entry);
+        if (!write(entry, block.bytes + at_ + sizeof entry, writer, last_chance)) return;
+        at_ += entry.bytes;
+      }
     }
   }
 }

@@ -6,14 +6,18 @@
 // submitted: an order in which things can have happened (deadheat/trace.h), and no access lies behind the free or the
 // reuse of its memory.
 //
+// What comes often and is small (launches, events, waits) lies in the queue as bytes, one behind the other in blocks
+// that are used again: a host thread that launches asks for no memory, and touches only what it writes, which is what
+// matters where another core has just read it. What is rare is an object of its own, and the queue holds its address.
+//
 // Thread-safety: push() from any thread; pump() from one thread at a time (a second one waits). Nothing throws.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -35,18 +39,23 @@ class Awaited {
 
 class Journal {
  public:
-  struct Launched {  // a launch by the program, outside of graphs
+  struct LaunchFacts {  // of a launch by the program, outside of graphs
     std::uint32_t operation = 0, launch = 0, stream = 0, host_thread = 0;
     const Kernel* kernel = nullptr;
+    const std::string* ranges = nullptr;  // of NVTX; null: none
     Dim3 grid, block, cluster;
     std::uint32_t dynamic_shared = 0;
     bool cooperative = false, programmatic = false;
+  };
+  struct Launched : LaunchFacts {
     std::vector<std::uint8_t> arguments;
     std::shared_ptr<Awaited> accesses;  // null: not recorded
-    const std::string* ranges = nullptr;  // of NVTX; null: none
-    std::string python;                   // the line that launched; empty: not known
-    bool by_effect = false;               // an opaque launch in a window: what it changed
+    std::string python;                 // the line that launched; empty: not known
+    bool by_effect = false;             // an opaque launch in a window: what it changed
     std::vector<trace::Effects::Change> effects;
+
+    bool plain() const { return !accesses && python.empty() && !by_effect; }
+    void clear();  // as made, but for the room that the arguments have
   };
   struct EventRecorded {
     std::uint32_t operation = 0, event = 0, stream = 0, host_thread = 0;
@@ -59,6 +68,7 @@ class Journal {
                             trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
 
   void push(Item item);
+  void push(Launched& launched);  // leaves it clear
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
   void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
@@ -66,16 +76,29 @@ class Journal {
   void pump(trace::TraceWriter& writer, bool last_chance = false);
 
  private:
+  struct Block {
+    std::size_t used = 0;
+    alignas(8) std::uint8_t bytes[std::size_t(128) << 10];
+  };
+  struct Entry {  // in front of its bytes; of launches their arguments follow the facts
+    std::uint32_t bytes = 0, kind = 0;  // bytes: with this; kind: which of Item, or launch_kind
+  };
+  static constexpr std::uint32_t launch_kind = std::variant_size_v<Item>;
+
+  std::uint8_t* append(std::size_t bytes, std::uint32_t kind);  // under lock_
+  bool write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter& writer, bool last_chance);
   bool write(Item& item, trace::TraceWriter& writer, bool last_chance);  // false: more of it is to come
-  void write(Launched& launched, trace::TraceWriter& writer);
-  std::vector<std::uint64_t> footprint(const std::vector<std::uint8_t>& arguments) const;
+  void write(const LaunchFacts& launch, std::span<const std::uint8_t> arguments, const Launched* more,
+             trace::TraceWriter& writer);
+  std::vector<std::uint64_t> footprint(std::span<const std::uint8_t> arguments) const;
 
   std::mutex lock_;  // of the queue
-  std::vector<Item> queue_;
+  std::vector<std::unique_ptr<Block>> full_, spare_;
+  std::unique_ptr<Block> filling_;
 
   std::mutex pumping_;  // of what follows
-  std::vector<Item> batch_;
-  std::size_t next_ = 0;  // of the batch
+  std::vector<std::unique_ptr<Block>> batch_;
+  std::size_t block_ = 0, at_ = 0;  // the first entry of the batch that is not written
   struct Memory {
     std::uint64_t bytes = 0;
     std::uint32_t allocation = 0;

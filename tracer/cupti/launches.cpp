@@ -17,7 +17,8 @@ namespace {
 
 // What a launch call is, from the way in to the way out.
 struct Pending {
-  std::unique_ptr<Journal::Launched> launch;
+  Journal::Launched launch;
+  bool submits = false;               // the launch is one (and no graph's node)
   std::shared_ptr<RecordedLaunch> recorded;
   std::uint32_t control = 0;
   device_log::Control parameter;
@@ -25,6 +26,13 @@ struct Pending {
   std::vector<std::uint8_t> buffer;   // likewise, packed
   std::size_t buffer_bytes = 0;
   void* extra[5] = {};
+
+  Journal::Launched& begin() {
+    launch.clear();
+    submits = false;
+    recorded = nullptr;
+    return launch;
+  }
 };
 // Never destroyed: exit handlers of the program may still launch when this thread's objects are gone.
 Pending& pending_launch() {
@@ -51,8 +59,8 @@ Kernel& known_kernel(Call& call, CUfunction f) {
 }
 
 // The argument block: as the kernel sees it.
-std::vector<std::uint8_t> arguments_of(const Kernel& kernel, void** parameters, void** extra) {
-  std::vector<std::uint8_t> block;
+void arguments_of(const Kernel& kernel, void** parameters, void** extra, std::vector<std::uint8_t>& block) {
+  block.clear();
   if (parameters) {
     block.resize(kernel.arguments_bytes);
     for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
@@ -72,7 +80,6 @@ std::vector<std::uint8_t> arguments_of(const Kernel& kernel, void** parameters, 
     }
     if (bytes) block.assign(static_cast<const std::uint8_t*>(bytes), static_cast<const std::uint8_t*>(bytes) + size);
   }
-  return block;
 }
 
 // Allocations that words of the arguments of a graph's node point into.
@@ -137,11 +144,9 @@ bool fits(Session& session, const Kernel& kernel, const Dim3& block) {
   return true;
 }
 
-void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launch, void**& parameters, void**& extra,
-             CUstream stream) {
-  Pending& pending = pending_launch();
-  pending.launch = nullptr;
-  pending.recorded = nullptr;
+// `pending.launch` says how it is launched; here it is said what, and with what.
+void prepare(Call& call, Pending& pending, CUfunction& f, void**& parameters, void**& extra, CUstream stream) {
+  Journal::Launched* launch = &pending.launch;
   Session& session = call.session;
   Kernel& kernel = known_kernel(call, f);
   const bool captured = call.captured(stream);
@@ -151,7 +156,7 @@ void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launc
   launch->kernel = &kernel;
   launch->ranges = nvtx_ranges();
   if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
-  if (record || !captured) launch->arguments = arguments_of(kernel, parameters, extra);
+  if (record || !captured) arguments_of(kernel, parameters, extra, launch->arguments);
   if (record) {
     launch->python = python_line();
     pending.control = pending.parameter.control;
@@ -190,7 +195,7 @@ void prepare(Call& call, CUfunction& f, std::unique_ptr<Journal::Launched> launc
   if (Window* window = session.window(); window && !record && !captured) {
     window->before_opaque(call.context, launch->arguments);
   }
-  if (!captured) pending.launch = std::move(launch);
+  pending.submits = !captured;
 }
 
 void finish(Call& call, CUstream stream) {
@@ -199,33 +204,34 @@ void finish(Call& call, CUstream stream) {
   if (Window* window = session.window()) {
     std::vector<trace::Effects::Change> effects;
     const bool known = window->after_opaque(stream, call.done(), effects);
-    if (known && pending.launch) {
-      pending.launch->by_effect = true;
-      pending.launch->effects = std::move(effects);
+    if (known && pending.submits) {
+      pending.launch.by_effect = true;
+      pending.launch.effects = std::move(effects);
     }
   }
-  if (pending.launch && call.done()) {
+  if (pending.submits && call.done()) {
     std::lock_guard hold(session.lock);
-    pending.launch->stream = call.stream(stream);
-    session.submit(std::move(pending.launch));
+    pending.launch.stream = call.stream(stream);
+    session.submit(pending.launch);
   } else if (pending.recorded) {
     session.recorder().cancel(pending.control, pending.recorded);
   }
-  pending.launch = nullptr;
+  pending.submits = false;
   pending.recorded = nullptr;
 }
 
 template <typename P>
 void launch(Call& call, P& p, bool cooperative) {
   if (call.exit) return finish(call, p.hStream);
-  auto launch = std::make_unique<Journal::Launched>();
+  Pending& pending = pending_launch();
+  Journal::Launched* launch = &pending.begin();
   launch->grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
   launch->block = {p.blockDimX, p.blockDimY, p.blockDimZ};
   launch->dynamic_shared = p.sharedMemBytes;
   launch->cooperative = cooperative;
   void** extra = nullptr;
   if constexpr (requires { p.extra; }) extra = p.extra;
-  prepare(call, p.f, std::move(launch), p.kernelParams, extra, p.hStream);
+  prepare(call, pending, p.f, p.kernelParams, extra, p.hStream);
   if constexpr (requires { p.extra; }) p.extra = extra;
 }
 
@@ -238,7 +244,8 @@ void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
   if (!p.config) return;
   const CUlaunchConfig& c = *p.config;
   if (call.exit) return finish(call, c.hStream);
-  auto launch = std::make_unique<Journal::Launched>();
+  Pending& pending = pending_launch();
+  Journal::Launched* launch = &pending.begin();
   launch->grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
   launch->block = {c.blockDimX, c.blockDimY, c.blockDimZ};
   launch->dynamic_shared = c.sharedMemBytes;
@@ -252,7 +259,7 @@ void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
       launch->programmatic = a.value.programmaticStreamSerializationAllowed != 0;
     }
   }
-  prepare(call, p.f, std::move(launch), p.kernelParams, p.extra, c.hStream);
+  prepare(call, pending, p.f, p.kernelParams, p.extra, c.hStream);
 }
 
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
@@ -275,7 +282,8 @@ bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
   launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
   launch.kernel = kernel.name;
   launch.static_shared = kernel.static_shared;
-  const std::vector<std::uint8_t> arguments = arguments_of(kernel, p.kernelParams, p.extra);
+  std::vector<std::uint8_t> arguments;
+  arguments_of(kernel, p.kernelParams, p.extra, arguments);
   if (kernel.is_clone && p.kernelParams) {
     device_log::Control parameter;
     std::memcpy(&parameter, p.kernelParams[kernel.instrumented->parameters], sizeof parameter);

@@ -3,8 +3,10 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "tracer/cupti/recorder.h"
@@ -34,63 +36,80 @@ enum : int { exported_callbacks = 1, core = 1, core2 = 5, text = 1, registered =
 enum Core : int { start_ex = 4, start_a = 5, range_end = 7, push_ex = 8, push_a = 9, pop_core = 11 };
 enum Core2 : int { domain_start = 2, domain_end = 3, domain_push = 4, domain_pop = 5, register_a = 10, create_a = 12 };
 
-constexpr std::size_t most_ranges = 64;  // inside one another; deeper ones are counted, and not named
+constexpr std::size_t most_ranges = 64;  // inside one another; reports do not name deeper ones
 constexpr std::size_t most_names = 100'000;
 
-// Never destroyed: exit handlers of the program may still come here.
-const std::string* keep(const std::string& name) {
-  static std::mutex& lock = *new std::mutex;
-  static auto& names = *new std::set<std::string>;
-  std::lock_guard hold(lock);
-  if (names.size() >= most_names) return nullptr;
-  return &*names.insert(name).first;
-}
+std::atomic<std::size_t> names_made{0};
+
+// A range inside of others. Each thread has a tree of them, so that a range that comes again costs a look-up. Never
+// destroyed: what was launched in it is written later, and exit handlers of the program may still come here.
+struct Range {
+  std::string name, path;
+  Range* outer = nullptr;
+  std::map<std::string, std::unique_ptr<Range>, std::less<>> inner;
+
+  Range* inside(const char* what) {  // null: there are too many
+    auto found = inner.find(std::string_view(what));
+    if (found != inner.end()) return found->second.get();
+    if (names_made.fetch_add(1, std::memory_order_relaxed) >= most_names) return nullptr;
+    auto made = std::make_unique<Range>();
+    made->name = what;
+    made->path = outer ? path + " / " + what : what;
+    made->outer = this;
+    return (inner[what] = std::move(made)).get();
+  }
+};
 
 struct Ranges {
-  std::vector<std::string> names;
-  std::size_t deeper = 0;
-  const std::string* path = nullptr;
-  void changed() {
-    std::string joined;
-    for (const std::string& name : names) joined += (joined.empty() ? "" : " / ") + name;
-    path = names.empty() ? nullptr : keep(joined);
-  }
+  Range none;
+  Range* now = &none;
+  std::size_t depth = 0;
+  std::vector<std::string> deeper;  // ranges inside of it that reports do not name
 };
 Ranges& ranges() {
   static thread_local auto* mine = new Ranges;
   return *mine;
 }
 
-void captured(const std::string& name, bool begins) {
-  if (Session* session = Session::get()) session->recorder().capture_range("nvtx=" + name, begins);
+void captured(std::string_view name, bool begins) {
+  Session* session = Session::get();
+  if (!session) return;
+  constexpr std::string_view prefix = "nvtx=";
+  const std::string_view wanted = session->options().capture_range;
+  if (wanted.substr(0, prefix.size()) != prefix || wanted.substr(prefix.size()) != name) return;
+  session->recorder().capture_range(session->options().capture_range, begins);
 }
 
 int push(const char* name) noexcept try {
   Ranges& mine = ranges();
-  if (mine.names.size() == most_ranges) {
-    ++mine.deeper;
+  if (!name) name = "";
+  Range* inner = mine.deeper.empty() && mine.depth < most_ranges ? mine.now->inside(name) : nullptr;
+  if (inner) {
+    mine.now = inner;
+    ++mine.depth;
   } else {
-    mine.names.emplace_back(name ? name : "");
-    mine.changed();
-    captured(mine.names.back(), true);
+    mine.deeper.emplace_back(name);
   }
-  return int(mine.names.size() + mine.deeper) - 1;
+  captured(name, true);
+  return int(mine.depth + mine.deeper.size()) - 1;
 } catch (...) {
   return 0;
 }
 
 int pop() noexcept try {
   Ranges& mine = ranges();
-  if (mine.deeper) {
-    --mine.deeper;
-  } else if (mine.names.empty()) {
+  if (!mine.deeper.empty()) {
+    captured(mine.deeper.back(), false);
+    mine.deeper.pop_back();
+  } else if (!mine.depth) {
     return -1;
   } else {
-    captured(mine.names.back(), false);
-    mine.names.pop_back();
-    mine.changed();
+    const Range& ended = *mine.now;
+    mine.now = ended.outer;
+    --mine.depth;
+    captured(ended.name, false);
   }
-  return int(mine.names.size() + mine.deeper);
+  return int(mine.depth + mine.deeper.size());
 } catch (...) {
   return 0;
 }
@@ -136,8 +155,10 @@ std::uint64_t start_in_domain(void*, const Attributes* a) { return start(message
 int pop_in_domain(void*) { return pop(); }
 void end_in_domain(void*, std::uint64_t id) { end(id); }
 const void* register_text(void*, const char* name) noexcept try {  // a handle: the text itself
-  const std::string* kept = keep(name ? name : "");
-  return kept ? kept->c_str() : nullptr;
+  static std::mutex& lock = *new std::mutex;
+  static auto& names = *new std::set<std::string>;
+  std::lock_guard hold(lock);
+  return names.size() < most_names ? names.insert(name ? name : "").first->c_str() : nullptr;
 } catch (...) {
   return nullptr;
 }
@@ -153,7 +174,10 @@ void put(Function** table, unsigned size, int id, F function) {
 
 }  // namespace
 
-const std::string* nvtx_ranges() { return ranges().path; }
+const std::string* nvtx_ranges() {
+  const Ranges& mine = ranges();
+  return mine.depth ? &mine.now->path : nullptr;
+}
 
 }  // namespace deadheat::cupti
 

@@ -115,11 +115,8 @@ void Session::finish(int status, bool clean) noexcept {
   try {
     if (clean) recorder_->stop();
     if (window_) window_->finish();
-    {
-      std::lock_guard hold(lock);
-      write_incidents();
-    }
     journal_.pump(*writer_, true);
+    write_incidents();
     if (activity_) activity_->write(*writer_, clean);
     if (Expected<void> done = writer_->finish(status, clean); !done && !said_error_.exchange(true)) {
       say(done.error().message());
@@ -136,8 +133,9 @@ void Session::incident(const std::string& kind, const std::string& text) {
 }
 
 void Session::write_incidents() {
+  std::lock_guard hold(lock);
   for (const auto& [key, count] : incidents_) {
-    journal_.push(trace::Incident{key.substr(0, key.find('\n')), count.count, count.text});
+    writer_->write(trace::Incident{key.substr(0, key.find('\n')), count.count, count.text});
   }
   incidents_.clear();
 }
@@ -313,12 +311,12 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   return id;
 }
 
-void Session::submit(std::unique_ptr<Journal::Launched> launch) {
-  launch->operation = next_operation();
-  launch->host_thread = host_thread();
-  if (!launch->launch) launch->launch = next_launch();
-  if (activity_) activity_->submitted(launch->operation, Activity::Kind::launch, launch->kernel->name);
-  journal_.push(Journal::Item(std::move(launch)));
+void Session::submit(Journal::Launched& launch) {
+  launch.operation = next_operation();
+  launch.host_thread = host_thread();
+  if (!launch.launch) launch.launch = next_launch();
+  if (activity_) activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
+  journal_.push(launch);
 }
 
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Where the time goes that recording operations costs: which part CUPTI's, which of our layers.
+
+    overhead.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --work DIR [--steps N] [--rounds N]
+
+Trains (train.py --plain) alone and under the library in turn. In the processes under the library, every ten steps go
+with fewer or more of its layers (tracer/cupti/layers.h), in random order, so that they share process, clocks and
+neighbours; ratios are taken within a round of all layers. Alone against the lowest layer says what the presence of the
+library and of CUPTI's subscriber cost; that comparison is between processes, and as noisy as these are.
+
+Prints ratios, PASS or FAIL for the aim (all layers against none, at most 1.05), and `N passed, N failed`.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+here = os.path.dirname(os.path.abspath(__file__))
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--deadheat", required=True)
+arguments.add_argument("--tracer", required=True)
+arguments.add_argument("--work", required=True)
+arguments.add_argument("--steps", type=int, default=1200, help="of a process under the library; alone half as many")
+arguments.add_argument("--rounds", type=int, default=3, help="of processes: alone, and under the library")
+arguments.add_argument("--limit", type=float, default=95, help="seconds after which no further process is started")
+options = arguments.parse_args()
+names = ["subscriber only", "driver callbacks, empty", "and the runtime's, empty", "handlers, nothing kept",
+         "journal, nothing written", "everything"]
+trace = os.path.join(options.work, "overhead")
+begun = time.time()
+
+
+def train(recorded, layers, steps):
+    """What train.py says of its blocks: (layer, ms a step, ms of CPU a step)."""
+    environment = dict(os.environ)
+    if recorded:
+        shutil.rmtree(trace, ignore_errors=True)
+        environment["LD_PRELOAD"] = os.path.abspath(options.tracer)
+        environment["DEADHEAT_OPTIONS"] = "output=%s:device=gpu:accesses=0" % trace
+    command = [sys.executable, os.path.join(here, "train.py"), "--plain", "--steps", str(steps), "--layers", layers]
+    try:
+        done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        print("  no end in 60 s")
+        return []
+    for line in done.stderr.splitlines():
+        if line.startswith("deadheat"):
+            print("  " + line)
+    found = re.search(r"^blocks (.*)$", done.stdout, re.M)
+    if not found:
+        print(done.stderr[-2000:])
+    blocks = [tuple(block) for block in json.loads(found.group(1))] if found else []
+    return blocks[6:]  # the first ones warm up: one round of all layers
+
+
+def middle(values, form="%.3f"):
+    if len(values) < 3:
+        return "?"
+    low, half, high = statistics.quantiles(values, n=4)
+    return (form + " (quarters " + form + " to " + form + ")") % (half, low, high)
+
+
+layers = range(len(names))
+alone, under, ratios, cpu_ratios = [], {layer: [] for layer in layers}, {layer: [] for layer in layers}, []
+cpu = {layer: [] for layer in layers}
+for number in range(options.rounds):
+    if time.time() - begun > options.limit * (1 - 1 / (options.rounds + 1)):
+        break
+    blocks = train(False, "-1", options.steps // 2)
+    alone.append((statistics.median(b[1] for b in blocks), statistics.median(b[2] for b in blocks)) if blocks else None)
+    blocks = train(True, ",".join(map(str, layers)), options.steps)
+    if not blocks:
+        continue
+    for layer in layers:
+        under[layer].append(statistics.median([b[1] for b in blocks if b[0] == layer]))
+        cpu[layer].append(statistics.median([b[2] for b in blocks if b[0] == layer]))
+    for at in range(0, len(blocks), len(names)):
+        a_round = {b[0]: b[1] for b in blocks[at:at + len(names)]}
+        if len(a_round) == len(names):
+            for layer in layers:
+                ratios[layer].append(a_round[layer] / a_round[0])
+    print("  process %d: alone %s; under the library %s ms a step" % (
+        number + 1, alone[-1] and "%.3f ms a step, %.3f of CPU" % alone[-1],
+        ", ".join("%s %.3f" % (names[layer], under[layer][-1]) for layer in layers)), flush=True)
+print("  %-28s %s" % ("layer", "times `subscriber only`, in the same round of the same process (%d rounds)" % len(ratios[0])))
+for layer in layers:
+    print("  %-28s %s; CPU %s ms a step" % (names[layer], middle(ratios[layer]), ", ".join("%.3f" % c for c in cpu[layer])))
+apart = [under[0][i] / a[0] for i, a in enumerate(a for a in alone if a) if i < len(under[0])]
+print("  subscriber only against alone, between processes: %s" % ", ".join("%.3f" % a for a in apart))
+done = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True)
+print("  one of these traces:\n" + "\n".join("    " + line[:150] for line in done.stdout.splitlines()[:30]))
+top = len(names) - 1
+right = len(ratios[top]) >= 5 and statistics.median(ratios[top]) * statistics.median(apart or [9]) <= 1.05
+print("%s operations only: %.3f times a step with CUPTI subscribed and silent, and that %.3f times a step alone" % (
+    "PASS" if right else "FAIL", statistics.median(ratios[top] or [9]), statistics.median(apart or [9])))
+print("%d passed, %d failed" % (right, not right))
+sys.exit(not right)

@@ -1,0 +1,26 @@
+// For measuring what the library itself costs (tests/gpu/overhead.py): its layers, each on top of the one before, of
+// which the upper ones can be left out. DEADHEAT_LAYERS=N in the environment says up to which one, deadheat_layers(N)
+// changes it while the process runs. It is not for users: the trace of a run without all of them has gaps, and says so.
+//
+// Thread-safety: layer_on from any thread; change_layers while no other thread is in a call of the driver.
+#pragma once
+
+#include <atomic>
+
+namespace deadheat::cupti {
+
+enum class Layer : unsigned {
+  subscriber,         // CUPTI is subscribed to, and calls nothing
+  driver_callbacks,   // it tells of the driver's calls, which are not looked at
+  runtime_callbacks,  // and of the runtime's
+  handlers,           // calls are looked at; what they did is thrown away
+  journal,            // it is kept for the writer, who throws it away
+  all,
+};
+
+extern std::atomic<unsigned> layers;  // the uppermost one
+
+inline bool layer_on(Layer layer) { return layers.load(std::memory_order_relaxed) >= unsigned(layer); }
+void change_layers(unsigned uppermost);
+
+}  // namespace deadheat::cupti
