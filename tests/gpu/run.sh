@@ -11,13 +11,15 @@
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
+#   times      device timestamps, of work whose times are known (times.py)
+#   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py)
 #   faults     the training job with faults planted, one at a time
 #   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-only=kernels,training,programs,races,windows,faults
+only=kernels,training,programs,races,windows,times,step,faults
 parts=overhead,$only,multi
 build=build
 while [ $# -gt 0 ]; do
@@ -88,6 +90,20 @@ windows() {
     tests/gpu/window.cu -o "$work/window" || return
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --binary "$work/window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
+}
+times() {
+  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
+    tests/gpu/times.cu -o "$work/times" || return
+  python3 tests/gpu/times.py "${tools[@]}" --binary "$work/times"
+}
+step() {
+  if ! python3 -c 'import torch' 2> /dev/null; then
+    echo "no PyTorch: not tried"
+    echo "0 passed, 0 failed"
+    return
+  fi
+  python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
+    --traces "${OUT:-$work}/windows" --training
 }
 multi() {
   nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \

@@ -155,6 +155,19 @@ def ranks(case):
     assert status == 3 and len(said) == 1 and "NO_SUCH_RANK" in said[0], said
 
 
+def idle(case):
+    """A process that submits nothing leaves a log only where the trace is its own."""
+    status, said = case.run(0, 1, "return", output=case.trace + "-%p")
+    assert (status, said) == (3, []), (status, said)
+    assert not [name for name in os.listdir(case.work) if name.startswith("trace-")], os.listdir(case.work)
+    status, said = case.run(0, 1, "return")
+    assert (status, said, case.launches()) == (3, [], 0), (status, said)
+    shutil.rmtree(case.trace)
+    case.run(100, 1, "return")
+    case.run(0, 1, "return")
+    assert len(os.listdir(case.trace)) == 1 and case.launches() == 90, os.listdir(case.trace)
+
+
 def ranges(case):
     """Launches know the NVTX ranges that they were made in."""
     case.run(1000, 1, "return")
@@ -307,7 +320,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [whole, threads, layers, leaves_at_once, killed, forks, executes, ranks, ranges, no_cupti, busy, unwritable, full_disk,
+cases = [whole, threads, layers, leaves_at_once, killed, forks, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window,
          timestamps, window_without_end, python_lines, python_without_its_lock]
 passed = failed = 0

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "tracer/cupti/activity.h"
@@ -116,6 +117,11 @@ void Session::finish(int status, bool clean) noexcept {
     if (clean) recorder_->stop();
     if (window_) window_->finish();
     journal_.pump(*writer_, true);
+    // Launchers of jobs (torchrun) look at the devices, and leave the work to other processes.
+    if (clean && did_nothing() && (options_.output.find('%') != std::string::npos || others_in_trace())) {
+      writer_->discard();
+      return;
+    }
     write_incidents();
     if (activity_) activity_->write(*writer_, clean);
     if (Expected<void> done = writer_->finish(status, clean); !done && !said_error_.exchange(true)) {
@@ -123,6 +129,18 @@ void Session::finish(int status, bool clean) noexcept {
     }
   } catch (...) {
   }
+}
+
+bool Session::did_nothing() {
+  std::lock_guard hold(lock);
+  return next_operation_ == 1 && incidents_.empty();
+}
+
+bool Session::others_in_trace() const {
+  std::error_code error;
+  std::size_t entries = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(writer_->directory(), error)) ++entries;
+  return !error && entries > 1;
 }
 
 void Session::incident(const std::string& kind, const std::string& text) {

@@ -100,6 +100,8 @@ class Session {
 
  private:
   Expected<void> open();
+  bool did_nothing();            // the program submitted no operation
+  bool others_in_trace() const;  // something lies in the trace's directory beside this process's log
   void write_incidents();
 
   TracerOptions options_;

@@ -382,6 +382,17 @@ Expected<void> TraceWriter::finish(std::int32_t status, bool clean) noexcept {
   return result;
 }
 
+void TraceWriter::discard() noexcept {
+  locked([](State& s) {
+    if (s.stopped && !s.file.is_open()) return;
+    s.stopped = true;
+    s.encoder.clear();
+    s.file.close();
+    ::unlink(s.path.c_str());
+    ::rmdir(s.directory.c_str());
+  });
+}
+
 WriterCounts TraceWriter::counts() const noexcept {
   if (!state_->home.here()) return {};
   const std::lock_guard<std::mutex> lock(state_->mutex);

@@ -74,6 +74,9 @@ class TraceWriter {
   // Writes ProgramEnd and the end chunk and renames the log; later records are lost. The second call does nothing.
   Expected<void> finish(std::int32_t status, bool clean = true) noexcept;
 
+  // Takes the log back, and the directory if nothing else is in it: the process did nothing worth keeping.
+  void discard() noexcept;
+
   WriterCounts counts() const noexcept;
   const std::string& directory() const noexcept;
   const std::string& log_path() const noexcept; // while it is incomplete
