@@ -5,8 +5,9 @@
 // Usage: engine_bench kernels.ptx [kernel [columns]]
 //   columns: of h (host), o (OpenCL), t (nothing recorded, a thread at a time: without replay/engine/regions.h), p
 //   (nothing recorded, addresses not checked), k (nothing recorded, addresses checked), 1 (recorded on one core), r
-//   (recorded on all), c (controlled: randomised priorities of depth 3, then a switch at every visible operation); all
-//   of them when left out
+//   (recorded on all), c (controlled: randomised priorities of depth 3), e (a switch at every visible operation), w (as
+//   c, with store histories and old values read at times); all of them when left out
+// Controlled runs of sgemm are of some of its blocks: their time is given as that of all.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -27,6 +28,7 @@ using namespace deadheat;
 namespace {
 
 constexpr int rounds = 5;
+constexpr double controlled_accesses = 16e6; // about as many as a controlled run has at most
 constexpr int n = 384, count = 4 << 20, blocks = 64, tokens = 4096, channels = 256, vocabulary = 1000, side = 1024;
 
 double seconds(const std::function<void()>& work) {
@@ -106,6 +108,7 @@ class Bench {
     code.cache.clear();
     options.modules = device::make_module_cache(engine::make_compiler(code));
     options.check = check;
+    options.live = !schedule.weak; // histories are of replays
     options.record_accesses = sink != nullptr;
     options.sink = sink;
     options.schedule = std::move(schedule);
@@ -115,11 +118,11 @@ class Bench {
   std::uint64_t visible() const { return device_->choices().visible; }
   const std::uint8_t* bytes(const void* host, std::size_t size) { return device_->peek(uploaded_.at(host), size); }
 
-  void launch(const Kernel& kernel) {
+  void launch(const Kernel& kernel, const Dim3& grid) {
     trace::Launch launch;
     launch.module = module_;
     launch.kernel = kernel.name;
-    launch.grid = kernel.grid;
+    launch.grid = grid;
     launch.block = kernel.block;
     for (const Argument& a : kernel.arguments) {
       if (a.buffer) {
@@ -180,16 +183,19 @@ Measured on_device(const std::string& ptx, const Kernel& kernel, const Way& way)
   Measured measured;
   {
     Bench bench(ptx, sink.get(), way.schedule.value_or(Schedule{}), way.regions, way.check);
-    bench.launch(kernel); // compiles
+    Dim3 grid = kernel.grid;
+    if (way.schedule) grid.y = std::max(1u, unsigned(grid.y * std::min(1.0, controlled_accesses / kernel.accesses)));
+    bench.launch(kernel, grid); // compiles
     const std::uint64_t before = bench.visible();
     int times = 0;
     auto once = [&] {
-      bench.launch(kernel);
+      bench.launch(kernel, grid);
       if (sink) sink->flush();
       ++times;
     };
-    measured.time = best(once, way.schedule ? 2 : rounds);
-    measured.visible = double(bench.visible() - before) / times;
+    const double part = double(grid.y) / kernel.grid.y;
+    measured.time = best(once, way.schedule ? 2 : rounds) / part;
+    measured.visible = double(bench.visible() - before) / times / part;
   }
   sink.reset();
   std::filesystem::remove_all(directory);
@@ -220,13 +226,13 @@ double opencl_time(const Kernel& kernel) {
 
 int main(int argc, char** argv) {
   if (argc < 2 || argc > 4) {
-    std::fprintf(stderr, "usage: engine_bench kernels.ptx [kernel [columns of hotpk1rc]]\n");
+    std::fprintf(stderr, "usage: engine_bench kernels.ptx [kernel [columns of hotpk1rcew]]\n");
     return 2;
   }
   std::ifstream in(argv[1]);
   std::stringstream text;
   text << in.rdbuf();
-  const std::string only = argc > 2 ? argv[2] : "", columns = argc > 3 ? argv[3] : "hotpk1rc";
+  const std::string only = argc > 2 ? argv[2] : "", columns = argc > 3 ? argv[3] : "hotpk1rcew";
   auto wants = [&](char column) { return columns.find(column) != std::string::npos; };
 
   Data d;
@@ -272,12 +278,15 @@ int main(int argc, char** argv) {
        double(count) * 3},
   };
 
-  Schedule priorities, every;
+  Schedule priorities, every, histories;
   priorities.kind = Schedule::Kind::priorities;
   priorities.depth = 3;
   priorities.steps = 1 << 20;
   every.kind = Schedule::Kind::random;
   every.quantum = 0;
+  histories = priorities;
+  histories.weak = true;
+  histories.old_rate = 32;
   const struct {
     char letter;
     const char* title;
@@ -288,7 +297,8 @@ int main(int argc, char** argv) {
               {'1', "record, 1", {.record = true, .check = true, .cores = 1}},
               {'r', "record", {.record = true, .check = true}},
               {'c', "PCT 3", {.schedule = priorities}},
-              {'c', "each", {.schedule = every}}};
+              {'e', "each", {.schedule = every}},
+              {'w', "histories", {.schedule = histories}}};
   std::printf("%-10s %9s %9s %6s", "kernel", "host ms", "POCL ms", "ratio");
   for (const auto& w : ways) {
     std::printf(" %9s %6s", w.title, "ratio");
