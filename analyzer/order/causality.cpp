@@ -386,7 +386,10 @@ bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const
 
 bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const {
   const Block* of = find_block(second);
-  const Thread* state = find_thread(second);
+  const auto seen_by_thread = [&](auto&& seen) {
+    const Thread* state = find_thread(second);
+    return state && state->own && seen(*state->own) >= stamp;
+  };
   if (group) {
     // A copy is ordered before what its thread does after it waited for the group, and before what sees the phase of an
     // mbarrier complete that its completion arrived at.
@@ -396,7 +399,7 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
       if (copies.completion.stamp && seen_entry(second, copies.completion)) return true;
     } else {
       if (of && of->common && of->common->seen_async(first) >= stamp) return true;
-      if (state && state->own && state->own->seen_async(first) >= stamp) return true;
+      if (seen_by_thread([&](const Clock& clock) { return clock.seen_async(first); })) return true;
     }
     if (!copies.complete) return false;
     stamp = copies.complete;
@@ -409,7 +412,7 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     if (of && !of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
   }
   if (of && of->common && of->common->seen(first) >= stamp) return true;
-  return state && state->own && state->own->seen(first) >= stamp;
+  return seen_by_thread([&](const Clock& clock) { return clock.seen(first); });
 }
 
 bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second,

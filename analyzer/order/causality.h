@@ -150,6 +150,11 @@ class Causality {
   std::uint64_t assumed_edges() const { return assumed_edges_; }
   // Stamp of the last synchronization that orders something the thread's warp did before it with what others do after.
   Stamp last_sync(ThreadKey thread) const;
+  // Of the last full barrier of its block: all that the block did up to there happens before.
+  Stamp last_barrier(ThreadKey thread) const {
+    const Block* of = find_block(thread);
+    return of ? of->barrier : 0;
+  }
 
   // For explanations: how many full barriers the block has passed.
   std::uint32_t barriers_passed(ThreadKey thread) const;

@@ -20,27 +20,35 @@ std::uint64_t low_bytes(const std::uint8_t* bytes, std::uint32_t count) {
   return value;
 }
 
-template <typename F>
-void each_byte(std::uint8_t mask, F&& f) {
-  for (; mask; mask = std::uint8_t(mask & (mask - 1))) f(std::size_t(__builtin_ctz(mask)));
-}
-
-Stamp most(const std::array<Stamp, 8>& stamps, std::uint8_t mask) {
+Stamp most(const HistoryTable::Stamps& stamps, std::uint8_t mask) {
   Stamp all = 0;
-  each_byte(mask, [&](std::size_t byte) { all = std::max(all, stamps[byte]); });
+  for (; mask; mask = std::uint8_t(mask & (mask - 1))) all = std::max(all, stamps[std::size_t(__builtin_ctz(mask))]);
   return all;
 }
+
+// The bytes of a granule that an access has, neighbours all: from and into the access's own.
+std::uint64_t gather(const std::uint8_t* access, std::int64_t offset, std::uint8_t mask) {
+  const int from = __builtin_ctz(mask);
+  return low_bytes(access + offset + from, std::uint32_t(__builtin_popcount(mask))) << 8 * from;
+}
+void scatter(std::uint64_t value, std::uint8_t* access, std::int64_t offset, std::uint8_t mask) {
+  const int from = __builtin_ctz(mask);
+  value >>= 8 * from;
+  std::memcpy(access + offset + from, &value, std::size_t(__builtin_popcount(mask)));
+}
+
+constexpr auto wide = HistoryTable::wide;
 
 } // namespace
 
 template <typename F>
 void Histories::each_granule(const HistoryAccess& access, F&& f) {
   const std::uint64_t begin = access.location.address, end = begin + access.location.bytes;
-  for (std::uint64_t granule = begin / granule_bytes; granule * granule_bytes < end; ++granule) {
-    const std::uint64_t at = granule * granule_bytes;
-    const std::uint64_t from = std::max(begin, at) - at, to = std::min(end, at + granule_bytes) - at;
-    const std::uint8_t mask = std::uint8_t((0xffu << from) & (0xffu >> (granule_bytes - to)));
-    f(Key{access.location.block, granule}, mask, std::int64_t(at - begin));
+  for (std::uint64_t granule = begin / Granule::bytes; granule * Granule::bytes < end; ++granule) {
+    const std::uint64_t at = granule * Granule::bytes;
+    const std::uint64_t from = std::max(begin, at) - at, to = std::min(end, at + Granule::bytes) - at;
+    const std::uint8_t mask = std::uint8_t((0xffu << from) & (0xffu >> (Granule::bytes - to)));
+    f(Place{access.location.block, granule}, mask, std::int64_t(at - begin));
   }
 }
 
@@ -64,33 +72,45 @@ void Histories::launch_end(OperationIndex operation) {
   causality_.launch_end(operation);
 }
 
-bool Histories::morally_strong(const Version& version, const HistoryAccess& access) const {
-  if (version.scope == Scope::none || access.scope == Scope::none) return false;
-  if (version.bytes != access.element_bytes || version.address < access.location.address ||
-      (version.address - access.location.address) % access.element_bytes)
-    return false;
-  return causality_.mutual(version.writer, version.scope, access.thread, access.scope);
+void Histories::settle() {
+  table_.clear();
+  if (!returned_.empty()) returned_.clear();
+  if (!observers_.empty()) observers_.clear();
+}
+
+bool Histories::morally_strong(const Version& version, const Place& place, const HistoryAccess& access) const {
+  if (version.scope() == Scope::none || access.scope == Scope::none) return false;
+  const std::int64_t behind = std::int64_t(place.address() - access.location.address) + version.offset;
+  if (version.element_bytes != access.element_bytes || behind < 0 || behind % access.element_bytes) return false;
+  return causality_.mutual(version.writer, version.scope(), access.thread, access.scope);
 }
 
 // May the read return nothing older than the version?
-bool Histories::binds(const Version& version, const HistoryAccess& read) const {
+bool Histories::binds(const Version& version, const Place& place, const HistoryAccess& read) {
   if (version.seen_by_all || version.writer == read.thread) return true;
-  if (read.atomic && morally_strong(version, read)) return true;
+  if (read.atomic && morally_strong(version, place, read)) return true;
   if (causality_.ordered(version.writer, version.stamp, 0, read.thread)) return true;
-  return std::any_of(version.observers.begin(), version.observers.end(), [&](const auto& observer) {
-    return causality_.ordered(observer.first, observer.second, 0, read.thread);
-  });
+  if (!version.observed) return false;
+  const auto observers = observers_.find(mark(table_.number_of(place.block, place.granule), version));
+  return observers != observers_.end() &&
+         std::any_of(observers->second.begin(), observers->second.end(), [&](const auto& observer) {
+           return causality_.ordered(observer.first, observer.second, 0, read.thread);
+         });
 }
 
 // Whether a read-modify-write that returned what was there at the horizon would come between morally strong ones.
-bool Histories::ambiguous(const HistoryAccess& read, Stamp horizon) const {
+bool Histories::ambiguous(const HistoryAccess& read, Stamp horizon) {
   bool any = false;
-  each_granule(read, [&](const Key& key, std::uint8_t mask, std::int64_t) {
-    auto found = granules_.find(key);
-    if (found == granules_.end()) return;
-    each_byte(mask, [&](std::size_t byte) { any |= horizon && found->second.base_stamp[byte] == horizon; });
-    for (const Version& version : found->second.versions)
-      any |= version.stamp == horizon && version.mask & mask && morally_strong(version, read);
+  each_granule(read, [&](const Place& place, std::uint8_t mask, std::int64_t) {
+    Granule* granule = find(place);
+    if (!granule || !horizon) return;
+    if (const Stamps* forgotten = table_.forgotten(*granule))
+      for (std::uint32_t byte = 0; byte < Granule::bytes; ++byte)
+        any |= (mask >> byte & 1) && (*forgotten)[byte] == horizon;
+    for (std::uint32_t n = 0; n < granule->count; ++n) {
+      const Version& version = table_.newest(*granule, n);
+      any |= version.stamp == horizon && version.mask & mask && morally_strong(version, place, read);
+    }
   });
   return any;
 }
@@ -98,48 +118,64 @@ bool Histories::ambiguous(const HistoryAccess& read, Stamp horizon) const {
 // Does memory hold what the stores that were told left there? If not, somebody else has written: nothing older is seen.
 bool Histories::up_to_date(const HistoryAccess& read, const std::uint8_t* bytes) {
   bool good = true;
-  each_granule(read, [&](const Key& key, std::uint8_t mask, std::int64_t offset) {
-    auto found = granules_.find(key);
-    if (found == granules_.end()) return;
+  each_granule(read, [&](const Place& place, std::uint8_t mask, std::int64_t offset) {
+    Granule* granule = find(place);
+    if (!granule) return;
+    const std::uint64_t held = gather(bytes, offset, mask);
     std::uint8_t left = mask;
     bool same = true;
-    for (auto version = found->second.versions.rbegin(); version != found->second.versions.rend() && left; ++version) {
-      each_byte(std::uint8_t(version->mask & left), [&](std::size_t byte) {
-        same &= bytes[offset + std::int64_t(byte)] == std::uint8_t(version->value >> 8 * byte);
-      });
-      left = std::uint8_t(left & ~version->mask);
+    for (std::uint32_t n = 0; n < granule->count && left; ++n) {
+      const Version& version = table_.newest(*granule, n);
+      same &= ((held ^ version.value) & wide(version.mask & left)) == 0;
+      left = std::uint8_t(left & ~version.mask);
     }
+    same &= ((held ^ granule->base) & wide(granule->settled & left)) == 0;
     if (same) return;
     good = false;
-    granules_.erase(found);
+    table_.forget(place.block, place.granule);
   });
   return good;
 }
 
+void Histories::choices_of(const HistoryAccess& read, const Place& place, std::uint8_t mask, Stamp barrier,
+                           Stamp& horizon) {
+  Granule* granule = find(place);
+  if (!granule || !granule->count) return;
+  if (const Stamp last = table_.newest(*granule, 0).stamp; place.block && last <= barrier && !read.atomic) {
+    horizon = std::max(horizon, last); // shared memory that the block has not written since its barrier
+    return;
+  }
+  if (const Stamps* forgotten = table_.forgotten(*granule)) horizon = std::max(horizon, most(*forgotten, mask));
+  if (granule->returned)
+    if (auto at = returned_.find({table_.number_of(place.block, place.granule), read.thread.bits});
+        at != returned_.end())
+      horizon = std::max(horizon, most(at->second, mask));
+  for (std::uint32_t n = 0; n < granule->count; ++n) {
+    const Version& version = table_.newest(*granule, n);
+    if (version.stamp <= horizon) {
+      bound_ = false;
+      return;
+    }
+    if (!(version.mask & mask)) continue;
+    if (binds(version, place, read)) {
+      horizon = version.stamp;
+      bound_ &= !(mask & ~version.mask);
+      return;
+    }
+    positions_.push_back(version.stamp);
+    bound_ = false;
+  }
+}
+
 std::size_t Histories::choices(const HistoryAccess& read, const std::uint8_t* bytes) {
   positions_.clear();
+  bound_ = true;
   Stamp horizon = 0;
-  bool any = false;
-  each_granule(read, [&](const Key& key, std::uint8_t mask, std::int64_t) {
-    auto found = granules_.find(key);
-    if (found == granules_.end()) return;
-    const Granule& granule = found->second;
-    any = true;
-    horizon = std::max(horizon, most(granule.base_stamp, mask));
-    if (!granule.returned.empty())
-      if (auto returned = granule.returned.find(read.thread.bits); returned != granule.returned.end())
-        horizon = std::max(horizon, most(returned->second, mask));
-    for (auto version = granule.versions.rbegin(); version != granule.versions.rend(); ++version) {
-      if (version->stamp <= horizon) break;
-      if (!(version->mask & mask)) continue;
-      if (binds(*version, read)) {
-        horizon = version->stamp;
-        break;
-      }
-      positions_.push_back(version->stamp);
-    }
+  const Stamp barrier = read.location.block ? causality_.last_barrier(read.thread) : 0;
+  each_granule(read, [&](const Place& place, std::uint8_t mask, std::int64_t) {
+    choices_of(read, place, mask, barrier, horizon);
   });
-  if (!any || positions_.empty() || !up_to_date(read, bytes)) {
+  if (positions_.empty() || !up_to_date(read, bytes)) {
     positions_.assign(1, newest);
     return 1;
   }
@@ -151,33 +187,36 @@ std::size_t Histories::choices(const HistoryAccess& read, const std::uint8_t* by
   return positions_.size();
 }
 
-void Histories::look(const HistoryAccess& read, std::size_t age, std::uint8_t* bytes) const {
+void Histories::look(const HistoryAccess& read, std::size_t age, std::uint8_t* bytes) {
   const Stamp position = positions_[age];
   if (position == newest) return;
-  each_granule(read, [&](const Key& key, std::uint8_t mask, std::int64_t offset) {
-    auto found = granules_.find(key);
-    if (found == granules_.end()) return;
-    const Granule& granule = found->second;
+  each_granule(read, [&](const Place& place, std::uint8_t mask, std::int64_t offset) {
+    Granule* granule = find(place);
+    if (!granule) return;
+    std::uint64_t then = gather(bytes, offset, mask);
     std::uint8_t left = mask, written = 0;
     auto take = [&](std::uint64_t value, std::uint8_t which) {
-      each_byte(which, [&](std::size_t byte) { bytes[offset + std::int64_t(byte)] = std::uint8_t(value >> 8 * byte); });
+      then = (then & ~wide(which)) | (value & wide(which));
       left = std::uint8_t(left & ~which);
     };
-    for (auto version = granule.versions.rbegin(); version != granule.versions.rend() && left; ++version) {
-      written = std::uint8_t(written | version->mask);
-      if (version->stamp <= position) take(version->value, version->mask & left);
+    for (std::uint32_t n = 0; n < granule->count && left; ++n) {
+      const Version& version = table_.newest(*granule, n);
+      written = std::uint8_t(written | version.mask);
+      if (version.stamp <= position) take(version.value, version.mask & left);
     }
-    take(granule.base, std::uint8_t(left & granule.base_mask & written));
+    take(granule->base, std::uint8_t(left & granule->base_mask & written));
+    scatter(then, bytes, offset, mask);
   });
 }
 
-bool Histories::misses_only(const HistoryAccess& read, std::size_t age, std::uint64_t tag) const {
+bool Histories::misses_only(const HistoryAccess& read, std::size_t age, std::uint32_t tag) {
   bool only = true;
-  each_granule(read, [&](const Key& key, std::uint8_t mask, std::int64_t) {
-    auto found = granules_.find(key);
-    if (found == granules_.end()) return;
-    for (const Version& version : found->second.versions)
+  each_granule(read, [&](const Place& place, std::uint8_t mask, std::int64_t) {
+    Granule* granule = find(place);
+    for (std::uint32_t n = 0; granule && n < granule->count; ++n) {
+      const Version& version = table_.newest(*granule, n);
       only &= version.stamp <= positions_[age] || !(version.mask & mask) || version.tag == tag;
+    }
   });
   return only;
 }
@@ -194,29 +233,34 @@ StrongAccess Histories::strong(const HistoryAccess& access, std::uint32_t elemen
 }
 
 // The thread returned what was there at `position`: it goes back behind that no more, and who saw a write of it first
-// by a strong read is remembered.
-void Histories::note_returned(const HistoryAccess& access, Stamp position) {
-  each_granule(access, [&](const Key& key, std::uint8_t mask, std::int64_t) {
-    auto found = granules_.find(key);
-    if (found == granules_.end()) return;
-    Granule& granule = found->second;
+// by a strong read is remembered. `replaced`: the thread writes all of it in the same moment.
+void Histories::note_returned(const HistoryAccess& access, Stamp position, bool replaced) {
+  each_granule(access, [&](const Place& place, std::uint8_t mask, std::int64_t) {
+    Granule* granule = find(place);
+    if (!granule) return;
+    const std::uint32_t number = table_.number_of(place.block, place.granule);
     std::uint8_t left = mask;
-    for (auto version = granule.versions.rbegin(); version != granule.versions.rend() && left; ++version) {
-      if (version->stamp > position || !(version->mask & left)) continue;
-      const std::uint8_t these = version->mask & left;
-      left = std::uint8_t(left & ~version->mask);
-      if (version->writer == access.thread) continue; // its program order says so already
-      if (!causality_.ordered(version->writer, version->stamp, 0, access.thread)) {
-        Stamps& returned = granule.returned[access.thread.bits];
-        each_byte(these, [&](std::size_t byte) { returned[byte] = std::max(returned[byte], version->stamp); });
+    for (std::uint32_t n = 0; n < granule->count && left; ++n) {
+      Version& version = table_.newest(*granule, n);
+      if (version.stamp > position || !(version.mask & left)) continue;
+      const std::uint8_t these = version.mask & left;
+      left = std::uint8_t(left & ~version.mask);
+      if (version.writer == access.thread) continue; // its program order says so already
+      if (replaced && !(version.mask & ~mask)) continue; // so will that of what it writes
+      if (!causality_.ordered(version.writer, version.stamp, 0, access.thread)) {
+        Stamps& returned = returned_[{number, access.thread.bits}];
+        granule->returned = true;
+        for (std::uint32_t byte = 0; byte < Granule::bytes; ++byte)
+          if (these >> byte & 1) returned[byte] = std::max(returned[byte], version.stamp);
       }
-      if (access.scope == Scope::none || version->seen_by_all) continue;
-      auto& observers = version->observers;
+      if (access.scope == Scope::none || version.seen_by_all) continue;
+      Observers& observers = observers_[mark(number, version)];
+      version.observed = 1;
       if (std::any_of(observers.begin(), observers.end(), [&](const auto& o) { return o.first == access.thread; }))
         continue;
       if (observers.size() == most_observers) {
-        version->seen_by_all = true;
-        observers.clear();
+        version.seen_by_all = 1;
+        observers_.erase(mark(number, version));
       } else {
         observers.push_back({access.thread, now_});
       }
@@ -227,7 +271,7 @@ void Histories::note_returned(const HistoryAccess& access, Stamp position) {
 void Histories::read(const HistoryAccess& access, std::size_t age, const std::uint8_t* bytes) {
   const Stamp stamp = tick();
   const Stamp position = positions_[age] == newest ? stamp - 1 : positions_[age];
-  note_returned(access, position);
+  if (access.scope != Scope::none || !bound_) note_returned(access, position, false);
   if (access.scope == Scope::none) return;
   for (std::uint32_t e = 0; e * access.element_bytes < access.location.bytes; ++e) {
     StrongAccess one = strong(access, e);
@@ -248,37 +292,26 @@ void Histories::store(const HistoryAccess& access, Stamp stamp, const std::uint8
     }
     return;
   }
-  each_granule(access, [&](const Key& key, std::uint8_t mask, std::int64_t offset) {
-    Granule& granule = granules_[key];
-    std::uint64_t was = 0, is = 0;
-    each_byte(mask, [&](std::size_t byte) {
-      was |= std::uint64_t(before[offset + std::int64_t(byte)]) << 8 * byte;
-      is |= std::uint64_t(after[offset + std::int64_t(byte)]) << 8 * byte;
-    });
-    auto wide = [](std::uint8_t bytes) {
-      std::uint64_t all = 0;
-      each_byte(bytes, [&](std::size_t byte) { all |= std::uint64_t(0xff) << 8 * byte; });
-      return all;
-    };
-    const std::uint8_t fresh = std::uint8_t(mask & ~granule.base_mask);
-    granule.base |= was & wide(fresh);
-    granule.base_mask = std::uint8_t(granule.base_mask | fresh);
-    if (granule.versions.size() == longest) {
-      const Version& oldest = granule.versions.front();
-      granule.base = (granule.base & ~wide(oldest.mask)) | (oldest.value & wide(oldest.mask));
-      each_byte(oldest.mask, [&](std::size_t byte) { granule.base_stamp[byte] = oldest.stamp; });
-      granule.versions.erase(granule.versions.begin());
+  const Stamp barrier = access.location.block ? causality_.last_barrier(access.thread) : 0;
+  each_granule(access, [&](const Place& place, std::uint8_t mask, std::int64_t offset) {
+    Granule& granule = table_.make(place.block, place.granule);
+    // All that the block wrote to its shared memory before its last barrier binds everybody.
+    if (granule.count && !granule.strong && table_.newest(granule, 0).stamp <= barrier) table_.settle(granule);
+    if (const std::uint8_t fresh = std::uint8_t(mask & ~granule.base_mask)) {
+      granule.base |= gather(before, offset, mask) & wide(fresh);
+      granule.base_mask = std::uint8_t(granule.base_mask | fresh);
     }
-    Version version;
+    Version& version = table_.push(granule);
     version.stamp = stamp;
     version.writer = access.thread;
-    version.address = access.location.address;
-    version.bytes = access.element_bytes;
-    version.scope = access.scope;
-    version.mask = mask;
-    version.value = is;
+    version.value = gather(after, offset, mask);
     version.tag = access.tag;
-    granule.versions.push_back(std::move(version));
+    version.mask = mask;
+    if (access.scope == Scope::none) return;
+    granule.strong = true;
+    version.strength = std::uint8_t(access.scope) & 7;
+    version.offset = std::int8_t(access.location.address - place.address());
+    version.element_bytes = std::uint8_t(access.element_bytes);
   });
 }
 
@@ -303,7 +336,7 @@ void Histories::modify(const HistoryAccess& access, std::size_t age, const std::
     return;
   }
   const Stamp stamp = tick();
-  note_returned(access, stamp - 1);
+  note_returned(access, stamp - 1, true);
   store(access, stamp, before, after);
   if (access.scope == Scope::none) return;
   for (std::uint32_t e = 0; e * access.element_bytes < access.location.bytes; ++e) {
@@ -319,7 +352,7 @@ void Histories::modify(const HistoryAccess& access, std::size_t age, const std::
 void Histories::overwritten(const Location& place) {
   HistoryAccess access;
   access.location = place;
-  each_granule(access, [&](const Key& key, std::uint8_t, std::int64_t) { granules_.erase(key); });
+  each_granule(access, [&](const Place& at, std::uint8_t, std::int64_t) { table_.forget(at.block, at.granule); });
 }
 
 } // namespace deadheat::order

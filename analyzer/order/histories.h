@@ -7,7 +7,7 @@
 //   - is ordered before the read by causality, or was observed by a strong read that is (8.10.6, 8.9.5),
 //   - the thread wrote itself, or any earlier read of the thread returned (8.10.5),
 //   - is morally strong with the read, where that belongs to a read-modify-write (8.10.3),
-//   - is older than the last `longest` writes of the byte.
+//   - is older than the last `longest` writes of the byte's eight aligned ones.
 // So what can be shown is a subset of what the model allows. Left out: reads of writes that come later in program order
 // (load buffering), coherence orders other than that of performance, torn reads, reads of one thread that go back
 // although weak, read-modify-writes that return an old value of a write they are morally strong with.
@@ -18,12 +18,13 @@
 // Thread-safety: none.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/order/causality.h"
+#include "analyzer/order/history_table.h"
 
 namespace deadheat::order {
 
@@ -34,12 +35,12 @@ struct HistoryAccess {
   Ordering ordering = Ordering::weak;
   Scope scope = Scope::none;
   bool atomic = false, reduction = false;
-  std::uint64_t tag = 0; // of writes: the caller's, for missed()
+  std::uint32_t tag = 0; // of writes: the caller's, for misses_only()
 };
 
 class Histories {
  public:
-  static constexpr std::size_t longest = 8; // writes of a byte that are remembered
+  static constexpr std::size_t longest = HistoryTable::longest; // writes that are remembered
   static constexpr std::size_t most_observers = 32; // strong readers of a write; beyond, all have seen it
 
   Histories() : causality_(operations_, {.observers = false, .fence_sc_order = true}) {}
@@ -47,7 +48,7 @@ class Histories {
   // ---- launches; every store is visible to all when one begins or ends
   OperationIndex launch_begin(const Dim3& grid, const Dim3& block, const Dim3& cluster);
   void launch_end(OperationIndex operation);
-  void settle() { granules_.clear(); }
+  void settle();
 
   // ---- synchronization: told to `causality`, with a stamp each
   Causality& causality() { return causality_; }
@@ -58,9 +59,9 @@ class Histories {
   // not what was told, there is only that.
   std::size_t choices(const HistoryAccess& read, const std::uint8_t* bytes);
   // Whether every write that the read does not return at that age bears the tag.
-  bool misses_only(const HistoryAccess& read, std::size_t age, std::uint64_t tag) const;
+  bool misses_only(const HistoryAccess& read, std::size_t age, std::uint32_t tag);
   // `bytes` holds what memory holds, and then what it held at that age of the last choices().
-  void look(const HistoryAccess& read, std::size_t age, std::uint8_t* bytes) const;
+  void look(const HistoryAccess& read, std::size_t age, std::uint8_t* bytes);
   // Performed; `age` of the last choices() of this access. `bytes`: what it returned.
   void read(const HistoryAccess& access, std::size_t age, const std::uint8_t* bytes);
   // `before` and `after`: what memory held and holds there.
@@ -71,52 +72,49 @@ class Histories {
   void overwritten(const Location& place);
 
  private:
-  static constexpr std::uint32_t granule_bytes = 8;
-  struct Version {
-    Stamp stamp = 0;
-    ThreadKey writer;
-    std::uint64_t address = 0; // of the element
-    std::uint32_t bytes = 0;
-    Scope scope = Scope::none; // none: weak
-    std::uint8_t mask = 0; // bytes of the granule
-    bool seen_by_all = false;
-    std::uint64_t value = 0; // in the granule's bytes
-    std::uint64_t tag = 0;
-    std::vector<std::pair<ThreadKey, Stamp>> observers; // the first strong read of each thread
-  };
-  using Stamps = std::array<Stamp, granule_bytes>;
-  struct Granule {
-    std::vector<Version> versions; // oldest first
-    Stamps base_stamp{}; // of the newest version that was forgotten, a byte each
-    std::uint64_t base = 0; // bytes before the oldest version
-    std::uint8_t base_mask = 0; // which of them are known
-    std::unordered_map<std::uint64_t, Stamps> returned; // thread → newest version of each byte that it read
-  };
-  struct Key {
+  using Stamps = HistoryTable::Stamps;
+  struct Place { // a granule
     std::uint64_t block = 0, granule = 0;
-    friend bool operator==(const Key&, const Key&) = default;
+    std::uint64_t address() const { return granule * Granule::bytes; }
   };
-  struct KeyHash {
-    std::size_t operator()(const Key& k) const {
-      return std::size_t((k.granule ^ k.block * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u >> 7);
+  // Somebody's reads of a granule, or the readers of a version of it: by the granule's number and the thread, or the
+  // version's stamp and bytes.
+  struct Mark {
+    std::uint32_t granule = 0;
+    std::uint64_t of = 0;
+    friend bool operator==(const Mark&, const Mark&) = default;
+  };
+  struct MarkHash {
+    std::size_t operator()(const Mark& m) const {
+      return std::size_t((m.of ^ m.granule * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u >> 7);
     }
   };
+  static Mark mark(std::uint32_t granule, const Version& version) {
+    return {granule, version.stamp << Granule::bytes | version.mask};
+  }
+  using Observers = std::vector<std::pair<ThreadKey, Stamp>>; // the first strong read of each thread
+
   template <typename F>
-  static void each_granule(const HistoryAccess& access, F&& f); // f(key, mask, offset in the access of its byte 0)
-  bool morally_strong(const Version& version, const HistoryAccess& access) const;
-  bool binds(const Version& version, const HistoryAccess& read) const;
+  static void each_granule(const HistoryAccess& access, F&& f); // f(place, mask, offset in the access of its byte 0)
+  Granule* find(const Place& place) { return table_.find(place.block, place.granule); }
+  bool morally_strong(const Version& version, const Place& place, const HistoryAccess& access) const;
+  bool binds(const Version& version, const Place& place, const HistoryAccess& read);
+  void choices_of(const HistoryAccess& read, const Place& place, std::uint8_t mask, Stamp barrier, Stamp& horizon);
   bool up_to_date(const HistoryAccess& read, const std::uint8_t* bytes);
-  bool ambiguous(const HistoryAccess& read, Stamp horizon) const;
+  bool ambiguous(const HistoryAccess& read, Stamp horizon);
   StrongAccess strong(const HistoryAccess& access, std::uint32_t element) const;
-  void note_returned(const HistoryAccess& access, Stamp position);
+  void note_returned(const HistoryAccess& access, Stamp position, bool replaced);
   void store(const HistoryAccess& access, Stamp stamp, const std::uint8_t* before, const std::uint8_t* after);
 
   OperationClocks operations_; // launches that run at the same time are unordered
   Causality causality_;
   Stamp now_ = 0;
   std::uint32_t launches_ = 0;
-  std::unordered_map<Key, Granule, KeyHash> granules_;
+  HistoryTable table_;
+  std::unordered_map<Mark, Stamps, MarkHash> returned_; // the newest version of each byte that a thread read
+  std::unordered_map<Mark, Observers, MarkHash> observers_;
   std::vector<Stamp> positions_{~Stamp(0)}; // of the last choices(), newest first
+  bool bound_ = true; // of the last choices(): the newest write of each byte binds the thread for good
 };
 
 } // namespace deadheat::order

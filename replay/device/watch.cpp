@@ -20,13 +20,11 @@ bool is_plain(const Site& site) {
          site.opcode.rfind("wmma", 0);
 }
 
-std::uint64_t first_bytes(const std::vector<std::uint8_t>& bytes) {
+std::uint64_t first_bytes(const std::uint8_t* bytes, std::uint32_t count) {
   std::uint64_t value = 0;
-  std::memcpy(&value, bytes.data(), std::min<std::size_t>(bytes.size(), 8));
+  std::memcpy(&value, bytes, std::min<std::uint32_t>(count, 8));
   return value;
 }
-
-std::uint64_t tag_of(std::uint32_t module, std::uint32_t site) { return std::uint64_t(module) << 32 | site; }
 
 } // namespace
 
@@ -41,6 +39,35 @@ Watch::Watch(const Schedule& schedule, std::vector<Performed>* log, std::size_t 
   for (const OldRead& read : schedule.old_reads)
     listed_[{read.operation, read.block, read.thread, read.nth}] = read.age;
   if (weak_) histories_.emplace();
+}
+
+const std::vector<Watch::Traits>& Watch::traits_of(const LaunchRequest& request) {
+  if (request.sites.get() == recent_) return *recent_traits_;
+  Module& module = modules_[request.module];
+  if (module.sites != request.sites) {
+    module.sites = request.sites;
+    module.first_tag = tags_;
+    module.traits.clear();
+    for (const Site& site : *request.sites->sites) {
+      Traits traits;
+      traits.site = &site;
+      traits.tag = tags_++;
+      const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;
+      if (is_plain(site) && bytes <= most_bytes) traits.bytes = std::uint8_t(bytes);
+      traits.reduction = site.opcode.starts_with("red");
+      traits.compare_and_swap = site.opcode.find(".cas") != std::string::npos;
+      if (is_strong(site.ordering)) traits.scope = site.scope;
+      module.traits.push_back(traits);
+    }
+  }
+  recent_ = request.sites.get();
+  recent_traits_ = &module.traits;
+  return module.traits;
+}
+
+std::uint32_t Watch::tag_of(const SiteName& name) const {
+  const auto module = modules_.find(name.module);
+  return module == modules_.end() ? ~0u : module->second.first_tag + name.site;
 }
 
 std::uint64_t Watch::random() { // splitmix64 (Steele, Lea, Flood 2014)
@@ -88,7 +115,7 @@ std::size_t Watch::choose(const Block& block, const ThreadContext& thread, Watch
       age = 1 + random() % (choices - 1);
       auto foreign = [&](std::size_t a) {
         return !sites_.empty() && std::none_of(sites_.begin(), sites_.end(), [&](const SiteName& s) {
-          return histories_->misses_only(now_.access, a, tag_of(s.module, s.site));
+          return histories_->misses_only(now_.access, a, tag_of(s));
         });
       };
       while (age && foreign(age)) --age;
@@ -105,30 +132,31 @@ std::size_t Watch::choose(const Block& block, const ThreadContext& thread, Watch
 }
 
 void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, std::uint64_t step) {
-  now_.site = nullptr;
+  now_.traits = nullptr;
   if (block.watched.size() != block.threads_count) block.watched.resize(block.threads_count);
   WatchedThread& watched = block.watched[thread.linear];
   if (!watched.stopped_before) return;
   watched.stopped_before = false;
-  const std::vector<Site>& sites = *block.launch->request.sites->sites;
+  const std::vector<Traits>& sites = traits_of(block.launch->request);
   if (thread.pending_site >= sites.size()) return;
-  const Site& site = sites[thread.pending_site];
-  now_.site = &site;
+  const Traits& traits = sites[thread.pending_site];
+  const Site& site = *traits.site;
+  now_.traits = &traits;
   now_.step = step;
   now_.age = 0;
   now_.at = nullptr;
   if (site.kind == SiteKind::fence) return;
-  now_.bytes = std::uint32_t(site.element_bytes) * site.elements;
+  now_.bytes = traits.bytes;
   const bool shared = thread.pending_address - shared_window < window_bytes;
   const bool of_another = shared && thread.pending_address - shared_window > cluster_offset_mask;
-  if (!is_plain(site) || of_another || now_.bytes == 0) {
+  if (of_another || now_.bytes == 0) {
     settle();
     return;
   }
   now_.at = machine.bytes_at(thread, thread.pending_address, now_.bytes);
   if (!now_.at) return; // it will fault
-  now_.held.assign(now_.at, now_.at + now_.bytes);
-  now_.shown = now_.held;
+  std::memcpy(now_.held.data(), now_.at, now_.bytes);
+  std::memcpy(now_.shown.data(), now_.at, now_.bytes);
   if (!histories_) return;
   order::HistoryAccess& access = now_.access;
   access.thread = key(block, thread.linear);
@@ -136,12 +164,11 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
                      shared ? thread.pending_address - shared_window : thread.pending_address, now_.bytes};
   access.element_bytes = site.element_bytes;
   access.ordering = site.ordering;
-  access.scope = is_strong(site.ordering) ? site.scope : Scope::none;
+  access.scope = traits.scope;
   access.atomic = site.access == AccessKind::atomic;
-  access.reduction = site.opcode.rfind("red", 0) == 0;
-  access.tag = tag_of(block.launch->request.module, thread.pending_site);
+  access.reduction = traits.reduction;
+  access.tag = traits.tag;
   if (site.access == AccessKind::write) return;
-  histories_->choices(access, now_.held.data());
   if (unmodelled_) {
     histories_->settle();
     histories_->choices(access, now_.held.data());
@@ -156,24 +183,24 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
 void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, Step step) {
   WatchedThread& watched = block.watched[thread.linear];
   watched.stopped_before = step == Step::visible;
-  const Site* site = now_.site;
-  if (!site || step == Step::fault || machine.faulted()) return;
-  if (site->kind == SiteKind::fence) {
+  if (!now_.traits || step == Step::fault || machine.faulted()) return;
+  const Site& site = *now_.traits->site;
+  if (site.kind == SiteKind::fence) {
     if (histories_)
-      histories_->causality().fence(key(block, thread.linear), site->ordering, site->scope, histories_->tick());
+      histories_->causality().fence(key(block, thread.linear), site.ordering, site.scope, histories_->tick());
     note(block, thread, false);
     ++watched.performed;
     return;
   }
-  bool wrote = site->access == AccessKind::write;
+  bool wrote = site.access == AccessKind::write;
   if (now_.at) {
-    now_.now.assign(now_.at, now_.at + now_.bytes);
+    std::memcpy(now_.now.data(), now_.at, now_.bytes);
     // A compare-and-swap that leaves what it saw is one that failed.
-    if (site->access == AccessKind::atomic)
-      wrote = now_.now != now_.shown || site->opcode.find(".cas") == std::string::npos;
+    if (site.access == AccessKind::atomic)
+      wrote = !now_.traits->compare_and_swap || std::memcmp(now_.now.data(), now_.shown.data(), now_.bytes) != 0;
     if (!wrote && now_.age) std::memcpy(now_.at, now_.held.data(), now_.bytes);
     if (histories_) {
-      if (site->access == AccessKind::write)
+      if (site.access == AccessKind::write)
         histories_->write(now_.access, now_.held.data(), now_.now.data());
       else if (wrote)
         histories_->modify(now_.access, now_.age, now_.shown.data(), now_.held.data(), now_.now.data());
@@ -197,10 +224,10 @@ void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
   p.block = block.index;
   p.thread = thread.linear;
   p.module = request.module;
-  p.site = now_.site->id;
+  p.site = now_.traits->site->id;
   p.nth = block.watched[thread.linear].performed;
-  p.access = now_.site->access;
-  p.fence = now_.site->kind == SiteKind::fence;
+  p.access = now_.traits->site->access;
+  p.fence = now_.traits->site->kind == SiteKind::fence;
   p.wrote = wrote;
   p.age = std::uint32_t(now_.age);
   if (now_.at) {
@@ -209,8 +236,8 @@ void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
     p.space = shared ? Space::shared : Space::global;
     p.address = shared ? offset : to_device(std::uint64_t(now_.at));
     p.bytes = now_.bytes;
-    p.read = first_bytes(now_.shown);
-    p.written = first_bytes(now_.now);
+    p.read = first_bytes(now_.shown.data(), now_.bytes);
+    p.written = first_bytes(now_.now.data(), now_.bytes);
   }
   log_->push_back(p);
 }

@@ -15,8 +15,10 @@
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -59,15 +61,26 @@ class Watch {
   const std::vector<OldRead>& old_reads() const { return old_reads_; } // that were given
 
  private:
-  struct Now { // the operation that is being performed
+  struct Traits { // of a site, as far as each operation asks
     const Site* site = nullptr;
+    std::uint32_t tag = 0;
+    std::uint8_t bytes = 0; // of the whole access; 0: nothing older is seen around it
+    bool reduction = false, compare_and_swap = false;
+    Scope scope = Scope::none; // none: weak
+  };
+  static constexpr std::uint32_t most_bytes = 64; // of an access that is not of a matrix
+  using Bytes = std::array<std::uint8_t, most_bytes>;
+  struct Now { // the operation that is being performed
+    const Traits* traits = nullptr;
     std::uint8_t* at = nullptr;
     std::uint32_t bytes = 0;
     std::size_t age = 0;
     std::uint64_t step = 0;
     order::HistoryAccess access;
-    std::vector<std::uint8_t> held, shown, now; // what memory held before, what the operation saw, what it left
+    Bytes held, shown, now; // what memory held before, what the operation saw, what it left
   };
+  const std::vector<Traits>& traits_of(const LaunchRequest& request);
+  std::uint32_t tag_of(const SiteName& name) const;
   order::ThreadKey key(const Block& block, std::uint32_t thread) const {
     return {block.launch->history, block.index, thread};
   }
@@ -88,6 +101,15 @@ class Watch {
   std::uint32_t unmodelled_ = 0; // running launches of modules with unknown synchronization
   std::optional<order::Histories> histories_;
   Now now_;
+  struct Module {
+    std::shared_ptr<const SiteTable> sites; // kept, so that no other lies there
+    std::uint32_t first_tag = 0;
+    std::vector<Traits> traits;
+  };
+  std::map<std::uint32_t, Module> modules_;
+  const SiteTable* recent_ = nullptr; // whose traits were asked for last
+  const std::vector<Traits>* recent_traits_ = nullptr;
+  std::uint32_t tags_ = 0;
 };
 
 } // namespace deadheat::device
