@@ -7,6 +7,7 @@
 #include "analyzer/detect/counter.h"
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
+#include "analyzer/detect/waits.h"
 
 namespace deadheat::detect {
 
@@ -201,6 +202,10 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
     if (options.progress) options.progress("explaining races", double(chunk + 1) / double(source.chunks()));
   }
   source.note_in(log);
+
+  for (trace::SyncError& error : unfinished_waits(source, detector)) {
+    findings.detector->sync_errors.push_back(std::move(error));
+  }
 
   Describer describer(detector, nth);
   for (std::size_t i = 0; i < races.size(); ++i) {

@@ -42,6 +42,16 @@ const Detector::LaunchInfo* Detector::launch_of(OperationIndex operation) const 
   return found == launch_infos_.end() ? nullptr : &found->second;
 }
 
+std::vector<const Detector::LaunchInfo*> Detector::unfinished() const {
+  std::vector<const LaunchInfo*> found;
+  for (const auto& [id, operation] : submitted_) {
+    const auto* launch = std::get_if<trace::Launch>(&operation.what);
+    const LaunchInfo* info = launch && launch->instrumented ? launch_of(operations_.index(id)) : nullptr;
+    if (info) found.push_back(info);
+  }
+  return found;
+}
+
 const trace::Allocate* Detector::allocation(std::uint32_t id) const {
   auto found = allocations_.find(id);
   return found == allocations_.end() ? nullptr : &found->second;

@@ -75,6 +75,7 @@ class Detector {
   order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
   const std::unordered_map<std::uint32_t, order::OperationIndex>& launches() const { return launches_; }
   const LaunchInfo* launch_of(order::OperationIndex operation) const;
+  std::vector<const LaunchInfo*> unfinished() const; // recorded launches whose end did not come
   const trace::Allocate* allocation(std::uint32_t id) const;
   const Summary& summary() const { return summary_; }
   std::vector<trace::MemoryError> memory_errors;

@@ -22,6 +22,10 @@ namespace {
 
 constexpr std::uint32_t most_rings = 128;
 constexpr std::uint64_t staging_bytes = std::uint64_t(64) << 20;
+// A launch that has written something, and nothing for so long, hangs: all its threads wait at barriers, or it computes
+// without touching memory. Whoever kills the job must find who waits in the trace.
+constexpr std::chrono::seconds silence(10);
+constexpr unsigned least_looks = 500; // in that time: else it was this process that stood still
 
 // Makes allocation possible while a stream of the thread is being captured.
 class Relaxed {
@@ -50,7 +54,7 @@ class WriterOutput final : public device_log::Output {
   TouchedPages* touched_;
 };
 
-}  // namespace
+} // namespace
 
 // ---- a launch's log
 
@@ -69,7 +73,7 @@ RecordedLaunch::RecordedLaunch(Session& session, const device_log::Shape& shape)
 }
 
 bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
-  static std::uint64_t places = 0;  // launches are written one after the other
+  static std::uint64_t places = 0; // launches are written one after the other
   shape_.places = &places;
   if (!writing_) writing_ = std::make_shared<Writing>(writer, shape_, touched_.get());
   for (;;) {
@@ -80,7 +84,10 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
       batch.swap(arrived_);
       complete = complete_;
     }
+    if (stalled_ && !batch.empty())
+      session_.incident("lost", "a launch was silent for long and then went on: accesses after that are missing");
     for (const std::vector<std::uint8_t>& bytes : batch) {
+      if (stalled_) break;
       for (std::size_t at = 0; at + sizeof(SegmentHeader) <= bytes.size();) {
         SegmentHeader header;
         std::memcpy(&header, bytes.data() + at, sizeof header);
@@ -88,10 +95,18 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
         at += (*shape_.segments)[header.segment].bytes;
       }
     }
-    if (!complete && batch.empty() && !last_chance) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!batch.empty()) {
+      heard_ = now;
+      looks_ = 0;
+    }
+    if (!complete && batch.empty() && !last_chance) {
+      if (!stalled_ && heard_ && ++looks_ > least_looks && now - *heard_ > silence) stall(writer);
+      return false;
+    }
     if (batch.empty()) break;
   }
-  writing_->log.finish();
+  if (!stalled_) writing_->log.finish();
   if (in_window_ && (!complete_ || writing_->log.damaged()))
     session_.window()->spoil("accesses of its launches are missing");
   if (!complete_)
@@ -101,20 +116,28 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
   return true;
 }
 
+// All that came is written, with those who wait at barriers.
+void RecordedLaunch::stall(trace::TraceWriter& writer) {
+  stalled_ = true;
+  writing_->log.finish(true);
+  writer.write(trace::Incident{
+      "stalled", 1, "a launch has not ended: nothing came from it for " + std::to_string(silence.count()) + " s"});
+}
+
 // ---- buffers
 
 struct Recorder::Buffers {
   CUcontext context = nullptr;
-  CUdeviceptr head = 0;           // Head, then the states
+  CUdeviceptr head = 0; // Head, then the states
   std::uint32_t rings = 0;
   std::uint64_t ring_bytes = 0;
   CUstream stream = nullptr;
-  std::vector<std::uint8_t> states;  // as last read
+  std::vector<std::uint8_t> states; // as last read
   std::uint8_t* pinned_states = nullptr;
   std::uint8_t* staging = nullptr;
-  std::vector<std::uint64_t> read;   // position of each ring up to which it was read
+  std::vector<std::uint64_t> read; // position of each ring up to which it was read
   std::uint64_t gave_up = 0;
-  bool dead = false;                 // the driver does not answer any more
+  bool dead = false; // the driver does not answer any more
 };
 
 Recorder::Recorder(Session& session) : session_(session) {}
@@ -124,7 +147,7 @@ Recorder::Buffers* Recorder::buffers(CUcontext context) {
   std::lock_guard one(draining_);
   auto found = buffers_.find(context);
   if (found != buffers_.end()) return found->second.get();
-  std::unique_ptr<Buffers>& place = buffers_[context];  // null when that fails: not tried again
+  std::unique_ptr<Buffers>& place = buffers_[context]; // null when that fails: not tried again
   Relaxed relaxed;
   const Driver& d = driver();
   auto made = std::make_unique<Buffers>();
@@ -311,7 +334,7 @@ bool Recorder::drain(Buffers& b) {
         if (header.tag != (position ^ device_log::tag_key)) break;
         const ptx::Segment* known = segment_of(header);
         if (!known) {
-          b.dead = true;  // nothing that follows can be read
+          b.dead = true; // nothing that follows can be read
           session_.incident("lost", "accesses were recorded that make no sense");
           break;
         }
@@ -351,9 +374,9 @@ bool Recorder::drain(Buffers& b) {
       good = copy(b.staging + used, state.base + in_ring, bytes);
       parts.push_back({ring, from, bytes, used});
       used += (bytes + 63) & ~std::uint64_t(63);
-      if (bytes == end - from) break;  // the last part of this ring
+      if (bytes == end - from) break; // the last part of this ring
       take();
-      if (b.read[ring] == from) break;  // the segment there is not finished
+      if (b.read[ring] == from) break; // the segment there is not finished
     }
     if (b.read[ring] != before_read || (!parts.empty() && parts.back().ring == ring)) moved.push_back(ring);
   }
@@ -426,4 +449,4 @@ void Recorder::stop() {
   for (int i = 0; i < 2000 && running_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

@@ -10,11 +10,13 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <regex>
 #include <string>
 #include <thread>
@@ -43,8 +45,12 @@ class RecordedLaunch final : public Awaited {
   std::deque<std::vector<std::uint8_t>> arrived_;  // whole segments
   std::uint64_t exited_ = 0;                       // threads
   bool complete_ = false;
+  void stall(trace::TraceWriter& writer);
   struct Writing;
   std::shared_ptr<Writing> writing_;
+  std::optional<std::chrono::steady_clock::time_point> heard_;  // when something came last
+  unsigned looks_ = 0;                                          // since then, in vain
+  bool stalled_ = false;                                        // written as far as it had come
   bool in_window_ = false;
   std::shared_ptr<TouchedPages> touched_;          // of the window that it is in, where it is a range
 };

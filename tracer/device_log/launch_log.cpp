@@ -114,22 +114,26 @@ void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std
       barrier.synced += count;
       barrier.arrivals.push_back({warp.number, slot.site, lanes, true});
     } else {
-      trace::BarrierArrive record;
-      record.warp = {shape_.launch, home.index, warp.number};
-      record.module = shape_.module;
-      record.site = slot.site;
-      record.mask = lanes;
-      record.barrier = number;
-      record.phase = barrier.phase;
-      record.sync = false;
+      barrier.arrivals.push_back({warp.number, slot.site, lanes, false});
       auto gate = std::make_shared<Gate>();
       gate->missing = 1;
-      gate->records.push_back(record);
+      gate->records.push_back(arrival(home, number, barrier.arrivals.back()));
       push(warp, {nullptr, nullptr, 0, 0, std::move(gate)});
-      barrier.arrivals.push_back({warp.number, slot.site, lanes, false});
     }
     complete(home, number, barrier);
   }
+}
+
+trace::BarrierArrive LaunchLog::arrival(const Block& home, std::uint32_t number, const Arrival& a) const {
+  trace::BarrierArrive record;
+  record.warp = {shape_.launch, home.index, a.warp};
+  record.module = shape_.module;
+  record.site = a.site;
+  record.mask = a.mask;
+  record.barrier = number;
+  record.phase = home.barriers[number].phase;
+  record.sync = a.sync;
+  return record;
 }
 
 void LaunchLog::complete_all(Block& home) {
@@ -149,15 +153,7 @@ void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
                                                 barrier.arrivals.front().site});
   } else {
     for (const Arrival& a : barrier.arrivals) {
-      if (!a.sync) continue;
-      trace::BarrierArrive record;
-      record.warp = {shape_.launch, home.index, a.warp};
-      record.module = shape_.module;
-      record.site = a.site;
-      record.mask = a.mask;
-      record.barrier = number;
-      record.phase = barrier.phase;
-      gate->records.push_back(record);
+      if (a.sync) gate->records.push_back(arrival(home, number, a));
     }
     gate->records.push_back(trace::BarrierComplete{shape_.launch, home.index, number, barrier.phase});
   }
@@ -366,8 +362,15 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
   }
 }
 
-void LaunchLog::finish() {
+void LaunchLog::finish(bool stalled) {
   if (shape_.strong) Merge(*this).run();
+  for (const auto& [index, home] : blocks_) {
+    for (std::uint32_t number = 0; stalled && number < home->barriers.size(); ++number) {
+      for (const Arrival& a : home->barriers[number].arrivals) {
+        if (a.sync) output_.record(arrival(*home, number, a));
+      }
+    }
+  }
   blocks_.clear();
   kept_.clear();
 }

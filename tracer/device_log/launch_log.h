@@ -53,7 +53,8 @@ class LaunchLog {
   ~LaunchLog();
 
   void segment(const std::uint8_t* bytes); // header first; of this launch
-  void finish(); // writes what is left
+  // Writes what is left. Where the device has gone silent, the arrivals at barriers that nobody completed too.
+  void finish(bool stalled = false);
 
   std::uint64_t damaged() const { return damaged_; } // segments that made no sense
   std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
@@ -104,6 +105,7 @@ class LaunchLog {
   std::uint32_t unknown_digest() { return ++unknown_digests_ * 0x9e3779b1u; }
   void weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void arrive(Block& block, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
+  trace::BarrierArrive arrival(const Block& block, std::uint32_t number, const Arrival& arrival) const;
   void complete(Block& block, std::uint32_t number, Barrier& barrier);
   void complete_all(Block& block);
   void meet(Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);

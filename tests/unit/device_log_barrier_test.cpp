@@ -1,0 +1,101 @@
+// Barriers in logs of instrumented kernels: complete ones, and what is said of those that nobody completes.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tracer/device_log/launch_log.h"
+
+namespace deadheat::device_log {
+namespace {
+
+struct Seen final : Output {
+  std::vector<trace::Record> records;
+  void access(const trace::AccessView&) override {}
+  void record(const trace::Record& record) override { records.push_back(record); }
+  template <typename T> std::vector<T> all() const {
+    std::vector<T> found;
+    for (const trace::Record& r : records)
+      if (auto* one = std::get_if<T>(&r)) found.push_back(*one);
+    return found;
+  }
+};
+
+// A block of three warps and one barrier of all its threads, a segment for the barrier and one for the end.
+class Barriers : public testing::TestWithParam<bool> {
+ protected:
+  Barriers() {
+    auto add = [&](const char* opcode, SiteKind kind, ptx::Slot slot) {
+      Site site;
+      site.id = slot.site = std::uint32_t(sites_.size());
+      site.kind = kind;
+      site.opcode = opcode;
+      slot.offset = sizeof(SegmentHeader);
+      ptx::Segment segment;
+      segment.bytes = sizeof(SegmentHeader);
+      segment.ends = kind == SiteKind::exit;
+      segment.slots.push_back(slot);
+      segments_.push_back(segment);
+      sites_.push_back(site);
+    };
+    ptx::Slot barrier, exit;
+    barrier.kind = ptx::Slot::Kind::barrier;
+    barrier.number_known = barrier.threads_known = true;
+    exit.kind = ptx::Slot::Kind::event;
+    add("bar.sync", SiteKind::barrier, barrier);
+    add("exit", SiteKind::exit, exit);
+    shape_.launch = 1;
+    shape_.threads = 96;
+    shape_.strong = GetParam();
+    shape_.segments = &segments_;
+    shape_.sites = &sites_;
+  }
+  void segment(LaunchLog& log, std::uint32_t warp, std::uint32_t number) {
+    SegmentHeader header;
+    header.segment = number;
+    header.warp = warp;
+    header.mask = ~0u;
+    log.segment(reinterpret_cast<const std::uint8_t*>(&header));
+  }
+  std::vector<ptx::Segment> segments_;
+  std::vector<Site> sites_;
+  Shape shape_;
+};
+
+TEST_P(Barriers, CompleteOnesAreOneRecord) {
+  Seen seen;
+  LaunchLog log(shape_, seen);
+  for (std::uint32_t warp : {0, 1, 2}) segment(log, warp, 0);
+  for (std::uint32_t warp : {0, 1, 2}) segment(log, warp, 1);
+  log.finish(true);
+  EXPECT_EQ(seen.all<trace::BlockBarrier>().size(), 1u);
+  EXPECT_TRUE(seen.all<trace::BarrierArrive>().empty());
+  EXPECT_EQ(seen.all<trace::ThreadExit>().size(), 3u);
+}
+
+TEST_P(Barriers, ArrivalsWithoutCompletionAreSaidOfASilentDevice) {
+  for (bool stalled : {false, true}) {
+    Seen seen;
+    LaunchLog log(shape_, seen);
+    for (std::uint32_t warp : {0, 1, 2}) segment(log, warp, 0);
+    segment(log, 2, 0);
+    segment(log, 0, 0);
+    log.finish(stalled);
+    EXPECT_EQ(seen.all<trace::BlockBarrier>().size(), 1u);
+    const auto arrivals = seen.all<trace::BarrierArrive>();
+    ASSERT_EQ(arrivals.size(), stalled ? 2u : 0u);
+    if (!stalled) continue;
+    EXPECT_EQ(arrivals[0].warp.warp, 2u);
+    EXPECT_EQ(arrivals[1].warp.warp, 0u);
+    for (const trace::BarrierArrive& arrival : arrivals) {
+      EXPECT_TRUE(arrival.sync);
+      EXPECT_EQ(arrival.phase, 1u);
+      EXPECT_EQ(arrival.mask, ~0u);
+    }
+    EXPECT_TRUE(seen.all<trace::BarrierComplete>().empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Launches, Barriers, testing::Bool());
+
+} // namespace
+} // namespace deadheat::device_log
