@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build ccache git python3 llvm-19-dev zlib1g-dev libzstd-dev liblz4-dev libxxhash-dev libfmt-dev
+packages=(g++ cmake ninja-build ccache git python3 llvm-19-dev clang-format-19 zlib1g-dev libzstd-dev liblz4-dev libxxhash-dev libfmt-dev
           nlohmann-json3-dev libboost-program-options-dev libboost-context-dev libgtest-dev libgmock-dev
           librapidcheck-dev libbenchmark-dev)
 missing=()

@@ -7,7 +7,6 @@
 #include <map>
 #include <tuple>
 
-
 namespace deadheat::detect {
 
 namespace {
@@ -236,9 +235,13 @@ class Words {
     Said& said = said_[{launch_->number, site}];
     if (said.blocks++) return;
     const auto module = found_.modules.find(launch_->number);
-    said.error = {launch_->number, number_, first(who), module == found_.modules.end() ? 0 : module->second, site,
-                  "deadlock: launch " + std::to_string(launch_->number) + " (" +
-                      demangled(launch_->launch.kernel) + ") did not end: " + text};
+    said.error = {launch_->number,
+                  number_,
+                  first(who),
+                  module == found_.modules.end() ? 0 : module->second,
+                  site,
+                  "deadlock: launch " + std::to_string(launch_->number) + " (" + demangled(launch_->launch.kernel) +
+                      ") did not end: " + text};
   }
   std::string waiting(const Threads& who, std::uint32_t site) const {
     return std::to_string(count(who)) + " threads of block " + std::to_string(number_) + " (" + names_of(who) + ", " +
@@ -288,7 +291,8 @@ class Words {
 std::vector<trace::SyncError> unfinished_waits(const Source& source, const Detector& detector) {
   std::map<std::uint32_t, std::uint32_t> launches;
   for (const Detector::LaunchInfo* launch : detector.unfinished()) {
-    launches[launch->number] = std::uint32_t(std::min<std::uint64_t>(launch->launch.block.count(), 32 * warps_per_block));
+    launches[launch->number] =
+        std::uint32_t(std::min<std::uint64_t>(launch->launch.block.count(), 32 * warps_per_block));
   }
   if (launches.empty()) return {};
   Collector collector(launches);

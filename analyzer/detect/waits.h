@@ -1,9 +1,9 @@
 // Barriers that nobody completes: who waits in a launch that never ended, and who never came.
 //
-// The embedded device sees that nobody can go on, and writes a SyncError. On a GPU a job that hangs is killed: its trace
-// has a launch without an end, in which barriers, cluster barriers and mbarriers have arrivals and no completion. That
-// says something only where the recording noted that the device had gone silent (an Incident "stalled"): of a log that
-// was cut anywhere else, nothing is said.
+// The embedded device sees that nobody can go on, and writes a SyncError. On a GPU a job that hangs is killed: its
+// trace has a launch without an end, in which barriers, cluster barriers and mbarriers have arrivals and no completion.
+// That says something only where the recording noted that the device had gone silent (an Incident "stalled"): of a log
+// that was cut anywhere else, nothing is said.
 //
 // Thread-safety: none; pure of the source.
 #pragma once

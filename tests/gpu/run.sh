@@ -15,12 +15,13 @@
 #   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py)
 #   faults     the training job with faults planted, one at a time
 #   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
+#   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 only=kernels,training,programs,races,windows,times,step,faults
-parts=overhead,$only,multi
+parts=overhead,$only,hangs,multi
 build=build
 while [ $# -gt 0 ]; do
   case $1 in
@@ -104,6 +105,11 @@ step() {
   fi
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --traces "${OUT:-$work}/windows" --training
+}
+hangs() {
+  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
+    tests/gpu/hang.cu -o "$work/hang" || return
+  python3 tests/gpu/hangs.py "${tools[@]}" --binary "$work/hang"
 }
 multi() {
   nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \

@@ -104,10 +104,11 @@ TEST_F(Waits, MbarriersThatLackArrivals) {
   mbarrier(trace::Mbarrier::What::arrive, at, 0xFFFF, 1);
   silent();
   ASSERT_EQ(errors().size(), 1u);
-  EXPECT_EQ(errors()[0],
-            "deadlock: launch 1 (kernel) did not end: the mbarrier at 0x10 of the shared memory of block 0 has 16 of 32 "
-            "arrivals in phase 0 (threads 0-15, mbarrier.arrive a.cu:30); 16 never came: threads 16-31, of which nothing "
-            "was seen");
+  EXPECT_EQ(
+      errors()[0],
+      "deadlock: launch 1 (kernel) did not end: the mbarrier at 0x10 of the shared memory of block 0 has 16 of 32 "
+      "arrivals in phase 0 (threads 0-15, mbarrier.arrive a.cu:30); 16 never came: threads 16-31, of which nothing "
+      "was seen");
   mbarrier(trace::Mbarrier::What::arrive, at, 0xFFFF0000, 1);
   EXPECT_TRUE(errors().empty()) << errors()[0];
 }
@@ -126,9 +127,10 @@ TEST_F(Waits, ClustersBarriers) {
   trace_.add(arrival);
   silent();
   ASSERT_EQ(errors().size(), 1u);
-  EXPECT_NE(errors()[0].find("32 threads of block 0 (threads 32-63, barrier.cluster.arrive a.cu:40) have arrived at the "
-                             "cluster's barrier, phase 0, and nobody left it; 32 never came: threads 0-31"),
-            std::string::npos)
+  EXPECT_NE(
+      errors()[0].find("32 threads of block 0 (threads 32-63, barrier.cluster.arrive a.cu:40) have arrived at the "
+                       "cluster's barrier, phase 0, and nobody left it; 32 never came: threads 0-31"),
+      std::string::npos)
       << errors()[0];
   arrival.wait = true;
   trace_.add(arrival);
