@@ -8,4 +8,4 @@ command -v clang-format-19 >/dev/null || { echo "no clang-format-19: apt-get ins
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "no git checkout: what to format is not known" >&2; exit 77; }
 mode=(-i)
 [ "${1:-}" = --check ] && mode=(--dry-run --Werror)
-git ls-files '*.h' '*.cpp' | xargs -P "$(nproc)" -n 40 clang-format-19 "${mode[@]}"
+git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs -P "$(nproc)" -n 40 clang-format-19 "${mode[@]}"
