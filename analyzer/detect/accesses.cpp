@@ -95,6 +95,7 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
     if (mine) ++mine->unknown;
     return;
   }
+  if (!access.mask) return; // no lane is this worker's: it was to count
   std::uint64_t strided[32];
   const std::uint64_t* address = strided;
   if (!access.affine) {

@@ -179,13 +179,29 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
       pages(low, high);
     }
   } else {
-    for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
-      const std::uint64_t address = view.address[std::countr_zero(rest)];
-      if (address < address_limit) pages(address, address + most_lane_bytes);
-    }
+    return weak_lanes(view, weak, memory, to);
   }
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
     if (to >> worker & 1) batch_.weak[worker].push_back(weak);
+  }
+}
+
+// Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
+void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to) {
+  std::uint32_t lanes[64] = {}; // by worker
+  for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
+    const std::uint64_t address = view.address[std::countr_zero(rest)];
+    if (address >= address_limit) continue;
+    for (std::uint64_t page = address / page_bytes; page <= (address + most_lane_bytes) / page_bytes; ++page) {
+      const unsigned worker = partition_of(memory, page) % routing_.workers;
+      lanes[worker] |= rest & -rest;
+      to |= 1ull << worker;
+    }
+  }
+  for (; to; to &= to - 1) {
+    const unsigned worker = unsigned(std::countr_zero(to));
+    weak.mask = lanes[worker];
+    batch_.weak[worker].push_back(weak);
   }
 }
 

@@ -24,7 +24,8 @@ inline constexpr std::uint64_t most_lane_bytes = 64;
 
 // A weak access of a warp (or a strong one whose values are not known).
 struct WeakAccess {
-  std::uint64_t base = 0; // address of the lowest lane of `mask`
+  std::uint64_t base = 0; // address of the lowest lane of all
+  // mask: the lanes to look at; of what is not affine, those that touch the worker's memory, perhaps none.
   std::uint32_t stamp = 0, mask = 0, launch = 0, block = 0, module = 0, site = 0;
   std::int32_t stride = 0;                    // where `affine`
   std::uint32_t addresses = 0, digests = 0;   // rows; digests 0: none are kept
@@ -94,6 +95,7 @@ class Batcher final : public trace::RecordVisitor {
 
  private:
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
+  void weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to);
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;

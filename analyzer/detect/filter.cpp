@@ -288,14 +288,20 @@ void Filter::scattered(const Warp& access, Actor& actor) {
       cells.prefetch(address);
     }
   });
-  if (global) {
-    each_lane([&](unsigned lane, std::uint64_t address) {
-      if (!page[lane]) cells.prefetch_rest(address);
-    });
-  }
   if (known) {
     each_lane([&](unsigned lane, std::uint64_t address) {
       if (page[lane] && global && !page[lane]->dense) cells.prefetch(address);
+    });
+  }
+  if (global) {
+    std::uint32_t rest = 0;
+    each_lane([&](unsigned lane, std::uint64_t address) {
+      if ((!page[lane] || !page[lane]->dense) && cells.prefetch_entry(address)) rest |= 1u << lane;
+    });
+    for (; rest; rest &= rest - 1) cells.prefetch_rest(access.address[std::countr_zero(rest)]);
+  }
+  if (known) {
+    each_lane([&](unsigned lane, std::uint64_t address) {
       if (const Spot at = spot(lane, address); at.group) __builtin_prefetch(at.group);
     });
     each_lane([&](unsigned lane, std::uint64_t address) {
@@ -368,13 +374,13 @@ void Filter::absorb(ShadowPage& page) {
     const std::uint64_t step = 1ull << from->unit_log2();
     for (std::uint64_t offset = 0; offset < page_bytes; offset += step) {
       const SparseCells::Found found = from->find(base + offset);
-      if (!found.write && !found.reads) continue;
+      if (!found.count) continue;
       page.dense = true;
       pages_.refine(page, from->unit_log2());
       for (std::uint64_t at = offset; at < offset + step; at += 1ull << page.shift) {
         const unsigned number = unsigned(at >> page.shift);
         Cell& to = pages_.expand(page.groups[number / group_units])[number % group_units];
-        if (found.write) {
+        if (found.cell.write) {
           to.write = found.cell.write;
           to.write_who = std::uint8_t((to.write_who & ~31) | (found.cell.write_who & 31));
         }

@@ -80,6 +80,9 @@ struct ShadowPage {
 inline constexpr std::size_t slab_bytes = std::size_t(2) << 20;
 void* allocate_slab(bool large_pages);
 void free_slab(void* slab);
+// So many bytes that are all zero, in large pages where they are many.
+void* allocate_zeroed(std::size_t bytes);
+void free_zeroed(void* begin, std::size_t bytes);
 
 // Arrays of so many, named by numbers.
 template <typename T, std::size_t elements = group_units>
@@ -101,6 +104,8 @@ class CellPool {
   }
   T* at(std::uint32_t id) const { return &slabs_[(id - 1) / slab_arrays][(id - 1) % slab_arrays * elements]; }
   std::uint64_t bytes() const { return used_ * sizeof(T) * elements; }
+  // What was ever in use at once, since no array goes back to the system alone.
+  std::uint64_t most_bytes() const { return next_ * sizeof(T) * elements + free_.capacity() * sizeof(std::uint32_t); }
   // Gives the memory back once nothing is in use.
   void trim() {
     if (used_) return;

@@ -1,11 +1,8 @@
 #include "analyzer/detect/filter_sparse.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace deadheat::detect {
@@ -41,77 +38,61 @@ void read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell) {
   cell.reads = segment;
 }
 
-// Bytes; smaller arrays are the heap's, which keeps the holes that tables leave when they grow.
-constexpr std::size_t mapped_from = std::size_t(1) << 14;
-constexpr std::size_t large_page = std::size_t(1) << 21;
-
-// Begins where a large page may, since every look-up would miss in the TLB otherwise.
-void* map(std::size_t bytes) {
-  const std::size_t room = bytes >= large_page ? bytes + large_page : bytes;
-  void* const got = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (got == MAP_FAILED) throw std::bad_alloc();
-  if (room == bytes) return got;
-  char* const from = static_cast<char*>(got);
-  char* const begin = from + (large_page - reinterpret_cast<std::uintptr_t>(from) % large_page) % large_page;
-  char* const end = begin + (bytes + 4095) / 4096 * 4096;
-  if (begin > from) munmap(from, std::size_t(begin - from));
-  if (from + room > end) munmap(end, std::size_t(from + room - end));
-  madvise(begin, bytes, MADV_HUGEPAGE); // a wish
-  return begin;
-}
-
 } // namespace
-
-void SparseCells::Free::operator()(Line* lines) const {
-  bytes >= mapped_from ? void(munmap(lines, bytes)) : std::free(lines);
-}
-
-SparseCells::Lines SparseCells::allocate(std::uint32_t count) {
-  const std::size_t bytes = count * sizeof(Line);
-  if (bytes >= mapped_from) return Lines(static_cast<Line*>(map(bytes)), Free(bytes));
-  void* const at = std::aligned_alloc(sizeof(Line), bytes);
-  if (!at) throw std::bad_alloc();
-  std::memset(at, 0, bytes);
-  return Lines(static_cast<Line*>(at), Free(bytes));
-}
 
 SparseCells::Found SparseCells::find(std::uint64_t address) const {
   Found found;
-  Tables* const all = region(address);
-  if (!all) return found;
+  Region* const of = region(address);
+  if (!of) return found;
   const std::uint32_t wanted = key(address);
-  Table& table = all->of(wanted);
-  if (!table.count) return found;
-  const std::uint32_t step = Tables::step(wanted, table.count);
-  std::uint32_t number = Tables::home(wanted, table.count);
-  for (unsigned left = table.lines[number].depth + 1u; left; --left) {
-    Line& line = table.lines[number];
+  auto take = [&](std::uint32_t segment, std::uint8_t who, Found::At at) {
+    if (who >> 5 == write_level) {
+      found.cell.write = segment;
+      found.cell.write_who |= who & 31;
+    } else {
+      read_entry(segment, who, found.cell);
+    }
+    found.at[found.count++ & 1] = at;
+  };
+  if (!of->blocks.empty() && (found.block = of->blocks.find(block_of(wanted)))) {
+    const std::uint32_t bit = 1u << unit_of(wanted);
+    if (!(found.block->present & bit)) return found;
+    Entry* const first = of->blocks.entry(*found.block, unit_of(wanted));
+    auto one = [&](Entry* entry) {
+      take(entry->segment, entry->who, {reinterpret_cast<unsigned char*>(entry), &entry->who});
+    };
+    one(first);
+    if (found.block->both & bit) one(first + 1);
+    return found;
+  }
+  each_line(of->of(wanted), wanted, [&](Line& line) {
     unsigned alike = 0;
-    for (unsigned slot = 0; slot < slots; ++slot) alike |= unsigned(line.key[slot] == wanted) << slot;
+    for (unsigned slot = 0; slot < slots; ++slot) {
+      alike |= unsigned((line.key[slot] ^ wanted) < EntryBlocks::units) << slot;
+    }
     for (; alike; alike &= alike - 1) {
       const unsigned slot = unsigned(std::countr_zero(alike));
       if (!line.segment[slot]) continue;
-      const std::uint8_t who = line.who[slot];
-      if (who >> 5 == write_level) {
-        found.write = &line.segment[slot];
-        found.write_who = &line.who[slot];
-        found.cell.write = line.segment[slot];
-        found.cell.write_who |= who & 31;
-      } else {
-        found.reads = &line.segment[slot];
-        found.reads_who = &line.who[slot];
-        read_entry(line.segment[slot], who, found.cell);
-      }
+      ++found.near;
+      if (line.key[slot] != wanted) continue;
+      take(line.segment[slot], line.who[slot],
+           {reinterpret_cast<unsigned char*>(&line.segment[slot]), &line.who[slot]});
     }
-    number += step;
-    if (number >= table.count) number -= table.count;
-  }
+  });
   return found;
+}
+
+void SparseCells::prefetch_rest(std::uint64_t address) const {
+  const Region* const of = region(address);
+  if (!of) return;
+  each_line(of->of(key(address)), key(address), [home = true](const Line& line) mutable {
+    if (!std::exchange(home, false)) __builtin_prefetch(&line, 1);
+  });
 }
 
 bool SparseCells::insert(Table& table, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
   if (!table.count) return false;
-  const std::uint32_t home = Tables::home(wanted, table.count), step = Tables::step(wanted, table.count);
+  const std::uint32_t home = Region::home(wanted, table.count), step = Region::step(wanted, table.count);
   std::uint32_t number = home;
   for (unsigned depth = 0; depth <= most_depth; ++depth) {
     Line& line = table.lines[number];
@@ -134,7 +115,7 @@ bool SparseCells::insert(Table& table, std::uint32_t wanted, std::uint32_t segme
 void SparseCells::resize(Table& table, std::uint32_t count) {
   const Table old = std::move(table);
   auto fill = [&] {
-    table = Table(count);
+    table = {Zeroed<Line>::make(count), count, 0};
     for (std::uint32_t i = 0; i < old.count; ++i) {
       const Line& line = old.lines[i];
       for (unsigned slot = 0; slot < slots; ++slot) {
@@ -144,61 +125,85 @@ void SparseCells::resize(Table& table, std::uint32_t count) {
     return true;
   };
   while (!fill()) count += count / 8 + 1;
-  line_count_ += table.count;
-  line_count_ -= old.count;
+  bytes_ += std::uint64_t(table.count) * sizeof(Line);
+  bytes_ -= std::uint64_t(old.count) * sizeof(Line);
 }
 
 void SparseCells::put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write) {
-  auto one = [&](std::uint32_t* segment, std::uint8_t* at, std::uint32_t now, std::uint8_t who) {
-    if (segment) {
-      *segment = now;
-      *at = who;
-      if (!now) gone(address);
-      return;
-    }
-    if (!now) return;
-    Tables* all = region(address);
-    if (!all) {
-      const std::uint64_t number = address >> unit_log2_ >> 32;
-      all = (regions_[number] = std::make_unique<Tables>()).get();
-    }
-    const std::uint32_t wanted = key(address);
-    Table& table = all->of(wanted);
-    bool room = 100ull * (table.used + 1) <= 91ull * slots * table.count;
-    while (!room || !insert(table, wanted, now, who)) {
-      resize(table, table.count + table.count / 6 + 1);
-      room = true;
-    }
-    ++used_;
-    pages_.set(page_bit(address / page_bytes));
-  };
   const bool suspect = cell.write_who & Cell::suspect;
-  // The second may move what `found` points to; so what is there comes first.
-  const std::uint8_t write_who = who_of(write_level, cell.write_who & 31), reads_who = reads_entry(cell);
-  const std::uint32_t write = with_write && !suspect ? cell.write : 0;
-  const std::uint32_t reads = suspect ? std::max(1u, std::max<std::uint32_t>(cell.reads, cell.write)) : cell.reads;
-  if (found.write) one(found.write, found.write_who, write, write_who);
-  if (found.reads) one(found.reads, found.reads_who, reads, reads_who);
-  if (!found.write) one(nullptr, nullptr, write, write_who);
-  if (!found.reads) one(nullptr, nullptr, reads, reads_who);
+  std::array<Entry, 2> wanted;
+  unsigned count = 0;
+  if (cell.write && with_write && !suspect) wanted[count++] = {cell.write, who_of(write_level, cell.write_who & 31)};
+  if (const SegmentId reads = suspect ? std::max({1u, cell.reads, cell.write}) : cell.reads) {
+    wanted[count++] = {reads, reads_entry(cell)};
+  }
+  for (unsigned i = 0; i < std::min(count, found.count); ++i) {
+    std::memcpy(found.at[i].segment, &wanted[i].segment, sizeof(SegmentId));
+    *found.at[i].who = wanted[i].who;
+  }
+  for (unsigned i = found.count; i > count; --i) remove(address, found, i - 1);
+  for (unsigned i = found.count; i < count; ++i) add(address, i == found.count ? found : find(address), wanted[i]);
 }
 
-void SparseCells::gone(std::uint64_t address) {
+void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
+  Region* of = region(address);
+  if (!of) {
+    const std::uint64_t number = address >> unit_log2_ >> 32;
+    of = (regions_[number] = std::make_unique<Region>(arrays_)).get();
+  }
+  const std::uint32_t wanted = key(address);
+  ++used_;
+  EntryBlocks::Slot* block = found.block;
+  if (!block && found.near >= most_near) {
+    move_block(*of, wanted);
+    block = of->blocks.find(block_of(wanted));
+  }
+  if (block) {
+    bytes_ -= of->blocks.bytes();
+    of->blocks.insert(block, block_of(wanted), unit_of(wanted), entry);
+    bytes_ += of->blocks.bytes();
+    return;
+  }
+  Table& table = of->of(wanted);
+  bool room = 100ull * (table.used + 1) <= 91ull * slots * table.count;
+  while (!room || !insert(table, wanted, entry.segment, entry.who)) {
+    resize(table, table.count + table.count / 6 + 1);
+    room = true;
+  }
+  pages_.set(page_bit(address / page_bytes));
+}
+
+void SparseCells::move_block(Region& of, std::uint32_t wanted) {
+  Table& table = of.of(wanted);
+  bytes_ -= of.blocks.bytes();
+  each_line(table, wanted, [&](Line& line) {
+    for (unsigned slot = 0; slot < slots; ++slot) {
+      if (!line.segment[slot] || (line.key[slot] ^ wanted) >= EntryBlocks::units) continue;
+      of.blocks.insert(of.blocks.find(block_of(wanted)), block_of(wanted), unit_of(line.key[slot]),
+                       {line.segment[slot], line.who[slot]});
+      line.segment[slot] = 0;
+      --table.used;
+    }
+  });
+  bytes_ += of.blocks.bytes();
+  if (table.count > 8 && 200ull * table.used < 91ull * slots * table.count) resize(table, table.used * 100 / 80 / slots + 1);
+}
+
+void SparseCells::remove(std::uint64_t address, const Found& found, unsigned entry) {
   --used_;
-  --region(address)->of(key(address)).used;
+  Region& of = *region(address);
+  if (found.block) return of.blocks.remove(found.block, unit_of(key(address)));
+  std::memset(found.at[entry].segment, 0, sizeof(SegmentId));
+  --of.of(key(address)).used;
 }
 
 void SparseCells::erase(std::uint64_t address, const Found& found) {
-  for (std::uint32_t* segment : {found.write, found.reads}) {
-    if (!segment) continue;
-    *segment = 0;
-    gone(address);
-  }
+  for (unsigned i = found.count; i; --i) remove(address, found, i - 1);
 }
 
 void SparseCells::shrink() {
   for (auto at = regions_.begin(); at != regions_.end();) {
-    bool any = false;
+    bool any = !at->second->blocks.empty();
     for (Table& table : at->second->table) {
       std::uint32_t used = 0;
       for (std::uint32_t i = 0; i < table.count; ++i) {
@@ -207,19 +212,25 @@ void SparseCells::shrink() {
       any |= used != 0;
       table.used = used;
       const std::uint32_t wanted = used ? used * 100 / 88 / slots + 1 : 0;
-      if (wanted < table.count) {
-        if (used) {
-          resize(table, wanted);
-        } else {
-          line_count_ -= table.count;
-          table = Table{};
-        }
+      if (wanted >= table.count) continue;
+      if (used) {
+        resize(table, wanted);
+      } else {
+        bytes_ -= std::uint64_t(table.count) * sizeof(Line);
+        table = {};
       }
     }
     at = any ? std::next(at) : regions_.erase(at);
   }
   recent_number_ = ~0ull;
-  if (!used_) pages_.reset();
+  bytes_ = 0;
+  for (const auto& [number, of] : regions_) {
+    bytes_ += of->blocks.bytes();
+    for (const Table& table : of->table) bytes_ += std::uint64_t(table.count) * sizeof(Line);
+  }
+  if (used_) return;
+  pages_.reset();
+  arrays_.trim();
 }
 
 } // namespace deadheat::detect

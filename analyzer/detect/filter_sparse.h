@@ -1,21 +1,23 @@
-// What the first pass remembers of memory that is touched here and there: one epoch a unit of 4 bytes, or of one byte,
-// found by its address.
+// What the first pass remembers of memory that is touched here and there: epochs of units of 4 bytes, or of one byte,
+// found by their address.
 //
-// An entry has 9 bytes; seven of them and a mark are a line of a cache, which is all that a look-up reads as a rule. A
-// unit that was both written and read since has two entries. Tables grow by a sixth when they are nearly full, one of
-// many at a time, so that an entry costs 10 to 12 bytes at any time.
+// A unit that was both written and read since has two entries, any other one. Entries of units with few neighbours lie
+// in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is all that a look-up reads as a rule.
+// Tables of lines grow by a sixth when they are nearly full, one of many at a time, so that an entry costs 10 to 12
+// bytes at any time. Where more than three entries of a block would lie there, they move to EntryBlocks.
 //
-// Global memory only. Invariants: a table holds units of one size; no unit has two entries of one kind.
+// Global memory only. Invariants: tables hold units of one size; a unit has one entry of a kind at most; a block's
+// entries lie either in lines or in EntryBlocks.
 // Thread-safety: none.
 #pragma once
 
 #include <array>
 #include <bitset>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <unordered_map>
 
+#include "analyzer/detect/filter_blocks.h"
 #include "analyzer/detect/filter_pages.h"
 #include "analyzer/detect/suspects.h"
 
@@ -27,83 +29,100 @@ class SparseCells {
   SparseCells(const SparseCells&) = delete;
   SparseCells& operator=(const SparseCells&) = delete;
 
-  // A unit's entries, until another unit is put.
+  // A unit's entries, until anything is put or erased.
   struct Found {
+    struct At {
+      unsigned char* segment = nullptr; // its four bytes
+      std::uint8_t* who = nullptr;
+    };
     Cell cell; // what they say; segments 0 when there is none
-    std::uint32_t *write = nullptr, *reads = nullptr; // the entries' segments
-    std::uint8_t *write_who = nullptr, *reads_who = nullptr;
+    unsigned count = 0;
+    std::array<At, 2> at;
+    EntryBlocks::Slot* block = nullptr; // that it lies in, or would
+    unsigned near = 0; // entries of its block, where it has none in EntryBlocks
   };
   Found find(std::uint64_t address) const;
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
   void erase(std::uint64_t address, const Found& found);
-  [[gnu::always_inline]] void prefetch(std::uint64_t address) {
-    if (Tables* of = region(address)) __builtin_prefetch(of->line(key(address)), 1);
+
+  // For whoever is about to find() many: three steps, each for all, bring nearer what the next one and find() read.
+  [[gnu::always_inline]] void prefetch(std::uint64_t address) const {
+    const Region* of = region(address);
+    if (!of) return;
+    of->blocks.empty() ? __builtin_prefetch(of->line(key(address)), 1) : of->blocks.prefetch(block_of(key(address)));
   }
-  // The same of the other lines that find() reads, when the first is near.
-  [[gnu::always_inline]] void prefetch_rest(std::uint64_t address) {
-    Tables* const of = region(address);
-    if (!of || !of->of(key(address)).count) return;
-    const Table& table = of->of(key(address));
-    std::uint32_t number = Tables::home(key(address), table.count);
-    const std::uint32_t step = Tables::step(key(address), table.count);
-    for (unsigned left = table.lines[number].depth; left; --left) {
-      number += step;
-      if (number >= table.count) number -= table.count;
-      __builtin_prefetch(&table.lines[number], 1);
+  // False: there is no third step for this one.
+  [[gnu::always_inline]] bool prefetch_entry(std::uint64_t address) const {
+    const Region* of = region(address);
+    if (!of) return false;
+    if (of->blocks.empty()) return true;
+    if (const EntryBlocks::Slot* block = of->blocks.find(block_of(key(address)))) {
+      __builtin_prefetch(of->blocks.entry(*block, unit_of(key(address))), 1);
+      return false;
     }
+    __builtin_prefetch(of->line(key(address)), 1);
+    return true;
   }
+  void prefetch_rest(std::uint64_t address) const;
 
   // May units of the page have entries? Errs to the side of yes.
   bool may_have_page(std::uint64_t number) const { return used_ && pages_[page_bit(number)]; }
   bool empty() const { return !used_; }
   std::uint64_t entries() const { return used_; }
-  std::uint64_t bytes() const { return line_count_ * sizeof(Line); }
+  std::uint64_t bytes() const { return bytes_ + arrays_.bytes(); }
   unsigned unit_log2() const { return unit_log2_; }
 
   template <typename Name>
   void each_name(Name&& name) {
-    each_entry([&](std::uint64_t, std::uint32_t& segment) { name(segment); });
+    for (auto& [number, of] : regions_) {
+      each_in_lines(*of, [&](std::uint32_t, std::uint32_t& segment) { name(segment); });
+      of->blocks.each_entry([&](std::uint32_t, unsigned, Entry& entry) {
+        SegmentId segment = entry.segment;
+        name(segment);
+        entry.segment = segment;
+      });
+    }
   }
   // Drops the units for which forget(address) says so; gives memory back.
   template <typename Forget>
   void forget_if(Forget&& forget) {
-    each_entry([&](std::uint64_t address, std::uint32_t& segment) {
-      if (forget(address)) {
+    for (auto& [number, of] : regions_) {
+      const std::uint64_t high = number << 32;
+      each_in_lines(*of, [&](std::uint32_t key, std::uint32_t& segment) {
+        if (!forget((high | key) << unit_log2_)) return;
         segment = 0;
         --used_;
-      }
-    });
+      });
+      used_ -= of->blocks.forget_if([&](std::uint32_t block, unsigned unit) {
+        return forget((high | block << EntryBlocks::units_log2 | unit) << unit_log2_);
+      });
+    }
     shrink();
   }
 
  private:
   static constexpr unsigned slots = 7, tables = 32, most_depth = 200;
+  static constexpr unsigned most_near = 3; // entries of a block in lines
   struct alignas(64) Line {
     std::uint32_t key[slots], segment[slots]; // segment 0: nothing
     std::uint8_t who[slots];
     std::uint8_t depth; // what belongs here lies in so many lines more
   };
   static_assert(sizeof(Line) == 64);
-  struct Free {
-    std::size_t bytes;
-    Free() : bytes(0) {}
-    explicit Free(std::size_t size) : bytes(size) {}
-    void operator()(Line* lines) const;
-  };
-  using Lines = std::unique_ptr<Line[], Free>;
-  static Lines allocate(std::uint32_t count);
   struct Table {
-    Lines lines;
-    std::uint32_t count, used; // lines; entries
-    Table() : count(0), used(0) {}
-    explicit Table(std::uint32_t size) : lines(allocate(size)), count(size), used(0) {}
+    Zeroed<Line>::Pointer lines;
+    std::uint32_t count = 0, used = 0; // lines; entries
   };
-  struct Tables { // of 2^32 units
+  struct Region { // of 2^32 units
     std::array<Table, tables> table;
-    static std::uint64_t mixed(std::uint32_t key) { return key * 0x9e3779b97f4a7c15u; }
+    EntryBlocks blocks;
+    explicit Region(EntryArrays& arrays) : blocks(arrays) {}
+    // Alike for all units of a block.
+    static std::uint64_t mixed(std::uint32_t key) { return block_of(key) * 0x9e3779b97f4a7c15u; }
     Table& of(std::uint32_t key) { return table[mixed(key) >> 59]; }
+    const Table& of(std::uint32_t key) const { return table[mixed(key) >> 59]; }
     // Monotonous in the hash: a table that grows is copied from front to back.
-    Line* line(std::uint32_t key) { return &of(key).lines[home(key, of(key).count)]; }
+    const Line* line(std::uint32_t key) const { return of(key).lines.get() + home(key, of(key).count); }
     static std::uint32_t home(std::uint32_t key, std::uint32_t count) {
       return std::uint32_t((std::uint64_t(std::uint32_t(mixed(key) >> 27)) * count) >> 32);
     }
@@ -113,11 +132,13 @@ class SparseCells {
       return step < count ? step : 1;
     }
   };
+  static std::uint32_t block_of(std::uint32_t key) { return key >> EntryBlocks::units_log2; }
+  static unsigned unit_of(std::uint32_t key) { return key % EntryBlocks::units; }
   static std::size_t page_bit(std::uint64_t number) { return number * 0x9e3779b97f4a7c15u >> (64 - page_bits_log2); }
   static constexpr unsigned page_bits_log2 = 20;
 
   std::uint32_t key(std::uint64_t address) const { return std::uint32_t(address >> unit_log2_); }
-  Tables* region(std::uint64_t address) const {
+  Region* region(std::uint64_t address) const {
     const std::uint64_t number = address >> unit_log2_ >> 32;
     if (number == recent_number_) return recent_;
     auto found = regions_.find(number);
@@ -125,30 +146,45 @@ class SparseCells {
     recent_number_ = number;
     return recent_ = found->second.get();
   }
+  // Calls each(line) for the lines in which the key's block may have entries.
+  template <typename Each>
+  static void each_line(const Table& table, std::uint32_t key, Each&& each) {
+    if (!table.count) return;
+    const std::uint32_t step = Region::step(key, table.count);
+    const std::uint32_t home = Region::home(key, table.count);
+    std::uint32_t number = home;
+    for (unsigned left = table.lines[home].depth + 1u; left; --left) {
+      each(table.lines[number]);
+      number += step;
+      if (number >= table.count) number -= table.count;
+      if (number == home) return; // a small table, and the depth is another key's
+    }
+  }
   // False: there was no room within most_depth lines.
   static bool insert(Table& table, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
-  void gone(std::uint64_t address); // an entry
+  void add(std::uint64_t address, const Found& found, Entry entry);
+  void remove(std::uint64_t address, const Found& found, unsigned entry);
+  void move_block(Region& region, std::uint32_t key); // from lines to EntryBlocks
   void resize(Table& table, std::uint32_t count);
   void shrink();
   template <typename Each>
-  void each_entry(Each&& each) {
-    for (auto& [number, all] : regions_) {
-      for (Table& table : all->table) {
-        for (std::uint32_t i = 0; i < table.count; ++i) {
-          Line& line = table.lines[i];
-          for (unsigned slot = 0; slot < slots; ++slot) {
-            if (line.segment[slot]) each((number << 32 | line.key[slot]) << unit_log2_, line.segment[slot]);
-          }
+  static void each_in_lines(Region& region, Each&& each) {
+    for (Table& table : region.table) {
+      for (std::uint32_t i = 0; i < table.count; ++i) {
+        Line& line = table.lines[i];
+        for (unsigned slot = 0; slot < slots; ++slot) {
+          if (line.segment[slot]) each(line.key[slot], line.segment[slot]);
         }
       }
     }
   }
 
   const unsigned unit_log2_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Tables>> regions_; // by address / 2^32 units
+  EntryArrays arrays_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Region>> regions_; // by address / 2^32 units
   mutable std::uint64_t recent_number_ = ~0ull;
-  mutable Tables* recent_ = nullptr;
-  std::uint64_t used_ = 0, line_count_ = 0;
+  mutable Region* recent_ = nullptr;
+  std::uint64_t used_ = 0, bytes_ = 0; // entries; of tables
   std::bitset<std::size_t(1) << page_bits_log2> pages_; // by hash
 };
 

@@ -42,13 +42,13 @@ Cost measure(const std::function<Cost()>& body) {
     if (write(ends[1], &cost, sizeof cost) != sizeof cost) _exit(1);
     _exit(0);
   }
+  close(ends[1]);
   Cost cost;
   const bool good = read(ends[0], &cost, sizeof cost) == sizeof cost;
   rusage usage{};
   int status = 0;
   wait4(child, &status, 0, &usage);
   close(ends[0]);
-  close(ends[1]);
   if (!good || status != 0) {
     std::fprintf(stderr, "a run failed\n");
     std::exit(1);
