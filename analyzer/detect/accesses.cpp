@@ -27,6 +27,10 @@ void Detector::play(const Batch& batch) {
   trace::Record scratch;
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
+      for (unsigned step = 0; pass_ == Pass::filter && step < Filter::look_ahead; ++step) {
+        const std::size_t ahead = Filter::look_ahead - step;
+        if (std::size_t(weak_accesses.end() - next) > ahead) bring(batch, next[std::ptrdiff_t(ahead)], step);
+      }
       now_ = base + next->stamp;
       weak(batch, *next);
     }
@@ -52,6 +56,14 @@ void Detector::play(const Batch& batch) {
     filter_.each_group(name);
     shadow_.each_group(name);
     causality_.forget_groups(named);
+  }
+}
+
+void Detector::bring(const Batch& batch, const WeakAccess& access, unsigned step) {
+  if (access.affine || access.space != Space::global) return;
+  const PlaceId place = sides_.site(access.module, access.site);
+  if (place) {
+    filter_.bring(access.mask, lane_bytes(*sides_.place(place).site), batch.addresses[access.addresses].data(), step);
   }
 }
 

@@ -93,6 +93,7 @@ class Detector {
  private:
   void record(trace::Record& record);
   void weak(const Batch& batch, const WeakAccess& access);
+  void bring(const Batch& batch, const WeakAccess& access, unsigned step); // nearer: it comes soon
   void strong(const StrongAccesses& all, const StrongLane* lanes, const std::uint16_t* parts);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
   void shed();

@@ -67,15 +67,21 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
   }
   if (again && cell.reads_who >= 1 << 5) return true; // one more of those that the epoch stands for
   if (outside) cell.write_who |= Cell::non_coherent;
-  if (epochs_.ordered(cell.reads, cell.reads_who, actor, lane)) {
-    cell.reads_who = who;
-  } else {
-    unsigned wide = epochs_.widened(cell.reads, std::max<unsigned>(cell.reads_who >> 5, level), actor);
-    if (wide == one_lane && (cell.reads_who & 31) != lane) wide = whole_warp;
-    cell.reads_who = who_of(wide, wide == one_lane ? lane : 0);
-  }
-  cell.reads = actor.segment;
+  SegmentId reads = cell.reads;
+  read_epoch(reads, cell.reads_who, actor, lane, level);
+  cell.reads = reads;
   return true;
+}
+
+inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level) {
+  if (epochs_.ordered(reads, reads_who, actor, lane)) {
+    reads_who = who_of(level, level == one_lane ? lane : 0);
+  } else {
+    unsigned wide = epochs_.widened(reads, std::max<unsigned>(reads_who >> 5, level), actor);
+    if (wide == one_lane && (reads_who & 31) != lane) wide = whole_warp;
+    reads_who = who_of(wide, wide == one_lane ? lane : 0);
+  }
+  reads = actor.segment;
 }
 
 inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane) {
@@ -259,66 +265,66 @@ void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
   });
 }
 
-// Every lane somewhere. What the lanes will look at is brought nearer step by step, all lanes at once.
+// The group and unit of what is one unit of a page that is known.
+inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes) {
+  if (!at || at->sparse || !at->groups || bytes != 1u << at->shift || address % bytes) return {};
+  const unsigned number = unsigned(address % page_bytes >> at->shift);
+  return {&at->groups[number / group_units], number % group_units, address};
+}
+
+void Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses, unsigned step) {
+  SparseCells& cells = sparse_of(bytes);
+  for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
+    const std::uint64_t address = addresses[std::countr_zero(rest)];
+    const PageKey key{0, address / page_bytes};
+    if (step == 0) {
+      pages_.prefetch(key);
+      cells.prefetch(address);
+      continue;
+    }
+    const ShadowPage* const page = pages_.find(key);
+    if (step == 1) {
+      if (page) __builtin_prefetch(page);
+      cells.prefetch_entry(address);
+    } else if (const Spot at = spot_of(page, address, bytes); at.group) {
+      __builtin_prefetch(at.group);
+    } else if (!page) {
+      cells.prefetch_rest(address);
+    }
+  }
+}
+
+// Every lane somewhere. What is left to be brought nearer is, for all lanes at once.
 void Filter::scattered(const Warp& access, Actor& actor) {
+  const bool sparsely = access.memory == 0 && access.bytes <= 16 && std::has_single_bit(access.bytes);
+  const bool any_pages = pages_.count() != 0;
   ShadowPage* page[32];
-  const bool global = access.memory == 0 && access.bytes <= 16 && std::has_single_bit(access.bytes);
-  SparseCells& cells = sparse_of(access.bytes);
-  auto each_lane = [&](auto&& each) {
+  if (any_pages) {
     for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
-      each(lane, access.address[lane]);
+      page[lane] = pages_.find({access.memory, access.address[lane] / page_bytes});
+      if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group) {
+        pages_.prefetch_cell(*at.group, at.unit);
+      }
     }
-  };
-  // The group and unit of what is one unit of a page that is known.
-  auto spot = [&](unsigned lane, std::uint64_t address) -> Spot {
-    const ShadowPage* at = page[lane];
-    if (!at || at->sparse || !at->groups || access.bytes != 1u << at->shift || address % access.bytes) return {};
-    const unsigned number = unsigned(address % page_bytes >> at->shift);
-    return {&at->groups[number / group_units], number % group_units, address};
-  };
-  each_lane([&](unsigned, std::uint64_t address) { pages_.prefetch({access.memory, address / page_bytes}); });
-  bool known = false;
-  each_lane([&](unsigned lane, std::uint64_t address) {
-    page[lane] = pages_.find({access.memory, address / page_bytes});
-    if (page[lane]) {
-      known = true;
-      __builtin_prefetch(page[lane]);
-    } else if (global) {
-      cells.prefetch(address);
+  }
+  for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+    const unsigned lane = unsigned(std::countr_zero(rest));
+    const std::uint64_t address = access.address[lane];
+    ShadowPage* at = any_pages ? page[lane] : nullptr;
+    if (sparsely && address < address_limit && address % access.bytes == 0) {
+      if (!at) at = pages_.find({0, address / page_bytes}); // another lane may have made it
+      if (sparse(access, actor, lane, at)) continue;
     }
-  });
-  if (known) {
-    each_lane([&](unsigned lane, std::uint64_t address) {
-      if (page[lane] && global && !page[lane]->dense) cells.prefetch(address);
-    });
-  }
-  if (global) {
-    std::uint32_t rest = 0;
-    each_lane([&](unsigned lane, std::uint64_t address) {
-      if ((!page[lane] || !page[lane]->dense) && cells.prefetch_entry(address)) rest |= 1u << lane;
-    });
-    for (; rest; rest &= rest - 1) cells.prefetch_rest(access.address[std::countr_zero(rest)]);
-  }
-  if (known) {
-    each_lane([&](unsigned lane, std::uint64_t address) {
-      if (const Spot at = spot(lane, address); at.group) __builtin_prefetch(at.group);
-    });
-    each_lane([&](unsigned lane, std::uint64_t address) {
-      if (const Spot at = spot(lane, address); at.group) pages_.prefetch_cell(*at.group, at.unit);
-    });
-  }
-  each_lane([&](unsigned lane, std::uint64_t address) {
-    auto one = [&](const Spot& at) {
-      touch(at, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
+    auto one = [&](const Spot& spot) {
+      touch(spot, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
     };
-    if (global && address < address_limit && address % access.bytes == 0) {
-      if (!page[lane]) page[lane] = pages_.find({0, address / page_bytes}); // another lane may have made it
-      if (sparse(access, actor, lane, page[lane])) return;
+    if (const Spot spot = spot_of(at, address, access.bytes); spot.group) {
+      one(spot);
+    } else {
+      each_unit(access.memory, address, access.bytes, one);
     }
-    if (const Spot at = spot(lane, address); at.group) return one(at);
-    each_unit(access.memory, address, access.bytes, one);
-  });
+  }
 }
 
 // ---- memory that is touched here and there
@@ -343,6 +349,14 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   SparseCells& others = access.bytes < 4 ? words_ : bytes_;
   if (others.may_have_page(address / page_bytes)) return false;
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
+    if (Entry* const entry = at || access.write || access.non_coherent ? nullptr : cells.only(unit);
+        entry && SparseCells::plain_reads(*entry)) {
+      if (entry->segment == actor.segment && (entry->who == lane || entry->who >= 1 << 5)) continue;
+      SegmentId reads = entry->segment;
+      read_epoch(reads, entry->who, actor, lane, one_lane);
+      entry->segment = reads;
+      continue;
+    }
     const SparseCells::Found found = cells.find(unit);
     Cell cell = found.cell;
     if (cell.write_who & Cell::suspect) continue;

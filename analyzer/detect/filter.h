@@ -37,6 +37,10 @@ class Filter {
     order::Stamp now = 0;
   };
   void weak(const Warp& access);
+  // Brings nearer, step by step, what a weak access that comes soon will look at; of a warp's lanes anywhere.
+  // steps: 0 to look_ahead - 1, the last one just before.
+  static constexpr unsigned look_ahead = 3;
+  void bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address, unsigned step);
 
   struct Strong {
     std::uint64_t memory = 0;
@@ -101,6 +105,7 @@ class Filter {
   void stretch(const Stretch& access, Actor& actor);
   void broadcast(const Warp& access, Actor& actor, unsigned first);
   void scattered(const Warp& access, Actor& actor);
+  static Spot spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes);
   SparseCells& sparse_of(std::uint32_t bytes) { return bytes < 4 ? bytes_ : words_; }
   // Looks at a lane's access by SparseCells; false: its page must be looked at. at: the page, if there is one.
   bool sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at);
@@ -109,6 +114,8 @@ class Filter {
 
   // Each returns false when the unit is to become suspect.
   bool read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool non_coherent);
+  // Of reads alone, where no write is to come before.
+  void read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level);
   bool write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane);
   void touch(const Spot& spot, std::uint64_t memory, Actor& actor, unsigned lane, Level level, bool write,
              bool non_coherent);

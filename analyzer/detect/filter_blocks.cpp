@@ -22,10 +22,6 @@ unsigned size_for(unsigned entries, bool any_both) {
   return EntryArrays::two_each;
 }
 
-unsigned entries_of(const EntryBlocks::Slot& slot) {
-  return unsigned(std::popcount(slot.present) + std::popcount(slot.both));
-}
-
 } // namespace
 
 Entry* EntryArrays::at_any(unsigned size, std::uint32_t id) const {
@@ -45,14 +41,26 @@ void EntryArrays::free(unsigned size, std::uint32_t id) {
 }
 
 std::uint64_t EntryArrays::bytes() const {
-  return std::apply([](auto&... pool) { return (pool.most_bytes() + ...); }, pools_);
+  return std::apply([](auto&... pool) { return ((pool.bytes() + pool.free_bytes()) + ...); }, pools_);
 }
 
 void EntryArrays::trim() {
-  std::apply([](auto&... pool) { (pool.trim(), ...); }, pools_);
+  each([](auto& pool) { pool.trim(); });
+}
+
+bool EntryArrays::much_free() const {
+  constexpr std::uint64_t little = 1 << 18;
+  std::uint64_t used = 0, free = 0;
+  std::apply([&](auto&... pool) { (void((used += pool.bytes(), free += pool.free_bytes())), ...); }, pools_);
+  return free > used / 8 + little;
+}
+
+void EntryArrays::pack_one(unsigned size, std::uint32_t& id) {
+  pick(pools_, size, [&](auto& pool) { pool.pack(id); }, Sizes());
 }
 
 void EntryBlocks::resize(Table& table, std::uint32_t count) {
+  count = (count + line_slots - 1) / line_slots * line_slots;
   const Table old = std::move(table);
   table = {Zeroed<Slot>::make(count), count, old.used};
   for (std::uint32_t i = 0; i < old.count; ++i) {
@@ -100,25 +108,32 @@ void EntryBlocks::move(Slot& slot, unsigned size) {
   Slot moved = slot;
   moved.name = size << number_bits | slot.number();
   moved.array = array;
-  for (std::uint32_t rest = slot.present; rest; rest &= rest - 1) {
-    const unsigned unit = unsigned(std::countr_zero(rest));
-    const Entry* const from = entry(slot, unit);
-    Entry* const to = entry(moved, unit);
-    to[0] = from[0];
-    if (slot.both >> unit & 1) to[1] = from[1];
+  const Entry* from = arrays_.at(slot.size(), slot.array);
+  Entry* to = arrays_.at(size, array);
+  const bool direct = slot.size() == EntryArrays::one_each, packed = size < EntryArrays::one_each;
+  if (packed && !direct) {
+    std::memcpy(static_cast<void*>(to), from, sizeof(Entry) * entries_of(slot));
+  } else {
+    const unsigned places = size == EntryArrays::two_each ? 2 : 1;
+    for (std::uint32_t rest = slot.present; rest; rest &= rest - 1) {
+      const unsigned unit = unsigned(std::countr_zero(rest));
+      Entry* const at = packed ? to++ : to + places * unit;
+      at[0] = direct ? from[unit] : *from++;
+      if (slot.both >> unit & 1) at[1] = *from++; // only in an array that is not direct
+    }
   }
   arrays_.free(slot.size(), slot.array);
   slot = moved;
 }
 
-void EntryBlocks::insert(Slot* slot, std::uint32_t number, unsigned unit, Entry added) {
+bool EntryBlocks::insert(Slot* slot, std::uint32_t number, unsigned unit, Entry added) {
   if (!slot) slot = &add(number);
   const std::uint32_t bit = 1u << unit;
   const bool second = slot->present & bit;
   const unsigned entries = entries_of(*slot), size = slot->size();
-  if (size != EntryArrays::two_each && (entries == EntryArrays::room[size] || (size == EntryArrays::one_each && second))) {
-    move(*slot, size_for(entries + 1, second || slot->both));
-  }
+  const bool moves = size != EntryArrays::two_each &&
+                     (entries == EntryArrays::room[size] || (size == EntryArrays::one_each && second));
+  if (moves) move(*slot, size_for(entries + 1, second || slot->both));
   Entry* const at = entry(*slot, unit) + second;
   if (slot->size() < EntryArrays::one_each) {
     Entry* const list = arrays_.at(slot->size(), slot->array);
@@ -126,6 +141,7 @@ void EntryBlocks::insert(Slot* slot, std::uint32_t number, unsigned unit, Entry 
   }
   *at = added;
   (second ? slot->both : slot->present) |= bit;
+  return moves;
 }
 
 void EntryBlocks::remove(Slot* slot, unsigned unit) {

@@ -38,24 +38,43 @@ struct Zeroed {
   }
 };
 
+// By what block numbers are multiplied. Not by what partition_of() multiplies: a worker's pages have some bits of that
+// product in common, and tables would be full in some places and empty in others.
+inline constexpr std::uint64_t block_mix = 0xd6e8feb86659fd93u;
+
 // Arrays of entries for blocks, in a few sizes.
 class EntryArrays {
  public:
   // The last two have a place, or two, for each unit; the others are for entries in their units' order.
-  static constexpr std::array<std::uint8_t, 9> room = {4, 6, 9, 16, 24, 34, 48, 32, 64};
-  static constexpr unsigned one_each = 7, two_each = 8;
+  static constexpr std::array<std::uint8_t, 10> room = {4, 6, 9, 12, 16, 24, 34, 48, 32, 64};
+  static constexpr unsigned one_each = 8, two_each = 9;
 
   [[gnu::always_inline]] Entry* at(unsigned size, std::uint32_t id) const {
-    if (size == one_each) [[likely]] return std::get<one_each>(pools_).at(id);
+    if (size == one_each) [[likely]]
+      return std::get<one_each>(pools_).at(id);
     return at_any(size, id);
   }
   std::uint32_t allocate(unsigned size);
   void free(unsigned size, std::uint32_t id);
   std::uint64_t bytes() const;
   void trim(); // when nothing is in use
+  // Is so much free that it is time to pack()?
+  bool much_free() const;
+  // Gives what is free back. each_name(name) calls name(size, id&) for all arrays in use.
+  template <typename EachName>
+  void pack(EachName&& each_name) {
+    each([](auto& pool) { pool.begin_packing(); });
+    each_name([&](unsigned size, std::uint32_t& id) { pack_one(size, id); });
+    each([](auto& pool) { pool.end_packing(); });
+  }
 
  private:
   Entry* at_any(unsigned size, std::uint32_t id) const;
+  void pack_one(unsigned size, std::uint32_t& id);
+  template <typename Each>
+  void each(Each&& each) {
+    std::apply([&](auto&... pool) { (each(pool), ...); }, pools_);
+  }
   template <std::size_t... i>
   static auto pools(std::index_sequence<i...>) -> std::tuple<CellPool<Entry, room[i]>...>;
   decltype(pools(std::make_index_sequence<room.size()>())) pools_;
@@ -95,16 +114,21 @@ class EntryBlocks {
   // The first entry of a unit, or where it would be; the second comes after it.
   [[gnu::always_inline]] Entry* entry(const Slot& slot, unsigned unit) const {
     Entry* const list = arrays_.at(slot.size(), slot.array);
-    if (slot.size() == EntryArrays::one_each) [[likely]] return list + unit;
+    if (slot.size() == EntryArrays::one_each) [[likely]]
+      return list + unit;
     return list + place(slot, unit);
   }
-  // Puts an entry for a unit that has one at most. The block is made if `slot` is null.
-  void insert(Slot* slot, std::uint32_t number, unsigned unit, Entry entry);
+  // Puts an entry for a unit that has one at most. The block is made if `slot` is null. True: an array became free.
+  bool insert(Slot* slot, std::uint32_t number, unsigned unit, Entry entry);
   // Takes the unit's second entry away, or its only one; of a block without entries nothing is left.
   void remove(Slot* slot, unsigned unit);
 
   std::uint64_t bytes() const { return slot_count_ * sizeof(Slot); }
-  // each(number, unit, entry) for all; those of which keep(number, unit) says no are taken away.
+  template <typename Name>
+  void each_array(Name&& name) {
+    each_slot([&](Slot& slot) { name(slot.size(), slot.array); });
+  }
+  // Calls each(number, unit, entry) for all.
   template <typename Each>
   void each_entry(Each&& each) {
     each_slot([&](Slot& slot) {
@@ -133,22 +157,32 @@ class EntryBlocks {
   }
 
  private:
-  static constexpr unsigned tables_log2 = 3;
+  static constexpr unsigned tables_log2 = 1; // few, so that large ones lie in large pages
   struct Table { // open addressing
     Zeroed<Slot>::Pointer slots;
     std::uint32_t count = 0, used = 0;
   };
-  static std::uint64_t mixed(std::uint32_t number) { return number * 0x9e3779b97f4a7c15u; }
+  static std::uint64_t mixed(std::uint32_t number) { return number * block_mix; }
   const Table& of(std::uint32_t number) const { return tables_[mixed(number) >> (64 - tables_log2)]; }
   Table& of(std::uint32_t number) { return tables_[mixed(number) >> (64 - tables_log2)]; }
-  // Monotonous in the hash: a table that grows is copied from front to back.
+  // The first slot of a line, so that most are found in the one that was brought nearer. Monotonous in the hash: a
+  // table that grows is copied from front to back.
+  static constexpr std::uint32_t line_slots = 64 / sizeof(Slot);
   static std::uint32_t home(std::uint32_t number, std::uint32_t count) {
-    return std::uint32_t((std::uint64_t(std::uint32_t(mixed(number) >> (32 - tables_log2))) * count) >> 32);
+    const std::uint64_t hash = std::uint32_t(mixed(number) >> (32 - tables_log2));
+    return std::uint32_t((hash * (count / line_slots)) >> 32) * line_slots;
   }
+  static unsigned ones(std::uint32_t a, std::uint32_t b) { // without the instruction, which not all machines have
+    std::uint64_t bits = std::uint64_t(a) << 32 | b;
+    bits -= bits >> 1 & 0x5555555555555555u;
+    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+    return unsigned(((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
+  }
+  static unsigned entries_of(const Slot& slot) { return ones(slot.present, slot.both); }
   static unsigned place(const Slot& slot, unsigned unit) {
     if (slot.size() == EntryArrays::two_each) return 2 * unit;
     const std::uint32_t below = (1u << unit) - 1;
-    return unsigned(std::popcount(slot.present & below) + std::popcount(slot.both & below));
+    return ones(slot.present & below, slot.both & below);
   }
   template <typename Each>
   void each_slot(Each&& each) {
@@ -166,7 +200,7 @@ class EntryBlocks {
   void pack();
 
   EntryArrays& arrays_;
-  std::array<Table, 1 << tables_log2> tables_;
+  std::array<Table, 1 << tables_log2> tables_; // of whole lines
   std::uint64_t count_ = 0, slot_count_ = 0;
 };
 

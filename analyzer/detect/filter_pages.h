@@ -13,6 +13,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -104,13 +105,28 @@ class CellPool {
   }
   T* at(std::uint32_t id) const { return &slabs_[(id - 1) / slab_arrays][(id - 1) % slab_arrays * elements]; }
   std::uint64_t bytes() const { return used_ * sizeof(T) * elements; }
-  // What was ever in use at once, since no array goes back to the system alone.
-  std::uint64_t most_bytes() const { return next_ * sizeof(T) * elements + free_.capacity() * sizeof(std::uint32_t); }
+  std::uint64_t free_bytes() const { return free_.size() * (sizeof(T) * elements + sizeof(std::uint32_t)); }
+  // Numbers those in use from 1 on and gives the others' memory back: to be called for every name, between the others.
+  void begin_packing() {
+    std::erase_if(free_, [&](std::uint32_t id) { return id > used_; });
+  }
+  void pack(std::uint32_t& id) {
+    if (id <= used_) return;
+    const std::uint32_t to = free_.back();
+    free_.pop_back();
+    std::copy_n(at(id), elements, at(to));
+    id = to;
+  }
+  void end_packing() {
+    next_ = std::uint32_t(used_);
+    slabs_.resize((used_ + slab_arrays - 1) / slab_arrays);
+    free_.shrink_to_fit();
+  }
   // Gives the memory back once nothing is in use.
   void trim() {
     if (used_) return;
     slabs_.clear();
-    free_.clear();
+    free_ = {};
     next_ = 0;
   }
 

@@ -7,14 +7,7 @@
 
 namespace deadheat::detect {
 
-namespace {
-
-// `who` of entries: as in cells, but levels that cells do not use say more of one lane.
-constexpr std::uint8_t write_level = 6, non_coherent_level = 7;
-static_assert(many < write_level);
-constexpr std::uint8_t wide_non_coherent = 1, wide_suspect = 16; // in the place of the lane, where it is none
-
-std::uint8_t reads_entry(const Cell& cell) {
+std::uint8_t SparseCells::reads_entry(const Cell& cell) {
   if (cell.write_who & Cell::suspect) return who_of(many, wide_suspect);
   const bool outside = cell.write_who & Cell::non_coherent;
   if (cell.reads_who >> 5 == one_lane) {
@@ -23,7 +16,7 @@ std::uint8_t reads_entry(const Cell& cell) {
   return std::uint8_t(cell.reads_who | (outside ? wide_non_coherent : 0));
 }
 
-void read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell) {
+void SparseCells::read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell) {
   const unsigned level = who >> 5;
   if (level == one_lane) {
     cell.reads_who = who;
@@ -37,8 +30,6 @@ void read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell) {
   }
   cell.reads = segment;
 }
-
-} // namespace
 
 SparseCells::Found SparseCells::find(std::uint64_t address) const {
   Found found;
@@ -160,8 +151,13 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
   }
   if (block) {
     bytes_ -= of->blocks.bytes();
-    of->blocks.insert(block, block_of(wanted), unit_of(wanted), entry);
+    const bool moved = of->blocks.insert(block, block_of(wanted), unit_of(wanted), entry);
     bytes_ += of->blocks.bytes();
+    if (moved && arrays_.much_free()) {
+      arrays_.pack([&](auto&& name) {
+        for (auto& [number, region] : regions_) region->blocks.each_array(name);
+      });
+    }
     return;
   }
   Table& table = of->of(wanted);
@@ -186,7 +182,8 @@ void SparseCells::move_block(Region& of, std::uint32_t wanted) {
     }
   });
   bytes_ += of.blocks.bytes();
-  if (table.count > 8 && 200ull * table.used < 91ull * slots * table.count) resize(table, table.used * 100 / 80 / slots + 1);
+  if (table.count > 8 && 100ull * table.used < 70ull * slots * table.count)
+    resize(table, table.used * 100 / 82 / slots + 1);
 }
 
 void SparseCells::remove(std::uint64_t address, const Found& found, unsigned entry) {

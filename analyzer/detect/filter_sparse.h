@@ -2,9 +2,9 @@
 // found by their address.
 //
 // A unit that was both written and read since has two entries, any other one. Entries of units with few neighbours lie
-// in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is all that a look-up reads as a rule.
-// Tables of lines grow by a sixth when they are nearly full, one of many at a time, so that an entry costs 10 to 12
-// bytes at any time. Where more than three entries of a block would lie there, they move to EntryBlocks.
+// in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is all that a look-up reads as a
+// rule. Tables of lines grow by a sixth when they are nearly full, one of many at a time, so that an entry costs 10 to
+// 12 bytes at any time. Where more than three entries of a block would lie there, they move to EntryBlocks.
 //
 // Global memory only. Invariants: tables hold units of one size; a unit has one entry of a kind at most; a block's
 // entries lie either in lines or in EntryBlocks.
@@ -45,6 +45,20 @@ class SparseCells {
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
   void erase(std::uint64_t address, const Found& found);
 
+  // The unit's entry, where it lies in EntryBlocks and is the only one; null otherwise.
+  [[gnu::always_inline]] Entry* only(std::uint64_t address) const {
+    const Region* of = region(address);
+    if (!of || of->blocks.empty()) return nullptr;
+    const EntryBlocks::Slot* const block = of->blocks.find(block_of(key(address)));
+    const unsigned unit = unit_of(key(address));
+    if (!block || !(block->present & ~block->both & 1u << unit)) return nullptr;
+    return of->blocks.entry(*block, unit);
+  }
+  // Does the entry say of reads and of nothing else?
+  static bool plain_reads(const Entry& entry) {
+    return entry.who < 1 << 5 || (entry.who < write_level << 5 && !(entry.who & 31));
+  }
+
   // For whoever is about to find() many: three steps, each for all, bring nearer what the next one and find() read.
   [[gnu::always_inline]] void prefetch(std::uint64_t address) const {
     const Region* of = region(address);
@@ -57,7 +71,9 @@ class SparseCells {
     if (!of) return false;
     if (of->blocks.empty()) return true;
     if (const EntryBlocks::Slot* block = of->blocks.find(block_of(key(address)))) {
-      __builtin_prefetch(of->blocks.entry(*block, unit_of(key(address))), 1);
+      const Entry* const entry = of->blocks.entry(*block, unit_of(key(address)));
+      __builtin_prefetch(entry, 1);
+      __builtin_prefetch(&entry->who, 1); // perhaps in the next line
       return false;
     }
     __builtin_prefetch(of->line(key(address)), 1);
@@ -102,6 +118,13 @@ class SparseCells {
 
  private:
   static constexpr unsigned slots = 7, tables = 32, most_depth = 200;
+  // `who` of entries: as in cells, but levels that cells do not use say more of one lane.
+  static constexpr std::uint8_t write_level = 6, non_coherent_level = 7;
+  static_assert(many < write_level);
+  static constexpr std::uint8_t wide_non_coherent = 1, wide_suspect = 16; // in the place of the lane, where it is none
+  static std::uint8_t reads_entry(const Cell& cell);
+  static void read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell);
+
   static constexpr unsigned most_near = 3; // entries of a block in lines
   struct alignas(64) Line {
     std::uint32_t key[slots], segment[slots]; // segment 0: nothing
@@ -118,7 +141,7 @@ class SparseCells {
     EntryBlocks blocks;
     explicit Region(EntryArrays& arrays) : blocks(arrays) {}
     // Alike for all units of a block.
-    static std::uint64_t mixed(std::uint32_t key) { return block_of(key) * 0x9e3779b97f4a7c15u; }
+    static std::uint64_t mixed(std::uint32_t key) { return block_of(key) * block_mix; }
     Table& of(std::uint32_t key) { return table[mixed(key) >> 59]; }
     const Table& of(std::uint32_t key) const { return table[mixed(key) >> 59]; }
     // Monotonous in the hash: a table that grows is copied from front to back.

@@ -1,0 +1,162 @@
+// What is remembered of memory touched here and there, against a map that remembers the same.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+
+#include "analyzer/detect/filter_sparse.h"
+
+namespace {
+
+using namespace deadheat::detect;
+
+bool same(const Cell& a, const Cell& b) { return std::memcmp(&a, &b, sizeof(Cell)) == 0; }
+
+// A cell as the first pass may leave it.
+Cell some_cell(std::mt19937& random) {
+  Cell cell;
+  const unsigned kind = random() % 8, lane = random() % 32;
+  if (kind == 0) { // suspect: nothing else is said of it
+    cell.reads = 1 + random() % 1000;
+    cell.write_who = Cell::suspect;
+    cell.reads_who = who_of(many, 0);
+    return cell;
+  }
+  if (kind != 1) {
+    cell.write = 1 + random() % 1000;
+    cell.write_who = std::uint8_t(lane);
+  }
+  if (kind > 4 || kind == 1) {
+    cell.reads = 1 + random() % 1000;
+    const unsigned level = random() % (many + 1u);
+    cell.reads_who = who_of(level, level == one_lane ? random() % 32 : 0);
+    if (random() % 4 == 0) cell.write_who |= Cell::non_coherent;
+  }
+  return cell;
+}
+
+class Model {
+ public:
+  Model(unsigned unit_log2, std::uint64_t base, unsigned units, unsigned apart, unsigned seed)
+      : cells_(unit_log2), base_(base), units_(units), apart_(apart), random_(seed) {}
+
+  void steps(unsigned count, unsigned erased_of_8) {
+    for (unsigned i = 0; i < count; ++i) {
+      const std::uint64_t address = base_ + (std::uint64_t(random_() % units_ * apart_) << cells_.unit_log2());
+      const SparseCells::Found found = cells_.find(address);
+      expect(address, found);
+      if (random_() % 8 < erased_of_8) {
+        cells_.erase(address, found);
+        known_.erase(address);
+      } else {
+        known_[address] = some_cell(random_);
+        cells_.put(address, found, known_[address], true);
+      }
+    }
+    all();
+  }
+  void forget(std::uint64_t modulus) {
+    auto gone = [&](std::uint64_t address) { return (address >> cells_.unit_log2()) % modulus == 0; };
+    cells_.forget_if(gone);
+    std::erase_if(known_, [&](const auto& at) { return gone(at.first); });
+    all();
+  }
+  void rename() {
+    cells_.each_name([](SegmentId& id) { id = id * 3 + 1; });
+    for (auto& [address, cell] : known_) {
+      if (cell.write) cell.write = cell.write * 3 + 1;
+      if (cell.reads) cell.reads = cell.reads * 3 + 1;
+    }
+    all();
+  }
+  void nothing_left() {
+    forget(1);
+    EXPECT_TRUE(cells_.empty());
+    EXPECT_EQ(cells_.bytes(), 0u);
+  }
+  SparseCells& cells() { return cells_; }
+
+ private:
+  void expect(std::uint64_t address, const SparseCells::Found& found) {
+    const auto known = known_.find(address);
+    if (known == known_.end()) {
+      EXPECT_EQ(found.count, 0u) << address;
+      return;
+    }
+    EXPECT_TRUE(same(found.cell, known->second)) << address;
+    EXPECT_TRUE(cells_.may_have_page(address / page_bytes));
+    if (Entry* const only = cells_.only(address); only && SparseCells::plain_reads(*only)) {
+      EXPECT_EQ(found.count, 1u);
+      EXPECT_EQ(only->segment, known->second.reads);
+      EXPECT_EQ(only->who, known->second.reads_who);
+      EXPECT_EQ(known->second.write, 0u);
+    }
+  }
+  void all() {
+    for (unsigned unit = 0; unit < units_; ++unit) {
+      const std::uint64_t address = base_ + (std::uint64_t(unit * apart_) << cells_.unit_log2());
+      expect(address, cells_.find(address));
+    }
+    std::uint64_t entries = 0;
+    for (const auto& [address, cell] : known_) entries += (cell.write != 0) + (cell.reads != 0);
+    EXPECT_EQ(cells_.entries(), entries);
+  }
+
+  SparseCells cells_;
+  std::map<std::uint64_t, Cell> known_;
+  std::uint64_t base_;
+  unsigned units_, apart_;
+  std::mt19937 random_;
+};
+
+TEST(Sparse, SaysWhatAMapSays) {
+  struct Shape {
+    unsigned unit_log2, units, apart;
+    std::uint64_t base;
+  };
+  // Dense and far, and across the end of what one region holds.
+  const Shape shapes[] = {{2, 40, 1, 0x1000},       {0, 40, 1, 0x1000},         {2, 5000, 1, 0xA00000000000},
+                          {2, 5000, 7, 0},          {0, 3000, 2048, 0x7000000}, {2, 3000, 1, (1ull << 34) - 4096},
+                          {2, 1500, 11, 0xA0000000}};
+  for (const Shape& shape : shapes) {
+    for (unsigned seed = 0; seed < 3; ++seed) {
+      SCOPED_TRACE(testing::Message() << shape.units << " units, " << shape.apart << " apart, seed " << seed);
+      Model model(shape.unit_log2, shape.base, shape.units, shape.apart, seed);
+      model.steps(shape.units * 2, 1);
+      model.rename();
+      model.steps(shape.units * 3, 0); // all are there, and full
+      model.forget(3);
+      model.steps(shape.units * 2, 6); // hardly any are left
+      model.forget(2);
+      model.steps(shape.units, 4);
+      model.rename();
+      model.nothing_left();
+      model.steps(shape.units, 2); // and again
+    }
+  }
+}
+
+// Bytes for each entry, at every point of growing: what scattered words cost at most is 3 bytes a byte.
+TEST(Sparse, CostsLittleForWhatIsTouched) {
+  for (const unsigned apart : {1u, 3u, 8u, 16u, 2048u}) {
+    SparseCells cells(2);
+    std::mt19937 random(apart);
+    constexpr unsigned units = 1 << 19;
+    std::set<unsigned> touched;
+    Cell cell;
+    cell.reads = 1;
+    for (unsigned i = 0; i < 2 * units; ++i) {
+      const unsigned unit = random() % units;
+      if (!touched.insert(unit).second) continue;
+      const std::uint64_t address = 4ull * unit * apart;
+      cells.put(address, cells.find(address), cell, true);
+      if (touched.size() > 50000 && touched.size() % 1000 == 0) {
+        ASSERT_LE(double(cells.bytes()), 12.0 * double(touched.size())) << touched.size() << " words, " << apart;
+      }
+    }
+  }
+}
+
+} // namespace
