@@ -4,8 +4,8 @@ It reads what `deadheat info --records` prints, and shares nothing with the anal
 of what it has seen of the others; every word of memory keeps all accesses that were made to it, and each access is held
 against each of them. Sections are those of the PTX ISA's chapter 8, Memory Consistency Model.
 
-What is not modelled makes it say nothing (Unknown): bulk copies and proxies, launches that overlap, traces that are too
-large to be looked at so.
+Accesses of different launches are not held against each other, though launches may overlap. Of traces that are too large
+to be looked at so it says nothing (Unknown).
 """
 import re
 import sys
@@ -16,9 +16,11 @@ class Unknown(Exception):
     """Why this oracle says nothing."""
 
 
-MOST_ACCESSES = 3_000_000  # of lanes
+MOST_ACCESSES = 10_000_000  # of lanes
 STRONG = {"relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio"}
 ACQUIRE, RELEASE = {"acquire", "acq_rel", "sc"}, {"release", "acq_rel", "sc"}
+SCOPES = ["cta", "cluster", "gpu", "sys"]
+SHARED_WINDOW, WINDOW_BYTES = 1 << 48, 1 << 32  # of generic addresses (deadheat/address.h)
 RANK_BITS = 24  # shared addresses: the rank of the block in its cluster, plus one, lies above (deadheat/address.h)
 
 
@@ -34,7 +36,8 @@ class Site:
 
 class Thread:
     """seen: thread → its last stretch that comes before; shared by all who left a barrier, never changed in place."""
-    __slots__ = ("name", "block", "seen", "epoch", "fences", "releases", "pending", "groups", "open_group")
+    __slots__ = ("name", "block", "seen", "epoch", "fences", "releases", "pending", "groups", "open_group", "bulk_groups",
+                 "open_bulk")
 
     def __init__(self, name, block, seen):
         self.name, self.block, self.seen, self.epoch = name, block, seen, 1
@@ -42,6 +45,7 @@ class Thread:
         self.releases = {}  # location → {(thread, scope): release there}, as heads below
         self.pending = {}  # location → the releases that reads of it saw, for an acquire that follows
         self.groups, self.open_group = [], []  # of cp.async, as the names of their copies
+        self.bulk_groups, self.open_bulk = [], []  # of bulk copies: (name of the read, name of the write)
 
     def publish(self):
         """All that it did and saw until now, as something that others may be given."""
@@ -69,6 +73,7 @@ class Launch:
         self.barriers, self.clusters, self.objects = {}, {}, {}
         self.begins = {}
         self.copies = 0
+        self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
         self.pairs = {}  # (one, other, word, what they do) → {(site, site)}
 
     # ---- who is where
@@ -115,8 +120,15 @@ class Launch:
 
     # ---- accesses
 
+    def comes_before(self, earlier, earlier_epoch, earlier_kind, name, clock, space):
+        """8.9.5; between the generic and the asynchronous proxy a write needs a proxy fence behind it as well, which an
+        observed completion implies (9.7.9.25.4)."""
+        if isinstance(name[-1], str) and not isinstance(earlier[-1], str) and earlier_kind != "read":
+            return clock.get((space, earlier), 0) >= earlier_epoch
+        return clock.get(earlier, 0) >= earlier_epoch
+
     def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site):
-        """Holds one access against all earlier ones of its bytes (8.7.1)."""
+        """Holds one access against all earlier ones of its bytes (8.7.1). Names that end in text are of bulk copies."""
         owner, at = self.place(space, block, address)
         location = (owner, at, size)
         for word in range(at // 4, (at + size + 3) // 4):
@@ -130,7 +142,7 @@ class Launch:
                  other_site) = other
                 if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
                     continue
-                if clock.get(other_name, 0) >= other_epoch:
+                if self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
                     continue
                 if (strong and other_strong and location == other_location and
                         self.both_in_scope(scope, block, other_scope, other_block)):
@@ -226,10 +238,64 @@ class Launch:
         self.touch(name, block, clock, 1, "shared", destination, size, "write", False, "none", site_name)
         thread.open_group.append(name)
 
-    def commit(self, threads):
+    def commit(self, threads, bulk):
         for thread in threads:
-            thread.groups.append(thread.open_group)
-            thread.open_group = []
+            if bulk:
+                thread.bulk_groups.append(thread.open_bulk)
+                thread.open_bulk = []
+            else:
+                thread.groups.append(thread.open_group)
+                thread.open_group = []
+
+    def generic(self, address, block):
+        """(space, address in it) of a generic address."""
+        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
+            return "shared", address - SHARED_WINDOW
+        return "global", address
+
+    def bulk_copy(self, block, warp, lane, site_name, source, destination, size, mbarrier):
+        thread = self.thread(block, 32 * warp + lane)
+        self.copies += 1
+        names = (thread.name + (self.copies, "read"), thread.name + (self.copies, "write"))
+        seen, own, epoch = thread.publish()
+        clock = dict(seen)
+        clock[own] = epoch
+        site = self.sites[site_name]
+        space, address = self.generic(source, block)
+        self.touch(names[0], block, clock, 1, space, address, size, "read", False, "none", site_name)
+        space, address = self.generic(destination, block)
+        if site.access == "atomic":
+            for at in range(0, size, max(1, site.size)):
+                self.touch(names[1], block, clock, 1, space, address + at, site.size, "atomic", site.strong, site.scope, site_name)
+        else:
+            self.touch(names[1], block, clock, 1, space, address, size, "write", False, "none", site_name)
+        if mbarrier:
+            space, address = self.generic(mbarrier, block)
+            key = (site_name, thread.name, self.place(space, block, address))
+            self.completing.setdefault(key, []).append(names)
+        else:
+            thread.open_bulk.append(names)
+
+    def bulk_wait(self, threads, pending, read_only):
+        for thread in threads:
+            done = thread.bulk_groups[:len(thread.bulk_groups) - pending] if pending else thread.bulk_groups
+            if not read_only:
+                thread.bulk_groups = thread.bulk_groups[len(done):]
+            names = [name for group in done for pair in group for name in (pair[:1] if read_only else pair)]
+            if names:
+                thread.sees(*(({}, name, 1) for name in names))
+
+    def proxy_fence(self, threads, spaces):
+        """What comes before it is visible to the other proxy (8.3)."""
+        for thread in threads:
+            merged = dict(thread.seen)
+            merged[thread.name] = thread.epoch
+            for space in spaces:
+                for name, epoch in list(merged.items()):
+                    if name[0] not in ("shared", "global") and merged.get((space, name), 0) < epoch:
+                        merged[space, name] = epoch
+            thread.seen = merged
+            thread.epoch += 1
 
     def wait(self, threads, pending, everything):
         for thread in threads:
@@ -245,23 +311,33 @@ class Launch:
 
     # ---- mbarriers
 
-    def mbarrier(self, block, warp, what, of_block, scope, lane, address, phase, succeeded):
+    def mbarrier(self, block, warp, what, site_name, ordering, of_block, scope, lane, address, phase, succeeded):
         thread = self.thread(block, 32 * warp + lane)
         key = (of_block, address)
         phases = self.objects.setdefault(key, {})
         if what in ("arrive", "arrive_drop"):
-            phases.setdefault(phase, []).append((block, scope, thread.publish()))
+            # It releases by itself, or ends the pattern of a fence before it (8.8).
+            heads = phases.setdefault(phase, [])
+            heads += [(block, min(scope, of, key=SCOPES.index), clock) for of, clock in thread.fences.items()]
+            if ordering in RELEASE:
+                heads.append((block, scope, thread.publish()))
         elif what == "async_arrive":  # after all cp.async that the thread has issued, and after nothing else (9.7.9.25.3)
             names = [name for group in thread.groups for name in group] + thread.open_group
             phases.setdefault(phase, []).extend((block, "sys", ({}, name, 1)) for name in names)
         elif what == "test" and succeeded:
             for reached in sorted(phases):
-                if reached <= phase:
+                if reached > phase:
+                    continue
+                if ordering in ACQUIRE:
                     self.acquire(thread, scope, phases[reached])
+                else:
+                    thread.pending.setdefault(key, {}).update((number, head) for number, head in enumerate(phases[reached]))
         elif what == "init":
             self.objects[key] = {}
         elif what == "complete_tx":
-            raise Unknown("bulk copies")
+            waiting = self.completing.get((site_name, thread.name, (("shared", of_block), address)), [])
+            if waiting:  # of that copy's own accesses, and of nothing else
+                phases.setdefault(phase, []).extend((of_block, "sys", ({}, name, 1)) for name in waiting.pop(0))
 
 
 def mask_of(word, at):
@@ -274,11 +350,11 @@ def extent(line, name):
     return tuple(int(group) for group in match.groups()) if match else (1, 1, 1)
 
 
-def unordered_conflicts(lines, seconds=60):
-    """{(launch, one, other, owner, word, what one does, what the other does): {(site, site)}}; raises Unknown, also
+def unordered_conflicts(lines, seconds=60, kernel=""):
+    """Of launches of that kernel, as people write it, or of all. {(launch, one, other, owner, word, what one does, what the other does): {(site, site)}}; raises Unknown, also
     when it takes longer than `seconds` of a core."""
     deadline = time.process_time() + seconds
-    sites, launches, operations, running, found = {}, {}, {}, set(), {}
+    sites, launches, operations, found = {}, {}, {}, {}
     accesses = 0
     exited = set()
     for line in lines:
@@ -291,18 +367,17 @@ def unordered_conflicts(lines, seconds=60):
             continue
         if head == "operation" and " launch " in line and " kernel " in line:
             number = int(re.search(r"\blaunch (\d+)", line).group(1))
+            operations[int(word[1])] = number
+            if kernel and " kernel %s module " % kernel not in line:
+                continue
             block = extent(line, "block")
             launches[number] = Launch(number, sites, block[0] * block[1] * block[2], extent(line, "grid"),
                                       extent(line, "cluster"))
-            operations[int(word[1])] = number
             continue
         if head in ("begin", "end"):
             number = operations.get(int(word[2]))
             if number:
-                (running.add if head == "begin" else running.discard)(number)
-                if len(running) > 1:
-                    raise Unknown("launches that overlap")
-                if head == "end":
+                if head == "end" and number in launches:
                     found.update(launches.pop(number).pairs)
                     exited = set()
             continue
@@ -347,11 +422,12 @@ def unordered_conflicts(lines, seconds=60):
             elif head == "exit":
                 exited.update((launch.number,) + thread.name for thread in threads)
             elif head == "fence":
+                opcode = sites[word[8]].opcode
                 if word[at + 2] != "generic":
-                    raise Unknown("proxies")
-                if word[at] == "weak":
-                    raise Unknown("launches that overlap")
-                launch.fence(block, warp, mask, word[at], word[at + 1])
+                    spaces = [space for space in ("shared", "global") if space in opcode] or ["shared", "global"]
+                    launch.proxy_fence(threads, spaces)
+                elif word[at] != "weak":  # griddepcontrol.wait
+                    launch.fence(block, warp, mask, word[at], word[at + 1])
             elif head == "barrier_arrive":
                 arrived, waiting = launch.barriers.setdefault((block, int(word[at + 1]), int(word[at + 3])), ([], []))
                 arrived += [thread.publish() for thread in threads]
@@ -365,38 +441,53 @@ def unordered_conflicts(lines, seconds=60):
                     launch.copy(block, warp, thread.name[1] % 32, word[8], size, destination, source)
                     at += 1
             elif head == "async_commit":
-                launch.commit(threads)
+                launch.commit(threads, ".bulk" in sites[word[8]].opcode)
             elif head == "async_wait":
-                launch.wait(threads, int(word[at + 1]), "all" in word[at:])
+                if ".bulk" in sites[word[8]].opcode:
+                    launch.bulk_wait(threads, int(word[at + 1]), "read" in word[at:])
+                else:
+                    launch.wait(threads, int(word[at + 1]), "all" in word[at:])
             elif head == "mbarrier":
-                what, _, scope, of_block, succeeded = word[at], word[at + 1], word[at + 2], int(word[at + 4]), int(word[at + 6], 16)
+                what, ordering, scope, of_block = word[at], word[at + 1], word[at + 2], int(word[at + 4])
+                succeeded = int(word[at + 6], 16)
                 at += 7
                 for thread in threads:
                     lane = thread.name[1] % 32
-                    launch.mbarrier(block, warp, what, of_block, scope, lane, int(word[at], 16), int(word[at + 4]),
-                                    succeeded >> lane & 1)
+                    launch.mbarrier(block, warp, what, word[8], ordering, of_block, scope, lane, int(word[at], 16),
+                                    int(word[at + 4]), succeeded >> lane & 1)
                     at += 5
-            else:
-                raise Unknown("bulk copies")
+            else:  # bulk_copy
+                at += word[at] == "further"
+                for thread in threads:
+                    destination, source = (int(text, 16) for text in word[at].split("<-"))
+                    size, at, object_at = int(word[at + 2]), at + 3, 0
+                    if at < len(word) and word[at] == "mbarrier":
+                        object_at, at = int(word[at + 1], 16), at + 2
+                    launch.bulk_copy(block, warp, thread.name[1] % 32, word[8], source, destination, size, object_at)
     for launch in launches.values():
         found.update(launch.pairs)
     return found
 
 
 def main():
-    """Reads records from standard input. --pairs prints one pair of accesses a line, and exits with status 3 when there is
+    """Reads records from standard input; --kernel NAME: of its launches only. --pairs prints one pair of accesses a line, and exits with status 3 when there is
     nothing to say; without it, pairs of sites, which is what people ask for when two opinions differ."""
-    lines = sys.stdin.read().split("\n")
+    kernel = sys.argv[sys.argv.index("--kernel") + 1] if "--kernel" in sys.argv else ""
+    pairs_only = "--pairs" in sys.argv
+    lines = (line.rstrip("\n") for line in sys.stdin)
+    place = {}
+    if not pairs_only:
+        lines = list(lines)
+        place = {line.split()[1]: line for line in lines if line.startswith("site ")}
     try:
-        conflicts = unordered_conflicts(lines)
+        conflicts = unordered_conflicts(lines, 150 if pairs_only else 3600, kernel)
     except Unknown as reason:
         print(reason, file=sys.stderr)
         return 3
-    if sys.argv[1:] == ["--pairs"]:
+    if pairs_only:
         for pair in conflicts:
             print(pair)
         return 0
-    place = {line.split()[1]: line for line in lines if line.startswith("site ")}
     by_site = {}
     for pair, sites in conflicts.items():
         for names in sites:

@@ -75,12 +75,13 @@ class Runner:
         return subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False).stdout
 
-    def conflicts(self, trace):
-        """Pairs of accesses of one launch that launch_oracle.py finds unordered; None when it says nothing."""
+    def conflicts(self, trace, kernel):
+        """Pairs of accesses of one launch (of that kernel, or of any) that launch_oracle.py finds unordered; None when it
+        says nothing."""
         with subprocess.Popen([self.deadheat, "info", "--records", trace], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as records:  # the oracle in a process of its own: it takes long
             try:
-                said = subprocess.run([sys.executable, launch_oracle.__file__, "--pairs"], stdin=records.stdout, text=True,
+                said = subprocess.run([sys.executable, launch_oracle.__file__, "--pairs", "--kernel", kernel], stdin=records.stdout, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
                                       timeout=self.time_left(600))
             except subprocess.TimeoutExpired:

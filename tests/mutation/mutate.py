@@ -71,7 +71,7 @@ class Program:
         self.every_instance = options.every_instance
         self.library = os.path.exists(os.path.join(LIBRARY, self.name + ".cu"))
         self.problem, self.jobs, self.limit, self.seconds, self.known = "", [], 0, 0, {}
-        self.lock, self.own_conflicts = threading.Lock(), None
+        self.lock, self.own_conflicts = threading.Lock(), {}
 
     def prepare(self, runner):
         os.makedirs(os.path.join(self.directory, "ptx"))
@@ -80,7 +80,7 @@ class Program:
                 shutil.copy(file, os.path.join(self.directory, "ptx"))
         run = runner.run(self.binary, self.directory, 600)
         self.known, self.seconds = run.races, run.seconds
-        if run.how != "ends" or run.errors or run.count:
+        if run.how != "ends" or run.errors:
             self.problem = "its own run %s with %d findings" % (run.how, run.errors + run.count)
             return self
         self.limit = SECONDS_A_RUN + 20 * run.seconds
@@ -96,12 +96,12 @@ class Program:
             self.host(runner)
         return self
 
-    def conflicts(self, runner):
-        """What launch_oracle.py finds in the program itself, asked for once."""
+    def conflicts(self, runner, kernel):
+        """What launch_oracle.py finds in the program itself, asked for once a kernel."""
         with self.lock:
-            if self.own_conflicts is None:
-                self.own_conflicts = (runner.conflicts(os.path.join(self.directory, "trace")),)
-            return self.own_conflicts[0]
+            if kernel not in self.own_conflicts:
+                self.own_conflicts[kernel] = runner.conflicts(os.path.join(self.directory, "trace"), kernel)
+            return self.own_conflicts[kernel]
 
     def host(self, runner):
         calls = os.path.join(self.directory, "calls")
@@ -115,7 +115,7 @@ class Program:
         for line in listed.splitlines():
             number, call, what = line.split()
             if what != "nothing":
-                mutation = ptx_mutations.Mutation(what, int(number) - 1, int(number), call, None, "")
+                mutation = ptx_mutations.Mutation(what, int(number) - 1, int(number), call, None, "", "")
                 self.jobs.append(Job(self, "host", "", mutation, "%s %s host %s" % (self.name, digest, number)))
 
     def attempt(self, runner, job):
@@ -132,7 +132,11 @@ class Program:
             row = row_of(job, run)
             if row["outcome"] != "missed":
                 return row
-            own, conflicts = self.conflicts(runner), runner.conflicts(run.trace)
+            kernel = job.mutation.kernel
+            conflicts = own = None
+            if "griddepcontrol" not in job.mutation.old:  # orders launches
+                conflicts = runner.conflicts(run.trace, kernel)
+                own = self.conflicts(runner, kernel) if conflicts else set()
             if own is not None and conflicts is not None:
                 new = sorted(conflicts - own)
                 row["conflicts"] = len(new)
@@ -254,7 +258,8 @@ def known_rows(path):
             for line in file:
                 try:
                     row = json.loads(line)
-                    known[row["key"]] = row
+                    if row["outcome"] != "missed" or row["conflicts"] is not None:  # else the oracle is asked again
+                        known[row["key"]] = row
                 except (ValueError, KeyError):
                     pass
     return known
