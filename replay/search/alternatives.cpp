@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "replay/search/directed.h"
 #include "replay/search/schedules.h"
 
 namespace deadheat::search {
@@ -14,38 +13,44 @@ constexpr std::uint64_t other_garbage = 0x9E3779B97F4A7C15u; // any bits
 constexpr unsigned tries = 6;                                // random orders that are shrunk
 constexpr std::uint64_t shrinking_runs = 80;
 
-// Some byte differs between the orders, and is the same in either whatever fresh memory holds.
-bool differ_for_certain(const Outputs& a, const Outputs& b, const Outputs& other_a, const Outputs& other_b) {
-  if (a.ending != b.ending) return a.ending == other_a.ending && b.ending == other_b.ending;
-  const std::size_t count =
-      std::min({a.outputs.size(), b.outputs.size(), other_a.outputs.size(), other_b.outputs.size()});
-  if (a.outputs.size() != b.outputs.size()) return true;
+// `other_a` and `other_b`: the same two runs with other bytes in memory that nobody wrote.
+Footing footing_of(const Outputs& a, const Outputs& b, const Outputs& other_a, const Outputs& other_b) {
+  if (a.ending != b.ending)
+    return a.ending == other_a.ending && b.ending == other_b.ending ? Footing::certain : Footing::doubtful;
+  if (a.outputs.size() != b.outputs.size()) return Footing::certain;
+  const std::size_t count = std::min({a.outputs.size(), other_a.outputs.size(), other_b.outputs.size()});
+  Footing best = Footing::doubtful;
   for (std::size_t n = 0; n < count; ++n) {
     const auto &x = a.outputs[n].bytes, &y = b.outputs[n].bytes;
     const auto &ox = other_a.outputs[n].bytes, &oy = other_b.outputs[n].bytes;
-    if (x.size() != y.size()) return true;
-    for (std::size_t i = 0; i < std::min({x.size(), ox.size(), oy.size()}); ++i)
-      if (x[i] != y[i] && x[i] == ox[i] && y[i] == oy[i]) return true;
+    if (x.size() != y.size()) return Footing::certain;
+    for (std::size_t i = 0; i < std::min({x.size(), ox.size(), oy.size()}); ++i) {
+      if (x[i] == y[i] || ox[i] == oy[i]) continue;
+      if (x[i] == ox[i] && y[i] == oy[i]) return Footing::certain;
+      if (x[i] == ox[i] || y[i] == oy[i]) best = Footing::one_sided;
+    }
   }
-  return false;
+  return best;
 }
 
 } // namespace
 
 bool Candidate::better_than(const Candidate& other) const {
   auto rank = [](const Candidate& c) {
-    return std::tuple(!c.solid, !c.others.empty(), c.switches > few, c.others.size(), c.own_others, c.switches);
+    return std::tuple(c.footing == Footing::doubtful, !c.others.empty(), c.switches > few, c.others.size(), c.own_others,
+                      c.footing, c.switches);
   };
   return rank(*this) < rank(other);
 }
 
-Expected<bool> Alternatives::is_solid(const Schedule& a, const Schedule& b, const Outputs& of_a, const Outputs& of_b) {
+Expected<Footing> Alternatives::footing(const Schedule& a, const Schedule& b, const Outputs& of_a,
+                                        const Outputs& of_b) {
   const Session other = session_.with_garbage(other_garbage);
   Expected<Run> x = other.run(a, nullptr, budget_);
   if (!x) return x.error();
   Expected<Run> y = other.run(b, nullptr, budget_);
   if (!y) return y.error();
-  return differ_for_certain(of_a, of_b, x->outputs, y->outputs);
+  return footing_of(of_a, of_b, x->outputs, y->outputs);
 }
 
 Expected<std::optional<Candidate>> Alternatives::measure(const Schedule& a, const Schedule& b, const Wanted& wanted,
@@ -67,15 +72,16 @@ Expected<std::optional<Candidate>> Alternatives::measure(const Schedule& a, cons
   }
   if (must_change && !own) return std::optional<Candidate>();
   candidate.switches = context_switches(log_a, log_b);
-  Expected<bool> solid = is_solid(a, b, of_a->outputs, of_b->outputs);
-  if (!solid) return solid.error();
-  candidate.solid = *solid;
+  Expected<Footing> stands = footing(a, b, of_a->outputs, of_b->outputs);
+  if (!stands) return stands.error();
+  candidate.footing = *stands;
   return std::optional(std::move(candidate));
 }
 
 // The list of a directed run; null: the hold was not kept.
-Expected<std::optional<Schedule>> Alternatives::directed(int base, const std::optional<Hold>& hold) {
-  Directed chooser(Directed::Base(base), hold);
+Expected<std::optional<Schedule>> Alternatives::directed(Directed::Base base, const Directed::Apart& apart,
+                                                         const std::optional<Hold>& hold) {
+  Directed chooser(base, hold, apart);
   Schedule schedule;
   schedule.kind = Schedule::Kind::switches;
   Expected<Run> run = session_.run(schedule, nullptr, budget_, nullptr, &chooser);
@@ -85,22 +91,26 @@ Expected<std::optional<Schedule>> Alternatives::directed(int base, const std::op
   return std::optional(std::move(schedule));
 }
 
-Expected<void> Alternatives::by_direction(Candidate& best, const Wanted& wanted) {
-  for (const Directed::Base base : {Directed::Base::runs_on, Directed::Base::in_step}) {
-    if (best.good()) break;
-    Expected<std::optional<Schedule>> plain = directed(int(base), std::nullopt);
-    if (!plain) return plain.error();
-    for (const bool exchanged : {false, true}) {
-      const AccessName& one = exchanged ? wanted.instance.second : wanted.instance.first;
-      const AccessName& other = exchanged ? wanted.instance.first : wanted.instance.second;
-      Expected<std::optional<Schedule>> held = directed(int(base), Hold{one, other});
-      if (!held) return held.error();
-      if (!*held) continue;
-      Expected<std::optional<Candidate>> found = measure(**plain, **held, wanted, true);
-      if (!found) return found.error();
-      if (*found && (*found)->better_than(best)) best = **std::move(found);
+Expected<void> Alternatives::by_direction(Candidate& best, const Wanted& wanted,
+                                          std::chrono::steady_clock::time_point deadline) {
+  using When = Directed::Apart::When;
+  for (const When when : {When::never, When::after_others, When::before_others})
+    for (const Directed::Base base : {Directed::Base::runs_on, Directed::Base::in_step}) {
+      if (best.perfect() || std::chrono::steady_clock::now() > deadline) return {};
+      const Directed::Apart apart{when, wanted.instance.first, wanted.instance.second};
+      Expected<std::optional<Schedule>> plain = directed(base, apart, std::nullopt);
+      if (!plain) return plain.error();
+      for (const bool exchanged : {false, true}) {
+        const AccessName& one = exchanged ? wanted.instance.second : wanted.instance.first;
+        const AccessName& other = exchanged ? wanted.instance.first : wanted.instance.second;
+        Expected<std::optional<Schedule>> held = directed(base, apart, Hold{one, other});
+        if (!held) return held.error();
+        if (!*held) continue;
+        Expected<std::optional<Candidate>> found = measure(**plain, **held, wanted, true);
+        if (!found) return found.error();
+        if (*found && (*found)->better_than(best)) best = **std::move(found);
+      }
     }
-  }
   return {};
 }
 
@@ -118,7 +128,7 @@ Expected<void> Alternatives::by_priorities(Candidate& best, const Wanted& wanted
     Expected<std::optional<Candidate>> whole = measure(plain, listed, wanted, true);
     if (!whole) return whole.error();
     if (!*whole) continue;
-    const bool solid = (*whole)->solid;
+    const bool doubtful = (*whole)->footing == Footing::doubtful;
     Candidate smallest = **std::move(whole);
     std::optional<Error> error;
     shrink(
@@ -127,7 +137,7 @@ Expected<void> Alternatives::by_priorities(Candidate& best, const Wanted& wanted
           if (error || !in_time()) return false;
           Expected<std::optional<Candidate>> tried = measure(plain, shorter, wanted, true);
           if (!tried) error = tried.error();
-          if (!tried || !*tried || (*tried)->solid < solid) return false;
+          if (!tried || !*tried || ((*tried)->footing == Footing::doubtful && !doubtful)) return false;
           if ((*tried)->better_than(smallest)) smallest = **tried;
           return true;
         },
@@ -140,7 +150,7 @@ Expected<void> Alternatives::by_priorities(Candidate& best, const Wanted& wanted
 
 Expected<Candidate> Alternatives::better(Candidate than, const Wanted& wanted,
                                          std::chrono::steady_clock::time_point deadline) {
-  Expected<void> done = by_direction(than, wanted);
+  Expected<void> done = by_direction(than, wanted, deadline);
   if (done && !than.good()) done = by_priorities(than, wanted, deadline);
   if (!done) return done.error();
   return than;

@@ -1,7 +1,7 @@
 // Better witnesses of a race: pairs of schedules that show the same with fewer context switches, without other
 // conflicting accesses changing places, and whatever memory holds that nobody wrote.
 //
-// Tried are: one access held back, from two base orders (directed.h); and randomised priorities of small depth, whose
+// Tried are: one access held back, from several base orders (directed.h); and randomised priorities of small depth, whose
 // context switches are shrunk by delta debugging.
 //
 // Thread-safety: as Session.
@@ -11,19 +11,28 @@
 #include <cstdint>
 #include <optional>
 
+#include "replay/search/directed.h"
 #include "replay/search/interleaving.h"
 #include "replay/search/session.h"
 
 namespace deadheat::search {
 
+// Where the outputs differ, do they say more of the order than of what memory holds that nobody wrote?
+enum class Footing : std::uint8_t {
+  certain, // some byte is the same whatever such memory holds in either run
+  one_sided, // in one run; in the other it comes from such memory
+  doubtful // in neither
+};
+
 struct Candidate {
   Schedule a, b;
-  bool solid = true;          // the outputs differ in bytes that memory nobody wrote has no part in
+  Footing footing = Footing::certain;
   std::vector<SitePair> others = {}; // pairs of sites besides the race's own that changed places
   bool own_others = false;    // other instances of the pair did
   std::uint64_t switches = 0; // that b has and a has not
   static constexpr std::uint64_t few = 6;
-  bool good() const { return solid && others.empty() && switches <= few; }
+  bool good() const { return footing != Footing::doubtful && others.empty() && switches <= few; }
+  bool perfect() const { return good() && !own_others; } // nothing but the instance changed places
   bool better_than(const Candidate& other) const;
 };
 
@@ -43,9 +52,10 @@ class Alternatives {
   Expected<Candidate> better(Candidate than, const Wanted& wanted, std::chrono::steady_clock::time_point deadline);
 
  private:
-  Expected<bool> is_solid(const Schedule& a, const Schedule& b, const Outputs& of_a, const Outputs& of_b);
-  Expected<std::optional<Schedule>> directed(int base, const std::optional<Hold>& hold);
-  Expected<void> by_direction(Candidate& best, const Wanted& wanted);
+  Expected<Footing> footing(const Schedule& a, const Schedule& b, const Outputs& of_a, const Outputs& of_b);
+  Expected<std::optional<Schedule>> directed(Directed::Base base, const Directed::Apart& apart,
+                                             const std::optional<Hold>& hold);
+  Expected<void> by_direction(Candidate& best, const Wanted& wanted, std::chrono::steady_clock::time_point deadline);
   Expected<void> by_priorities(Candidate& best, const Wanted& wanted, std::chrono::steady_clock::time_point deadline);
 
   const Session& session_;

@@ -12,11 +12,26 @@ bool Directed::is_at(const NextAccess& next, const AccessName& name) const {
   return (seen == executions_.end() ? 0 : seen->second) == name.nth;
 }
 
+// Somebody of the others goes first.
+bool Directed::waits_for_others(const Agent& agent) const {
+  auto is = [&](const AccessName& name) {
+    return agent.operation == name.operation && agent.block == name.block && agent.thread == name.thread;
+  };
+  if (apart_.when == Apart::When::never) return false;
+  return (is(apart_.one) || is(apart_.other)) == (apart_.when == Apart::When::after_others);
+}
+
 std::size_t Directed::base_choice(const std::vector<NextAccess>& able, std::size_t but) const {
+  // Of those who go before others, if there are any.
+  std::vector<std::size_t> those;
+  for (const bool behind : {false, true}) {
+    for (std::size_t n = 0; n < able.size(); ++n)
+      if (n != but && waits_for_others(able[n].agent) == behind) those.push_back(n);
+    if (!those.empty()) break;
+  }
   std::size_t best = able.size(), after = able.size();
   std::uint64_t least = ~std::uint64_t(0);
-  for (std::size_t n = 0; n < able.size(); ++n) {
-    if (n == but) continue;
+  for (const std::size_t n : those) {
     if (base_ == Base::runs_on) {
       if (able[n].agent == last_) return n;
       if (best == able.size()) best = n;

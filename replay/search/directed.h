@@ -5,6 +5,9 @@
 // whoever has performed least goes on, so that threads stay side by side as if a barrier stood after every step. Where
 // a missing barrier makes the first one read memory that nobody has written yet, the second one mostly does not.
 //
+// The two threads may be set apart from the others: they go on when nobody else can, or nobody else while they can. What
+// the others do then stays the same whichever way the two take, and neither overwrites what the two wrote.
+//
 // When its turn for its access comes the held thread waits; the thread of the other goes on until it has performed
 // that, or, where it cannot, the others; then the held one goes on at once. When only the held one can go on it does.
 //
@@ -22,7 +25,13 @@ namespace deadheat::search {
 class Directed final : public device::Chooser {
  public:
   enum class Base : std::uint8_t { runs_on, in_step };
-  Directed(Base base, std::optional<Hold> hold) : base_(base), hold_(std::move(hold)) {}
+  struct Apart { // two threads, named by an access of each
+    enum class When : std::uint8_t { never, after_others, before_others } when = When::never;
+    AccessName one, other;
+  };
+  Directed(Base base, std::optional<Hold> hold) : Directed(base, std::move(hold), Apart()) {}
+  Directed(Base base, std::optional<Hold> hold, const Apart& apart)
+      : base_(base), hold_(std::move(hold)), apart_(apart) {}
 
   std::size_t choose(const std::vector<device::NextAccess>& able,
                      const std::vector<device::NextAccess>& waiting) override;
@@ -36,9 +45,11 @@ class Directed final : public device::Chooser {
  private:
   bool is_at(const device::NextAccess& next, const AccessName& name) const;
   std::size_t base_choice(const std::vector<device::NextAccess>& able, std::size_t but) const;
+  bool waits_for_others(const Agent& agent) const;
 
   const Base base_;
   const std::optional<Hold> hold_;
+  const Apart apart_;
   bool held_waited_ = false, until_done_ = false, gave_up_ = false, returns_ = false;
   Agent last_;
   std::map<Agent, std::uint64_t> performed_;

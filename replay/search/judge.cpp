@@ -42,7 +42,7 @@ constexpr std::uint64_t shrinking_runs = 400, shrinking_pairs = 100;
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 constexpr std::uint64_t most_logged = 1 << 20;          // operations of runs that are compared one by one
 constexpr std::uint64_t most_improved = 1 << 15; // operations of runs for whose witnesses better ones are sought
-constexpr unsigned most_doubts = 4; // instances of a race whose difference is doubtful
+constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
 constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 
 std::string name_of(const Session& session, const SiteName& name) {
@@ -164,7 +164,7 @@ class Judge {
 
   // Holds change the natural order, in which the lanes of a warp go together: that can be many switches, other accesses
   // may change places, too, and the difference may rest on memory that nobody wrote. A better witness of the instance
-  // is looked for then. False: what there is rests on such memory; other instances come first.
+  // is looked for then. False: what there is does not show the pair alone, in few switches; other instances come first.
   Expected<bool> settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown) {
     const std::vector<SiteName> sites = sites_of(race);
     const Alternatives::Wanted wanted{instance, sites.front(), sites.back()};
@@ -181,12 +181,12 @@ class Judge {
       if (!done || *done) return done;
       race.schedules = tried;
     }
-    if (!best.good()) {
+    if (!best.perfect()) {
       Expected<Candidate> better = alternatives.better(std::move(best), wanted, deadline());
       if (!better) return better.error();
       best = *std::move(better);
     }
-    if (!best.solid) {
+    if (!best.good()) {
       if (!doubtful_ || best.better_than(doubtful_->first)) doubtful_ = {std::move(best), instance};
       if (++doubts_ < most_doubts) return false;
       best = doubtful_->first;
@@ -201,7 +201,9 @@ class Judge {
     auto add = [&](const char* text) {
       race.verdict_why += (race.verdict_why.empty() ? "" : "; ") + std::string(text);
     };
-    if (!best.solid) add("what differs rests on memory that nobody wrote: other machines may show other values");
+    if (best.footing == Footing::doubtful)
+      add("what differs rests on memory that nobody wrote: other machines may show other values");
+    if (best.footing == Footing::one_sided) add("one of the two runs reads memory that nobody wrote");
     if (!best.others.empty()) add("no schedule that was tried takes the pair the other way alone");
     Expected<Run> a = session_.run(best.a, nullptr, budget_);
     if (!a) return a.error();
@@ -444,7 +446,7 @@ class Judge {
   std::uint64_t budget_;
   bool alone_;
   Clock::time_point begin_;
-  std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // rests on memory that nobody wrote
+  std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
   unsigned doubts_ = 0;
   std::optional<Systematic> all_; // every schedule, if the run is small
   std::optional<Log> log_; // of the natural run

@@ -54,6 +54,18 @@ TEST(Directed, WhatComesInThatOrderAnywayIsNotKept) {
   EXPECT_FALSE(on.kept());
 }
 
+TEST(Directed, TwoThreadsApartFromTheOthers) {
+  using When = Directed::Apart::When;
+  const Directed::Apart after{When::after_others, name(0, 0), name(2, 0)};
+  const Directed::Apart before{When::before_others, name(1, 0), name(2, 0)};
+  Directed last(Directed::Base::runs_on, std::nullopt, after), first(Directed::Base::in_step, std::nullopt, before);
+  EXPECT_EQ(run(last, 4, 2), "1.0 1.1 3.0 3.1 0.0 0.1 2.0 2.1");
+  EXPECT_EQ(run(first, 4, 2), "1.0 2.0 1.1 2.1 0.0 3.0 0.1 3.1");
+  Directed held(Directed::Base::runs_on, Hold{name(0, 1), name(2, 0)}, after);
+  EXPECT_EQ(run(held, 4, 2), "1.0 1.1 3.0 3.1 0.0 2.0 0.1 2.1");
+  EXPECT_TRUE(held.kept());
+}
+
 TEST(Directed, AnAwaitedAccessThatNeverComesHoldsNobodyForEver) {
   Directed on(Directed::Base::runs_on, Hold{name(0, 1), name(1, 7)});
   EXPECT_EQ(run(on, 2, 2), "0.0 1.0 1.1 0.1");
