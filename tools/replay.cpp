@@ -27,6 +27,9 @@ po::options_description judge_options(JudgeOptions& options) {
       "of at most 1024 visible operations; 0: do not")(
       "explore", po::value(&options.explore)->value_name("N")->default_value(0),
       "add the races of N explored schedules: order-dependent control flow hides some from a single run")(
+      "explore-seconds",
+      po::value(&options.exploring_seconds)->value_name("S")->default_value(0),
+      "begin no schedule of --explore (or of --vary) after S seconds; 0: no limit")(
       "precision", po::bool_switch(&options.precision),
       "compute every floating-point value in double as well: how far outputs are from it, in every schedule or in "
       "some, "
@@ -89,9 +92,10 @@ int replay_witness(const std::string& file, const ReportOptions& reporting) {
 namespace {
 
 // Other schedules of the whole run, with store histories: how many outputs there are.
-int vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, const ReportOptions& reporting) {
+int vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
+         const ReportOptions& reporting) {
   const bool terminal = isatty(STDERR_FILENO);
-  Expected<search::Variation> variation = search::vary(trace, count, seed, [&](std::uint64_t number) {
+  Expected<search::Variation> variation = search::vary(trace, count, seed, seconds, [&](std::uint64_t number) {
     if (terminal) std::cerr << "\r\033[Kschedule " << number + 1 << " of " << count << std::flush;
   });
   if (terminal) std::cerr << "\r\033[K";
@@ -153,7 +157,7 @@ int run_replay(const Arguments& arguments) {
   if (!witness.empty()) return replay_witness(witness, reporting);
   if (trace.empty()) return fail("nothing to replay (deadheat replay TRACE, or --witness FILE)");
 
-  if (varied) return vary(trace, varied, judging.seed, reporting);
+  if (varied) return vary(trace, varied, judging.seed, judging.exploring_seconds, reporting);
 
   Expected<Analysis> analysis = analyze(trace, analyzing);
   if (!analysis) return fail(analysis.error());

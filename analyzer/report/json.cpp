@@ -179,6 +179,11 @@ json to_json(const Race& race) {
   if (!race.witness.empty()) out["witness"] = valid_utf8(race.witness);
   if (race.verdict == Verdict::harmful && !(race.steps_a.empty() && race.steps_b.empty())) {
     json steps = {{"a", json::array()}, {"b", json::array()}, {"context_switches", race.context_switches}};
+    if (race.smaller)
+      steps["smaller"] = {{"blocks", race.smaller->blocks},
+                          {"of_blocks", race.smaller->of_blocks},
+                          {"threads", race.smaller->threads},
+                          {"of_threads", race.smaller->of_threads}};
     for (const WitnessStep& step : race.steps_a) steps["a"].push_back(witness_step(step));
     for (const WitnessStep& step : race.steps_b) steps["b"].push_back(witness_step(step));
     out["interleaving"] = std::move(steps);

@@ -223,6 +223,13 @@ void Writer::verdict(const Race& race) {
     interleaving(race, race.steps_b,
                  "the other, with " + counted(race.context_switches, "context switch more", "context switches more"));
   }
+  if (race.verdict == Verdict::harmful && race.smaller) {
+    const SmallerRun& s = *race.smaller;
+    paragraph(counted(s.threads, "thread", "threads") + " in " + counted(s.blocks, "block", "blocks") +
+                  " suffice, of " + std::to_string(s.of_threads) + " in " + std::to_string(s.of_blocks) +
+                  ": when the others leave at once the outputs differ as well",
+              "  ");
+  }
   if (race.witness.empty()) return;
   line("  witness: " + printable(race.witness));
   line("  see it again: deadheat replay --witness " + shell_word(printable(race.witness))); // whole, to be copied

@@ -70,6 +70,12 @@ struct WitnessStep {
   bool parts = false;          // the first in which this run differs from the other
 };
 
+// How small a launch still shows the difference, when the other threads leave as they begin.
+struct SmallerRun {
+  std::uint64_t blocks = 0, of_blocks = 0;   // that have threads which stay; the launch's
+  std::uint64_t threads = 0, of_threads = 0; // likewise, in all blocks together
+};
+
 struct Race {
   std::uint32_t id = 0;        // from 1, in order of rank
   RaceLevel level = RaceLevel::global;
@@ -105,6 +111,7 @@ struct Race {
   std::vector<WitnessStep> steps_a, steps_b;
   std::optional<Instance> witnessed;  // the instance that they are about, where it is not that of the sides
   std::uint64_t context_switches = 0; // that the second run has and the first has not
+  std::optional<SmallerRun> smaller;  // where one was looked for and found
 
   // "read-write", "write-write", "write-atomic" …: the two ops, in the order of AccessKind whichever came first.
   std::string kind() const;

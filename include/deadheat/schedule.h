@@ -57,6 +57,13 @@ struct ThreadCount {
   std::uint64_t count = 0;
 };
 
+// A thread of a launch, or all of a block's, that leaves as it begins.
+struct Absent {
+  static constexpr std::uint32_t every_thread = ~0u;
+  std::uint32_t operation = 0, block = 0, thread = every_thread;
+  friend auto operator<=>(const Absent&, const Absent&) = default;
+};
+
 struct Schedule {
   enum class Kind : std::uint8_t {
     natural = 0,
@@ -81,6 +88,11 @@ struct Schedule {
   std::vector<Switch> switches;   // of switches
   std::vector<SiteName> sites;    // of uniform: the interesting ones; else those that old_rate is about (none: all)
   std::vector<ThreadCount> counts; // of uniform
+  // Of switches: they are of a run that somebody drove (replay/device/chooser.h). Before each decision whoever waits for
+  // a value that has changed is woken, and a wait for cp.async leaves it to decisions to perform the copies.
+  bool driven = false;
+  // Of all kinds but natural and holds. What is left is a run of a smaller launch, not of the one that was recorded.
+  std::vector<Absent> absent;
   // Store histories (analyzer/order/histories.h), of all kinds but natural and holds. Reads that may return an older
   // value than the newest do so where they are listed, and where chance wants it, old_rate times in 256.
   bool weak = false;

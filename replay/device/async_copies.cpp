@@ -132,6 +132,20 @@ void Machine::issued(Block& block, std::uint32_t thread, std::uint32_t group) {
     perform_ready(block, thread);
 }
 
+// Of a run that somebody drives: copies are performed by decisions, not by the wait. `all`: a group of what is in none.
+bool Machine::copies_were_performed(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all) {
+  if (block.async.empty()) return true;
+  AsyncQueue& queue = block.async[thread];
+  auto in_group = [&](const AsyncCopy& c) { return c.kind == Kind::copy && c.group == queue.groups; };
+  if (all && std::any_of(queue.copies.begin(), queue.copies.end(), in_group))
+    control_->copies_committed(block, thread, queue.groups++);
+  const std::uint32_t below = all ? queue.groups : queue.groups - std::min(queue.groups, keep_groups);
+  auto left = [&](const AsyncCopy& c) { return c.kind == Kind::copy && c.group < below; };
+  if (std::any_of(queue.copies.begin(), queue.copies.end(), left)) return false;
+  if (watch_) watch_->copies_waited(block, thread, below);
+  return true;
+}
+
 // Lanes at a wait go on when what they wait for has been performed.
 void Machine::copy_waits(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
@@ -142,6 +156,10 @@ void Machine::copy_waits(Block& block, std::uint32_t warp) {
     const std::uint32_t keep = std::uint32_t(t.arg[0]);
     if (t.arg[1] & 2) {
       if (bulk_wait(block, t.linear, keep, t.arg[1] & 4)) done |= 1u << lane;
+      continue;
+    }
+    if (control_ && control_->driven()) {
+      if (copies_were_performed(block, t.linear, keep, t.arg[1] & 1)) done |= 1u << lane;
       continue;
     }
     if (perform_copies(block, t.linear, keep, t.arg[1] & 1)) done |= 1u << lane;

@@ -3,7 +3,8 @@
 // Before each decision every thread that can go on has been brought before its next visible operation, and those that
 // wait for a value to change have been woken where it has. What a thread does between two visible operations nobody
 // else sees, so the order in which threads are brought there is no choice: arrivals at barriers, rendezvous of warps,
-// exits. The departures of such a run (Device::switches) and its old reads repeat it.
+// exits. Neither is when a launch begins: it does as soon as it can, and its threads may wait. Copies, sets and groups
+// of cp.async that could be performed are agents beside the threads. The departures of such a run (Device::switches) and its old reads repeat it.
 //
 // Thread-safety: called by the thread that runs the device, and by it only.
 #pragma once
@@ -16,7 +17,13 @@
 
 namespace deadheat::device {
 
-// The visible operation that a thread performs next.
+// Memory that a copy or set reads or writes.
+struct Touched {
+  std::uint64_t memory = 0, address = 0, bytes = 0; // memory: as of NextAccess
+  bool writes = false;
+};
+
+// The visible operation that a thread performs next, or a copy or set, at once.
 struct NextAccess {
   Agent agent;
   std::uint32_t module = 0, site = 0;
@@ -26,6 +33,7 @@ struct NextAccess {
   std::uint64_t memory = 0; // 0: global memory; else whose shared memory
   std::uint64_t address = 0;
   std::uint32_t bytes = 0; // 0: nothing that others see
+  std::vector<Touched> touched = {}; // of a copy or set, in place of the above
 };
 
 class Chooser {
@@ -40,6 +48,17 @@ class Chooser {
   virtual std::size_t age(std::size_t count) = 0;
   // These threads of a block have met: what each does from here on comes after what all did before.
   virtual void met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) = 0;
+  // The thread has waited for its groups of cp.async below this one, which were performed.
+  virtual void copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread, std::uint32_t groups) {
+    (void)operation, (void)block, (void)thread, (void)groups;
+  }
+  // ---- operations of streams: what comes after what
+  // Submitted now, to come after these.
+  virtual void submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) {
+    (void)operation, (void)after;
+  }
+  virtual void completed(std::uint32_t operation) { (void)operation; }
+  virtual void host_waited(const std::vector<std::uint32_t>& operations) { (void)operations; }
   // The run has choices that choose() is not asked about: one phrase.
   virtual void beyond(const char* what) = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 
 #include "deadheat/address.h"
@@ -21,6 +22,7 @@ constexpr std::size_t max_departures = std::size_t(1) << 24;
 } // namespace
 
 Control::Control(const Schedule& schedule) : schedule_(schedule), state_(schedule.seed * 2 + 1) {
+  std::sort(schedule_.absent.begin(), schedule_.absent.end());
   if (schedule.kind == Schedule::Kind::priorities) priorities_.emplace(schedule);
   if (schedule.kind != Schedule::Kind::uniform) return;
   std::sort(schedule_.sites.begin(), schedule_.sites.end());
@@ -82,9 +84,10 @@ void Control::copies_performed(Block& block, std::uint32_t thread, std::uint32_t
   if (copies_.empty() || block.async.empty()) return;
   const std::uint32_t groups = block.async[thread].groups;
   const std::uint32_t below = all ? ~0u : groups - std::min(groups, keep_groups);
-  std::erase_if(copies_, [&](const Copy& c) {
+  const std::size_t erased = std::erase_if(copies_, [&](const Copy& c) {
     return c.block == &block && c.thread == thread && c.group < below && (all || c.group < AsyncQueue::own_groups);
   });
+  if (chooser_ && erased) chooser_->beyond("asynchronous copies that nobody waits for");
 }
 
 void Control::copy_performed(Block& block, std::uint32_t thread, std::uint32_t group) {
@@ -122,6 +125,22 @@ void Control::admit_blocks(Machine& machine, Launch& launch) {
       machine.admit_next(launch);
     else
       machine.admit(launch, nth_block(launch, launch.next_block++));
+    if (!schedule_.absent.empty() && !launch.clustered) leave_at_once(machine, launch, *launch.resident.back());
+  }
+}
+
+void Control::leave_at_once(Machine& machine, Launch& launch, Block& block) {
+  const std::uint32_t operation = launch.request.operation;
+  auto from = std::lower_bound(schedule_.absent.begin(), schedule_.absent.end(), Absent{operation, block.index, 0});
+  for (; from != schedule_.absent.end() && from->operation == operation && from->block == block.index; ++from)
+    for (std::uint32_t t = 0; t < block.threads_count; ++t)
+      if (from->thread == Absent::every_thread || from->thread == t) {
+        not_ready(block, t);
+        machine.leave(block, t / warp_lanes, 1u << t % warp_lanes);
+      }
+  if (block.live == 0) {
+    machine.retire(launch, &block);
+    machine.note_progress();
   }
 }
 
@@ -185,6 +204,11 @@ bool Control::find_default(Machine& machine, const std::vector<std::uint32_t>& o
       for (std::size_t i = 0; i < blocks.size(); ++i)
         if (in_block(blocks[(start + i) % blocks.size()].get(), 0)) return true;
     }
+  }
+  if (operations.empty() && driven() && !copies_.empty()) {
+    choice.kind = Agent::Kind::async_copy;
+    choice.copy = 0;
+    return true;
   }
   if (operations.empty()) return false;
   choice.kind = Agent::Kind::operation;
@@ -360,17 +384,40 @@ NextAccess Control::next_access(const Thread& t) {
   return next;
 }
 
+// A group of cp.async: all its copies at once.
+NextAccess Control::next_access(const Copy& c) {
+  NextAccess next;
+  next.agent = agent_of_copy(c);
+  next.module = c.block->launch->request.module;
+  const std::uint64_t shared = (std::uint64_t(next.agent.operation) << 32 | c.block->index) + 1;
+  for (const AsyncCopy& copy : c.block->async[c.thread].copies) {
+    if (copy.group != c.group) continue;
+    if (copy.kind != AsyncCopy::Kind::copy) chooser_->beyond("bulk copies and arrivals of copies");
+    if (copy.source_bytes) next.touched.push_back({0, copy.source, copy.source_bytes, false});
+    next.touched.push_back({shared, copy.destination, copy.bytes, true});
+  }
+  return next;
+}
+
 // The next step of a run that somebody drives: threads are brought before their visible operations, then one goes on.
-bool Control::driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice,
-                     std::int64_t& quantum) {
-  if (!parked_.empty()) look_again(machine, true);
+bool Control::choose_driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice,
+                            std::int64_t& quantum) {
   auto name_of = [](const Thread& t) { return Name{t.block->launch->request.operation, t.block->index, t.thread}; };
   auto before_visible = [](const Thread& t) {
     return t.block->warps[t.thread / warp_lanes].before_visible >> t.thread % warp_lanes & 1;
   };
-  if (!copies_.empty()) chooser_->beyond("asynchronous copies");
-  if (operations.size() > 1 || (!operations.empty() && !machine.launches().empty()))
-    chooser_->beyond("operations of several streams");
+  std::vector<NextAccess> outside;
+  quantum = endless;
+  for (const std::uint32_t operation : operations) {
+    NextAccess next;
+    next.agent = {.kind = Agent::Kind::operation, .operation = operation};
+    if (!describe_(operation, next)) {
+      choice.kind = Agent::Kind::operation;
+      choice.operation = operation;
+      return true;
+    }
+    outside.push_back(std::move(next));
+  }
   std::sort(runnable_.begin(), runnable_.end(),
             [&](const Thread& a, const Thread& b) { return name_of(a) < name_of(b); });
   for (std::size_t n = 0; n < runnable_.size(); ++n)
@@ -384,29 +431,33 @@ bool Control::driven(Machine& machine, const std::vector<std::uint32_t>& operati
     }
   waiting_.clear();
   for (const Thread& t : parked_) waiting_.push_back(next_access(t));
-  if (!runnable_.empty()) {
-    able_.clear();
-    for (const Thread& t : runnable_) able_.push_back(next_access(t));
-    choice.thread = runnable_[chooser_->choose(able_, waiting_)];
+  able_.clear();
+  for (const Thread& t : runnable_) able_.push_back(next_access(t));
+  for (const Copy& c : copies_) able_.push_back(next_access(c));
+  std::move(outside.begin(), outside.end(), std::back_inserter(able_));
+  if (able_.empty()) {
+    chooser_->stuck(waiting_);
+    return false;
+  }
+  if (schedule_.weak && able_.size() > runnable_.size() && !machine.launches().empty())
+    chooser_->beyond("old values beside copies");
+  const std::size_t chosen = chooser_->choose(able_, waiting_);
+  const std::size_t copy = chosen - std::min(chosen, runnable_.size());
+  if (chosen < runnable_.size()) {
+    choice.thread = runnable_[chosen];
     quantum = 1;
-    return true;
-  }
-  quantum = endless;
-  if (!copies_.empty()) {
+  } else if (copy < copies_.size()) {
     choice.kind = Agent::Kind::async_copy;
-    choice.copy = 0;
-    return true;
-  }
-  if (!operations.empty()) {
+    choice.copy = copy;
+  } else {
     choice.kind = Agent::Kind::operation;
-    choice.operation = operations.front();
-    return true;
+    choice.operation = able_[chosen].agent.operation;
   }
-  chooser_->stuck(waiting_);
-  return false;
+  return true;
 }
 
 std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& operations) {
+  if (driven() && !parked_.empty()) look_again(machine, true);
   if (forced_stop_ && !parked_.empty()) look_again(machine, false);
   Choice usual, chosen;
   bool has_usual = false;
@@ -435,7 +486,7 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
       priorities_->passed(number, agent_of(running));
       if (gave_way_) priorities_->gives_way(agent_of(running));
     }
-    if (chooser_      ? !driven(machine, operations, chosen, quantum)
+    if (chooser_      ? !choose_driven(machine, operations, chosen, quantum)
         : walks       ? !walk(operations, chosen, quantum)
         : priorities_ ? !highest(operations, chosen)
                       : !draw(operations, chosen))
@@ -480,6 +531,7 @@ void Control::run(Machine& machine, const Choice& choice, std::int64_t quantum) 
     copies_[choice.copy] = copies_.back();
     copies_.pop_back();
     machine.perform_copy_group(*copy.block, copy.thread, copy.group);
+    if (chooser_) machine.settle(*copy.block, copy.thread / warp_lanes); // its thread may wait for it
     ++forced_;
     return; // whoever ran goes on by default
   }

@@ -18,9 +18,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "deadheat/schedule.h"
@@ -38,7 +40,13 @@ class Control {
   static constexpr std::uint32_t resident_threads = 4096; // at a time, in launches that are not cooperative
 
   explicit Control(const Schedule& schedule);
-  void drive(Chooser* chooser) { chooser_ = chooser; } // null: nobody drives
+  // Who drives; null: nobody. `describe` says what an operation touches; false: its place is no choice, it begins.
+  using Describe = std::function<bool(std::uint32_t, NextAccess&)>;
+  void drive(Chooser* chooser, Describe describe) {
+    chooser_ = chooser;
+    describe_ = std::move(describe);
+  }
+  bool driven() const { return chooser_ || schedule_.driven; } // or repeats a run that was
 
   // ---- from the machine
   void ready(Block& block, std::uint32_t warp, std::uint32_t lanes);
@@ -90,14 +98,17 @@ class Control {
   }
   std::uint64_t nth_block(const Launch& launch, std::uint64_t n) const;
   void admit_blocks(Machine& machine, Launch& launch);
+  void leave_at_once(Machine& machine, Launch& launch, Block& block);
   bool at_interesting(const Thread& thread) const;
   bool walk(const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
   void mean_another();
-  bool driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
+  bool choose_driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
   static NextAccess next_access(const Thread& thread);
+  NextAccess next_access(const Copy& copy);
 
   Schedule schedule_;
   Chooser* chooser_ = nullptr;
+  Describe describe_;
   std::vector<NextAccess> able_, waiting_; // for it
   std::size_t next_switch_ = 0;
   std::uint64_t state_; // of the random numbers

@@ -155,6 +155,8 @@ class DeviceImpl final : public Device, public Environment {
   // drive.cpp
   bool is_done(std::uint32_t operation) const { return !incomplete_.count(operation); }
   bool is_ready(Pending& pending);
+  bool describe(std::uint32_t operation, NextAccess& next); // Control::Describe
+  bool runs_alone(std::uint32_t operation);
   Progress drive(const std::vector<std::uint32_t>& until, std::uint64_t turns);
   Progress drive_natural(const std::function<bool()>& done, std::uint64_t turns);
   Progress drive_chosen(const std::function<bool()>& done, std::uint64_t turns);

@@ -141,8 +141,44 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
   }
 }
 
+bool DeviceImpl::runs_alone(std::uint32_t operation) {
+  if (!machine_->launches().empty()) return false;
+  return std::none_of(incomplete_.begin(), incomplete_.end(),
+                      [&](auto& other) { return other.first != operation && is_ready(other.second); });
+}
+
+bool DeviceImpl::describe(std::uint32_t id, NextAccess& next) {
+  constexpr std::uint64_t most_bytes = 1 << 16, most_rows = 1 << 10;
+  const trace::Operation& operation = incomplete_.at(id).operation;
+  std::uint64_t bytes = 0;
+  bool large = false;
+  auto touch = [&](const trace::MemoryRange& range, bool writes) {
+    const std::uint64_t pitch = range.pitch ? range.pitch : range.width;
+    const std::uint64_t slice = range.slice ? range.slice : pitch * range.height, rows = range.height * range.depth;
+    bytes += range.width * rows;
+    large |= bytes > most_bytes || rows > most_rows;
+    for (std::uint64_t r = 0; !large && r < rows; ++r)
+      next.touched.push_back(
+          {0, range.address + r / range.height * slice + r % range.height * pitch, range.width, writes});
+  };
+  if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
+    if (!copy->pageable_source) touch(copy->source, false);
+    if (!copy->pageable_destination) touch(copy->destination, true);
+  } else if (auto* set = std::get_if<trace::Set>(&operation.what)) {
+    touch(set->destination, true);
+  } else {
+    const bool plain = std::holds_alternative<trace::Marker>(operation.what) ||
+                       (std::holds_alternative<trace::Launch>(operation.what) && !effects_.count(id));
+    if (!plain && !runs_alone(id)) options_.chooser->beyond("callbacks and allocations of several streams");
+    return false;
+  }
+  if (large && !runs_alone(id)) options_.chooser->beyond("large copies of several streams");
+  return !large && !next.touched.empty();
+}
+
 Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64_t turns) {
   const bool limited = turns != 0;
+  if (limited && options_.chooser) options_.chooser->beyond("how far operations are when the host asks");
   std::uint64_t rounds = 0, looks = machine_->spins(), progress = machine_->progress();
   std::vector<std::uint32_t> ready;
   for (;;) {
@@ -240,7 +276,12 @@ Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
   return progress;
 }
 
-Progress DeviceImpl::wait(const trace::HostWait& wait) { return finish_wait(wait, drive(order_.host_waits(wait), 0)); }
+Progress DeviceImpl::wait(const trace::HostWait& wait) {
+  const std::vector<std::uint32_t> until = order_.host_waits(wait);
+  const Progress progress = finish_wait(wait, drive(until, 0));
+  if (options_.chooser && progress == Progress::done) options_.chooser->host_waited(until);
+  return progress;
+}
 
 Progress DeviceImpl::query(const trace::HostWait& wait) {
   std::uint64_t z = (options_.seed + ++queries_) * 0x9E3779B97F4A7C15u;

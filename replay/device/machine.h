@@ -149,6 +149,7 @@ class Machine {
   // Its threads have exited and its copies are performed.
   bool over(const Block& block) const;
   void retire(Launch& launch, Block* block); // a finished block leaves
+  void leave(Block& block, std::uint32_t warp, std::uint32_t lanes); // threads that have done nothing yet exit
   bool run_block(Block& block);              // true: finished
   void run_regions(Block& block);            // to its end
   void run_warp(Block& block, std::uint32_t warp);
@@ -194,6 +195,7 @@ class Machine {
   void check_whole_warps(Block& block, const Barrier& barrier);
   void check_aligned(Block& block, const engine::RegionRun& run, engine::ThreadContext& who);
   void copy_waits(Block& block, std::uint32_t warp);
+  bool copies_were_performed(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all);
   void rendezvous(Block& block, std::uint32_t warp, std::uint32_t members);
   void take_fault(engine::ThreadContext& thread);
   void choose_stops(Block& block);

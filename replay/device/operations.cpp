@@ -135,8 +135,10 @@ Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std:
   next_launch_ = std::max(next_launch_, operation.launch + 1);
   const std::uint32_t id = operation.id;
   Pending pending;
-  for (std::uint32_t before : order_.submitted(operation))
+  const std::vector<std::uint32_t> after = order_.submitted(operation);
+  for (std::uint32_t before : after)
     if (!is_done(before) && before != id) pending.after.push_back(before);
+  if (options_.chooser) options_.chooser->submitted(id, after);
   pending.primary = order_.primary(id);
   if (std::holds_alternative<trace::HostCallback>(operation.what))
     pending.callback = std::exchange(next_callback_, nullptr);
@@ -422,6 +424,7 @@ void DeviceImpl::complete(std::uint32_t operation) {
   if (!std::holds_alternative<trace::Marker>(found->second.operation.what)) say(trace::OperationEnd{operation});
   if (found->second.launch) machine_->end(found->second.launch);
   if (holds_) holds_->operation_done(operation);
+  if (options_.chooser) options_.chooser->completed(operation);
   const bool launched = found->second.launch;
   incomplete_.erase(found);
   if (launched) machine_->primary_complete(operation);

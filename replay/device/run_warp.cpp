@@ -255,6 +255,14 @@ void Machine::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
   if (block.cluster) cluster_exited(block, warp, lanes);
 }
 
+void Machine::leave(Block& block, std::uint32_t warp, std::uint32_t lanes) {
+  WarpState& state = block.warps[warp];
+  lanes &= state.live;
+  state.ready &= ~lanes;
+  if (!state.ready) block.ready_warps &= ~(1u << warp);
+  if (lanes) exited(block, warp, lanes);
+}
+
 void Machine::check_barriers(Block& block) {
   for (std::uint32_t used = block.used_barriers; used; used &= used - 1) {
     const std::uint32_t b = std::uint32_t(__builtin_ctz(used));

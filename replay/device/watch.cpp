@@ -290,6 +290,10 @@ void Watch::exited(const Block& block, std::uint32_t warp, std::uint32_t lanes) 
   if (histories_) histories_->causality().thread_exit(block.launch->history, block.index, warp, lanes);
 }
 
+void Watch::copies_waited(const Block& block, std::uint32_t thread, std::uint32_t groups) {
+  if (chooser_) chooser_->copies_waited(block.launch->request.operation, block.index, thread, groups);
+}
+
 void Watch::overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes) {
   if (histories_) histories_->overwritten({key(block, 0).block_bits() + 1, offset, bytes});
 }

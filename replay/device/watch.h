@@ -56,6 +56,7 @@ class Watch {
   void met(const Block& block, std::uint32_t warp, std::uint32_t lanes, bool all_of_them); // at any rendezvous
   void warp_barrier(const Block& block, std::uint32_t warp, std::uint32_t lanes);
   void exited(const Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void copies_waited(const Block& block, std::uint32_t thread, std::uint32_t groups); // those of cp.async below
   void overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes); // shared memory, by a copy
 
   const std::vector<OldRead>& old_reads() const { return old_reads_; } // that were given

@@ -25,7 +25,13 @@ enum class Footing : std::uint8_t {
 };
 
 struct Candidate {
+  struct Direction { // how Directed makes it
+    Directed::Base base;
+    Directed::Apart::When when;
+    bool exchanged; // the second side waits for the first
+  };
   Schedule a, b;
+  std::optional<Direction> direction = {};
   Footing footing = Footing::certain;
   std::vector<SitePair> others = {}; // pairs of sites besides the race's own that changed places
   bool own_others = false;    // other instances of the pair did
@@ -48,13 +54,22 @@ class Alternatives {
   // What the two schedules show; null: the same outputs, or, with `must_change`, the pair in one order.
   Expected<std::optional<Candidate>> measure(const Schedule& a, const Schedule& b, const Wanted& wanted,
                                              bool must_change);
+  // Runs of as few blocks and threads as still show the difference and change nothing else; null: of all.
+  struct Smaller {
+    Schedule a, b;
+    std::uint64_t blocks = 0, threads = 0; // that stay
+  };
+  Expected<std::optional<Smaller>> smaller(const Candidate& than, const Wanted& wanted, std::uint64_t blocks,
+                                           std::uint64_t threads, std::chrono::steady_clock::time_point deadline);
   // The best that was found until `deadline`, which may be `than` itself.
   Expected<Candidate> better(Candidate than, const Wanted& wanted, std::chrono::steady_clock::time_point deadline);
 
  private:
   Expected<Footing> footing(const Schedule& a, const Schedule& b, const Outputs& of_a, const Outputs& of_b);
   Expected<std::optional<Schedule>> directed(Directed::Base base, const Directed::Apart& apart,
-                                             const std::optional<Hold>& hold);
+                                             const std::optional<Hold>& hold, const std::vector<Absent>& absent);
+  Expected<std::optional<Candidate>> directed_pair(const Candidate::Direction& direction, const Wanted& wanted,
+                                                   const std::vector<Absent>& absent);
   Expected<void> by_direction(Candidate& best, const Wanted& wanted, std::chrono::steady_clock::time_point deadline);
   Expected<void> by_priorities(Candidate& best, const Wanted& wanted, std::chrono::steady_clock::time_point deadline);
 

@@ -1,5 +1,7 @@
 #include "replay/search/directed.h"
 
+#include <algorithm>
+
 namespace deadheat::search {
 
 using device::NextAccess;
@@ -26,7 +28,8 @@ std::size_t Directed::base_choice(const std::vector<NextAccess>& able, std::size
   std::vector<std::size_t> those;
   for (const bool behind : {false, true}) {
     for (std::size_t n = 0; n < able.size(); ++n)
-      if (n != but && waits_for_others(able[n].agent) == behind) those.push_back(n);
+      if (n != but && able[n].agent.kind == Agent::Kind::thread && waits_for_others(able[n].agent) == behind)
+        those.push_back(n);
     if (!those.empty()) break;
   }
   std::size_t best = able.size(), after = able.size();
@@ -49,6 +52,8 @@ std::size_t Directed::base_choice(const std::vector<NextAccess>& able, std::size
 }
 
 std::size_t Directed::choose(const std::vector<NextAccess>& able, const std::vector<NextAccess>&) {
+  auto is_thread = [](const NextAccess& next) { return next.agent.kind == Agent::Kind::thread; };
+  if (std::none_of(able.begin(), able.end(), is_thread)) return 0;
   std::size_t held = able.size(), until = able.size();
   if (hold_ && !gave_up_)
     for (std::size_t n = 0; n < able.size(); ++n) {

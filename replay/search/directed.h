@@ -11,6 +11,8 @@
 // When its turn for its access comes the held thread waits; the thread of the other goes on until it has performed
 // that, or, where it cannot, the others; then the held one goes on at once. When only the held one can go on it does.
 //
+// Copies are performed when no thread can go on.
+//
 // Thread-safety: none.
 #pragma once
 

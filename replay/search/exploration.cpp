@@ -16,10 +16,69 @@ template <typename T> bool contains(const std::vector<T>& all, const T& one) {
 
 bool writes(const NextAccess& a) { return !a.fence && a.access != AccessKind::read; }
 
+// What it touches, as ranges.
+template <typename F> void each_range(const NextAccess& a, F&& f) {
+  for (const device::Touched& t : a.touched) f(t);
+  if (a.touched.empty()) f(device::Touched{a.memory, a.address, a.bytes, writes(a)});
+}
+
 } // namespace
 
 Exploration::ThreadId Exploration::id_of(const Agent& agent) {
-  return threads_.try_emplace({agent.operation, agent.block, agent.thread}, ThreadId(threads_.size())).first->second;
+  const auto [at, fresh] = threads_.try_emplace(agent, ThreadId(threads_.size()));
+  if (fresh) agents_.push_back(agent);
+  return at->second;
+}
+
+void Exploration::join_begin(Clock& into, std::uint32_t operation) {
+  const Operation& begun = operations_[operation];
+  join(into, begun.submitted);
+  for (std::uint32_t before : begun.after) join(into, operations_[before].done);
+}
+
+Exploration::Clock& Exploration::clock_of(ThreadId thread) {
+  if (clocks_.size() < threads_.size()) clocks_.resize(threads_.size());
+  begun_.resize(clocks_.size());
+  if (!begun_[thread]) {
+    begun_[thread] = true;
+    Agent agent = agents_[thread];
+    if (agent.kind == Agent::Kind::async_copy) {
+      agent.kind = Agent::Kind::thread;
+      agent.copy = 0;
+      const Clock issuer = clock_of(id_of(agent));
+      join(clock_of(thread), issuer);
+    } else {
+      join_begin(clocks_[thread], agent.operation);
+    }
+  }
+  return clocks_[thread];
+}
+
+void Exploration::submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) {
+  operations_[operation] = {host_, after, {}};
+}
+
+void Exploration::completed(std::uint32_t operation) {
+  Clock done;
+  join_begin(done, operation);
+  for (ThreadId thread = 0; thread < begun_.size(); ++thread)
+    if (begun_[thread] && agents_[thread].operation == operation) join(done, clocks_[thread]);
+  operations_[operation].done = std::move(done);
+}
+
+void Exploration::host_waited(const std::vector<std::uint32_t>& operations) {
+  for (std::uint32_t operation : operations) join(host_, operations_[operation].done);
+}
+
+void Exploration::copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread,
+                                std::uint32_t groups) {
+  if (cut_) return;
+  Agent agent{.kind = Agent::Kind::thread, .operation = operation, .block = block, .thread = thread};
+  Clock& clock = clock_of(id_of(agent));
+  agent.kind = Agent::Kind::async_copy;
+  for (agent.copy = 0; agent.copy < groups; ++agent.copy)
+    if (auto copy = threads_.find(agent); copy != threads_.end() && copy->second < clocks_.size())
+      join(clock, clocks_[copy->second]);
 }
 
 void Exploration::join(Clock& into, const Clock& other) {
@@ -42,9 +101,19 @@ bool Exploration::commute(const NextAccess& a, const NextAccess& b, bool old_val
 
 bool Exploration::independent(const NextAccess& a, const NextAccess& b) const {
   if (a.fence_sc && b.fence_sc) return !limits_.old_values;
-  if (a.fence || b.fence || a.memory != b.memory) return true;
-  if (a.address >= b.address + b.bytes || b.address >= a.address + a.bytes) return true;
-  return commute(a, b, limits_.old_values);
+  if (a.fence || b.fence) return true;
+  if (a.touched.empty() && b.touched.empty()) {
+    if (a.memory != b.memory || a.address >= b.address + b.bytes || b.address >= a.address + a.bytes) return true;
+    return commute(a, b, limits_.old_values);
+  }
+  bool conflict = false;
+  each_range(a, [&](const device::Touched& x) {
+    each_range(b, [&](const device::Touched& y) {
+      conflict |= (x.writes || y.writes) && x.memory == y.memory && x.address < y.address + y.bytes &&
+                  y.address < x.address + x.bytes;
+    });
+  });
+  return !conflict;
 }
 
 void Exploration::begin() {
@@ -52,6 +121,10 @@ void Exploration::begin() {
   cut_ = redundant_ = asked_ = over_ = false;
   events_.clear();
   clocks_.clear();
+  begun_.clear();
+  operations_.clear();
+  host_.clear();
+  wide_.clear();
   bytes_.clear();
 }
 
@@ -70,15 +143,21 @@ void Exploration::met(std::uint32_t operation, std::uint32_t block, const std::v
   std::vector<ThreadId> ids;
   for (std::uint32_t thread : threads) {
     ids.push_back(id_of({.kind = Agent::Kind::thread, .operation = operation, .block = block, .thread = thread}));
-    if (ids.back() < clocks_.size()) join(all, clocks_[ids.back()]);
+    join(all, clock_of(ids.back()));
   }
-  clocks_.resize(std::max(clocks_.size(), threads_.size()));
   for (ThreadId id : ids) clocks_[id] = all;
 }
 
 // The operations of other threads that it conflicts with, and that no operation at their place came after.
 std::vector<std::uint32_t> Exploration::predecessors(const Next& next) const {
   std::vector<std::uint32_t> found;
+  if (!next.access.touched.empty()) {
+    for (std::uint32_t e = 0; e < events_.size(); ++e)
+      if (!independent(events_[e].what.access, next.access)) found.push_back(e);
+    return found;
+  }
+  for (const std::uint32_t e : wide_)
+    if (!independent(events_[e].what.access, next.access)) found.push_back(e);
   each_place(next.access, [&](const Place& place) {
     auto byte = bytes_.find(place);
     if (byte == bytes_.end()) return;
@@ -95,7 +174,7 @@ std::vector<std::uint32_t> Exploration::predecessors(const Next& next) const {
 
 // Which of them does nothing else order before it? There the other order is to be run.
 void Exploration::find_races(const Next& next, const std::vector<std::uint32_t>& conflicting) {
-  const Clock before = next.thread < clocks_.size() ? clocks_[next.thread] : Clock();
+  const Clock before = clock_of(next.thread);
   for (std::uint32_t e : conflicting) {
     const Event& event = events_[e];
     if (event.what.thread == next.thread || at(before, event.what.thread) >= event.number) continue;
@@ -153,12 +232,12 @@ void Exploration::come_back_earlier(std::uint32_t e, const Next& next, const Clo
 void Exploration::perform(const Next& next, bool fresh) {
   const std::vector<std::uint32_t> conflicting = predecessors(next);
   if (fresh) find_races(next, conflicting);
-  if (clocks_.size() <= next.thread) clocks_.resize(next.thread + 1);
-  Clock& clock = clocks_[next.thread];
+  Clock& clock = clock_of(next.thread);
   for (std::uint32_t e : conflicting) join(clock, events_[e].clock);
   if (clock.size() <= next.thread) clock.resize(next.thread + 1);
   const std::uint32_t number = ++clock[next.thread], index = std::uint32_t(events_.size());
   events_.push_back({next, number, clock});
+  if (!next.access.touched.empty()) return wide_.push_back(index);
   each_place(next.access, [&](const Place& place) {
     Byte& byte = bytes_[place];
     const bool joins = std::all_of(byte.last.begin(), byte.last.end(), [&](std::uint32_t e) {
@@ -181,6 +260,8 @@ std::size_t Exploration::choose(const std::vector<NextAccess>& able, const std::
     cut(false);
     return 0;
   }
+  for (const NextAccess& access : able)
+    if (access.agent.kind == Agent::Kind::async_copy) clock_of(id_of(access.agent)); // what its issuer has done by now
   const std::size_t depth = depth_++;
   if (depth == nodes_.size()) {
     Node node;

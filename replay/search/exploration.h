@@ -11,8 +11,13 @@
 // wait however often it would look. With old values (Schedule::weak) the value that a read returns is a choice, too,
 // and fence.sc operations conflict with each other.
 //
-// Not chosen, and told by beyond(): operations of several streams, asynchronous copies, synchronization that store
-// histories do not know, blocks that find no room, what activemask answers. Lanes converge as the engine has them.
+// Copies and sets of streams are operations like those of threads, performed at once, and so are groups of cp.async.
+// Launches begin as soon as they can; their threads may wait. What streams, events and waits of the host order comes
+// one after another.
+//
+// Not chosen, and told by beyond(): host callbacks, allocations and large copies beside other operations, synchronization
+// that store histories do not know, blocks that find no room, what activemask answers, polling hosts. Lanes converge as
+// the engine has them.
 //
 // Thread-safety: none.
 #pragma once
@@ -50,6 +55,10 @@ class Exploration final : public device::Chooser {
   void stuck(const std::vector<device::NextAccess>& waiting) override;
   std::size_t age(std::size_t count) override;
   void met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) override;
+  void copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread, std::uint32_t groups) override;
+  void submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) override;
+  void completed(std::uint32_t operation) override;
+  void host_waited(const std::vector<std::uint32_t>& operations) override;
   void beyond(const char* what) override;
 
  private:
@@ -77,7 +86,14 @@ class Exploration final : public device::Chooser {
   };
   using Place = std::tuple<std::uint64_t, std::uint64_t>; // memory, address
 
+  struct Operation { // of a stream
+    Clock submitted; // what the host knew of then
+    std::vector<std::uint32_t> after;
+    Clock done;
+  };
   ThreadId id_of(const Agent& agent);
+  Clock& clock_of(ThreadId thread); // starts with what comes before the thread's operation, or copy
+  void join_begin(Clock& into, std::uint32_t operation);
   bool independent(const device::NextAccess& a, const device::NextAccess& b) const;
   static bool commute(const device::NextAccess& a, const device::NextAccess& b, bool old_values);
   template <typename F> void each_place(const device::NextAccess& access, F&& f) const;
@@ -91,7 +107,8 @@ class Exploration final : public device::Chooser {
   static std::uint32_t at(const Clock& clock, ThreadId thread) { return thread < clock.size() ? clock[thread] : 0; }
 
   const Limits limits_;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, ThreadId> threads_;
+  std::map<Agent, ThreadId> threads_;
+  std::vector<Agent> agents_; // by id
   std::vector<Node> nodes_;
   std::size_t fresh_ = 0; // the first node whose operation this run is the first to perform in its place
   std::string beyond_;
@@ -102,6 +119,10 @@ class Exploration final : public device::Chooser {
   bool cut_ = false, redundant_ = false, asked_ = false, over_ = false;
   std::vector<Event> events_;
   std::vector<Clock> clocks_; // of each thread, now
+  std::vector<bool> begun_; // has such a clock
+  std::map<std::uint32_t, Operation> operations_;
+  Clock host_;
+  std::vector<std::uint32_t> wide_; // events of copies and sets
   std::map<Place, Byte> bytes_;
 };
 

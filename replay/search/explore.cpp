@@ -1,5 +1,6 @@
 // Explored schedules: see search.h.
 #include <algorithm>
+#include <chrono>
 
 #include "replay/search/schedules.h"
 #include "replay/search/search.h"
@@ -8,14 +9,16 @@
 
 namespace deadheat::search {
 
-Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed,
+Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
                        const std::function<Expected<void>(std::uint64_t, const std::string&)>& each) {
+  const auto begin = std::chrono::steady_clock::now();
   Expected<Session> session = Session::open(trace);
   if (!session) return session.error();
   Expected<Run> natural = session->run(Schedule{});
   if (!natural) return natural.error();
   const std::uint64_t budget = hang_budget(natural->choices.visible);
   for (std::uint64_t number = 0; number < count; ++number) {
+    if (seconds > 0 && std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds)) break;
     Expected<TemporaryDirectory> directory = TemporaryDirectory::create();
     if (!directory) return directory.error();
     const std::string recorded = directory->path() + "/explored.deadheat";

@@ -43,6 +43,7 @@ constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 constexpr std::uint64_t most_logged = 1 << 20;          // operations of runs that are compared one by one
 constexpr std::uint64_t most_improved = 1 << 15; // operations of runs for whose witnesses better ones are sought
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
+constexpr auto most_spent_on_size = std::chrono::seconds(2); // looking for fewer blocks and threads
 constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 
 std::string name_of(const Session& session, const SiteName& name) {
@@ -62,6 +63,7 @@ class Judge {
   Expected<void> judge(Race& race) {
     begin_ = Clock::now();
     doubtful_.reset();
+    smaller_.reset();
     doubts_ = 0;
     race.schedules = 0;
     std::uint64_t driven = 0;
@@ -209,6 +211,20 @@ class Judge {
     if (!a) return a.error();
     Expected<Run> b = session_.run(best.b, nullptr, budget_);
     if (!b) return b.error();
+    const trace::Launch* launch = session_.launch(instance.first.operation);
+    if (launch && instance.second.operation == instance.first.operation) {
+      const std::vector<SiteName> sites = sites_of(race);
+      Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
+      const auto until = std::min(deadline(), Clock::now() + most_spent_on_size);
+      const std::uint64_t blocks = launch->grid.count(), threads = launch->block.count();
+      Expected<std::optional<Alternatives::Smaller>> smaller =
+          alternatives.smaller(best, {instance, sites.front(), sites.back()}, blocks, threads, until);
+      if (!smaller) return smaller.error();
+      if (*smaller) {
+        race.smaller = {(*smaller)->blocks, blocks, (*smaller)->threads, blocks * threads};
+        smaller_ = {(*smaller)->a, (*smaller)->b, *race.smaller};
+      }
+    }
     return found(race, {best.a, best.b}, *a, *b, instance);
   }
 
@@ -401,6 +417,7 @@ class Judge {
     Witness witness;
     witness.race = race;
     witness.instance = instance;
+    witness.smaller = smaller_;
     witness.a = pair.first_then_second;
     witness.b = pair.second_then_first;
     witness.last_operation = comparison.operation ? comparison.operation : ~0u;
@@ -448,6 +465,7 @@ class Judge {
   Clock::time_point begin_;
   std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
   unsigned doubts_ = 0;
+  std::optional<Witness::Smaller> smaller_; // of the witness that is written next
   std::optional<Systematic> all_; // every schedule, if the run is small
   std::optional<Log> log_; // of the natural run
 };
@@ -536,6 +554,13 @@ Expected<WitnessRun> replay_witness(const std::string& file) {
     result.race.steps_a = std::move(steps.a);
     result.race.steps_b = std::move(steps.b);
     result.race.context_switches = context_switches(of_a, of_b);
+  }
+  if (witness->smaller) {
+    Expected<Run> of_a = session->run(witness->smaller->a, nullptr, witness->budget);
+    if (!of_a) return of_a.error();
+    Expected<Run> of_b = session->run(witness->smaller->b, nullptr, witness->budget);
+    if (!of_b) return of_b.error();
+    if (compare(of_a->outputs, of_b->outputs, nullptr).differ) result.race.smaller = witness->smaller->size;
   }
   result.digest_a = a->outputs.digest(witness->last_operation);
   result.digest_b = b->outputs.digest(witness->last_operation);

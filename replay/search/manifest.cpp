@@ -105,6 +105,8 @@ json to_json(const Schedule& schedule) {
                  {"switches", switches}};
   if (schedule.order != Schedule::Order::random) result["order"] = int(schedule.order);
   for (const SiteName& site : schedule.sites) result["sites"].push_back({site.module, site.site});
+  if (schedule.driven) result["driven"] = true;
+  for (const Absent& a : schedule.absent) result["absent"].push_back({a.operation, a.block, a.thread});
   for (const ThreadCount& c : schedule.counts) result["counts"].push_back({c.operation, c.block, c.thread, c.count});
   if (!schedule.weak) return result;
   result["old_rate"] = schedule.old_rate;
@@ -134,6 +136,9 @@ Schedule schedule(const json& from) {
     schedule.switches.push_back(departure);
   }
   if (from.contains("order")) schedule.order = enumerator(from.at("order"), Schedule::Order::stalled_warps);
+  schedule.driven = from.value("driven", false);
+  if (from.contains("absent"))
+    for (const json& a : from.at("absent")) schedule.absent.push_back({a.at(0), a.at(1), a.at(2)});
   if (from.contains("sites"))
     for (const json& site : from.at("sites")) schedule.sites.push_back({site.at(0), site.at(1)});
   if (from.contains("counts"))
@@ -156,6 +161,11 @@ std::string to_manifest(const Witness& witness) {
                    {"value_types", witness.value_types},
                    {"budget", witness.budget}};
   if (witness.weak) manifest["weak"] = true;
+  if (witness.smaller)
+    manifest["smaller"] = {{"a", to_json(witness.smaller->a)},
+                           {"b", to_json(witness.smaller->b)},
+                           {"blocks", {witness.smaller->size.blocks, witness.smaller->size.of_blocks}},
+                           {"threads", {witness.smaller->size.threads, witness.smaller->size.of_threads}}};
   if (witness.instance) manifest["instance"] = {to_json(witness.instance->first), to_json(witness.instance->second)};
   return manifest.dump(1, ' ', false, json::error_handler_t::replace);
 }
@@ -170,6 +180,15 @@ Expected<Witness> from_manifest(const std::string& text, const std::string& file
     if (manifest.contains("instance")) {
       const json& instance = manifest.at("instance");
       witness.instance = {access_name(instance.at(0)), access_name(instance.at(1))};
+    }
+    if (manifest.contains("smaller")) {
+      const json& smaller = manifest.at("smaller");
+      witness.smaller = {schedule(smaller.at("a")),
+                         schedule(smaller.at("b")),
+                         {.blocks = smaller.at("blocks").at(0),
+                          .of_blocks = smaller.at("blocks").at(1),
+                          .threads = smaller.at("threads").at(0),
+                          .of_threads = smaller.at("threads").at(1)}};
     }
     witness.digest_a = manifest.at("digests").at("a");
     witness.digest_b = manifest.at("digests").at("b");

@@ -96,8 +96,8 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
     if (bits_a == bits_b) return;
     double value_a = value_of(as, bits_a), value_b = value_of(as, bits_b);
     if (result.elements++ == 0) {
-      result.offset = place.offset + at;
-      result.example = {place.offset + at, value_a, value_b};
+      result.offset = place.offset + (a.address_at(at) - a.address);
+      result.example = {result.offset, value_a, value_b};
     }
     if (std::isnan(value_a) != std::isnan(value_b)) nan_appears = true;
     double absolute = std::fabs(value_a - value_b);
@@ -109,9 +109,12 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
       result.max_ulp = std::max(result.max_ulp, distance(ordinal(as, bits_a), ordinal(as, bits_b)));
     }
   };
-  std::size_t at = 0;
-  for (; at + type.bytes <= size; at += type.bytes) compare_element(at, type);
-  for (; at < size; ++at) compare_element(at, element_type("u8"));
+  for (std::size_t row = 0; row < size; row += a.row_bytes()) { // no element lies in two rows
+    const std::size_t end = std::min<std::size_t>(size, row + a.row_bytes());
+    std::size_t at = row;
+    for (; at + type.bytes <= end; at += type.bytes) compare_element(at, type);
+    for (; at < end; ++at) compare_element(at, element_type("u8"));
+  }
   if (a.bytes.size() != b.bytes.size()) {
     result.note =
         "one run delivered " + std::to_string(a.bytes.size()) + " bytes, the other " + std::to_string(b.bytes.size());
@@ -122,6 +125,28 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
 }
 
 } // namespace
+
+std::uint64_t Output::address_at(std::uint64_t offset) const {
+  if (!rows.width) return address + offset;
+  const std::uint64_t pitch = rows.pitch ? rows.pitch : rows.width, slice = rows.slice ? rows.slice : pitch * rows.height;
+  const std::uint64_t row = offset / rows.width;
+  return address + row / rows.height * slice + row % rows.height * pitch + offset % rows.width;
+}
+
+std::optional<std::uint64_t> Output::offset_of(std::uint64_t at) const {
+  if (at < address) return std::nullopt;
+  std::uint64_t offset = at - address;
+  if (rows.width) {
+    const std::uint64_t pitch = rows.pitch ? rows.pitch : rows.width;
+    const std::uint64_t slice = rows.slice ? rows.slice : pitch * rows.height;
+    if (slice == 0) return std::nullopt; // of an absurd height
+    const std::uint64_t in_slice = offset % slice, row = in_slice / pitch, column = in_slice % pitch;
+    if (row >= rows.height || column >= rows.width) return std::nullopt;
+    offset = (offset / slice * rows.height + row) * rows.width + column;
+  }
+  if (offset >= bytes.size()) return std::nullopt;
+  return offset;
+}
 
 std::string Outputs::digest(std::uint32_t last) const {
   XXH3_state_t* state = XXH3_createState();

@@ -21,6 +21,11 @@ struct Output {
   std::uint32_t operation = 0; // 0: printf and mapped memory
   std::uint64_t address = 0; // device address of the first byte
   std::vector<std::uint8_t> bytes;
+  trace::MemoryRange rows = {}; // that the bytes come from, one after another; width 0: they lie together
+
+  std::uint64_t address_at(std::uint64_t offset) const;
+  std::optional<std::uint64_t> offset_of(std::uint64_t address) const; // in `bytes`; none: it is not among them
+  std::uint64_t row_bytes() const { return rows.width ? rows.width : bytes.size(); }
 };
 
 enum class Ending : std::uint8_t { finished, fault, hang };

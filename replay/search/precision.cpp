@@ -198,10 +198,10 @@ class Measurement {
     auto same = std::lower_bound(outputs.outputs.begin(), outputs.outputs.end(), key.first,
                                  [](const Output& a, std::uint32_t operation) { return a.operation < operation; });
     for (; same != outputs.outputs.end() && same->operation == key.first; ++same) {
-      const std::uint64_t offset = key.second - same->address;
-      if (key.second < same->address || offset + width > same->bytes.size()) continue;
+      const std::optional<std::uint64_t> offset = same->offset_of(key.second);
+      if (!offset || *offset + width > same->bytes.size()) continue;
       std::uint64_t bits = 0;
-      std::memcpy(&bits, same->bytes.data() + offset, width);
+      std::memcpy(&bits, same->bytes.data() + *offset, width);
       return spread(e, bits);
     }
   }

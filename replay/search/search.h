@@ -42,18 +42,19 @@ Expected<void> measure_precision(const std::string& trace, Analysis& analysis, c
 
 // Runs the trace under `count` schedules (schedules.h), each recorded into a trace of its own, which `each` gets with
 // the schedule's number, from 1, and which is gone afterwards. Control flow that depends on the order hides races from
-// a single run.
-Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed,
+// a single run. No schedule begins after `seconds`; 0: no limit.
+Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
                        const std::function<Expected<void>(std::uint64_t, const std::string&)>& each);
 
-// Runs the trace under `count` schedules with store histories on, races or not: how many outputs are there?
+// Runs the trace under `count` schedules with store histories on, races or not: how many outputs are there? No schedule
+// begins after `seconds`; 0: no limit.
 struct Variation {
   std::uint64_t schedules = 0, outputs = 0; // tried; different outputs, that of the natural order included
   std::uint64_t old_reads = 0; // reads that returned an older value than the newest
   std::uint64_t first = 0; // the first schedule with other outputs, from 1; 0: none
   std::vector<Difference> differences; // of that one
 };
-Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uint64_t seed,
+Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
                          const std::function<void(std::uint64_t)>& progress);
 
 // What re-running a witness showed.

@@ -76,12 +76,16 @@ std::uint64_t peak_of(const Commands& commands) {
 // Collects what the host would receive, and the shadows of it.
 class Collector final : public device::Sink {
  public:
-  explicit Collector(const engine::Shadows* shadows = nullptr, ShadowedRun* shadowed = nullptr)
-      : shadows_(shadows), shadowed_(shadowed) {}
+  using RowsOf = std::map<std::uint32_t, trace::MemoryRange>; // of copies of several rows, by operation
+  explicit Collector(const RowsOf* rows = nullptr, const engine::Shadows* shadows = nullptr,
+                     ShadowedRun* shadowed = nullptr)
+      : rows_(rows), shadows_(shadows), shadowed_(shadowed) {}
   void record(const trace::Record& record) override {
     if (auto* read = std::get_if<trace::HostRead>(&record)) {
       outputs_.push_back({read->operation, read->address, read->data.inlined});
-      if (shadows_) take_shadows(*read);
+      if (rows_)
+        if (auto rows = rows_->find(read->operation); rows != rows_->end()) outputs_.back().rows = rows->second;
+      if (shadows_) take_shadows(outputs_.back());
     }
   }
   void weak_accesses(const trace::Warp&, std::uint32_t, const device::LaneLogs&) override {}
@@ -94,20 +98,24 @@ class Collector final : public device::Sink {
   std::vector<Output>& outputs() { return outputs_; }
 
  private:
-  // Those that belong to the bytes: of a copy of rows the address is that of the first.
-  void take_shadows(const trace::HostRead& read) {
-    const std::vector<std::uint8_t>& bytes = read.data.inlined;
-    const std::uint64_t at = to_host(read.address);
-    shadows_->each(at, bytes.size(), [&](std::uint64_t address, const engine::Shadow& shadow) {
-      const std::uint64_t offset = address - at, width = engine::width_of(shadow.kind) / 8;
-      std::uint64_t bits = 0;
-      if (offset + width > bytes.size()) return;
-      std::memcpy(&bits, bytes.data() + offset, width);
-      if (bits == shadow.bits) shadowed_->elements.push_back({read.operation, read.address + offset, shadow});
-    });
+  // Those that belong to the bytes, row by row.
+  void take_shadows(const Output& output) {
+    const std::vector<std::uint8_t>& bytes = output.bytes;
+    for (std::uint64_t row = 0; row < bytes.size(); row += output.row_bytes()) {
+      const std::uint64_t end = std::min<std::uint64_t>(bytes.size(), row + output.row_bytes());
+      const std::uint64_t at = output.address_at(row), here = to_host(at);
+      shadows_->each(here, end - row, [&](std::uint64_t address, const engine::Shadow& shadow) {
+        const std::uint64_t offset = address - here, width = engine::width_of(shadow.kind) / 8;
+        std::uint64_t bits = 0;
+        if (row + offset + width > end) return;
+        std::memcpy(&bits, bytes.data() + row + offset, width);
+        if (bits == shadow.bits) shadowed_->elements.push_back({output.operation, at + offset, shadow});
+      });
+    }
   }
 
   std::vector<Output> outputs_;
+  const RowsOf* rows_;
   const engine::Shadows* shadows_;
   ShadowedRun* shadowed_;
 };
@@ -288,11 +296,30 @@ const Site* Session::site(std::uint32_t module, std::uint32_t site) const {
   return nullptr;
 }
 
+const trace::Launch* Session::launch(std::uint32_t operation) const {
+  for (const auto& command : commands_) {
+    auto* record = std::get_if<trace::Operation>(command.get());
+    if (record && record->id == operation) return std::get_if<trace::Launch>(&record->what);
+  }
+  return nullptr;
+}
+
+const std::map<std::uint32_t, trace::MemoryRange>& Session::rows() const {
+  if (rows_) return *rows_;
+  rows_.emplace();
+  for (const auto& command : commands_) {
+    auto* operation = std::get_if<trace::Operation>(command.get());
+    auto* copy = operation ? std::get_if<trace::Copy>(&operation->what) : nullptr;
+    if (copy && copy->source.height * copy->source.depth > 1) rows_->emplace(operation->id, copy->source);
+  }
+  return *rows_;
+}
+
 Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget,
                            std::vector<device::Performed>* performed, device::Chooser* chooser,
                            ShadowedRun* shadowed) const {
   engine::Shadows shadows;
-  Collector collector(shadowed ? &shadows : nullptr, shadowed);
+  Collector collector(&rows(), shadowed ? &shadows : nullptr, shadowed);
   device::DeviceOptions options = device_options(schedule, budget);
   options.sink = &collector;
   if (shadowed) options.shadows = &shadows;

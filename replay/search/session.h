@@ -66,6 +66,8 @@ class Session {
     other.garbage_ = number;
     return other;
   }
+  // Blocks and threads of a block of a launch; null: it is none.
+  const trace::Launch* launch(std::uint32_t operation) const;
   // The site of a module of the trace; null: there is none.
   const Site* site(std::uint32_t module, std::uint32_t site) const;
 
@@ -90,6 +92,7 @@ class Session {
   std::uint64_t garbage_ = 0;
   trace::Process process_;
   Expected<void> take(std::vector<trace::Record> records); // of a GPU's run
+  const std::map<std::uint32_t, trace::MemoryRange>& rows() const; // that copies of several rows read, by operation
 
   Commands commands_;
   Outputs recorded_;
@@ -98,6 +101,7 @@ class Session {
   std::uint64_t memory_bytes_ = 0; // device memory that the commands need, where it is known
   mutable std::map<trace::BlobHash, std::shared_ptr<const std::vector<std::uint8_t>>> blobs_;
   mutable std::shared_ptr<ValueTypes> types_;
+  mutable std::optional<std::map<std::uint32_t, trace::MemoryRange>> rows_;
   std::shared_ptr<device::ModuleCache> modules_ = device::make_module_cache(); // code compiled once for all runs
 };
 

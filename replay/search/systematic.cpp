@@ -23,6 +23,7 @@ Expected<bool> explore(const Session& session, const Outputs& reference, std::ui
   Schedule driven;
   driven.kind = Schedule::Kind::switches;
   driven.weak = old_values;
+  driven.driven = true;
   for (bool more = true; more && !all.other;) {
     if (spent.spent(limits)) {
       all.why = "there are more than " + std::to_string(all.schedules);

@@ -1,4 +1,5 @@
 // Other schedules of a whole run: see search.h.
+#include <chrono>
 #include <set>
 
 #include "replay/search/schedules.h"
@@ -7,8 +8,9 @@
 
 namespace deadheat::search {
 
-Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uint64_t seed,
+Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
                          const std::function<void(std::uint64_t)>& progress) {
+  const auto begin = std::chrono::steady_clock::now();
   Expected<Session> session = Session::open(trace);
   if (!session) return session.error();
   Expected<Run> natural = session->run(Schedule{});
@@ -17,6 +19,7 @@ Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uin
   Variation variation;
   std::set<std::string> seen{natural->outputs.digest()};
   for (std::uint64_t number = 0; number < count; ++number) {
+    if (seconds > 0 && std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds)) break;
     if (progress) progress(number);
     Schedule schedule = nth_schedule(number, seed, natural->choices.visible);
     schedule.weak = true;

@@ -20,8 +20,9 @@
 
 namespace deadheat::search {
 
-// 2: schedules with old values, uniform walks and orders of blocks. Version 1 is read too.
-inline constexpr std::uint32_t witness_version = 2, oldest_witness_version = 1;
+// 2: schedules with old values, uniform walks and orders of blocks; 3: driven lists, absent threads and smaller runs.
+// Versions from 1 are read.
+inline constexpr std::uint32_t witness_version = 3, oldest_witness_version = 1;
 inline constexpr char witness_magic[8] = {'D', 'H', 'W', 'I', 'T', 'N', 'S', '\n'};
 
 struct WitnessHeader {
@@ -38,6 +39,11 @@ struct Witness {
   Race race;
   Schedule a, b;
   std::optional<Race::Instance> instance; // that changes places; without: the race's sides
+  struct Smaller { // runs of fewer threads whose outputs differ as well
+    Schedule a, b;
+    SmallerRun size;
+  };
+  std::optional<Smaller> smaller;
   std::string digest_a, digest_b;
   std::uint32_t last_operation = ~0u; // digests cover the outputs up to this operation
   std::vector<std::pair<std::uint32_t, std::string>> value_types; // allocation, element type

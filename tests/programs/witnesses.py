@@ -4,7 +4,7 @@
     witnesses.py --deadheat build/bin/deadheat --binaries build/tests/programs [--repeat 100] [--vary 200] [NAME…]
 
 For every program whose expected file calls a race harmful: records it, replays it, and prints for each such race the
-schedules tried, the context switches of the witness, and the seconds that replaying all races of the program took; then
+schedules tried, the context switches of the witness, how many threads suffice for it, and the seconds that replaying all races of the program took; then
 the witness is run again --repeat times, and must give the same digests. For every fixed twin without order-dependent
 atomics: runs --vary schedules with old values of memory, which must all give one output. --repeat 0 or --vary 0 leaves
 that part out. Prints the medians last; exit status 1 when something was not as it must be.
@@ -21,6 +21,7 @@ import time
 
 import run_program
 
+MOST_SWITCHES = 6  # that a race of two threads may need
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -60,6 +61,9 @@ def harmful(options, source, expectation, work):
             continue
         row["schedules"] = race["schedules"]
         row["switches"] = race.get("interleaving", {}).get("context_switches")
+        row["smaller"] = race.get("interleaving", {}).get("smaller")
+        if row["switches"] is not None and row["switches"] > MOST_SWITCHES:
+            problems.append("%s: %d context switches" % (name, row["switches"]))
         row["why"] = race.get("verdict_why", "")
         if "other accesses changed places" in row["why"]:
             row["others"] = True
@@ -122,8 +126,10 @@ def main():
                 problems += wrong
                 for row in found:
                     print("%-28s %-12s %6.1f s  %s" % (row["program"], row["sides"], row["seconds"], (
-                        "%4d schedules  %s context switches%s" % (
+                        "%4d schedules  %s context switches%s%s" % (
                             row["schedules"], "-" if row["switches"] is None else row["switches"],
+                            "  %(threads)d of %(of_threads)d threads in %(blocks)d of %(of_blocks)d blocks" %
+                            row["smaller"] if row["smaller"] else "",
                             "  (others changed places)" if row.get("others") else "")
                         if row["witness"] else "NO WITNESS")))
             if options.only != "harmful" and options.vary and not expectation["fixed"].get("order_dependent") and \
@@ -146,8 +152,12 @@ def main():
                 statistics.median(row["schedules"] for row in seen), statistics.median(row["seconds"] for row in seen),
                 max(row["schedules"] for row in seen), max(row["seconds"] for row in seen)))
         if switches:
-            print("context switches: median %g, most %d; at most 6 in %d of %d" % (
-                statistics.median(switches), max(switches), sum(s <= 6 for s in switches), len(switches)))
+            print("context switches: median %g, most %d; at most %d in %d of %d" % (
+                statistics.median(switches), max(switches), MOST_SWITCHES, sum(s <= MOST_SWITCHES for s in switches),
+                len(switches)))
+        smaller = [row["smaller"] for row in seen if row["smaller"]]
+        print("fewer threads suffice in %d, two threads in %d" % (
+            sum(s["threads"] < s["of_threads"] for s in smaller), sum(s["threads"] == 2 for s in smaller)))
         print("other accesses changed places in %d of %d" % (sum(bool(row.get("others")) for row in seen), len(seen)))
         if len(seen) < 0.95 * len(rows):
             problems.append("fewer than 95 % witnessed")

@@ -104,5 +104,33 @@ TEST(Outputs, BytesNobodyWroteAreBytes) {
   EXPECT_EQ(difference.elements, 1u);
 }
 
+// A copy of three rows of two words each, 16 bytes apart, out of slices of two rows 64 bytes apart.
+TEST(Outputs, RowsOfACopyAreFoundByAddress) {
+  Output output{5, 0x1000, std::vector<std::uint8_t>(32), {}};
+  output.rows = {.address = 0x1000, .pitch = 16, .width = 8, .height = 2, .depth = 2, .slice = 64};
+  EXPECT_EQ(output.address_at(4), 0x1004u);
+  EXPECT_EQ(output.address_at(8), 0x1010u);
+  EXPECT_EQ(output.address_at(20), 0x1044u);
+  for (std::uint64_t offset = 0; offset < 32; ++offset) EXPECT_EQ(output.offset_of(output.address_at(offset)), offset);
+  for (const std::uint64_t outside : {0xFFFu, 0x1008u, 0x1018u, 0x1020u, 0x1048u, 0x1080u})
+    EXPECT_FALSE(output.offset_of(outside)) << outside;
+  // What differs in the second row is named by where it lies, and read as the type that was written there.
+  ValueTypes types;
+  trace::Allocate allocation;
+  allocation.allocation = 7;
+  allocation.address = 0xF00;
+  allocation.bytes = 0x400;
+  types.allocated(allocation);
+  types.wrote(0x1010, 4, "f32");
+  Outputs a{{output}, Ending::finished, ""}, b = a;
+  const float one = 1.5f;
+  std::memcpy(&b.outputs[0].bytes[12], &one, 4);
+  const Comparison compared = compare(a, b, &types);
+  ASSERT_EQ(compared.differences.size(), 1u);
+  EXPECT_EQ(compared.differences[0].type, "f32");
+  EXPECT_EQ(compared.differences[0].offset, 0x1014u - 0xF00u);
+  EXPECT_EQ(compared.differences[0].example.b, 1.5);
+}
+
 } // namespace
 } // namespace deadheat::search

@@ -47,6 +47,10 @@ class WitnessFile : public ::testing::Test {
     witness_.digest_a = "aa";
     witness_.digest_b = "bb";
     witness_.last_operation = 9;
+    witness_.smaller.emplace();
+    witness_.smaller->a.driven = true;
+    witness_.smaller->a.absent = {{3, 1, Absent::every_thread}, {3, 2, 7}};
+    witness_.smaller->size = {.blocks = 2, .of_blocks = 4, .threads = 3, .of_threads = 128};
     ASSERT_TRUE(write_witness(file(), witness_, (directory_ / "capsule").string()));
   }
   void TearDown() override { fs::remove_all(directory_); }
@@ -83,6 +87,12 @@ TEST_F(WitnessFile, ComesBackAsItWas) {
   EXPECT_EQ(read->b.order, Schedule::Order::permuted);
   ASSERT_TRUE(read->instance);
   EXPECT_EQ(read->instance->first, witness_.race.second.name);
+  ASSERT_TRUE(read->smaller);
+  EXPECT_EQ(read->smaller->a.absent, witness_.smaller->a.absent);
+  EXPECT_TRUE(read->smaller->a.driven);
+  EXPECT_FALSE(read->smaller->b.driven);
+  EXPECT_EQ(read->smaller->size.threads, 3u);
+  EXPECT_EQ(read->smaller->size.of_blocks, 4u);
   EXPECT_EQ(read->last_operation, 9u);
   EXPECT_EQ(fs::file_size(directory_ / "out/blobs/ab"), 1000u);
   EXPECT_EQ(fs::file_size(directory_ / "out/1.log"), 8u);
@@ -113,7 +123,7 @@ TEST_F(WitnessFile, AnotherVersionIsNamed) {
   Expected<Witness> read = read_witness(file(), out());
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message().find("version 9"), std::string::npos);
-  EXPECT_NE(read.error().message().find("reads version 2"), std::string::npos);
+  EXPECT_NE(read.error().message().find("reads version 3"), std::string::npos);
 }
 
 TEST_F(WitnessFile, TheFirstVersionIsReadToo) {
