@@ -27,8 +27,7 @@ po::options_description judge_options(JudgeOptions& options) {
       "of at most 1024 visible operations; 0: do not")(
       "explore", po::value(&options.explore)->value_name("N")->default_value(0),
       "add the races of N explored schedules: order-dependent control flow hides some from a single run")(
-      "explore-seconds",
-      po::value(&options.exploring_seconds)->value_name("S")->default_value(0),
+      "explore-seconds", po::value(&options.exploring_seconds)->value_name("S")->default_value(0),
       "begin no schedule of --explore (or of --vary) after S seconds; 0: no limit")(
       "precision", po::bool_switch(&options.precision),
       "compute every floating-point value in double as well: how far outputs are from it, in every schedule or in "

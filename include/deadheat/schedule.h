@@ -88,8 +88,8 @@ struct Schedule {
   std::vector<Switch> switches;   // of switches
   std::vector<SiteName> sites;    // of uniform: the interesting ones; else those that old_rate is about (none: all)
   std::vector<ThreadCount> counts; // of uniform
-  // Of switches: they are of a run that somebody drove (replay/device/chooser.h). Before each decision whoever waits for
-  // a value that has changed is woken, and a wait for cp.async leaves it to decisions to perform the copies.
+  // Of switches: they are of a run that somebody drove (replay/device/chooser.h). Before each decision whoever waits
+  // for a value that has changed is woken, and a wait for cp.async leaves it to decisions to perform the copies.
   bool driven = false;
   // Of all kinds but natural and holds. What is left is a run of a smaller launch, not of the one that was recorded.
   std::vector<Absent> absent;

@@ -4,12 +4,14 @@
 // wait for a value to change have been woken where it has. What a thread does between two visible operations nobody
 // else sees, so the order in which threads are brought there is no choice: arrivals at barriers, rendezvous of warps,
 // exits. Neither is when a launch begins: it does as soon as it can, and its threads may wait. Copies, sets and groups
-// of cp.async that could be performed are agents beside the threads. The departures of such a run (Device::switches) and its old reads repeat it.
+// of cp.async that could be performed are agents beside the threads. The departures of such a run (Device::switches)
+// and its old reads repeat it.
 //
 // Thread-safety: called by the thread that runs the device, and by it only.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "deadheat/memory_model.h"
@@ -21,6 +23,7 @@ namespace deadheat::device {
 struct Touched {
   std::uint64_t memory = 0, address = 0, bytes = 0; // memory: as of NextAccess
   bool writes = false;
+  std::int16_t fill = -1; // writes this byte everywhere; -1: other or several bytes
 };
 
 // The visible operation that a thread performs next, or a copy or set, at once.
@@ -34,6 +37,7 @@ struct NextAccess {
   std::uint64_t address = 0;
   std::uint32_t bytes = 0; // 0: nothing that others see
   std::vector<Touched> touched = {}; // of a copy or set, in place of the above
+  std::optional<std::uint64_t> value = {}; // of a store of up to 8 bytes that has been performed: what it wrote
 };
 
 class Chooser {
@@ -52,6 +56,8 @@ class Chooser {
   virtual void copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread, std::uint32_t groups) {
     (void)operation, (void)block, (void)thread, (void)groups;
   }
+  // The store that went on last wrote this; stores of up to 8 bytes say so when they have been performed.
+  virtual void wrote(std::uint64_t value) { (void)value; }
   // ---- operations of streams: what comes after what
   // Submitted now, to come after these.
   virtual void submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) {

@@ -418,10 +418,12 @@ bool Control::choose_driven(Machine& machine, const std::vector<std::uint32_t>& 
     }
     outside.push_back(std::move(next));
   }
-  std::sort(runnable_.begin(), runnable_.end(),
-            [&](const Thread& a, const Thread& b) { return name_of(a) < name_of(b); });
-  for (std::size_t n = 0; n < runnable_.size(); ++n)
-    runnable_[n].block->position[runnable_[n].thread] = std::uint32_t(n);
+  auto in_order = [&](const Thread& a, const Thread& b) { return name_of(a) < name_of(b); };
+  if (!std::is_sorted(runnable_.begin(), runnable_.end(), in_order)) {
+    std::sort(runnable_.begin(), runnable_.end(), in_order);
+    for (std::size_t n = 0; n < runnable_.size(); ++n)
+      runnable_[n].block->position[runnable_[n].thread] = std::uint32_t(n);
+  }
   choice.kind = Agent::Kind::thread;
   for (const Thread& t : runnable_)
     if (!before_visible(t)) {

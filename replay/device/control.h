@@ -102,7 +102,8 @@ class Control {
   bool at_interesting(const Thread& thread) const;
   bool walk(const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
   void mean_another();
-  bool choose_driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice, std::int64_t& quantum);
+  bool choose_driven(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice,
+                     std::int64_t& quantum);
   static NextAccess next_access(const Thread& thread);
   NextAccess next_access(const Copy& copy);
 

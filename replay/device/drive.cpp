@@ -166,6 +166,11 @@ bool DeviceImpl::describe(std::uint32_t id, NextAccess& next) {
     if (!copy->pageable_destination) touch(copy->destination, true);
   } else if (auto* set = std::get_if<trace::Set>(&operation.what)) {
     touch(set->destination, true);
+    std::uint32_t value = set->value;
+    bool same = set->element_bytes <= 4;
+    for (unsigned b = 1; b < std::min<unsigned>(set->element_bytes, 4); ++b)
+      same &= (value >> 8 * b & 0xFF) == (value & 0xFF);
+    for (Touched& t : next.touched) t.fill = same ? std::int16_t(value & 0xFF) : std::int16_t(-1);
   } else {
     const bool plain = std::holds_alternative<trace::Marker>(operation.what) ||
                        (std::holds_alternative<trace::Launch>(operation.what) && !effects_.count(id));

@@ -207,6 +207,8 @@ void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, S
       else
         histories_->read(now_.access, now_.age, now_.shown.data());
     }
+    if (chooser_ && site.access == AccessKind::write && now_.bytes <= 8)
+      chooser_->wrote(first_bytes(now_.now.data(), now_.bytes));
   } else {
     settle(); // it may have written anywhere
   }

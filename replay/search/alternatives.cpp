@@ -49,8 +49,8 @@ std::vector<Candidate::Direction> directions() {
 
 bool Candidate::better_than(const Candidate& other) const {
   auto rank = [](const Candidate& c) {
-    return std::tuple(c.footing == Footing::doubtful, !c.others.empty(), c.switches > few, c.others.size(), c.own_others,
-                      c.footing, c.switches);
+    return std::tuple(c.footing == Footing::doubtful, !c.others.empty(), c.switches > few, c.others.size(),
+                      c.own_others, c.footing, c.switches);
   };
   return rank(*this) < rank(other);
 }
@@ -252,8 +252,8 @@ Expected<std::optional<Alternatives::Smaller>> Alternatives::smaller(const Candi
         for (std::size_t n : numbers) some.insert(pieces[n].begin(), pieces[n].end());
         return some;
       };
-      stay = those(fewest(pieces.size(), [&](const auto& numbers) { return does_it(those(numbers)); },
-                          shrinking_pieces));
+      stay =
+          those(fewest(pieces.size(), [&](const auto& numbers) { return does_it(those(numbers)); }, shrinking_pieces));
     }
   }
   if (error) return *error;

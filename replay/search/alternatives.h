@@ -1,8 +1,8 @@
 // Better witnesses of a race: pairs of schedules that show the same with fewer context switches, without other
 // conflicting accesses changing places, and whatever memory holds that nobody wrote.
 //
-// Tried are: one access held back, from several base orders (directed.h); and randomised priorities of small depth, whose
-// context switches are shrunk by delta debugging.
+// Tried are: one access held back, from several base orders (directed.h); and randomised priorities of small depth,
+// whose context switches are shrunk by delta debugging.
 //
 // Thread-safety: as Session.
 #pragma once

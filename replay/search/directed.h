@@ -5,8 +5,8 @@
 // whoever has performed least goes on, so that threads stay side by side as if a barrier stood after every step. Where
 // a missing barrier makes the first one read memory that nobody has written yet, the second one mostly does not.
 //
-// The two threads may be set apart from the others: they go on when nobody else can, or nobody else while they can. What
-// the others do then stays the same whichever way the two take, and neither overwrites what the two wrote.
+// The two threads may be set apart from the others: they go on when nobody else can, or nobody else while they can.
+// What the others do then stays the same whichever way the two take, and neither overwrites what the two wrote.
 //
 // When its turn for its access comes the held thread waits; the thread of the other goes on until it has performed
 // that, or, where it cannot, the others; then the held one goes on at once. When only the held one can go on it does.

@@ -1,6 +1,7 @@
 #include "replay/search/exploration.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace deadheat::search {
 
@@ -19,7 +20,24 @@ bool writes(const NextAccess& a) { return !a.fence && a.access != AccessKind::re
 // What it touches, as ranges.
 template <typename F> void each_range(const NextAccess& a, F&& f) {
   for (const device::Touched& t : a.touched) f(t);
-  if (a.touched.empty()) f(device::Touched{a.memory, a.address, a.bytes, writes(a)});
+  if (!a.touched.empty()) return;
+  device::Touched all{a.memory, a.address, a.bytes, writes(a)};
+  if (a.value) { // of a store: the same byte everywhere?
+    const std::uint64_t first = *a.value & 0xFF;
+    bool same = true;
+    for (unsigned n = 1; n < a.bytes; ++n) same &= (*a.value >> 8 * n & 0xFF) == first;
+    if (same) all.fill = std::int16_t(first);
+  }
+  f(all);
+}
+
+// Does what it does depend on what others did, and others on it? Bytes that the host brings or takes are the same, or
+// seen, whatever the order of threads that do not touch them.
+bool passes_on(const NextAccess& access) {
+  if (access.agent.kind != Agent::Kind::operation) return true;
+  bool reads = false, writes = false;
+  for (const device::Touched& t : access.touched) (t.writes ? writes : reads) = true;
+  return reads && writes;
 }
 
 } // namespace
@@ -55,10 +73,12 @@ Exploration::Clock& Exploration::clock_of(ThreadId thread) {
 }
 
 void Exploration::submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) {
+  flush();
   operations_[operation] = {host_, after, {}};
 }
 
 void Exploration::completed(std::uint32_t operation) {
+  flush();
   Clock done;
   join_begin(done, operation);
   for (ThreadId thread = 0; thread < begun_.size(); ++thread)
@@ -67,11 +87,13 @@ void Exploration::completed(std::uint32_t operation) {
 }
 
 void Exploration::host_waited(const std::vector<std::uint32_t>& operations) {
+  flush();
   for (std::uint32_t operation : operations) join(host_, operations_[operation].done);
 }
 
 void Exploration::copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread,
                                 std::uint32_t groups) {
+  flush();
   if (cut_) return;
   Agent agent{.kind = Agent::Kind::thread, .operation = operation, .block = block, .thread = thread};
   Clock& clock = clock_of(id_of(agent));
@@ -92,33 +114,52 @@ template <typename F> void Exploration::each_place(const NextAccess& access, F&&
     for (std::uint32_t n = 0; n < access.bytes; ++n) f(Place{access.memory, access.address + n});
 }
 
-// Of two operations at one place.
-bool Exploration::commute(const NextAccess& a, const NextAccess& b, bool old_values) {
+// Of two operations at one byte.
+bool Exploration::commute(const NextAccess& a, const NextAccess& b, std::uint64_t byte, bool old_values) {
   if (a.fence || b.fence) return false;
   if (!writes(a) && !writes(b)) return true;
-  return !old_values && a.commutes && a.commutes == b.commutes && a.address == b.address;
+  if (old_values) return false;
+  if (a.commutes && a.commutes == b.commutes && a.address == b.address) return true;
+  auto written = [&](const NextAccess& n) { return *n.value >> 8 * (byte - n.address) & 0xFF; };
+  return a.value && b.value && written(a) == written(b);
 }
 
 bool Exploration::independent(const NextAccess& a, const NextAccess& b) const {
   if (a.fence_sc && b.fence_sc) return !limits_.old_values;
   if (a.fence || b.fence) return true;
   if (a.touched.empty() && b.touched.empty()) {
-    if (a.memory != b.memory || a.address >= b.address + b.bytes || b.address >= a.address + a.bytes) return true;
-    return commute(a, b, limits_.old_values);
+    if (a.memory != b.memory) return true;
+    const std::uint64_t end = std::min(a.address + a.bytes, b.address + b.bytes);
+    for (std::uint64_t byte = std::max(a.address, b.address); byte < end; ++byte)
+      if (!commute(a, b, byte, limits_.old_values)) return false;
+    return true;
   }
   bool conflict = false;
   each_range(a, [&](const device::Touched& x) {
     each_range(b, [&](const device::Touched& y) {
-      conflict |= (x.writes || y.writes) && x.memory == y.memory && x.address < y.address + y.bytes &&
-                  y.address < x.address + x.bytes;
+      const bool meet = (x.writes || y.writes) && x.memory == y.memory && x.address < y.address + y.bytes &&
+                        y.address < x.address + x.bytes;
+      const bool alike = x.writes && y.writes && x.fill >= 0 && x.fill == y.fill && !limits_.old_values;
+      conflict |= meet && !alike;
     });
   });
   return !conflict;
 }
 
+// A copy to where nobody reads reads to no effect.
+NextAccess Exploration::as_seen(const NextAccess& access) const {
+  NextAccess seen = access;
+  for (const Unread& unread : limits_.unread)
+    if (access.agent.kind == Agent::Kind::operation && access.agent.operation == unread.operation)
+      seen.touched = {{0, unread.address, unread.bytes, true}};
+  return seen;
+}
+
 void Exploration::begin() {
   depth_ = 0;
-  cut_ = redundant_ = asked_ = over_ = false;
+  cut_ = asked_ = over_ = false;
+  redundant_ = std::exchange(repeats_, false);
+  performed_.reset();
   events_.clear();
   clocks_.clear();
   begun_.clear();
@@ -138,6 +179,7 @@ void Exploration::beyond(const char* what) {
 }
 
 void Exploration::met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) {
+  flush();
   if (cut_) return;
   Clock all;
   std::vector<ThreadId> ids;
@@ -145,7 +187,10 @@ void Exploration::met(std::uint32_t operation, std::uint32_t block, const std::v
     ids.push_back(id_of({.kind = Agent::Kind::thread, .operation = operation, .block = block, .thread = thread}));
     join(all, clock_of(ids.back()));
   }
-  for (ThreadId id : ids) clocks_[id] = all;
+  for (ThreadId id : ids) {
+    clocks_[id] = all;
+    join_groups(ids.front(), id); // they may have told each other something
+  }
 }
 
 // The operations of other threads that it conflicts with, and that no operation at their place came after.
@@ -162,7 +207,7 @@ std::vector<std::uint32_t> Exploration::predecessors(const Next& next) const {
     auto byte = bytes_.find(place);
     if (byte == bytes_.end()) return;
     const bool joins = std::all_of(byte->second.last.begin(), byte->second.last.end(), [&](std::uint32_t e) {
-      return commute(events_[e].what.access, next.access, limits_.old_values);
+      return commute(events_[e].what.access, next.access, std::get<1>(place), limits_.old_values);
     });
     const std::vector<std::uint32_t>& those = joins ? byte->second.before : byte->second.last;
     found.insert(found.end(), those.begin(), those.end());
@@ -181,7 +226,10 @@ void Exploration::find_races(const Next& next, const std::vector<std::uint32_t>&
     const bool through = std::any_of(conflicting.begin(), conflicting.end(), [&](std::uint32_t other) {
       return other != e && at(events_[other].clock, event.what.thread) >= event.number;
     });
-    if (!through) come_back(e, next, before);
+    if (through) continue;
+    join_groups(event.what.thread, next.thread);
+    raced_.insert(next.thread);
+    if (!of_others(next.thread)) come_back(e, next, before);
   }
 }
 
@@ -193,7 +241,7 @@ void Exploration::come_back(std::uint32_t e, const Next& next, const Clock& befo
   std::vector<std::pair<ThreadId, const Clock*>> heads;
   for (std::size_t n = e + 1; n < events_.size(); ++n) {
     const Event& later = events_[n];
-    if (at(later.clock, event.what.thread) >= event.number) continue;
+    if (at(later.clock, event.what.thread) >= event.number || of_others(later.what.thread)) continue;
     if (first.try_emplace(later.what.thread, later.number).second) heads.push_back({later.what.thread, &later.clock});
   }
   Clock own = before;
@@ -229,8 +277,32 @@ void Exploration::come_back_earlier(std::uint32_t e, const Next& next, const Clo
   }
 }
 
+void Exploration::wrote(std::uint64_t value) {
+  if (!performed_) return;
+  NextAccess& access = performed_->first.access;
+  if (access.agent.kind == Agent::Kind::thread && access.bytes <= 8) access.value = value;
+}
+
+void Exploration::flush() {
+  if (!performed_) return;
+  const auto [next, fresh] = *std::exchange(performed_, std::nullopt);
+  // Who sleeps before it is compared with what it wrote.
+  for (Next& able : nodes_[events_.size()].able)
+    if (able.thread == next.thread) able.access.value = next.access.value;
+  perform(next, fresh);
+}
+
 void Exploration::perform(const Next& next, bool fresh) {
   const std::vector<std::uint32_t> conflicting = predecessors(next);
+  if (!whole_)
+    for (std::uint32_t e : conflicting)
+      if (passes_on(events_[e].what.access) && passes_on(next.access)) join_groups(events_[e].what.thread, next.thread);
+  for (const Unread& unread : limits_.unread)
+    each_range(next.access, [&](const device::Touched& t) {
+      const bool reads = next.access.touched.empty() ? next.access.access != AccessKind::write : !t.writes;
+      was_read_ |= reads && next.access.agent.operation != unread.operation && t.memory == 0 && t.bytes &&
+                   t.address < unread.address + unread.bytes && unread.address < t.address + t.bytes;
+    });
   if (fresh) find_races(next, conflicting);
   Clock& clock = clock_of(next.thread);
   for (std::uint32_t e : conflicting) join(clock, events_[e].clock);
@@ -241,7 +313,7 @@ void Exploration::perform(const Next& next, bool fresh) {
   each_place(next.access, [&](const Place& place) {
     Byte& byte = bytes_[place];
     const bool joins = std::all_of(byte.last.begin(), byte.last.end(), [&](std::uint32_t e) {
-      return commute(events_[e].what.access, next.access, limits_.old_values);
+      return commute(events_[e].what.access, next.access, std::get<1>(place), limits_.old_values);
     });
     if (!joins) {
       byte.before = std::move(byte.last);
@@ -252,6 +324,7 @@ void Exploration::perform(const Next& next, bool fresh) {
 }
 
 std::size_t Exploration::choose(const std::vector<NextAccess>& able, const std::vector<NextAccess>& waiting) {
+  flush();
   asked_ = false;
   if (cut_) return 0;
   if (depth_ >= limits_.operations || threads_.size() > limits_.threads) {
@@ -265,9 +338,20 @@ std::size_t Exploration::choose(const std::vector<NextAccess>& able, const std::
   const std::size_t depth = depth_++;
   if (depth == nodes_.size()) {
     Node node;
-    for (const NextAccess& access : able) node.able.push_back({id_of(access.agent), access});
+    for (const NextAccess& access : able) node.able.push_back({id_of(access.agent), as_seen(access)});
     const Node* parent = depth ? &nodes_[depth - 1] : nullptr;
     if (parent) {
+      // What a thread's store is going to write is known if it was performed from here. Both lists are in one order.
+      const std::size_t count = parent->able.size();
+      std::size_t from = 0;
+      for (Next& next : node.able)
+        for (std::size_t n = 0; n < count; ++n) {
+          const Next& before = parent->able[(from + n) % count];
+          if (before.thread != next.thread) continue;
+          if (next.thread != parent->chosen) next.access.value = before.access.value;
+          from = from + n + 1;
+          break;
+        }
       const NextAccess& performed = events_.back().what.access;
       for (ThreadId thread : parent->asleep) {
         auto next =
@@ -297,7 +381,7 @@ std::size_t Exploration::choose(const std::vector<NextAccess>& able, const std::
   for (std::size_t n = 0; n < able.size(); ++n) {
     if (id_of(able[n].agent) != node.chosen) continue;
     asked_ = true;
-    perform({node.chosen, able[n]}, depth >= fresh_);
+    performed_.emplace(Next{node.chosen, as_seen(able[n])}, depth >= fresh_);
     return n;
   }
   beyond("the run does not repeat itself");
@@ -306,6 +390,7 @@ std::size_t Exploration::choose(const std::vector<NextAccess>& able, const std::
 }
 
 void Exploration::stuck(const std::vector<NextAccess>& waiting) {
+  flush();
   if (cut_) return;
   for (const NextAccess& access : waiting) {
     const Next next{id_of(access.agent), access};
@@ -321,13 +406,66 @@ std::size_t Exploration::age(std::size_t count) {
   return std::min(node.age, count - 1);
 }
 
+// ---- groups
+
+Exploration::ThreadId Exploration::root(ThreadId thread) {
+  while (parents_.size() <= thread) parents_.push_back(ThreadId(parents_.size()));
+  while (parents_[thread] != thread) thread = parents_[thread] = parents_[parents_[thread]];
+  return thread;
+}
+
+void Exploration::join_groups(ThreadId a, ThreadId b) {
+  if (!limits_.by_groups || whole_) return;
+  a = root(a);
+  b = root(b);
+  if (a == b) return;
+  parents_[std::max(a, b)] = std::min(a, b);
+  whole_ = grouped_; // what was run did not know it
+}
+
+bool Exploration::of_others(ThreadId thread) { return grouped_ && !whole_ && root(thread) != group_; }
+
+// The orders of the next group: its first run is one that has been made.
+bool Exploration::next_group() {
+  if (to_come_.empty()) return false;
+  group_ = to_come_.back();
+  to_come_.pop_back();
+  nodes_.clear();
+  fresh_ = 0;
+  repeats_ = true;
+  return true;
+}
+
 bool Exploration::end() {
+  flush();
   traces_ += !redundant_;
   if (over_) return false;
+  if (whole_ && grouped_) { // groups touch each other's memory: everything once more, together
+    grouped_ = false;
+    groups_ = 1;
+    traces_ = 0;
+    nodes_.clear();
+    to_come_.clear();
+    fresh_ = 0;
+    return true;
+  }
+  if (limits_.by_groups && !grouped_ && !whole_) {
+    std::vector<ThreadId> roots;
+    for (ThreadId thread : raced_) roots.push_back(root(thread));
+    std::sort(roots.begin(), roots.end());
+    roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+    whole_ = roots.size() < 2;
+    if (!whole_) {
+      grouped_ = true;
+      groups_ = roots.size();
+      to_come_ = std::move(roots);
+      return next_group();
+    }
+  }
   while (!nodes_.empty()) {
     Node& node = nodes_.back();
     fresh_ = nodes_.size() - 1;
-    if (node.age + 1 < node.ages) {
+    if (node.age + 1 < node.ages && !of_others(node.chosen)) {
       ++node.age;
       return true;
     }
@@ -341,7 +479,7 @@ bool Exploration::end() {
       }
     nodes_.pop_back();
   }
-  return false;
+  return next_group();
 }
 
 } // namespace deadheat::search

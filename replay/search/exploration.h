@@ -15,17 +15,27 @@
 // Launches begin as soon as they can; their threads may wait. What streams, events and waits of the host order comes
 // one after another.
 //
-// Not chosen, and told by beyond(): host callbacks, allocations and large copies beside other operations, synchronization
-// that store histories do not know, blocks that find no room, what activemask answers, polling hosts. Lanes converge as
-// the engine has them.
+// With newest values, stores of the same bytes commute, too; and a copy whose destination nobody reads is no reader.
+//
+// Threads that share no memory but what none of them writes fall into groups, and what one group does is the same
+// whatever order the others take. So with `by_groups` each group's orders are run while the others keep theirs: the sum
+// of the groups' traces in place of the product. That holds as long as no run shows two groups to touch each other's
+// memory; then it starts again without groups.
+//
+// Not chosen, and told by beyond(): host callbacks, allocations and large copies beside other operations,
+// synchronization that store histories do not know, blocks that find no room, what activemask answers, polling hosts.
+// Lanes converge as the engine has them.
 //
 // Thread-safety: none.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "replay/device/chooser.h"
@@ -34,9 +44,15 @@ namespace deadheat::search {
 
 class Exploration final : public device::Chooser {
  public:
+  struct Unread {
+    std::uint32_t operation = 0;
+    std::uint64_t address = 0, bytes = 0; // that it writes
+  };
   struct Limits {
     std::size_t operations = 4096, threads = 256; // of a run; beyond, nothing is explored
     bool old_values = false; // runs are weak
+    bool by_groups = false;
+    std::vector<Unread> unread = {}; // copies to memory that nobody reads, as far as is known
   };
   explicit Exploration(Limits limits) : limits_(limits) {}
 
@@ -46,6 +62,8 @@ class Exploration final : public device::Chooser {
   // The last run repeated one that was made before: its outputs say nothing new.
   bool redundant() const { return redundant_; }
   std::uint64_t traces() const { return traces_; } // runs so far that were not
+  std::size_t groups() const { return groups_; } // of threads, that were explored one by one; 1: all together
+  bool was_read() const { return was_read_; } // memory of Limits::unread was; runs so far do not count
   // Why what has been run is not everything, even when end() is false: one phrase; empty: it is.
   const std::string& beyond() const { return beyond_; }
 
@@ -56,6 +74,7 @@ class Exploration final : public device::Chooser {
   std::size_t age(std::size_t count) override;
   void met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) override;
   void copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread, std::uint32_t groups) override;
+  void wrote(std::uint64_t value) override;
   void submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) override;
   void completed(std::uint32_t operation) override;
   void host_waited(const std::vector<std::uint32_t>& operations) override;
@@ -95,13 +114,20 @@ class Exploration final : public device::Chooser {
   Clock& clock_of(ThreadId thread); // starts with what comes before the thread's operation, or copy
   void join_begin(Clock& into, std::uint32_t operation);
   bool independent(const device::NextAccess& a, const device::NextAccess& b) const;
-  static bool commute(const device::NextAccess& a, const device::NextAccess& b, bool old_values);
+  static bool commute(const device::NextAccess& a, const device::NextAccess& b, std::uint64_t byte, bool old_values);
   template <typename F> void each_place(const device::NextAccess& access, F&& f) const;
   std::vector<std::uint32_t> predecessors(const Next& next) const;
   void find_races(const Next& next, const std::vector<std::uint32_t>& conflicting);
   void come_back(std::uint32_t event, const Next& next, const Clock& before);
   void come_back_earlier(std::uint32_t event, const Next& next, const Clock& before);
   void perform(const Next& next, bool fresh);
+  void flush(); // the event that was performed last, now that it is known what it wrote
+  // ---- groups
+  ThreadId root(ThreadId thread);
+  void join_groups(ThreadId a, ThreadId b);
+  bool of_others(ThreadId thread); // whose orders are not run now
+  bool next_group();
+  device::NextAccess as_seen(const device::NextAccess& access) const;
   void cut(bool redundant);
   static void join(Clock& into, const Clock& other);
   static std::uint32_t at(const Clock& clock, ThreadId thread) { return thread < clock.size() ? clock[thread] : 0; }
@@ -111,10 +137,20 @@ class Exploration final : public device::Chooser {
   std::vector<Agent> agents_; // by id
   std::vector<Node> nodes_;
   std::size_t fresh_ = 0; // the first node whose operation this run is the first to perform in its place
+  // Groups: threads by union, the group whose orders are run, by its smallest thread; those to come.
+  std::vector<ThreadId> parents_;
+  bool grouped_ = false, whole_ = false; // groups are known; they turned out to be one
+  ThreadId group_ = 0;
+  std::vector<ThreadId> to_come_;
+  std::set<ThreadId> raced_; // that have an operation with another order
+  bool repeats_ = false; // the next run is one that was made before
+  std::size_t groups_ = 1;
+  bool was_read_ = false;
   std::string beyond_;
   std::uint64_t traces_ = 0;
 
   // ---- this run
+  std::optional<std::pair<Next, bool>> performed_; // not yet among the events; and is it fresh?
   std::size_t depth_ = 0;
   bool cut_ = false, redundant_ = false, asked_ = false, over_ = false;
   std::vector<Event> events_;

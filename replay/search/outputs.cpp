@@ -128,7 +128,8 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
 
 std::uint64_t Output::address_at(std::uint64_t offset) const {
   if (!rows.width) return address + offset;
-  const std::uint64_t pitch = rows.pitch ? rows.pitch : rows.width, slice = rows.slice ? rows.slice : pitch * rows.height;
+  const std::uint64_t pitch = rows.pitch ? rows.pitch : rows.width,
+                      slice = rows.slice ? rows.slice : pitch * rows.height;
   const std::uint64_t row = offset / rows.width;
   return address + row / rows.height * slice + row % rows.height * pitch + offset % rows.width;
 }

@@ -304,6 +304,40 @@ const trace::Launch* Session::launch(std::uint32_t operation) const {
   return nullptr;
 }
 
+std::vector<std::pair<std::uint32_t, trace::MemoryRange>> Session::unread_copies() const {
+  if (moved_) return {}; // a window's memory is read when it ends
+  struct Use {
+    std::uint32_t operation;
+    std::uint64_t address, end;
+  };
+  std::vector<Use> uses, device;
+  std::vector<std::pair<std::uint32_t, trace::MemoryRange>> unread;
+  auto use = [&](std::uint32_t operation, const trace::MemoryRange& range) {
+    const std::uint64_t pitch = std::max(range.pitch, range.width), slice = std::max(range.slice, pitch * range.height);
+    uses.push_back({operation, range.address, range.address + slice * range.depth});
+  };
+  for (const auto& command : commands_) {
+    if (std::holds_alternative<trace::GraphLaunch>(*command)) return {};
+    if (auto* allocation = std::get_if<trace::Allocate>(command.get()))
+      if (allocation->kind == trace::Allocate::Kind::device)
+        device.push_back({0, allocation->address, allocation->address + allocation->bytes});
+    auto* operation = std::get_if<trace::Operation>(command.get());
+    if (!operation) continue;
+    if (auto* copy = std::get_if<trace::Copy>(&operation->what)) {
+      use(operation->id, copy->source);
+      if (copy->direction == trace::Copy::Direction::d2d && copy->destination.height * copy->destination.depth == 1)
+        unread.emplace_back(operation->id, copy->destination);
+    }
+  }
+  std::erase_if(unread, [&](const auto& copy) {
+    const auto& [operation, range] = copy;
+    auto meets = [&](const Use& u) { return u.address < range.address + range.width && range.address < u.end; };
+    return std::none_of(device.begin(), device.end(), meets) ||
+           std::any_of(uses.begin(), uses.end(), [&](const Use& u) { return u.operation != operation && meets(u); });
+  });
+  return unread;
+}
+
 const std::map<std::uint32_t, trace::MemoryRange>& Session::rows() const {
   if (rows_) return *rows_;
   rows_.emplace();

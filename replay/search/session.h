@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "deadheat/expected.h"
@@ -79,6 +80,9 @@ class Session {
   bool knows_recorded() const { return !moved_; } // a GPU's trace does not say it
   // What the bytes mean that the host received; reads the trace's accesses on first use.
   Expected<const ValueTypes*> value_types() const;
+
+  // Copies inside device memory whose destination no copy reads; none where that is not known.
+  std::vector<std::pair<std::uint32_t, trace::MemoryRange>> unread_copies() const;
 
   // Writes commands [0, count) as a trace of their own.
   Expected<void> save(const std::string& directory, std::size_t count) const;

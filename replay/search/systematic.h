@@ -28,6 +28,7 @@ struct Systematic {
   std::uint64_t schedules = 0; // explored, none twice
   bool complete = false; // these are all, with the newest values
   bool old_values = false; // and with old values of memory, too
+  std::size_t groups = 1; // of threads that share no memory, each explored by itself (exploration.h)
   std::string why; // why they are not: one phrase
   std::optional<Schedule> other; // the first whose outputs differ from the natural run's
 };
