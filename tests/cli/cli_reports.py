@@ -2,6 +2,7 @@
 import copy
 import json
 import os
+import time
 
 import sarif_check
 from cli_case import Case, marker_line, program, twin
@@ -55,6 +56,27 @@ class Reports(Case):
                                 r"old values of memory included$")
         self.assertRegex(why("--systematic", "3"), r"these are not all: there are more than [1-3]$")
         self.assertEqual(why("--systematic", "0"), "the outputs agree in every schedule tried")
+
+    def test_orders_that_commute_are_one_schedule(self):
+        # Stores of one value, stores beside a set to the same bytes, a copy to where nobody reads.
+        for name in ("shared_same_value", "stream_same_zeros", "stream_unused_copy"):
+            self.record(twin(name + ".racy"), trace=name)
+            status, _, err = self.deadheat("replay", "--json", "report", name)
+            self.assertEqual(status, 0, err)
+            [race] = self.json("report")["races"]
+            self.assertEqual(race["verdict"], "benign")
+            self.assertRegex(race["verdict_why"], "^every schedule does the same: ")
+
+    def test_seconds_for_schedules(self):
+        began = time.monotonic()
+        status, _, err = self.deadheat("check", "--explore", "1000000", "--explore-seconds", "0.5", "--json", "report",
+                                       "--", program("hidden"))
+        self.assertEqual(status, 1, err)
+        self.assertRegex(err, r"explored \d+ of 1000000 schedules: --explore-seconds were over")
+        self.record(program("hidden"))
+        self.deadheat("replay", "--vary", "1000000", "--explore-seconds", "0.5", "--json", "report", "trace")
+        self.assertLess(self.json("report")["variation"]["schedules"], 1000000)
+        self.assertLess(time.monotonic() - began, 60)
 
     def test_program_status(self):
         for words, expected in [(["0"], 0), (["9"], 9), (["signal", "15"], 143)]:
