@@ -1,12 +1,12 @@
-// Where store histories keep what was written: for each granule of eight aligned bytes, in global memory or in the shared
-// memory of a block, its last writes and the bytes from before them.
+// Where store histories keep what was written: for each granule of eight aligned bytes, in global memory or in the
+// shared memory of a block, its last writes and the bytes from before them.
 //
-// Nothing is allocated a write. Granules and rings lie in chunks that clear() keeps; a granule holds two writes itself, a
-// ring of eight where there are more. They are found through pages of 128 granules, and the pages found last without a
-// hash table.
+// Nothing is allocated a write. Granules and rings lie in chunks that clear() keeps; a granule holds two writes itself,
+// a ring of eight where there are more. They are found through pages of 128 granules, and the pages found last without
+// a hash table.
 //
-// Invariants: what find() and make() return stays where it is until clear(); forget() leaves it unreachable. Writes of a
-// granule have stamps that do not decrease from the oldest to the newest.
+// Invariants: what find() and make() return stays where it is until clear(); forget() leaves it unreachable. Writes of
+// a granule have stamps that do not decrease from the oldest to the newest.
 //
 // Thread-safety: none.
 #pragma once

@@ -1,7 +1,10 @@
 // Runs the launches of recorded programs again on the embedded device, instrumented as they would be for a GPU, and
 // compares what the instrumented code wrote into its buffers with what the engine itself saw in the same run.
 //
-//   compare_logs [--ptx DIR] TRACE…    one PASS or FAIL line a trace; exit status 1 when one failed
+//   compare_logs [--ptx DIR] [--slices N] TRACE…    one PASS or FAIL line a trace; exit status 1 when one failed
+//
+// With --slices what the buffers hold is given in N slices, as if it were drained while the kernel runs, and what has
+// come is put in order before the next one: as far as no ticket that is still to come is earlier.
 //
 // Instrumented PTX goes into DIR, a file a module, for the assembler.
 //
@@ -33,6 +36,7 @@ constexpr std::uint64_t ring_bytes = std::uint64_t(1) << 28;
 constexpr std::uint64_t buffers_at = device_arena + (std::uint64_t(64) << 30);
 constexpr std::uint32_t buffers_id = 0x7000'0000;
 
+std::uint32_t slices = 1;
 std::string ptx_folder;  // where to write instrumented PTX; empty: nowhere
 unsigned ptx_files = 0;
 
@@ -204,7 +208,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
 
   std::string problem; // of the trace, not of the comparison
   Account engine, buffers;
-  std::uint64_t instrumented = 0, guessed = 0, damaged = 0;
+  std::uint64_t instrumented = 0, guessed = 0, damaged = 0, settled = 0;
   bool too_large = false;
 
   bool start() {
@@ -249,6 +253,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
 
   void finish() {
     (void)device_->drain();
+    std::vector<const std::uint8_t*> found[rings]; // segments
     for (std::uint32_t i = 0; i < rings; ++i) {
       device_log::RingState state;
       std::memcpy(&state, reinterpret_cast<const void*>(buffers_at + sizeof(device_log::Head) + i * sizeof state),
@@ -264,15 +269,74 @@ class Run final : public device::Sink, public trace::RecordVisitor {
           ++damaged;
           return;
         }
-        logs_[header.control]->segment(at);
+        found[i].push_back(at);
         position += (*shapes_[header.control].segments)[header.segment].bytes;
       }
     }
+    give(found);
     for (auto& [launch, log] : logs_) {
       current_ = launch;
       log->finish();
       guessed += log->guessed();
       damaged += log->damaged();
+    }
+  }
+
+  // The least and the greatest ticket in a segment: of the device, of the ring.
+  struct Tickets {
+    std::uint64_t least[2] = {~std::uint64_t(0), ~std::uint64_t(0)}, greatest[2] = {0, 0};
+  };
+  Tickets tickets(const std::uint8_t* segment) {
+    Tickets found;
+    auto add = [&](bool of_ring, std::uint64_t first, std::uint64_t last) {
+      found.least[of_ring] = std::min(found.least[of_ring], first);
+      found.greatest[of_ring] = std::max(found.greatest[of_ring], last);
+    };
+    const device_log::SegmentHeader header = device_log::header_of(segment);
+    for (const ptx::Slot& slot : (*shapes_[header.control].segments)[header.segment].slots) {
+      if (!device_log::ticketed(slot)) continue;
+      const std::uint64_t after = device_log::u64_at(segment, slot.offset + 8, 0);
+      add(slot.in_block, slot.after_only ? after : device_log::u64_at(segment, slot.offset, 0), after);
+      const std::uint64_t of_ring = slot.both_tickets ? device_log::u64_at(segment, slot.offset + 16, 0) : 0;
+      if (slot.both_tickets) add(true, of_ring, of_ring);
+    }
+    return found;
+  }
+
+  // Slice by slice, from all rings. A slice ends where all later tickets are greater than all earlier ones.
+  void give(const std::vector<const std::uint8_t*> (&found)[rings]) {
+    std::size_t at[rings] = {};
+    std::uint64_t last = 0, last_of_ring[rings] = {};
+    auto give_to = [&](std::uint32_t ring, std::size_t to) {
+      for (; at[ring] < to; ++at[ring]) {
+        const std::uint8_t* segment = found[ring][at[ring]];
+        const Tickets t = tickets(segment);
+        last = std::max(last, t.greatest[0]);
+        last_of_ring[ring] = std::max(last_of_ring[ring], t.greatest[1]);
+        logs_[device_log::header_of(segment).control]->segment(segment);
+      }
+    };
+    for (std::uint32_t slice = 1;; ++slice) {
+      for (std::uint32_t i = 0; i < rings; ++i) give_to(i, found[i].size() * slice / slices);
+      if (slice == slices) return;
+      for (bool any = true; any;) {
+        any = false;
+        for (std::uint32_t i = 0; i < rings; ++i) {
+          std::size_t to = at[i];
+          for (std::size_t k = at[i]; k < found[i].size(); ++k) {
+            const Tickets t = tickets(found[i][k]);
+            if (t.least[0] <= last || t.least[1] <= last_of_ring[i]) to = k + 1;
+          }
+          any |= to > at[i];
+          give_to(i, to);
+        }
+      }
+      for (auto& [launch, log] : logs_) {
+        current_ = launch;
+        log->mark(slice);
+        log->settle(slice + 1);
+        settled += log->settled();
+      }
     }
   }
 
@@ -480,7 +544,7 @@ int compare(const std::string& path) {
     std::printf("FAIL %s: %s\n", path.c_str(), reader.error().message().c_str());
     return 1;
   }
-  std::uint64_t launches = 0, events = 0;
+  std::uint64_t launches = 0, events = 0, settled = 0;
   std::string why;
   for (std::size_t index = 0; index < reader->logs().size() && why.empty(); ++index) {
     Expected<trace::LogReader> log = reader->open_log(index);
@@ -513,11 +577,12 @@ int compare(const std::string& path) {
           run.engine.written, run.buffers.written, +[](const std::string& l) { return "location " + l; });
     }
     launches += run.instrumented;
+    settled += run.settled;
     for (const auto& [thread, list] : run.buffers.threads) events += list.size();
   }
   if (why.empty())
-    std::printf("PASS %s: %llu launches, %llu events\n", path.c_str(), (unsigned long long)launches,
-                (unsigned long long)events);
+    std::printf("PASS %s: %llu launches, %llu events, %llu settled early\n", path.c_str(), (unsigned long long)launches,
+                (unsigned long long)events, (unsigned long long)settled);
   else
     std::printf("FAIL %s: %s\n", path.c_str(), why.c_str());
   return why.empty() ? 0 : 1;
@@ -529,9 +594,10 @@ int compare(const std::string& path) {
 int main(int argc, char** argv) {
   int failed = 0;
   int first = 1;
-  if (argc > 2 && std::string(argv[1]) == "--ptx") {
-    deadheat::ptx_folder = argv[2];
-    first = 3;
+  for (; first + 1 < argc && argv[first][0] == '-'; first += 2) {
+    if (std::string(argv[first]) == "--ptx") deadheat::ptx_folder = argv[first + 1];
+    if (std::string(argv[first]) == "--slices")
+      deadheat::slices = std::uint32_t(std::max(1, std::atoi(argv[first + 1])));
   }
   for (int i = first; i < argc; ++i) failed += deadheat::compare(argv[i]);
   return failed ? 1 : 0;

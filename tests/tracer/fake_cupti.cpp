@@ -26,6 +26,10 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_Call
   fake_subscribe(callback);
   return CUPTI_SUCCESS;
 }
+EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
+  fake_subscribe(nullptr);
+  return CUPTI_SUCCESS;
+}
 EXPORT CUptiResult cuptiEnableCallback(std::uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
                                        CUpti_CallbackId id) {
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API) fake_enable(id, on);

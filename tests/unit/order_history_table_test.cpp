@@ -1,5 +1,5 @@
-// Where store histories keep writes: granules are found again among many, remember eight writes and what was before, and
-// clear() forgets all of them.
+// Where store histories keep writes: granules are found again among many, remember eight writes and what was before,
+// and clear() forgets all of them.
 #include <gtest/gtest.h>
 
 #include <map>

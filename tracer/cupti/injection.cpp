@@ -4,9 +4,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include <cupti_driver_cbid.h>
 
@@ -15,21 +15,22 @@
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/process.h"
+#include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
 namespace {
 
-thread_local int own_calls = 0;            // > 0: the tracer itself is calling
-thread_local const char* runtime_call = nullptr;  // what the program called, while it is in the runtime
-
 using Handler = void (*)(Call&, void*);
+enum class WayIn : std::uint8_t { ignored, for_accesses, looked_at };  // for_accesses: only where some are recorded
 struct Watched {
   Handler handler = nullptr;
+  WayIn way_in = WayIn::ignored;
   bool per_thread = false;
 };
 constexpr std::size_t most_calls = 2048;
+Watched watched[most_calls];  // by CUPTI's number of the call
 
 template <typename Params, void (*handle)(Call&, Params&)>
 void adapt(Call& call, void* params) {
@@ -37,53 +38,66 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
-const std::array<Watched, most_calls>& watched() {
-  static const std::array<Watched, most_calls>& table = *[] {
-    auto* made = new std::array<Watched, most_calls>;
-#define CALL(name, handler) (*made)[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, false};
+// Handlers that do something before the call is made.
+constexpr WayIn way_in_of(std::string_view handler) {
+  if (handler.starts_with("launch_") && handler != "launch_graph") return WayIn::for_accesses;
+  for (std::string_view other :
+       {"unregister_host", "free_host", "free_memory", "unmap_memory", "free_in_stream", "destroy_stream",
+        "destroy_event", "load_module", "load_module_ex", "load_fat_binary", "load_module_file", "load_library",
+        "unload_module", "unload_library", "add_kernel_node", "destroy_graph", "launch_graph", "profiler_stop"}) {
+    if (handler == other) return WayIn::looked_at;
+  }
+  return WayIn::ignored;
+}
+
+void fill_watched() {
+#define CALL(name, handler) \
+  watched[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, way_in_of(#handler), false};
 #define STREAM_CALL(name, suffix, handler) \
   CALL(name, handler)                      \
-  (*made)[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, true};
+  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, way_in_of(#handler), true};
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
-    return made;
-  }();
-  return table;
 }
 
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
-  if (own_calls || !layer_on(Layer::handlers)) return;
-  Session* session = Session::get();
-  if (!session) return;
+  if (here.own_calls || !layer_on(Layer::handlers)) return;
   const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
   const bool exit = data->callbackSite == CUPTI_API_EXIT;
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
-    if (!exit && !runtime_call) {
-      runtime_call = data->functionName;
+    if (!exit && !here.runtime_call) {
+      here.runtime_call = data->functionName;
       Activity::runtime_call(data->correlationId);
-    } else if (exit && runtime_call == data->functionName) {
-      runtime_call = nullptr;
+    } else if (exit && here.runtime_call == data->functionName) {
+      here.runtime_call = nullptr;
       Activity::runtime_call(0);
     }
     return;
   }
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API || id >= most_calls) return;
-  const Watched& call_table = watched()[id];
-  if (!call_table.handler) return;
+  const Watched& call_watched = watched[id];
+  Session* session = Session::get();
+  if (!call_watched.handler || !session) return;
+  Window* window = session->window();
+  if (!exit && !window &&
+      (call_watched.way_in == WayIn::ignored ||
+       (call_watched.way_in == WayIn::for_accesses && !session->options().accesses))) {
+    return;
+  }
   try {
     Own own;
-    if (Window* window = session->window(); window && !exit) window->pass(data->context);
+    if (window && !exit) window->pass(data->context);
     Call call{*session,
               data->context,
               data->symbolName,
-              runtime_call ? runtime_call : data->functionName,
-              call_table.per_thread,
+              here.runtime_call ? here.runtime_call : data->functionName,
+              call_watched.per_thread,
               exit,
               exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
               data->correlationData};
-    Activity::driver_call(data->correlationId);
-    call_table.handler(call, const_cast<void*>(data->functionParams));
+    if (session->activity()) Activity::driver_call(data->correlationId);
+    call_watched.handler(call, const_cast<void*>(data->functionParams));
   } catch (...) {  // out of memory, most likely: what this call did is not in the trace
     try {
       session->incident("lost", "a call could not be recorded");
@@ -108,7 +122,7 @@ void enable(CUpti_CallbackDomain domain, bool on) {
   for (unsigned id = 1; id < most_calls; ++id) {
     bool wanted = false;
     if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-      wanted = watched()[id].handler != nullptr;
+      wanted = watched[id].handler != nullptr;
     } else {
       const char* name = nullptr;
       wanted = api.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && named_in_reports(name);
@@ -132,13 +146,14 @@ const std::string& Call::api() const {
   return at->second;
 }
 
-Own::Own() { ++own_calls; }
-Own::~Own() { --own_calls; }
+constinit thread_local ThreadState here;
+
+Own::Own() { ++here.own_calls; }
+Own::~Own() { --here.own_calls; }
 
 bool subscribe(bool timestamps, std::string& why) {
   const Cupti& api = cupti();
-  CUpti_SubscriberHandle subscriber = nullptr;
-  CUptiResult result = api.cuptiSubscribe(&subscriber, on_call, nullptr);
+  const CUptiResult result = api.cuptiSubscribe(&the_subscriber, on_call, nullptr);
   if (result != CUPTI_SUCCESS) {
     const char* text = nullptr;
     if (api.cuptiGetResultString) api.cuptiGetResultString(result, &text);
@@ -147,11 +162,11 @@ bool subscribe(bool timestamps, std::string& why) {
               : std::string("CUPTI cannot be used: ") + (text ? text : "unknown error");
     return false;
   }
+  fill_watched();
   with_timestamps = timestamps;
+  enable(CUPTI_CB_DOMAIN_DRIVER_API, true);
+  enable(CUPTI_CB_DOMAIN_RUNTIME_API, true);
   if (const char* text = std::getenv("DEADHEAT_LAYERS")) change_layers(unsigned(std::atoi(text)));
-  the_subscriber = subscriber;
-  if (layer_on(Layer::driver_callbacks)) enable(CUPTI_CB_DOMAIN_DRIVER_API, true);
-  if (layer_on(Layer::runtime_callbacks)) enable(CUPTI_CB_DOMAIN_RUNTIME_API, true);
   return true;
 }
 
@@ -159,15 +174,18 @@ std::atomic<unsigned> layers{unsigned(Layer::all)};
 
 void change_layers(unsigned uppermost) {
   Session* session = Session::get();
+  if (!session || !the_subscriber) return;
   const unsigned before = layers.exchange(uppermost);
-  if (!session || before == uppermost) return;
+  if (before == uppermost) return;
   Own own;
-  auto change = [&](Layer layer, CUpti_CallbackDomain domain) {
+  auto change = [&](Layer layer) {
     const bool was = before >= unsigned(layer), is = uppermost >= unsigned(layer);
-    if (was != is && the_subscriber) enable(domain, is);
+    return is - was;
   };
-  change(Layer::driver_callbacks, CUPTI_CB_DOMAIN_DRIVER_API);
-  change(Layer::runtime_callbacks, CUPTI_CB_DOMAIN_RUNTIME_API);
+  if (change(Layer::subscriber) > 0) cupti().cuptiSubscribe(&the_subscriber, on_call, nullptr);
+  if (const int on = change(Layer::driver_callbacks)) enable(CUPTI_CB_DOMAIN_DRIVER_API, on > 0);
+  if (const int on = change(Layer::runtime_callbacks)) enable(CUPTI_CB_DOMAIN_RUNTIME_API, on > 0);
+  if (change(Layer::subscriber) < 0 && cupti().cuptiUnsubscribe) cupti().cuptiUnsubscribe(the_subscriber);
   session->incident("lost", "parts of the run were not recorded, to see what recording costs (DEADHEAT_LAYERS)");
 }
 

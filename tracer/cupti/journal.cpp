@@ -45,6 +45,14 @@ std::uint8_t* Journal::append(std::size_t bytes, std::uint32_t kind) {
   return at + sizeof entry;
 }
 
+std::uint8_t* Journal::append_launch(const LaunchFacts& launch, std::size_t bytes) {
+  const std::uint32_t size = std::uint32_t(bytes);
+  std::uint8_t* at = append(sizeof launch + sizeof size + bytes, launch_kind);
+  std::memcpy(at, &launch, sizeof launch);
+  std::memcpy(at + sizeof launch, &size, sizeof size);
+  return at + sizeof launch + sizeof size;
+}
+
 void Journal::push(Item item) {
   if (!layer_on(Layer::journal)) return;
   std::unique_ptr<Item> apart;
@@ -69,14 +77,10 @@ void Journal::push(Item item) {
 
 void Journal::push(Launched& launched) {
   if (!layer_on(Layer::journal)) {
-  } else if (launched.plain() && launched.arguments.size() <= sizeof(Block::bytes) / 2) {
-    const LaunchFacts& facts = launched;
-    std::lock_guard hold(lock_);
-    std::uint8_t* at = append(sizeof facts + sizeof(std::uint32_t) + launched.arguments.size(), launch_kind);
-    const std::uint32_t bytes = std::uint32_t(launched.arguments.size());
-    std::memcpy(at, &facts, sizeof facts);
-    std::memcpy(at + sizeof facts, &bytes, sizeof bytes);
-    if (bytes) std::memcpy(at + sizeof facts + sizeof bytes, launched.arguments.data(), bytes);
+  } else if (launched.plain() && fits(launched.arguments.size())) {
+    push(launched, launched.arguments.size(), [&](std::uint8_t* to) {
+      if (!launched.arguments.empty()) std::memcpy(to, launched.arguments.data(), launched.arguments.size());
+    });
   } else {
     push(Item(std::make_unique<Launched>(std::move(launched))));
   }

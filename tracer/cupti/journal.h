@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "deadheat/trace.h"
+#include "tracer/cupti/layers.h"
 #include "tracer/recorder/writer.h"
 
 namespace deadheat::cupti {
@@ -69,6 +70,14 @@ class Journal {
 
   void push(Item item);
   void push(Launched& launched);  // leaves it clear
+  // One of which nothing is recorded; `copy` puts its arguments, of so many bytes, where it is told to.
+  template <typename Copy>
+  void push(const LaunchFacts& launch, std::size_t bytes, Copy&& copy) {
+    if (!layer_on(Layer::journal)) return;
+    std::lock_guard hold(lock_);
+    copy(append_launch(launch, bytes));
+  }
+  static bool fits(std::size_t bytes) { return bytes <= most_arguments; }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
   void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
@@ -76,9 +85,10 @@ class Journal {
   void pump(trace::TraceWriter& writer, bool last_chance = false);
 
  private:
+  static constexpr std::size_t block_bytes = std::size_t(128) << 10, most_arguments = block_bytes / 2;
   struct Block {
     std::size_t used = 0;
-    alignas(8) std::uint8_t bytes[std::size_t(128) << 10];
+    alignas(8) std::uint8_t bytes[block_bytes];
   };
   struct Entry {  // in front of its bytes; of launches their arguments follow the facts
     std::uint32_t bytes = 0, kind = 0;  // bytes: with this; kind: which of Item, or launch_kind
@@ -86,6 +96,7 @@ class Journal {
   static constexpr std::uint32_t launch_kind = std::variant_size_v<Item>;
 
   std::uint8_t* append(std::size_t bytes, std::uint32_t kind);  // under lock_
+  std::uint8_t* append_launch(const LaunchFacts& launch, std::size_t bytes);  // likewise; where its arguments go
   bool write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter& writer, bool last_chance);
   bool write(Item& item, trace::TraceWriter& writer, bool last_chance);  // false: more of it is to come
   void write(const LaunchFacts& launch, std::span<const std::uint8_t> arguments, const Launched* more,

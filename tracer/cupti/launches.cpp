@@ -9,16 +9,18 @@
 #include "tracer/cupti/nvtx.h"
 #include "tracer/cupti/python.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
-namespace {
+namespace {}  // namespace
 
 // What a launch call is, from the way in to the way out.
-struct Pending {
-  Journal::Launched launch;
+struct PendingLaunch {
+  bool prepared = false;              // it was looked at on the way in
   bool submits = false;               // the launch is one (and no graph's node)
+  Journal::Launched launch;
   std::shared_ptr<RecordedLaunch> recorded;
   std::uint32_t control = 0;
   device_log::Control parameter;
@@ -27,30 +29,36 @@ struct Pending {
   std::size_t buffer_bytes = 0;
   void* extra[5] = {};
 
-  Journal::Launched& begin() {
+  void clear() {
     launch.clear();
-    submits = false;
+    prepared = submits = false;
     recorded = nullptr;
-    return launch;
   }
 };
-// Never destroyed: exit handlers of the program may still launch when this thread's objects are gone.
-Pending& pending_launch() {
-  static thread_local auto* mine = new Pending;
-  return *mine;
-}
 
-// Most launches are of few kernels: found without a lock.
-Kernel& known_kernel(Call& call, CUfunction f) {
+struct KnownKernels {  // by a hash of their handles
   struct Known {
     CUfunction handle = nullptr;
     CUcontext context = nullptr;
     Kernel* kernel = nullptr;
     std::uint64_t generation = 0;
   };
-  constexpr std::size_t many = 512;
-  static thread_local auto* known = new std::array<Known, many>;
-  Known& place = (*known)[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
+  std::array<Known, 512> known;
+};
+
+namespace {
+
+using Pending = PendingLaunch;
+
+Pending& pending_launch() {
+  if (!here.pending) here.pending = new Pending;
+  return *here.pending;
+}
+
+// Most launches are of few kernels: found without a lock.
+Kernel& known_kernel(Call& call, CUfunction f) {
+  if (!here.kernels) here.kernels = new KnownKernels;
+  KnownKernels::Known& place = here.kernels->known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
   const std::uint64_t generation = call.session.modules().generation();
   if (place.handle == f && place.context == call.context && place.generation == generation) return *place.kernel;
   Kernel& kernel = call.session.modules().kernel(f, call.symbol, call.context);
@@ -58,15 +66,23 @@ Kernel& known_kernel(Call& call, CUfunction f) {
   return kernel;
 }
 
+void copy_arguments(const Kernel& kernel, void** parameters, std::uint8_t* to) {
+  if (kernel.gaps) std::memset(to, 0, kernel.arguments_bytes);
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const Kernel::Parameter& p = kernel.parameters[i];
+    if (parameters[i])
+      std::memcpy(to + p.offset, parameters[i], p.bytes);
+    else
+      std::memset(to + p.offset, 0, p.bytes);
+  }
+}
+
 // The argument block: as the kernel sees it.
 void arguments_of(const Kernel& kernel, void** parameters, void** extra, std::vector<std::uint8_t>& block) {
   block.clear();
   if (parameters) {
     block.resize(kernel.arguments_bytes);
-    for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
-      const Kernel::Parameter& p = kernel.parameters[i];
-      if (parameters[i]) std::memcpy(block.data() + p.offset, parameters[i], p.bytes);
-    }
+    copy_arguments(kernel, parameters, block.data());
   } else if (extra) {
     const void* bytes = nullptr;
     std::size_t size = 0;
@@ -144,15 +160,17 @@ bool fits(Session& session, const Kernel& kernel, const Dim3& block) {
   return true;
 }
 
-// `pending.launch` says how it is launched; here it is said what, and with what.
-void prepare(Call& call, Pending& pending, CUfunction& f, void**& parameters, void**& extra, CUstream stream) {
+void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void**& parameters, void**& extra,
+             CUstream stream) {
+  Pending& pending = pending_launch();
   Journal::Launched* launch = &pending.launch;
+  static_cast<Journal::LaunchFacts&>(*launch) = facts;
   Session& session = call.session;
   Kernel& kernel = known_kernel(call, f);
   const bool captured = call.captured(stream);
   const bool record = kernel.instrumented && session.recorder().wants(kernel.name) &&
                       fits(session, kernel, launch->block) &&
-                      session.recorder().control(call.context, kernel, pending.parameter);
+                      session.recorder().control(call.context, kernel, pending.parameter, captured);
   launch->kernel = &kernel;
   launch->ranges = nvtx_ranges();
   if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
@@ -195,6 +213,7 @@ void prepare(Call& call, Pending& pending, CUfunction& f, void**& parameters, vo
   if (Window* window = session.window(); window && !record && !captured) {
     window->before_opaque(call.context, launch->arguments);
   }
+  pending.prepared = true;
   pending.submits = !captured;
 }
 
@@ -212,26 +231,56 @@ void finish(Call& call, CUstream stream) {
   if (pending.submits && call.done()) {
     std::lock_guard hold(session.lock);
     pending.launch.stream = call.stream(stream);
-    session.submit(pending.launch);
+    session.number(pending.launch);
+    session.journal().push(pending.launch);
   } else if (pending.recorded) {
     session.recorder().cancel(pending.control, pending.recorded);
   }
-  pending.submits = false;
-  pending.recorded = nullptr;
+  pending.clear();
+}
+
+// The way out of a launch of which nothing is recorded: on the way in, nothing was done.
+void submit_plain(Call& call, Journal::LaunchFacts& facts, CUfunction f, void** parameters, void** extra,
+                  CUstream stream) {
+  if (!call.done() || call.captured(stream)) return;
+  Session& session = call.session;
+  const Kernel& kernel = known_kernel(call, f);
+  facts.kernel = &kernel;
+  facts.ranges = nvtx_ranges();
+  if (facts.cluster.count() == 1) facts.cluster = compiled_cluster(kernel);
+  std::lock_guard hold(session.lock);
+  facts.stream = call.stream(stream);
+  session.number(facts);
+  if (parameters && Journal::fits(kernel.arguments_bytes)) {
+    return session.journal().push(facts, kernel.arguments_bytes,
+                                  [&](std::uint8_t* to) { copy_arguments(kernel, parameters, to); });
+  }
+  Journal::Launched& launch = pending_launch().launch;
+  launch.clear();
+  static_cast<Journal::LaunchFacts&>(launch) = facts;
+  arguments_of(kernel, parameters, extra, launch.arguments);
+  session.journal().push(launch);
+}
+
+// Whether something must be done on the way in. The kernel has a clone, or a window looks at what it changes.
+bool looks_at_way_in(Call& call, CUfunction f) {
+  pending_launch().clear();
+  return call.session.window() || known_kernel(call, f).instrumented;
 }
 
 template <typename P>
 void launch(Call& call, P& p, bool cooperative) {
-  if (call.exit) return finish(call, p.hStream);
-  Pending& pending = pending_launch();
-  Journal::Launched* launch = &pending.begin();
-  launch->grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
-  launch->block = {p.blockDimX, p.blockDimY, p.blockDimZ};
-  launch->dynamic_shared = p.sharedMemBytes;
-  launch->cooperative = cooperative;
   void** extra = nullptr;
   if constexpr (requires { p.extra; }) extra = p.extra;
-  prepare(call, pending, p.f, p.kernelParams, extra, p.hStream);
+  if (call.exit && here.pending && here.pending->prepared) return finish(call, p.hStream);
+  if (!call.exit && !looks_at_way_in(call, p.f)) return;
+  Journal::LaunchFacts facts;
+  facts.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+  facts.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
+  facts.dynamic_shared = p.sharedMemBytes;
+  facts.cooperative = cooperative;
+  if (call.exit) return submit_plain(call, facts, p.f, p.kernelParams, extra, p.hStream);
+  prepare(call, facts, p.f, p.kernelParams, extra, p.hStream);
   if constexpr (requires { p.extra; }) p.extra = extra;
 }
 
@@ -243,23 +292,24 @@ void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launc
 void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
   if (!p.config) return;
   const CUlaunchConfig& c = *p.config;
-  if (call.exit) return finish(call, c.hStream);
-  Pending& pending = pending_launch();
-  Journal::Launched* launch = &pending.begin();
-  launch->grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
-  launch->block = {c.blockDimX, c.blockDimY, c.blockDimZ};
-  launch->dynamic_shared = c.sharedMemBytes;
+  if (call.exit && here.pending && here.pending->prepared) return finish(call, c.hStream);
+  if (!call.exit && !looks_at_way_in(call, p.f)) return;
+  Journal::LaunchFacts facts;
+  facts.grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
+  facts.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
+  facts.dynamic_shared = c.sharedMemBytes;
   for (unsigned i = 0; c.attrs && i < c.numAttrs; ++i) {
     const CUlaunchAttribute& a = c.attrs[i];
     if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      launch->cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
+      facts.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
     } else if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-      launch->cooperative = a.value.cooperative != 0;
+      facts.cooperative = a.value.cooperative != 0;
     } else if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
-      launch->programmatic = a.value.programmaticStreamSerializationAllowed != 0;
+      facts.programmatic = a.value.programmaticStreamSerializationAllowed != 0;
     }
   }
-  prepare(call, pending, p.f, p.kernelParams, p.extra, c.hStream);
+  if (call.exit) return submit_plain(call, facts, p.f, p.kernelParams, p.extra, c.hStream);
+  prepare(call, facts, p.f, p.kernelParams, p.extra, c.hStream);
 }
 
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
@@ -311,7 +361,7 @@ void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
       session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr, call.context);
   const Dim3 block{n.blockDimX, n.blockDimY, n.blockDimZ};
   if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
-      !fits(session, kernel, block) || !session.recorder().control(call.context, kernel, control)) {
+      !fits(session, kernel, block) || !session.recorder().control(call.context, kernel, control, true)) {
     return;
   }
   parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);

@@ -10,17 +10,19 @@
 namespace deadheat::cupti {
 
 enum class Layer : unsigned {
-  subscriber,         // CUPTI is subscribed to, and calls nothing
-  driver_callbacks,   // it tells of the driver's calls, which are not looked at
-  runtime_callbacks,  // and of the runtime's
-  handlers,           // calls are looked at; what they did is thrown away
-  journal,            // it is kept for the writer, who throws it away
+  nothing, // CUPTI is not subscribed to
+  subscriber, // it is, and calls nothing
+  ranges, // NVTX ranges are looked at
+  driver_callbacks, // CUPTI tells of the driver's calls, which are not looked at
+  runtime_callbacks, // and of the runtime's
+  handlers, // calls are looked at; what they did is thrown away
+  journal, // it is kept for the writer, who throws it away
   all,
 };
 
-extern std::atomic<unsigned> layers;  // the uppermost one
+extern std::atomic<unsigned> layers; // the uppermost one
 
 inline bool layer_on(Layer layer) { return layers.load(std::memory_order_relaxed) >= unsigned(layer); }
 void change_layers(unsigned uppermost);
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

@@ -318,6 +318,9 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
       CUkernel kernel = nullptr;
       if (driver().cuLibraryGetKernel(&kernel, code->library, instrumented->clone.c_str()) == CUDA_SUCCESS) {
         clone = reinterpret_cast<CUfunction>(kernel);
+        // CUPTI gives no time of a launch that loads its kernel, where that is not the one it was told of.
+        CUfunction loaded = nullptr;
+        if (session_.activity()) driver().cuKernelGetFunction(&loaded, kernel);
         driver().cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device);
         driver().cuKernelGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel, device);
       }
@@ -329,6 +332,9 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
     made->most_threads = std::uint32_t(threads);
     made->static_shared = std::uint32_t(shared);
   }
+  std::size_t bytes = 0;
+  for (const Kernel::Parameter& p : made->parameters) bytes += p.bytes;
+  made->gaps = bytes != made->arguments_bytes;
   std::lock_guard hold(lock_);
   if (!made->code) made->opaque_module = opaque(owner.owner);
   std::unique_ptr<Kernel>& place = kernels_[{context, handle}];

@@ -49,6 +49,7 @@ struct Kernel {  // what a launch's handle stands for
   };
   std::vector<Parameter> parameters;
   std::size_t arguments_bytes = 0;     // of all of them
+  bool gaps = false;                   // some of these bytes are no parameter's
   std::uint32_t opaque_module = 0; // its number in the trace when there is no code
 };
 

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tracer/cupti/layers.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/session.h"
+#include "tracer/cupti/thread.h"
 
 namespace deadheat::cupti {
 
@@ -60,15 +62,20 @@ struct Range {
   }
 };
 
-struct Ranges {
+}  // namespace
+
+struct Ranges {  // of a thread
   Range none;
   Range* now = &none;
   std::size_t depth = 0;
   std::vector<std::string> deeper;  // ranges inside of it that reports do not name
 };
+
+namespace {
+
 Ranges& ranges() {
-  static thread_local auto* mine = new Ranges;
-  return *mine;
+  if (!here.ranges) here.ranges = new Ranges;
+  return *here.ranges;
 }
 
 void captured(std::string_view name, bool begins) {
@@ -81,6 +88,7 @@ void captured(std::string_view name, bool begins) {
 }
 
 int push(const char* name) noexcept try {
+  if (!layer_on(Layer::ranges)) return 0;
   Ranges& mine = ranges();
   if (!name) name = "";
   Range* inner = mine.deeper.empty() && mine.depth < most_ranges ? mine.now->inside(name) : nullptr;
@@ -97,6 +105,7 @@ int push(const char* name) noexcept try {
 }
 
 int pop() noexcept try {
+  if (!layer_on(Layer::ranges)) return 0;
   Ranges& mine = ranges();
   if (!mine.deeper.empty()) {
     captured(mine.deeper.back(), false);
@@ -174,10 +183,7 @@ void put(Function** table, unsigned size, int id, F function) {
 
 }  // namespace
 
-const std::string* nvtx_ranges() {
-  const Ranges& mine = ranges();
-  return mine.depth ? &mine.now->path : nullptr;
-}
+const std::string* nvtx_ranges() { return here.ranges && here.ranges->depth ? &here.ranges->now->path : nullptr; }
 
 }  // namespace deadheat::cupti
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <functional>
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/injection.h"
@@ -26,6 +27,9 @@ constexpr std::uint64_t staging_bytes = std::uint64_t(64) << 20;
 // without touching memory. Whoever kills the job must find who waits in the trace.
 constexpr std::chrono::seconds silence(10);
 constexpr unsigned least_looks = 500; // in that time: else it was this process that stood still
+constexpr std::size_t most_ended = 4096;
+constexpr std::uint64_t round_bytes = std::uint64_t(32) << 20;
+constexpr std::uint64_t most_held = std::uint64_t(128) << 20; // of a launch that is not put in order before its end
 
 // Makes allocation possible while a stream of the thread is being captured.
 class Relaxed {
@@ -63,6 +67,7 @@ struct RecordedLaunch::Writing {
       : output(writer, touched), log(shape, output) {}
   WriterOutput output;
   device_log::LaunchLog log;
+  std::uint32_t round = 0, settled = 0; // of what was given last; up to which the log has been settled
 };
 
 RecordedLaunch::RecordedLaunch(Session& session, const device_log::Shape& shape) : session_(session), shape_(shape) {
@@ -77,8 +82,9 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
   shape_.places = &places;
   if (!writing_) writing_ = std::make_shared<Writing>(writer, shape_, touched_.get());
   for (;;) {
-    std::deque<std::vector<std::uint8_t>> batch;
+    std::deque<Arrived> batch;
     bool complete = false;
+    const std::uint32_t whole = whole_ ? whole_->load(std::memory_order_acquire) : 0; // before what has arrived
     {
       std::lock_guard hold(lock_);
       batch.swap(arrived_);
@@ -86,8 +92,10 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
     }
     if (stalled_ && !batch.empty())
       session_.incident("lost", "a launch was silent for long and then went on: accesses after that are missing");
-    for (const std::vector<std::uint8_t>& bytes : batch) {
+    for (const auto& [round, bytes] : batch) {
       if (stalled_) break;
+      if (writing_->round && round > writing_->round) writing_->log.mark(writing_->round);
+      writing_->round = round;
       for (std::size_t at = 0; at + sizeof(SegmentHeader) <= bytes.size();) {
         SegmentHeader header;
         std::memcpy(&header, bytes.data() + at, sizeof header);
@@ -99,6 +107,10 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
     if (!batch.empty()) {
       heard_ = now;
       looks_ = 0;
+    }
+    if (!stalled_ && !complete && whole > writing_->settled && writing_->log.held() > most_held) {
+      writing_->log.settle(whole);
+      writing_->settled = whole;
     }
     if (!complete && batch.empty() && !last_chance) {
       if (!stalled_ && heard_ && ++looks_ > least_looks && now - *heard_ > silence) stall(writer);
@@ -137,6 +149,10 @@ struct Recorder::Buffers {
   std::uint8_t* staging = nullptr;
   std::vector<std::uint64_t> read; // position of each ring up to which it was read
   std::uint64_t gave_up = 0;
+  std::uint32_t round = 1;
+  std::uint64_t round_bytes = 0; // that were drained in it
+  std::vector<std::uint64_t> reserved; // by ring, when the round began; empty: all of that has arrived
+  std::shared_ptr<std::atomic<std::uint32_t>> whole = std::make_shared<std::atomic<std::uint32_t>>(0);
   bool dead = false; // the driver does not answer any more
 };
 
@@ -229,7 +245,7 @@ void Recorder::capture_range(const std::string& name, bool begins) {
   if (over && window) window->end();
 }
 
-bool Recorder::control(CUcontext context, const Kernel& kernel, Control& parameter) {
+bool Recorder::control(CUcontext context, const Kernel& kernel, Control& parameter, bool again) {
   Buffers* b = buffers(context);
   if (!b || b->dead) return false;
   std::lock_guard hold(lock_);
@@ -237,14 +253,19 @@ bool Recorder::control(CUcontext context, const Kernel& kernel, Control& paramet
   parameter.rings = b->head;
   parameter.control = next_control_++;
   parameter.ring_mask = b->rings - 1;
-  controls_[parameter.control].code = kernel.code;
+  Controlled& controlled = controls_[parameter.control];
+  controlled.code = kernel.code;
+  controlled.again = again;
+  controlled.whole = b->whole;
   return true;
 }
 
 std::shared_ptr<RecordedLaunch> Recorder::expect(std::uint32_t control, const device_log::Shape& shape) {
   auto launch = std::make_shared<RecordedLaunch>(session_, shape);
   std::lock_guard hold(lock_);
-  controls_[control].launches.push_back(launch);
+  Controlled& controlled = controls_[control];
+  launch->whole_ = controlled.whole;
+  controlled.launches.push_back(launch);
   ++outstanding_;
   wake_.notify_all();
   return launch;
@@ -255,7 +276,16 @@ void Recorder::cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunc
   auto found = controls_.find(control);
   if (found == controls_.end()) return;
   std::erase(found->second.launches, launch);
+  if (!found->second.again) ended(control);
   --outstanding_;
+}
+
+// Its segments can still be told for a while.
+void Recorder::ended(std::uint32_t control) {
+  ended_.push_back(control);
+  if (ended_.size() <= most_ended) return;
+  controls_.erase(ended_.front());
+  ended_.pop_front();
 }
 
 // ---- the drain
@@ -267,9 +297,10 @@ const ptx::Segment* Recorder::segment_of(const SegmentHeader& header) {
   return header.segment < segments.size() ? &segments[header.segment] : nullptr;
 }
 
-void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at) {
-  Controlled& controlled = controls_[header.control];
-  if (controlled.launches.empty()) return;
+void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at, std::uint32_t round) {
+  const auto found = controls_.find(header.control);
+  if (found == controls_.end() || found->second.launches.empty()) return;
+  Controlled& controlled = found->second;
   RecordedLaunch& launch = *controlled.launches.front();
   const bool within = kept_bytes_ < session_.options().budget << 20;
   const std::uint32_t exited = device_log::exits(*segment_of(header), controlled.code->sites, at);
@@ -277,11 +308,11 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
   {
     std::lock_guard hold(launch.lock_);
     if (within) {
-      if (launch.arrived_.empty() || launch.arrived_.back().size() + bytes > (1u << 20)) {
-        launch.arrived_.emplace_back();
-        launch.arrived_.back().reserve(1u << 20);
+      std::deque<RecordedLaunch::Arrived>& arrived = launch.arrived_;
+      if (arrived.empty() || arrived.back().round != round || arrived.back().bytes.size() + bytes > (1u << 20)) {
+        arrived.push_back({round, {}});
       }
-      launch.arrived_.back().insert(launch.arrived_.back().end(), at, at + bytes);
+      arrived.back().bytes.insert(arrived.back().bytes.end(), at, at + bytes);
     }
     launch.exited_ += exited;
     complete = launch.complete_ = launch.exited_ >= std::uint64_t(launch.shape_.blocks) * launch.shape_.threads;
@@ -295,7 +326,8 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
     if (Window* window = session_.window()) window->spoil("the budget for accesses was used up");
   }
   if (complete) {
-    controlled.launches.pop_front();
+    controlled.launches.erase(controlled.launches.begin());
+    if (!controlled.again) ended(header.control);
     --outstanding_;
   }
 }
@@ -339,9 +371,11 @@ bool Recorder::drain(Buffers& b) {
           break;
         }
         if (position + known->bytes > part.from + part.bytes) break;
-        segment(header, known->bytes, b.staging + at);
-        position += known->bytes;
-        at += known->bytes;
+        const std::uint64_t bytes = known->bytes;
+        segment(header, bytes, b.staging + at, b.round);
+        b.round_bytes += bytes;
+        position += bytes;
+        at += bytes;
         any = true;
       }
       b.read[part.ring] = position;
@@ -355,6 +389,15 @@ bool Recorder::drain(Buffers& b) {
     if (head.gave_up > b.gave_up) {
       b.gave_up = head.gave_up;
       session_.incident("lost", "warps found no room in the buffer in time: their accesses are missing");
+    }
+  }
+  if (good && b.reserved.empty() && b.round_bytes > round_bytes) {
+    ++b.round;
+    b.round_bytes = 0;
+    for (std::uint32_t ring = 0; ring < b.rings; ++ring) {
+      RingState state;
+      std::memcpy(&state, b.pinned_states + sizeof(Head) + ring * sizeof state, sizeof state);
+      b.reserved.push_back(state.reserved);
     }
   }
   std::vector<std::uint32_t> moved;
@@ -381,6 +424,11 @@ bool Recorder::drain(Buffers& b) {
     if (b.read[ring] != before_read || (!parts.empty() && parts.back().ring == ring)) moved.push_back(ring);
   }
   take();
+  if (good && !b.reserved.empty() &&
+      std::equal(b.reserved.begin(), b.reserved.end(), b.read.begin(), std::less_equal{})) {
+    b.reserved.clear();
+    b.whole->store(b.round, std::memory_order_release);
+  }
   if (good && !moved.empty()) {
     auto* limits = reinterpret_cast<std::uint64_t*>(b.staging);
     for (std::uint32_t ring : moved) {

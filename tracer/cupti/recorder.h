@@ -4,6 +4,11 @@
 // each segment to the launch that it belongs to, and moves the rings' limits on. Launches are decoded when the journal
 // comes to them. When the budget is used up, later segments are thrown away and counted: kernels never wait for long.
 //
+// What was drained is numbered by rounds, of some 32 MiB. Once everything that warps had reserved when a round began
+// has arrived, the accesses of the rounds before can be put in order although the kernel still runs (launch_log.h): so
+// the launch that is being written takes a limited amount of memory, however long it runs. What launches behind it
+// write waits in memory, within the budget.
+//
 // Thread-safety: every member locks for itself.
 #pragma once
 
@@ -41,8 +46,13 @@ class RecordedLaunch final : public Awaited {
   friend class Recorder;
   Session& session_;
   device_log::Shape shape_;
+  struct Arrived {  // whole segments, of one round
+    std::uint32_t round = 0;
+    std::vector<std::uint8_t> bytes;
+  };
   std::mutex lock_;
-  std::deque<std::vector<std::uint8_t>> arrived_;  // whole segments
+  std::deque<Arrived> arrived_;
+  std::shared_ptr<const std::atomic<std::uint32_t>> whole_;  // all that was reserved before this round has arrived
   std::uint64_t exited_ = 0;                       // threads
   bool complete_ = false;
   void stall(trace::TraceWriter& writer);
@@ -69,8 +79,9 @@ class Recorder {
   // A range of that name begins or ends: "cudaProfilerApi", "nvtx=NAME". Only the one that was asked for counts.
   void capture_range(const std::string& name, bool begins);
 
-  // A number for a launch (or a graph's node), and the parameter to hand to it. False when there are no buffers.
-  bool control(CUcontext context, const Kernel& kernel, device_log::Control& parameter);
+  // A number for a launch (or a graph's node, which is launched again and again), and the parameter to hand to it.
+  // False when there are no buffers.
+  bool control(CUcontext context, const Kernel& kernel, device_log::Control& parameter, bool again);
   // A launch that will write under that number; after the ones before it.
   std::shared_ptr<RecordedLaunch> expect(std::uint32_t control, const device_log::Shape& shape);
   void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch);
@@ -79,8 +90,10 @@ class Recorder {
   struct Buffers;  // of a context
   Buffers* buffers(CUcontext context);
   void run();
+  void ended(std::uint32_t control);  // under lock_
   bool drain(Buffers& buffers);  // true when something came
-  void segment(const device_log::SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at);
+  void segment(const device_log::SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at,
+               std::uint32_t round);
   const ptx::Segment* segment_of(const device_log::SegmentHeader& header);
 
   Session& session_;
@@ -89,9 +102,12 @@ class Recorder {
   std::map<CUcontext, std::unique_ptr<Buffers>> buffers_;
   struct Controlled {
     const Code* code = nullptr;
-    std::deque<std::shared_ptr<RecordedLaunch>> launches;
+    bool again = false;  // of a graph's node
+    std::shared_ptr<const std::atomic<std::uint32_t>> whole;  // RecordedLaunch::whole_
+    std::vector<std::shared_ptr<RecordedLaunch>> launches;
   };
   std::map<std::uint32_t, Controlled> controls_;
+  std::deque<std::uint32_t> ended_;
   std::uint32_t next_control_ = 1;
   std::uint64_t matched_ = 0, kept_bytes_ = 0;
   bool filter_made_ = false, budget_said_ = false;

@@ -14,6 +14,7 @@
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/process.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
@@ -160,8 +161,8 @@ void Session::write_incidents() {
 
 std::uint32_t Session::host_thread() {
   static std::atomic<std::uint32_t> next{1};
-  thread_local std::uint32_t mine = next++;
-  return mine;
+  if (!here.number) here.number = next++;
+  return here.number;
 }
 
 // ---- devices
@@ -329,12 +330,11 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   return id;
 }
 
-void Session::submit(Journal::Launched& launch) {
+void Session::number(Journal::LaunchFacts& launch) {
   launch.operation = next_operation();
   launch.host_thread = host_thread();
   if (!launch.launch) launch.launch = next_launch();
   if (activity_) activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
-  journal_.push(launch);
 }
 
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {

@@ -76,7 +76,7 @@ class Session {
   // ---- operations, under lock
   // Appends the operation, and its execution at once; `launch`: what its accesses come from. Returns its id.
   std::uint32_t submit(trace::Operation operation, std::shared_ptr<Awaited> launch = nullptr);
-  void submit(Journal::Launched& launch);  // its numbers are given here, but for one that it has; leaves it clear
+  void number(Journal::LaunchFacts& launch);  // its operation's, and its own if it has none: before it is pushed
   std::uint32_t next_operation() { return next_operation_++; }
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }

@@ -1,5 +1,6 @@
 #include "tracer/device_log/launch_log.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "deadheat/address.h"
@@ -50,9 +51,16 @@ void LaunchLog::segment(const std::uint8_t* bytes) {
   Block& home = block(header.block);
   Warp& warp = home.warps[header.warp];
   if (shape_.strong) {  // looked at again later
-    kept_.emplace_back(new std::uint8_t[segment.bytes]);
-    std::memcpy(kept_.back().get(), bytes, segment.bytes);
-    bytes = kept_.back().get();
+    note_tickets(home, segment, bytes);
+    if (kept_.empty() || kept_.back()->used + segment.bytes > kept_.back()->bytes) {
+      auto more = std::make_unique<Kept>();
+      more->bytes = std::max<std::size_t>(kept_bytes, segment.bytes);
+      more->data = std::make_unique_for_overwrite<std::uint8_t[]>(more->bytes);
+      kept_.push_back(std::move(more));
+    }
+    Kept& kept = *kept_.back();
+    bytes = static_cast<std::uint8_t*>(std::memcpy(kept.data.get() + kept.used, bytes, segment.bytes));
+    kept.used += segment.bytes;
   }
   bool last = false;
   for (const ptx::Slot& slot : segment.slots) {
@@ -62,7 +70,7 @@ void LaunchLog::segment(const std::uint8_t* bytes) {
     } else if (slot.kind == Kind::warp_sync) {
       meet(warp, slot, bytes);
     } else {
-      push(warp, {&slot, bytes, 0, 0, nullptr});
+      push(warp, {&slot, bytes, 0, 0, nullptr, nullptr});
     }
     if (slot.kind == Kind::event && site.kind == SiteKind::exit) {
       const std::uint32_t gone = executing(slot, bytes) & warp.alive;
@@ -77,10 +85,46 @@ void LaunchLog::segment(const std::uint8_t* bytes) {
 }
 
 void LaunchLog::push(Warp& warp, Item item) {
-  if (shape_.strong)
-    warp.items.push_back(std::move(item));
-  else
-    write(warp, item);
+  if (!shape_.strong) return write(warp, item);
+  if (item.bytes) {
+    item.kept = kept_.back().get();
+    ++item.kept->items;
+  }
+  warp.items.push_back(std::move(item));
+}
+
+// ---- rounds
+
+void LaunchLog::Marks::mark(std::uint32_t round) {
+  if (ended.empty() || ended.back().second != latest) ended.emplace_back(round, latest);
+}
+
+std::uint64_t LaunchLog::Marks::before(std::uint32_t round) {
+  while (ended.size() > 1 && ended[1].first < round) ended.pop_front();
+  return ended.empty() || ended.front().first >= round ? 0 : ended.front().second;
+}
+
+void LaunchLog::note_tickets(Block& home, const ptx::Segment& segment, const std::uint8_t* bytes) {
+  for (const ptx::Slot& slot : segment.slots) {
+    if (!ticketed(slot)) continue;
+    waits_ |= slot.kind == Kind::mbarrier && (*shape_.sites)[slot.site].wait_only;
+    Marks& marks = slot.in_block ? home.tickets : tickets_;
+    marks.latest = std::max(marks.latest, u64_at(bytes, slot.offset + 8, 0));
+    if (slot.both_tickets) home.tickets.latest = std::max(home.tickets.latest, u64_at(bytes, slot.offset + 16, 0));
+  }
+}
+
+void LaunchLog::mark(std::uint32_t round) {
+  if (!shape_.strong) return;
+  tickets_.mark(round);
+  for (auto& [index, block] : blocks_) block->tickets.mark(round);
+}
+
+void LaunchLog::settle(std::uint32_t round) {
+  if (!shape_.strong || waits_) return;
+  if (!merge_) merge_ = std::make_unique<Merge>(*this);
+  settled_ += merge_->settle_before(round);
+  std::erase_if(kept_, [&](const std::unique_ptr<Kept>& kept) { return !kept->items && kept != kept_.back(); });
 }
 
 // ---- barriers
@@ -118,7 +162,7 @@ void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std
       auto gate = std::make_shared<Gate>();
       gate->missing = 1;
       gate->records.push_back(arrival(home, number, barrier.arrivals.back()));
-      push(warp, {nullptr, nullptr, 0, 0, std::move(gate)});
+      push(warp, {nullptr, nullptr, 0, 0, std::move(gate), nullptr});
     }
     complete(home, number, barrier);
   }
@@ -164,11 +208,11 @@ void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
       at |= std::uint64_t(1) << a.warp;
       if (!a.sync) continue;
       ++gate->missing;
-      home.warps[a.warp].items.push_back({nullptr, nullptr, 0, 0, gate});
+      home.warps[a.warp].items.push_back({nullptr, nullptr, 0, 0, gate, nullptr});
     }
     if (!gate->missing) {  // nobody waits: it goes with the last that arrived
       gate->missing = 1;
-      home.warps[barrier.arrivals.back().warp].items.push_back({nullptr, nullptr, 0, 0, gate});
+      home.warps[barrier.arrivals.back().warp].items.push_back({nullptr, nullptr, 0, 0, gate, nullptr});
     }
   } else {
     for (const trace::Record& record : gate->records) output_.record(record);
@@ -201,7 +245,7 @@ void LaunchLog::met(Warp& warp) {
       continue;
     }
     warp.meetings.erase(warp.meetings.begin() + std::ptrdiff_t(i));
-    push(warp, {nullptr, nullptr, m.site, m.here, nullptr});
+    push(warp, {nullptr, nullptr, m.site, m.here, nullptr, nullptr});
   }
 }
 
@@ -363,7 +407,11 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
 }
 
 void LaunchLog::finish(bool stalled) {
-  if (shape_.strong) Merge(*this).run();
+  if (shape_.strong) {
+    if (!merge_) merge_ = std::make_unique<Merge>(*this);
+    merge_->finish();
+  }
+  merge_.reset();
   for (const auto& [index, home] : blocks_) {
     for (std::uint32_t number = 0; stalled && number < home->barriers.size(); ++number) {
       for (const Arrival& a : home->barriers[number].arrivals) {

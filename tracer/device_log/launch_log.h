@@ -5,7 +5,8 @@
 // where these overlap, a read comes after the write whose value it read; operations on mbarriers likewise, by counting
 // what completes their phases. Barriers hold that order together.
 //
-// While a kernel without strong accesses runs, records are written as segments arrive; else when they have all arrived.
+// While a kernel without strong accesses runs, records are written as segments arrive; else when they have all arrived,
+// or when settle() is called: so that the log of a long launch need not be held in memory.
 //
 // Thread-safety: none; the caller serializes.
 #pragma once
@@ -24,6 +25,8 @@
 #include "tracer/recorder/access_view.h"
 
 namespace deadheat::device_log {
+
+class Merge;
 
 class Output {
  public:
@@ -56,6 +59,15 @@ class LaunchLog {
   // Writes what is left. Where the device has gone silent, the arrivals at barriers that nobody completed too.
   void finish(bool stalled = false);
 
+  // What was given since the last mark() was written by the device before round `round` + 1 began. settle(r) writes
+  // what can be put in order once all that was reserved before round r began has been given: tickets that are still to
+  // come are later than those given in earlier rounds. Waits for mbarriers take a ticket before they reserve, so that
+  // launches with these are settled at the end only.
+  void mark(std::uint32_t round);
+  void settle(std::uint32_t round);
+  std::uint64_t held() const { return std::uint64_t(kept_.size()) * kept_bytes; } // bytes of segments, about
+
+  std::uint64_t settled() const { return settled_; } // strong accesses and steps that settle() put in order
   std::uint64_t damaged() const { return damaged_; } // segments that made no sense
   std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
 
@@ -66,11 +78,17 @@ class LaunchLog {
     std::uint32_t missing = 0;
     std::vector<trace::Record> records;
   };
+  struct Kept { // segments that items point into
+    std::size_t used = 0, bytes = 0;
+    std::uint32_t items = 0;
+    std::unique_ptr<std::uint8_t[]> data;
+  };
   struct Item { // what a warp did
     const ptx::Slot* slot = nullptr; // null: a gate, or a warp's barrier
     const std::uint8_t* bytes = nullptr;
     std::uint32_t site = 0, mask = 0; // of a warp's barrier
     std::shared_ptr<Gate> gate;
+    Kept* kept = nullptr; // what `bytes` lies in
   };
   struct Warp {
     std::uint32_t block = 0, number = 0, alive = 0;
@@ -79,6 +97,17 @@ class LaunchLog {
       std::uint32_t mask = 0, site = 0, here = 0;
     };
     std::vector<Meeting> meetings; // warp barriers that lanes have not all reached
+
+    void pop() {
+      if (items.front().kept) --items.front().kept->items;
+      items.pop_front();
+    }
+  };
+  struct Marks { // the latest ticket that was given, and which it was at the end of rounds
+    std::uint64_t latest = 0;
+    std::deque<std::pair<std::uint32_t, std::uint64_t>> ended;
+    void mark(std::uint32_t round);
+    std::uint64_t before(std::uint32_t round); // forgets older rounds
   };
 
  private:
@@ -95,9 +124,12 @@ class LaunchLog {
     std::uint32_t index = 0, alive = 0;
     std::vector<Warp> warps;
     std::array<Barrier, 16> barriers;
+    Marks tickets; // of the ring
+    bool merging = false; // Merge knows its warps
   };
 
   void push(Warp& warp, Item item);
+  void note_tickets(Block& block, const ptx::Segment& segment, const std::uint8_t* bytes);
   void write(const Warp& warp, const Item& item); // of any kind but strong
   Place place_of(std::uint32_t block, std::uint64_t address) const; // of a generic address that a thread there gave
   std::vector<trace::BulkCopy> bulk_copies(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
@@ -115,9 +147,13 @@ class LaunchLog {
   const Shape shape_;
   Output& output_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Block>> blocks_;
-  std::vector<std::unique_ptr<std::uint8_t[]>> kept_; // segments that items point into
+  static constexpr std::size_t kept_bytes = std::size_t(1) << 20;
+  std::vector<std::unique_ptr<Kept>> kept_;
+  Marks tickets_; // of the device
+  bool waits_ = false; // there were waits for mbarriers
+  std::unique_ptr<Merge> merge_;
   std::uint32_t unknown_digests_ = 0;
-  std::uint64_t damaged_ = 0, guessed_ = 0, own_places_ = 0;
+  std::uint64_t settled_ = 0, damaged_ = 0, guessed_ = 0, own_places_ = 0;
 };
 
 } // namespace deadheat::device_log

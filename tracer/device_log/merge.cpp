@@ -8,24 +8,53 @@
 
 namespace deadheat::device_log {
 
-void Merge::run() {
-  for (auto& [index, block] : log_.blocks_) {
-    for (LaunchLog::Warp& warp : block->warps) warps_.push_back(&warp);
-  }
-  std::sort(warps_.begin(), warps_.end(), [](const auto* a, const auto* b) {
-    return a->block != b->block ? a->block < b->block : a->number < b->number;
-  });
-  for (std::size_t w = 0; w < warps_.size(); ++w) {
-    const bool fresh = w == 0 || warps_[w]->block != warps_[w - 1]->block;
-    home_.push_back(w == 0 ? 0 : home_.back() + (fresh ? 1 : 0));
-  }
-  heads_.resize(warps_.size());
-  turns_.assign(warps_.size(), 0);
-  blocks_.resize(home_.empty() ? 0 : home_.back() + 1);
+Merge::Merge(LaunchLog& log) : log_(log), places_(log.shape_.places ? *log.shape_.places : log.own_places_) {
   keys_.assign(1024, 0);
   indices_.assign(1024, 0);
-  buckets_.assign(std::bit_ceil(std::clamp<std::size_t>(32 * warps_.size(), 1024, std::size_t(1) << 24)), none);
-  for (std::uint32_t w = 0; w < warps_.size(); ++w) advance(w);
+  const std::size_t lanes = std::size_t(log.shape_.blocks) * ((log.shape_.threads + 31) / 32) * 32;
+  buckets_.assign(std::bit_ceil(std::clamp<std::size_t>(lanes, 1024, std::size_t(1) << 24)), none);
+}
+
+void Merge::take_in() {
+  std::vector<LaunchLog::Block*> fresh;
+  for (auto& [index, block] : log_.blocks_) {
+    if (!block->merging) fresh.push_back(block.get());
+  }
+  std::sort(fresh.begin(), fresh.end(), [](const auto* a, const auto* b) { return a->index < b->index; });
+  for (LaunchLog::Block* block : fresh) {
+    block->merging = true;
+    home_numbers_[block->index] = std::uint32_t(homes_.size());
+    home_.insert(home_.end(), block->warps.size(), std::uint32_t(homes_.size()));
+    homes_.push_back({block, std::uint32_t(warps_.size()), none});
+    for (LaunchLog::Warp& warp : block->warps) warps_.push_back(&warp);
+  }
+  heads_.resize(warps_.size());
+  turns_.resize(warps_.size(), 0);
+  blocks_.resize(homes_.size());
+}
+
+std::uint64_t Merge::limit_of(std::uint32_t block) const {
+  LaunchLog::Block* of = homes_[block].block;
+  return round_ == ~0u || !of || !of->alive ? ~std::uint64_t(0) : of->tickets.before(round_);
+}
+
+std::uint64_t Merge::settle_before(std::uint32_t round) {
+  const std::uint64_t before = ended_;
+  round_ = round;
+  limit_ = log_.tickets_.before(round);
+  run();
+  forget_ended();
+  return ended_ - before;
+}
+
+void Merge::run() {
+  take_in();
+  for (std::uint32_t w = 0; w < warps_.size(); ++w) {
+    if (warps_[w] && !heads_[w]) advance(w);
+  }
+  for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
+    if (!blocks_[block].empty()) ready_.push_back(block);
+  }
   for (;;) {
     if (!ready_.empty()) {
       const std::uint32_t block = ready_.back();
@@ -33,22 +62,52 @@ void Merge::run() {
       settle_block(block);
       continue;
     }
-    if (device_.empty()) break;
+    if (device_.empty() || device_.top().after >= limit_) break;
     const Entry next = device_.top();
     device_.pop();
     if (current(next)) settle(next.warp);
   }
+}
+
+// Blocks whose threads have ended and whose items are written.
+void Merge::forget_ended() {
+  for (Home& home : homes_) {
+    if (!home.block || home.block->alive) continue;
+    bool written = true;
+    for (std::size_t w = 0; w < home.block->warps.size(); ++w) {
+      written &= !heads_[home.first_warp + w] && home.block->warps[w].items.empty();
+    }
+    if (!written) continue;
+    const std::uint32_t index = home.block->index, count = std::uint32_t(home.block->warps.size());
+    for (std::uint32_t w = 0; w < count; ++w) warps_[home.first_warp + w] = nullptr;
+    Queue().swap(blocks_[home_[home.first_warp]]);
+    // Where there are clusters, other blocks may have been there.
+    for (std::uint32_t cell = home.cells; cell != none && log_.shape_.cluster.count() == 1;) {
+      const std::uint32_t next = cells_[cell].of_block;
+      forget_cell(cell);
+      cell = next;
+    }
+    home_numbers_.erase(index);
+    home.block = nullptr;
+    log_.blocks_.erase(index);
+  }
+}
+
+void Merge::finish() {
+  round_ = ~0u;
+  limit_ = ~std::uint64_t(0);
+  run();
   // Gates that not all warps reached: segments are missing. What there is, is written.
   for (std::uint32_t w = 0; w < warps_.size(); ++w) {
-    while (heads_[w] || !warps_[w]->items.empty()) {
+    while (warps_[w] && (heads_[w] || !warps_[w]->items.empty())) {
       if (heads_[w]) {
         settle(w);
       } else if (warps_[w]->items.front().gate) {
-        warps_[w]->items.pop_front();
+        warps_[w]->pop();
       } else {
         const std::size_t before = warps_[w]->items.size();
         advance(w);
-        if (!heads_[w] && warps_[w]->items.size() == before) warps_[w]->items.pop_front();  // waits at a cluster's
+        if (!heads_[w] && warps_[w]->items.size() == before) warps_[w]->pop();  // waits at a cluster's
       }
     }
   }
@@ -57,9 +116,10 @@ void Merge::run() {
 // In the order of the ring's tickets, up to an access of global memory: that one must wait for the device's.
 void Merge::settle_block(std::uint32_t block) {
   Queue& queue = blocks_[block];
+  const std::uint64_t limit = limit_of(block);
   while (!queue.empty()) {
     const Entry next = queue.top();
-    if (current(next) && !heads_[next.warp]->slot->in_block) return;
+    if (next.after >= limit || (current(next) && !heads_[next.warp]->slot->in_block)) return;
     queue.pop();
     if (current(next)) settle(next.warp);
   }
@@ -80,7 +140,7 @@ void Merge::advance(std::uint32_t first) {
         log_.write(warp, item);
         const std::shared_ptr<LaunchLog::Gate> gate = item.gate;  // outlives the queues' entries
         for (std::uint32_t other : here) {
-          warps_[other]->items.pop_front();
+          warps_[other]->pop();
           if (other != w) ready.push_back(other);
         }
         waiting_.erase(gate.get());
@@ -94,13 +154,13 @@ void Merge::advance(std::uint32_t first) {
         const SiteKind kind = (*log_.shape_.sites)[item.slot->site].kind;
         if (kind == SiteKind::cluster_barrier) {
           if (!at_cluster(w, item, ready)) break;
-          warp.items.pop_front();
+          warp.pop();
           continue;
         }
         if (kind == SiteKind::exit) left_cluster(w, executing(*item.slot, item.bytes), ready);
       }
       log_.write(warp, item);
-      warp.items.pop_front();
+      warp.pop();
     }
   }
 }
@@ -123,7 +183,7 @@ const Merge::What& Merge::what_of(const ptx::Slot& slot) {
 void Merge::open(std::uint32_t w) {
   LaunchLog::Warp& warp = *warps_[w];
   const LaunchLog::Item item = warp.items.front();
-  warp.items.pop_front();
+  warp.pop();
   const ptx::Slot& slot = *item.slot;
   const What& what = what_of(slot);
   std::unique_ptr<Head> made;
@@ -222,7 +282,7 @@ void Merge::await(const Head& head, const ptx::Slot& slot, const LaunchLog::Item
 // ---- locations
 
 std::uint32_t Merge::cell_of(std::uint64_t key) {
-  if (2 * (cells_.size() + 1) > keys_.size()) {
+  if (2 * (cells_.size() - free_cells_.size() + 1) > keys_.size()) {
     std::vector<std::uint64_t> keys(2 * keys_.size(), 0);
     std::vector<std::uint32_t> indices(keys.size());
     const std::size_t mask = keys.size() - 1;
@@ -241,10 +301,39 @@ std::uint32_t Merge::cell_of(std::uint64_t key) {
   for (; indices_[at]; at = (at + 1) & mask) {
     if (keys_[at] == key) return indices_[at] - 1;
   }
-  keys_[at] = key;
-  cells_.emplace_back();
-  indices_[at] = std::uint32_t(cells_.size());
-  return indices_[at] - 1;
+  std::uint32_t made = std::uint32_t(cells_.size());
+  if (free_cells_.empty()) {
+    cells_.emplace_back();
+  } else {
+    made = free_cells_.back();
+    free_cells_.pop_back();
+    cells_[made] = {};
+  }
+  cells_[made].key = keys_[at] = key;
+  indices_[at] = made + 1;
+  if (key & shared_mark) {
+    if (auto home = home_numbers_.find(std::uint32_t(key >> 32 & 0x7FFF'FFFF)); home != home_numbers_.end()) {
+      cells_[made].of_block = homes_[home->second].cells;
+      homes_[home->second].cells = made;
+    }
+  }
+  return made;
+}
+
+// What follows in the table moves up (Knuth, TAOCP 3, 6.4, algorithm R).
+void Merge::forget_cell(std::uint32_t cell) {
+  const std::size_t mask = keys_.size() - 1;
+  auto home = [&](std::uint64_t key) { return (key * 0x9e3779b97f4a7c15u >> 20) & mask; };
+  std::size_t hole = home(cells_[cell].key);
+  while (indices_[hole] != cell + 1) hole = (hole + 1) & mask;
+  for (std::size_t at = (hole + 1) & mask; indices_[at]; at = (at + 1) & mask) {
+    if (((at - home(keys_[at])) & mask) < ((at - hole) & mask)) continue;
+    keys_[hole] = keys_[at];
+    indices_[hole] = indices_[at];
+    hole = at;
+  }
+  indices_[hole] = 0;
+  free_cells_.push_back(cell);
 }
 
 // A lane that stores waits among those of its cell that write, one that does not (a failed cas too) among its readers.
@@ -387,8 +476,10 @@ bool Merge::place_earlier(const Head& head, unsigned l) {
   std::uint32_t node = cell.known ? find(head, head.cell[l], cell.bits, 0, false) : none;
   if (node == none) node = find(head, head.cell[l], head.read[l], 0, true);  // a store of what was read
   if (node == none) return false;
-  place(*heads_[node / 32], node % 32, 0);
-  placed(*heads_[node / 32], 1u << (node % 32));
+  Head& other = *heads_[node / 32];
+  if (cell.first != none) readers_first(other, node % 32);
+  place(other, node % 32, 0);
+  placed(other, 1u << (node % 32));
   return true;
 }
 
@@ -416,7 +507,7 @@ void Merge::settle(std::uint32_t w) {
       each_lane(head.left, [&](unsigned l) {
         if (!(head.left >> l & 1)) return;
         const Cell& cell = cells_[head.cell[l]];
-        if (!cell.known && (head.leading >> l & 1)) find_beginning(head, l);
+        if (!cell.known && ((head.leading | (head.what->reads ? head.readers : 0)) >> l & 1)) find_beginning(head, l);
         if (cell.first != none) readers_first(head, l);
         if (!fits(head, l)) return;
         place(head, l, 0);
@@ -446,6 +537,7 @@ void Merge::placed(Head& head, std::uint32_t lanes) {
   if (head.left) return;
   if (head.what->whole) emit(head, head.lanes);
   const std::uint32_t w = head.number;
+  ++ended_;
   spare_.push_back(std::move(heads_[w]));
   if (head.slot->both_tickets) ready_.push_back(home_[w]);
   advance(w);

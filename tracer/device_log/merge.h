@@ -11,6 +11,9 @@
 // Operations on mbarriers are heads too, of one step a lane (or a block that a copy is sent to): merge_async.cpp says
 // what puts them in order. Waits at a cluster's barrier hold their warp back until all its threads have arrived.
 //
+// What is settled before all has come ends with the tickets that may still come: a head that could come before one with
+// an earlier ticket is known by then. What ended blocks leave behind is forgotten.
+//
 // Cost: about a hundred nanoseconds a lane, however many wait for one location (but a write costs a step for each read
 // that waits there).
 //
@@ -30,39 +33,42 @@ namespace deadheat::device_log {
 
 class Merge {
  public:
-  explicit Merge(LaunchLog& log) : log_(log), places_(log.shape_.places ? *log.shape_.places : log.own_places_) {}
-  void run();
+  explicit Merge(LaunchLog& log);
+  std::uint64_t settle_before(std::uint32_t round); // (launch_log.h); returns how many heads ended
+  void finish(); // all has come
 
  private:
   static constexpr std::uint32_t none = ~0u;
 
-  struct Cell {  // a location
+  struct Cell { // a location
+    std::uint64_t key = 0;
+    std::uint32_t of_block = none; // the next one in the same block's shared memory
     std::uint64_t bits = 0;
-    std::uint32_t first = none, last = none;  // lanes of open heads that only read: head * 32 + lane
-    bool known = false;                       // bits are what it holds
+    std::uint32_t first = none, last = none; // lanes of open heads that only read: head * 32 + lane
+    bool known = false; // bits are what it holds
   };
   using Place = LaunchLog::Place;
-  struct Object {  // an mbarrier
+  struct Object { // an mbarrier
     Place at;
-    bool known = false;  // it was initialised
+    bool known = false; // it was initialised
     std::uint32_t expected = 0, pending = 0;
     std::int64_t bytes = 0;
     std::uint32_t phase = 0;
-    std::vector<std::uint32_t> open;  // warps whose heads have steps there
+    std::vector<std::uint32_t> open; // warps whose heads have steps there
   };
-  struct Step {  // what a lane does to an mbarrier
+  struct Step { // what a lane does to an mbarrier
     trace::Mbarrier::What what = trace::Mbarrier::What::init;
     bool placed = false, parity = false, increments = true, state_known = false;
     unsigned lane = 0;
     std::uint32_t object = 0, count = 0;
-    std::int64_t bytes = 0;               // by which the phase's bytes change
-    std::uint64_t asked = 0, state = 0;  // by a test: parity or state; the state that was read
+    std::int64_t bytes = 0; // by which the phase's bytes change
+    std::uint64_t asked = 0, state = 0; // by a test: parity or state; the state that was read
   };
   struct Cluster {
-    std::uint32_t threads = 0, phase = 0;      // phase: those before it are complete
-    std::vector<std::uint32_t> arrived;        // threads, by phase
-    std::map<std::uint32_t, std::uint32_t> gone;  // threads that ended, by how often they had arrived
-    std::vector<std::uint32_t> waiting;        // warps
+    std::uint32_t threads = 0, phase = 0; // phase: those before it are complete
+    std::vector<std::uint32_t> arrived; // threads, by phase
+    std::map<std::uint32_t, std::uint32_t> gone; // threads that ended, by how often they had arrived
+    std::vector<std::uint32_t> waiting; // warps
   };
   // What the strong accesses of a slot do, found once.
   struct What {
@@ -74,14 +80,14 @@ class Merge {
     const ptx::Slot* slot = nullptr;
     const What* what = nullptr;
     LaunchLog::Warp* warp = nullptr;
-    std::uint32_t number = 0;             // of the warp
-    std::uint64_t before = 0, after = 0;  // tickets, of the device or of the ring
-    std::uint64_t turn = 0;               // which head of its warp it is
-    std::uint32_t lanes = 0, left = 0;    // that take part; that are not in the order yet
-    std::uint32_t shared = 0;             // lanes in shared memory
-    std::uint32_t wrote = 0, known = 0;   // lanes that stored; whose stored value is known
+    std::uint32_t number = 0; // of the warp
+    std::uint64_t before = 0, after = 0; // tickets, of the device or of the ring
+    std::uint64_t turn = 0; // which head of its warp it is
+    std::uint32_t lanes = 0, left = 0; // that take part; that are not in the order yet
+    std::uint32_t shared = 0; // lanes in shared memory
+    std::uint32_t wrote = 0, known = 0; // lanes that stored; whose stored value is known
     std::uint64_t address[32], read[32], written[32], first[32], last[32];
-    std::uint32_t readers = 0, waiting = 0, leading = 0;  // lanes in the cells' lists, in the table by what they come
+    std::uint32_t readers = 0, waiting = 0, leading = 0; // lanes in the cells' lists, in the table by what they come
                                                          // after, by what comes after them
     std::uint32_t cell[32], next[32], previous[32];
     std::uint32_t digest[32]; // of vectors that are stored
@@ -97,6 +103,11 @@ class Merge {
   };
   using Queue = std::priority_queue<Entry>;
 
+  void take_in(); // blocks that are new
+  void run();
+  void forget_ended();
+  void forget_cell(std::uint32_t cell);
+  std::uint64_t limit_of(std::uint32_t block) const; // tickets of the ring below it have all come
   void advance(std::uint32_t warp); // writes what can be written; ends at a strong access, a gate or the end
   void open(std::uint32_t warp); // makes the head of the strong access at the front
   void await(const Head& head, const ptx::Slot& slot, const LaunchLog::Item& item);
@@ -143,8 +154,17 @@ class Merge {
 
   LaunchLog& log_;
   std::uint64_t& places_; // last given out
-  std::vector<LaunchLog::Warp*> warps_;
+  std::vector<LaunchLog::Warp*> warps_; // null: forgotten
   std::vector<std::uint32_t> home_; // number of the block, of a warp
+  struct Home {
+    LaunchLog::Block* block = nullptr; // null: forgotten
+    std::uint32_t first_warp = 0, cells = none;
+  };
+  std::vector<Home> homes_;
+  std::unordered_map<std::uint32_t, std::uint32_t> home_numbers_; // by the block's index
+  std::uint64_t limit_ = ~std::uint64_t(0); // tickets of the device below it have all come
+  std::uint32_t round_ = ~0u;
+  std::uint64_t ended_ = 0; // heads
   std::vector<std::unique_ptr<Head>> heads_, spare_;
   std::vector<std::uint64_t> turns_;
   Queue device_;
@@ -153,6 +173,7 @@ class Merge {
   std::vector<std::uint64_t> keys_; // open addressing
   std::vector<std::uint32_t> indices_; // of the keys, plus one; 0: free
   std::vector<Cell> cells_;
+  std::vector<std::uint32_t> free_cells_;
   std::vector<std::uint32_t> buckets_; // first lane of a chain: (head * 32 + lane) * 2 + side
   std::unordered_map<const ptx::Slot*, What> whats_;
   std::unordered_map<const LaunchLog::Gate*, std::vector<std::uint32_t>> waiting_;

@@ -272,7 +272,7 @@ Merge::Cluster& Merge::cluster_of(const LaunchLog::Warp& warp) {
     cluster.threads = std::uint32_t(log_.shape_.cluster.count()) * log_.shape_.threads;
     cluster.arrived.push_back(0);
   }
-  if (arrivals_.empty()) arrivals_.assign(32 * warps_.size(), 0);
+  if (arrivals_.size() < 32 * warps_.size()) arrivals_.resize(32 * warps_.size(), 0);
   return cluster;
 }
 

@@ -1,0 +1,231 @@
+// A launch whose log is put in order while it still runs (launch_log.h, settle): warps take steps in random order, what
+// they reserved is drained in rounds as tracer/cupti/recorder.cpp does, and the order that comes out must be the one
+// that is made when everything has come: in each location the same values, one after the other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "tracer/device_log/launch_log.h"
+
+namespace deadheat::device_log {
+namespace {
+
+constexpr std::uint32_t header = 32, lanes4 = 128, lanes8 = 256;
+constexpr std::uint64_t memory = 0x1000;
+
+enum Segment : std::uint32_t { add, exchange, load, leave };
+struct Code {
+  std::vector<ptx::Segment> segments;
+  std::vector<Site> sites;
+
+  Code() {
+    auto make = [&](const char* opcode, SiteKind kind, AccessKind access, bool operand) {
+      Site site;
+      site.id = std::uint32_t(sites.size());
+      site.kind = kind;
+      site.opcode = opcode;
+      site.access = access;
+      site.space = Space::global;
+      site.ordering = Ordering::relaxed;
+      site.element_bytes = 4;
+      ptx::Slot slot;
+      slot.site = site.id;
+      slot.offset = header;
+      ptx::Segment segment;
+      segment.bytes = header;
+      if (kind == SiteKind::exit) {
+        slot.kind = ptx::Slot::Kind::event;
+        segment.ends = true;
+      } else {
+        slot.kind = ptx::Slot::Kind::strong;
+        slot.valued = slot.short_values = true;
+        slot.address = header + 32;
+        slot.value_read = slot.address + lanes8;
+        slot.operand = operand ? slot.value_read + lanes4 : 0;
+        segment.bytes += 32 + lanes8 + 2 * lanes4;
+      }
+      segment.slots.push_back(slot);
+      segments.push_back(segment);
+      sites.push_back(site);
+    };
+    make("atom.relaxed.gpu.global.add.u32", SiteKind::access, AccessKind::atomic, true);
+    make("atom.relaxed.gpu.global.exch.b32", SiteKind::access, AccessKind::atomic, true);
+    make("ld.relaxed.gpu.global.u32", SiteKind::access, AccessKind::read, false);
+    make("exit", SiteKind::exit, AccessKind::read, false);
+  }
+};
+
+// Holds what comes out against a memory of its own.
+struct Checker final : Output {
+  std::map<std::uint64_t, std::uint32_t> values;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> order; // values read, by location
+  std::uint64_t accesses = 0, exits = 0, wrong = 0;
+  void access(const trace::AccessView& a) override {
+    for (unsigned l = 0; l < 32; ++l) {
+      if (!(a.mask >> l & 1)) continue;
+      ++accesses;
+      order[a.address[l]].push_back(a.value_read[l]);
+      std::uint32_t& value = values[a.address[l]];
+      wrong += value != a.value_read[l] || a.order_first[l] != a.order_last[l];
+      if (a.wrote >> l & 1) value = std::uint32_t(a.value_written[l]);
+    }
+  }
+  void record(const trace::Record& record) override { exits += std::holds_alternative<trace::ThreadExit>(record); }
+};
+
+class Device {
+ public:
+  // `counters`: what is added is 1, and nothing is exchanged, so that values tell the order.
+  Device(std::uint32_t blocks, std::uint32_t steps, unsigned seed, bool counters)
+      : random_(seed), steps_(steps), counters_(counters) {
+    shape_.launch = 1;
+    shape_.blocks = blocks;
+    shape_.threads = 2; // one warp of two lanes
+    shape_.strong = true;
+    shape_.segments = &code_.segments;
+    shape_.sites = &code_.sites;
+    warps_.resize(blocks);
+  }
+
+  // Settled as often as it can be, or only at the end. Returns the most that was held, in bytes.
+  std::uint64_t run(bool early, Checker& checker) {
+    LaunchLog log(shape_, checker);
+    std::uint64_t most = 0;
+    std::uint32_t round = 1, awaited = 0; // awaited: round for whose beginning something is still to come
+    std::size_t read = 0, reserved_then = 0;
+    for (std::uint32_t left = std::uint32_t(warps_.size()); left;) {
+      for (int i = 0; i < 400 && left; ++i) {
+        const std::uint32_t resident = std::min<std::uint32_t>(24, std::uint32_t(warps_.size()));
+        const std::uint32_t w = (first_ + std::uint32_t(random_() % resident)) % std::uint32_t(warps_.size());
+        left -= step(w);
+        while (first_ < warps_.size() && warps_[first_].done) ++first_;
+        if (first_ == warps_.size()) first_ = 0;
+      }
+      if (!awaited) { // a round ends, and another begins
+        log.mark(round++);
+        awaited = round;
+        reserved_then = ring_.size();
+      }
+      for (; read < ring_.size() && ring_[read].whole; ++read) log.segment(ring_[read].bytes.data());
+      if (awaited && read >= reserved_then) {
+        if (early) log.settle(awaited);
+        awaited = 0;
+      }
+      most = std::max(most, log.held());
+    }
+    for (; read < ring_.size(); ++read) log.segment(ring_[read].bytes.data());
+    early_ = log.settled();
+    log.finish();
+    EXPECT_EQ(log.damaged(), 0u);
+    if (counters_) {
+      EXPECT_EQ(log.guessed(), 0u);
+    }
+    return most;
+  }
+  std::uint64_t early() const { return early_; }
+
+ private:
+  struct Reserved {
+    std::vector<std::uint8_t> bytes;
+    bool whole = false;
+  };
+  struct Warp {
+    std::uint32_t stage = 0, steps = 0;
+    Segment what = add;
+    std::size_t at = 0; // in the ring
+    bool done = false;
+  };
+
+  // Reserve, ticket, operation, ticket, publish: each a step of its own. True: the warp has ended with it.
+  bool step(std::uint32_t w) {
+    Warp& warp = warps_[w];
+    if (warp.done) return false;
+    const ptx::Slot& slot = code_.segments[warp.what].slots[0];
+    auto put = [&](std::uint32_t offset, auto value) {
+      std::memcpy(ring_[warp.at].bytes.data() + offset, &value, sizeof value);
+    };
+    switch (warp.stage++) {
+      case 0: {
+        warp.what = warp.steps == steps_ ? leave : counters_ ? (random_() % 2 ? add : load) : Segment(random_() % 3);
+        warp.at = ring_.size();
+        ring_.emplace_back();
+        ring_.back().bytes.resize(code_.segments[warp.what].bytes, 0);
+        SegmentHeader head;
+        head.segment = warp.what;
+        head.block = w;
+        head.mask = 3;
+        put(0, head);
+        return false;
+      }
+      case 1:
+        if (warp.what != leave) put(slot.offset, ticket_++);
+        return false;
+      case 2:
+        for (std::uint32_t l = 0; l < 2 && warp.what != leave; ++l) {
+          const std::uint64_t address = memory + 4 * (random_() % 3);
+          std::uint32_t& value = values_[address];
+          const std::uint32_t operand = counters_ ? 1 : std::uint32_t(random_() % 1000);
+          put(slot.address + 8 * l, address);
+          put(slot.value_read + 4 * l, value);
+          if (warp.what == load) continue;
+          put(slot.operand + 4 * l, operand);
+          value = warp.what == add ? value + operand : operand;
+        }
+        return false;
+      case 3:
+        if (warp.what != leave) put(slot.offset + 8, ticket_++);
+        return false;
+      default:
+        ring_[warp.at].whole = true;
+        warp.stage = 0;
+        warp.done = ++warp.steps > steps_;
+        return warp.done;
+    }
+  }
+
+  std::mt19937 random_;
+  const Code code_;
+  Shape shape_;
+  std::uint32_t steps_;
+  bool counters_;
+  std::vector<Warp> warps_;
+  std::deque<Reserved> ring_;
+  std::map<std::uint64_t, std::uint32_t> values_;
+  std::uint64_t ticket_ = 1, early_ = 0;
+  std::uint32_t first_ = 0;
+};
+
+TEST(DeviceLogRounds, AnOrderThatIsMadeEarlyIsTheOneThatIsMadeAtTheEnd) {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    for (const bool counters : {false, true}) {
+      Device first(60, 40, seed, counters), second(60, 40, seed, counters);
+      Checker whole, early;
+      first.run(false, whole);
+      second.run(true, early);
+      EXPECT_EQ(first.early(), 0u);
+      EXPECT_GT(second.early(), 60u * 40 / 2);
+      EXPECT_EQ(whole.order, early.order) << "seed " << seed;
+      EXPECT_EQ(early.exits, 60u);
+      EXPECT_EQ(early.accesses, 60u * 40 * 2);
+      if (counters) {
+        EXPECT_EQ(early.wrong, 0u) << "seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(DeviceLogRounds, MemoryDoesNotGrowWithTheLaunch) {
+  Checker checker;
+  Device whole(1500, 20, 1, true), early(1500, 20, 1, true);
+  const std::uint64_t all = whole.run(false, checker);
+  checker = {};
+  EXPECT_LT(early.run(true, checker), all / 4);
+  EXPECT_EQ(checker.accesses, 1500u * 20 * 2);
+  EXPECT_EQ(checker.wrong, 0u);
+}
+
+} // namespace
+} // namespace deadheat::device_log
