@@ -18,7 +18,6 @@ namespace {
 constexpr std::uint32_t nowhere = ~0u;
 constexpr std::size_t looks_a_stop = 4;   // parked threads looked at when an agent stopped
 constexpr std::int64_t endless = std::int64_t(1) << 60;
-constexpr std::size_t max_departures = std::size_t(1) << 24;
 } // namespace
 
 Control::Control(const Schedule& schedule) : schedule_(schedule), state_(schedule.seed * 2 + 1) {
@@ -515,7 +514,7 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
   machine.set_decision(number);
   if (departs) {
     ++switched_;
-    if (departures_.size() < max_departures) departures_.push_back({number, agent_of(chosen)});
+    departures_.add({number, agent_of(chosen)});
   }
   if (chosen.kind == Agent::Kind::operation) {
     ++forced_;

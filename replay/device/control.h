@@ -28,6 +28,7 @@
 #include "deadheat/schedule.h"
 #include "replay/device/block.h"
 #include "replay/device/chooser.h"
+#include "replay/device/departures.h"
 #include "replay/device/priorities.h"
 #include "replay/engine/abi.h"
 
@@ -63,7 +64,7 @@ class Control {
   static constexpr std::uint32_t nobody = ~0u;
   std::uint32_t step(Machine& machine, const std::vector<std::uint32_t>& operations);
 
-  const std::vector<Switch>& departures() const { return departures_; }
+  std::vector<Switch> departures() const { return departures_.list(); }
   std::uint64_t switches() const { return switched_; }
 
  private:
@@ -121,7 +122,7 @@ class Control {
   bool gave_way_ = false; // it was a thread's own wish that others go on
   std::uint64_t forced_ = 0, switched_ = 0;
   std::size_t look_ = 0;
-  std::vector<Switch> departures_;
+  Departures departures_;
   std::optional<Priorities> priorities_;
   // Of uniform: what each thread has left, by operation, block, thread; who is meant to perform the next.
   using Name = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;

@@ -436,10 +436,7 @@ const ChoiceSummary& DeviceImpl::choices() const {
   return choices_;
 }
 
-const std::vector<Switch>& DeviceImpl::switches() const {
-  static const std::vector<Switch> none;
-  return control_ ? control_->departures() : none;
-}
+std::vector<Switch> DeviceImpl::switches() const { return control_ ? control_->departures() : std::vector<Switch>(); }
 
 const std::vector<OldRead>& DeviceImpl::old_reads() const {
   static const std::vector<OldRead> none;

@@ -163,7 +163,7 @@ class Device {
   virtual RunningCode running() const = 0; // may be asked by any host thread at any time
   virtual void report_hang() = 0; // writes a SyncError for each launch that can never end
   virtual const ChoiceSummary& choices() const = 0;
-  virtual const std::vector<Switch>& switches() const = 0; // departures from the default order that this run made
+  virtual std::vector<Switch> switches() const = 0; // departures from the default order that this run made
   virtual const std::vector<OldRead>& old_reads() const = 0; // reads of this run that returned old values
   virtual const Profile& profile() const = 0;
   // Bytes of device memory for comparison and tests; nullptr when [address, address+bytes) is not allocated.

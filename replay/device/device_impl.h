@@ -73,7 +73,7 @@ class DeviceImpl final : public Device, public Environment {
   RunningCode running() const override { return machine_->running(); }
   void report_hang() override { machine_->report_hang(); }
   const ChoiceSummary& choices() const override;
-  const std::vector<Switch>& switches() const override;
+  std::vector<Switch> switches() const override;
   const std::vector<OldRead>& old_reads() const override;
   const Profile& profile() const override { return options_.profile; }
   const std::uint8_t* peek(std::uint64_t address, std::uint64_t bytes) const override;
