@@ -8,9 +8,11 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "deadheat/trace.h"
 
@@ -58,68 +60,38 @@ enum class Column : unsigned {
 };
 inline constexpr unsigned max_runs = 6;
 
-// Writes the column (mask is not 0) and sets `base` and `stride` to what the next one is coded against.
-template <typename Word>
-Column put_column(std::uint8_t*& p, const Word* values, std::uint32_t mask, std::uint64_t& base, std::int64_t& stride) {
-  const unsigned first = unsigned(std::countr_zero(mask));
-  std::uint64_t packed[32];
-  unsigned count = 0;
-  std::uint64_t step = std::uint64_t(stride);
-  bool affine = true;
-  if (mask == full_mask) {
-    step = std::uint64_t(values[1]) - values[0];
-    std::uint64_t differs = 0;
-    for (unsigned i = 0; i < 31; i++) differs |= (std::uint64_t(values[i + 1]) - values[i]) ^ step;
-    affine = differs == 0;
-    if (!affine) {
-      for (unsigned i = 0; i < 32; i++) packed[i] = values[i];
-      count = 32;
-    }
-  } else {
-    unsigned second = 0;
-    for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
-      const unsigned lane = unsigned(std::countr_zero(rest));
-      if (count == 1) {
-        second = lane - first;
-        const std::uint64_t difference = std::uint64_t(values[lane]) - values[first];
-        step = std::uint64_t(std::int64_t(difference) / std::int64_t(second));
-      }
-      affine &= std::uint64_t(values[lane]) == values[first] + step * (lane - first);
-      packed[count++] = values[lane];
-    }
-  }
-  if (affine) {
-    p = put_difference(p, values[first], base);
-    base = values[first];
-    if (std::int64_t(step) == stride) return Column::expected;
-    stride = std::int64_t(step);
-    p = put_varint(p, zigzag(step));
-    return Column::affine;
-  }
+// How many of the values from `at` on go on by `step` from the one before.
+inline unsigned run_length(const std::uint64_t* values, unsigned at, unsigned count, std::uint64_t step) {
+  unsigned i = at;
+  const auto uneven = [&](unsigned k) { return (values[k] - values[k - 1]) ^ step; };
+  while (i + 4 <= count && !(uneven(i) | uneven(i + 1) | uneven(i + 2) | uneven(i + 3))) i += 4;
+  while (i < count && !uneven(i)) i++;
+  return i - at;
+}
 
-  unsigned changes = 0;
-  std::uint64_t least = packed[0];
-  for (unsigned i = 1; i < count; i++) {
-    if (i > 1) changes += (packed[i] - packed[i - 1]) != (packed[i - 1] - packed[i - 2]);
-    if (packed[i] < least) least = packed[i];
+// Writes a column that is not affine.
+inline Column put_uneven(std::uint8_t*& p, const std::uint64_t* packed, unsigned count, std::uint64_t& base) {
+  std::uint8_t* const begin = p;
+  p = put_difference(p, packed[0], base);
+  std::uint8_t* const runs = p++;
+  *runs = 0;
+  unsigned done = 1;
+  while (done < count && *runs < max_runs) {
+    const std::uint64_t difference = packed[done] - packed[done - 1];
+    const unsigned length = 1 + run_length(packed, done + 1, count, difference);
+    p = put_varint(p, zigzag(difference));
+    *p++ = std::uint8_t(length);
+    ++*runs;
+    done += length;
   }
-  if (changes < max_runs) {
-    p = put_difference(p, packed[0], base);
+  if (done == count) {
     base = packed[0];
-    std::uint8_t* runs = p++;
-    *runs = 0;
-    for (unsigned i = 1; i < count;) {
-      const std::uint64_t difference = packed[i] - packed[i - 1];
-      unsigned length = 1;
-      while (i + length < count && packed[i + length] - packed[i + length - 1] == difference) length++;
-      p = put_varint(p, zigzag(difference));
-      *p++ = std::uint8_t(length);
-      ++*runs;
-      i += length;
-    }
     return Column::runs;
   }
 
+  p = begin;
+  std::uint64_t least = packed[0];
+  for (unsigned i = 1; i < count; i++) least = std::min(least, packed[i]);
   p = put_difference(p, least, base);
   base = least;
   std::uint64_t bits = 0;
@@ -134,6 +106,43 @@ Column put_column(std::uint8_t*& p, const Word* values, std::uint32_t mask, std:
     p += width;
   }
   return Column::offsets;
+}
+
+// Writes the column (mask is not 0) and sets `base` and `stride` to what the next one is coded against.
+template <typename Word>
+Column put_column(std::uint8_t*& p, const Word* values, std::uint32_t mask, std::uint64_t& base, std::int64_t& stride) {
+  const unsigned first = unsigned(std::countr_zero(mask));
+  std::uint64_t step = std::uint64_t(stride);
+  bool affine = true;
+  if (mask == full_mask) {
+    step = std::uint64_t(values[1]) - values[0];
+    for (unsigned i = 1; i < 29 && affine; i += 5) { // some at a time: 30 differences
+      std::uint64_t uneven = 0;
+      for (unsigned k = i; k < i + 5; k++) uneven |= (std::uint64_t(values[k + 1]) - values[k]) ^ step;
+      affine = uneven == 0;
+    }
+  } else if (const std::uint32_t others = mask & (mask - 1)) {
+    const unsigned second = unsigned(std::countr_zero(others));
+    step = std::uint64_t(std::int64_t(std::uint64_t(values[second]) - values[first]) / std::int64_t(second - first));
+    for (std::uint32_t rest = others; rest; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
+      affine &= std::uint64_t(values[lane]) == values[first] + step * (lane - first);
+    }
+  }
+  if (affine) {
+    p = put_difference(p, values[first], base);
+    base = values[first];
+    if (std::int64_t(step) == stride) return Column::expected;
+    stride = std::int64_t(step);
+    p = put_varint(p, zigzag(step));
+    return Column::affine;
+  }
+  if constexpr (std::is_same_v<Word, std::uint64_t>)
+    if (mask == full_mask) return put_uneven(p, values, 32, base);
+  std::uint64_t packed[32];
+  unsigned count = 0;
+  for (std::uint32_t rest = mask; rest; rest &= rest - 1) packed[count++] = values[std::countr_zero(rest)];
+  return put_uneven(p, packed, count, base);
 }
 
 // Reads a column into the lanes of `mask`, which is not 0; false when its bytes make no sense.

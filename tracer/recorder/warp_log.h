@@ -10,7 +10,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "deadheat/address.h"
 #include "deadheat/memory_model.h"
@@ -99,7 +101,8 @@ void emit(std::uint32_t site, std::uint32_t mask, const std::uint64_t* address, 
 // is none but zero.
 template <typename Entry, typename Sink>
 void merge_warp(const BasicLaneLog<Entry> (&lanes)[32], Sink&& sink) {
-  static_assert(sizeof(Entry) == 16);
+  static_assert(sizeof(Entry) == 16 && offsetof(Entry, site) == 8 && offsetof(Entry, digest) == 12 &&
+                std::endian::native == std::endian::little);
   alignas(64) std::uint64_t address[32];
   alignas(64) std::uint32_t digest[32];
   const Entry* at[32];
@@ -125,14 +128,20 @@ void merge_warp(const BasicLaneLog<Entry> (&lanes)[32], Sink&& sink) {
       std::uint32_t digests = 0;
       std::uint64_t addresses = 0;
       if (active == 0xFFFFFFFF) {
+        // An entry is two words: the address, and the digest above the site. Most rows have no digests to collect.
+        std::uint64_t any = 0, differs = 0;
         for (unsigned lane = 0; lane < 32; lane++) {
-          const Entry& entry = at[lane][row];
-          address[lane] = entry.address;
-          digest[lane] = entry.digest;
-          divergent |= entry.site ^ site;
-          digests |= entry.digest;
-          addresses |= entry.address;
+          std::uint64_t words[2];
+          std::memcpy(words, &at[lane][row], sizeof words);
+          address[lane] = words[0];
+          addresses |= words[0];
+          any |= words[1];
+          differs |= words[1] ^ site;
         }
+        divergent = std::uint32_t(differs);
+        digests = std::uint32_t(any >> 32);
+        if (digests)
+          for (unsigned lane = 0; lane < 32; lane++) digest[lane] = at[lane][row].digest;
       } else {
         for (std::uint32_t rest = active; rest; rest &= rest - 1) {
           const unsigned lane = unsigned(std::countr_zero(rest));
