@@ -4,6 +4,7 @@
     mutate.py [--deadheat build/bin/deadheat] [--binaries build/tests/programs] [-j N] [--sample N] [--state FILE]
               [--budget SECONDS] [--results FILE] [NAME…]
     mutate.py --pack FOLDER
+    mutate.py --state FILE --results FILE --page-only
 
 For every race-free program (the fixed twins, and those of tests/programs/real), in turn:
   - PTX (ptx_mutations.py): each barrier, fence and wait of its kernels is dropped, each scope narrowed to the block, each
@@ -31,7 +32,8 @@ Exit status: 0 when at least 90 of 100 mutants that change something are reporte
 3 while some are not tried. --sample N takes N mutants, the same ones every time: what CI runs. All of them take hours of
 one core: --state FILE keeps what is known (a line of JSON a mutant), --budget SECONDS ends a slice, --results FILE writes
 the page. Mutants are taken from all programs in turn, so that a slice says something of each. --pack makes a folder for a
-larger machine that has Python and nothing else: FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE.
+larger machine that has Python and nothing else: FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE. From the
+file that comes back, --page-only writes the page without running anything.
 """
 import argparse
 import collections
@@ -250,24 +252,37 @@ def pack(options):
     return 0
 
 
-def known_rows(path):
-    """{key: row} of a state file. Its last line may be cut, by whatever ended the run."""
+def known_rows(path, doubtful=False):
+    """{key: row} of a state file. Its last line may be cut, by whatever ended the run. Where the oracle said nothing of
+    what was missed, it is asked again unless `doubtful`."""
     known = {}
     if path and os.path.exists(path):
         with open(path) as file:
             for line in file:
                 try:
                     row = json.loads(line)
-                    if row["outcome"] != "missed" or row["conflicts"] is not None:  # else the oracle is asked again
+                    if doubtful or row["outcome"] != "missed" or row["conflicts"] is not None:
                         known[row["key"]] = row
                 except (ValueError, KeyError):
                     pass
     return known
 
 
+def prepared_in(path):
+    """{program: how many mutants it has} of a state file."""
+    found = {}
+    with open(path) as file:
+        for line in file:
+            if line.startswith('{"prepared"'):
+                entry = json.loads(line)
+                found[entry["prepared"]] = entry["jobs"]
+    return found
+
+
 def attempt_all(options, binaries, known):
     """Tries what `known` (rows by key) lacks. Returns (rows in order, how many were not tried)."""
     deadline = time.monotonic() + options.budget if options.budget else 0
+    lock = threading.Lock()  # of the state file
     state = open(options.state, "a") if options.state else None
     if state and state.tell():
         state.write("\n")  # a line that was cut stays alone
@@ -283,6 +298,10 @@ def attempt_all(options, binaries, known):
                 program.jobs = []
             if options.sample:
                 program.jobs = program.jobs[::max(1, -(-len(program.jobs) * len(binaries) // options.sample))]
+            if state:
+                with lock:
+                    state.write(json.dumps({"prepared": program.name, "jobs": len(program.jobs)}) + "\n")
+                    state.flush()
             return [job for job in program.jobs if job.key not in known]
 
         def done(job, row):
@@ -292,8 +311,9 @@ def attempt_all(options, binaries, known):
             if options.verbose:
                 print("%(outcome)-9s %(program)s %(mutation)s line %(line)d: %(instruction)s" % row, flush=True)
             if state:
-                state.write(json.dumps(row) + "\n")
-                state.flush()
+                with lock:
+                    state.write(json.dumps(row) + "\n")
+                    state.flush()
 
         slices.run(options.jobs, programs, prepare, lambda job: job.program.attempt(runner, job), done)
         jobs = [job for program in programs for job in program.jobs]
@@ -311,6 +331,8 @@ def main():
     parser.add_argument("--state", metavar="FILE", help="keep what became of each mutant, and do not try it again")
     parser.add_argument("--budget", type=float, default=0, metavar="SECONDS", help="leave the rest untried after so long")
     parser.add_argument("--results", metavar="FILE", help="write the page")
+    parser.add_argument("--page-only", action="store_true", help="of what the state file knows")
+    parser.add_argument("--not-tried", type=int, default=0, metavar="N", help="with it: of a state file that does not say so")
     parser.add_argument("--every-instance", action="store_true", help="of templates too")
     parser.add_argument("--host-calls", metavar="FILE", default="", help="host_calls.cpp, compiled")
     parser.add_argument("--pack", metavar="FOLDER", help="gather what another machine needs")
@@ -326,7 +348,12 @@ def main():
             os.path.join(LIBRARY, os.path.basename(path)[:-len(".fixed")] + ".cu"))]
         binaries = binaries[::max(1, len(binaries) // options.sample)]
     begin = time.monotonic()
-    rows, not_tried = attempt_all(options, binaries, known_rows(options.state))
+    if options.page_only:
+        rows, jobs = list(known_rows(options.state, True).values()), prepared_in(options.state)
+        not_tried = options.not_tried or sum(jobs.values()) - sum(row["program"] in jobs for row in rows)
+        binaries = [os.path.join(options.binaries, name + ".fixed") for name in set(jobs) | {row["program"] for row in rows}]
+    else:
+        rows, not_tried = attempt_all(options, binaries, known_rows(options.state))
     idle = explain(rows)
     if options.sample or options.names or not_tried:
         idle = []

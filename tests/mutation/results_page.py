@@ -33,16 +33,26 @@ def page(rows, not_tried, programs):
     text = ("# Mutants\n\nMade by `tests/mutation/mutate.py --results`; its head says what the words mean. Noticed: reported or "
             "hanging, of those that change the relation on the recorded accesses.\n\n")
     if not_tried:
-        text += "**%d mutants were not tried.**\n\n" % not_tried
+        text += ("**%d of %d mutants were not tried.** Those that were are an arbitrary part of each program's.\n\n" %
+                 (not_tried, not_tried + len(rows)))
     if left := sorted(set(programs) - set(by_program)):
         text += "Nothing to mutate in, or not tried: %s.\n\n" % ", ".join(left)
     text += table("", kinds)
     missed = [row for row in rows if row["outcome"] == "missed"]
+    known = sum(r["outcome"] == "reported" and not r.get("findings") and bool(r.get("grown")) for r in rows)
+    text += ("\nOf the reported, %d add pairs to races that the program itself has. Of the unchanged, %d are not executed, and of "
+             "%d launch_oracle.py says that no accesses conflict unordered that did not before.\n" % (
+                 known, sum(r.get("executed") is False for r in rows),
+                 sum(r["outcome"] == "unchanged" and r["kind"] == "ptx" and r["conflicts"] == 0 for r in rows)))
+    doubtful = [r for r in missed if r["conflicts"] is None]
+    if doubtful:
+        text += "\nOf %d of the missed the oracle says nothing: their traces are too large for it.\n" % len(doubtful)
     text += "\n## Missed\n\n"
     text += "".join("- %(program)s, %(mutation)s, line %(line)d: `%(instruction)s`\n" % row for row in missed) or "None.\n"
     explained = [row for row in rows if row.get("reason")]
-    text += "\n## Unchanged, as explained.txt says\n\n"
-    text += "".join("- %(program)s, %(mutation)s, line %(line)d, `%(instruction)s`: %(reason)s\n" % row for row in explained) or "None.\n"
+    if explained:
+        text += "\n## Unchanged, as explained.txt says\n\n"
+        text += "".join("- %(program)s, %(mutation)s, line %(line)d, `%(instruction)s`: %(reason)s\n" % row for row in explained)
     only = [row for row in rows if row["kind"] == "host" and row["outcome"] == "reported" and row["conflicts"] == 0]
     text += "\n## Reported, though stream_oracle.py sees no conflict\n\n"
     text += "".join("- %(program)s, %(mutation)s, call %(line)d: %(instruction)s\n" % row for row in only) or "None.\n"
