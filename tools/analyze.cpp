@@ -27,6 +27,7 @@ int run_analyze(const Arguments& arguments) {
   Expected<Analysis> analysis = analyze(trace, analysis_settings);
   if (!analysis) return fail(analysis.error());
   if (Expected<void> done = suppress(*analysis, report_settings); !done) return fail(done.error());
+  report_settings.trace = trace;
   if (Expected<void> done = report(*analysis, report_settings, false, nullptr); !done) return fail(done.error());
   return finding_status(*analysis, report_settings);
 }

@@ -93,6 +93,7 @@ struct ReportOptions {
   unsigned print_limit = 0;    // races in the text report; 0: all
   unsigned error_exitcode = 1; // exit status when findings count
   bool print_suppressions = false;
+  std::string trace;           // whose times of operations the JSON tells; set by the subcommand, no option
 };
 boost::program_options::options_description report_options(ReportOptions& options);
 // The exit status: 0, or that of --error-exitcode when findings count.

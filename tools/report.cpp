@@ -8,6 +8,7 @@
 #include "analyzer/report/suppress.h"
 #include "analyzer/report/text.h"
 #include "tools/command.h"
+#include "tools/times.h"
 
 namespace deadheat::tools {
 
@@ -115,6 +116,7 @@ Expected<void> report(const Analysis& analysis, const ReportOptions& options, bo
   for (const std::string& warning : analysis.warnings) say(warning);
   if (!options.json.empty()) {
     nlohmann::json json = report::to_json(analysis);
+    if (!options.trace.empty()) add_times(json, options.trace);
     if (program_status) json["program_status"] = *program_status;
     if (Expected<void> done = write_json(options.json, json); !done) return done;
   }

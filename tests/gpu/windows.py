@@ -102,7 +102,7 @@ for name in names:
         print("  this build cannot replay: windows.py --replay on a copy of %s does" % options.traces)
         break
     for race in races[:3]:
-        print("  %s: %s %s, %s: %s" % (name, race["certainty"], race["level"], race["verdict"], race.get("verdict_why", "")))
+        print("  %s: %s %s, %s %s" % (name, race["certainty"], race["level"], race["verdict"], race.get("verdict_why", "")))
     if name == "window-0":
         claim(not races, "window-0: no race")
     elif name == "window-1":

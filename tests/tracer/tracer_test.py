@@ -190,6 +190,24 @@ def timestamps(case):
     assert "times" not in case.dump(), case.dump()
 
 
+def times_of_races(case):
+    """A report tells when an operation of a race ran, where the trace knows; and nothing where it does not."""
+    if not options.embedded:
+        return
+    for settings in (":timestamps=1", ""):
+        case.window(1, settings)
+        done = subprocess.run([options.deadheat, "analyze", case.trace, "--json", "-"], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60)
+        sides = [race[side] for race in json.loads(done.stdout)["races"] for side in ("first", "second")]
+        times = {side["kernel"]: side.get("device_time") for side in sides}
+        assert {"scale", "cuMemcpyHtoDAsync"} <= set(times), times
+        # fake_cupti.cpp tells of kernels, and that each takes 500 ns.
+        assert times["cuMemcpyHtoDAsync"] is None, times
+        assert bool(times["scale"]) == bool(settings), times
+        assert not settings or times["scale"]["end"] - times["scale"]["begin"] == 500, times
+        shutil.rmtree(case.trace)
+
+
 def layers(case):
     """Where parts of the library are left out to see what it costs, the trace says that it has gaps."""
     for uppermost, launches in ((0, 0), (1, 0), (2, 0), (3, 0), (5, 0), (6, 0), (7, 900)):
@@ -275,6 +293,15 @@ def window_without_fault(case):
     assert case.window(0, "")[1] == total
 
 
+def window_reaches_the_host(case):
+    """Kernels that reach memory which the host may write: one line, in the trace too."""
+    if not options.embedded:
+        return
+    said, _ = case.window(0, ":window=1:capture-range=cudaProfilerApi", 4)
+    assert len(said) == 1 and "page-locked or managed memory" in said[0], said
+    assert "page-locked or managed memory" in case.dump(), case.dump()
+
+
 def window_budget(case):
     """What does not fit is said, in the trace too, and nothing is replayed."""
     if not options.embedded:
@@ -321,8 +348,8 @@ def no_window(case):
 
 
 cases = [whole, threads, layers, leaves_at_once, killed, forks, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, windows, window_of_the_whole_run, window_without_fault, window_budget, no_window,
-         timestamps, window_without_end, python_lines, python_without_its_lock]
+         bad_options, windows, window_of_the_whole_run, window_without_fault, window_reaches_the_host, window_budget, no_window,
+         timestamps, times_of_races, window_without_end, python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:
     if options.cases and test.__name__ not in options.cases:

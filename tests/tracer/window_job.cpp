@@ -4,7 +4,8 @@
 // a copy on another stream writes it (with FAULT 1; with 0 the other stream waits). `blur`, which the caller leaves
 // unrecorded, reads what `scale` wrote and adds to it: opaque. `scale` finds its output through a pointer in memory.
 // RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory; 2:
-// the job ends before cuProfilerStop; 3: it is killed there. Prints a sum of the results and "done".
+// the job ends before cuProfilerStop; 3: it is killed there; 4: as 1, and a kernel writes page-locked memory. Prints a
+// sum of the results and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -116,8 +117,14 @@ int main(int argc, char** argv) {
   CHECK(cuMemcpyHtoDAsync_v2(table, pointers, sizeof pointers, work));
   CHECK(cuMemsetD32Async(results, 7, 65536, work));
   CHECK(cuStreamSynchronize(work));
+  void* early = nullptr;
+  if (range == 4) CHECK(cuMemHostAlloc(&early, 4 * count, 0));
   if (range) CHECK(cuProfilerStart());
 
+  if (range == 4) {
+    CUdeviceptr on_host = reinterpret_cast<CUdeviceptr>(early);
+    launch(fill, work, {&on_host, &first});
+  }
   launch(scale, work, {&at, &table});
   CUdeviceptr scaled = results + 4096;
   launch(blur, work, {&scaled});
@@ -133,7 +140,7 @@ int main(int argc, char** argv) {
     usleep(1'500'000);  // what there is gets written
     raise(SIGKILL);
   }
-  if (range == 1) CHECK(cuProfilerStop());
+  if (range == 1 || range == 4) CHECK(cuProfilerStop());
   std::vector<unsigned> host(65536);
   CHECK(cuMemcpyDtoHAsync_v2(host.data(), results, 4 * host.size(), work));
   CHECK(cuStreamSynchronize(work));

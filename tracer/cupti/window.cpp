@@ -88,12 +88,24 @@ struct Window::Shared {
 // The window's end, in the journal behind the launches whose accesses it waits for.
 class Window::Closing final : public Awaited {
  public:
-  Closing(std::shared_ptr<Shared> shared, QuietDevice& device, std::vector<Memory> live)
-      : shared_(std::move(shared)), device_(device), live_(std::move(live)) {}
+  Closing(Session& session, std::shared_ptr<Shared> shared, QuietDevice& device, std::vector<Memory> live)
+      : session_(session), shared_(std::move(shared)), device_(device), live_(std::move(live)) {}
 
   bool write(trace::TraceWriter& writer, bool) override {
     Own own;
     const std::set<std::uint64_t> pages = shared_->touched->take();
+    bool with_host = false;  // kernels reach by themselves what the host may write
+    for (const Kept& kept : shared_->kept) {
+      with_host |= (kept.of.on_host || kept.of.managed) && !within(pages, kept.of, largest_snapshot).empty();
+    }
+    if (with_host) {
+      const std::string line =
+          "kernels of the window reach page-locked or managed memory: what the host writes there while it is open is "
+          "not "
+          "in it";
+      say_once(line);
+      session_.incident("window", line);
+    }
     std::uint64_t symbols = 0;
     for (Kept& kept : shared_->kept) {
       // What code reads of its variables is not all in the log (constants): small ones are kept whole.
@@ -150,6 +162,7 @@ class Window::Closing final : public Awaited {
     return spans;
   }
 
+  Session& session_;
   std::shared_ptr<Shared> shared_;
   QuietDevice& device_;
   std::vector<Memory> live_;
@@ -226,7 +239,7 @@ void Window::end() {
     shared = shared_;
     open_ = false;
     session_.journal().push(
-        Journal::Item(std::shared_ptr<Awaited>(std::make_shared<Closing>(shared, device_, live_memory()))));
+        Journal::Item(std::shared_ptr<Awaited>(std::make_shared<Closing>(session_, shared, device_, live_memory()))));
     someone_ = false;
   }
   // What is kept lies on the device: it is fetched while there is one.
@@ -293,7 +306,8 @@ std::vector<Memory> Window::live_memory() {
   std::vector<Memory> memory;
   for (const auto& [address, allocation] : session_.allocations()) {
     using Kind = trace::Allocate::Kind;
-    memory.push_back({address, allocation.bytes, allocation.kind == Kind::pinned, allocation.kind == Kind::symbol});
+    memory.push_back({address, allocation.bytes, allocation.kind == Kind::pinned, allocation.kind == Kind::managed,
+                      allocation.kind == Kind::symbol});
   }
   return memory;
 }
