@@ -1,7 +1,9 @@
-// What the analysis costs: accesses a second a core, memory a byte touched, what a second core gives, how time grows,
-// and how it compares with ThreadSanitizer on the same pattern. Every figure is of a process of its own.
+// What the analysis costs: accesses a second a core, memory a byte touched, what more cores give, beside what the
+// machine itself gives, how time grows, and how it compares with ThreadSanitizer on the same pattern. Every figure is
+// of a process of its own.
 //
-//   analyzer_bench [--largest N] [--tsan PATH]      N: accesses of the largest run, 1e8 unless told
+//   analyzer_bench [--largest N] [--workers 2,4] [--tsan PATH]
+//       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -14,9 +16,11 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "analyzer/detect/find.h"
 #include "tests/bench/analyzer_patterns.h"
+#include "tests/bench/machine_ceiling.h"
 
 namespace {
 
@@ -101,12 +105,17 @@ double touched(Pattern pattern, std::uint64_t accesses) {
 int main(int argc, char** argv) {
   double largest = 1e8;
   unsigned jobs = 1;
+  std::vector<unsigned> workers{2};
   std::string profiled;
   std::string tsan = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1) + "tsan_patterns";
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!std::strcmp(argv[i], "--largest")) largest = std::strtod(argv[i + 1], nullptr);
     if (!std::strcmp(argv[i], "--tsan")) tsan = argv[i + 1];
     if (!std::strcmp(argv[i], "--profile")) profiled = argv[i + 1];
+    if (!std::strcmp(argv[i], "--workers")) {
+      workers.clear();
+      for (char* at = argv[i + 1]; *at; at += *at == ',') workers.push_back(unsigned(std::strtoul(at, &at, 10)));
+    }
     if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
   }
   if (!profiled.empty()) {
@@ -124,21 +133,30 @@ int main(int argc, char** argv) {
   // A process that analyses next to nothing: the constant.
   const double constant = analysis(Pattern::tiled, 1, 1).peak_bytes;
 
-  std::printf("%-10s %9s | %8s %8s | %7s %7s | %7s | %9s %9s\n", "pattern", "accesses", "M/s", "M/s", "2 cores",
-              "2 cores", "bytes a", "tsan M/s", "us:tsan");
-  std::printf("%-10s %9s | %8s %8s | %7s %7s | %7s | %9s %9s\n", "", "M", "1 core", "2 cores", "wall x", "cpu x",
-              "byte", "1 core", "cpu");
+  auto each_worker = [&](const char* format, auto&& value) {
+    for (unsigned count : workers) std::printf(format, value(count));
+  };
+  std::printf("%-10s %5s %8s |", "", "M", "M/s");
+  each_worker(" %4u |", [](unsigned count) { return count; });
+  std::printf(" workers: times as fast\n%-26s|", "machine: arithmetic");
+  each_worker(" %4.2f |", arithmetic_gain);
+  std::printf("\n%-26s|", "machine: memory");
+  each_worker(" %4.2f |", memory_gain);
+  std::printf(" %7s | %9s %9s\n", "bytes", "tsan M/s", "us:tsan");
+  std::printf("%-26s|", "pattern, one worker");
+  each_worker("%6s|", [](unsigned) { return ""; });
+  std::printf(" %7s | %9s %9s\n", "a byte", "one core", "cpu");
   for (Pattern pattern : patterns) {
     const bool far = pattern == Pattern::far_words || pattern == Pattern::far_bytes; // memory is what these are for
     const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
-    const Cost one = analysis(pattern, accesses, 1), two = analysis(pattern, accesses, 2);
-    const double tsan_one = far ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
+    const Cost one = analysis(pattern, accesses, 1);
     const double n = double(one.accesses);
-    // With both cores free, two threads take half of their CPU time.
-    std::printf("%-10s %9.0f | %8.1f %8.1f | %7.2f %7.2f | %7.2f | %9.1f %9.2f%s\n", name_of(pattern), n / 1e6,
-                n / one.cpu / 1e6, n / two.wall / 1e6, one.wall / two.wall, 2 * one.cpu / two.cpu,
-                (one.peak_bytes - constant) / touched(pattern, one.accesses), tsan_one > 0 ? n / tsan_one / 1e6 : 0,
-                tsan_one > 0 ? one.cpu / tsan_one : 0, one.races ? "  RACES FOUND" : "");
+    std::printf("%-10s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / one.cpu / 1e6);
+    each_worker(" %4.2f |", [&](unsigned count) { return one.wall / analysis(pattern, accesses, count).wall; });
+    const double tsan_one = far ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
+    std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),
+                tsan_one > 0 ? n / tsan_one / 1e6 : 0, tsan_one > 0 ? one.cpu / tsan_one : 0,
+                one.races ? "  RACES FOUND" : "");
     std::fflush(stdout);
   }
 
