@@ -206,6 +206,11 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
+  for (unsigned step = 0; pass_ == Pass::filter && !in_shared && all.count > 1 && step < 2; ++step) {
+    for (unsigned i = 0; i < all.count; ++i) {
+      if (parts[i] == Batch::everybodys || active_.test(parts[i])) filter_.bring_strong(lanes[i].address, step);
+    }
+  }
   for (unsigned i = 0; i < all.count; ++i) {
     if (orders_nothing && parts[i] != Batch::everybodys && !active_.test(parts[i])) continue;
     StrongLane lane = lanes[i];

@@ -7,12 +7,6 @@ namespace deadheat::detect {
 
 using order::ThreadKey;
 
-namespace {
-
-constexpr std::uint8_t mixed_sizes = 0xF0; // like no size
-
-} // namespace
-
 Epochs::Actor& Filter::actor(ThreadKey lane0, order::Stamp now) {
   if (epochs_.crowded()) collect_segments();
   return epochs_.actor(lane0, now);
@@ -47,6 +41,7 @@ void Filter::collect_segments() {
     });
     words_.each_name(name);
     bytes_.each_name(name);
+    strong_.each_name(name);
   });
 }
 
@@ -106,8 +101,8 @@ void Filter::mark(const Spot& spot, std::uint64_t memory) {
   suspects_.add(memory, spot.address);
 }
 
-inline void Filter::touch(const Spot& spot, std::uint64_t memory, Actor& actor, unsigned lane, Level level,
-                          bool write_access, bool non_coherent) {
+void Filter::touch(const Spot& spot, std::uint64_t memory, Actor& actor, unsigned lane, Level level, bool write_access,
+                   bool non_coherent) {
   if (spot.group->suspect) return;
   Cell& cell = pages_.expand(*spot.group)[spot.unit];
   if (cell.write_who & Cell::suspect) return;
@@ -162,7 +157,8 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
   last_page_ = &pages_.get(key, fresh);
   if (memory) {
     if (fresh) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory].push_back(key.number);
-  } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {
+  } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number) ||
+                                              strong_.may_have_page(key.number)))) {
     absorb(*last_page_);
   }
   return last_page_;
@@ -171,29 +167,6 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
 void Filter::erase(const PageKey& key) {
   if (key == last_key_) last_key_ = {~0ull, ~0ull};
   pages_.erase(key);
-}
-
-// Calls each(Spot) for the units of a range, each no larger than what the range divides into.
-template <typename Each>
-inline void Filter::each_unit(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each) {
-  if (address >= address_limit) return;
-  const std::uint64_t bits = address | bytes;
-  const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
-  for (const std::uint64_t end = address + bytes; address < end;) {
-    const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
-    ShadowPage* const found = page(memory, address);
-    if (!found) {
-      address = page_end;
-      continue;
-    }
-    ShadowPage& at = *found;
-    pages_.refine(at, unit);
-    const std::uint64_t step = 1ull << at.shift;
-    for (; address < page_end; address += step) {
-      const unsigned number = unsigned(address % page_bytes >> at.shift);
-      each(Spot{&at.groups[number / group_units], number % group_units, address});
-    }
-  }
 }
 
 // ---- accesses
@@ -282,15 +255,8 @@ void Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t*
       cells.prefetch(address);
       continue;
     }
-    const ShadowPage* const page = pages_.find(key);
-    if (step == 1) {
-      if (page) __builtin_prefetch(page);
-      cells.prefetch_entry(address);
-    } else if (const Spot at = spot_of(page, address, bytes); at.group) {
-      __builtin_prefetch(at.group);
-    } else if (!page) {
-      cells.prefetch_rest(address);
-    }
+    if (const ShadowPage* const page = pages_.find(key)) __builtin_prefetch(page);
+    if (cells.prefetch_entry(address)) cells.prefetch_rest(address);
   }
 }
 
@@ -303,6 +269,11 @@ void Filter::scattered(const Warp& access, Actor& actor) {
     for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
       page[lane] = pages_.find({access.memory, access.address[lane] / page_bytes});
+      if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group)
+        __builtin_prefetch(at.group);
+    }
+    for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
       if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group) {
         pages_.prefetch_cell(*at.group, at.unit);
       }
@@ -348,6 +319,11 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   // The other size's units may say something of the same bytes: the page sorts that out.
   SparseCells& others = access.bytes < 4 ? words_ : bytes_;
   if (others.may_have_page(address / page_bytes)) return false;
+  if (strong_.may_have_page(address / page_bytes)) { // so it does what strong and weak accesses say of the same word
+    for (std::uint64_t unit = address & ~3ull; unit < address + access.bytes; unit += 4) {
+      if (strong_.find(unit).count) return false;
+    }
+  }
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
     if (Entry* const entry = at || access.write || access.non_coherent ? nullptr : cells.only(unit);
         entry && SparseCells::plain_reads(*entry)) {
@@ -405,6 +381,7 @@ void Filter::absorb(ShadowPage& page) {
       from->erase(base + offset, found);
     }
   }
+  absorb_strong(page);
 }
 
 void Filter::weak(const Warp& access) {
@@ -430,56 +407,6 @@ void Filter::weak(const Warp& access) {
       touch(spot, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
     });
   }
-}
-
-bool Filter::strong(const Strong& access) {
-  const unsigned lane = access.thread.thread() & 31;
-  Actor& actor = this->actor(ThreadKey(access.thread.operation(), access.thread.block(), access.thread.thread() & ~31u),
-                             access.now);
-  const std::uint8_t size = std::uint8_t(std::bit_width(access.bytes) << 4);
-  bool unordered = false;
-  each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {
-    if (!access.covering) return touch(spot, access.memory, actor, lane, one_lane, access.write, false);
-    Group& group = *spot.group;
-    Cell weak; // what the unit's cell says, or would say
-    if (group.cells) {
-      weak = pages_.cells(group)[spot.unit];
-    } else {
-      weak.write = group.write;
-      weak.reads = group.reads;
-      weak.write_who = who_at(group.write_pattern, spot.unit) & 31;
-      weak.reads_who = who_at(group.reads_pattern, spot.unit);
-      if (group.non_coherent) weak.write_who |= Cell::non_coherent;
-    }
-    if (group.suspect || (weak.write_who & Cell::suspect)) return;
-    StrongCell& cell = pages_.strong_of(group)[spot.unit];
-    const bool before = epochs_.ordered(cell.epoch, cell.who, actor, lane);
-    const bool conflict = access.write || (cell.flags & StrongCell::writes);
-    const bool alike = (cell.flags & 0xF0) == size;
-    if (!epochs_.ordered(weak.write, weak.write_who & 31, actor, lane) ||
-        (access.write && !epochs_.ordered(weak.reads, weak.reads_who, actor, lane)) ||
-        (access.write && (weak.write_who & Cell::non_coherent) && epochs_.same_operation(weak.reads, actor)) ||
-        (!before && conflict && (!alike || access.plain || (cell.flags & StrongCell::plain)))) {
-      return mark(spot, access.memory);
-    }
-    std::uint8_t kept = size;
-    if (before) {
-      // What comes before stays in what the epoch stands for: whatever it is unordered with is unordered with this.
-      if (cell.epoch && !alike) kept = mixed_sizes;
-      cell.who = std::uint8_t(lane);
-    } else if (!alike) {
-      return mark(spot, access.memory); // reads of two sizes: rare, and too much for a cell
-    } else {
-      unordered = true;
-      unsigned wide = epochs_.widened(cell.epoch, cell.who >> 5, actor);
-      if (wide == one_lane && (cell.who & 31) != lane) wide = whole_warp;
-      cell.who = who_of(wide, wide == one_lane ? lane : 0);
-    }
-    cell.epoch = actor.segment;
-    cell.flags = std::uint8_t((cell.flags & 0x0F) | kept | (access.plain ? StrongCell::plain : 0) |
-                              (access.write ? StrongCell::writes : 0));
-  });
-  return unordered && !access.plain;
 }
 
 void Filter::copy(const Copy& access) {

@@ -39,7 +39,7 @@ class Filter {
   void weak(const Warp& access);
   // Brings nearer, step by step, what a weak access that comes soon will look at; of a warp's lanes anywhere.
   // steps: 0 to look_ahead - 1, the last one just before.
-  static constexpr unsigned look_ahead = 3;
+  static constexpr unsigned look_ahead = 2;
   void bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address, unsigned step);
 
   struct Strong {
@@ -53,6 +53,10 @@ class Filter {
   };
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
+  // Brings nearer, in two steps, what a strong access to global memory will look at.
+  void bring_strong(std::uint64_t address, unsigned step) const {
+    step == 0 ? strong_.prefetch(address) : void(strong_.prefetch_entry(address));
+  }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
   struct Copy {
@@ -68,7 +72,9 @@ class Filter {
   // A copy or set, or the freeing of memory.
   void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
-  std::uint64_t bytes() const { return pages_.bytes() + words_.bytes() + bytes_.bytes() + epochs_.bytes(); }
+  std::uint64_t bytes() const {
+    return pages_.bytes() + words_.bytes() + bytes_.bytes() + strong_.bytes() + epochs_.bytes();
+  }
 
   // Calls each(group) for the groups of copies that memory still names.
   template <typename Each>
@@ -110,6 +116,12 @@ class Filter {
   // Looks at a lane's access by SparseCells; false: its page must be looked at. at: the page, if there is one.
   bool sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at);
   void absorb(ShadowPage& page); // what SparseCells say of it
+  void absorb_strong(ShadowPage& page);
+  // False: suspect. `weak`: what is known of the unit's weak accesses. unordered: set where the other access of a pair
+  // of atomics is.
+  bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
+  // As sparse(), for a strong access.
+  bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
   void forget_sparse(SparseCells& cells, std::uint64_t address, std::uint64_t bytes);
 
   // Each returns false when the unit is to become suspect.
@@ -129,11 +141,35 @@ class Filter {
   const Partitions& active_;
   FilterPages pages_;
   SparseCells words_{2}, bytes_{0};
+  SparseCells strong_{2}; // of strong accesses alone: filter_strong.cpp says what their entries are
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;
 };
+
+// Calls each(Spot) for the units of a range, each no larger than what the range divides into.
+template <typename Each>
+inline void Filter::each_unit(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each) {
+  if (address >= address_limit) return;
+  const std::uint64_t bits = address | bytes;
+  const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
+  for (const std::uint64_t end = address + bytes; address < end;) {
+    const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
+    ShadowPage* const found = page(memory, address);
+    if (!found) {
+      address = page_end;
+      continue;
+    }
+    ShadowPage& at = *found;
+    pages_.refine(at, unit);
+    const std::uint64_t step = 1ull << at.shift;
+    for (; address < page_end; address += step) {
+      const unsigned number = unsigned(address % page_bytes >> at.shift);
+      each(Spot{&at.groups[number / group_units], number % group_units, address});
+    }
+  }
+}
 
 } // namespace deadheat::detect

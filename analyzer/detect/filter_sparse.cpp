@@ -136,6 +136,12 @@ void SparseCells::put(std::uint64_t address, const Found& found, const Cell& cel
   for (unsigned i = found.count; i < count; ++i) add(address, i == found.count ? found : find(address), wanted[i]);
 }
 
+void SparseCells::put(std::uint64_t address, const Found& found, Entry entry) {
+  if (!found.count) return add(address, found, entry);
+  std::memcpy(found.at[0].segment, &entry.segment, sizeof(SegmentId));
+  *found.at[0].who = entry.who;
+}
+
 void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
   Region* of = region(address);
   if (!of) {

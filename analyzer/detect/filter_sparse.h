@@ -14,6 +14,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <unordered_map>
 
@@ -43,6 +44,13 @@ class SparseCells {
   };
   Found find(std::uint64_t address) const;
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
+  // The same of an entry that is the unit's only one, and whose `who` is the caller's.
+  void put(std::uint64_t address, const Found& found, Entry entry);
+  static SegmentId segment_of(const Found::At& at) {
+    SegmentId segment;
+    std::memcpy(&segment, at.segment, sizeof segment);
+    return segment;
+  }
   void erase(std::uint64_t address, const Found& found);
 
   // The unit's entry, where it lies in EntryBlocks and is the only one; null otherwise.

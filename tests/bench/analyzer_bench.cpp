@@ -94,6 +94,7 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::scattered: return 4 * hit(double(table_bytes) / 4);
     case Pattern::bytes: return hit(double(byte_table_bytes));
     case Pattern::atomics: return 4 * hit(counters);
+    case Pattern::far_atomics:
     case Pattern::far_words: return 4 * double(accesses);
     case Pattern::far_bytes: return double(accesses);
   }
@@ -136,22 +137,22 @@ int main(int argc, char** argv) {
   auto each_worker = [&](const char* format, auto&& value) {
     for (unsigned count : workers) std::printf(format, value(count));
   };
-  std::printf("%-10s %5s %8s |", "", "M", "M/s");
+  std::printf("%-11s %5s %8s |", "", "M", "M/s");
   each_worker(" %4u |", [](unsigned count) { return count; });
-  std::printf(" workers: times as fast\n%-26s|", "machine: arithmetic");
+  std::printf(" workers: times as fast\n%-27s|", "machine: arithmetic");
   each_worker(" %4.2f |", arithmetic_gain);
-  std::printf("\n%-26s|", "machine: memory");
+  std::printf("\n%-27s|", "machine: memory");
   each_worker(" %4.2f |", memory_gain);
   std::printf(" %7s | %9s %9s\n", "bytes", "tsan M/s", "us:tsan");
-  std::printf("%-26s|", "pattern, one worker");
+  std::printf("%-27s|", "pattern, one worker");
   each_worker("%6s|", [](unsigned) { return ""; });
   std::printf(" %7s | %9s %9s\n", "a byte", "one core", "cpu");
   for (Pattern pattern : patterns) {
-    const bool far = pattern == Pattern::far_words || pattern == Pattern::far_bytes; // memory is what these are for
+    const bool far = pattern >= Pattern::far_words; // memory is what these are for
     const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
     const Cost one = analysis(pattern, accesses, 1);
     const double n = double(one.accesses);
-    std::printf("%-10s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / one.cpu / 1e6);
+    std::printf("%-11s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / one.cpu / 1e6);
     each_worker(" %4.2f |", [&](unsigned count) { return one.wall / analysis(pattern, accesses, count).wall; });
     const double tsan_one = far ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
     std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),

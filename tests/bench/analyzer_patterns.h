@@ -21,11 +21,13 @@ enum class Pattern {
   atomics,   // every lane adds to some counter
   far_words, // every lane writes a word far from all others: next to no two in a page
   far_bytes, // the same with bytes
+  far_atomics, // every lane adds to such a word
 };
-inline constexpr Pattern patterns[] = {Pattern::tiled,   Pattern::scattered, Pattern::bytes,
-                                       Pattern::atomics, Pattern::far_words, Pattern::far_bytes};
+inline constexpr Pattern patterns[] = {Pattern::tiled,     Pattern::scattered, Pattern::bytes,      Pattern::atomics,
+                                       Pattern::far_words, Pattern::far_bytes, Pattern::far_atomics};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {"tiled", "scattered", "bytes", "atomics", "far_words", "far_bytes"};
+  static constexpr const char* names[] = {"tiled",     "scattered", "bytes",      "atomics",
+                                          "far_words", "far_bytes", "far_atomics"};
   return names[std::size_t(pattern)];
 }
 
@@ -201,6 +203,10 @@ class PatternSource final : public detect::Source {
           case Pattern::far_bytes:
             // In no order, each once: multiplication by an odd number is a permutation.
             warp.each(w, pattern_ == Pattern::far_words ? store : put_byte, false,
+                      [&](unsigned lane) { return memory + ((at + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart; });
+            break;
+          case Pattern::far_atomics:
+            warp.each(w, add, true,
                       [&](unsigned lane) { return memory + ((at + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart; });
             break;
           default:

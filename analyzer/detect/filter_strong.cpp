@@ -1,0 +1,201 @@
+// The first pass's strong accesses.
+//
+// Those to words here and there are remembered in SparseCells of their own: one entry a word, whose `who` says what a
+// StrongCell does. What does not fit into it has a page.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+
+#include "analyzer/detect/filter.h"
+
+namespace deadheat::detect {
+
+using order::ThreadKey;
+
+namespace {
+
+constexpr std::uint8_t mixed_sizes = 0xF0; // like no size
+constexpr std::uint8_t size_of(std::uint32_t bytes) { return std::uint8_t(std::bit_width(bytes) << 4); }
+
+// Strong cells as one byte: whom of a segment, of 36; 4 or 8 bytes; plain, writes, or both.
+constexpr std::uint8_t suspect_code = 0xFF;
+constexpr unsigned codes = 3 * 2 * 36;
+static_assert(codes <= suspect_code);
+constexpr std::array<StrongCell, codes> decoded = [] {
+  std::array<StrongCell, codes> list{};
+  for (unsigned code = 0; code < codes; ++code) {
+    const unsigned whom = code % 36, size = code / 36 % 2, kind = code / 72;
+    list[code].who = whom < 32 ? who_of(one_lane, whom) : who_of(whom == 35 ? unsigned(many) : whom - 31, 0);
+    list[code].flags = std::uint8_t(size_of(size ? 8 : 4) | (kind + 1) * StrongCell::plain);
+  }
+  return list;
+}();
+static_assert(StrongCell::writes == 2 * StrongCell::plain);
+
+std::optional<std::uint8_t> code_of(const StrongCell& cell) {
+  const unsigned level = cell.who >> 5, size = cell.flags & 0xF0u, kind = (cell.flags & 0x0Fu) / StrongCell::plain;
+  if (level == complete_operation || (size != size_of(4) && size != size_of(8)) || !kind) return std::nullopt;
+  const unsigned whom = level == one_lane ? cell.who & 31u : level == many ? 35 : 31 + level;
+  return std::uint8_t(((kind - 1) * 2 + (size == size_of(8))) * 36 + whom);
+}
+
+// What the group says of a unit's weak accesses, without cells.
+Cell weak_of(const Group& group, unsigned unit) {
+  Cell weak;
+  weak.write = group.write;
+  weak.reads = group.reads;
+  weak.write_who = who_at(group.write_pattern, unit) & 31;
+  weak.reads_who = who_at(group.reads_pattern, unit);
+  if (group.non_coherent) weak.write_who |= Cell::non_coherent;
+  return weak;
+}
+
+} // namespace
+
+inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell,
+                                bool& unordered) {
+  const unsigned lane = access.thread.thread() & 31;
+  const std::uint8_t size = size_of(access.bytes);
+  const bool before = epochs_.ordered(cell.epoch, cell.who, actor, lane);
+  const bool conflict = access.write || (cell.flags & StrongCell::writes);
+  const bool alike = (cell.flags & 0xF0) == size;
+  if (!epochs_.ordered(weak.write, weak.write_who & 31, actor, lane) ||
+      (access.write && !epochs_.ordered(weak.reads, weak.reads_who, actor, lane)) ||
+      (access.write && (weak.write_who & Cell::non_coherent) && epochs_.same_operation(weak.reads, actor)) ||
+      (!before && conflict && (!alike || access.plain || (cell.flags & StrongCell::plain)))) {
+    return false;
+  }
+  std::uint8_t kept = size;
+  if (before) {
+    // What comes before stays in what the epoch stands for: whatever it is unordered with is unordered with this.
+    if (cell.epoch && !alike) kept = mixed_sizes;
+    cell.who = std::uint8_t(lane);
+  } else if (!alike) {
+    return false; // reads of two sizes: rare, and too much for a cell
+  } else {
+    unordered = true;
+    unsigned wide = epochs_.widened(cell.epoch, cell.who >> 5, actor);
+    if (wide == one_lane && (cell.who & 31) != lane) wide = whole_warp;
+    cell.who = who_of(wide, wide == one_lane ? lane : 0);
+  }
+  cell.epoch = actor.segment;
+  cell.flags = std::uint8_t((cell.flags & 0x0F) | kept | (access.plain ? StrongCell::plain : 0) |
+                            (access.write ? StrongCell::writes : 0));
+  return true;
+}
+
+bool Filter::strong(const Strong& access) {
+  const unsigned lane = access.thread.thread() & 31;
+  Actor& actor = this->actor(ThreadKey(access.thread.operation(), access.thread.block(), access.thread.thread() & ~31u),
+                             access.now);
+  bool unordered = false;
+  if (strong_sparse(access, actor, unordered)) return unordered && !access.plain;
+  each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {
+    if (!access.covering) return touch(spot, access.memory, actor, lane, one_lane, access.write, false);
+    Group& group = *spot.group;
+    const Cell weak = group.cells ? pages_.cells(group)[spot.unit] : weak_of(group, spot.unit);
+    if (group.suspect || (weak.write_who & Cell::suspect)) return;
+    if (!join_strong(access, actor, weak, pages_.strong_of(group)[spot.unit], unordered)) mark(spot, access.memory);
+  });
+  return unordered && !access.plain;
+}
+
+bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
+  if (access.memory || !access.covering || (access.bytes != 4 && access.bytes != 8) || access.address % access.bytes ||
+      access.address >= address_limit) {
+    return false;
+  }
+  const std::uint64_t number = access.address / page_bytes;
+  ShadowPage* const at = pages_.find({0, number});
+  if (at && at->dense) return false;
+  if (!at && !active_.test(partition_of(0, number))) return true;
+  if (bytes_.may_have_page(number)) return false;
+  struct Unit {
+    std::uint64_t address = 0;
+    SparseCells::Found found;
+    Entry entry;
+  };
+  std::array<Unit, 2> units;
+  const unsigned count = access.bytes / 4;
+  bool any_unordered = false;
+  for (unsigned i = 0; i < count; ++i) {
+    Unit& unit = units[i];
+    unit.address = access.address + 4 * i;
+    Cell weak;
+    if (at) {
+      const unsigned of_page = unsigned(unit.address % page_bytes >> at->shift);
+      const Group& group = at->groups ? at->groups[of_page / group_units] : at->whole;
+      if (group.cells || group.strong || group.suspect || at->shift != 2) return false;
+      weak = weak_of(group, of_page % group_units);
+      // Later reads are in SparseCells.
+      if (words_.may_have_page(number) && words_.find(unit.address).count) return false;
+    } else if (words_.may_have_page(number)) {
+      weak = words_.find(unit.address).cell;
+    }
+    if (weak.write_who & Cell::suspect) continue;
+    if (Entry* const entry = count == 1 ? strong_.only(unit.address) : nullptr) { // the usual case, in its place
+      if (entry->who == suspect_code) return true;
+      StrongCell cell = decoded[entry->who];
+      cell.epoch = entry->segment;
+      const bool good = join_strong(access, actor, weak, cell, unordered);
+      const auto code = good ? code_of(cell) : std::optional(suspect_code);
+      if (!code) return false;
+      if (!good) suspects_.add(0, unit.address);
+      *entry = {actor.segment, *code};
+      return true;
+    }
+    unit.found = strong_.find(unit.address);
+    StrongCell cell;
+    if (unit.found.count) {
+      const std::uint8_t code = *unit.found.at[0].who;
+      if (code == suspect_code) continue;
+      cell = decoded[code];
+      cell.epoch = SparseCells::segment_of(unit.found.at[0]);
+    }
+    if (!join_strong(access, actor, weak, cell, any_unordered)) {
+      unit.entry = {actor.segment, suspect_code};
+    } else if (const auto code = code_of(cell)) {
+      unit.entry = {actor.segment, *code};
+    } else {
+      return false;
+    }
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (!units[i].entry.segment) continue;
+    if (units[i].entry.who == suspect_code) suspects_.add(0, units[i].address);
+    strong_.put(units[i].address, i ? strong_.find(units[i].address) : units[i].found, units[i].entry);
+  }
+  if (at && !at->sparse) {
+    at->sparse = true;
+    last_key_ = {~0ull, ~0ull};
+  }
+  unordered |= any_unordered;
+  return true;
+}
+
+void Filter::absorb_strong(ShadowPage& page) {
+  if (!strong_.may_have_page(page.key.number)) return;
+  const std::uint64_t base = page.key.number * page_bytes;
+  for (std::uint64_t offset = 0; offset < page_bytes; offset += 4) {
+    const SparseCells::Found found = strong_.find(base + offset);
+    if (!found.count) continue;
+    page.dense = true;
+    pages_.refine(page, 2);
+    const std::uint8_t code = *found.at[0].who;
+    for (std::uint64_t at = offset; at < offset + 4; at += 1ull << page.shift) {
+      const unsigned number = unsigned(at >> page.shift);
+      Group& group = page.groups[number / group_units];
+      if (code == suspect_code) {
+        pages_.expand(group)[number % group_units].write_who |= Cell::suspect;
+        continue;
+      }
+      StrongCell& cell = pages_.strong_of(group)[number % group_units];
+      cell = decoded[code];
+      cell.epoch = SparseCells::segment_of(found.at[0]);
+    }
+    strong_.erase(base + offset, found);
+  }
+}
+
+} // namespace deadheat::detect
