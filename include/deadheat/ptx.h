@@ -37,7 +37,7 @@ namespace deadheat::ptx {
 enum class Type : std::uint8_t {
   none, b1, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64, f16, f16x2, bf16, bf16x2, tf32, f32,
   f32x2, f64, pred, u8x4, s8x4, u16x2, s16x2, e4m3, e5m2, e4m3x2, e5m2x2, e2m1, e2m1x2, e2m3, e2m3x2, e3m2, e3m2x2,
-  ue8m0, ue8m0x2, s4, u4, texref, samplerref, surfref
+  ue8m0, ue8m0x2, s4, u4, s2, u2, texref, samplerref, surfref
 };
 // clang-format on
 unsigned bits(Type type); // width in bits; 1 for pred and b1, 64 for the opaque references

@@ -28,7 +28,7 @@ enum class SiteKind : std::uint8_t {
   async_commit = 8,    // cp.async.commit_group, cp.async.bulk.commit_group
   async_wait = 9,      // cp.async.wait_group, wait_all, cp.async.bulk.wait_group
   async_mbarrier_arrive = 10, // cp.async.mbarrier.arrive
-  bulk_copy = 11,      // cp.async.bulk, cp.reduce.async.bulk, with or without tensor
+  bulk_copy = 11,      // cp.async.bulk, cp.reduce.async.bulk, with or without tensor; st.async, red.async
   proxy_fence = 12,    // fence.proxy.*
   dependency = 13,     // griddepcontrol
   exit = 14,           // exit, ret of an entry, trap, a call of __assertfail

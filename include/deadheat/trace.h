@@ -272,10 +272,10 @@ struct AsyncCopy {
   std::array<std::uint64_t, 32> destination{}, source{};
   std::array<std::uint32_t, 32> source_bytes{}, digest{};
 };
-// cp.async.bulk and cp.reduce.async.bulk issued by lanes of mask, each a copy of its own. Addresses are generic ones
-// (deadheat/address.h). A copy to several blocks (.multicast::cluster) is one record a block, in order of their ranks,
-// all but the first with `further`. Completion on an mbarrier is an Mbarrier record (complete_tx) of the same site and
-// lane, in the order of issue for each object.
+// cp.async.bulk and cp.reduce.async.bulk issued by lanes of mask, each a copy of its own; st.async and red.async, whose
+// source is 0: a value. Addresses are generic ones (deadheat/address.h). A copy to several blocks (.multicast::cluster)
+// is one record a block, in order of their ranks, all but the first with `further`. Completion on an mbarrier is an
+// Mbarrier record (complete_tx) of the same site and lane, in the order of issue for each object.
 struct BulkCopy {
   Warp warp;
   std::uint32_t module = 0, site = 0, mask = 0;

@@ -119,7 +119,8 @@ struct Block {
   std::vector<std::uint8_t*> cluster_shared; // BlockContext::cluster_shared
   bool triggered = false;                  // a thread has executed griddepcontrol.launch_dependents
   std::vector<AsyncQueue> async; // a thread each; empty until the first copy
-  UndefinedWords undefined;                // of shared memory
+  UndefinedWords undefined;                // of shared memory, by offset
+  UndefinedWords undefined_local;          // of the threads' stacks, by host address
   std::vector<std::uint32_t> position;     // under random schedules: of each thread in the list of runnable ones
   std::vector<WatchedThread> watched;
   // The memory behind threads, stacks and shared memory.
@@ -176,6 +177,7 @@ struct Launch {
   engine::LaunchContext context;
   std::uint64_t blocks = 0, next_block = 0, finished = 0;
   std::uint32_t threads = 0, stack_bytes = 0, max_resident = 0;
+  std::uint64_t stack_stride = 0; // from a thread's stack to the next one's
   std::uint64_t private_bytes = 0, slot_bytes = 0; // of a block's memory: before shared memory; in all
   std::vector<std::unique_ptr<Block>> resident; // by index, but for blocks admitted early
   std::vector<std::unique_ptr<Block>> spare;

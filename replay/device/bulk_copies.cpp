@@ -1,6 +1,6 @@
 // cp.async.bulk and cp.reduce.async.bulk between global memory and shared memory, that of other blocks of the cluster
-// included (PTX ISA 9.7.9.25.4). Each is an agent of its own: it reads, writes, and then completes on an mbarrier or
-// with its bulk group.
+// included (PTX ISA 9.7.9.25.4), and st.async and red.async (9.7.9.12, 9.7.13.7), which are copies of a value. Each is
+// an agent of its own: it reads, writes, and then completes on an mbarrier or with its bulk group.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,7 +25,7 @@ using trace::MemoryError;
 namespace {
 
 namespace numeric = engine::numeric;
-constexpr std::uint32_t granule = 16; // addresses and sizes are multiples of it (9.7.9.25.4.1)
+constexpr std::uint32_t granule = 16; // addresses and sizes of copies are multiples of it (9.7.9.25.4.1)
 
 template <typename T>
 T integer(BulkReduction op, T old, T x) {
@@ -112,9 +112,9 @@ std::uint8_t* Machine::bulk_bytes_at(Block& block, std::uint64_t address, std::u
 }
 
 bool Machine::bulk_legal(Block& block, ThreadContext& thread, std::uint32_t site, std::uint64_t address,
-                         std::uint64_t bytes, bool is_write) {
+                         std::uint64_t bytes, bool is_write, std::uint64_t alignment) {
   MemoryError::Kind kind = MemoryError::Kind::misaligned;
-  if (address % granule == 0 && bytes % granule == 0) {
+  if (address % alignment == 0 && bytes % alignment == 0) {
     if (bulk_bytes_at(block, address, bytes)) return true;
     bool freed = false;
     if (!(address & window_bit)) options_.environment->nearest_allocation(address, &freed);
@@ -137,7 +137,15 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
   copy.reduction = std::uint32_t(thread.arg[engine::bulk_reduction]);
   const std::uint32_t targets = std::uint32_t(thread.arg[engine::bulk_targets]);
   if (copy.bytes == 0) return;
-  if (!bulk_legal(block, thread, site, copy.source, copy.bytes, false)) return;
+  const bool stores = copy.source == engine::bulk_no_source; // a value: aligned as it is large
+  if (stores) copy.source = 0;
+  const std::uint64_t alignment = stores ? copy.bytes : granule;
+  if (stores) {
+    const auto* value = reinterpret_cast<const std::uint8_t*>(&thread.arg[engine::bulk_value]);
+    copy.data.assign(value, value + copy.bytes);
+  } else if (!bulk_legal(block, thread, site, copy.source, copy.bytes, false, granule)) {
+    return;
+  }
   AsyncQueue& queue = async_queue(thread);
   copy.bulk_group = queue.bulk_groups;
   if (block.named) holds_->copy_issued(block, thread, copy);
@@ -154,7 +162,7 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
       one.destination = in_block(copy.destination, rank);
       one.mbarrier = in_block(copy.mbarrier, rank);
     }
-    if (!bulk_legal(block, thread, site, one.destination, one.bytes, true)) return;
+    if (!bulk_legal(block, thread, site, one.destination, one.bytes, true, alignment)) return;
     if (one.mbarrier) {
       const SharedPlace at = shared_place(block, one.mbarrier, 8);
       if (!at.block || at.offset % 8) {
@@ -175,7 +183,8 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
       record.source[thread.lane] = one.source;
       record.mbarrier[thread.lane] = one.mbarrier;
       record.bytes[thread.lane] = one.bytes;
-      record.digest[thread.lane] = engine::digest(bulk_bytes_at(block, one.source, one.bytes), one.bytes);
+      const std::uint8_t* from = stores ? one.data.data() : bulk_bytes_at(block, one.source, one.bytes);
+      record.digest[thread.lane] = engine::digest(from, one.bytes);
       say_effect(std::move(record));
     }
     groups.push_back(one.group);

@@ -312,7 +312,7 @@ bool Holds::can_be_unseen(Machine& machine, State& s) {
   // Sites are of one module where the launch is the same.
   const auto& sites = *block.launch->request.sites->sites;
   s.across = s.hold.until.launch == held.launch && s.hold.until.site < sites.size() &&
-             sites[s.hold.until.site].kind == SiteKind::bulk_copy;
+             sites[s.hold.until.site].kind == SiteKind::bulk_copy && sites[s.hold.until.site].proxy == Proxy::async;
   s.proxy_fenced = false;
   const Site& site = (*block.launch->request.sites->sites)[held.site];
   if (site.kind != SiteKind::access || site.access == AccessKind::read) return false;

@@ -94,7 +94,9 @@ Launch* Machine::begin(LaunchRequest request) {
     l.private_bytes = round_up(engine::region_memory_bytes(*r.regions, l.threads), 64);
   } else {
     l.stack_bytes = std::uint32_t(round_up(std::max(r.code->frame_bytes, 16u) + r.call_stack, 128) + 64);
-    l.private_bytes = round_up(l.threads * (context_bytes + l.stack_bytes), 64);
+    // A stack has its shadow of written bytes behind it, too.
+    l.stack_stride = r.mode.written ? std::uint64_t(l.stack_bytes) * 2 + 64 : l.stack_bytes;
+    l.private_bytes = round_up(l.threads * (context_bytes + l.stack_stride), 64);
   }
   // Shared memory has its shadow of written bytes behind it (engine/written.h).
   l.slot_bytes = round_up(l.private_bytes + shared * (r.mode.written ? 2 : 1) + 192, 65536);
@@ -159,7 +161,7 @@ void Machine::make_threads(const Launch& launch, Block& block) {
   for (std::uint32_t i = 0; i < launch.threads; ++i) {
     engine::ThreadContext& t = *new (&block.threads[i]) engine::ThreadContext;
     t.block = &block.context;
-    t.stack = stacks + std::uint64_t(i) * launch.stack_bytes;
+    t.stack = stacks + i * launch.stack_stride;
     t.stack_bytes = launch.stack_bytes;
     t.tid[0] = tid.x, t.tid[1] = tid.y, t.tid[2] = tid.z;
     t.linear = i;
@@ -220,9 +222,10 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
     if (r.mode.precision) options_.shadows->forget(std::uint64_t(c.shared), r.total_shared);
     if (r.mode.written) {
       std::memset(c.shared + engine::shared_shadow(r.total_shared), 0, r.total_shared);
-      block.undefined.clear();
     }
   }
+  block.undefined.clear();
+  block.undefined_local.clear();
   if (r.regions) return;
   for (std::uint32_t b = 0; block.used_barriers; ++b, block.used_barriers >>= 1)
     if (block.used_barriers & 1) block.barriers[b] = {};
@@ -232,6 +235,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
     t.stack_used = frame;
     t.spin_site = ~0u;
     std::memset(t.stack, 0, frame);
+    if (r.mode.written) std::memset(t.stack + t.stack_bytes, 0, frame);
   }
   for (std::uint32_t w = 0; w < block.warps_count; ++w) make_ready(block, w, block.warps[w].live);
 }

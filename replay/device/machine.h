@@ -193,6 +193,7 @@ class Machine {
   void check_barriers(Block& block);
   void check_aligned(Block& block, const Barrier& barrier);
   void check_whole_warps(Block& block, const Barrier& barrier);
+  void pass_undefined(Block& block, const Barrier& barrier);
   void check_aligned(Block& block, const engine::RegionRun& run, engine::ThreadContext& who);
   void copy_waits(Block& block, std::uint32_t warp);
   bool copies_were_performed(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool all);
@@ -232,7 +233,7 @@ class Machine {
   // bulk_copies.cpp
   void bulk_copy(engine::ThreadContext& thread, std::uint32_t site);
   bool bulk_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
-                  std::uint64_t bytes, bool is_write);
+                  std::uint64_t bytes, bool is_write, std::uint64_t alignment);
   void perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& copy);
   std::uint8_t* bulk_bytes_at(Block& block, std::uint64_t address, std::uint64_t bytes) const;
   void issued(Block& block, std::uint32_t thread, std::uint32_t group);

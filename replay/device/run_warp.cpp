@@ -363,6 +363,35 @@ void Machine::check_whole_warps(Block& block, const Barrier& barrier) {
   }
 }
 
+// bar.red: what undefined predicates leave open of its results. One that defined predicates settle is defined.
+void Machine::pass_undefined(Block& block, const Barrier& barrier) {
+  constexpr std::uint8_t reduces = SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or;
+  const SiteTable& sites = *block.launch->request.sites;
+  const ThreadContext* origin = nullptr;
+  bool yes = false, no = false;
+  auto each = [&](auto&& body) {
+    for (std::uint32_t w = 0; w < block.warps_count; ++w)
+      for (std::uint32_t m = barrier.waiting[w]; m; m &= m - 1) {
+        ThreadContext& t = block.threads[w * warp_lanes + std::uint32_t(__builtin_ctz(m))];
+        if (const std::uint8_t f = sites.flags_of(t.pending_site) & reduces) body(t, f);
+      }
+  };
+  each([&](ThreadContext& t, std::uint8_t) {
+    if (!(t.arg[5] & 1))
+      (t.arg[2] & 1 ? yes : no) = true;
+    else if (!origin)
+      origin = &t;
+  });
+  each([&](ThreadContext& t, std::uint8_t f) {
+    const bool settled = f & SiteTable::red_popc ? false : f & SiteTable::red_and ? no : yes;
+    t.result[2] = origin && !settled ? ~std::uint64_t(0) : 0;
+    if (!t.result[2] || t.arg[5] & 1) return;
+    t.undefined_site = origin->undefined_site;
+    t.undefined_bytes = origin->undefined_bytes;
+    t.undefined_address = origin->undefined_address;
+  });
+}
+
 void Machine::complete(Block& block, std::uint32_t number) {
   Barrier& barrier = block.barriers[number];
   if (recording(block)) {
@@ -378,6 +407,7 @@ void Machine::complete(Block& block, std::uint32_t number) {
   if (barrier.expected) check_whole_warps(block, barrier);
   const bool red =
       sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
+  if (red && block.launch->request.mode.written) pass_undefined(block, barrier);
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
     const std::uint32_t lanes = barrier.waiting[w];
     if (!lanes) continue;

@@ -94,7 +94,14 @@ std::uint32_t Machine::undefined_load(const engine::ThreadContext& thread, std::
     return std::any_of(shadow + begin, shadow + end, [](std::uint8_t byte) { return byte != 0xff; });
   };
   std::int64_t known = -1; // the memory holds a result of undefined bits
-  if (shared) {
+  const bool local = address - local_window < window_bytes;
+  if (local) {
+    const std::uint64_t host = std::uint64_t(thread.stack) + (address - local_window);
+    known = block.undefined_local.find(host, bytes, [&](std::uint64_t word) {
+      const std::uint64_t begin = std::max(word, host), end = std::min<std::uint64_t>(word + 8, host + bytes);
+      return undefined(reinterpret_cast<const std::uint8_t*>(begin + thread.stack_bytes), 0, end - begin);
+    });
+  } else if (shared) {
     const std::uint8_t* shadow = at.block->context.shared + engine::shared_shadow(request.total_shared);
     known = at.block->undefined.find(offset, bytes, [&](std::uint64_t word) {
       return undefined(shadow, std::max(word, offset), std::min<std::uint64_t>(word + 8, offset + bytes));
@@ -114,10 +121,12 @@ std::uint32_t Machine::undefined_load(const engine::ThreadContext& thread, std::
   error.bytes = bytes;
   error.access = atomic ? AccessKind::atomic : AccessKind::read;
   error.text =
-      std::string(atomic ? "computes with " : "reads ") +
-      (shared ? "shared memory that no thread of the block wrote" : "memory that nobody wrote since it was allocated");
+      std::string(atomic ? "computes with " : "reads ") + (shared  ? "shared memory that no thread of the block wrote"
+                                                           : local ? "local memory that the thread did not write"
+                                                                   : "memory that nobody wrote since it was allocated");
   bool freed = false;
-  if (!shared && address) error.nearest_allocation = options_.environment->nearest_allocation(address, &freed);
+  if (!shared && !local && address)
+    error.nearest_allocation = options_.environment->nearest_allocation(address, &freed);
   return undefined_loads_.add(error);
 }
 
@@ -141,6 +150,8 @@ void Machine::undefined(engine::ThreadContext& thread, std::uint32_t site, Undef
     const std::uint64_t host = to_host(address);
     if (const SharedPlace at = shared_place(block, address, bytes); at.block)
       return at.block->undefined.add(at.offset, bytes, load);
+    if (address - local_window < window_bytes)
+      return block.undefined_local.add(std::uint64_t(thread.stack) + (address - local_window), bytes, load);
     if (host - device_arena < device_arena_bytes) return undefined_words_.add(host, bytes, load);
   }
   report_undefined(load, text_of(use));

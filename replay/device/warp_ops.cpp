@@ -8,9 +8,11 @@
 #include "replay/engine/shadow.h"
 #include "replay/engine/tensor.h"
 #include "replay/engine/tensor_shadows.h"
+#include "replay/engine/tensor_undefined.h"
 
 namespace deadheat::device {
 
+using engine::reduces;
 using engine::ThreadContext;
 using engine::WarpOp;
 
@@ -62,6 +64,18 @@ std::uint32_t reduce(WarpOp op, std::uint32_t a, std::uint32_t b) {
   }
 }
 
+// redux.f32 (PTX ISA 9.7.13.9): -0 below +0; NaNs count with .NaN only, and are what is left when there is nothing
+// else.
+std::uint32_t reduce_floats(WarpOp op, std::uint32_t a, std::uint32_t b, std::uint32_t how) {
+  constexpr std::uint32_t nan = 0x7fffffff;
+  if (how & 1) a &= nan, b &= nan;
+  const bool a_nan = (a & nan) > 0x7f800000, b_nan = (b & nan) > 0x7f800000;
+  if (a_nan || b_nan) return how & 2 || (a_nan && b_nan) ? nan : a_nan ? b : a;
+  // As integers in the numbers' order.
+  auto place = [](std::uint32_t v) { return v >> 31 ? ~v : v | 0x80000000u; };
+  return (place(a) < place(b)) == (op == WarpOp::redux_min_f) ? a : b;
+}
+
 template <typename F>
 void each(std::uint32_t lanes, F&& f) {
   for (; lanes; lanes &= lanes - 1) f(std::uint32_t(__builtin_ctz(lanes)));
@@ -83,7 +97,7 @@ void shuffle_shadows(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
 
 // What undefined bits of the members' operands leave open of their answers (engine/undefined.h). A vote that lanes with
 // defined predicates settle is defined, and so are bits that they settle of a reduction by and or or.
-void pass_undefined(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
+void pass_lanes_undefined(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
   std::uint64_t any = 0;
   std::uint32_t unknown = 0, yes = 0, no = 0; // votes
   std::uint32_t zeros = 0, ones = 0; // bits that a lane has, defined
@@ -203,9 +217,13 @@ void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
       });
       break;
     default: {
+      const bool floats = op == WarpOp::redux_min_f || op == WarpOp::redux_max_f;
       std::uint32_t value = std::uint32_t(lanes[first].arg[2]);
-      each(members & ~(1u << first),
-           [&](std::uint32_t l) { value = reduce(op, value, std::uint32_t(lanes[l].arg[2])); });
+      if (floats) value = reduce_floats(op, value, value, std::uint32_t(lanes[first].arg[3]));
+      each(members & ~(1u << first), [&](std::uint32_t l) {
+        const std::uint32_t other = std::uint32_t(lanes[l].arg[2]);
+        value = floats ? reduce_floats(op, value, other, std::uint32_t(lanes[l].arg[3])) : reduce(op, value, other);
+      });
       each(members, [&](std::uint32_t l) { lanes[l].result[0] = value; });
       break;
     }
@@ -270,8 +288,13 @@ void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members
     each(members, [&](std::uint32_t l) { there[l] = &lanes[l]; });
     engine::run_tensor_shadows(lanes[__builtin_ctz(members)].arg[2], there);
   }
-  if (block.launch->request.mode.written && op >= WarpOp::vote_all && op <= WarpOp::redux_xor)
-    pass_undefined(op, lanes, members);
+  if (block.launch->request.mode.written && op == WarpOp::tensor) {
+    std::array<ThreadContext*, warp_lanes> there{};
+    each(members, [&](std::uint32_t l) { there[l] = &lanes[l]; });
+    engine::run_tensor_undefined(lanes[__builtin_ctz(members)].arg[2], there);
+  }
+  if (block.launch->request.mode.written && ((op >= WarpOp::vote_all && op <= WarpOp::match_all) || reduces(op)))
+    pass_lanes_undefined(op, lanes, members);
   if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
   if (watch_) watch_->met(block, warp, members, op != WarpOp::activemask);
   if (watch_ && op == WarpOp::barrier) watch_->warp_barrier(block, warp, members);

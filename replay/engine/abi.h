@@ -25,7 +25,8 @@ namespace deadheat::engine {
 enum class Step : std::int32_t {
   exited = 0,   // exit, or return from the entry function
   visible = 1,  // before a visible operation (pending_site, pending_address); performs it when called again
-  barrier = 2,  // at bar/barrier (pending_site; arg[0] barrier number, arg[1] thread count or 0, arg[2] of red: predicate)
+  barrier = 2,  // at bar/barrier (pending_site; arg[0] barrier number, arg[1] thread count or 0; of red: arg[2]
+                // predicate, result[0]; arg[5] and result[2] their undefined bits)
   warp = 3,     // at a rendezvous of lanes (pending_site; WarpOp in arg[0], operands after it); answers in result[]
   spin = 4,     // re-read an unchanged value (pending_address), or used up its quantum in a loop (pending_address 0)
   fault = 5,    // trap, assertion, memory error: fault_*; never goes on
@@ -50,11 +51,16 @@ enum class WarpOp : std::uint32_t {
   redux_xor = 18,                 // arg[2]; result[0]
   activemask = 19,                // no mask: the scheduler's choice; result[0]
   elect = 20,                     // result[0] leader lane, result[1] predicate
+  redux_min_f = 21, redux_max_f = 22, // arg[2]; arg[3] bits: 1 .abs, 2 .NaN; result[0]
   // Matrix operations, whose lanes exchange registers: arg[2] is the code of a TensorOp (tensor.h), arg[3..] hold the
   // lane's 32-bit words going in, two a slot; result[] those that come out.
   tensor = 32
 };
 // clang-format on
+
+inline bool reduces(WarpOp op) {
+  return (op >= WarpOp::redux_add && op <= WarpOp::redux_xor) || op == WarpOp::redux_min_f || op == WarpOp::redux_max_f;
+}
 
 // What Services::mbarrier is asked to do, with flags. The operand: init's count; arrivals: count in the low half, bytes
 // to expect in the high half; expect_tx, complete_tx: bytes; tests: the state or the parity.
@@ -76,15 +82,17 @@ enum class MbarrierOp : std::uint32_t {
   in_loop = 0x2000 // tests: is polled
 };
 
-// cp.async.bulk: arg[] of the thread.
+// cp.async.bulk and asynchronous stores: arg[] of the thread.
 enum BulkArgument : unsigned {
   bulk_destination = 0,
   bulk_source = 1, // generic addresses
   bulk_bytes = 2,
   bulk_mbarrier = 3, // generic address; 0: completes with its bulk group
   bulk_targets = 4, // of .multicast::cluster: a bit a rank; 0: none
-  bulk_reduction = 5 // 0: a copy; else 1 + BulkReduction::op + (ptx::Type << 8)
+  bulk_reduction = 5, // 0: a copy; else 1 + BulkReduction::op + (ptx::Type << 8)
+  bulk_value = 6 // of st.async and red.async, whose source is bulk_no_source: the bytes, in two arguments
 };
+inline constexpr std::uint64_t bulk_no_source = ~std::uint64_t(0);
 enum class BulkReduction : std::uint32_t { add, min, max, inc, dec, and_, or_, xor_ };
 
 // One weak access, logged by recorded code; merged by tracer/recorder/warp_log.h (same layout).
@@ -120,7 +128,7 @@ struct Services {
   // them; tests 1 when the phase is complete, 0 when not, 2 when not and the thread is to stop with Step::mbarrier.
   std::uint64_t (*mbarrier)(ThreadContext*, std::uint32_t site, std::uint32_t what, std::uint64_t address,
                             std::uint64_t operand);
-  // cp.async.bulk, cp.reduce.async.bulk: operands in arg[] (BulkArgument).
+  // cp.async.bulk, cp.reduce.async.bulk, st.async, red.async: operands in arg[] (BulkArgument).
   void (*bulk_copy)(ThreadContext*, std::uint32_t site);
   std::int32_t (*print)(ThreadContext*, std::uint64_t format, std::uint64_t arguments); // vprintf; generic addresses
   std::uint64_t (*allocate)(ThreadContext*, std::uint64_t bytes); // malloc; device address or 0
@@ -187,7 +195,7 @@ struct ThreadContext {
   // The last load of undefined bits that may come to matter (undefined.h).
   std::uint64_t undefined_address = 0;
   std::uint32_t undefined_site = ~0u, undefined_bytes = 0;
-  std::uint64_t arg[20] = {};
+  std::uint64_t arg[21] = {};
   std::uint64_t result[8] = {};
 
   std::uint32_t fault_kind = 0, fault_site = 0, fault_access = 0, fault_bytes = 0;

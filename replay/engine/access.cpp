@@ -169,6 +169,7 @@ void check_each(Builder& b, const Access& a) {
 void check_access(Builder& b, const Access& a) {
   if (!b.mode.check) return;
   Space space = a.place.space;
+  if (b.undefined && space == Space::local && !a.place.wide_base) b.undefined->access(a);
   if (space == Space::param || space == Space::constant || !a.place.wide_base) return;
   if (b.in_regions()) {
     if (space == Space::local) return b.refuse("local memory in a region");

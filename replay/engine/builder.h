@@ -19,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct Unit {
   std::function<FunctionPointer*(std::uint32_t)> pointer_to; // of functions whose address is taken
   std::map<std::uint32_t, std::uint32_t> frame_bytes; // known once a function is built
   std::map<std::uint32_t, std::uint32_t> params_offset;
+  std::map<std::uint32_t, std::set<std::int64_t>> computed_results = {}; // by function (UndefinedPlan::results)
   std::uint64_t saves_threshold; // registers to save over all stops from which they live in the frame
 };
 

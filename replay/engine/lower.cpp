@@ -25,7 +25,7 @@ constexpr Line lines[] = {
     {Opcode::mul, lower_mul}, {Opcode::mad, lower_mad}, {Opcode::madc, lower_madc}, {Opcode::mul24, lower_mul24},
     {Opcode::mad24, lower_mul24}, {Opcode::div, lower_div}, {Opcode::rem, lower_rem}, {Opcode::abs, lower_abs},
     {Opcode::neg, lower_neg}, {Opcode::min, lower_minmax}, {Opcode::max, lower_minmax}, {Opcode::sad, lower_sad},
-    {Opcode::dp2a, lower_dp}, {Opcode::dp4a, lower_dp},
+    {Opcode::dp2a, lower_dp}, {Opcode::dp4a, lower_dp}, {Opcode::clmad, lower_clmad},
     // bits
     {Opcode::and_, lower_logic}, {Opcode::or_, lower_logic}, {Opcode::xor_, lower_logic}, {Opcode::not_, lower_not},
     {Opcode::cnot, lower_not}, {Opcode::shl, lower_shift}, {Opcode::shr, lower_shift}, {Opcode::shf, lower_shf},
@@ -96,20 +96,16 @@ std::string refusal_of(const Instruction& i) {
   for (Modifier m : i.modifiers) {
     if (m == Modifier::unknown) return "unknown modifier";
     if (m == Modifier::rs) return "stochastic rounding is not supported by the embedded device";
-    if (m == Modifier::oob) return "out-of-bounds NaNs are not supported by the embedded device";
   }
   switch (i.opcode) {
     case Opcode::cp:
       if (i.has(Modifier::tensor)) return "tensor maps are not supported by the embedded device";
       if (i.has(Modifier::cp_mask)) return "byte masks are not supported by the embedded device";
       break;
-    case Opcode::redux:
-      if (i.type() == Type::f32) return "not supported by the embedded device";
-      break;
     case Opcode::st:
     case Opcode::red:
-      if (i.has(Modifier::async) || i.has(Modifier::bulk))
-        return "asynchronous stores are not supported by the embedded device";
+      if (i.has(Modifier::async) && !i.has(Modifier::mbarrier_complete_tx_bytes))
+        return "asynchronous stores to global memory are not supported by the embedded device";
       break;
     case Opcode::mma:
     case Opcode::wmma:
@@ -122,7 +118,7 @@ std::string refusal_of(const Instruction& i) {
     default: break;
   }
   for (Type t : i.types)
-    if (t == Type::ue8m0 || t == Type::ue8m0x2) return "type not supported by the embedded device";
+    if (t == Type::ue8m0) return "type not supported by the embedded device";
   return {};
 }
 

@@ -42,6 +42,7 @@ void lower_bfe(Builder&, const ptx::Instruction&);
 void lower_bfi(Builder&, const ptx::Instruction&);
 void lower_bmsk(Builder&, const ptx::Instruction&);
 void lower_szext(Builder&, const ptx::Instruction&);
+void lower_clmad(Builder&, const ptx::Instruction&);
 void lower_fns(Builder&, const ptx::Instruction&);
 void lower_prmt(Builder&, const ptx::Instruction&);
 // ---- lower_video.cpp
@@ -97,6 +98,8 @@ void lower_tensor(Builder&, const ptx::Instruction&);  // mma wmma ldmatrix stma
 // ---- lower_async.cpp
 void lower_mbarrier(Builder&, const ptx::Instruction&);
 void lower_bulk(Builder&, const ptx::Instruction&);           // cp.async.bulk…, called by lower_cp
+void lower_async_store(Builder&, const ptx::Instruction&);    // st.async, red.async, called by lower_st, lower_atom
+void lower_bulk_store(Builder&, const ptx::Instruction&);     // st.bulk
 void lower_async_arrive(Builder&, const ptx::Instruction&);   // cp.async.mbarrier.arrive, called by lower_cp
 void lower_cluster_barrier(Builder&, const ptx::Instruction&); // called by lower_bar
 void lower_mapa(Builder&, const ptx::Instruction&);

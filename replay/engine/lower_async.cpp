@@ -52,6 +52,21 @@ void lower_wait(Builder& b, const ptx::Instruction& i) {
       false);
 }
 
+// BulkArgument::bulk_reduction; 0: not known.
+std::uint64_t reduction_code(const ptx::Instruction& i) {
+  struct Line {
+    Modifier modifier;
+    BulkReduction op;
+  };
+  static constexpr Line lines[] = {{Modifier::add, BulkReduction::add}, {Modifier::min, BulkReduction::min},
+                                   {Modifier::max, BulkReduction::max}, {Modifier::inc, BulkReduction::inc},
+                                   {Modifier::dec, BulkReduction::dec}, {Modifier::and_, BulkReduction::and_},
+                                   {Modifier::or_, BulkReduction::or_}, {Modifier::xor_, BulkReduction::xor_}};
+  for (const Line& line : lines)
+    if (i.has(line.modifier)) return 1 + std::uint64_t(line.op) + (std::uint64_t(i.type()) << 8);
+  return 0;
+}
+
 } // namespace
 
 void lower_mbarrier(Builder& b, const ptx::Instruction& i) {
@@ -117,24 +132,66 @@ void lower_bulk(Builder& b, const ptx::Instruction& i) {
   set_argument(b, bulk_bytes, b.read(o[2], 32));
   set_argument(b, bulk_mbarrier, mbarrier ? b.generic_address(b.place(o[3], Space::shared)) : b.constant(64, 0));
   set_argument(b, bulk_targets, multicast ? b.read(o[4], 16) : static_cast<Value*>(b.constant(64, 0)));
-  std::uint64_t reduction = 0;
-  if (i.has(Modifier::reduce)) {
-    struct Line {
-      Modifier modifier;
-      BulkReduction op;
-    };
-    static constexpr Line lines[] = {
-        {Modifier::add, BulkReduction::add}, {Modifier::min, BulkReduction::min},
-        {Modifier::max, BulkReduction::max}, {Modifier::inc, BulkReduction::inc},
-        {Modifier::dec, BulkReduction::dec}, {Modifier::and_, BulkReduction::and_},
-        {Modifier::or_, BulkReduction::or_}, {Modifier::xor_, BulkReduction::xor_},
-    };
-    for (const Line& line : lines)
-      if (i.has(line.modifier)) reduction = 1 + std::uint64_t(line.op) + (std::uint64_t(i.type()) << 8);
-    if (!reduction) return b.refuse("operation");
-  }
+  const std::uint64_t reduction = i.has(Modifier::reduce) ? reduction_code(i) : 0;
+  if (i.has(Modifier::reduce) && !reduction) return b.refuse("operation");
   set_argument(b, bulk_reduction, b.constant(64, reduction));
   b.call_service(offsetof(Services, bulk_copy), b.ir.getVoidTy(), {b.thread(), site_number(b)});
+}
+
+// st.async.completion{.vec}.type [a], b, [mbar] and red.async.op.type [a], b, [mbar]: bulk copies of a value.
+void lower_async_store(Builder& b, const ptx::Instruction& i) {
+  const auto& o = i.operands;
+  if (o.size() < 3) return b.refuse("operands");
+  const unsigned width = std::max(ptx::bits(i.type()), 8u);
+  const bool vector = o[1].kind == Operand::Kind::vector;
+  const std::size_t count = vector ? o[1].elements.size() : 1;
+  if (count * width > 128) return b.refuse("operands");
+  before_access(b, o[0], Space::shared, true);
+  set_argument(b, bulk_destination, b.generic_address(b.place(o[0], Space::shared)));
+  set_argument(b, bulk_source, b.constant(64, bulk_no_source));
+  set_argument(b, bulk_bytes, b.constant(32, count * width / 8));
+  set_argument(b, bulk_mbarrier, b.generic_address(b.place(o[2], Space::shared)));
+  set_argument(b, bulk_targets, b.constant(64, 0));
+  Value* all = b.constant(128, 0);
+  for (std::size_t n = 0; n < count; ++n) {
+    Value* v = b.read(vector ? o[1].elements[n] : o[1], width);
+    all = b.ir.CreateOr(all, b.ir.CreateShl(b.ir.CreateZExt(v, b.i(128)), width * n));
+  }
+  set_argument(b, bulk_value, b.ir.CreateTrunc(all, b.i(64)));
+  set_argument(b, bulk_value + 1, b.ir.CreateTrunc(b.ir.CreateLShr(all, 64), b.i(64)));
+  const std::uint64_t reduction = i.opcode == ptx::Opcode::red ? reduction_code(i) : 0;
+  if (i.opcode == ptx::Opcode::red && !reduction) return b.refuse("operation");
+  set_argument(b, bulk_reduction, b.constant(64, reduction));
+  b.call_service(offsetof(Services, bulk_copy), b.ir.getVoidTy(), {b.thread(), site_number(b)});
+}
+
+// st.bulk [a], size, 0: weak stores of 8 bytes each, of one visible operation (9.7.9.13).
+void lower_bulk_store(Builder& b, const ptx::Instruction& i) {
+  auto& ir = b.ir;
+  const auto& o = i.operands;
+  if (o.size() < 2) return b.refuse("operands");
+  const Space space = b.space_of(i);
+  before_access(b, o[0], space, false);
+  const std::uint32_t slot = b.frame_slot(8);
+  auto at = [&] { return b.context_load(b.frame(), slot, b.i(64)); };
+  b.context_store(b.frame(), slot, b.constant(64, 0));
+  llvm::BasicBlock *next = b.new_block("fill"), *body = b.new_block("fill_word"), *done = b.new_block("filled");
+  ir.CreateBr(next);
+  ir.SetInsertPoint(next);
+  ir.CreateCondBr(ir.CreateICmpULT(at(), b.read(o[1], 64)), body, done);
+  ir.SetInsertPoint(body);
+  Access a;
+  a.place = b.place(o[0], space);
+  a.place.base = a.place.base ? ir.CreateAdd(a.place.base, at()) : at();
+  a.bytes = a.element_bytes = 8;
+  a.is_write = true;
+  check_access(b, a);
+  Value* zero = b.constant(64, 0);
+  log_access(b, a, {zero});
+  b.store(zero, b.host_pointer(a.place), a.place.space);
+  b.context_store(b.frame(), slot, ir.CreateAdd(at(), b.constant(64, 8)));
+  ir.CreateBr(next);
+  ir.SetInsertPoint(done);
 }
 
 void lower_cluster_barrier(Builder& b, const ptx::Instruction& i) {

@@ -106,6 +106,7 @@ Value* combine_together(Builder& b, Combined how, Value* where, Value* x, const 
 } // namespace
 
 void lower_atom(Builder& b, const ptx::Instruction& i) {
+  if (i.has(Modifier::async)) return lower_async_store(b, i);
   bool red = i.opcode == Opcode::red;
   std::size_t at = red ? 0 : 1;
   const auto& o = i.operands;

@@ -225,6 +225,14 @@ void lower_szext(Builder& b, const ptx::Instruction& i) {
   b.write(i.operands[0], b.ir.CreateSelect(b.ir.CreateICmpEQ(n, b.constant(32, 0)), b.constant(32, 0), r));
 }
 
+void lower_clmad(Builder& b, const ptx::Instruction& i) {
+  if (i.operands.size() < 4) return b.refuse("operands");
+  Value* product = b.call_helper(
+      reinterpret_cast<const void*>(&numeric::carryless_product), b.i(64),
+      {b.read(i.operands[1], 64), b.read(i.operands[2], 64), b.constant(32, i.has(Modifier::hi) ? 1 : 0)});
+  b.write(i.operands[0], b.ir.CreateXor(product, b.read(i.operands[3], 64)));
+}
+
 void lower_fns(Builder& b, const ptx::Instruction& i) {
   b.write(i.operands[0],
           b.call_helper(reinterpret_cast<const void*>(&numeric::find_nth_set), b.i(32),

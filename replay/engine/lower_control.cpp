@@ -3,6 +3,7 @@
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
 #include "replay/engine/precision.h"
+#include "replay/engine/undefined.h"
 
 namespace deadheat::engine {
 
@@ -53,6 +54,7 @@ Value* copy_loop_free(Builder& b, Value* to, Value* from, std::uint64_t bytes) {
     at += piece;
   }
   if (b.precision) b.precision->copy(to, from, bytes);
+  if (b.undefined) b.undefined->copy(to, from, bytes);
   return to;
 }
 
@@ -66,10 +68,14 @@ Value* argument(Builder& b, const Operand& o, unsigned bits) {
 void set_result(Builder& b, const ptx::Instruction& i, Value* v) {
   if (i.operands[0].elements.empty()) return;
   const Operand& o = i.operands[0].elements[0];
-  if (o.kind == Operand::Kind::symbol && o.variable >= 0)
-    b.store(v, b.pointer_at(b.frame(), b.variable_offset(std::uint32_t(o.variable))), Space::local);
-  else
+  if (o.kind == Operand::Kind::symbol && o.variable >= 0) {
+    Value* to = b.pointer_at(b.frame(), b.variable_offset(std::uint32_t(o.variable)));
+    b.store(v, to, Space::local);
+    if (b.undefined) b.undefined->define(to, v->getType()->getIntegerBitWidth() / 8);
+  } else {
     b.write(o, v);
+    if (b.undefined) b.undefined->set(o, nullptr);
+  }
 }
 
 bool call_provided(Builder& b, const ptx::Instruction& i, std::string_view name) {
@@ -212,6 +218,7 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
   };
   Value* frame = callee_frame();
   b.context_store(frame, frame_resume, b.constant(32, 0));
+  if (b.undefined) b.undefined->clear(frame, ir.CreateZExt(frame_bytes, b.i(64)));
   for (std::size_t n = 0; n < arguments.size(); ++n) {
     const Operand& o = arguments[n];
     Value* to = b.pointer_at(frame, callee_offset(false, n));
@@ -223,6 +230,7 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
       Value* bits = b.read(o, unsigned(signature[n].size) * 8);
       b.store(bits, to, Space::local);
       if (b.precision) b.precision->store(o, to, bits);
+      if (b.undefined) b.undefined->pass(o, to, unsigned(signature[n].size) * 8);
     }
   }
 
@@ -263,6 +271,7 @@ void lower_call(Builder& b, const ptx::Instruction& i) {
       Value* bits = b.load(b.i(unsigned(v.size) * 8), from, Space::local);
       b.write(o, bits);
       if (b.precision) b.precision->load(o, from, bits);
+      if (b.undefined) b.undefined->take(o, from, unsigned(v.size) * 8);
     }
   }
 }

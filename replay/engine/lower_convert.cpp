@@ -101,6 +101,45 @@ const Packed* packed(Type t) {
   return nullptr;
 }
 
+// Powers of two: to ue8m0x2 of floats or bf16x2, and from it to bf16x2.
+bool convert_powers(Builder& b, const ptx::Instruction& i, Type to, Type from) {
+  auto& ir = b.ir;
+  const auto& o = i.operands;
+  if (from == Type::ue8m0x2) {
+    if (to != Type::bf16x2) return false;
+    Value* pair = b.read(o[1], 16);
+    Value* all = b.constant(32, 0);
+    for (unsigned n = 0; n < 2; ++n) {
+      Value* exponent = ir.CreateAnd(ir.CreateLShr(pair, 8 * n), b.constant(16, 255));
+      Value* bits = ir.CreateShl(exponent, 7);
+      bits = ir.CreateSelect(ir.CreateICmpEQ(exponent, b.constant(16, 0)), b.constant(16, 0x0040), bits);
+      bits = ir.CreateSelect(ir.CreateICmpEQ(exponent, b.constant(16, 255)), b.constant(16, 0x7fff), bits);
+      all = ir.CreateOr(all, ir.CreateShl(ir.CreateZExt(bits, b.i(32)), 16 * n));
+    }
+    b.write(o[0], all);
+    return true;
+  }
+  if (to != Type::ue8m0x2 || (!i.has(Modifier::rz) && !i.has(Modifier::rp))) return false;
+  Value *high, *low;
+  if (from == Type::f32) {
+    if (o.size() < 3) return b.refuse("operands"), true;
+    high = b.read_float(o[1], from);
+    low = b.read_float(o[2], from);
+  } else if (from == Type::bf16x2) {
+    Value* v = b.read(o[1], 32);
+    high = half_to_float(b, ir.CreateTrunc(ir.CreateLShr(v, 16), b.i(16)), true);
+    low = half_to_float(b, ir.CreateTrunc(v, b.i(16)), true);
+  } else {
+    return false;
+  }
+  auto power = [&](Value* v) {
+    return b.call_helper(reinterpret_cast<const void*>(&numeric::to_power_of_two), b.i(32),
+                         {v, b.constant(32, i.has(Modifier::rp)), b.constant(32, i.has(Modifier::satfinite))});
+  };
+  b.write(o[0], ir.CreateTrunc(ir.CreateOr(ir.CreateShl(power(high), 8), power(low)), b.i(16)));
+  return true;
+}
+
 // Pairs: d, a, b gives a above b; or both halves of one operand.
 bool convert_packed(Builder& b, const ptx::Instruction& i, Type to, Type from) {
   auto& ir = b.ir;
@@ -152,7 +191,7 @@ void pack(Builder& b, const ptx::Instruction& i) {
   auto& ir = b.ir;
   const auto& o = i.operands;
   unsigned bits = ptx::bits(i.types[0]);
-  bool s = is_signed(i.types[0]) || i.types[0] == Type::s4, above = bits < 16;
+  bool s = ptx::name(i.types[0])[0] == 's', above = bits < 16;
   if (i.types[1] != Type::s32 || !i.has(Modifier::sat) || o.size() != (above ? 4u : 3u)) return b.refuse("form");
   auto clamped = [&](const Operand& operand) {
     std::int64_t low = s ? -(std::int64_t(1) << (bits - 1)) : 0;
@@ -174,7 +213,7 @@ void lower_cvt(Builder& b, const ptx::Instruction& i) {
   if (i.types.size() < 2 || o.size() < 2) return b.refuse("types");
   Type to = i.types[0], from = i.types[1];
   if (i.has(Modifier::pack)) return pack(b, i);
-  if (convert_packed(b, i, to, from)) return;
+  if (convert_powers(b, i, to, from) || convert_packed(b, i, to, from)) return;
   if (to == Type::tf32 && from == Type::f32 && i.has(Modifier::rna) && !i.has(Modifier::satfinite)) {
     // Half up in magnitude; infinities and NaNs keep their upper bits, as on GPUs.
     Value* bits = b.read(o[1], 32);

@@ -104,7 +104,13 @@ class Lane {
         // Half precision: the double sum is exact, or so far from a tie that its rounding cannot matter.
         Value* sum = bf_ ? b_.call_helper(reinterpret_cast<const void*>(&numeric::fma_to_odd), b_.f64(), {x, y, z})
                          : ir.CreateFAdd(ir.CreateFMul(x, y), z);
-        return result(double_to_half(b_, sum, bf_));
+        Value* r = result(double_to_half(b_, sum, bf_));
+        if (!i_.has(Modifier::oob)) return r;
+        // Of a factor that stands for what lies out of bounds the result is +0: in both types 0x7ff7, of either sign.
+        auto outside = [&](Value* bits) {
+          return ir.CreateICmpEQ(ir.CreateAnd(bits, b_.constant(16, 0x7fff)), b_.constant(16, 0x7ff7));
+        };
+        return ir.CreateSelect(ir.CreateOr(outside(in[0]), outside(in[1])), b_.constant(16, 0), r);
       }
       case Opcode::min:
       case Opcode::max: {
@@ -147,7 +153,7 @@ class Lane {
     auto& ir = b_.ir;
     if (i_.has(Modifier::ftz)) bits = flush16(bits);
     if (i_.has(Modifier::sat)) bits = float_to_half(b_, saturate(b_, half_to_float(b_, bits, bf_)), bf_);
-    if (i_.has(Modifier::relu)) {  // negative numbers and -0 to 0; NaN stays
+    if (i_.has(Modifier::relu)) { // negative numbers and -0 to 0; NaN stays
       Value* negative = ir.CreateICmpSLT(bits, b_.constant(16, 0));
       bits = ir.CreateSelect(negative, b_.constant(16, 0), bits);
     }
@@ -158,7 +164,7 @@ class Lane {
   bool bf_;
 };
 
-}  // namespace
+} // namespace
 
 void lower_half(Builder& b, const ptx::Instruction& i) {
   for (Type t : i.types)
@@ -169,4 +175,4 @@ void lower_half(Builder& b, const ptx::Instruction& i) {
   b.write(i.operands[0], by_half_lane(b, i.type(), in, Lane(b, i)));
 }
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

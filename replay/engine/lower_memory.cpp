@@ -79,6 +79,8 @@ void lower_ld(Builder& b, const ptx::Instruction& i) {
 
 void lower_st(Builder& b, const ptx::Instruction& i) {
   if (i.operands.size() < 2) return b.refuse("operands");
+  if (i.has(Modifier::async)) return lower_async_store(b, i);
+  if (i.has(Modifier::bulk)) return lower_bulk_store(b, i);
   const Operand& to = i.operands[0];
   const Operand& from = i.operands[1];
   Space space = b.space_of(i);

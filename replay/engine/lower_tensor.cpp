@@ -10,6 +10,7 @@
 #include "replay/engine/lower_warp.h"
 #include "replay/engine/numeric.h"
 #include "replay/engine/precision.h"
+#include "replay/engine/undefined.h"
 
 namespace deadheat::engine {
 
@@ -49,6 +50,7 @@ void read_fragment(Builder& b, const TensorOp& op, char matrix, const Operand& o
     Value* v = b.read(register_at(o, n), 32 * each);
     set_words(b, at, b.ir.CreateTrunc(v, b.i(32)));
     if (b.precision) b.precision->matrix_source(at, register_at(o, n));
+    if (b.undefined) b.undefined->matrix_source(at, register_at(o, n), each);
     if (each == 2) set_words(b, at + 1, b.ir.CreateTrunc(b.ir.CreateLShr(v, 32), b.i(32)));
     at += each;
   }
@@ -64,6 +66,7 @@ void write_fragment(Builder& b, const TensorOp& op, char matrix, const Operand& 
       v = b.ir.CreateOr(b.ir.CreateZExt(v, b.i(64)),
                         b.ir.CreateShl(b.ir.CreateZExt(result_word(b, n * 2 + 1), b.i(64)), 32));
     b.write(register_at(o, n), v);
+    if (b.undefined) b.undefined->matrix_result(register_at(o, n), n * each, each);
   }
 }
 
@@ -109,10 +112,11 @@ void load_bytes(Builder& b, const MakePlace& place, unsigned bytes) {
     set_words(b, n, word);
     if (b.precision) b.precision->load_word(n, b.pointer_at(pointer, 4 * n), word);
   }
+  if (b.undefined) b.undefined->load_words(a);
   log_access(b, a, {});
 }
 
-void store_bytes(Builder& b, const MakePlace& place, unsigned bytes) {
+void store_bytes(Builder& b, const MakePlace& place, unsigned bytes, const Operand& fragment) {
   before_access(b, place, false);
   check_bytes(b, place, bytes, true);
   Access a;
@@ -126,6 +130,7 @@ void store_bytes(Builder& b, const MakePlace& place, unsigned bytes) {
   for (unsigned n = 0; n < bytes / 4; ++n) b.store(words[n], b.pointer_at(pointer, 4 * n), a.place.space);
   for (unsigned n = 0; b.precision && n < bytes / 4; ++n)
     b.precision->store_word(n, b.pointer_at(pointer, 4 * n), words[n]);
+  if (b.undefined) b.undefined->store_words(a, fragment);
 }
 
 // wmma.load, wmma.store: [p] and the distance of lines in elements, or the lines lie without gaps.
@@ -157,7 +162,7 @@ void lower_rows(Builder& b, const Instruction& i, const TensorOp& op) {
     read_fragment(b, op, 'd', registers, at);
     if (b.precision) b.precision->result_words(4);
     meet(b, op);
-    b.when(gives_row(), [&] { store_bytes(b, place, 16); });
+    b.when(gives_row(), [&] { store_bytes(b, place, 16, registers); });
   } else {
     b.when(gives_row(), [&] { load_bytes(b, place, 16); });
     name_results(b, op, 'd', registers);
@@ -174,12 +179,14 @@ void lower_tensor(Builder& b, const Instruction& i) {
   const auto& o = i.operands;
   unsigned at = 0;
   if (b.precision) b.precision->begin_matrix();
+  if (b.undefined) b.undefined->begin_matrix();
   switch (op.kind) {
     case TensorKind::mma:
     case TensorKind::wmma:
       read_fragment(b, op, 'a', o[1], at);
       read_fragment(b, op, 'b', o[2], at);
       read_fragment(b, op, 'c', o[3], at);
+      if (op.sparse) set_words(b, at, b.read(o[4], 32));
       name_results(b, op, 'd', o[0]);
       meet(b, op);
       return write_fragment(b, op, 'd', o[0]);
@@ -194,15 +201,19 @@ void lower_tensor(Builder& b, const Instruction& i) {
       read_fragment(b, op, 'd', o[1], at);
       if (b.precision) b.precision->result_words(matrix_lines(op).piece_bytes / 4);
       meet(b, op);
-      return store_bytes(b, piece_of(b, i, op, o[0], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes);
+      return store_bytes(b, piece_of(b, i, op, o[0], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes,
+                         o[1]);
     case TensorKind::movmatrix:
       set_words(b, 0, b.read(o[1], 32));
       if (b.precision) {
         b.precision->matrix_source(0, o[1]);
         b.precision->matrix_result(0, o[0]);
       }
+      if (b.undefined) b.undefined->matrix_source(0, o[1], 1);
       meet(b, op);
-      return b.write(o[0], result_word(b, 0));
+      b.write(o[0], result_word(b, 0));
+      if (b.undefined) b.undefined->matrix_result(o[0], 0, 1);
+      return;
     default: return lower_rows(b, i, op);
   }
 }

@@ -69,12 +69,12 @@ void lower_bar(Builder& b, const ptx::Instruction& i) {
   set_argument(b, 0, b.read(o[at], 32));
   set_argument(b, 1, counts > 1 ? b.read(o[at + 1], 32) : b.constant(32, 0));
   set_argument(b, 2, red ? b.read_predicate(o.back()) : static_cast<Value*>(b.constant(1, 0)));
+  if (red) give_undefined(b, o.back(), 1);
   b.stop(Step::barrier);
   if (!red) return;
-  if (i.has(Modifier::popc))
-    b.write(o[0], result(b, 0, 32));
-  else
-    b.write(o[0], result(b, 0, 1));
+  const unsigned bits = i.has(Modifier::popc) ? 32 : 1;
+  b.write(o[0], result(b, 0, bits));
+  get_undefined(b, o[0], bits);
 }
 
 // shfl.sync.mode.b32 d|p, a, b, c, membermask
@@ -128,14 +128,16 @@ void lower_match(Builder& b, const ptx::Instruction& i) {
 void lower_redux(Builder& b, const ptx::Instruction& i) {
   const auto& o = i.operands;
   if (o.size() < 3) return b.refuse("operands");
-  bool s = is_signed(i.type());
+  bool s = is_signed(i.type()), f = i.type() == Type::f32;
   WarpOp op = i.has(Modifier::add)    ? WarpOp::redux_add
+              : f                     ? (i.has(Modifier::min) ? WarpOp::redux_min_f : WarpOp::redux_max_f)
               : i.has(Modifier::min)  ? (s ? WarpOp::redux_min_s : WarpOp::redux_min_u)
               : i.has(Modifier::max)  ? (s ? WarpOp::redux_max_s : WarpOp::redux_max_u)
               : i.has(Modifier::and_) ? WarpOp::redux_and
               : i.has(Modifier::or_)  ? WarpOp::redux_or
                                       : WarpOp::redux_xor;
   set_argument(b, 2, b.read(o[1], 32));
+  if (f) set_argument(b, 3, b.constant(32, (i.has(Modifier::abs) ? 1 : 0) | (i.has(Modifier::NaN) ? 2 : 0)));
   give_undefined(b, o[1], 32);
   rendezvous(b, op, b.read(o[2], 32));
   b.write(o[0], result(b, 0, 32));

@@ -498,4 +498,19 @@ std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t 
   return 0xffffffffu;
 }
 
+std::uint64_t carryless_product(std::uint64_t a, std::uint64_t b, std::uint32_t high) {
+  unsigned __int128 product = 0;
+  for (unsigned bit = 0; bit < 64; ++bit)
+    if (b >> bit & 1) product ^= static_cast<unsigned __int128>(a) << bit;
+  return std::uint64_t(high ? product >> 64 : product);
+}
+
+std::uint32_t to_power_of_two(float value, std::uint32_t up, std::uint32_t finite) {
+  const std::uint32_t bits = bits_of(value) & 0x7fffffffu;
+  if (bits > 0x7f800000) return 0xff; // NaN
+  std::uint32_t exponent = bits >> 23; // 0 stands for 2^-127, which of floats is 0x00400000
+  if (up && exponent < 0xff && (exponent ? bits & 0x7fffff : bits > 0x400000)) ++exponent;
+  return finite && exponent == 0xff ? 0xfe : exponent;
+}
+
 }  // namespace deadheat::engine::numeric

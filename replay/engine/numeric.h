@@ -59,4 +59,10 @@ double wide_tanh(double x);
 
 std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset); // fns (PTX ISA 9.7.1.21)
 
+// Half of a product in GF(2)[x]: the lower 64 bits, or the upper ones (clmad).
+std::uint64_t carryless_product(std::uint64_t a, std::uint64_t b, std::uint32_t high);
+
+// ue8m0, a power of two without a sign: of |value|, down (.rz) or up (.rp); finite: infinity to the largest (9.7.9.21).
+std::uint32_t to_power_of_two(float value, std::uint32_t up, std::uint32_t finite);
+
 } // namespace deadheat::engine::numeric

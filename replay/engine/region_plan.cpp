@@ -91,7 +91,7 @@ class Planner {
     if (i.has(Modifier::cc) || i.opcode == Opcode::addc || i.opcode == Opcode::subc || i.opcode == Opcode::madc)
       plan_.needs_frame = true;
     if (i.opcode == Opcode::call || i.opcode == Opcode::nanosleep || i.opcode == Opcode::trap) return false;
-    if (is_matrix_access(i)) return false;
+    if (is_matrix_access(i) || (i.opcode == Opcode::st && i.has(Modifier::bulk))) return false;
     if (i.opcode == Opcode::mapa || i.has(Modifier::shared_cluster)) return false; // blocks of a cluster run together
     const Site* at = site(s);
     if (!at) return true;

@@ -9,7 +9,7 @@ namespace deadheat::engine {
 
 namespace {
 
-// Fields of a description in its code, lowest first. 56 bits in all.
+// Fields of a description in its code, lowest first. 61 bits in all.
 template <typename Op, typename F>
 void each_field(Op& op, F&& f) {
   f(op.kind, 4);
@@ -28,6 +28,9 @@ void each_field(Op& op, F&& f) {
   f(op.trans, 1);
   f(op.rounding, 3);
   f(op.count, 3);
+  f(op.sparse, 1);
+  f(op.selector, 2);
+  f(op.rows, 2);
 }
 
 // One fragment: how its elements lie in the matrix. "Outer" counts rows of a, columns of b and rows of c and d;
@@ -66,7 +69,7 @@ Fragment fragment_of(const TensorOp& op, char matrix) {
   f.type = matrix == 'a' ? op.a : matrix == 'b' ? op.b : matrix == 'c' ? op.c : op.d;
   unsigned bits = tensor_bits(f.type);
   f.outer = matrix == 'b' ? op.n : op.m;
-  f.inner = product ? op.n : op.k;
+  f.inner = product ? op.n : op.sparse && matrix == 'a' ? op.k / 2u : op.k;
   f.per_lane = product ? 2 : bits >= 32 ? 1 : 32 / bits;
   bool wide = op.m == 8 && op.n == 32;  // b takes a's part
   f.pairs = product || (matrix == 'a') != wide;
@@ -153,8 +156,66 @@ void run_volta(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   }
 }
 
+// mma.sp: of each chunk of a row of a, which elements are stored: two fields of 2 bits a chunk, from the lowest bits
+// on. Chunks are 4 elements; of tf32 2, named by halves; of 4-bit integers 8, named by pairs (9.7.14.6.1). A row of 16
+// bits of metadata shares a word with the row 8 below it. Of the lanes of a row, the selector's lane, or pair of lanes,
+// give metadata, the columns' first half before the second; where rows need whole words, upper and lower row have lanes
+// of their own (figures 117 to 142).
+class Metadata {
+ public:
+  Metadata(const TensorOp& op, const WarpWords& in, unsigned at)
+      : op_(op), in_(in), at_(at), element_bits_(tensor_bits(op.a)) {}
+  // Where the stored element `n` of a row belongs.
+  unsigned column(unsigned row, unsigned n) const {
+    if (element_bits_ == 32) return n * 2 + (field(row, n * 4, 4) >> 1 & 1);
+    const unsigned unit = element_bits_ == 4 ? 2 : 1, stored = n / unit;
+    return (stored / 2 * 4 + field(row, stored * 2, 2)) * unit + n % unit;
+  }
+
+ private:
+  unsigned field(unsigned row, unsigned bit, unsigned count) const {
+    const unsigned upper = row / 8;
+    const unsigned row_bits = element_bits_ == 32 ? op_.k * 2u : element_bits_ == 4 ? op_.k / 2u : op_.k;
+    unsigned lane = op_.selector, shift = bit;
+    if (element_bits_ >= 16) {
+      if (row_bits > 16) lane = op_.selector * 2u + bit / 16;
+      shift = bit % 16 + 16 * upper;
+    } else {
+      lane = (row_bits > 32 ? bit / 32 : op_.selector) * 2u + upper;
+      shift = bit % 32;
+    }
+    return in_[row % 8 * 4 + lane % 4][at_] >> shift & ((1u << count) - 1);
+  }
+
+  const TensorOp& op_;
+  const WarpWords& in_;
+  unsigned at_, element_bits_;
+};
+
+// Row by row a product of the stored elements of a and of those of b that they meet.
+void run_sparse(const TensorOp& op, const WarpWords& in, WarpWords& out) {
+  Fragment a = fragment_of(op, 'a'), b = fragment_of(op, 'b'), c = fragment_of(op, 'c'), d = fragment_of(op, 'd');
+  std::vector<std::uint64_t> x = gather(a, in, 0), y = gather(b, in, a.words), z = gather(c, in, a.words + b.words),
+                             product(op.m * op.n);
+  const Metadata metadata(op, in, a.words + b.words + c.words);
+  const unsigned stored = op.k / 2u;
+  TensorOp one = op;
+  one.m = 1;
+  one.k = std::uint16_t(stored);
+  std::vector<std::uint64_t> met(op.n * stored);
+  for (unsigned row = 0; row < op.m; ++row) {
+    for (unsigned n = 0; n < stored; ++n) {
+      const unsigned k = metadata.column(row, n);
+      for (unsigned column = 0; column < op.n; ++column) met[column * stored + n] = y[column * op.k + k];
+    }
+    multiply_matrices(one, &x[row * stored], met.data(), &z[row * op.n], &product[row * op.n]);
+  }
+  scatter(d, product, out);
+}
+
 void run_product(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   if (is_volta(op)) return run_volta(op, in, out);
+  if (op.sparse) return run_sparse(op, in, out);
   Fragment a = fragment_of(op, 'a'), b = fragment_of(op, 'b'), c = fragment_of(op, 'c'), d = fragment_of(op, 'd');
   std::vector<std::uint64_t> x = gather(a, in, 0), y = gather(b, in, a.words), z = gather(c, in, a.words + b.words),
                              product(op.m * op.n);
@@ -196,9 +257,37 @@ void run_lines(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   scatter(f, m, out);
 }
 
+// Matrices of bytes: rows of 16, of which a lane has 4 neighbours (ldmatrix), or 2 (stmatrix), and then those of the
+// row 8 below. They are transposed but for ldmatrix.m8n16. Bytes made from 6 bits have them below, from 4 bits in the
+// middle.
+void run_byte_rows(const TensorOp& op, const WarpWords& in, WarpWords& out) {
+  const unsigned width = op.rows == RowFormat::b4 ? 4 : op.rows == RowFormat::b6 ? 6 : 8; // in memory
+  for (unsigned lane = 0; lane < tensor_lanes; ++lane)
+    for (unsigned m = 0; m < op.count; ++m)
+      for (unsigned e = 0; e < 4; ++e) {
+        if (op.kind == TensorKind::stmatrix) {
+          put(out[8 * m + lane % 4 * 2 + e % 2].data(), 8, lane / 4 + e / 2 * 8, get(&in[lane][m], 8, e));
+          continue;
+        }
+        // m16n16 makes two words of each matrix.
+        unsigned row = lane / 4, column = lane % 4 * 4 + e, first = 8 * m;
+        if (op.trans) {
+          first = m / 2 * 16;
+          column = lane / 4 + m % 2 * 8;
+          row = lane % 4 * 4 + e;
+        }
+        const std::uint32_t* words = in[first + row].data();
+        const unsigned at = column * width;
+        const std::uint64_t wide = words[at / 32] | std::uint64_t(words[at / 32 + 1]) << 32;
+        const std::uint64_t value = (wide >> at % 32 & ((1u << width) - 1)) << (width == 4 ? 2 : 0);
+        put(&out[lane][m], 8, e, value);
+      }
+}
+
 // 8×8 matrices of 16 bits: lane l has elements 2·(l % 4) and the next of row l / 4; row r of the m-th matrix is what
 // lane 8·m + r gives the address of (9.7.14.5.15).
 void run_rows(const TensorOp& op, const WarpWords& in, WarpWords& out) {
+  if (op.rows != RowFormat::b16) return run_byte_rows(op, in, out);
   bool store = op.kind == TensorKind::stmatrix, move = op.kind == TensorKind::movmatrix;
   for (unsigned m = 0; m < (move ? 1 : op.count); ++m)
     for (unsigned lane = 0; lane < tensor_lanes; ++lane)

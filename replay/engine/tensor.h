@@ -25,6 +25,10 @@ unsigned tensor_bits(TensorType type);
 // fragments belong together; the accesses are those lanes' own.
 enum class TensorKind : std::uint8_t { mma, wmma, load_a, load_b, load_c, store_d, ldmatrix, stmatrix, movmatrix };
 
+// Rows of 16 bytes that ldmatrix and stmatrix move, and the matrices that they make: 8 rows of 16-bit elements; of
+// bytes, each from a byte, from 6 bits (12 bytes a row) or from 4 (8 bytes a row) (PTX ISA 9.7.14.5.15, 9.7.14.5.16).
+enum class RowFormat : std::uint8_t { b16, b8, b6, b4 };
+
 struct TensorOp {
   TensorKind kind = TensorKind::mma;
   std::uint8_t m = 0, n = 0;
@@ -34,7 +38,10 @@ struct TensorOp {
   bool col = false;                   // of the matrix in memory
   bool satfinite = false, bit_and = false, trans = false;
   std::uint8_t rounding = 0;          // numeric::Rounding, of f64
-  std::uint8_t count = 0;             // matrices of ldmatrix and stmatrix
+  std::uint8_t count = 0;             // words of a lane of ldmatrix and stmatrix: 8 lanes give addresses for each
+  bool sparse = false;                // half of a's elements are stored; metadata says where they belong
+  std::uint8_t selector = 0;          // of sparse products: which lanes give metadata
+  RowFormat rows = RowFormat::b16;    // of ldmatrix and stmatrix
 
   std::uint64_t code() const;
   static TensorOp from(std::uint64_t code);

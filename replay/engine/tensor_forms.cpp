@@ -56,11 +56,19 @@ struct Family {
   Modifier shapes[4];
 };
 constexpr Modifier none = Modifier::unknown;
+constexpr Family sparse_families[] = {
+    {{T::f16, T::f16}, {T::f16, T::f32}, {Modifier::m16n8k16, Modifier::m16n8k32, none, none}},
+    {{T::bf16, T::bf16}, {T::f32, T::f32}, {Modifier::m16n8k16, Modifier::m16n8k32, none, none}},
+    {{T::tf32, T::tf32}, {T::f32, T::f32}, {Modifier::m16n8k8, Modifier::m16n8k16, none, none}},
+    {{T::e4m3, T::e5m2}, {T::f32, T::f32}, {Modifier::m16n8k64, none, none, none}},
+    {{T::s8, T::u8}, {T::s32, T::s32}, {Modifier::m16n8k32, Modifier::m16n8k64, none, none}},
+    {{T::s4, T::u4}, {T::s32, T::s32}, {Modifier::m16n8k64, Modifier::m16n8k128, none, none}},
+};
 constexpr Family mma_families[] = {
     {{T::f16, T::f16}, {T::f16, T::f32}, {Modifier::m8n8k4, Modifier::m16n8k8, Modifier::m16n8k16, none}},
     {{T::bf16, T::bf16}, {T::f32, T::f32}, {Modifier::m16n8k8, Modifier::m16n8k16, none, none}},
     {{T::tf32, T::tf32}, {T::f32, T::f32}, {Modifier::m16n8k4, Modifier::m16n8k8, none, none}},
-    {{T::e4m3, T::e5m2}, {T::f32, T::f32}, {Modifier::m16n8k32, none, none, none}},
+    {{T::e4m3, T::e5m2}, {T::f16, T::f32}, {Modifier::m16n8k16, Modifier::m16n8k32, none, none}},
     {{T::f64, T::f64}, {T::f64, T::f64}, {Modifier::m8n8k4, Modifier::m16n8k4, Modifier::m16n8k8, Modifier::m16n8k16}},
     {{T::s8, T::u8}, {T::s32, T::s32}, {Modifier::m8n8k16, Modifier::m16n8k16, Modifier::m16n8k32, none}},
     {{T::s4, T::u4}, {T::s32, T::s32}, {Modifier::m8n8k32, Modifier::m16n8k32, Modifier::m16n8k64, none}},
@@ -90,10 +98,24 @@ std::string describe_rows(const Instruction& i, TensorOp& op) {
             : i.opcode == Opcode::stmatrix ? TensorKind::stmatrix
                                            : TensorKind::movmatrix;
   op.trans = i.has(Modifier::trans);
-  if (!i.has(Modifier::m8n8) || i.types.size() != 1 || i.type() != Type::b16)
-    return "only matrices of 8 by 8 elements of 16 bits are supported by the embedded device";
   op.count = i.has(Modifier::x4) ? 4 : i.has(Modifier::x2) ? 2 : 1;
-  return i.operands.size() < 2 ? "operands" : "";
+  if (i.operands.size() < 2) return "operands";
+  const bool load = op.kind == TensorKind::ldmatrix, store = op.kind == TensorKind::stmatrix;
+  const Type type = i.types.size() == 1 ? i.type() : Type::none;
+  if (i.has(Modifier::m8n8) && type == Type::b16) return "";
+  const bool unpacks = load && i.has(Modifier::b8x16);
+  op.rows = unpacks && i.has(Modifier::b6x16_p32)   ? RowFormat::b6
+            : unpacks && i.has(Modifier::b4x16_p64) ? RowFormat::b4
+            : type == Type::b8                      ? RowFormat::b8
+                                                    : RowFormat::b16;
+  const bool bytes = op.rows != RowFormat::b16;
+  if (load && bytes && i.has(Modifier::m16n16) && op.trans && op.count < 4) {
+    op.count = std::uint8_t(op.count * 2); // two words a matrix
+    return "";
+  }
+  if (load && unpacks && bytes && i.has(Modifier::m8n16) && !op.trans) return "";
+  if (store && op.rows == RowFormat::b8 && i.has(Modifier::m16n8) && op.trans) return "";
+  return "form";
 }
 
 }  // namespace
@@ -116,8 +138,8 @@ std::string describe_tensor(const Instruction& i, TensorOp& op) {
   op.k = shape->k;
   for (Modifier m : i.modifiers) {
     std::string_view text = ptx::name(m);
-    if (text.starts_with("sp") || text.starts_with("kind") || text.starts_with("block_scale"))
-      return "sparse and scaled products are not supported by the embedded device";
+    if (text.starts_with("kind") || text.starts_with("block_scale"))
+      return "scaled and mixed products are not supported by the embedded device";
   }
   std::vector<T> types;
   for (Type t : i.types) {
@@ -126,8 +148,11 @@ std::string describe_tensor(const Instruction& i, TensorOp& op) {
     types.push_back(*known_type);
   }
   bool wmma = i.opcode == Opcode::wmma, access = is_matrix_access(i);
-  const Family* begin = wmma ? std::begin(wmma_families) : std::begin(mma_families);
-  const Family* end = wmma ? std::end(wmma_families) : std::end(mma_families);
+  op.sparse = i.has(Modifier::sp) || i.has(Modifier::sp_ordered_metadata);
+  const Family* begin = wmma        ? std::begin(wmma_families)
+                        : op.sparse ? std::begin(sparse_families)
+                                    : std::begin(mma_families);
+  const Family* end = wmma ? std::end(wmma_families) : op.sparse ? std::end(sparse_families) : std::end(mma_families);
   // Layouts in the order written: of a and b, or of the one matrix in memory.
   std::vector<bool> columns;
   for (std::string_view text : i.modifier_texts)
@@ -151,6 +176,11 @@ std::string describe_tensor(const Instruction& i, TensorOp& op) {
   op.kind = wmma ? TensorKind::wmma : TensorKind::mma;
   if (types.size() == 2) types = {types[0], T::f16, T::f16, types[1]};  // wmma of f16 names d and c only
   if (types.size() != 4 || columns.size() != 2 || i.operands.size() < 4) return "types, layouts or operands";
+  if (op.sparse) { // d, a, b, c, metadata, selector
+    if (i.operands.size() < 6 || i.operands[5].kind != ptx::Operand::Kind::integer || i.operands[5].bits > 3)
+      return "operands";
+    op.selector = std::uint8_t(i.operands[5].bits);
+  }
   op.d = types[0];
   op.a = types[1];
   op.b = types[2];

@@ -127,7 +127,9 @@ void put(TensorShadowTable& table, At at, FloatKind kind, const Shadow& s) {
 void multiply(const TensorOp& op, const Lanes& lanes, std::uint64_t where, Shadows& shadows) {
   const FloatKind a_kind = kind_of(op.a), b_kind = kind_of(op.b), c_kind = kind_of(op.c), d_kind = kind_of(op.d);
   const std::vector<std::uint32_t> places = fragment_places(op, 'd');
-  if (places.empty() || a_kind == FloatKind::none || b_kind == FloatKind::none || d_kind == FloatKind::none) return;
+  if (places.empty() || op.sparse || a_kind == FloatKind::none || b_kind == FloatKind::none ||
+      d_kind == FloatKind::none)
+    return;
   bool restarted = false;
   const unsigned a_words = fragment_words(op, 'a'), b_words = fragment_words(op, 'b');
   const Matrix a = gather(op, 'a', a_kind, lanes, 0, restarted), b = gather(op, 'b', b_kind, lanes, a_words, restarted),
@@ -157,6 +159,7 @@ void move_words(const TensorOp& op, const Lanes& lanes) {
                                                            : TensorType::f16;
   const bool rows =
       op.kind == TensorKind::ldmatrix || op.kind == TensorKind::stmatrix || op.kind == TensorKind::movmatrix;
+  if (op.rows != RowFormat::b16) return; // of integers
   const unsigned width = rows ? 16 : tensor_bits(type);
   if (width != 16 && width != 32) return;
   constexpr unsigned words = 16;

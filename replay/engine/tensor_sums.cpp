@@ -171,7 +171,7 @@ void multiply_floats(Operands o) {
   std::vector<Number> a = factors(o.a, op.m * op.k, op.a), b = factors(o.b, op.n * op.k, op.b);
   int fraction = layout_of(eight ? TensorType::f16 : op.a).fraction;
   unsigned block = op.k;
-  if (eight) block = 16;
+  if (eight) block = op.k / 2;
   if (op.kind == TensorKind::wmma && op.a == TensorType::tf32) block = 4;
   bool half = op.c == TensorType::f16 && op.d == TensorType::f16;
   TensorType sums = half ? TensorType::f16 : TensorType::f32;
@@ -185,6 +185,7 @@ void multiply_floats(Operands o) {
           add_block(&a[i * op.k + k], &b[j * op.k + k], block, fraction, take_apart(sums, sum), layout.fraction);
       sum = pack(s, layout.fraction, layout.exponent, half);
     }
+    if (eight && half) return half_bits(half_value(sum) + half_value(c));
     if (eight) sum = float_bits(as_float(sum) + as_float(c));
     return half ? sum : in_type(op.d, std::uint32_t(sum));
   });

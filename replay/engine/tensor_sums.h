@@ -7,8 +7,9 @@
 //    accumulator. A sum that vanishes is +0; one that overflows is infinite. A block is all of k, but 4 products in
 //    wmma of tf32. wmma adds in float if c or d is float.
 //  - f64: one fma after another, by ascending k, in the given rounding.
-//  - e4m3, e5m2: turned into f16, which is exact; two blocks of 16 products without the accumulator, which a float
-//    addition adds.
+//  - e4m3, e5m2: turned into f16, which is exact; two blocks of half of k without the accumulator, which an addition in
+//    its type adds.
+//  - A sparse a: as of a matrix of half of k, of the stored elements and those of b that they meet.
 //  - f16 in mma.m8n8k4: float fmas by ascending k, then the accumulator; with an f16 accumulator the products of each
 //    half of k apart.
 //  - integers: exact. They wrap; with .satfinite they are clamped once.
@@ -27,4 +28,4 @@ namespace deadheat::engine {
 void multiply_matrices(const TensorOp& op, const std::uint64_t* a, const std::uint64_t* b, const std::uint64_t* c,
                        std::uint64_t* d);
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

@@ -2,6 +2,7 @@
 
 #include "replay/engine/cold_calls.h"
 #include "replay/engine/lower.h"
+#include "replay/engine/tensor_undefined.h"
 #include "replay/engine/written.h"
 #include "tracer/ptx/operands.h"
 
@@ -13,7 +14,24 @@ using ptx::Opcode;
 using ptx::Operand;
 using Kind = UndefinedPlan::Kind;
 
-Undefined::Undefined(Builder& builder) : b_(builder), plan_(plan_undefined(builder.function)) {
+namespace {
+
+// What functions that are called compute of what they return; of those that call themselves nothing is known.
+const std::set<std::int64_t>* results_of(Unit& unit, std::string_view name) {
+  const auto found = unit.tables.by_name.find(name);
+  if (found == unit.tables.by_name.end()) return nullptr;
+  const auto [at, fresh] = unit.computed_results.try_emplace(found->second);
+  const ptx::Function& function = *unit.tables.functions[found->second].function;
+  if (fresh && function.has_body)
+    at->second = plan_undefined(function, [&](std::string_view f) { return results_of(unit, f); }).results;
+  return &at->second;
+}
+
+}  // namespace
+
+Undefined::Undefined(Builder& builder)
+    : b_(builder),
+      plan_(plan_undefined(builder.function, [&](std::string_view f) { return results_of(builder.unit, f); })) {
   slot_.assign(plan_.kind.size(), 0);
   if (!plan_.any) return;
   if (!map_written_shadow()) {
@@ -301,7 +319,8 @@ void Undefined::before(const ptx::Instruction& i) {
                                                                                        : UndefinedUse::operand;
         report(v, use, nullptr, 0);
       }
-  const bool own = loads_memory(i) || i.opcode == Opcode::atom || i.opcode == Opcode::shfl ||
+  const bool own = loads_memory(b_.function, i) || loads_matrix(i) || i.opcode == Opcode::atom ||
+                   i.opcode == Opcode::shfl || i.opcode == Opcode::movmatrix || i.opcode == Opcode::call ||
                    undefined_flow(i) == UndefinedFlow::lanes; // set where they happen
   if (own) return;
   const bool flows = undefined_flow(i) != UndefinedFlow::none;
@@ -342,6 +361,7 @@ Value* Undefined::shadow_pointer(const Access& a, std::uint64_t elsewhere) {
     });
     return ir.CreateAdd(ir.CreatePtrToInt(at, b_.i(64)), behind);
   };
+  if (a.place.space == Space::local) return stack_shadow(b_.host_pointer(a.place));
   Value* address = b_.offset(a.place);
   if (a.place.space == Space::shared) return ir.CreateIntToPtr(shared(address), ir.getPtrTy());
   Value* in_arena = ir.CreateSub(address, b_.constant(64, to_device(device_arena)));
@@ -359,19 +379,36 @@ Value* Undefined::shadow_pointer(const Access& a, std::uint64_t elsewhere) {
       offset = ir.CreateSelect(place, offset, b_.constant(64, 0));
     }
     at = ir.CreateSelect(place, shared(offset), at);
+    Value* stack = ir.CreatePtrToInt(stack_shadow(b_.stack_base()), b_.i(64));
+    at = ir.CreateSelect(is_local(a.place), ir.CreateAdd(stack, ir.CreateSub(address, b_.constant(64, local_window))),
+                         at);
   }
   return ir.CreateIntToPtr(at, ir.getPtrTy());
 }
 
+// The shadow of a thread's stack lies behind it.
+Value* Undefined::stack_shadow(Value* in_stack) {
+  Value* bytes =
+      b_.entry_value("stack_bytes", [&] { return b_.thread_load(offsetof(ThreadContext, stack_bytes), 32); });
+  return b_.ir.CreateGEP(b_.ir.getInt8Ty(), in_stack, b_.ir.CreateZExt(bytes, b_.i(64)));
+}
+
+Value* Undefined::is_local(const Builder::Place& place) {
+  if (place.space == Space::local) return b_.ir.getTrue();
+  if (place.space != Space::generic) return nullptr;
+  return b_.ir.CreateICmpULT(b_.ir.CreateSub(b_.offset(place), b_.constant(64, local_window)),
+                             b_.constant(64, window_bytes));
+}
+
 void Undefined::access(const Access& a) {
-  if (!may_be_visible(a.place.space) || a.bytes == 0 || a.bytes > 32) return;
+  if (a.place.space == Space::param || a.place.space == Space::constant || a.bytes == 0 || a.bytes > 32) return;
   const ptx::Instruction* i = b_.function.body[b_.statement].instruction();
   if (!i || i->opcode == Opcode::cp) return; // the copy itself comes later
   if (a.is_atomic)
     atomic(*i, a);
   else if (a.is_write)
     store(*i, a);
-  else if (loads_memory(*i))
+  else if (loads_memory(b_.function, *i))
     load(*i, a);
 }
 
@@ -394,7 +431,8 @@ void Undefined::load(const ptx::Instruction& i, const Access& a) {
       v = ir.CreateSExt(v, b_.i(width_of(element.reg)));
     set(element, v);
   }
-  if (matters) b_.when(matters, [&] { note_origin(a); }, false);
+  // What comes as an argument or a result has been noted where it was loaded.
+  if (matters && tracked_memory(b_.function, i, 1) == Tracked::memory) b_.when(matters, [&] { note_origin(a); }, false);
 }
 
 void Undefined::note_origin(const Access& a) {
@@ -409,7 +447,7 @@ void Undefined::store(const ptx::Instruction& i, const Access& a) {
   std::vector<Value*> values(a.elements, nullptr);
   Value* some = nullptr;
   bool computed = false, tracked = false;
-  if (i.opcode == Opcode::st && a.element_bytes) {
+  if (i.opcode == Opcode::st && a.element_bytes && !i.has(Modifier::bulk)) {
     const Operand& from = i.operands[1];
     for (unsigned n = 0; n < a.elements; ++n) {
       const Operand& element = from.kind == Operand::Kind::vector ? from.elements[n] : from;
@@ -431,7 +469,72 @@ void Undefined::store(const ptx::Instruction& i, const Access& a) {
     ir.CreateAlignedStore(values[n] ? ir.CreateNot(values[n]) : ones, b_.pointer_at(pointer, n * a.element_bytes),
                           llvm::Align(1));
   }
-  if (computed) report(some, UndefinedUse::result, b_.generic_address(a.place), a.bytes);
+  if (tracked_memory(b_.function, i, 0) != Tracked::memory) return;
+  Value* kept = is_local(a.place); // there, copies keep their origin too
+  if (computed || a.place.space == Space::local)
+    report(some, UndefinedUse::result, b_.generic_address(a.place), a.bytes);
+  else if (kept)
+    report(ir.CreateAnd(some, kept), UndefinedUse::result, b_.generic_address(a.place), a.bytes);
+}
+
+// ---- calls
+
+void Undefined::clear(Value* to, Value* bytes) {
+  b_.ir.CreateMemSet(stack_shadow(to), b_.constant(8, 0), bytes, llvm::MaybeAlign(16));
+}
+
+void Undefined::copy(Value* to, Value* from, std::uint64_t bytes) {
+  b_.ir.CreateMemCpy(stack_shadow(to), llvm::MaybeAlign(1), stack_shadow(from), llvm::MaybeAlign(1), bytes);
+}
+
+void Undefined::pass(const Operand& from, Value* to, unsigned width) {
+  Value* v = bits(from, width);
+  Value* ones = llvm::Constant::getAllOnesValue(b_.i(width));
+  b_.ir.CreateAlignedStore(v ? b_.ir.CreateNot(v) : ones, stack_shadow(to), llvm::Align(1));
+}
+
+void Undefined::take(const Operand& to, Value* from, unsigned width) {
+  set(to, b_.ir.CreateNot(b_.ir.CreateAlignedLoad(b_.i(width), stack_shadow(from), llvm::Align(1))));
+}
+
+void Undefined::define(Value* to, unsigned bytes) {
+  b_.ir.CreateMemSet(stack_shadow(to), b_.constant(8, 255), bytes, llvm::MaybeAlign(1));
+}
+
+// ---- matrices
+
+void Undefined::begin_matrix() {
+  if (!table_) table_ = b_.frame_slot(sizeof(TensorUndefined));
+  b_.ir.CreateMemSet(in_table(0), b_.constant(8, 0), sizeof(TensorUndefined), llvm::MaybeAlign(4));
+  b_.thread_store(offsetof(ThreadContext, arg) + 8 * tensor_undefined_argument,
+                  b_.ir.CreatePtrToInt(in_table(0), b_.i(64)));
+}
+
+void Undefined::matrix_source(unsigned word, const Operand& reg, unsigned words) {
+  if (Value* v = bits(reg, 32 * words)) b_.ir.CreateAlignedStore(v, in_table(4 * word), llvm::Align(4));
+}
+
+void Undefined::matrix_result(const Operand& reg, unsigned word, unsigned words) {
+  set(reg,
+      b_.ir.CreateAlignedLoad(b_.i(32 * words), in_table(offsetof(TensorUndefined, out) + 4 * word), llvm::Align(4)));
+}
+
+void Undefined::load_words(const Access& a) {
+  auto& ir = b_.ir;
+  Value* written = ir.CreateAlignedLoad(b_.i(8 * a.bytes), shadow_pointer(a, written_anywhere), llvm::Align(1));
+  Value* v = ir.CreateNot(written);
+  ir.CreateAlignedStore(v, in_table(0), llvm::Align(4));
+  b_.when(ir.CreateICmpNE(v, b_.constant(8 * a.bytes, 0)), [&] { note_origin(a); }, false);
+}
+
+void Undefined::store_words(const Access& a, const Operand& fragment) {
+  auto& ir = b_.ir;
+  Value* v = ir.CreateAlignedLoad(b_.i(8 * a.bytes), in_table(offsetof(TensorUndefined, out)), llvm::Align(4));
+  ir.CreateAlignedStore(ir.CreateNot(v), shadow_pointer(a, written_nowhere), llvm::Align(1));
+  bool computed = false;
+  each_register(fragment, [&](ptx::RegisterId r) { computed |= plan_.kind[r] == Kind::computed; });
+  if (!computed) return;
+  report(ir.CreateICmpNE(v, b_.constant(8 * a.bytes, 0)), UndefinedUse::result, b_.generic_address(a.place), a.bytes);
 }
 
 void Undefined::atomic(const ptx::Instruction& i, const Access& a) {

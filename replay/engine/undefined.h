@@ -9,9 +9,12 @@
 //    which a part is undefined only swaps: what it compares counts, as far as it knows what to expect there);
 //  - results computed from them (not mere copies), where the host sees them: stored to memory that it can read, or
 //    copied to it; and a copy to the host of which no byte was ever written (device/unwritten.cpp).
-// Named is the load that they came from, once a site. Shuffles, votes, matches and reductions of a warp carry shadows,
-// lane by lane and bit by bit; matrix operations, bar.red, calls and local memory do not: what comes from there counts
-// as defined, so that errors may be missed there but none is made up.
+// Named is the load that they came from, once a site. Local memory and the arguments and results of calls have shadows
+// as other memory has, in the thread's stack; what goes through them keeps the load that it came from. Shuffles, votes,
+// matches, reductions of a warp or a barrier and moves of matrices carry shadows lane by lane and bit by bit. An
+// element of a product of matrices is undefined where something of its row of a, its column of b or its own of c is.
+// What is not followed counts as defined (mma.m8n8k4 of f16, b of sparse products), so that errors may be missed there
+// but none is made up.
 //
 // Thread-safety: see builder.h.
 #pragma once
@@ -39,6 +42,20 @@ class Undefined {
   llvm::Value* bits(const ptx::Operand& operand, unsigned bits);
   void set(const ptx::Operand& destination, llvm::Value* bits); // null: all defined
 
+  // ---- arguments and results of calls, which lie in the thread's stack: pointers into it
+  void clear(llvm::Value* to, llvm::Value* bytes); // a frame that begins: nobody wrote its memory
+  void copy(llvm::Value* to, llvm::Value* from, std::uint64_t bytes);
+  void pass(const ptx::Operand& from, llvm::Value* to, unsigned bits);
+  void take(const ptx::Operand& to, llvm::Value* from, unsigned bits);
+  void define(llvm::Value* to, unsigned bytes);
+
+  // ---- matrix instructions: the lane's table (tensor_undefined.h), as Precision has one
+  void begin_matrix(); // before all else of the instruction
+  void matrix_source(unsigned word, const ptx::Operand& reg, unsigned words);
+  void matrix_result(const ptx::Operand& reg, unsigned word, unsigned words);
+  void load_words(const Access& access); // of the lane's piece, before they meet
+  void store_words(const Access& access, const ptx::Operand& fragment);
+
  private:
   using Value = llvm::Value;
   unsigned width_of(ptx::RegisterId r) const;
@@ -52,6 +69,8 @@ class Undefined {
   Value* whole(const ptx::Instruction& instruction, unsigned width);
   Value* all_or_none(Value* any, unsigned width);
   Value* shadow_pointer(const Access& access, std::uint64_t elsewhere);
+  Value* stack_shadow(Value* in_stack); // of a host pointer into the stack
+  Value* is_local(const Builder::Place& place); // i1; null: certainly not
   void load(const ptx::Instruction& instruction, const Access& access);
   void store(const ptx::Instruction& instruction, const Access& access);
   void atomic(const ptx::Instruction& instruction, const Access& access);
@@ -62,6 +81,8 @@ class Undefined {
   UndefinedPlan plan_;
   std::vector<std::uint32_t> slot_; // by register: of its shadow, or 0
   std::vector<std::pair<ptx::Operand, Value*>> results_; // of the instruction between before and after
+  std::uint32_t table_ = 0; // offset in the frame of the TensorUndefined; 0: none yet
+  Value* in_table(std::size_t offset) { return b_.pointer_at(b_.frame(), table_ + offset); }
 };
 
 } // namespace deadheat::engine

@@ -11,9 +11,9 @@ using ptx::Operand;
 
 namespace {
 
-bool of_memory(const ptx::Instruction& i) {
+bool may_be_local(const ptx::Instruction& i) {
   using ptx::Modifier;
-  for (Modifier m : {Modifier::param, Modifier::param_entry, Modifier::param_func, Modifier::const_, Modifier::local})
+  for (Modifier m : {Modifier::global, Modifier::shared, Modifier::shared_cta, Modifier::shared_cluster})
     if (i.has(m)) return false;
   return true;
 }
@@ -26,8 +26,25 @@ bool multiplies(const ptx::Instruction& i) {
 
 }  // namespace
 
-bool loads_memory(const ptx::Instruction& i) {
-  return (i.opcode == Opcode::ld || i.opcode == Opcode::ldu) && of_memory(i);
+Tracked tracked_memory(const ptx::Function& function, const ptx::Instruction& i, std::size_t address) {
+  using ptx::Modifier;
+  if (i.has(Modifier::const_)) return Tracked::no;
+  if (!i.has(Modifier::param) && !i.has(Modifier::param_entry) && !i.has(Modifier::param_func)) return Tracked::memory;
+  if (!function.entry) return Tracked::arguments;
+  // In a kernel: the .param variables of its calls.
+  const Operand& o = i.operands[address];
+  const bool variable =
+      !o.elements.empty() && o.elements[0].kind == Operand::Kind::symbol && o.elements[0].variable >= 0;
+  return variable ? Tracked::arguments : Tracked::no;
+}
+
+bool loads_memory(const ptx::Function& function, const ptx::Instruction& i) {
+  return (i.opcode == Opcode::ld || i.opcode == Opcode::ldu) && i.operands.size() > 1 &&
+         tracked_memory(function, i, 1) != Tracked::no;
+}
+
+bool loads_matrix(const ptx::Instruction& i) {
+  return i.opcode == Opcode::ldmatrix || (i.opcode == Opcode::wmma && i.has(ptx::Modifier::load));
 }
 
 UndefinedFlow undefined_flow(const ptx::Instruction& i) {
@@ -45,6 +62,7 @@ UndefinedFlow undefined_flow(const ptx::Instruction& i) {
     case Opcode::prmt:
     case Opcode::lop3:
     case Opcode::selp:
+    case Opcode::movmatrix:
     case Opcode::shfl: return UndefinedFlow::bits;
     case Opcode::cvt: {
       const bool integers = std::all_of(i.types.begin(), i.types.end(), [](ptx::Type t) {
@@ -56,17 +74,15 @@ UndefinedFlow undefined_flow(const ptx::Instruction& i) {
     }
     case Opcode::vote:
     case Opcode::match:
-    case Opcode::redux: return UndefinedFlow::lanes;
-    // Of matrices, whose rows and columns may well hold what nobody looks at, all counts as defined.
+    case Opcode::redux:
+    case Opcode::mma: return UndefinedFlow::lanes;
+    case Opcode::wmma: return i.has(ptx::Modifier::mma) ? UndefinedFlow::lanes : UndefinedFlow::none;
+    case Opcode::bar:
+    case Opcode::barrier: return i.has(ptx::Modifier::red) ? UndefinedFlow::lanes : UndefinedFlow::none;
     case Opcode::activemask:
     case Opcode::elect:
-    case Opcode::bar:
-    case Opcode::barrier:
-    case Opcode::mma:
-    case Opcode::wmma:
     case Opcode::ldmatrix:
     case Opcode::stmatrix:
-    case Opcode::movmatrix:
     case Opcode::mbarrier:
     // Memory, and what is passed through it.
     case Opcode::ld:
@@ -117,7 +133,38 @@ bool decides_by_guard(const ptx::Instruction& i) {
   }
 }
 
-UndefinedPlan plan_undefined(const ptx::Function& function) {
+namespace {
+
+// Where in a function's result, or in the variable that a call's result goes to, an operand lies.
+std::int64_t offset_of(const Operand& address) { return address.offset + address.elements[0].offset; }
+
+const Operand* symbol_of(const ptx::Instruction& i, std::size_t n) {
+  if (n >= i.operands.size() || i.operands[n].kind != Operand::Kind::address || i.operands[n].elements.empty())
+    return nullptr;
+  const Operand& base = i.operands[n].elements[0];
+  return base.kind == Operand::Kind::symbol ? &base : nullptr;
+}
+
+// Whether a load takes what a function that was called has computed.
+bool takes_result(const ptx::Function& function, const ptx::Instruction& load, const ResultsOf& results_of) {
+  const Operand* from = symbol_of(load, 1);
+  if (!from || from->variable < 0 || tracked_memory(function, load, 1) != Tracked::arguments) return false;
+  for (const ptx::Statement& statement : function.body) {
+    const ptx::Instruction* call = statement.instruction();
+    if (!call || call->opcode != Opcode::call || call->operands.size() < 2) continue;
+    const auto& to = call->operands[0].elements;
+    if (to.empty() || to[0].variable != from->variable) continue;
+    const std::set<std::int64_t>* results = results_of(call->operands[1].text);
+    const std::int64_t begin = offset_of(load.operands[1]);
+    const auto at = results ? results->lower_bound(begin) : std::set<std::int64_t>::iterator();
+    if (results && at != results->end() && *at < begin + 16) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+UndefinedPlan plan_undefined(const ptx::Function& function, const ResultsOf& results_of) {
   using Kind = UndefinedPlan::Kind;
   UndefinedPlan plan;
   plan.kind.assign(function.registers.size(), Kind::none);
@@ -139,8 +186,11 @@ UndefinedPlan plan_undefined(const ptx::Function& function) {
     each_instruction([&](const ptx::Instruction& i) {
       Kind kind = Kind::none;
       bool wide = true;
-      if (loads_memory(i) || (i.opcode == Opcode::atom && i.has(ptx::Modifier::exch))) {
+      if (i.opcode == Opcode::call) { // registers that take results
         kind = Kind::moved;
+      } else if (loads_memory(function, i) || loads_matrix(i) ||
+                 (i.opcode == Opcode::atom && i.has(ptx::Modifier::exch))) {
+        kind = i.opcode == Opcode::ld && takes_result(function, i, results_of) ? Kind::computed : Kind::moved;
       } else if (const UndefinedFlow flow = undefined_flow(i); flow != UndefinedFlow::none) {
         for (std::size_t n = destinations(i); n < i.operands.size(); ++n)
           each_register(i.operands[n], [&](ptx::RegisterId r) { kind = std::max(kind, plan.kind[r]); });
@@ -153,6 +203,13 @@ UndefinedPlan plan_undefined(const ptx::Function& function) {
     });
   }
   if (!plan.any) return plan;
+  each_instruction([&](const ptx::Instruction& i) {
+    const Operand* to = i.opcode == Opcode::st ? symbol_of(i, 0) : nullptr;
+    if (!to || to->variable >= 0 || function.results.empty() || to->text != function.results[0].name) return;
+    bool computed = false;
+    each_register(i.operands[1], [&](ptx::RegisterId r) { computed |= plan.kind[r] == Kind::computed; });
+    if (computed) plan.results.insert(offset_of(i.operands[0]));
+  });
   for (bool changed = true; changed;) {
     changed = false;
     auto decide = [&](ptx::RegisterId r) {
@@ -161,6 +218,9 @@ UndefinedPlan plan_undefined(const ptx::Function& function) {
     };
     each_instruction([&](const ptx::Instruction& i) {
       if (i.guard && decides_by_guard(i)) decide(i.guard->reg);
+      // What goes through local memory is named by the load that it came from first.
+      if (i.opcode == Opcode::st && i.operands.size() > 1 && may_be_local(i)) each_register(i.operands[1], decide);
+      if (i.opcode == Opcode::call && i.operands.size() > 2) each_register(i.operands[2], decide);
       bool wanted = false;
       if (undefined_flow(i) != UndefinedFlow::none)
         for (std::size_t n = 0; n < destinations(i); ++n)

@@ -1,6 +1,7 @@
 // Which registers of a function can hold bits that nobody wrote, and what becomes of such bits.
 //
-// They come from memory: from loads of global and shared memory, and atom.exch. Instructions that only move bits
+// They come from memory: from loads of global, shared and local memory, of arguments and results of functions, and
+// atom.exch. Instructions that only move bits
 // (copies, masks, shifts, byte permutations, selections, conversions between integers) keep them apart, bit by bit;
 // what anything else computes of them is undefined as a whole. They end where they decide something (undefined.h).
 //
@@ -10,6 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "deadheat/ptx.h"
@@ -26,13 +30,23 @@ struct UndefinedPlan {
   std::vector<bool> wide;     // by register: its bits are told apart; else it is undefined as a whole, or not
   std::vector<bool> decides;  // by register: flows into a result, or to where undefined bits are reported
   bool any = false;
+  std::set<std::int64_t> results; // offsets in the function's own result at which it stores results of instructions
 };
-UndefinedPlan plan_undefined(const ptx::Function& function);
+// `results_of` gives that set of a function that is called; null where it is not known.
+using ResultsOf = std::function<const std::set<std::int64_t>*(std::string_view function)>;
+UndefinedPlan plan_undefined(const ptx::Function& function, const ResultsOf& results_of);
 
+// Memory that a ld, ldu or st touches: whether it is tracked. Kernels' parameters and constants are not; parameters of
+// functions, and of calls, are local memory.
+enum class Tracked : std::uint8_t { no, memory, arguments };
+Tracked tracked_memory(const ptx::Function& function, const ptx::Instruction& instruction, std::size_t address);
 // Loads, whose results come from memory that is tracked.
-bool loads_memory(const ptx::Instruction& instruction);
+bool loads_memory(const ptx::Function& function, const ptx::Instruction& instruction);
+// ldmatrix, wmma.load: each lane gets what several have loaded.
+bool loads_matrix(const ptx::Instruction& instruction);
 // How undefined bits of its sources go on to its results: bit by bit, half by half (of f16x2 and the like), or all.
-// From what lanes give to what they get back (of votes, matches and reductions): machine and instruction settle it.
+// From what lanes give to what they get back (of votes, matches, reductions and products of matrices): machine and
+// instruction settle it.
 enum class UndefinedFlow : std::uint8_t { none, bits, halves, whole, lanes };
 UndefinedFlow undefined_flow(const ptx::Instruction& instruction);
 // Operands that decide something: addresses, what atomics compute with, targets of jumps. The guard besides, where the

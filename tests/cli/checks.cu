@@ -96,6 +96,79 @@ __global__ void reduce(const int* in, int* out) {
 __global__ void reduce_or(const int* in, int* out) {
   out[threadIdx.x] = int(__reduce_or_sync(~0u, threadIdx.x == 0 ? 0xff00u : unsigned(in[threadIdx.x])));  // @reduce_or
 }
+__global__ void barrier_or(const int* in, int* out) {
+  const bool some = in[threadIdx.x] > 3;  // @barrier_or
+  if (__syncthreads_or(some)) out[threadIdx.x] = 1;
+}
+__global__ void barrier_count(const int* in, int* out) {
+  out[threadIdx.x] = __syncthreads_count(in[threadIdx.x] > 3);  // @barrier_count
+}
+// Through functions that are called.
+struct Pair {
+  int first, second;
+};
+__device__ __noinline__ int times(int x, int y) { return x * y + 1; }
+__device__ __noinline__ Pair turned(Pair p) { return {p.second, p.first}; }
+__device__ __noinline__ void add_to(int* sum, int x) { *sum += x; }
+__global__ void call(const int* in, int* out) {
+  out[threadIdx.x] = times(3, in[threadIdx.x]);  // @call
+}
+__global__ void call_pair(const int* in, int* out) {
+  const int x = in[threadIdx.x];  // @call_pair
+  const Pair p = turned({1, x});
+  if (p.first > 7) out[threadIdx.x] = p.second;
+}
+__global__ void call_pointer(const int* in, int* out) {
+  int sum = 1;
+  add_to(&sum, in[threadIdx.x]);  // @call_pointer
+  out[threadIdx.x] = sum * 3;
+}
+// Through local memory, and what is not written there.
+__global__ void keep(const int* in, int* out) {
+  int kept[16];
+  for (unsigned n = 0; n < 16; ++n) kept[(n + blockDim.x) % 16] = in[(threadIdx.x + n) % 64];  // @keep
+  out[threadIdx.x] = kept[threadIdx.x % 16] + 1;
+}
+__global__ void local(int* out, int written) {
+  int own[16];
+  for (int n = 0; n < written; ++n) own[n] = n;
+  out[threadIdx.x] = own[threadIdx.x % 16] + 1;  // @local
+}
+// Through matrices: a product of 16 rows, of which some are written, by ones; and a matrix that is moved.
+__device__ unsigned place(const void* shared) { return unsigned(__cvta_generic_to_shared(shared)); }
+__device__ void multiply(unsigned short (*rows)[16], float (&d)[4]) {
+  unsigned a[4];
+  const unsigned row = place(&rows[threadIdx.x % 16][threadIdx.x / 16 * 8]);
+  // clang-format off
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(row));  // @matrix
+  // clang-format on
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, {%9, "
+               "%9, %9, %9};"
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(0x3c003c00), "f"(0.f));
+}
+__global__ void matrix(int* out, int written, int used) {
+  __shared__ alignas(16) unsigned short rows[16][16];
+  for (int n = int(threadIdx.x); n < 16 * written; n += 32) rows[n / 16][n % 16] = 0x3c00;
+  __syncthreads();
+  float d[4];
+  multiply(rows, d);
+  for (int n = 0; n < 4; ++n) {
+    const int row = int(threadIdx.x / 4) + n / 2 * 8;
+    if (row < used && n % 2 == 0 && threadIdx.x % 4 == 0) out[row] = int(d[n]);
+  }
+}
+__global__ void matrix_moved(int* out, int written) {
+  __shared__ alignas(16) unsigned short rows[8][8], turned[8][8];
+  for (int n = int(threadIdx.x); n < 8 * written; n += 32) rows[n / 8][n % 8] = 1;
+  __syncthreads();
+  unsigned a = 0;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(a) : "r"(place(rows[threadIdx.x % 8])));
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(a));
+  asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(place(turned[threadIdx.x % 8])), "r"(a));
+  __syncthreads();
+  out[threadIdx.x] = turned[threadIdx.x / 8][threadIdx.x % 8] + turned[threadIdx.x / 8 + 4][threadIdx.x % 8];  // @matrix_moved
+}
 // The blocks of a cluster fill each other's shared memory.
 __global__ void __cluster_dims__(2, 1, 1) remote(int* out, int skip) {
   __shared__ int s[32];
@@ -159,6 +232,21 @@ __global__ void careful_lanes(const Maybe* from, int* out) {
   const unsigned same = __match_any_sync(~0u, m.has ? -1 : m.value) & have;
   const int whole = __reduce_add_sync(~0u, m.has ? m.value : 0);
   out[threadIdx.x] = m.has ? __popc(large) + settled + int(full) + int(none) + __popc(same) + whole : 0;
+}
+// Correct: values that are not there go through calls and local memory.
+__device__ __noinline__ int value_or(Maybe m, int other) { return m.has ? m.value : other; }
+__device__ __noinline__ Maybe half_of(const Maybe* all, int n) {
+  Maybe m = all[n];
+  m.has &= n < 16;
+  return m;
+}
+__global__ void careful_calls(const Maybe* from, int* out) {
+  Maybe own[8];
+  for (unsigned n = 0; n < 8; ++n) own[(n + blockDim.x) % 8] = half_of(from, int((threadIdx.x + n) % 32));
+  int sum = 0;
+  for (unsigned n = 0; n < 8; ++n) sum += value_or(own[(n * 3 + threadIdx.x) % 8], 100);
+  const int all = __syncthreads_or(threadIdx.x == 3 || from[threadIdx.x].value > 3);
+  out[threadIdx.x] = sum + all;
 }
 // Barriers. There are 96 threads, or 64.
 __global__ void counted(int count) {
@@ -245,7 +333,9 @@ int main(int count, char** words) {
   for (auto [name, kernel] :
        {Named{"scatter", scatter}, Named{"choose", choose}, Named{"shuffle", shuffle}, Named{"pass_on", pass_on},
         Named{"vote", vote}, Named{"ballot", ballot}, Named{"match", match}, Named{"match_all", match_all},
-        Named{"reduce", reduce}, Named{"reduce_or", reduce_or}})
+        Named{"reduce", reduce}, Named{"reduce_or", reduce_or}, Named{"barrier_or", barrier_or},
+        Named{"barrier_count", barrier_count}, Named{"call", call}, Named{"call_pair", call_pair},
+        Named{"call_pointer", call_pointer}, Named{"keep", keep}})
     if (is(name)) {
       cudaMemset(out, 0, 64 * sizeof(int));
       if (right) cudaMemset(in, 0, 64 * sizeof(int));
@@ -255,6 +345,12 @@ int main(int count, char** words) {
   if (is("remote") || is("read_remote")) {
     (is("remote") ? remote : read_remote)<<<2, 32>>>(out, right ? -1 : 5);
     cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+  }
+  if (is("local") || is("matrix") || is("matrix_moved")) {
+    if (is("local")) local<<<1, 32>>>(out, right ? 16 : 15);
+    if (is("matrix")) matrix<<<1, 32>>>(out, right ? 16 : 12, 16);
+    if (is("matrix_moved")) matrix_moved<<<1, 32>>>(out, right ? 8 : 7);
+    cudaMemcpy(host, out, is("matrix") ? 64 : 128, cudaMemcpyDeviceToHost);
   }
   if (is("pinned")) {
     int* seen = nullptr;
@@ -268,6 +364,10 @@ int main(int count, char** words) {
     some<<<1, 32>>>(from);
     careful<<<1, 32>>>(from, to, out, bytes);
     careful_lanes<<<1, 32>>>(from, out + 32);
+    matrix<<<1, 32>>>(in, 12, 12);
+    careful_calls<<<1, 32>>>(from, in + 32);
+    cudaMemcpy(host, in, 48, cudaMemcpyDeviceToHost);
+    cudaMemcpy(host, in + 32, 128, cudaMemcpyDeviceToHost);
     cudaMemcpy(back, to, sizeof back, cudaMemcpyDeviceToHost);
     cudaMemcpy(host, out, 4, cudaMemcpyDeviceToHost);
     cudaMemcpy(host + 32, out + 32, 128, cudaMemcpyDeviceToHost);

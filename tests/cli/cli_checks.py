@@ -75,6 +75,24 @@ class Checks(Case):
         for name in ("ballot", "match", "reduce", "reduce_or"):
             self.one(name, "uninitialized", name, "cudaMemcpy gives the host what is computed from it", 4)
 
+    def test_unwritten_through_barriers(self):
+        self.one("barrier_or", "uninitialized", "barrier_or", "decides by it", 4)
+        self.one("barrier_count", "uninitialized", "barrier_count",
+                 "cudaMemcpy gives the host what is computed from it", 4)
+
+    def test_unwritten_through_calls(self):
+        self.one("call_pair", "uninitialized", "call_pair", "decides by it", 4)
+        for name in ("call", "call_pointer"):
+            self.one(name, "uninitialized", name, "cudaMemcpy gives the host what is computed from it", 4)
+
+    def test_unwritten_through_local_memory(self):
+        self.one("keep", "uninitialized", "keep", "nobody wrote since it was allocated", 4)
+        self.one("local", "uninitialized", "local", "reads local memory that the thread did not write", 4)
+
+    def test_unwritten_through_matrices(self):
+        self.one("matrix", "uninitialized", "matrix", "no thread of the block wrote", 16)
+        self.one("matrix_moved", "uninitialized", "matrix_moved", "no thread of the block wrote", 2)
+
     def test_unwritten_in_clusters(self):
         for name in ("remote", "read_remote"):
             self.one(name, "uninitialized", name, "no thread of the block wrote", 4)

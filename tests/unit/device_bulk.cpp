@@ -161,6 +161,69 @@ TEST_P(Ptx, BulkCopiesBetweenBlocks) {
   EXPECT_EQ(rig.errors(), std::vector<std::string>{});
 }
 
+// st.async and red.async: each block fills the other's shared memory, which waits for all bytes; st.bulk clears it
+// first.
+TEST_P(Ptx, AsynchronousStores) {
+  std::string body = "st.bulk.weak.shared::cta [%r29], 2048, 0;\nbar.sync 0;\n";
+  body += only_thread_0(
+      "mbarrier.init.shared::cta.b64 [%r20], 1;\n"
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 2816;\n", // 64 * (16 + 16 + 4 + 8)
+      0);
+  body +=
+      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n"
+      "xor.b32 %r3, %r31, 1;\nmapa.shared::cluster.u32 %r4, %r29, %r3;\nmapa.shared::cluster.u32 %r5, %r20, %r3;\n"
+      "shl.b32 %r6, %r30, 4;\nadd.u32 %r6, %r6, %r4;\nadd.u32 %r7, %r30, 1000;\nadd.u32 %r8, %r30, 2000;\n"
+      "mad.lo.u32 %r9, %r31, 100, %r30;\ncvt.u64.u32 %rd4, %r9;\nneg.s64 %rd5, %rd4;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r6], {%r9, %r7, %r8, %r30}, [%r5];\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%r6+1024], {%rd4, %rd5}, [%r5];\n"
+      "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r4+2048], %r7, [%r5];\n"
+      "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 [%r4+2056], %rd5, [%r5];\n";
+  body = "st.shared.u32 [%r29+2048], 5;\nst.shared.u64 [%r29+2056], 7;\n" + body;
+  body += wait_parity("%r20", "0", 2);
+  body +=
+      "mul.lo.u32 %r10, %r31, 2112;\nmad.lo.u32 %r10, %r30, 16, %r10;\ncvt.u64.u32 %rd2, %r10;\n"
+      "add.u64 %rd2, %rd2, %rd30;\nshl.b32 %r11, %r30, 4;\nadd.u32 %r11, %r11, %r29;\n"
+      "ld.shared.v4.u32 {%r12, %r13, %r14, %r15}, [%r11];\nst.global.v4.u32 [%rd2], {%r12, %r13, %r14, %r15};\n"
+      "ld.shared.v4.u32 {%r12, %r13, %r14, %r15}, [%r11+1024];\n"
+      "st.global.v4.u32 [%rd2+1024], {%r12, %r13, %r14, %r15};\n";
+  body += only_thread_0(
+      "ld.shared.u32 %r12, [%r29+2048];\nst.global.u32 [%rd2+2048], %r12;\n"
+      "ld.shared.u64 %rd6, [%r29+2056];\nst.global.u64 [%rd2+2056], %rd6;\n",
+      3);
+  body += "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
+  PtxRig rig(kernel("k", body), GetParam());
+  const std::uint64_t out = rig.alloc(2 * 2112);
+  trace::Launch launch;
+  launch.kernel = "k";
+  launch.grid.x = 2;
+  launch.block.x = 64;
+  launch.cluster = {2, 1, 1};
+  rig.launch(launch, {out, out});
+  ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+  EXPECT_EQ(rig.errors(), std::vector<std::string>{});
+  const auto found = rig.words(out, 2 * 528);
+  for (std::uint32_t block = 0; block < 2; ++block) {
+    const std::uint32_t* at = &found[block * 528];
+    std::uint64_t sum = 7;
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      const std::uint32_t sent = (1 - block) * 100 + i;
+      ASSERT_EQ(std::vector<std::uint32_t>(at + 4 * i, at + 4 * i + 4),
+                (std::vector<std::uint32_t>{sent, i + 1000, i + 2000, i}));
+      const std::uint64_t minus = std::uint64_t(-std::int64_t(sent));
+      ASSERT_EQ(std::vector<std::uint32_t>(at + 256 + 4 * i, at + 256 + 4 * i + 4),
+                (std::vector<std::uint32_t>{sent, 0, std::uint32_t(minus), std::uint32_t(minus >> 32)}));
+      sum += minus;
+    }
+    EXPECT_EQ(at[512], 5 + 64 * 1000 + 63 * 32);
+    EXPECT_EQ(at[514] | std::uint64_t(at[515]) << 32, sum);
+  }
+  if (mode_options(GetParam()).record_accesses) {
+    EXPECT_FALSE(rig.sink.all<trace::BulkCopy>().empty());
+    for (const auto& r : rig.sink.all<trace::BulkCopy>())
+      for (std::uint64_t source : r.source) ASSERT_EQ(source, 0u);
+  }
+}
+
 // One copy to the blocks of ranks 0, 1 and 3, at the same offset in each, and to the mbarrier there.
 TEST_P(Ptx, BulkCopiesToManyBlocks) {
   std::string body = "st.shared.u32 [%r29], 0;\nst.shared.u32 [%r29+60], 0;\n";
@@ -230,6 +293,11 @@ TEST_P(Ptx, WrongUseOfBulkCopies) {
        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
        "[%r29], [%rd30], 16, [%r20], %h0;",
        "out of bounds"},
+      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r21], {%r0, %r1, %r2, %r3}, [%r20];",
+       "misaligned"},
+      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r29+1048576], %r0, [%r20];", "out of bounds"},
+      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r29], %r0, [%r20];",
+       "the completion of a bulk copy on an mbarrier object that is not initialised"},
       // Bytes that nobody announced: the phase never completes.
       {"mbarrier.init.shared::cta.b64 [%r20], 1;\n"
        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r29], [%rd30], 32, [%r20];\n"

@@ -52,6 +52,24 @@ INSTANTIATE_TEST_SUITE_P(
                ""}),
     [](const testing::TestParamInfo<Family>& info) { return std::string(info.param.name); });
 
+// Each says so once, however often it is called, and returns cudaErrorNotSupported.
+TEST(RefusedEntryPoints, SayItOnce) {
+  std::vector<std::string> words = {"refused"};
+  std::string errors;
+  for (const char* name : {
+#define X(name) #name,
+#include "replay/embedded/unsupported.def"
+#undef X
+       }) {
+    words.push_back(name);
+    errors += std::string("deadheat: ") + name + " is not supported by the embedded device\n";
+  }
+  const Ran ran = run("entry_points", words);
+  EXPECT_EQ(ran.output, std::to_string(2 * (words.size() - 1)) + " refused\n");
+  EXPECT_EQ(ran.errors, errors);
+  EXPECT_EQ(ran.status, 0);
+}
+
 } // namespace
 
 } // namespace deadheat::embedded_test

@@ -38,17 +38,21 @@ class List {
 
   // mma: operands and results are fragments, lane by lane.
   void mma(Shape s, std::string layouts, ElementType d, ElementType a, ElementType b, ElementType c,
-           const std::string& before = "", const std::string& after = "") {
+           const std::string& before = "", const std::string& after = "", int selector = -1) {
+    const bool sparse = selector >= 0;
     bool volta = s.m == 8 && a.bits == 16;  // four products of 8×8×4: quad pairs
     unsigned copies = volta ? 4 : 1;
     auto words = [&](unsigned rows, unsigned columns, ElementType t) {
       return rows * columns * t.bits / 32 * copies / 32;  // of a lane
     };
-    unsigned na = words(s.m, s.k, a), nb = words(s.k, s.n, b), nc = words(s.m, s.n, c), nd = words(s.m, s.n, d);
+    unsigned na = words(s.m, s.k, a) / (sparse ? 2 : 1), nb = words(s.k, s.n, b), nc = words(s.m, s.n, c),
+             nd = words(s.m, s.n, d);
     MatrixCase out;
-    out.code = "mma.sync.aligned." + s.name() + "." + layouts + before + "." + d.name + "." + a.name + "." + b.name +
-               "." + c.name + after;
+    const std::string mma = std::string(sparse ? "mma.sp::ordered_metadata" : "mma") + ".sync.aligned." + s.name() +
+                            "." + layouts + before + "." + d.name + "." + a.name + "." + b.name + "." + c.name + after;
+    out.code = mma + (sparse ? " selector " + number(unsigned(selector)) : "");
     out.inputs = {{a.element, 32 * na}, {b.element, 32 * nb}, {c.element, 32 * nc, true}};
+    if (sparse) out.inputs.push_back({a.bits == 32 ? Element::chosen_half : Element::chosen, 32});
     out.output_words = 32 * nd;
     out.result = d.element;
     bool wide = a.bits == 64;
@@ -71,8 +75,12 @@ class List {
     load("a", na);
     load("b", nb);
     load("c", nc);
-    k += "  " + out.code + " " + list("d", nd / width) + ", " + list("a", na / width) + ", " + list("b", nb / width) +
-         ", " + list("c", nc / width) + ";\n";
+    if (sparse) {
+      k += "  .reg .b32 %e<1>;\n";
+      load("e", 1);
+    }
+    k += "  " + mma + " " + list("d", nd / width) + ", " + list("a", na / width) + ", " + list("b", nb / width) + ", " +
+         list("c", nc / width) + (sparse ? ", %e0, " + number(unsigned(selector)) : "") + ";\n";
     k += "  mul.wide.u32 %rd2, %r0, " + number(4 * nd) + ";\n  add.u64 %rd2, %rd1, %rd2;\n";
     for (unsigned i = 0; i < nd / width; ++i)
       k += "  st.global." + type + " [%rd2+" + number(bytes * i) + "], %d" + number(i) + ";\n";
@@ -216,6 +224,37 @@ class List {
     all.push_back(std::move(out));
   }
 
+  // One product for each lane, pair of lanes or warp that may give the metadata.
+  void sparse(Shape s, unsigned selectors, ElementType d, ElementType a, ElementType b, ElementType c,
+              const std::string& before = "") {
+    for (unsigned n = 0; n < selectors; ++n) mma(s, "row.col", d, a, b, c, before, "", int(n));
+  }
+
+  void sparse_products() {
+    for (ElementType d : {f16, f32}) {
+      sparse({16, 8, 16}, 4, d, f16, f16, d);
+      sparse({16, 8, 32}, 2, d, f16, f16, d);
+    }
+    sparse({16, 8, 16}, 4, f32, bf16, bf16, f32);
+    sparse({16, 8, 32}, 2, f32, bf16, bf16, f32);
+    sparse({16, 8, 8}, 4, f32, tf32, tf32, f32);
+    sparse({16, 8, 16}, 2, f32, tf32, tf32, f32);
+    for (ElementType a : {e4m3, e5m2})
+      for (ElementType b : {e4m3, e5m2}) sparse({16, 8, 64}, 1, f32, a, b, f32);
+    for (std::string saturated : {"", ".satfinite"}) {
+      for (ElementType a : {s8, u8})
+        for (ElementType b : {s8, u8}) {
+          sparse({16, 8, 32}, 2, s32, a, b, s32, saturated);
+          sparse({16, 8, 64}, 1, s32, a, b, s32, saturated);
+        }
+      for (ElementType a : {s4, u4})
+        for (ElementType b : {s4, u4}) {
+          sparse({16, 8, 64}, 2, s32, a, b, s32, saturated);
+          sparse({16, 8, 128}, 1, s32, a, b, s32, saturated);
+        }
+    }
+  }
+
   void floats() {
     for (std::string layouts : {"row.col", "row.row", "col.col", "col.row"}) {
       mma({8, 8, 4}, layouts, f16, f16, f16, f16);
@@ -230,7 +269,12 @@ class List {
     mma({16, 8, 4}, "row.col", f32, tf32, tf32, f32);
     mma({16, 8, 8}, "row.col", f32, tf32, tf32, f32);
     for (ElementType a : {e4m3, e5m2})
-      for (ElementType b : {e4m3, e5m2}) mma({16, 8, 32}, "row.col", f32, a, b, f32);
+      for (ElementType b : {e4m3, e5m2}) {
+        mma({16, 8, 32}, "row.col", f32, a, b, f32);
+        mma({16, 8, 32}, "row.col", f16, a, b, f16);
+        mma({16, 8, 16}, "row.col", f32, a, b, f32);
+        mma({16, 8, 16}, "row.col", f16, a, b, f16);
+      }
     mma({8, 8, 4}, "row.col", f64, f64, f64, f64);
     for (unsigned k : {4u, 8u, 16u}) mma({16, 8, k}, "row.col", f64, f64, f64, f64);
     const Shape shapes[] = {{16, 16, 16}, {8, 32, 16}, {32, 8, 16}};
@@ -316,6 +360,8 @@ constexpr Layout layout_of(Element e) {
     case Element::e4m3: return {8, 3, 4};
     case Element::e5m2: return {8, 2, 5};
     case Element::f64: return {64, 52, 11};
+    case Element::chosen:
+    case Element::chosen_half: return {4, 0, 0};
     default: return {32, 23, 8};  // tf32 too: its lower 13 bits are there and ignored
   }
 }
@@ -323,6 +369,10 @@ constexpr Layout layout_of(Element e) {
 // One element. By trial: near one; over the whole range; with subnormals and zeros; few distinct magnitudes, so that
 // sums cancel; with infinities and NaNs.
 std::uint64_t element_bits(Element e, bool accumulator, unsigned trial, std::uint64_t r) {
+  if (e == Element::chosen || e == Element::chosen_half) {
+    static constexpr std::uint8_t two_of_four[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe};  // the lower index first
+    return e == Element::chosen ? two_of_four[r % 6] : r & 1 ? 0xe : 0x4;
+  }
   if (e == Element::bits) {
     if (accumulator && trial % 4 == 3) return 0x7fffff00 + (r & 0x80000100);  // near the ends of s32
     return trial % 4 == 0 ? r & r >> 32 : r;
@@ -363,11 +413,12 @@ std::vector<MatrixCase> all_matrix_cases() {
   list.floats();
   list.integers();
   list.fragments();
+  list.sparse_products();
   return std::move(list.all);
 }
 
 std::string matrix_module(const std::vector<MatrixCase>& cases) {
-  std::string text = ".version 8.4\n.target sm_90a\n.address_size 64\n";
+  std::string text = ".version 8.7\n.target sm_90a\n.address_size 64\n";
   for (std::size_t k = 0; k < cases.size(); ++k) {
     unsigned words = 0;
     for (const MatrixInput& in : cases[k].inputs) words += in.words;

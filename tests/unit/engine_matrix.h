@@ -17,7 +17,8 @@ namespace deadheat::engine {
 inline constexpr unsigned matrix_trials = 96;
 
 // How the bits of a matrix's elements are generated.
-enum class Element : std::uint8_t { f16, bf16, tf32, f32, f64, e4m3, e5m2, bits };
+// `chosen` and `chosen_half` are the metadata of sparse matrices: two of four, one of two.
+enum class Element : std::uint8_t { f16, bf16, tf32, f32, f64, e4m3, e5m2, bits, chosen, chosen_half };
 
 struct MatrixInput {
   Element element = Element::bits;

@@ -141,6 +141,9 @@ class List {
       }
     for (std::string t : {"u16", "s16"})
       add("shr.s32 %a, %a, 12; shr.s32 %b, %b, 16; cvt.pack.sat." + t + ".s32 %d, %a, %b;", {O::b32, O::b32}, 32);
+    for (std::string t : {"u2", "s2"})
+      add("shr.s32 %a, %a, 27; shr.s32 %b, %b, 29; cvt.pack.sat." + t + ".s32.b32 %d, %a, %b, %c;",
+          {O::b32, O::b32, O::b32}, 32);
     for (std::string t : {"u8", "s8", "u4", "s4"})
       add("shr.s32 %a, %a, 22; shr.s32 %b, %b, 26; cvt.pack.sat." + t + ".s32.b32 %d, %a, %b, %c;",
           {O::b32, O::b32, O::b32}, 32);
@@ -249,6 +252,24 @@ class List {
     }
   }
 
+  // Of all 65536 operands whether the result is +0: 32 a thread.
+  void out_of_bounds() {
+    unsigned number = 0;
+    for (std::string t : {"f16", "bf16"})
+      for (std::string relu : {"", ".relu"})
+        for (std::string operands : {"%h, %one, %two", "%one, %h, %two", "%one, %two, %h", "%h, %h, %h"}) {
+          const std::string label = "L" + std::to_string(number++);
+          add("{ .reg .b32 %k, %m; .reg .pred %z; .reg .b16 %h, %one, %two, %r; mov.b32 %k, 0; mov.b32 %d, 0; "
+              "mov.b16 %one, " +
+                  std::string(t == "f16" ? "0x3c00" : "0x3f80") + "; mov.b16 %two, 0x4000; " + label +
+                  ": mad.lo.u32 %m, %i0, 32, %k; cvt.u16.u32 %h, %m; fma.rn.oob" + relu + "." + t + " %r, " + operands +
+                  "; setp.eq.b16 %z, %r, 0; shl.b32 %m, 1, %k; @%z or.b32 %d, %d, %m; add.u32 %k, %k, 1; "
+                  "setp.lt.u32 %z, %k, 32; @%z bra " +
+                  label + "; }",
+              {}, 32);
+        }
+  }
+
   void conversions() {
     struct T {
       std::string name;
@@ -327,6 +348,7 @@ std::vector<Snippet> all_snippets() {
   list.floats();
   list.halves();
   list.conversions();
+  list.out_of_bounds();
   return list.all;
 }
 

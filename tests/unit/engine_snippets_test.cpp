@@ -168,5 +168,63 @@ TEST_F(Snippets, packed_and_mixed_floats_are_scalar_ones) {
     for (std::uint64_t word : run(r, list[k], k)) ASSERT_EQ(word, 0u) << list[k].code;
 }
 
+// Forms of later GPUs, by what the manual says of them.
+TEST_F(Snippets, forms_of_later_gpus) {
+  struct Case {
+    Snippet snippet;
+    std::uint64_t (*expected)(const std::uint64_t* operands);
+  };
+  static constexpr auto product = [](std::uint64_t a, std::uint64_t b, unsigned half) {
+    std::uint64_t word = 0;  // of the 128 bits
+    for (unsigned n = 0; n < 64; ++n) {
+      if (!(b >> n & 1)) continue;
+      word ^= half ? (n ? a >> (64 - n) : 0) : a << n;
+    }
+    return word;
+  };
+  static constexpr auto power = [](std::uint64_t bits, bool up, bool finite) -> std::uint64_t {
+    float f;
+    const std::uint32_t magnitude = std::uint32_t(bits) & 0x7fffffff;
+    std::memcpy(&f, &magnitude, 4);
+    if (std::isnan(f)) return 0xff;
+    for (int e = -127; e <= 127; ++e) {
+      const double here = std::ldexp(1.0, e);
+      if (up ? double(f) <= here : double(f) < 2 * here) return std::uint64_t(e + 127);
+    }
+    return finite ? 0xfe : 0xff;
+  };
+  const Case cases[] = {
+      {{"clmad.lo.u64 %d, %a, %b, %c;", {Operands::b64, Operands::b64, Operands::b64}, 64},
+       [](const std::uint64_t* o) { return product(o[0], o[1], 0) ^ o[2]; }},
+      {{"clmad.hi.u64 %d, %a, %b, %c;", {Operands::b64, Operands::b64, Operands::b64}, 64},
+       [](const std::uint64_t* o) { return product(o[0], o[1], 1) ^ o[2]; }},
+      {{"cvt.rz.ue8m0x2.f32 %d, %a, %b;", {Operands::f32, Operands::f32}, 16},
+       [](const std::uint64_t* o) { return power(o[0], false, false) << 8 | power(o[1], false, false); }},
+      {{"cvt.rp.satfinite.ue8m0x2.f32 %d, %a, %b;", {Operands::f32, Operands::f32}, 16},
+       [](const std::uint64_t* o) { return power(o[0], true, true) << 8 | power(o[1], true, true); }},
+      {{"cvt.rp.ue8m0x2.bf16x2 %d, %a;", {Operands::bf16x2}, 16},
+       [](const std::uint64_t* o) {
+         return power(o[0] & 0xffff0000, true, false) << 8 | power(o[0] << 16 & 0xffff0000, true, false);
+       }},
+      {{"cvt.rn.bf16x2.ue8m0x2 %d, %a;", {Operands::b16}, 32},
+       [](const std::uint64_t* o) {
+         auto one = [](std::uint64_t e) -> std::uint64_t { return e == 255 ? 0x7fff : e ? e << 7 : 0x40; };
+         return one(o[0] >> 8) << 16 | one(o[0] & 255);
+       }},
+  };
+  std::vector<Snippet> list;
+  for (const Case& c : cases) list.push_back(c.snippet);
+  Runner r(snippet_module(list));
+  EXPECT_EQ(r.module().refusals(), std::vector<std::string>());
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    const std::vector<std::uint64_t> found = run(r, list[k], k);
+    for (unsigned t = 0; t < snippet_threads; ++t) {
+      std::uint64_t operands[4] = {};
+      for (unsigned n = 0; n < list[k].inputs.size(); ++n) operands[n] = operand_value(list[k].inputs[n], n, t);
+      ASSERT_EQ(found[t], cases[k].expected(operands)) << list[k].code << " " << operands[0];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace deadheat::engine

@@ -166,6 +166,28 @@ TEST(LitmusProxies, GlobalMemory) {
   Litmus().write(t0, x).proxy_fence(t0).bulk_load(t0, x, own).races({{1, 2}}); // a fence of shared memory
 }
 
+// ---- st.async (9.7.9.12): an agent of its own, through the generic proxy
+
+TEST(LitmusAsyncStores, CompletionOrdersThem) {
+  Litmus(2).async_store(t0, of_block_1).complete().mbarrier_test(t1, of_block_1, 0, cluster).shared_read(t1).none();
+  Litmus(2).async_store(t0, of_block_1).complete().shared_read(t1).races({{1, 2}});
+  Litmus().async_store(t0, own).shared_write(t0).races({{1, 2}}); // not even its issuer waits
+}
+TEST(LitmusAsyncStores, NeedNoProxyFence) {
+  Litmus().shared_write(t0).async_store(t0, own).none();
+  Litmus().shared_write(same_block).block_barrier(0).async_store(t0, own).none();
+  Litmus().shared_write(same_block).async_store(t0, own).races({{1, 2}});
+}
+TEST(LitmusAsyncStores, CompletionSaysNothingOfTheIssuer) {
+  Litmus()
+      .write(t0, y)
+      .async_store(t0, own)
+      .complete()
+      .mbarrier_test(same_block, own)
+      .read(same_block, y)
+      .races({{1, 3}});
+}
+
 // ---- distributed shared memory (5.1.7.1) and barrier.cluster (9.7.13.4)
 
 TEST(LitmusClusters, SharedMemoryOfTheOtherBlock) {

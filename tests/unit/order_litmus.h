@@ -113,6 +113,8 @@ class Litmus {
   // and write are one line.
   Litmus& bulk_load(At at, std::uint64_t source, std::uint32_t object) { return bulk(at, source, object, false); }
   Litmus& bulk_store(At at, std::uint64_t destination) { return bulk(at, destination, 0, true); }
+  // st.async to offset 0 of the shared memory of the block that has `object`.
+  Litmus& async_store(At at, std::uint32_t object) { return bulk(at, 0, object, false, true); }
   Litmus& complete(std::uint32_t phase = 0) { // of the last bulk copy
     Event event = execution_.events[bulk_issue_];
     event.kind = Event::Kind::bulk_complete;
@@ -188,15 +190,17 @@ class Litmus {
     event.ordering = ordering;
     return add(event);
   }
-  Litmus& bulk(At at, std::uint64_t global, std::uint32_t object, bool store) {
+  Litmus& bulk(At at, std::uint64_t global, std::uint32_t object, bool store, bool generic = false) {
     Event event = of(at, Event::Kind::bulk_issue);
     event.barrier = object;
+    event.generic = generic;
     bulk_issue_ = execution_.events.size();
     add(event);
     event.kind = Event::Kind::bulk;
     event.group = std::uint32_t(bulk_issue_);
     event.line = ++line_;
     for (bool writes : {false, true}) {
+      if (generic && !writes) continue;
       event.access = writes ? AccessKind::write : AccessKind::read;
       event.shared = writes != store;
       event.address = event.shared ? 0 : global;

@@ -47,20 +47,21 @@ class Axioms {
   }
   bool race(std::size_t a, std::size_t b) const {
     if (!conflict(a, b) || before(a, b) || before(b, a)) return false;
-    return bulk(a) != bulk(b) || !morally_strong(a, b);
+    return async_proxy(a) != async_proxy(b) || !morally_strong(a, b);
   }
 
  private:
   bool before(std::size_t a, std::size_t b) const {
-    return bulk(a) != bulk(b) ? across_proxies(a, b) : causality_[a][b];
+    return async_proxy(a) != async_proxy(b) ? across_proxies(a, b) : causality_[a][b];
   }
   bool asynchronous(std::size_t e) const { return bulk(e) || events_[e].kind == Event::Kind::copy; }
   bool bulk(std::size_t e) const { return events_[e].kind == Event::Kind::bulk; }
+  bool async_proxy(std::size_t e) const { return bulk(e) && !events_[e].generic; }
   // 8.9.5, proxy-preserved base causality order, between the generic and the asynchronous proxy. What the one wrote
   // comes before the other's access with a proxy fence between. A completion that was observed implies one
   // (9.7.9.25.4); a generic read needs none: what it returned no later write can change.
   bool across_proxies(std::size_t x, std::size_t y) const {
-    if (bulk(x) || !events_[x].writes()) return base_[x][y];
+    if (async_proxy(x) || !events_[x].writes()) return base_[x][y];
     for (std::size_t fence = 0; fence < count_; ++fence) {
       const Event& by = events_[fence];
       bool kind = by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed);

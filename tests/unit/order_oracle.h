@@ -62,6 +62,7 @@ struct Event {
   // of barriers and groups
   std::uint32_t barrier = 0, phase = 0, group = 0;
   bool relaxed = false;  // barrier.cluster.arrive.relaxed
+  bool generic = false;  // of bulk_issue and bulk: st.async, a write alone, through the generic proxy
 
   std::uint32_t launch() const { return block / blocks_per_launch; }
   std::uint32_t memory_of() const { return owner == ~0u ? block : owner; }

@@ -36,7 +36,7 @@ class Records {
       const bool generic_proxy = site.kind == SiteKind::access || site.kind == SiteKind::mbarrier ||
                                  site.kind == SiteKind::async_copy || site.kind == SiteKind::async_mbarrier_arrive ||
                                  site.kind == SiteKind::dependency;
-      if (!generic_proxy) site.proxy = Proxy::async;
+      if (!generic_proxy && !event.generic) site.proxy = Proxy::async;
       site.access = event.access;
       site.space = event.shared ? Space::shared : Space::global;
       if (event.kind == Kind::proxy_fence && event.relaxed) site.space = Space::generic;
@@ -49,7 +49,7 @@ class Records {
       std::uint32_t line = event.line;
       if (pooled) line = pool_.try_emplace(alike, line).first->second;
       bool second_of_copy = (event.kind == Kind::copy || event.kind == Kind::bulk) && !lines_.empty() &&
-                            event.access == AccessKind::write;
+                            event.access == AccessKind::write && !event.generic;
       if (second_of_copy) line = lines_.back();  // one instruction
       lines_.push_back(line);
       site.source.push_back({"", "a.cu", line, 1});
@@ -266,8 +266,8 @@ class Records {
         auto generic = [&](const Event& access) {
           return access.address + (access.shared ? shared_window + rank_bits(access) : 0);
         };
-        record.source[lane] = generic(execution_.events[i + 1]);
-        record.destination[lane] = generic(execution_.events[i + 2]);
+        if (!event.generic) record.source[lane] = generic(execution_.events[i + 1]);
+        record.destination[lane] = generic(execution_.events[i + (event.generic ? 1 : 2)]);
         if (event.barrier) {
           Event object = event;
           object.shared = true;

@@ -138,11 +138,31 @@ TEST(PtxSites, Copies) {
   EXPECT_EQ(reduce.type, "f32");
 }
 
+TEST(PtxSites, AsynchronousStores) {
+  Site store = site_of("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%r1], {%r2, %r4}, [%r3];");
+  EXPECT_EQ(store.kind, SiteKind::bulk_copy);
+  EXPECT_EQ(store.access, AccessKind::write);
+  EXPECT_EQ(store.space, Space::shared);
+  EXPECT_TRUE(store.shared_cluster);
+  EXPECT_EQ(store.proxy, Proxy::generic);
+  EXPECT_EQ(store.elements, 2);
+  Site add =
+      site_of("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r1], %r2, [%r3];");
+  EXPECT_EQ(add.kind, SiteKind::bulk_copy);
+  EXPECT_EQ(add.access, AccessKind::atomic);
+  EXPECT_EQ(add.ordering, Ordering::relaxed);
+  EXPECT_EQ(add.scope, Scope::cluster);
+  Site fill = site_of("st.bulk.weak.shared::cta [%r1], %rd1, 0;");
+  EXPECT_EQ(fill.kind, SiteKind::access);
+  EXPECT_EQ(fill.access, AccessKind::write);
+  EXPECT_EQ(fill.element_bytes, 8);
+}
+
 TEST(PtxSites, OpaqueAndAbsent) {
   for (const char* text : {"wgmma.fence.sync.aligned;", "sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};",
                            "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f5,%f6}];", "discard.global.L2 [%rd1], 128;",
                            "tcgen05.wait::ld.sync.aligned;", "multimem.ld_reduce.weak.global.add.f32 %f1, [%rd1];",
-                           "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r2, [%r3];"}) {
+                           "st.async.release.gpu.global.b32 [%rd1], %r2;"}) {
     EXPECT_EQ(site_of(text).kind, SiteKind::opaque) << text;
   }
   Module m = kernel_of(

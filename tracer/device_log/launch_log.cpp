@@ -277,7 +277,8 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
   const bool unread = site.opcode.rfind("stmatrix", 0) == 0 || site.opcode.rfind("wmma", 0) == 0;
   if (site.opcode.rfind("ldmatrix", 0) == 0 || site.opcode.rfind("stmatrix", 0) == 0) {
     const bool four = site.opcode.find(".x4") != std::string::npos, two = site.opcode.find(".x2") != std::string::npos;
-    mask &= four ? ~0u : two ? 0xFFFFu : 0xFFu;  // lanes beyond give no addresses
+    const bool tall = site.opcode.find(".m16n16") != std::string::npos;  // 16 rows a matrix
+    mask &= four || (two && tall) ? ~0u : two || tall ? 0xFFFFu : 0xFFu;  // lanes beyond give no addresses
   }
   each_lane(mask, [&](unsigned lane) {
     if (slot.narrow) {

@@ -40,17 +40,31 @@ void set_elements(const Instruction& i, Site& site) {
   site.type = name(type);
 }
 
+// st.async, red.async into the shared memory of a cluster (9.7.9.12, 9.7.13.7): by an agent of its own that completes
+// on an mbarrier, as a bulk copy is, but through the generic proxy.
+bool async_store(const Instruction& i, Site& site) {
+  set_space(i, site);
+  set_elements(i, site);
+  site.kind = i.has(M::mbarrier_complete_tx_bytes) ? SiteKind::bulk_copy : SiteKind::opaque;
+  site.access = i.opcode == Opcode::red ? AccessKind::atomic : AccessKind::write;
+  if (i.opcode == Opcode::st && site.kind == SiteKind::bulk_copy) return true;
+  site.ordering = ordering_of(i, Ordering::relaxed);
+  site.scope = scope_of(i, Scope::cluster);
+  return true;
+}
+
 // ld, ldu, st (9.7.9.8 to 9.7.9.13)
 bool load_store(const Instruction& i, Site& site) {
   site.kind = SiteKind::access;
   site.access = i.opcode == Opcode::st ? AccessKind::write : AccessKind::read;
   set_space(i, site);
   if (site.space == Space::param) return false;
-  if (i.has(M::async) || i.has(M::bulk)) {  // st.async, st.bulk: not in program order
-    site.kind = SiteKind::opaque;
-    site.proxy = Proxy::async;
-  }
+  if (i.has(M::async)) return async_store(i, site);
   set_elements(i, site);
+  if (i.has(M::bulk)) {  // st.bulk: a range, 8 bytes at a time
+    site.element_bytes = 8;
+    site.type = "b64";
+  }
   if (i.has(M::volatile_)) {
     site.ordering = Ordering::volatile_;
     site.scope = Scope::sys;
@@ -68,13 +82,13 @@ bool load_store(const Instruction& i, Site& site) {
 
 // atom, red: relaxed.gpu unless written (9.7.13.5, 9.7.13.6)
 bool atomic(const Instruction& i, Site& site) {
-  site.kind = i.has(M::async) ? SiteKind::opaque : SiteKind::access;
+  if (i.has(M::async)) return async_store(i, site);
+  site.kind = SiteKind::access;
   site.access = AccessKind::atomic;
   set_space(i, site);
   set_elements(i, site);
   site.ordering = ordering_of(i, Ordering::relaxed);
   site.scope = scope_of(i, Scope::gpu);
-  if (i.has(M::async)) site.proxy = Proxy::async;
   return true;
 }
 

@@ -169,7 +169,7 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       if (site.space == Space::local || site.space == Space::constant || site.space == Space::param) return false;
       const std::optional<MatrixPieces> pieces = matrix_pieces(i);
       if ((i.opcode == Opcode::wmma && !(pieces && pieces->piece_bytes)) || !address_of(i) ||
-          address_of(i)->elements.size() != 1) {
+          address_of(i)->elements.size() != 1 || (i.opcode == Opcode::st && i.has(Modifier::bulk))) {
         ++left_out_;
         return false;
       }
@@ -229,9 +229,14 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       slot.kind = Kind::copy;
       size = lanes8 + 2 * lanes4;
       return true;
+    case SiteKind::bulk_copy:
+      if (i.opcode != Opcode::cp) { // st.async, red.async are not followed
+        ++left_out_;
+        return false;
+      }
+      [[fallthrough]];
     case SiteKind::mbarrier:
-    case SiteKind::async_mbarrier_arrive:
-    case SiteKind::bulk_copy: return async_slot(statement, slot, size);
+    case SiteKind::async_mbarrier_arrive: return async_slot(statement, slot, size);
     case SiteKind::opaque: ++left_out_; return false;
     default: return false;
   }

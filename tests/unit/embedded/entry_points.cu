@@ -1,5 +1,6 @@
 // Entry points beyond the everyday ones, one family a word on the command line. Each prints what came of it;
 // embedded_entry_points.cpp knows what.
+#include <dlfcn.h>
 #include <cuda_runtime.h>
 #include <sys/mman.h>
 
@@ -425,7 +426,24 @@ static void atomics() {
   SHOW(cudaDeviceGetP2PAtomicCapabilities(answers, asked, 2, 0, 1));
 }
 
+// Entry points that the embedded device does not have, each called twice: words are their names.
+static int refused(int count, char** names) {
+  int right = 0;
+  for (int n = 0; n < 2 * count; ++n) {
+    auto call = reinterpret_cast<cudaError_t (*)()>(dlsym(RTLD_DEFAULT, names[n / 2]));
+    if (!call)
+      std::printf("no %s\n", names[n / 2]);
+    else if (const cudaError_t error = call(); error != cudaErrorNotSupported)
+      std::printf("%s: %s\n", names[n / 2], cudaGetErrorName(error));
+    else
+      right += cudaGetLastError() == cudaErrorNotSupported;
+  }
+  std::printf("%d refused\n", right);
+  return 0;
+}
+
 int main(int count, char** words) {
+  if (count > 1 && std::strcmp(words[1], "refused") == 0) return refused(count - 2, words + 2);
   struct { const char* name; void (*run)(); } const programs[] = {
       {"graph_memory", graph_memory}, {"graph_events", graph_events}, {"graph_symbols", graph_symbols},
       {"user_objects", user_objects}, {"library", library}, {"managed", managed}, {"batches", batches},
