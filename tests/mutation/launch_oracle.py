@@ -254,6 +254,8 @@ class Launch:
         return "global", address
 
     def bulk_copy(self, block, warp, lane, site_name, source, destination, size, mbarrier):
+        if not source:  # a value, through the generic proxy
+            raise Unknown("asynchronous stores")
         thread = self.thread(block, 32 * warp + lane)
         self.copies += 1
         names = (thread.name + (self.copies, "read"), thread.name + (self.copies, "write"))
