@@ -149,15 +149,17 @@ const Operand* symbol_of(const ptx::Instruction& i, std::size_t n) {
 bool takes_result(const ptx::Function& function, const ptx::Instruction& load, const ResultsOf& results_of) {
   const Operand* from = symbol_of(load, 1);
   if (!from || from->variable < 0 || tracked_memory(function, load, 1) != Tracked::arguments) return false;
+  const std::int64_t begin = offset_of(load.operands[1]);
+  const std::int64_t elements = load.has(ptx::Modifier::v4) ? 4 : load.has(ptx::Modifier::v2) ? 2 : 1;
+  const std::int64_t end = begin + elements * std::max(1u, ptx::bits(load.type()) / 8);
   for (const ptx::Statement& statement : function.body) {
     const ptx::Instruction* call = statement.instruction();
     if (!call || call->opcode != Opcode::call || call->operands.size() < 2) continue;
     const auto& to = call->operands[0].elements;
     if (to.empty() || to[0].variable != from->variable) continue;
     const std::set<std::int64_t>* results = results_of(call->operands[1].text);
-    const std::int64_t begin = offset_of(load.operands[1]);
-    const auto at = results ? results->lower_bound(begin) : std::set<std::int64_t>::iterator();
-    if (results && at != results->end() && *at < begin + 16) return true;
+    if (!results) continue;
+    if (const auto at = results->lower_bound(begin); at != results->end() && *at < end) return true;
   }
   return false;
 }
