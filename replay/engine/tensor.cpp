@@ -242,7 +242,7 @@ void run_lines(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   bool along_inner = matrix == 'b' ? op.col : !op.col;
   unsigned rows = matrix == 'b' ? op.n : op.m, columns = matrix == 'a' || matrix == 'b' ? op.k : op.n;
   auto index = [&](unsigned lane, unsigned e) {
-    unsigned n = lane * per_piece + e;  // by lines
+    unsigned n = lane * per_piece + e; // by lines
     return along_inner ? n : n % rows * columns + n / rows;
   };
   if (op.kind == TensorKind::store_d) {
@@ -303,7 +303,7 @@ void run_rows(const TensorOp& op, const WarpWords& in, WarpWords& out) {
       }
 }
 
-}  // namespace
+} // namespace
 
 unsigned tensor_bits(TensorType type) {
   switch (type) {
@@ -365,4 +365,4 @@ void run_tensor(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   }
 }
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine
