@@ -40,7 +40,7 @@ for entry in "${chosen[@]}"; do
   which=${entry%%:*} test=${entry#*:}
   begin=$SECONDS
   [ -f "build-$which/build.ninja" ] || cmake --preset "$which" "${launcher[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
-  nice cmake --build "build-$which" -j "$(nproc)" --target "$test" >"$log" 2>&1 || { tail -50 "$log" >&2; exit 1; }
+  cmake --build "build-$which" -j "$(nproc)" --target "$test" >"$log" 2>&1 || { tail -50 "$log" >&2; exit 1; }
   built=$((SECONDS - begin)) begin=$SECONDS
   if ! "build-$which/bin/$test" --gtest_brief=1 >"$log" 2>&1; then
     cat "$log" >&2
