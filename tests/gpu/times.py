@@ -82,9 +82,12 @@ def known_times(name, settings):
     kernels = [o for o in all_of_them if "spin" in o.what]
     transfers = [o for o in all_of_them if re.search(r"cudaMem(cpy|set)Async", o.what)]
     timed = [o for o in kernels + transfers if o.begin]
-    claim(len(kernels) == 7 and len(transfers) == 2 and len(timed) == 9,
-          "%s: %d kernels and %d transfers, %d with times" % (name, len(kernels), len(transfers), len(timed)))
-    if len(timed) != 9:
+    # Of the first launch that is instrumented CUPTI was seen to give no time.
+    missing = [o.id for o in kernels + transfers if not o.begin]
+    right = len(kernels) == 7 and len(transfers) == 2 and missing in ([], [kernels[0].id])
+    claim(right, "%s: %d kernels and %d transfers, %d with times%s" % (
+        name, len(kernels), len(transfers), len(timed), " (not the first launch)" if missing else ""))
+    if not right:
         return print("\n".join("    " + line[:150] for line in records if line.startswith(("operation", "time"))))
     sequence, together, beside = kernels[1:4], kernels[4:6], [kernels[6], *transfers]
     lengths = [o.end - o.begin for o in kernels[1:]]

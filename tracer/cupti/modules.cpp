@@ -9,6 +9,7 @@
 
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/recorder.h"
 #include "tracer/cupti/session.h"
 #include "tracer/cupti/triton.h"
 #include "tracer/ptx/fatbin.h"
@@ -19,6 +20,7 @@ namespace deadheat::cupti {
 
 namespace {
 
+constexpr std::size_t large_module = std::size_t(4) << 20;  // bytes of PTX
 constexpr std::uint32_t wrapper_magic = 0x466243B1, container_magic = 0xBA55ED50;
 
 bool looks_like_ptx(const char* text) {
@@ -132,11 +134,19 @@ std::string Modules::assemble(Code& code) {
         << code.instrumentation.text;
   }
   char errors[4096] = {};
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
-  void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
-  CUlinkState link = nullptr;
-  if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return "the linker cannot be had";
   const std::string& text = code.instrumentation.text;
+  // Large modules on all cores (0), where the driver knows how to: the clones of a sort of Thrust's take ptxas more
+  // than a minute on one.
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO,
+                            CU_JIT_SPLIT_COMPILE};
+  void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1),
+                    nullptr};
+  const unsigned count = text.size() > large_module ? 4 : 3;
+  CUlinkState link = nullptr;
+  if (driver().cuLinkCreate_v2(count, options, values, &link) != CUDA_SUCCESS &&
+      driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) {
+    return "the linker cannot be had";
+  }
   CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,
                                               "deadheat", 0, nullptr, nullptr);
   void* cubin = nullptr;
@@ -318,9 +328,6 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
       CUkernel kernel = nullptr;
       if (driver().cuLibraryGetKernel(&kernel, code->library, instrumented->clone.c_str()) == CUDA_SUCCESS) {
         clone = reinterpret_cast<CUfunction>(kernel);
-        // CUPTI gives no time of a launch that loads its kernel, where that is not the one it was told of.
-        CUfunction loaded = nullptr;
-        if (session_.activity()) driver().cuKernelGetFunction(&loaded, kernel);
         driver().cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device);
         driver().cuKernelGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel, device);
       }
@@ -355,7 +362,11 @@ const void* replaced(Call& call, const void* image) {
 
 template <typename Handle>
 void tie(Call& call, Handle* handle) {
-  if (loading && call.done() && handle) call.session.modules().loaded(*handle, loading);
+  if (loading && call.done() && handle) {
+    call.session.modules().loaded(*handle, loading);
+    // CUPTI gives no time of a launch in whose callback much else is called: buffers are made before.
+    if (call.session.activity() && call.context) call.session.recorder().prepare(call.context);
+  }
   loading = nullptr;
 }
 

@@ -79,6 +79,8 @@ class Recorder {
   // A range of that name begins or ends: "cudaProfilerApi", "nvtx=NAME". Only the one that was asked for counts.
   void capture_range(const std::string& name, bool begins);
 
+  void prepare(CUcontext context) { buffers(context); }  // which the first launch would do
+
   // A number for a launch (or a graph's node, which is launched again and again), and the parameter to hand to it.
   // False when there are no buffers.
   bool control(CUcontext context, const Kernel& kernel, device_log::Control& parameter, bool again);
