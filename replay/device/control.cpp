@@ -532,7 +532,7 @@ void Control::run(Machine& machine, const Choice& choice, std::int64_t quantum) 
     copies_[choice.copy] = copies_.back();
     copies_.pop_back();
     machine.perform_copy_group(*copy.block, copy.thread, copy.group);
-    if (chooser_) machine.settle(*copy.block, copy.thread / warp_lanes); // its thread may wait for it
+    if (driven()) machine.settle(*copy.block, copy.thread / warp_lanes); // its thread may wait for it
     ++forced_;
     return; // whoever ran goes on by default
   }

@@ -42,6 +42,7 @@ constexpr std::uint64_t shrinking_runs = 400, shrinking_pairs = 100;
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 constexpr std::uint64_t most_logged = 1 << 20;          // operations of runs that are compared one by one
 constexpr std::uint64_t most_improved = 1 << 15; // operations of runs for whose witnesses better ones are sought
+constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
 constexpr auto most_spent_on_size = std::chrono::seconds(2); // looking for fewer blocks and threads
 constexpr std::size_t most_walkers = 512; // threads of a uniform walk
@@ -188,9 +189,9 @@ class Judge {
       if (!better) return better.error();
       best = *std::move(better);
     }
-    if (!best.good()) {
+    if (!best.good() || best.footing != Footing::certain) {
       if (!doubtful_ || best.better_than(doubtful_->first)) doubtful_ = {std::move(best), instance};
-      if (++doubts_ < most_doubts) return false;
+      if (++doubts_ < (doubtful_->first.good() ? enough_good : most_doubts)) return false;
       best = doubtful_->first;
       if (Expected<void> done = accept(race, best, doubtful_->second); !done) return done.error();
       return true;
