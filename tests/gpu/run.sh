@@ -12,16 +12,17 @@
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   times      device timestamps, of work whose times are known (times.py)
-#   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py)
 #   faults     the training job with faults planted, one at a time
+#   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
+#              where it is asked for: some three minutes
 #   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-only=kernels,training,programs,races,windows,times,step,faults
-parts=overhead,$only,hangs,multi
+only=kernels,training,programs,races,windows,times,faults
+parts=overhead,$only,step,hangs,multi
 build=build
 while [ $# -gt 0 ]; do
   case $1 in
