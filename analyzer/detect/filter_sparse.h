@@ -52,6 +52,16 @@ class SparseCells {
     return segment;
   }
   void erase(std::uint64_t address, const Found& found);
+  // Has nearly every unit of the block and of its three neighbours an entry?
+  bool dense_around(std::uint64_t address) const {
+    const Region* const of = region(address);
+    if (!of || of->blocks.empty()) return false;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const EntryBlocks::Slot* const block = of->blocks.find(block_of(key(address)) ^ i);
+      if (!block || block->size() != EntryArrays::one_each) return false;
+    }
+    return true;
+  }
 
   // The unit's entry, where it lies in EntryBlocks and is the only one; null otherwise.
   [[gnu::always_inline]] Entry* only(std::uint64_t address) const {

@@ -146,6 +146,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
       return true;
     }
     unit.found = strong_.find(unit.address);
+    if (!unit.found.count && strong_.dense_around(unit.address)) return false; // a page is quicker, and costs little
     StrongCell cell;
     if (unit.found.count) {
       const std::uint8_t code = *unit.found.at[0].who;
