@@ -71,12 +71,18 @@ inline unsigned run_length(const std::uint64_t* values, unsigned at, unsigned co
 
 // Writes a column that is not affine.
 inline Column put_uneven(std::uint8_t*& p, const std::uint64_t* packed, unsigned count, std::uint64_t& base) {
+  // Values that have nothing to do with each other are found out by the first of them.
+  static_assert(max_runs == 6);
+  unsigned changes = 0;
+  for (unsigned i = 2; count >= 8 && i < 8; i++)
+    changes += (packed[i] - packed[i - 1]) != (packed[i - 1] - packed[i - 2]);
+
   std::uint8_t* const begin = p;
   p = put_difference(p, packed[0], base);
   std::uint8_t* const runs = p++;
   *runs = 0;
   unsigned done = 1;
-  while (done < count && *runs < max_runs) {
+  while (changes < max_runs && done < count && *runs < max_runs) {
     const std::uint64_t difference = packed[done] - packed[done - 1];
     const unsigned length = 1 + run_length(packed, done + 1, count, difference);
     p = put_varint(p, zigzag(difference));
