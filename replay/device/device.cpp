@@ -331,11 +331,13 @@ std::uint32_t DeviceImpl::nearest_allocation(std::uint64_t address, bool* freed)
     best = &before;
     distance = address - before.address < before.bytes ? 0 : address - before.address - before.bytes;
   }
-  if (distance == 0) return best->allocation;
+  // Memory handed on in stream order belongs to its next allocation only once the stream has come there.
+  if (distance == 0 && legal(address, 1)) return best->allocation;
   if (const trace::Allocate* gone = find_in(freed_, address)) {
     *freed = true;
     return gone->allocation;
   }
+  if (distance == 0) return best->allocation;
   if (after != allocations_.end() && after->second.address - address < distance) best = &after->second;
   return best ? best->allocation : 0;
 }

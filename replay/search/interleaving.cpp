@@ -109,6 +109,47 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
   return {steps(of_a), steps(of_b)};
 }
 
+std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const Race& race) {
+  auto is_at = [](const Performed& p, const AccessName& name) {
+    return !p.fence && p.launch == name.launch && p.module == name.module && p.site == name.site;
+  };
+  auto name_at = [&](std::size_t n) {
+    AccessName name{a[n].operation, a[n].launch, a[n].block, a[n].thread, a[n].module, a[n].site, 0};
+    for (std::size_t k = 0; k < n; ++k)
+      name.nth += thread_of(a[k]) == thread_of(a[n]) && a[k].module == name.module && a[k].site == name.site;
+    return name;
+  };
+  auto overlap = [](const Performed& p, const Performed& q) {
+    bool any = false;
+    each_word(p, [&](const Word& word) { each_word(q, [&](const Word& other) { any |= word == other; }); });
+    return any;
+  };
+  std::map<EventName, std::uint64_t> read_in_b;
+  for (const Performed& p : b)
+    if (!p.fence) read_in_b[name_of(p)] = p.read;
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    const bool first = is_at(a[n], race.first.name), second = is_at(a[n], race.second.name);
+    if ((!first && !second) || a[n].access == AccessKind::write) continue;
+    auto other = read_in_b.find(name_of(a[n]));
+    if (other == read_in_b.end() || other->second == a[n].read) continue;
+    auto is_partner = [&](const Performed& p) {
+      return ((first && is_at(p, race.second.name)) || (second && is_at(p, race.first.name))) &&
+             thread_of(p) != thread_of(a[n]) && overlap(p, a[n]);
+    };
+    std::size_t partner = n;
+    while (partner > 0 && !is_partner(a[partner - 1])) --partner;
+    if (partner > 0) {
+      --partner;
+    } else {
+      for (partner = n; partner < a.size() && !is_partner(a[partner]);) ++partner;
+      if (partner == a.size()) continue;
+    }
+    if (is_at(a[partner], race.first.name) && second) return Race::Instance{name_at(partner), name_at(n)};
+    return Race::Instance{name_at(n), name_at(partner)};
+  }
+  return std::nullopt;
+}
+
 std::uint64_t context_switches(const Log& a, const Log& b) {
   std::map<EventName, std::size_t> place;
   for (std::size_t n = 0; n < a.size(); ++n) place[name_of(a[n])] = n;

@@ -343,12 +343,13 @@ class Judge {
     if (!a) return a.error();
     Expected<Run> b = session_.run(best.second_then_first, nullptr, budget_);
     if (!b) return b.error();
-    if (Expected<void> done = found(race, best, *a, *b, race.instances.front()); !done) return done.error();
+    if (Expected<void> done = found(race, best, *a, *b, std::nullopt); !done) return done.error();
     return true;
   }
 
   // What the two runs of a witness did, and what else than the instance changed places.
-  Expected<void> describe(Race& race, const SchedulePair& pair, const Race::Instance& instance) {
+  // `choose`: the instance may become that at which they part.
+  Expected<void> describe(Race& race, const SchedulePair& pair, Race::Instance& instance, bool choose) {
     if (natural_.choices.visible > most_logged || race.level == RaceLevel::stream) return {};
     Log a, b;
     Expected<Run> of_a = session_.run(pair.first_then_second, nullptr, budget_, &a);
@@ -356,6 +357,7 @@ class Judge {
     Expected<Run> of_b = session_.run(pair.second_then_first, nullptr, budget_, &b);
     if (!of_b) return of_b.error();
     auto site = [this](std::uint32_t module, std::uint32_t number) { return session_.site(module, number); };
+    if (choose) instance = parting_instance(a, b, race).value_or(instance);
     SideBySide steps = side_by_side(a, b, instance, site);
     race.steps_a = std::move(steps.a);
     race.steps_b = std::move(steps.b);
@@ -388,7 +390,7 @@ class Judge {
     Expected<Run> again = session_.run(listed, nullptr, budget_);
     if (!again) return again.error();
     if (!compare(natural_.outputs, again->outputs, nullptr).differ) // too many switches to list
-      return found(race, {Schedule{}, schedule}, natural_, run, race.instances.front());
+      return found(race, {Schedule{}, schedule}, natural_, run, std::nullopt);
     auto differs = [&](const Schedule& shorter) {
       if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * options_.seconds) return false;
       Expected<Run> tried = session_.run(shorter, &natural_.outputs, budget_);
@@ -401,18 +403,20 @@ class Judge {
     race.verdict_why += "; " + std::to_string(listed.switches.size()) +
                         (listed.switches.size() == 1 ? " context switch" : " context switches") + " of " +
                         std::to_string(run.switches.size()) + " suffice";
-    return found(race, {Schedule{}, listed}, natural_, *shortest, race.instances.front());
+    return found(race, {Schedule{}, listed}, natural_, *shortest, std::nullopt);
   }
 
-  // A pair of schedules whose outputs differ: describes the difference and writes the witness.
+  // A pair of schedules whose outputs differ: describes the difference and writes the witness. `directed`: the instance
+  // that they take in either order; without one, that at which the runs part.
   Expected<void> found(Race& race, const SchedulePair& pair, const Run& a, const Run& b,
-                       const Race::Instance& instance) {
+                       const std::optional<Race::Instance>& directed) {
     Expected<const ValueTypes*> types = session_.value_types();
     if (!types) return types.error();
     Comparison comparison = compare(a.outputs, b.outputs, *types);
     race.verdict = Verdict::harmful;
     race.differences = comparison.differences;
-    if (Expected<void> described = describe(race, pair, instance); !described) return described;
+    Race::Instance instance = directed.value_or(race.instances.front());
+    if (Expected<void> described = describe(race, pair, instance, !directed); !described) return described;
     if (options_.output.empty()) return {};
 
     Witness witness;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "deadheat/address.h"
+#include "replay/device/fault_text.h"
 #include "replay/device/trace_sink.h"
 #include "replay/engine/tables.h"
 #include "tracer/ptx/sites.h"
@@ -349,6 +350,18 @@ const std::map<std::uint32_t, trace::MemoryRange>& Session::rows() const {
   return *rows_;
 }
 
+std::string Session::text_of(const trace::MemoryError& fault) const {
+  const Site* where = site(fault.module, fault.site);
+  for (const auto& command : commands_) {
+    const auto* operation = std::get_if<trace::Operation>(command.get());
+    const auto* launch = operation ? std::get_if<trace::Launch>(&operation->what) : nullptr;
+    if (!launch || operation->launch != fault.launch) continue;
+    const device::FaultedLaunch of{ptx::demangle(launch->kernel), launch->grid, launch->block};
+    return device::fault_text(fault, &of, where);
+  }
+  return device::fault_text(fault, nullptr, nullptr);
+}
+
 Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget,
                            std::vector<device::Performed>* performed, device::Chooser* chooser,
                            ShadowedRun* shadowed) const {
@@ -386,7 +399,7 @@ Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, s
   if (progress == device::Progress::fault) {
     run.outputs.ending = Ending::fault;
     const auto& fault = (*device)->fault();
-    run.outputs.ending_text = fault ? fault->text : "";
+    run.outputs.ending_text = fault ? text_of(*fault) : "";
   } else if (progress == device::Progress::hang) {
     run.outputs.ending = Ending::hang;
     run.outputs.ending_text = (*device)->stuck_description();

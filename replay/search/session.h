@@ -90,6 +90,7 @@ class Session {
 
  private:
   device::DeviceOptions device_options(const Schedule& schedule, std::uint64_t budget) const;
+  std::string text_of(const trace::MemoryError& fault) const; // one line
   Expected<std::vector<std::uint8_t>> blob(const trace::BlobHash& hash) const;
 
   std::string trace_;
