@@ -26,9 +26,9 @@ struct SideBySide {
 SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& threads, const SiteOf& site,
                         std::size_t most = 16);
 
-// The instance of a race at which two runs part: the first access of one of its sites, in the order of run `a`, that read
-// something else in run `b`, and the access of the other site to the same word, by another thread, that comes last before
-// it (else first after it). Empty: no such access reads differently.
+// The instance of a race at which two runs part: the first access of one of its sites, in the order of run `a`, that
+// read something else in run `b`, and the access of the other site to the same word, by another thread, that comes last
+// before it (else first after it). Empty: no such access reads differently.
 std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const Race& race);
 
 // Places where the second run goes on with another thread than the one it ran, and the first run does not.
