@@ -97,6 +97,7 @@ json witness_step(const WitnessStep& step) {
     if (step.op != "read") out["written"] = hexadecimal(step.written);
     if (step.age) out["age"] = step.age;
   }
+  if (step.copy) out["copy"] = true;
   if (step.parts) out["parts"] = true;
   return out;
 }

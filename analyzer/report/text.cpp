@@ -254,7 +254,7 @@ void Writer::interleaving(const Race& race, const std::vector<WitnessStep>& step
   };
   std::vector<Row> rows{{false, who(race.first), ""}};
   for (const WitnessStep& step : steps) {
-    std::string text = printable(step.place) + " " + step.op;
+    std::string text = printable(step.place) + (step.copy ? " copy: " : " ") + step.op;
     if (step.bytes) {
       text += (step.shared ? " shared " : " ") + hexadecimal(step.address);
       if (step.op != "write") text += " = " + hexadecimal(step.read);

@@ -65,6 +65,7 @@ struct WitnessStep {
   std::uint64_t address = 0;   // shared memory: the offset
   std::uint32_t bytes = 0;     // 0: of a fence
   bool shared = false;
+  bool copy = false;           // by an asynchronous copy that the thread issued
   std::uint64_t read = 0, written = 0; // the first 8 bytes
   std::uint32_t age = 0;       // it read what had been there before that many writes
   bool parts = false;          // the first in which this run differs from the other

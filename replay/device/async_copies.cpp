@@ -37,6 +37,7 @@ void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy)
     t.pending_site = site;
     return;
   }
+  if (watch_ && copy.source_bytes) note_copy(block, thread, copy, false);
   // Issue checked both ends; the source may have been freed since.
   std::uint8_t* to = block.context.shared + copy.destination;
   if (copy.source_bytes) {
@@ -53,6 +54,36 @@ void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy)
   shared_written(block, copy.destination, copy.bytes);
   if (copy.source_bytes) shared_written(block, copy.destination, copy.source_bytes, to_host(copy.source));
   if (watch_) watch_->overwritten(block, copy.destination, copy.bytes);
+  if (watch_) note_copy(block, thread, copy, true);
+}
+
+void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, bool writes) {
+  if (!watch_->logs()) return;
+  const LaunchRequest& request = block.launch->request;
+  Performed end;
+  end.copy = writes ? Performed::Copy::writes : Performed::Copy::reads;
+  end.operation = request.operation;
+  end.launch = request.launch;
+  end.block = block.index;
+  end.thread = thread;
+  end.module = request.module;
+  end.site = copy.site;
+  end.nth = copy.number;
+  end.access = !writes ? AccessKind::read : copy.reduction ? AccessKind::atomic : AccessKind::write;
+  end.wrote = writes;
+  end.bytes = writes ? copy.bytes : copy.source_bytes;
+  end.address = writes ? copy.destination : copy.source;
+  if (writes && copy.kind == Kind::copy) end.address += shared_window;
+  const std::uint8_t* at = bulk_bytes_at(block, end.address, end.bytes);
+  if (!at) return; // freed since
+  if (end.address - shared_window < window_bytes) {
+    const SharedPlace place = shared_place(block, end.address, end.bytes);
+    end.space = Space::shared;
+    end.owner = place.block->index;
+    end.address = place.offset;
+  }
+  std::memcpy(writes ? &end.written : &end.read, at, std::min<std::size_t>(end.bytes, 8));
+  watch_->copied(end);
 }
 
 // Performs the thread's copies for which chosen(copy), in the order of their issue, but for those that a hold delays

@@ -70,6 +70,7 @@ struct AsyncCopy {
   Kind kind = Kind::copy;
   std::uint32_t bulk_group = 0;            // of bulk copies that complete with their group
   std::uint32_t reduction = 0;             // engine::bulk_reduction
+  std::uint32_t number = 0;                // of the thread's copies
   std::uint64_t mbarrier = 0;              // generic address; 0: none
   std::vector<std::uint8_t> data = {};     // the source's bytes, once they have been read
 };
@@ -77,6 +78,7 @@ struct AsyncQueue { // of one thread
   static constexpr std::uint32_t own_groups = 0x80000000u;
   std::vector<AsyncCopy> copies;           // in issue order
   std::uint32_t groups = 0, bulk_groups = 0; // committed so far
+  std::uint32_t issued = 0;                // copies so far
   std::uint32_t next_own = own_groups;
 };
 

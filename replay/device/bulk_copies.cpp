@@ -172,6 +172,7 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
       }
     }
     one.group = queue.next_own++;
+    one.number = queue.issued++;
     if (recording(block)) {
       trace::BulkCopy record;
       record.warp = {block.launch->request.launch, block.index, thread.warp};
@@ -198,11 +199,13 @@ void Machine::perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& 
   const std::uint8_t* from = copy.data.empty() ? bulk_bytes_at(block, copy.source, copy.bytes) : copy.data.data();
   std::uint8_t* to = bulk_bytes_at(block, copy.destination, copy.bytes);
   if (from && to) {
+    if (watch_) note_copy(block, thread, copy, false);
     if (copy.reduction)
       reduce(to, from, copy.bytes, copy.reduction);
     else
       std::memmove(to, from, copy.bytes);
     bulk_written(block, copy);
+    if (watch_) note_copy(block, thread, copy, true);
     if (block.launch->request.mode.precision) {
       if (copy.reduction || !copy.data.empty())
         options_.shadows->forget(std::uint64_t(to), copy.bytes);

@@ -235,6 +235,7 @@ class Machine {
   bool bulk_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
                   std::uint64_t bytes, bool is_write, std::uint64_t alignment);
   void perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& copy);
+  void note_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, bool writes); // before, and after
   std::uint8_t* bulk_bytes_at(Block& block, std::uint64_t address, std::uint64_t bytes) const;
   void issued(Block& block, std::uint32_t thread, std::uint32_t group);
   bool perform_rest(Block& block, std::uint32_t thread);

@@ -110,6 +110,7 @@ struct MachineServices {
     copy.source_bytes = source_bytes;
     copy.site = site;
     copy.group = queue.groups;
+    copy.number = queue.issued++;
     Block& b = block(t);
     if (b.named) m.holds_->copy_issued(b, *t, copy);
     queue.copies.push_back(copy);

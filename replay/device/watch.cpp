@@ -236,6 +236,7 @@ void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
     const std::uint64_t offset = std::uint64_t(now_.at - block.context.shared);
     const bool shared = offset < request.total_shared;
     p.space = shared ? Space::shared : Space::global;
+    p.owner = block.index;
     p.address = shared ? offset : to_device(std::uint64_t(now_.at));
     p.bytes = now_.bytes;
     p.read = first_bytes(now_.shown.data(), now_.bytes);

@@ -59,6 +59,11 @@ class Watch {
   void copies_waited(const Block& block, std::uint32_t thread, std::uint32_t groups); // those of cp.async below
   void overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes); // shared memory, by a copy
 
+  void copied(const Performed& end) { // of an asynchronous copy
+    if (log_ && log_->size() < limit_) log_->push_back(end);
+  }
+  bool logs() const { return log_ != nullptr; }
+
   const std::vector<OldRead>& old_reads() const { return old_reads_; } // that were given
 
  private:

@@ -15,11 +15,15 @@ namespace {
 constexpr std::size_t most_at_a_word = 128; // accesses whose pairs are compared
 
 using ThreadName = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>; // operation, block, thread
-using EventName = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>;
+using EventName = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t, Performed::Copy>;
 using Word = std::tuple<std::uint64_t, std::uint64_t>; // whose shared memory, and 1; address / 4
 
 ThreadName thread_of(const Performed& p) { return {p.operation, p.block, p.thread}; }
-EventName name_of(const Performed& p) { return {p.operation, p.block, p.thread, p.nth}; }
+EventName name_of(const Performed& p) { return {p.operation, p.block, p.thread, p.nth, p.copy}; }
+bool by_copy(const Performed& p) { return p.copy != Performed::Copy::none; }
+bool same_agent(const Performed& p, const Performed& q) {
+  return thread_of(p) == thread_of(q) && by_copy(p) == by_copy(q);
+}
 bool is_of(const Performed& p, const AccessName& name) {
   return p.launch == name.launch && p.block == name.block && p.thread == name.thread;
 }
@@ -27,7 +31,7 @@ bool is_of(const Performed& p, const AccessName& name) {
 template <typename F>
 void each_word(const Performed& p, F&& f) {
   if (p.fence || !p.bytes) return;
-  const std::uint64_t memory = p.space == Space::shared ? (std::uint64_t(p.operation) << 32 | p.block) + 1 : 0;
+  const std::uint64_t memory = p.space == Space::shared ? (std::uint64_t(p.operation) << 32 | p.owner) + 1 : 0;
   for (std::uint64_t word = p.address / 4; word * 4 < p.address + p.bytes; ++word) f(Word{memory, word});
 }
 
@@ -38,6 +42,7 @@ WitnessStep step_of(const Performed& p, bool second, const SiteOf& site_of) {
   WitnessStep step;
   step.second = second;
   step.op = p.fence ? "fence" : words[std::size_t(p.access)];
+  step.copy = by_copy(p);
   if (const Site* site = site_of(p.module, p.site)) {
     step.place = site->opcode;
     if (!site->source.empty()) {
@@ -62,6 +67,19 @@ WitnessStep step_of(const Performed& p, bool second, const SiteOf& site_of) {
 
 SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& threads, const SiteOf& site,
                         std::size_t most) {
+  // A thread may race with its own copies, which then are one of the columns.
+  const bool alone = threads.first.launch == threads.second.launch && threads.first.block == threads.second.block &&
+                     threads.first.thread == threads.second.thread;
+  bool copies_second = false;
+  for (const Performed& p : a)
+    copies_second |= by_copy(p) && is_of(p, threads.second) && p.module == threads.second.module &&
+                     p.site == threads.second.site;
+  auto of_first = [&](const Performed& p) {
+    return is_of(p, threads.first) && (!alone || by_copy(p) != copies_second);
+  };
+  auto of_second = [&](const Performed& p) {
+    return is_of(p, threads.second) && (!alone || by_copy(p) == copies_second);
+  };
   // Words that both use and one writes, in either run.
   struct Use {
     bool first = false, second = false, written = false;
@@ -69,7 +87,7 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
   std::map<Word, Use> uses;
   for (const Log* log : {&a, &b})
     for (const Performed& p : *log) {
-      const bool first = is_of(p, threads.first), second = is_of(p, threads.second);
+      const bool first = of_first(p), second = of_second(p);
       if (!first && !second) continue;
       each_word(p, [&](const Word& word) {
         Use& use = uses[word];
@@ -101,7 +119,7 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
   auto steps = [&](const std::vector<const Performed*>& from) {
     std::vector<WitnessStep> all;
     for (std::size_t n = begin; n < from.size() && all.size() < most; ++n) {
-      all.push_back(step_of(*from[n], is_of(*from[n], threads.second), site));
+      all.push_back(step_of(*from[n], of_second(*from[n]), site));
       all.back().parts = n == parts;
     }
     return all;
@@ -116,7 +134,7 @@ std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const
   auto name_at = [&](std::size_t n) {
     AccessName name{a[n].operation, a[n].launch, a[n].block, a[n].thread, a[n].module, a[n].site, 0};
     for (std::size_t k = 0; k < n; ++k)
-      name.nth += thread_of(a[k]) == thread_of(a[n]) && a[k].module == name.module && a[k].site == name.site;
+      name.nth += same_agent(a[k], a[n]) && a[k].copy == a[n].copy && a[k].module == name.module && a[k].site == name.site;
     return name;
   };
   auto overlap = [](const Performed& p, const Performed& q) {
@@ -134,7 +152,7 @@ std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const
     if (other == read_in_b.end() || other->second == a[n].read) continue;
     auto is_partner = [&](const Performed& p) {
       return ((first && is_at(p, race.second.name)) || (second && is_at(p, race.first.name))) &&
-             thread_of(p) != thread_of(a[n]) && overlap(p, a[n]);
+             !same_agent(p, a[n]) && overlap(p, a[n]);
     };
     std::size_t partner = n;
     while (partner > 0 && !is_partner(a[partner - 1])) --partner;
@@ -151,14 +169,21 @@ std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const
 }
 
 std::uint64_t context_switches(const Log& a, const Log& b) {
+  auto by_threads = [](const Log& log) {
+    std::vector<const Performed*> steps;
+    for (const Performed& p : log)
+      if (!by_copy(p)) steps.push_back(&p);
+    return steps;
+  };
+  const std::vector<const Performed*> of_a = by_threads(a), of_b = by_threads(b);
   std::map<EventName, std::size_t> place;
-  for (std::size_t n = 0; n < a.size(); ++n) place[name_of(a[n])] = n;
+  for (std::size_t n = 0; n < of_a.size(); ++n) place[name_of(*of_a[n])] = n;
   std::uint64_t count = 0;
-  for (std::size_t n = 1; n < b.size(); ++n) {
-    if (thread_of(b[n]) == thread_of(b[n - 1])) continue;
-    auto before = place.find(name_of(b[n - 1]));
-    const bool as_in_a =
-        before != place.end() && before->second + 1 < a.size() && name_of(a[before->second + 1]) == name_of(b[n]);
+  for (std::size_t n = 1; n < of_b.size(); ++n) {
+    if (thread_of(*of_b[n]) == thread_of(*of_b[n - 1])) continue;
+    auto before = place.find(name_of(*of_b[n - 1]));
+    const bool as_in_a = before != place.end() && before->second + 1 < of_a.size() &&
+                         name_of(*of_a[before->second + 1]) == name_of(*of_b[n]);
     count += !as_in_a;
   }
   return count;
@@ -168,7 +193,9 @@ std::size_t place_of(const Log& log, const AccessName& name) {
   std::uint64_t seen = 0;
   std::size_t n = 0;
   for (; n < log.size(); ++n)
-    if (is_of(log[n], name) && log[n].module == name.module && log[n].site == name.site && seen++ == name.nth) break;
+    if (is_of(log[n], name) && log[n].module == name.module && log[n].site == name.site &&
+        log[n].copy != Performed::Copy::reads && seen++ == name.nth)
+      break;
   return n;
 }
 
@@ -181,7 +208,7 @@ std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Ins
   for (const Performed& p : a)
     each_word(p, [&](const Word& word) {
       Accesses& at = words[word];
-      at.shared |= !at.all.empty() && thread_of(*at.all.front()) != thread_of(p);
+      at.shared |= !at.all.empty() && !same_agent(*at.all.front(), p);
       at.written |= writes(p);
       if (at.all.size() < most_at_a_word) at.all.push_back(&p);
     });
@@ -195,7 +222,7 @@ std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Ins
     std::uint64_t count = 0;
     for (const Performed& other : a) {
       if (&other == &p) break;
-      count += other.site == p.site && thread_of(other) == thread_of(p);
+      count += other.site == p.site && other.copy == p.copy && thread_of(other) == thread_of(p);
     }
     return count;
   };
@@ -205,7 +232,7 @@ std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Ins
     for (std::size_t i = 0; i < at.all.size(); ++i)
       for (std::size_t j = i + 1; j < at.all.size(); ++j) {
         const Performed &x = *at.all[i], &y = *at.all[j];
-        if (thread_of(x) == thread_of(y) || (!writes(x) && !writes(y))) continue;
+        if (same_agent(x, y) || (!writes(x) && !writes(y))) continue;
         auto x_in_b = place.find(name_of(x)), y_in_b = place.find(name_of(y));
         if (x_in_b == place.end() || y_in_b == place.end() || x_in_b->second < y_in_b->second) continue;
         const bool own = (is_side(x, but.first) && is_side(y, but.second) && executions_before(x) == but.first.nth &&
