@@ -13,18 +13,18 @@ struct Performed {
   // What an asynchronous copy does itself, whenever it comes to it; `thread` issued it, and `nth` counts the thread's
   // copies.
   enum class Copy : std::uint8_t { none, reads, writes };
-  std::uint64_t step = 0;         // number of the decision that let it go on
+  std::uint64_t step = 0; // number of the decision that let it go on
   std::uint32_t operation = 0, launch = 0, block = 0, thread = 0;
   std::uint32_t module = 0, site = 0;
-  std::uint64_t nth = 0;          // visible operations of the thread before it
-  Space space = Space::global;    // global or shared
+  std::uint64_t nth = 0; // visible operations of the thread before it
+  Space space = Space::global; // global or shared
   AccessKind access = AccessKind::read;
   Copy copy = Copy::none;
   bool fence = false, wrote = false;
-  std::uint32_t age = 0;          // of what it read; 0: the newest
+  std::uint32_t age = 0; // of what it read; 0: the newest
   std::uint32_t bytes = 0;
-  std::uint32_t owner = 0;        // the block whose shared memory it is
-  std::uint64_t address = 0;      // of shared memory: the offset
+  std::uint32_t owner = 0; // the block whose shared memory it is
+  std::uint64_t address = 0; // of shared memory: the offset
   std::uint64_t read = 0, written = 0; // the first 8 bytes
 };
 

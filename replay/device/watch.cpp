@@ -14,12 +14,6 @@ using engine::ThreadContext;
 
 namespace {
 
-// Loads and stores of matrices stop once and touch many places: nothing older is seen around them.
-bool is_plain(const Site& site) {
-  return site.kind == SiteKind::access && site.opcode.rfind("ldmatrix", 0) && site.opcode.rfind("stmatrix", 0) &&
-         site.opcode.rfind("wmma", 0);
-}
-
 std::uint64_t first_bytes(const std::uint8_t* bytes, std::uint32_t count) {
   std::uint64_t value = 0;
   std::memcpy(&value, bytes, std::min<std::uint32_t>(count, 8));
@@ -53,7 +47,7 @@ const std::vector<Watch::Traits>& Watch::traits_of(const LaunchRequest& request)
       traits.site = &site;
       traits.tag = tags_++;
       const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;
-      if (is_plain(site) && bytes <= most_bytes) traits.bytes = std::uint8_t(bytes);
+      if (site.kind == SiteKind::access && bytes <= most_bytes) traits.bytes = std::uint8_t(bytes);
       traits.reduction = site.opcode.starts_with("red");
       traits.compare_and_swap = site.opcode.find(".cas") != std::string::npos;
       if (is_strong(site.ordering)) traits.scope = site.scope;
@@ -149,7 +143,8 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   now_.bytes = traits.bytes;
   const bool shared = thread.pending_address - shared_window < window_bytes;
   const bool of_another = shared && thread.pending_address - shared_window > cluster_offset_mask;
-  if (of_another || now_.bytes == 0) {
+  now_.of_another = of_another;
+  if (now_.bytes == 0) {
     settle();
     return;
   }
@@ -158,6 +153,10 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   std::memcpy(now_.held.data(), now_.at, now_.bytes);
   std::memcpy(now_.shown.data(), now_.at, now_.bytes);
   if (!histories_) return;
+  if (of_another) {
+    settle();
+    return;
+  }
   order::HistoryAccess& access = now_.access;
   access.thread = key(block, thread.linear);
   access.location = {shared ? access.thread.block_bits() + 1 : 0,
@@ -199,7 +198,9 @@ void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, S
     if (site.access == AccessKind::atomic)
       wrote = !now_.traits->compare_and_swap || std::memcmp(now_.now.data(), now_.shown.data(), now_.bytes) != 0;
     if (!wrote && now_.age) std::memcpy(now_.at, now_.held.data(), now_.bytes);
-    if (histories_) {
+    if (now_.of_another) {
+      settle();
+    } else if (histories_) {
       if (site.access == AccessKind::write)
         histories_->write(now_.access, now_.held.data(), now_.now.data());
       else if (wrote)
@@ -233,11 +234,17 @@ void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
   p.wrote = wrote;
   p.age = std::uint32_t(now_.age);
   if (now_.at) {
-    const std::uint64_t offset = std::uint64_t(now_.at - block.context.shared);
-    const bool shared = offset < request.total_shared;
-    p.space = shared ? Space::shared : Space::global;
-    p.owner = block.index;
-    p.address = shared ? offset : to_device(std::uint64_t(now_.at));
+    p.address = to_device(std::uint64_t(now_.at));
+    auto of = [&](const Block& owner) {
+      const std::uint64_t offset = std::uint64_t(now_.at - owner.context.shared);
+      if (offset >= request.total_shared) return;
+      p.space = Space::shared;
+      p.owner = owner.index;
+      p.address = offset;
+    };
+    of(block);
+    if (now_.of_another)
+      for (const Block* other : block.cluster->blocks) of(*other);
     p.bytes = now_.bytes;
     p.read = first_bytes(now_.shown.data(), now_.bytes);
     p.written = first_bytes(now_.now.data(), now_.bytes);

@@ -74,11 +74,12 @@ class Watch {
     bool reduction = false, compare_and_swap = false;
     Scope scope = Scope::none; // none: weak
   };
-  static constexpr std::uint32_t most_bytes = 64; // of an access that is not of a matrix
+  static constexpr std::uint32_t most_bytes = 64; // of an access
   using Bytes = std::array<std::uint8_t, most_bytes>;
   struct Now { // the operation that is being performed
     const Traits* traits = nullptr;
     std::uint8_t* at = nullptr;
+    bool of_another = false; // block's shared memory, where nothing older is seen
     std::uint32_t bytes = 0;
     std::size_t age = 0;
     std::uint64_t step = 0;

@@ -72,8 +72,8 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
                      threads.first.thread == threads.second.thread;
   bool copies_second = false;
   for (const Performed& p : a)
-    copies_second |= by_copy(p) && is_of(p, threads.second) && p.module == threads.second.module &&
-                     p.site == threads.second.site;
+    copies_second |=
+        by_copy(p) && is_of(p, threads.second) && p.module == threads.second.module && p.site == threads.second.site;
   auto of_first = [&](const Performed& p) {
     return is_of(p, threads.first) && (!alone || by_copy(p) != copies_second);
   };
@@ -134,7 +134,8 @@ std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const
   auto name_at = [&](std::size_t n) {
     AccessName name{a[n].operation, a[n].launch, a[n].block, a[n].thread, a[n].module, a[n].site, 0};
     for (std::size_t k = 0; k < n; ++k)
-      name.nth += same_agent(a[k], a[n]) && a[k].copy == a[n].copy && a[k].module == name.module && a[k].site == name.site;
+      name.nth +=
+          same_agent(a[k], a[n]) && a[k].copy == a[n].copy && a[k].module == name.module && a[k].site == name.site;
     return name;
   };
   auto overlap = [](const Performed& p, const Performed& q) {
@@ -151,8 +152,8 @@ std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const
     auto other = read_in_b.find(name_of(a[n]));
     if (other == read_in_b.end() || other->second == a[n].read) continue;
     auto is_partner = [&](const Performed& p) {
-      return ((first && is_at(p, race.second.name)) || (second && is_at(p, race.first.name))) &&
-             !same_agent(p, a[n]) && overlap(p, a[n]);
+      return ((first && is_at(p, race.second.name)) || (second && is_at(p, race.first.name))) && !same_agent(p, a[n]) &&
+             overlap(p, a[n]);
     };
     std::size_t partner = n;
     while (partner > 0 && !is_partner(a[partner - 1])) --partner;

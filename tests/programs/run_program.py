@@ -223,6 +223,9 @@ def check(deadheat, source, twin, binary, work):
         if not witness or not os.path.exists(os.path.join(directory, witness)):
             result.problems.append("race %s is harmful without a witness (%r)" % (race.get("id"), witness))
             continue
+        steps = race.get("interleaving", {})
+        if race["level"] != "stream" and not any(step.get("parts") for run in "ab" for step in steps.get(run, [])):
+            result.problems.append("race %s: its interleaving does not show where the runs part" % race.get("id"))
         replay = [deadheat, "replay", "--witness", os.path.join(directory, witness)]
         status, _, err = run(replay, directory)
         if status != 1:

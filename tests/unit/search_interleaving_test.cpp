@@ -116,5 +116,46 @@ TEST(Interleaving, OtherPairsThatChangedPlaces) {
   EXPECT_EQ(changed_places(in_turn(), b.log, {name(0, 2, 1), name(40, 3)}).size(), 2u);
 }
 
+TEST(Interleaving, InstanceAtWhichRunsPart) {
+  // Threads 0 and 8 write (site 1) what 40 and 48 read (site 4); of two reads the second alone sees something else.
+  Writer a;
+  a.did(0, 1, write, x, 5).did(8, 1, write, y, 6).did(40, 4, read, x, 5).did(48, 4, read, y, 6);
+  Log b = a.log;
+  b[3].read = 0;
+  b[3].age = 1;
+  Race race;
+  race.first.name = name(0, 1);
+  race.second.name = name(40, 4);
+  const auto instance = parting_instance(a.log, b, race);
+  ASSERT_TRUE(instance);
+  EXPECT_EQ(instance->first.thread, 8u);
+  EXPECT_EQ(instance->second.thread, 48u);
+  EXPECT_FALSE(parting_instance(a.log, a.log, race));
+}
+
+// Thread 0's copy writes x, which thread 0 reads, before or after it.
+TEST(Interleaving, AThreadBesideItsOwnCopy) {
+  auto copy = [](std::uint64_t value) {
+    Writer w;
+    w.did(0, 1, write, x, value);
+    w.log.front().copy = Performed::Copy::writes;
+    return w.log.front();
+  };
+  auto own_read = [](std::uint64_t value) {
+    Writer w;
+    w.did(0, 4, read, x, value);
+    return w.log.front();
+  };
+  const Log a{copy(5), own_read(5)}, b{own_read(0), copy(5)};
+  const SideBySide sides = side_by_side(a, b, {name(0, 1), name(0, 4)}, no_site);
+  ASSERT_EQ(sides.a.size(), 2u);
+  EXPECT_TRUE(sides.a[0].copy);
+  EXPECT_FALSE(sides.a[0].second);
+  EXPECT_TRUE(sides.a[1].second);
+  EXPECT_TRUE(sides.b[0].second);
+  EXPECT_TRUE(sides.b[0].parts);
+  EXPECT_EQ(context_switches(a, b), 0u); // a copy is no thread
+}
+
 } // namespace
 } // namespace deadheat::search
