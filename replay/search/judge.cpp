@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "replay/search/alternatives.h"
@@ -364,6 +365,7 @@ class Judge {
     if (!(instance.first == race.first.name && instance.second == race.second.name)) race.witnessed = instance;
     race.context_switches = context_switches(a, b);
     std::string others;
+    std::set<std::string> named;
     bool own = false;
     const std::vector<SiteName> sites = sites_of(race);
     for (const SitePair& changed : changed_places(a, b, instance)) {
@@ -371,8 +373,9 @@ class Judge {
         own = true;
         continue;
       }
-      others +=
-          (others.empty() ? "" : ", ") + name_of(session_, changed.first) + " and " + name_of(session_, changed.second);
+      const std::string pair = name_of(session_, changed.first) + " and " + name_of(session_, changed.second);
+      if (!named.insert(pair).second) continue; // of one line, or inlined twice
+      others += (others.empty() ? "" : ", ") + pair;
     }
     auto add = [&](const std::string& text) { race.verdict_why += (race.verdict_why.empty() ? "" : "; ") + text; };
     if (!others.empty()) add("other accesses changed places with it: " + others);
