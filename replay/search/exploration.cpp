@@ -303,6 +303,7 @@ void Exploration::perform(const Next& next, bool fresh) {
       was_read_ |= reads && next.access.agent.operation != unread.operation && t.memory == 0 && t.bytes &&
                    t.address < unread.address + unread.bytes && unread.address < t.address + t.bytes;
     });
+  note_groups(next);
   if (fresh) find_races(next, conflicting);
   Clock& clock = clock_of(next.thread);
   for (std::uint32_t e : conflicting) join(clock, events_[e].clock);
@@ -421,6 +422,38 @@ void Exploration::join_groups(ThreadId a, ThreadId b) {
   if (a == b) return;
   parents_[std::max(a, b)] = std::min(a, b);
   whole_ = grouped_; // what was run did not know it
+}
+
+// Two groups may touch the same memory in runs that are made for the one and for the other only. So what either has
+// touched in any run counts.
+void Exploration::note_groups(const Next& next) {
+  constexpr std::size_t most_readers = 2, most_writers = 8; // of different groups: enough to see that there are some
+  if (!limits_.by_groups || whole_ || next.access.fence || !passes_on(next.access)) return;
+  const ThreadId own = next.thread;
+  each_range(next.access, [&](const device::Touched& t) {
+    for (std::uint64_t byte = t.address; byte < t.address + t.bytes; ++byte) {
+      Users& users = users_[Place{t.memory, byte}];
+      int value = t.fill;
+      if (next.access.value) value = int(*next.access.value >> 8 * (byte - next.access.address) & 0xFF);
+      const bool reads = !t.writes || next.access.access == AccessKind::atomic;
+      for (const auto& [writer, written] : users.writers)
+        if (reads || value < 0 || written != value) join_groups(writer, own);
+      if (t.writes)
+        for (ThreadId reader : users.readers) join_groups(reader, own);
+      auto mine = [&](ThreadId thread) { return root(thread) == root(own); };
+      if (reads && users.readers.size() < most_readers &&
+          std::none_of(users.readers.begin(), users.readers.end(), mine))
+        users.readers.push_back(own);
+      if (!t.writes) continue;
+      const bool known = std::any_of(users.writers.begin(), users.writers.end(),
+                                     [&](const auto& w) { return mine(w.first) && w.second == value; });
+      if (known) continue;
+      if (users.writers.size() < most_writers)
+        users.writers.emplace_back(own, value);
+      else
+        join_groups(users.writers.front().first, own);
+    }
+  });
 }
 
 bool Exploration::of_others(ThreadId thread) { return grouped_ && !whole_ && root(thread) != group_; }

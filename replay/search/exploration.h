@@ -125,6 +125,7 @@ class Exploration final : public device::Chooser {
   // ---- groups
   ThreadId root(ThreadId thread);
   void join_groups(ThreadId a, ThreadId b);
+  void note_groups(const Next& next);
   bool of_others(ThreadId thread); // whose orders are not run now
   bool next_group();
   device::NextAccess as_seen(const device::NextAccess& access) const;
@@ -142,6 +143,12 @@ class Exploration final : public device::Chooser {
   bool grouped_ = false, whole_ = false; // groups are known; they turned out to be one
   ThreadId group_ = 0;
   std::vector<ThreadId> to_come_;
+  // Who used a byte in any run so far: some of the readers, and writers with what they wrote (-1: not known).
+  struct Users {
+    std::vector<ThreadId> readers;
+    std::vector<std::pair<ThreadId, int>> writers;
+  };
+  std::map<Place, Users> users_;
   std::set<ThreadId> raced_; // that have an operation with another order
   bool repeats_ = false; // the next run is one that was made before
   std::size_t groups_ = 1;

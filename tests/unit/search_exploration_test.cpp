@@ -272,6 +272,12 @@ TEST(Exploration, GroupsThatShareNothingAreExploredOneByOne) {
   const Explored grouped = explore(apart, false, true);
   EXPECT_EQ(grouped.groups, 2u);
   EXPECT_EQ(grouped.counted, 3u);
+  // Threads 1 and 3 write one variable, each in an order of its own group that is not the first: never in one run.
+  const Program meeting{
+      {{wr, 0, 1}, {wr, 0, 2}}, {{await, 0, 1}, {wr, 4, 1}}, {{wr, 1, 1}, {wr, 1, 2}}, {{await, 1, 1}, {wr, 4, 2}}};
+  const Explored together_after_all = explore(meeting, false, true);
+  EXPECT_EQ(together_after_all.groups, 1u);
+  EXPECT_EQ(together_after_all.traces, all_traces(meeting));
   std::mt19937 random(5);
   std::uint64_t in_groups = 0, together = 0;
   for (unsigned n = 0; n < 1000; ++n) {
