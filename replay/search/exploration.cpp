@@ -303,7 +303,7 @@ void Exploration::perform(const Next& next, bool fresh) {
       was_read_ |= reads && next.access.agent.operation != unread.operation && t.memory == 0 && t.bytes &&
                    t.address < unread.address + unread.bytes && unread.address < t.address + t.bytes;
     });
-  note_groups(next);
+  if (fresh) note_groups(next); // others were in the run before
   if (fresh) find_races(next, conflicting);
   Clock& clock = clock_of(next.thread);
   for (std::uint32_t e : conflicting) join(clock, events_[e].clock);

@@ -153,7 +153,7 @@ class Judge {
     if (options_.systematic == 0 || (!asked && natural_.choices.visible > small_run)) return nullptr;
     if (!all_) {
       SystematicLimits limits{.schedules = options_.systematic, .seconds = options_.seconds, .progress = {}};
-      if (!asked) limits.seconds = std::min(limits.seconds, 4.0);
+      if (!asked) limits.seconds = std::min(limits.seconds, 5.0);
       if (options_.progress)
         limits.progress = [this](std::uint64_t n) {
           options_.progress("exploring every schedule, " + std::to_string(n) + " done of at most " +
