@@ -46,7 +46,8 @@ def page(rows, not_tried, programs):
                  sum(r["outcome"] == "unchanged" and r["kind"] == "ptx" and r["conflicts"] == 0 for r in rows)))
     doubtful = [r for r in missed if r["conflicts"] is None]
     if doubtful:
-        text += "\nOf %d of the missed the oracle says nothing: their traces are too large for it.\n" % len(doubtful)
+        text += ("\nOf %d of the missed the oracle has said nothing: their traces are too large for it, or it ran out of time.\n" %
+                 len(doubtful))
     text += "\n## Missed\n\n"
     text += "".join("- %(program)s, %(mutation)s, line %(line)d: `%(instruction)s`\n" % row for row in missed) or "None.\n"
     explained = [row for row in rows if row.get("reason")]
