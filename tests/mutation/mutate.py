@@ -261,8 +261,10 @@ def known_rows(path, doubtful=False):
             for line in file:
                 try:
                     row = json.loads(line)
-                    if doubtful or row["outcome"] != "missed" or row["conflicts"] is not None:
+                    if row["outcome"] != "missed" or row["conflicts"] is not None:
                         known[row["key"]] = row
+                    elif doubtful:
+                        known.setdefault(row["key"], row)
                 except (ValueError, KeyError):
                     pass
     return known
