@@ -14,8 +14,6 @@
 
 namespace deadheat::cupti {
 
-namespace {}  // namespace
-
 // What a launch call is, from the way in to the way out.
 struct PendingLaunch {
   bool prepared = false;              // it was looked at on the way in
