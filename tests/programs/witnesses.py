@@ -22,6 +22,7 @@ import time
 import run_program
 
 MOST_SWITCHES = 6  # that a race of two threads may need
+OF_SEVERAL = ("cp.", "ldmatrix", "stmatrix", "wmma")  # accesses of whole warps, or of nobody's turn: not counted for it
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -62,7 +63,8 @@ def harmful(options, source, expectation, work):
         row["schedules"] = race["schedules"]
         row["switches"] = race.get("interleaving", {}).get("context_switches")
         row["smaller"] = race.get("interleaving", {}).get("smaller")
-        if row["switches"] is not None and row["switches"] > MOST_SWITCHES:
+        row["two"] = not any(race[side].get("opcode", "").startswith(OF_SEVERAL) for side in ("first", "second"))
+        if row["two"] and row["switches"] is not None and row["switches"] > MOST_SWITCHES:
             problems.append("%s: %d context switches" % (name, row["switches"]))
         row["why"] = race.get("verdict_why", "")
         if "other accesses changed places" in row["why"]:
@@ -145,7 +147,8 @@ def main():
     print()
     if rows:
         seen = [row for row in rows if row["witness"]]
-        switches = [row["switches"] for row in seen if row["switches"] is not None]
+        switches = [row["switches"] for row in seen if row["switches"] is not None and row["two"]]
+        others = [row["switches"] for row in seen if row["switches"] is not None and not row["two"]]
         print("%d of %d harmful races witnessed (%.1f %%)" % (len(seen), len(rows), 100 * len(seen) / len(rows)))
         if seen:
             print("median of %g schedules and %.2f s (all races of the program); most: %d schedules, %.1f s" % (
@@ -155,6 +158,9 @@ def main():
             print("context switches: median %g, most %d; at most %d in %d of %d" % (
                 statistics.median(switches), max(switches), MOST_SWITCHES, sum(s <= MOST_SWITCHES for s in switches),
                 len(switches)))
+        if others:
+            print("of asynchronous copies and matrix accesses: median %g, most %d" % (
+                statistics.median(others), max(others)))
         smaller = [row["smaller"] for row in seen if row["smaller"]]
         print("fewer threads suffice in %d, two threads in %d" % (
             sum(s["threads"] < s["of_threads"] for s in smaller), sum(s["threads"] == 2 for s in smaller)))
