@@ -22,7 +22,8 @@ import time
 import run_program
 
 MOST_SWITCHES = 6  # that a race of two threads may need
-OF_SEVERAL = ("cp.", "ldmatrix", "stmatrix", "wmma")  # accesses of whole warps, or of nobody's turn: not counted for it
+# Accesses of whole warps, or of nobody's turn: not counted for it.
+OF_SEVERAL = ("cp.", "st.async", "red.async", "ldmatrix", "stmatrix", "wmma")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

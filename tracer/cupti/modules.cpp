@@ -20,7 +20,6 @@ namespace deadheat::cupti {
 
 namespace {
 
-constexpr std::size_t large_module = std::size_t(4) << 20;  // bytes of PTX
 constexpr std::uint32_t wrapper_magic = 0x466243B1, container_magic = 0xBA55ED50;
 
 bool looks_like_ptx(const char* text) {
@@ -97,9 +96,9 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   }
   for (const ptx::InstrumentedKernel& kernel : code->instrumentation.kernels) {
     if (!kernel.left_out) continue;
-    const std::string line = "kernel " + ptx::demangle(kernel.name) + ": the accesses of " +
-                             std::to_string(kernel.left_out) +
-                             " instructions are not recorded (matrices of wgmma and tcgen05, tensor maps, textures)";
+    const std::string line =
+        "kernel " + ptx::demangle(kernel.name) + ": the accesses of " + std::to_string(kernel.left_out) +
+        " instructions are not recorded (wgmma and tcgen05, tensor maps, textures, asynchronous stores)";
     say_once(line);
     session_.incident("left-out", line);
   }
@@ -135,18 +134,11 @@ std::string Modules::assemble(Code& code) {
   }
   char errors[4096] = {};
   const std::string& text = code.instrumentation.text;
-  // Large modules on all cores (0), where the driver knows how to: the clones of a sort of Thrust's take ptxas more
-  // than a minute on one.
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO,
-                            CU_JIT_SPLIT_COMPILE};
-  void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1),
-                    nullptr};
-  const unsigned count = text.size() > large_module ? 4 : 3;
+  // Never with CU_JIT_SPLIT_COMPILE: driver 580 aborts the process over large modules then.
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
+  void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
   CUlinkState link = nullptr;
-  if (driver().cuLinkCreate_v2(count, options, values, &link) != CUDA_SUCCESS &&
-      driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) {
-    return "the linker cannot be had";
-  }
+  if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return "the linker cannot be had";
   CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,
                                               "deadheat", 0, nullptr, nullptr);
   void* cubin = nullptr;
