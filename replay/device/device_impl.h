@@ -23,6 +23,7 @@
 #include "replay/device/machine.h"
 #include "replay/device/memory.h"
 #include "replay/device/module_cache.h"
+#include "replay/device/signals.h"
 #include "replay/device/watch.h"
 
 namespace deadheat::device {
@@ -207,6 +208,7 @@ class DeviceImpl final : public Device, public Environment {
   std::uint64_t heap_ = 0, heap_bytes_ = default_heap_bytes;
   std::string printed_, stuck_;
   std::optional<trace::MemoryError> fault_;
+  std::optional<SignalGuard>* guard_ = nullptr; // of the drive that goes on
   bool hangs_ = false, driving_ = false, looked_ = false;
   std::uint64_t queries_ = 0;
   mutable ChoiceSummary choices_;

@@ -242,12 +242,14 @@ Progress DeviceImpl::drive(const std::vector<std::uint32_t>& until, std::uint64_
   if (done()) return Progress::done;
   if (driving_) return Progress::pending; // asked from a host callback, which must not wait
   driving_ = true;
-  const SignalGuard guard(*machine_);
+  std::optional<SignalGuard> guard(std::in_place, *machine_);
+  guard_ = &guard;
   mirrors_.to_device();
   device_looks();
   const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
   host_looks();
   mirrors_.to_host();
+  guard_ = nullptr;
   driving_ = false;
   return progress;
 }

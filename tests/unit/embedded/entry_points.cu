@@ -4,10 +4,12 @@
 #include <cuda_runtime.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -426,6 +428,40 @@ static void atomics() {
   SHOW(cudaDeviceGetP2PAtomicCapabilities(answers, asked, 2, 0, 1));
 }
 
+// Host functions that wait until another host thread has used the device: launched, copied, waited and freed.
+static void callbacks() {
+  static std::atomic<int> asked, done;
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  int* data = nullptr;
+  CHECK(cudaMalloc(&data, 1024));
+  std::thread other([] {
+    for (int round = 1; round <= 2; ++round) {
+      while (asked < round) std::this_thread::yield();
+      cudaStream_t own = nullptr;
+      CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+      int *memory = nullptr, seen = 0;
+      CHECK(cudaMalloc(&memory, 1024));
+      fill<<<1, 256, 0, own>>>(memory, 256, 40 + round);
+      CHECK(cudaMemcpyAsync(&seen, memory + 255, 4, cudaMemcpyDeviceToHost, own));
+      CHECK(cudaStreamSynchronize(own));
+      std::printf("%d\n", seen);
+      done = round;
+    }
+  });
+  for (int round = 1; round <= 2; ++round) {
+    fill<<<1, 256, 0, stream>>>(data, 256, round);
+    CHECK(cudaLaunchHostFunc(stream, [](void* n) {
+      asked = *static_cast<int*>(n);
+      while (done < asked) std::this_thread::yield();
+    }, &round));
+    fill<<<1, 256, 0, stream>>>(data, 256, 10 * round);
+    CHECK(cudaStreamSynchronize(stream));
+    std::printf("%d\n", read(data));
+  }
+  other.join();
+}
+
 // Entry points that the embedded device does not have, each called twice: words are their names.
 static int refused(int count, char** names) {
   int right = 0;
@@ -447,7 +483,7 @@ int main(int count, char** words) {
   struct { const char* name; void (*run)(); } const programs[] = {
       {"graph_memory", graph_memory}, {"graph_events", graph_events}, {"graph_symbols", graph_symbols},
       {"user_objects", user_objects}, {"library", library}, {"managed", managed}, {"batches", batches},
-      {"registered", registered}, {"atomics", atomics}, {"clusters", clusters}};
+      {"registered", registered}, {"atomics", atomics}, {"clusters", clusters}, {"callbacks", callbacks}};
   for (const auto& program : programs) {
     if (count > 1 && std::strcmp(words[1], program.name) == 0) {
       program.run();
