@@ -6,8 +6,10 @@
 Prints PASS or FAIL a claim: losses are the same to the bit, what recording costs, each planted fault is reported with its
 lines or operations, and nothing is where none is planted. Ends in `N passed, N failed`.
 
-The cost is that of operations only. Runs alone and recorded take turns, with nothing else running; each gives the median
-of its steps, each pair of neighbours a ratio, and the ratios' median is what counts.
+The cost is that of operations only (turns.py). Processes of the job live at the same time and take turns, ten steps each, so
+that all of them see the same machine: two alone, one under the library of which CUPTI tells nothing, one recorded.
+Ratios are taken within rounds. A process also differs from the next by what it got: its addresses, its cores. The
+two alone show how much; several sets of processes are tried, and the median over the sets is what counts.
 """
 import argparse
 import concurrent.futures
@@ -15,9 +17,10 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
+
+import turns
 
 here = os.path.dirname(os.path.abspath(__file__))
 arguments = argparse.ArgumentParser()
@@ -25,7 +28,7 @@ arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer", required=True)
 arguments.add_argument("--work", required=True)
 arguments.add_argument("--steps", type=int, default=200)
-arguments.add_argument("--turns", type=int, default=4, help="pairs of runs that the cost is taken from")
+arguments.add_argument("--sets", type=int, default=5, help="of processes that the cost is taken from")
 arguments.add_argument("--only", choices=["losses", "faults"])
 options = arguments.parse_args()
 passed = failed = 0
@@ -80,23 +83,15 @@ def describe(race):
 
 def losses_and_cost():
     steps = ["--steps", str(options.steps)]
-    alone, recorded, ratios = [], [], []
-    for _ in range(options.turns):
-        alone.append(train(None, more=steps))
-        recorded.append(train("operations", ":accesses=0", steps))
-        if alone[-1][1] and recorded[-1][1]:
-            ratios.append(recorded[-1][1] / alone[-1][1])
-            print("  alone %.3f ms a step, recorded %.3f: %.3f times" % (alone[-1][1], recorded[-1][1], ratios[-1]),
-                  flush=True)
-    right = alone[0][0]
-    claim(right and all(run[0] == right for run in alone), "%d runs alone have the same losses (%s)" % (len(alone), right))
-    claim(right and all(run[0] == right for run in recorded), "operations only: the same losses over %d steps" % options.steps)
-    if len(ratios) == options.turns:
-        ratio = statistics.median(ratios)
-        claim(ratio <= 1.05, "operations only: %.3f times the step's time alone (%.3f to %.3f in %d turns of %d steps)" % (
-            ratio, min(ratios), max(ratios), options.turns, options.steps))
-    else:
-        claim(False, "operations only: %d of %d turns were timed" % (len(ratios), options.turns))
+    found = turns.measure(options.tracer, options.work, options.steps, options.sets, 130)
+    alone = [loss for kind in ("alone", "alone again") for loss in found.losses[kind]]
+    recorded = found.losses["recorded"]
+    right = alone[0] if alone else None
+    claim(right and all(loss == right for loss in alone), "%d runs alone have the same losses (%s)" % (len(alone), right))
+    claim(right and recorded and all(loss == right for loss in recorded),
+          "operations only: the same losses over %d steps, %d times" % (options.steps, len(recorded)))
+    claim(found.cost and found.cost <= 1.05, "operations only: %s times the step's time alone (%s)" % (
+        found.cost and "%.3f" % found.cost, found.text))
     everything = train("accesses", ":capture-range=nvtx=step 20", steps)
     claim(right and everything[0] == right, "accesses of one step (nvtx:step 20): the same losses; said: %s" % everything[2])
 

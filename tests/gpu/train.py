@@ -1,13 +1,15 @@
 """A small GPT in bf16 with AdamW, a side stream that brings data, two CUDA kernels made by load_inline and one of Triton.
 
-    train.py [--steps N] [--fault none|stream|barrier|record_stream|scatter] [--plain] [--layers N,N…]
+    train.py [--steps N] [--fault none|stream|barrier|record_stream|scatter] [--plain] [--layers N,N…] [--turns]
 
 Prints a hash of all losses on standard output, and the median of the milliseconds that a step took (from one wait for
 the device to the next, ten steps each) on standard error. Faults, one at a time: `stream` launches a custom kernel on the legacy default stream while
 PyTorch works on another one; `barrier` leaves one out of it; `record_stream` does not tell the allocator that the side
 stream's tensor is used elsewhere; `scatter` adds to rows that several blocks share without atomics. --plain: none of the
 custom kernels. --layers: under the preload library, every ten steps go with another of these layers of it
-(tracer/cupti/layers.h), all of them in turn; what each block took is printed, as JSON.
+(tracer/cupti/layers.h), all of them in turn; what each block took is printed, as JSON. --turns: the process takes turns
+with others: before every ten steps it waits for a line on standard input, and after them it prints what the last eight
+took, `turn MS CPU-MS` a step. The first two bring back what the others drove out of the caches.
 """
 import argparse
 import ctypes
@@ -25,6 +27,7 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--fault", default="none", choices=["none", "stream", "barrier", "record_stream", "scatter"])
 parser.add_argument("--plain", action="store_true")
 parser.add_argument("--layers", help="-1: the library is not there")
+parser.add_argument("--turns", action="store_true")
 options = parser.parse_args()
 layers = [int(layer) for layer in options.layers.split(",")] if options.layers else []
 change_layers = ctypes.CDLL(None).deadheat_layers if max(layers, default=-1) >= 0 else lambda layer: None
@@ -121,11 +124,30 @@ generator = torch.Generator().manual_seed(1)
 batches = [torch.randint(0, vocabulary, (batch, length + 1), generator=generator).pin_memory()
            for _ in range(options.steps)]
 losses, times_of_ten, begin = [], [], 0.0
+turn = None  # when the timed part of the turn began, of time and of CPU
 rounds, cpu, taken = [], 0.0, []  # layers still to go in this round; what blocks took: layer, ms of time and of CPU a step
 torch.cuda.synchronize()
 ranges = torch.cuda.nvtx
+
+
+def end_turn():
+    global turn
+    torch.cuda.synchronize()
+    if turn:
+        print("turn %.4f %.4f" % ((time.perf_counter() - turn[0]) * 125, (time.process_time() - turn[1]) * 125), flush=True)
+    turn = None
+
+
 with torch.cuda.stream(work):
     for step in range(options.steps):
+        if options.turns and step % 10 == 0:
+            end_turn()
+            if step == 0:
+                print("turn", flush=True)
+            sys.stdin.readline()
+        if options.turns and step % 10 == 2:
+            torch.cuda.synchronize()
+            turn = time.perf_counter(), time.process_time()
         if step % 10 == 0:
             torch.cuda.synchronize()
             times_of_ten.append(time.time() - begin)
@@ -164,6 +186,8 @@ with torch.cuda.stream(work):
         del tokens
         ranges.range_pop()
 torch.cuda.synchronize()
+if options.turns:
+    end_turn()
 print("losses", hashlib.sha1(torch.stack(losses).cpu().numpy().tobytes()).hexdigest())
 if layers:
     print("blocks", json.dumps(taken))
