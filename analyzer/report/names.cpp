@@ -15,7 +15,7 @@ namespace deadheat {
 std::string Race::kind() const {
   AccessKind one = first.op, two = second.op;
   if (two < one) std::swap(one, two);
-  return std::string(report::word(one)) + "-" + report::word(two);
+  return std::string(word(one)) + "-" + word(two);
 }
 
 namespace report {

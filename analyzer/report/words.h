@@ -1,4 +1,4 @@
-// The words of reports for the enums of race.h, the same in text and JSON.
+// The words of reports for the enums of race.h, the same in text and JSON (AccessKind has its own).
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -7,15 +7,6 @@
 
 namespace deadheat::report {
 
-inline const char* word(AccessKind kind) {
-  switch (kind) {
-    case AccessKind::read: return "read";
-    case AccessKind::write: return "write";
-    case AccessKind::atomic: return "atomic";
-    case AccessKind::free: return "free";
-  }
-  return "access";
-}
 inline const char* word(RaceLevel level) {
   switch (level) {
     case RaceLevel::shared: return "shared";

@@ -31,6 +31,15 @@ enum class Proxy : std::uint8_t { generic = 0, async = 1, tensormap = 2, alias =
 
 // What an access does to memory. `free` is the pseudo-access of a deallocation.
 enum class AccessKind : std::uint8_t { read = 0, write = 1, atomic = 2, free = 3 };
+constexpr const char* word(AccessKind kind) { // in texts and JSON
+  switch (kind) {
+    case AccessKind::read: return "read";
+    case AccessKind::write: return "write";
+    case AccessKind::atomic: return "atomic";
+    case AccessKind::free: return "free";
+  }
+  return "access";
+}
 
 inline bool is_strong(Ordering o) { return o != Ordering::weak && o != Ordering::nc; }
 inline bool is_acquire(Ordering o) { return o == Ordering::acquire || o == Ordering::acq_rel || o == Ordering::sc; }

@@ -25,16 +25,6 @@ const char* name_of(trace::MemoryError::Kind kind) {
   return "fault";
 }
 
-const char* name_of(AccessKind kind) {
-  switch (kind) {
-    case AccessKind::read: return "read";
-    case AccessKind::write: return "write";
-    case AccessKind::atomic: return "atomic";
-    case AccessKind::free: return "free";
-  }
-  return "access";
-}
-
 std::string text_of(const Dim3& place) { return fmt::format("({},{},{})", place.x, place.y, place.z); }
 
 } // namespace
@@ -49,7 +39,7 @@ std::string fault_text(const trace::MemoryError& fault, const FaultedLaunch* lau
     text += fmt::format(", block {}, thread {}", text_of(coordinates(fault.block, launch->grid)),
                         text_of(coordinates(fault.thread, launch->block)));
   }
-  if (fault.bytes) text += fmt::format(": {} of {} bytes at {:#x}", name_of(fault.access), fault.bytes, fault.address);
+  if (fault.bytes) text += fmt::format(": {} of {} bytes at {:#x}", word(fault.access), fault.bytes, fault.address);
   if (!fault.text.empty()) text += ": " + fault.text;
   return text;
 }

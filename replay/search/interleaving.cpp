@@ -38,10 +38,9 @@ void each_word(const Performed& p, F&& f) {
 bool writes(const Performed& p) { return p.access != AccessKind::read; }
 
 WitnessStep step_of(const Performed& p, bool second, const SiteOf& site_of) {
-  constexpr const char* words[] = {"read", "write", "atomic", "free"};
   WitnessStep step;
   step.second = second;
-  step.op = p.fence ? "fence" : words[std::size_t(p.access)];
+  step.op = p.fence ? "fence" : word(p.access);
   step.copy = by_copy(p);
   if (const Site* site = site_of(p.module, p.site)) {
     step.place = site->opcode;

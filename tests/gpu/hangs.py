@@ -13,6 +13,8 @@ import re
 import signal
 import subprocess
 
+from claims import claim, end
+
 SECONDS = 25  # until the kill: the recording takes ten of silence for a hang
 
 
@@ -52,14 +54,12 @@ def main():
         "mbarriers": [r"mbarrier at .* of block 0 has 64 of 65 arrivals in phase 0 \(threads 0-63, .*hang\.cu:%d" %
                       line_of("ARRIVING")],
     }
-    passed = failed = 0
     for name, patterns in expected.items():
         texts = texts_of(options, name)
         for pattern in patterns:
             good = texts is not None and any(re.search(pattern, text) for text in texts)
-            passed, failed = passed + good, failed + (not good)
-            print("%s %s: %s" % ("PASS" if good else "FAIL", name, pattern if good else "said %s" % texts))
-    print("%d passed, %d failed" % (passed, failed))
+            claim(good, "%s: %s" % (name, pattern if good else "said %s" % texts))
+    end()
 
 
 if __name__ == "__main__":

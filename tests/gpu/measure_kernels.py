@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
+
+from claims import claim, end
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--binary", required=True)
@@ -21,14 +22,6 @@ arguments.add_argument("--memcheck")
 options = arguments.parse_args()
 accesses = {"sgemm": 1024**3 * 2 + 1024**3 // 8 + 1024**2, "reduce": 64 << 20, "histogram": 128 << 20,
             "embedding": 16 << 20, "jacobi": 4096**2 * 7, "saxpy": 192 << 20}
-passed = failed = 0
-
-
-def claim(true, text):
-    global passed, failed
-    passed, failed = passed + bool(true), failed + (not true)
-    if not true:
-        print("FAIL " + text)
 
 
 def run(kernel, repeats, environment=None, before=()):
@@ -55,15 +48,14 @@ for kernel in accesses:
                                                  "DEADHEAT_OPTIONS": settings})
     checked = run(kernel, 1, before=[options.memcheck])[0] if options.memcheck else None
     size = sum(os.path.getsize(os.path.join(d, f)) for d, _, files in os.walk(trace) for f in files)
-    claim(recorded is not None, "%s: recorded" % kernel)
+    claim(recorded is not None, "%s: recorded" % kernel, quiet=True)
     shutil.rmtree(trace, ignore_errors=True)
     if recorded is None:
         print("| %s | %.3f | - | | | %.1f | %.0f | | %s" % (kernel, alone or 0, wall, size / 2**20, said))
         continue
-    claim(same == result, "%s: its result changed" % kernel)
-    claim(recorded <= 15 * alone, "%s: %.1f times" % (kernel, recorded / alone))
+    claim(same == result, "%s: its result changed" % kernel, quiet=True)
+    claim(recorded <= 15 * alone, "%s: %.1f times" % (kernel, recorded / alone), quiet=True)
     print("| %s | %.3f | %.3f | %.1f | %s | %.1f | %.0f | %.2f |%s" % (
         kernel, alone, recorded, recorded / alone, "%.2f" % checked if checked else "-", wall, size / 2**20,
         size / 2 / accesses[kernel], " " + "; ".join(said) if said else ""), flush=True)
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(1 if failed else 0)
+end()

@@ -15,6 +15,8 @@ import signal
 import subprocess
 import sys
 
+from claims import claim, end
+
 here = os.path.dirname(os.path.abspath(__file__))
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--deadheat", required=True)
@@ -22,13 +24,6 @@ arguments.add_argument("--tracer", required=True)
 arguments.add_argument("--binary", required=True)
 arguments.add_argument("--work", required=True)
 options = arguments.parse_args()
-passed = failed = 0
-
-
-def claim(true, text):
-    global passed, failed
-    passed, failed = passed + bool(true), failed + (not true)
-    print(("PASS " if true else "FAIL ") + text, flush=True)
 
 
 # One machine without a network: ranks meet on the loopback interface. NVLink multicast stays off: machines are shared.
@@ -136,5 +131,4 @@ def torchrun():
 
 one_process()
 torchrun()
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(1 if failed or not passed else 0)
+end()

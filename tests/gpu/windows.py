@@ -18,6 +18,8 @@ import subprocess
 import sys
 import time
 
+from claims import claim, end
+
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer")
@@ -27,16 +29,9 @@ arguments.add_argument("--traces", required=True)
 arguments.add_argument("--replay", action="store_true")
 arguments.add_argument("--training", action="store_true", help="record one step of a training job, and nothing else")
 options = arguments.parse_args()
-passed = failed = 0
 # Recorded as a whole, and the verdict that the embedded device comes to by itself.
 whole = ["shared_reduce", "shared_histogram", "global_sum", "global_neighbour_block", "global_histogram_merge",
          "stream_missing_wait", "stream_copy_overlap", "stream_symbol", "shared_scan"]
-
-
-def claim(true, text):
-    global passed, failed
-    passed, failed = passed + bool(true), failed + (not true)
-    print(("PASS " if true else "FAIL ") + text, flush=True)
 
 
 def record(name, settings, command, more=None):
@@ -117,5 +112,4 @@ for name in names:
               any(race["verdict"] == "harmful" for race in mine), "training: lost counts are harmful")
     else:
         claim(races and all(race["verdict"] == "harmful" for race in races), "%s: harmful" % name)
-print("%d passed, %d failed" % (passed, failed))
-sys.exit(1 if failed or not passed else 0)
+end()

@@ -74,10 +74,7 @@ const char* name_of(Scope v) {
   static constexpr const char* names[] = {"none", "cta", "cluster", "gpu", "sys"};
   return name_of(names, unsigned(v));
 }
-const char* name_of(AccessKind v) {
-  static constexpr const char* names[] = {"read", "write", "atomic", "free"};
-  return name_of(names, unsigned(v));
-}
+const char* name_of(AccessKind v) { return word(v); }
 const char* name_of(Proxy v) {
   static constexpr const char* names[] = {"generic", "async", "tensormap", "alias"};
   return name_of(names, unsigned(v));
