@@ -143,12 +143,7 @@ TEST_P(Ptx, BulkCopiesBetweenBlocks) {
   body = "shl.b32 %r10, %r31, 8;\ncvt.u64.u32 %rd3, %r10;\nadd.u64 %rd31, %rd31, %rd3;\n" + body;
   PtxRig rig(kernel("k", body), GetParam());
   const std::uint64_t in = rig.words_of(counted(128, 0)), out = rig.alloc(1024);
-  trace::Launch launch;
-  launch.kernel = "k";
-  launch.grid.x = 2;
-  launch.block.x = 64;
-  launch.cluster = {2, 1, 1};
-  rig.launch(launch, {out, in});
+  rig.launch(shape("k", {2, 1, 1}, 64, {2, 1, 1}), {out, in});
   ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
   const auto found = rig.words(out, 256);
   for (std::uint32_t block = 0; block < 2; ++block) {
@@ -193,12 +188,7 @@ TEST_P(Ptx, AsynchronousStores) {
   body += "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
   PtxRig rig(kernel("k", body), GetParam());
   const std::uint64_t out = rig.alloc(2 * 2112);
-  trace::Launch launch;
-  launch.kernel = "k";
-  launch.grid.x = 2;
-  launch.block.x = 64;
-  launch.cluster = {2, 1, 1};
-  rig.launch(launch, {out, out});
+  rig.launch(shape("k", {2, 1, 1}, 64, {2, 1, 1}), {out, out});
   ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
   EXPECT_EQ(rig.errors(), std::vector<std::string>{});
   const auto found = rig.words(out, 2 * 528);
@@ -247,12 +237,7 @@ TEST_P(Ptx, BulkCopiesToManyBlocks) {
   body += "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
   PtxRig rig(kernel("k", body), GetParam());
   const std::uint64_t in = rig.words_of(counted(16, 70)), out = rig.alloc(32);
-  trace::Launch launch;
-  launch.kernel = "k";
-  launch.grid.x = 4;
-  launch.block.x = 32;
-  launch.cluster = {4, 1, 1};
-  rig.launch(launch, {out, in});
+  rig.launch(shape("k", {4, 1, 1}, 32, {4, 1, 1}), {out, in});
   ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
   EXPECT_EQ(rig.words(out, 8), (std::vector<std::uint32_t>{70, 85, 70, 85, 0, 0, 70, 85}));
   EXPECT_EQ(rig.errors(), std::vector<std::string>{});

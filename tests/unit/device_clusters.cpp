@@ -7,14 +7,6 @@ using device::Progress;
 
 namespace {
 
-trace::Launch shape(const char* kernel, Dim3 grid, std::uint32_t threads, Dim3 cluster) {
-  trace::Launch launch;
-  launch.kernel = kernel;
-  launch.grid = grid;
-  launch.block.x = threads;
-  launch.cluster = cluster;
-  return launch;
-}
 const char* const cluster_sync = "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n";
 
 } // namespace

@@ -131,12 +131,7 @@ TEST_P(Ptx, ArrivalsFromAnotherBlock) {
       "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
   PtxRig rig(kernel("k", body), GetParam());
   const std::uint64_t out = rig.alloc(128);
-  trace::Launch launch;
-  launch.kernel = "k";
-  launch.grid.x = 2;
-  launch.block.x = 32;
-  launch.cluster = {2, 1, 1};
-  rig.launch(launch, {out, 0});
+  rig.launch(shape("k", {2, 1, 1}, 32, {2, 1, 1}), {out, 0});
   ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
   const auto found = rig.words(out, 32);
   for (std::uint32_t i = 0; i < 32; ++i) ASSERT_EQ(found[i], 500 + i);

@@ -39,6 +39,16 @@ inline device::DeviceOptions mode_options(int mode) {
 }
 inline constexpr int modes = 7;
 
+// A launch in clusters.
+inline trace::Launch shape(const char* kernel, Dim3 grid, std::uint32_t threads, Dim3 cluster) {
+  trace::Launch launch;
+  launch.kernel = kernel;
+  launch.grid = grid;
+  launch.block.x = threads;
+  launch.cluster = cluster;
+  return launch;
+}
+
 class PtxRig : public Rig {
  public:
   PtxRig(const std::string& kernels, int mode) : Rig(module_of(kernels), nullptr, mode_options(mode)) { load(); }

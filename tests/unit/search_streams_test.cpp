@@ -66,10 +66,23 @@ FakeSource make_source() {
 struct Reached {
   std::map<std::vector<std::uint32_t>, std::uint64_t> outcomes; // and how often
   std::uint64_t traces = 0;
-  std::string beyond;
 };
 
-Reached explore(const FakeSource& source, Rig& rig) {
+struct ExploredStreams : testing::Test {
+  ExploredStreams() { rig.load(); }
+  // A stream that nothing from now on is ordered with, once what was submitted has ended.
+  std::uint32_t stream_beside() {
+    rig.sync();
+    return rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  }
+  Reached explore();
+
+  const FakeSource source = make_source();
+  Rig rig{source};
+};
+
+// Every order of what has been submitted, none of them beyond what exploration chooses.
+Reached ExploredStreams::explore() {
   Reached reached;
   search::Exploration exploration({});
   Schedule schedule;
@@ -89,35 +102,27 @@ Reached explore(const FakeSource& source, Rig& rig) {
     EXPECT_EQ(replay(source, rig, listed).host_reads, run.host_reads);
   }
   reached.traces = exploration.traces();
-  reached.beyond = exploration.beyond();
+  EXPECT_EQ(exploration.beyond(), "");
   return reached;
 }
 
 using Words = std::vector<std::uint32_t>;
 
-TEST(ExploredStreams, ACopyBesideAKernelSeesAllItsStates) {
-  const FakeSource source = make_source();
-  Rig rig(source);
-  rig.load();
+TEST_F(ExploredStreams, ACopyBesideAKernelSeesAllItsStates) {
   const std::uint64_t x = rig.alloc(8), z = rig.alloc(8);
   rig.set(x, 0, 8);
-  rig.sync();
-  const std::uint32_t other = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  const std::uint32_t other = stream_beside();
   rig.launch("two_stores", 1, 1, {x});
   rig.copy(Direction::d2d, z, x, 8, other);
   rig.sync();
   rig.read(z, 2);
-  const Reached reached = explore(source, rig);
-  EXPECT_EQ(reached.beyond, "");
+  const Reached reached = explore();
   EXPECT_EQ(reached.traces, 3u);
   const std::map<Words, std::uint64_t> expected{{{0, 0}, 1}, {{1, 0}, 1}, {{1, 2}, 1}};
   EXPECT_EQ(reached.outcomes, expected);
 }
 
-TEST(ExploredStreams, OneStreamHasOneOrder) {
-  const FakeSource source = make_source();
-  Rig rig(source);
-  rig.load();
+TEST_F(ExploredStreams, OneStreamHasOneOrder) {
   const std::uint64_t x = rig.alloc(8), z = rig.alloc(8);
   rig.set(x, 0, 8);
   rig.launch("two_stores", 1, 1, {x});
@@ -125,34 +130,25 @@ TEST(ExploredStreams, OneStreamHasOneOrder) {
   rig.launch("two_stores", 1, 1, {x});
   rig.sync();
   rig.read(z, 2);
-  const Reached reached = explore(source, rig);
-  EXPECT_EQ(reached.beyond, "");
+  const Reached reached = explore();
   EXPECT_EQ(reached.traces, 1u);
 }
 
-TEST(ExploredStreams, KernelsOfTwoStreamsInterleave) {
-  const FakeSource source = make_source();
-  Rig rig(source);
-  rig.load();
+TEST_F(ExploredStreams, KernelsOfTwoStreamsInterleave) {
   const std::uint64_t x = rig.alloc(8);
   rig.set(x, 0, 8);
-  rig.sync();
-  const std::uint32_t other = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  const std::uint32_t other = stream_beside();
   rig.launch("two_stores", 1, 1, {x});
   rig.set(x, 7, 8, other);
   rig.launch("two_stores", 1, 1, {x}, other);
   rig.sync();
   rig.read(x, 2);
-  const Reached reached = explore(source, rig);
-  EXPECT_EQ(reached.beyond, "");
+  const Reached reached = explore();
   // The set comes before, between or after the first kernel's stores; those of the second are of the same values.
   EXPECT_EQ(reached.traces, 3u);
 }
 
-TEST(ExploredStreams, GroupsOfCopiesComeWhenTheyLike) {
-  const FakeSource source = make_source();
-  Rig rig(source);
-  rig.load();
+TEST_F(ExploredStreams, GroupsOfCopiesComeWhenTheyLike) {
   const std::uint64_t from = rig.alloc(4), out = rig.alloc(8);
   rig.set(from, 9, 4);
   rig.sync();
@@ -164,8 +160,7 @@ TEST(ExploredStreams, GroupsOfCopiesComeWhenTheyLike) {
   rig.launch(launch, {from, out});
   rig.sync();
   rig.read(out, 2);
-  const Reached reached = explore(source, rig);
-  EXPECT_EQ(reached.beyond, "");
+  const Reached reached = explore();
   // Thread 1 reads before the store of 5, after it, or what was copied: what thread 0 has waited for is always that.
   EXPECT_EQ(reached.traces, 3u);
   std::set<std::uint32_t> seen;
