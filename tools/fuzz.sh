@@ -2,9 +2,11 @@
 # Runs every fuzz target for a while, from the seeds in tests/fuzz/seeds, the PTX that the unit tests made, and what
 # earlier runs found (build-fuzz/corpus).
 # A finding is left in build-fuzz/findings, and the command that repeats it is printed.
-# Usage: tools/fuzz.sh [-j N] [--no-build] [SECONDS [TARGET…]]     (600 seconds a target when nothing is said)
+# Usage: tools/fuzz.sh [-j N] [--no-build] [--keep FOLDER] [SECONDS [TARGET…]]     (600 seconds when nothing is said)
 #        tools/fuzz.sh --pack FOLDER
-#   -j N        N processes at once; where there are more than targets, several of one share what they find
+#   -j N        N processes at once; where there are more than targets, several of one share what they find, and what
+#               they spent is added up at the end: -j 18 300 is ten minutes for each of nine targets
+#   --keep      leaves in FOLDER/TARGET what was found and reaches code that no seed reaches, the least of it that does
 #   --no-build  the binaries are there already
 #   --pack      makes a folder for a machine without a compiler: binaries, libraries, seeds and this script, which
 #               then runs as FOLDER/tools/fuzz.sh --no-build
@@ -14,12 +16,13 @@ all=(fuzz_analysis fuzz_instrument fuzz_device_log fuzz_ptx fuzz_trace fuzz_witn
 
 usage() { sed -n '/^# Usage/,/^set/s/^# \?//p' "$0" >&2; exit 2; }
 
-processes=1 build=1 pack=
+processes=1 build=1 pack= keep=
 while [ $# -gt 0 ]; do
   case $1 in
     -j) processes=${2:-}; shift ;;
     -j*) processes=${1#-j} ;;
     --no-build) build=0 ;;
+    --keep) keep=${2:-}; [ -n "$keep" ] || usage; shift ;;
     --pack) pack=${2:-}; [ -n "$pack" ] || usage; shift ;;
     -*) usage ;;
     *) break ;;
@@ -59,6 +62,11 @@ if [ -n "$pack" ]; then
   mkdir -p "$pack/build-fuzz/bin" "$pack/build-fuzz/carried" "$pack/tests/fuzz" "$pack/tools"
   cp tools/fuzz.sh "$pack/tools/"
   cp -r tests/fuzz/seeds "$pack/tests/fuzz/"
+  for target in "${targets[@]}"; do # what was found before, and the PTX of nvcc
+    mapfile -t found < <(find "build-fuzz/corpus/$target" -maxdepth 0 2>/dev/null; seeds_of "$target" | grep ^build/ || true)
+    mkdir -p "$pack/build-fuzz/corpus/$target"
+    [ ${#found[@]} = 0 ] || find "${found[@]}" -type f -exec cp {} "$pack/build-fuzz/corpus/$target/" \;
+  done
   for target in "${targets[@]}"; do
     strip -o "$pack/build-fuzz/bin/$target" "build-fuzz/bin/$target"
     # All but the C library, which the other machine has and which must be its loader's.
@@ -68,23 +76,40 @@ if [ -n "$pack" ]; then
   exit 0
 fi
 
+# A target's program, in the libraries that were carried here, if any.
+run() {
+  LD_LIBRARY_PATH="build-fuzz/carried${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
+}
+
 # One process. Processes of one target share a folder and look into it now and then (libFuzzer, -reload).
 fuzz() {
   local target=$1 number=$2 log="build-fuzz/$1.$2.log" seeds
   mapfile -t seeds < <(seeds_of "$target")
   mkdir -p "build-fuzz/corpus/$target" build-fuzz/findings
-  local status=0
-  LD_LIBRARY_PATH="build-fuzz/carried${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    "build-fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=8192 -reload=10 \
+  local status=0 begin=$SECONDS
+  run "build-fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=8192 -reload=10 \
     -print_final_stats=1 -artifact_prefix="build-fuzz/findings/$target-" "build-fuzz/corpus/$target" "${seeds[@]}" \
     >"$log" 2>&1 || status=$?
-  { # in one piece, though several processes end at once
-    [ $status = 0 ] || tail -40 "$log"
-    echo "$target: $(awk '/number_of_executed_units/ {n = $2} /new_units_added/ {a = $2}
-                          END {printf "%d inputs, %d of them new to it", n, a}' "$log") in $seconds s"
-    [ $status = 0 ] || echo "$target: a finding; repeat with: build-fuzz/bin/$target build-fuzz/findings/$target-…"
+  awk -v seconds=$((SECONDS - begin)) '/number_of_executed_units/ {n = $2} /new_units_added/ {a = $2}
+      END {print n + 0, a + 0, seconds}' "$log" >"$log.sum"
+  [ $status = 0 ] || { # in one piece, though several processes end at once
+    tail -40 "$log"
+    echo "$target: a finding; repeat with: build-fuzz/bin/$target build-fuzz/findings/$target-…"
   } | { report=$(cat); echo "$report"; }
   return $status
+}
+
+# What of a target's findings is worth keeping: those that reach what neither a seed nor another of them does.
+keep() {
+  local target=$1 seeds
+  mapfile -t seeds < <(seeds_of "$target")
+  mkdir -p "$keep/$target"
+  [ ${#seeds[@]} = 0 ] || find "${seeds[@]}" -type f -exec cp {} "$keep/$target/" \;
+  (cd "$keep/$target" && find . -type f) >"build-fuzz/$target.seeds"
+  run timeout 90 "build-fuzz/bin/$target" -merge=1 -rss_limit_mb=4096 -timeout=20 -max_len=8192 "$keep/$target" \
+    "build-fuzz/corpus/$target" >"build-fuzz/$target.merge.log" 2>&1 || echo "$target: not merged in time" >&2
+  (cd "$keep/$target" && xargs -r -d '\n' rm -f) <"build-fuzz/$target.seeds"
+  echo "$target: $(find "$keep/$target" -type f | wc -l) inputs kept"
 }
 
 # The processes: each target has its share of N, at least one.
@@ -94,6 +119,7 @@ for i in "${!targets[@]}"; do
   for ((number = 1; number == 1 || number <= share; number++)); do queue+=("${targets[i]} $number"); done
 done
 echo "${#targets[@]} targets, ${#queue[@]} processes, $processes at once, $seconds s each"
+for target in "${targets[@]}"; do rm -f build-fuzz/"$target".*.log{,.sum}; done
 failed=0 running=0
 for entry in "${queue[@]}"; do
   if [ $running -ge "$processes" ]; then
@@ -108,4 +134,17 @@ while [ $running -gt 0 ]; do
   wait -n || failed=1
   running=$((running - 1))
 done
+for target in "${targets[@]}"; do
+  cat build-fuzz/"$target".*.log.sum | awk -v target="$target" '{n += $1; a += $2; s += $3}
+      END {printf "%s: %d inputs, %d of them new to it, in %d s of %d processes\n", target, n, a, s, NR}'
+done
+if [ -n "$keep" ]; then
+  running=0
+  for target in "${targets[@]}"; do
+    [ $running -lt "$processes" ] || { wait -n || true; running=$((running - 1)); }
+    keep "$target" &
+    running=$((running + 1))
+  done
+  wait
+fi
 exit $failed

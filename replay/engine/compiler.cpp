@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <set>
 
 #include "replay/engine/builder.h"
 #include "replay/engine/footprint.h"
@@ -193,8 +196,37 @@ class Loaded final : public LoadedModule {
       if (v.space != Space::shared) add(v.name + " " + std::to_string(address_of_(v.name)));
     for (const auto& [function, pointer] : pointers_)
       add(std::to_string(function) + " " + std::to_string(reinterpret_cast<std::uint64_t>(pointer)));
-    add(*tables_.module.text);
+    for (std::uint32_t f : kernel.reached) {
+      const auto& sites = tables_.functions[f].site;
+      const auto first = std::find_if(sites.begin(), sites.end(), [](std::uint32_t s) { return s != no_site; });
+      add(std::to_string(f) + " " + std::to_string(first == sites.end() ? no_site : *first));  // those that follow count on
+    }
+    add_text(kernel, key);
     return key;
+  }
+
+  // The module's text without the bodies of functions that the kernel does not reach: who changes one kernel of many
+  // waits for that one.
+  void add_text(const KernelTables& kernel, std::string& key) const {
+    const std::string& text = *tables_.module.text;
+    const std::set<std::uint32_t> reached(kernel.reached.begin(), kernel.reached.end());
+    const auto place = [&](const std::vector<ptx::Token>& tokens, bool last) -> std::size_t {
+      if (tokens.empty()) return std::string::npos;
+      const char* at = last ? tokens.back().text.data() : tokens.front().text.data();
+      return std::less_equal<>()(text.data(), at) && std::less<>()(at, text.data() + text.size())
+                 ? std::size_t(at - text.data())
+                 : std::string::npos;
+    };
+    std::size_t from = 0;
+    for (std::uint32_t n = 0; n < tables_.functions.size(); ++n) {
+      const ptx::Function& f = *tables_.functions[n].function;
+      if (!f.has_body || reached.contains(n)) continue;
+      const std::size_t opens = place(f.head, true), closes = place(f.tail, false);
+      if (opens == std::string::npos || closes == std::string::npos || opens < from || closes < opens) continue;
+      key.append(text, from, opens - from);
+      from = closes;
+    }
+    key.append(text, from);
   }
 
   Expected<KernelImage> build(KernelTables& kernel, Mode mode) {

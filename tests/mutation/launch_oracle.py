@@ -156,15 +156,8 @@ class Launch:
         site = self.sites[site_name]
         thread = self.thread(block, 32 * warp + lane)
         wrote = values[1] is not None if values else site.access != "read"
-        # A failed compare-and-swap is an atomic operation nevertheless (8.7.1 asks whether one may write).
-        self.touch(thread.name, block, thread.seen, thread.epoch, space, address, site.size, site.access,
-                   site.strong, site.scope, site_name)
-        if not site.strong:
-            if wrote:
-                self.writes[self.place(space, block, address) + (site.size,)] = None
-            return
         location = self.place(space, block, address) + (site.size,)
-        last = self.writes.get(location)
+        last = self.writes.get(location) if site.strong else None
         heads = {}  # (thread, scope) → (block, scope, what came before); of a thread the last stands for all
         if site.access != "write" and last and last[2] == values[0]:
             by_block, scope, _, released, atomic = last
@@ -175,7 +168,13 @@ class Launch:
                     pending.update(heads)
                     if site.ordering in ACQUIRE:
                         self.acquire(thread, site.scope, pending.values())
-        if not wrote:
+        # Now, since a release synchronizes with the last operation of an acquire pattern (8.9.4): an acquire by itself comes
+        # after what it saw released. A failed compare-and-swap is an atomic operation too (8.7.1 asks whether one may write).
+        self.touch(thread.name, block, thread.seen, thread.epoch, space, address, site.size, site.access,
+                   site.strong, site.scope, site_name)
+        if not site.strong and wrote:
+            self.writes[location] = None
+        if not site.strong or not wrote:
             return
         # 8.8: what a release pattern that ends in this write begins with.
         released = dict(heads) if site.access == "atomic" else {}

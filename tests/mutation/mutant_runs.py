@@ -22,11 +22,11 @@ Run = collections.namedtuple("Run", "how races count errors conflicts seconds tr
 
 
 class Runner:
-    def __init__(self, deadheat, host_calls, deadline=0):
+    def __init__(self, deadheat, host_calls, cache, deadline=0):
+        """cache: a folder for compiled kernels; a mutant's run compiles the one that it changes."""
         self.deadheat, self.host_calls, self.deadline = os.path.abspath(deadheat), host_calls, deadline
         self.library = os.path.join(os.path.dirname(self.deadheat), "..", "lib", "libcudart.so.13")
-        # Nothing that is compiled for a mutant is of use again.
-        self.environment = dict(os.environ, DEADHEAT_CACHE="0")
+        self.environment = dict(os.environ, DEADHEAT_CACHE=cache)
 
     def time_left(self, limit):
         return min(limit, self.deadline - time.monotonic()) if self.deadline else limit

@@ -31,9 +31,10 @@ call), then the reason:
 Exit status: 0 when at least 90 of 100 mutants that change something are reported and no explanation is idle, 1 otherwise,
 3 while some are not tried. --sample N takes N mutants, the same ones every time: what CI runs. All of them take hours of
 one core: --state FILE keeps what is known (a line of JSON a mutant), --budget SECONDS ends a slice, --results FILE writes
-the page. Mutants are taken from all programs in turn, so that a slice says something of each. --pack makes a folder for a
-larger machine that has Python and nothing else: FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE. From the
-file that comes back, --page-only writes the page without running anything.
+the page. Mutants are taken from all programs in turn, so that a slice says something of each; --fastest-first takes more of
+them. --pack makes a folder for a larger machine that has Python and nothing else:
+FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE. From the file that comes back, --page-only writes the page
+without running anything.
 """
 import argparse
 import collections
@@ -290,7 +291,8 @@ def attempt_all(options, binaries, known):
         state.write("\n")  # a line that was cut stays alone
     with tempfile.TemporaryDirectory() as work:
         host_calls = options.host_calls or os.path.join(HERE, "libhost_calls.so")
-        runner = Runner(options.deadheat, host_calls if os.path.exists(host_calls) else host_calls_library(work), deadline)
+        runner = Runner(options.deadheat, host_calls if os.path.exists(host_calls) else host_calls_library(work),
+                        os.path.join(work, "cache"), deadline)
         programs = [Program(binary, work, options) for binary in binaries]
 
         def prepare(program):
@@ -317,7 +319,12 @@ def attempt_all(options, binaries, known):
                     state.write(json.dumps(row) + "\n")
                     state.flush()
 
-        slices.run(options.jobs, programs, prepare, lambda job: job.program.attempt(runner, job), done)
+        spent = collections.defaultdict(list)
+        for row in known.values():
+            spent[row["program"]].append(row["seconds"])
+        mean = {name: 1 + sum(seconds) / len(seconds) for name, seconds in spent.items()}
+        cost = (lambda job: mean.get(job.program.name, 1 + job.program.seconds)) if options.fastest_first else None
+        slices.run(options.jobs, programs, prepare, lambda job: job.program.attempt(runner, job), done, cost)
         jobs = [job for program in programs for job in program.jobs]
     if state:
         state.close()
@@ -332,6 +339,7 @@ def main():
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--state", metavar="FILE", help="keep what became of each mutant, and do not try it again")
     parser.add_argument("--budget", type=float, default=0, metavar="SECONDS", help="leave the rest untried after so long")
+    parser.add_argument("--fastest-first", action="store_true", help="rather than of all programs in turn")
     parser.add_argument("--results", metavar="FILE", help="write the page")
     parser.add_argument("--page-only", action="store_true", help="of what the state file knows")
     parser.add_argument("--not-tried", type=int, default=0, metavar="N", help="with it: of a state file that does not say so")

@@ -115,7 +115,11 @@ def mutations_of(text, launched=None, every_instance=True):
 def apply(text, mutation):
     lines = text.split("\n")
     assert lines[mutation.line] == mutation.old
-    lines[mutation.line] = "" if mutation.new is None else mutation.new
+    # What is dropped stays behind a jump: it keeps its number as a site, and with that the module's other kernels their
+    # compiled code.
+    lines[mutation.line] = mutation.new
+    if mutation.new is None:
+        lines[mutation.line] = "bra.uni $mutated; %s $mutated:" % mutation.old
     return "\n".join(lines)
 
 

@@ -7,10 +7,10 @@ import threading
 import traceback
 
 
-def run(threads, programs, prepare, attempt, done):
+def run(threads, programs, prepare, attempt, done, cost=None):
     """prepare(program) returns its jobs; done(job, attempt(job)) is called by one thread at a time. Large programs are
     prepared first, since theirs take longest; of a program's jobs, an arbitrary one (the same ones every time) comes
-    before all get their turn."""
+    before all get their turn. With cost(job), the cheapest come first."""
     waiting, condition, number = [], threading.Condition(), itertools.count()
     unfinished = [len(programs)]  # preparations, and jobs
 
@@ -22,7 +22,7 @@ def run(threads, programs, prepare, attempt, done):
         with condition:
             unfinished[0] += len(jobs)
             for turn, job in enumerate(jobs):
-                put(turn + 1, attempt_one, job)
+                put(cost(job) if cost else turn + 1, attempt_one, job)
             condition.notify_all()
 
     def attempt_one(job):

@@ -113,6 +113,29 @@ TEST_F(Cache, addresses_are_part_of_the_key) {
   EXPECT_EQ(entries().size(), 2u);
 }
 
+TEST_F(Cache, other_kernels_of_the_module_are_not_part_of_the_key) {
+  // Behind the kernel, so that its sites keep their numbers; in front of it they do not.
+  const std::string other = ".visible .entry other() {\n  bar.sync 0;\n  ret;\n}\n";
+  const std::string longer = ".visible .entry other() {\n  bar.sync 0;\n  bar.sync 0;\n  ret;\n}\n";
+  const std::vector<float> right = run(directory_, true, kernel + other);
+  EXPECT_EQ(run(directory_, true, kernel + longer), right);
+  EXPECT_EQ(entries().size(), 1u);
+  std::string before = kernel;
+  EXPECT_EQ(run(directory_, true, before.insert(before.find(".visible"), other)), right);
+  EXPECT_EQ(entries().size(), 2u);
+  std::string more = kernel;
+  EXPECT_EQ(run(directory_, true, more.insert(more.find(".visible"), longer)), right);
+  EXPECT_EQ(entries().size(), 3u);
+}
+
+TEST_F(Cache, what_the_kernel_calls_is_part_of_the_key) {
+  std::string other = kernel;
+  other.replace(other.find("add.s32 %r2, %r1, %r1"), 21, "add.s32 %r2, %r1, 100");
+  EXPECT_EQ(run(directory_, false), run("", false));
+  EXPECT_EQ(run(directory_, false, other), run("", false, other));
+  EXPECT_EQ(entries().size(), 2u);
+}
+
 TEST_F(Cache, damage_is_as_good_as_nothing) {
   const std::vector<float> right = run(directory_, false);
   ASSERT_EQ(entries().size(), 1u);
