@@ -75,6 +75,19 @@ class Runner:
         return subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False).stdout
 
+    def overlaps(self, trace, kernel):
+        """May a launch of that kernel (empty: any) run beside the launch in front of it? Only what lets it may, and only
+        when a launch stands directly in front of it in its stream: there is nothing else to wait for (CUDA programming
+        guide, programmatic dependent launch)."""
+        before = {}  # stream → was it a launch
+        for line in self.records(trace).split("\n"):
+            if match := re.match(r"operation \d+ stream (\S+) .*?(?:\blaunch \d+ kernel (.*) module .*|$)", line):
+                stream, launched = match.groups()
+                if launched and kernel in ("", launched) and re.search(r"\bprogrammatic\b", line) and before.get(stream):
+                    return True
+                before[stream] = launched is not None
+        return False
+
     def conflicts(self, trace, kernel):
         """Pairs of accesses of one launch (of that kernel, or of any) that launch_oracle.py finds unordered; None when it
         says nothing."""

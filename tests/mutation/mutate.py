@@ -137,7 +137,9 @@ class Program:
                 return row
             kernel = job.mutation.kernel
             conflicts = own = None
-            if "griddepcontrol" not in job.mutation.old:  # orders launches
+            if "griddepcontrol" in job.mutation.old:  # orders launches, those that may overlap what is before them
+                conflicts = own = None if runner.overlaps(run.trace, kernel) else set()
+            else:
                 conflicts = runner.conflicts(run.trace, kernel)
                 own = self.conflicts(runner, kernel) if conflicts else set()
             if own is not None and conflicts is not None:
