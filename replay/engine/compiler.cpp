@@ -199,7 +199,8 @@ class Loaded final : public LoadedModule {
     for (std::uint32_t f : kernel.reached) {
       const auto& sites = tables_.functions[f].site;
       const auto first = std::find_if(sites.begin(), sites.end(), [](std::uint32_t s) { return s != no_site; });
-      add(std::to_string(f) + " " + std::to_string(first == sites.end() ? no_site : *first));  // those that follow count on
+      add(std::to_string(f) + " " +
+          std::to_string(first == sites.end() ? no_site : *first));  // those that follow count on
     }
     add_text(kernel, key);
     return key;
