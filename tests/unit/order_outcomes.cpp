@@ -213,8 +213,8 @@ class Candidates {
 // One run of the program; `decide(n)` chooses among n.
 class Run {
  public:
-  Run(const Program& program, const std::function<std::size_t(std::size_t)>& decide)
-      : program_(program), decide_(decide), at_(program.size()), read_(program.size()) {
+  Run(const Program& program, bool shared, const std::function<std::size_t(std::size_t)>& decide)
+      : program_(program), decide_(decide), shared_(shared), at_(program.size()), read_(program.size()) {
     launch_ = histories_.launch_begin({4, 1, 1}, {64, 1, 1}, {1, 1, 1});
     std::uint32_t value = 0;
     for (const LitmusThread& thread : program) {
@@ -264,7 +264,7 @@ class Run {
     }
     order::HistoryAccess access;
     access.thread = key;
-    access.location = {0, 64 + 4 * op.variable, 4}; // two variables a granule
+    access.location = {shared_ ? key.block_bits() + 1 : 0, 64 + 4 * op.variable, 4}; // two variables a granule
     access.ordering = op.ordering;
     access.scope = op.scope;
     access.atomic = op.kind == Op::Kind::exchange;
@@ -290,6 +290,7 @@ class Run {
 
   const Program& program_;
   const std::function<std::size_t(std::size_t)>& decide_;
+  const bool shared_;
   std::vector<std::size_t> at_;
   std::vector<std::vector<std::uint32_t>> read_, values_;
   std::uint32_t memory_[most_variables] = {};
@@ -301,7 +302,7 @@ class Run {
 
 std::set<Outcome> allowed(const Program& program) { return Candidates(program).all(); }
 
-std::set<Outcome> shown(const Program& program) {
+std::set<Outcome> shown(const Program& program, bool shared) {
   std::set<Outcome> outcomes;
   struct Decision {
     std::size_t taken, among;
@@ -313,7 +314,7 @@ std::set<Outcome> shown(const Program& program) {
       if (depth == path.size()) path.push_back({0, among});
       return path[depth++].taken;
     };
-    outcomes.insert(Run(program, decide).run());
+    outcomes.insert(Run(program, shared, decide).run());
     while (!path.empty() && path.back().taken + 1 == path.back().among) path.pop_back();
     if (path.empty()) return outcomes;
     ++path.back().taken;

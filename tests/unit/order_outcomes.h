@@ -35,6 +35,8 @@ using Program = std::vector<LitmusThread>;
 using Outcome = std::vector<std::uint32_t>;
 
 std::set<Outcome> allowed(const Program& program);
-std::set<Outcome> shown(const Program& program);
+// `shared`: the variables lie in the shared memory of block 0, which all threads are of. The axioms make no difference,
+// Histories does.
+std::set<Outcome> shown(const Program& program, bool shared = false);
 
 } // namespace deadheat::test
