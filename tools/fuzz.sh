@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for a while, from the seeds in tests/fuzz/seeds, the PTX that the unit tests made, and what
-# earlier runs found (build-fuzz/corpus).
+# earlier runs found (build-fuzz/corpus, and tests/fuzz/found.tar.xz from long ones). tests/fuzz/RESULTS.md: the last long run.
 # A finding is left in build-fuzz/findings, and the command that repeats it is printed.
 # Usage: tools/fuzz.sh [-j N] [--no-build] [--keep FOLDER] [SECONDS [TARGET…]]     (600 seconds when nothing is said)
 #        tools/fuzz.sh --pack FOLDER
@@ -47,6 +47,11 @@ fi
 for target in "${targets[@]}"; do
   [ -x "build-fuzz/bin/$target" ] || { echo "no such program: build-fuzz/bin/$target" >&2; exit 2; }
 done
+
+if [ -f tests/fuzz/found.tar.xz ] && [ ! -e build-fuzz/corpus/unpacked ]; then
+  mkdir -p build-fuzz/corpus
+  tar -C build-fuzz/corpus -xJf tests/fuzz/found.tar.xz && touch build-fuzz/corpus/unpacked
+fi
 
 # The folders with a target's seeds, one a line.
 seeds_of() {
