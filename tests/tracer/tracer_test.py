@@ -3,7 +3,7 @@
 
     tracer_test.py --deadheat bin/deadheat --tracer libdeadheat.so --folder DIR [CASE…]
 
-    [--embedded DIR]   where libcuda.so.1 is the embedded device (embedded_cuda.cpp), and window_job
+    [--embedded DIR]   where libcuda.so.1 is the embedded device (embedded_cuda.cpp), window_job and device_job
 
 DIR holds job, libcuda.so.1 and libcupti.so.13. Prints PASS or FAIL a case and `N passed, N failed`.
 """
@@ -65,6 +65,17 @@ class Case:
             return done.stderr.splitlines(), 0
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), int(done.stdout.split()[0])
+
+    def device(self, what, settings="", timeout=60):
+        """What device_job said, and its status; a job that hangs is ended."""
+        cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
+        folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
+                         DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings))
+        done = subprocess.run([os.path.join(os.path.abspath(options.embedded), "device_job"), what], env=variables, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+        assert done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
+        return done
 
     def python(self, how):
         """Where the launches of python_job.py were made, as the trace says, and the lines that it says."""
@@ -339,6 +350,29 @@ def python_without_its_lock(case):
     assert places == [None, None], places
 
 
+def kernel_that_waits_for_the_host(case):
+    """Whatever another stream's kernel goes on writing: the host's wait for a stream ends, and so does the job."""
+    if not options.embedded:
+        return
+    for what in ("waits", "leaves"):
+        for settings in ("", ":budget=0"):
+            done = case.device(what, settings, timeout=20)
+            assert done.returncode == 0, (what, done.returncode, done.stderr)
+            shutil.rmtree(case.trace)
+
+
+def buffers_that_nobody_read(case):
+    """A warp that gave up: nobody waits for room any more, and later operations are in a killed job's trace."""
+    if not options.embedded:
+        return
+    done = case.device("gives_up", timeout=20)
+    assert done.returncode == -signal.SIGKILL, (done.returncode, done.stderr)
+    assert done.stdout.splitlines()[0] == "f" * 16, done.stdout
+    assert len(done.stderr.splitlines()) == 1 and "not recorded" in done.stderr, done.stderr
+    summary = case.dump()
+    assert re.search(r"6 x fill", summary), summary
+
+
 def no_window(case):
     if not options.embedded:
         return
@@ -348,7 +382,7 @@ def no_window(case):
 
 
 cases = [whole, threads, layers, leaves_at_once, killed, forks, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, windows, window_of_the_whole_run, window_without_fault, window_reaches_the_host, window_budget, no_window,
+         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, windows, window_of_the_whole_run, window_without_fault, window_reaches_the_host, window_budget, no_window,
          timestamps, times_of_races, window_without_end, python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:

@@ -1,28 +1,28 @@
 #include "tracer/cupti/recorder.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <system_error>
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/rings.h"
 #include "tracer/cupti/session.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
 using device_log::Control;
-using device_log::Head;
-using device_log::RingState;
 using device_log::SegmentHeader;
 
 namespace {
 
-constexpr std::uint32_t most_rings = 128;
-constexpr std::uint64_t staging_bytes = std::uint64_t(64) << 20;
 // A launch that has written something, and nothing for so long, hangs: all its threads wait at barriers, or it computes
 // without touching memory. Whoever kills the job must find who waits in the trace.
 constexpr std::chrono::seconds silence(10);
@@ -31,14 +31,21 @@ constexpr std::size_t most_ended = 4096;
 constexpr std::uint64_t round_bytes = std::uint64_t(32) << 20;
 constexpr std::uint64_t most_held = std::uint64_t(128) << 20; // of a launch that is not put in order before its end
 
-// Makes allocation possible while a stream of the thread is being captured.
-class Relaxed {
+// The thread's context, for as long as this lives.
+class InContext {
  public:
-  Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  explicit InContext(CUcontext context) : context_(context) {
+    driver().cuCtxGetCurrent(&before_);
+    good_ = before_ == context || driver().cuCtxSetCurrent(context) == CUDA_SUCCESS;
+  }
+  ~InContext() {
+    if (good_ && before_ != context_) driver().cuCtxSetCurrent(before_);
+  }
+  bool good() const { return good_; }
 
  private:
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  CUcontext context_, before_ = nullptr;
+  bool good_ = false;
 };
 
 class WriterOutput final : public device_log::Output {
@@ -83,12 +90,13 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
   if (!writing_) writing_ = std::make_shared<Writing>(writer, shape_, touched_.get());
   for (;;) {
     std::deque<Arrived> batch;
-    bool complete = false;
+    bool complete = false, over = last_chance;
     const std::uint32_t whole = whole_ ? whole_->load(std::memory_order_acquire) : 0; // before what has arrived
     {
       std::lock_guard hold(lock_);
       batch.swap(arrived_);
       complete = complete_;
+      over |= abandoned_;
     }
     if (stalled_ && !batch.empty())
       session_.incident("lost", "a launch was silent for long and then went on: accesses after that are missing");
@@ -112,7 +120,7 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
       writing_->log.settle(whole);
       writing_->settled = whole;
     }
-    if (!complete && batch.empty() && !last_chance) {
+    if (!complete && batch.empty() && !over) {
       if (!stalled_ && heard_ && ++looks_ > least_looks && now - *heard_ > silence) stall(writer);
       return false;
     }
@@ -139,21 +147,12 @@ void RecordedLaunch::stall(trace::TraceWriter& writer) {
 // ---- buffers
 
 struct Recorder::Buffers {
-  CUcontext context = nullptr;
-  CUdeviceptr head = 0; // Head, then the states
-  std::uint32_t rings = 0;
-  std::uint64_t ring_bytes = 0;
-  CUstream stream = nullptr;
-  std::vector<std::uint8_t> states; // as last read
-  std::uint8_t* pinned_states = nullptr;
-  std::uint8_t* staging = nullptr;
-  std::vector<std::uint64_t> read; // position of each ring up to which it was read
-  std::uint64_t gave_up = 0;
+  std::unique_ptr<Rings> rings;
   std::uint32_t round = 1;
   std::uint64_t round_bytes = 0; // that were drained in it
   std::vector<std::uint64_t> reserved; // by ring, when the round began; empty: all of that has arrived
   std::shared_ptr<std::atomic<std::uint32_t>> whole = std::make_shared<std::atomic<std::uint32_t>>(0);
-  bool dead = false; // the driver does not answer any more
+  std::atomic<bool> dead{false}; // what it holds is of no use any more, or the driver does not answer
 };
 
 Recorder::Recorder(Session& session) : session_(session) {}
@@ -164,48 +163,11 @@ Recorder::Buffers* Recorder::buffers(CUcontext context) {
   auto found = buffers_.find(context);
   if (found != buffers_.end()) return found->second.get();
   std::unique_ptr<Buffers>& place = buffers_[context]; // null when that fails: not tried again
-  Relaxed relaxed;
-  const Driver& d = driver();
   auto made = std::make_unique<Buffers>();
-  made->context = context;
-  int multiprocessors = 0;
-  CUdevice device = 0;
-  d.cuCtxGetDevice(&device);
-  d.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-  made->rings = std::min<std::uint32_t>(most_rings, std::bit_floor(std::uint32_t(std::max(multiprocessors, 1))));
-  std::uint64_t total = std::max<std::uint64_t>(session_.options().buffer, 64) << 20;
-  void *states = nullptr, *staging = nullptr;
-  CUdeviceptr data = 0;
-  const std::uint64_t head_bytes = sizeof(Head) + made->rings * sizeof(RingState);
-  while (total >= std::uint64_t(64) << 20) {
-    made->ring_bytes = std::bit_floor(total / made->rings);
-    if (d.cuMemAlloc_v2(&data, made->rings * (made->ring_bytes + device_log::slack_bytes)) == CUDA_SUCCESS) break;
-    data = 0;
-    total /= 2;
-  }
-  if (!data || d.cuMemAlloc_v2(&made->head, head_bytes) != CUDA_SUCCESS ||
-      d.cuMemHostAlloc(&states, head_bytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
-      d.cuMemHostAlloc(&staging, staging_bytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
-      d.cuStreamCreateWithPriority(&made->stream, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
+  made->rings = Rings::make(context, session_.options().buffer << 20);
+  if (!made->rings) {
     say_once("no memory for recording accesses: operations only");
     session_.incident("lost", "no memory for recording accesses: operations only");
-    return nullptr;
-  }
-  made->pinned_states = static_cast<std::uint8_t*>(states);
-  made->staging = static_cast<std::uint8_t*>(staging);
-  Head head;
-  std::memcpy(made->pinned_states, &head, sizeof head);
-  for (std::uint32_t i = 0; i < made->rings; ++i) {
-    RingState state;
-    state.reserved = device_log::first_position;
-    state.limit = device_log::first_position + made->ring_bytes;
-    state.base = data + i * (made->ring_bytes + device_log::slack_bytes);
-    state.mask = made->ring_bytes - 1;
-    std::memcpy(made->pinned_states + sizeof head + i * sizeof state, &state, sizeof state);
-  }
-  made->read.assign(made->rings, device_log::first_position);
-  if (d.cuMemcpyHtoDAsync_v2(made->head, states, head_bytes, made->stream) != CUDA_SUCCESS ||
-      d.cuStreamSynchronize(made->stream) != CUDA_SUCCESS) {
     return nullptr;
   }
   place = std::move(made);
@@ -222,7 +184,7 @@ bool Recorder::wants(const std::string& kernel) {
     if (!options.kernel.empty()) filter_ = std::make_unique<std::regex>(options.kernel);
   }
   const bool in_range = in_range_ > 0 || options.capture_range == "none";
-  if (!options.accesses || !in_range || budget_said_) return false;
+  if (!options.accesses || !in_range || budget_used_up_ || !running_ || stopping_) return false;
   if (filter_ && !std::regex_search(kernel, *filter_) && !std::regex_search(ptx::demangle(kernel), *filter_))
     return false;
   const std::uint64_t number = matched_++;
@@ -250,13 +212,13 @@ bool Recorder::control(CUcontext context, const Kernel& kernel, Control& paramet
   if (!b || b->dead) return false;
   std::lock_guard hold(lock_);
   parameter = Control{};
-  parameter.rings = b->head;
+  parameter.rings = b->rings->head();
   parameter.control = next_control_++;
-  parameter.ring_mask = b->rings - 1;
+  parameter.ring_mask = b->rings->count() - 1;
   Controlled& controlled = controls_[parameter.control];
   controlled.code = kernel.code;
   controlled.again = again;
-  controlled.whole = b->whole;
+  controlled.buffers = b;
   return true;
 }
 
@@ -264,7 +226,11 @@ std::shared_ptr<RecordedLaunch> Recorder::expect(std::uint32_t control, const de
   auto launch = std::make_shared<RecordedLaunch>(session_, shape);
   std::lock_guard hold(lock_);
   Controlled& controlled = controls_[control];
-  launch->whole_ = controlled.whole;
+  if (controlled.buffers) launch->whole_ = controlled.buffers->whole;
+  if (!controlled.buffers || controlled.buffers->dead) {
+    launch->abandoned_ = true;
+    return launch;
+  }
   controlled.launches.push_back(launch);
   ++outstanding_;
   wake_.notify_all();
@@ -275,9 +241,8 @@ void Recorder::cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunc
   std::lock_guard hold(lock_);
   auto found = controls_.find(control);
   if (found == controls_.end()) return;
-  std::erase(found->second.launches, launch);
+  outstanding_ -= std::erase(found->second.launches, launch);
   if (!found->second.again) ended(control);
-  --outstanding_;
 }
 
 // Its segments can still be told for a while.
@@ -318,13 +283,7 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
     complete = launch.complete_ = launch.exited_ >= std::uint64_t(launch.shape_.blocks) * launch.shape_.threads;
   }
   kept_bytes_ += bytes;
-  if (!within && !budget_said_) {
-    budget_said_ = true;
-    say("the budget of " + std::to_string(session_.options().budget) +
-        " MiB is used up: accesses from here on are not recorded");
-    session_.incident("budget", "the budget was used up: later accesses are missing");
-    if (Window* window = session_.window()) window->spoil("the budget for accesses was used up");
-  }
+  budget_used_up_ |= !within;
   if (complete) {
     controlled.launches.erase(controlled.launches.begin());
     if (!controlled.again) ended(header.control);
@@ -332,127 +291,126 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
   }
 }
 
+// The segments of a stretch of a ring, up to one that is not finished. Returns where that is.
+std::uint64_t Recorder::take(Buffers& b, std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size) {
+  const std::uint64_t end = position + size;
+  std::lock_guard hold(lock_);
+  while (!b.dead && position + sizeof(SegmentHeader) <= end) {
+    SegmentHeader header;
+    std::memcpy(&header, bytes, sizeof header);
+    if (header.tag != (position ^ device_log::tag_key)) break;
+    const ptx::Segment* known = segment_of(header);
+    if (!known) b.dead = true; // nothing that follows can be read
+    if (!known || position + known->bytes > end) break;
+    segment(header, known->bytes, bytes, b.round);
+    b.round_bytes += known->bytes;
+    position += known->bytes;
+    bytes += known->bytes;
+  }
+  return position;
+}
+
+void Recorder::begin_round(Buffers& b) {
+  if (!b.reserved.empty() || b.round_bytes <= round_bytes) return;
+  ++b.round;
+  b.round_bytes = 0;
+  b.reserved = b.rings->reserved();
+}
+
+void Recorder::end_round(Buffers& b) {
+  if (b.reserved.empty() ||
+      !std::equal(b.reserved.begin(), b.reserved.end(), b.rings->read().begin(), std::less_equal{})) {
+    return;
+  }
+  b.reserved.clear();
+  b.whole->store(b.round, std::memory_order_release);
+}
+
+// Reads what there is, and makes room for more. False: nothing came, and nothing will where it is dead.
 bool Recorder::drain(Buffers& b) {
-  const Driver& d = driver();
   if (b.dead) return false;
-  CUcontext before = nullptr;
-  d.cuCtxGetCurrent(&before);
-  if (before != b.context && d.cuCtxSetCurrent(b.context) != CUDA_SUCCESS) {
-    b.dead = true;
-    return false;
+  Rings& rings = *b.rings;
+  InContext in(rings.context());
+  const std::vector<std::uint64_t> before = rings.read();
+  bool good = in.good() && rings.refresh();
+  try {
+    if (good && rings.gave_up() > 0) {
+      abandon(b, "warps found no room in the buffer in time: from then on accesses are missing");
+      say_once("nobody read the buffer of accesses for long (was the process stopped?): later ones are not recorded");
+    } else if (good) {
+      begin_round(b);
+      good = rings.fetch([&](std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size) {
+        return take(b, position, bytes, size);
+      });
+      if (b.dead) abandon(b, "accesses were recorded that make no sense");
+      if (good) end_round(b);
+    }
+  } catch (...) { // where it stands nobody knows
+    abandon(b, "there was no memory for accesses: from then on they are missing");
   }
-  const std::uint64_t head_bytes = sizeof(Head) + b.rings * sizeof(RingState);
-  bool any = false;
-  auto copy = [&](void* to, CUdeviceptr from, std::uint64_t bytes) {
-    return d.cuMemcpyDtoHAsync_v2(to, from, bytes, b.stream) == CUDA_SUCCESS;
-  };
-  bool good = copy(b.pinned_states, b.head, head_bytes) && d.cuStreamSynchronize(b.stream) == CUDA_SUCCESS;
-  std::uint64_t used = 0;
-  struct Part {
-    std::uint32_t ring;
-    std::uint64_t from, bytes, at;
-  };
-  std::vector<Part> parts;
-  auto take = [&] {
-    if (parts.empty()) return;
-    good = good && d.cuStreamSynchronize(b.stream) == CUDA_SUCCESS;
-    for (const Part& part : parts) {
-      if (!good) break;
-      std::uint64_t position = part.from, at = part.at;
-      std::lock_guard hold(lock_);
-      while (position + sizeof(SegmentHeader) <= part.from + part.bytes) {
-        SegmentHeader header;
-        std::memcpy(&header, b.staging + at, sizeof header);
-        if (header.tag != (position ^ device_log::tag_key)) break;
-        const ptx::Segment* known = segment_of(header);
-        if (!known) {
-          b.dead = true; // nothing that follows can be read
-          session_.incident("lost", "accesses were recorded that make no sense");
-          break;
-        }
-        if (position + known->bytes > part.from + part.bytes) break;
-        const std::uint64_t bytes = known->bytes;
-        segment(header, bytes, b.staging + at, b.round);
-        b.round_bytes += bytes;
-        position += bytes;
-        at += bytes;
-        any = true;
+  say_budget();
+  if (b.dead)
+    good = good && rings.release();
+  else
+    good = good && rings.make_room();
+  if (!good) abandon(b, "the driver failed while accesses were fetched: some are missing");
+  return rings.read() != before;
+}
+
+// Nothing more is read: what waits for accesses is written without them, and kernels do not wait for a reader.
+void Recorder::abandon(Buffers& b, const char* why) {
+  b.dead = true;
+  {
+    std::lock_guard hold(lock_);
+    for (auto& [number, controlled] : controls_) {
+      if (controlled.buffers != &b) continue;
+      outstanding_ -= controlled.launches.size();
+      for (const std::shared_ptr<RecordedLaunch>& launch : controlled.launches) {
+        std::lock_guard hold_launch(launch->lock_);
+        launch->abandoned_ = true;
       }
-      b.read[part.ring] = position;
+      controlled.launches.clear();
     }
-    parts.clear();
-    used = 0;
+  }
+  session_.incident("lost", why);
+}
+
+// Not under lock_: whoever submits takes the session's lock first.
+void Recorder::say_budget() {
+  {
+    std::lock_guard hold(lock_);
+    if (!budget_used_up_ || budget_said_) return;
+    budget_said_ = true;
+  }
+  say("the budget of " + std::to_string(session_.options().budget) +
+      " MiB is used up: accesses from here on are not recorded");
+  session_.incident("budget", "the budget was used up: later accesses are missing");
+  if (Window* window = session_.window()) window->spoil("the budget for accesses was used up");
+}
+
+// What had been reserved when this began is enough: other kernels may go on writing for ever, and wait for the host.
+void Recorder::catch_up(Buffers& b) {
+  const std::vector<std::uint64_t>& read = b.rings->read();
+  std::vector<std::uint64_t> before = read;
+  if (!drain(b)) return;
+  const std::vector<std::uint64_t> wanted = b.rings->reserved();
+  auto nearer = [&] {
+    for (std::size_t ring = 0; ring < wanted.size(); ++ring) {
+      if (read[ring] > before[ring] && read[ring] < wanted[ring]) return true;
+    }
+    return false;
   };
-  if (good) {
-    Head head;
-    std::memcpy(&head, b.pinned_states, sizeof head);
-    if (head.gave_up > b.gave_up) {
-      b.gave_up = head.gave_up;
-      session_.incident("lost", "warps found no room in the buffer in time: their accesses are missing");
-    }
+  while (nearer()) {
+    before = read;
+    drain(b);
   }
-  if (good && b.reserved.empty() && b.round_bytes > round_bytes) {
-    ++b.round;
-    b.round_bytes = 0;
-    for (std::uint32_t ring = 0; ring < b.rings; ++ring) {
-      RingState state;
-      std::memcpy(&state, b.pinned_states + sizeof(Head) + ring * sizeof state, sizeof state);
-      b.reserved.push_back(state.reserved);
-    }
-  }
-  std::vector<std::uint32_t> moved;
-  for (std::uint32_t ring = 0; good && ring < b.rings; ++ring) {
-    RingState state;
-    std::memcpy(&state, b.pinned_states + sizeof(Head) + ring * sizeof state, sizeof state);
-    const std::uint64_t end = std::min(state.reserved, b.read[ring] + b.ring_bytes);
-    const std::uint64_t before_read = b.read[ring];
-    while (good && b.read[ring] < end) {
-      const std::uint64_t from = b.read[ring], in_ring = from & state.mask;
-      // A segment that begins before the ring's end may reach beyond it.
-      const std::uint64_t to_end = b.ring_bytes - in_ring;
-      std::uint64_t bytes = std::min(end - from, to_end);
-      if (bytes == to_end) bytes = std::min<std::uint64_t>(end - from, to_end + device_log::slack_bytes);
-      bytes = std::min(bytes, staging_bytes);
-      if (used + bytes > staging_bytes) take();
-      good = copy(b.staging + used, state.base + in_ring, bytes);
-      parts.push_back({ring, from, bytes, used});
-      used += (bytes + 63) & ~std::uint64_t(63);
-      if (bytes == end - from) break; // the last part of this ring
-      take();
-      if (b.read[ring] == from) break; // the segment there is not finished
-    }
-    if (b.read[ring] != before_read || (!parts.empty() && parts.back().ring == ring)) moved.push_back(ring);
-  }
-  take();
-  if (good && !b.reserved.empty() &&
-      std::equal(b.reserved.begin(), b.reserved.end(), b.read.begin(), std::less_equal{})) {
-    b.reserved.clear();
-    b.whole->store(b.round, std::memory_order_release);
-  }
-  if (good && !moved.empty()) {
-    auto* limits = reinterpret_cast<std::uint64_t*>(b.staging);
-    for (std::uint32_t ring : moved) {
-      limits[ring] = b.read[ring] + b.ring_bytes;
-      good =
-          good && d.cuMemcpyHtoDAsync_v2(b.head + sizeof(Head) + ring * sizeof(RingState) + offsetof(RingState, limit),
-                                         limits + ring, 8, b.stream) == CUDA_SUCCESS;
-    }
-    good = good && d.cuStreamSynchronize(b.stream) == CUDA_SUCCESS;
-  }
-  if (!good && !b.dead) {
-    b.dead = true;
-    session_.incident("lost", "the driver failed while accesses were fetched: some are missing");
-  }
-  if (before != b.context) d.cuCtxSetCurrent(before);
-  return any;
 }
 
 void Recorder::caught_up() {
   if (outstanding_.load() == 0) return;
   std::lock_guard one(draining_);
   for (auto& [context, b] : buffers_) {
-    while (b && drain(*b)) {
-    }
+    if (b) catch_up(*b);
   }
 }
 
@@ -481,12 +439,23 @@ void Recorder::run() {
   }
 }
 
+// The thread takes none of the program's signals, which may be blocked in all of the program's own threads.
 void Recorder::start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   running_ = true;
-  std::thread([this] {
-    run();
+  try {
+    std::thread([this] {
+      run();
+      running_ = false;
+    }).detach();
+  } catch (const std::system_error&) {
     running_ = false;
-  }).detach();
+    say("accesses are not recorded: there is no room for another thread");
+    session_.incident("lost", "accesses were not recorded: there was no room for another thread");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Recorder::stop() {

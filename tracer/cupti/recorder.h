@@ -1,8 +1,10 @@
 // Recording of accesses: which launches, the ring buffers of each context, and the thread that drains them.
 //
 // The drain copies what kernels have written while they run (on a stream of its own, from a thread of its own), hands
-// each segment to the launch that it belongs to, and moves the rings' limits on. Launches are decoded when the journal
-// comes to them. When the budget is used up, later segments are thrown away and counted: kernels never wait for long.
+// each segment to the launch that it belongs to, and makes room in the rings (rings.h). Launches are decoded when the
+// journal comes to them. When the budget is used up, later segments are thrown away: kernels wait for this thread only,
+// and for long (device_log::patience) only where the process stands still. Rings in which a warp gave up are abandoned,
+// and so are rings that hold what makes no sense: nothing more is recorded in their context.
 //
 // What was drained is numbered by rounds, of some 32 MiB. Once everything that warps had reserved when a round began
 // has arrived, the accesses of the rounds before can be put in order although the kernel still runs (launch_log.h): so
@@ -46,23 +48,24 @@ class RecordedLaunch final : public Awaited {
   friend class Recorder;
   Session& session_;
   device_log::Shape shape_;
-  struct Arrived {  // whole segments, of one round
+  struct Arrived { // whole segments, of one round
     std::uint32_t round = 0;
     std::vector<std::uint8_t> bytes;
   };
   std::mutex lock_;
   std::deque<Arrived> arrived_;
-  std::shared_ptr<const std::atomic<std::uint32_t>> whole_;  // all that was reserved before this round has arrived
-  std::uint64_t exited_ = 0;                       // threads
+  std::shared_ptr<const std::atomic<std::uint32_t>> whole_; // all that was reserved before this round has arrived
+  std::uint64_t exited_ = 0; // threads
   bool complete_ = false;
+  bool abandoned_ = false; // nothing more will arrive
   void stall(trace::TraceWriter& writer);
   struct Writing;
   std::shared_ptr<Writing> writing_;
-  std::optional<std::chrono::steady_clock::time_point> heard_;  // when something came last
-  unsigned looks_ = 0;                                          // since then, in vain
-  bool stalled_ = false;                                        // written as far as it had come
+  std::optional<std::chrono::steady_clock::time_point> heard_; // when something came last
+  unsigned looks_ = 0; // since then, in vain
+  bool stalled_ = false; // written as far as it had come
   bool in_window_ = false;
-  std::shared_ptr<TouchedPages> touched_;          // of the window that it is in, where it is a range
+  std::shared_ptr<TouchedPages> touched_; // of the window that it is in, where it is a range
 };
 
 class Recorder {
@@ -71,15 +74,15 @@ class Recorder {
   ~Recorder();
 
   void start();
-  void stop();       // drains what there is, if the driver still answers
-  void caught_up();  // the host waited: everything that has been written is fetched
+  void stop(); // drains what there is, if the driver still answers
+  void caught_up(); // the host waited: everything that has been written is fetched
 
   // Whether the accesses of this launch are to be recorded. Counts it.
   bool wants(const std::string& kernel);
   // A range of that name begins or ends: "cudaProfilerApi", "nvtx=NAME". Only the one that was asked for counts.
   void capture_range(const std::string& name, bool begins);
 
-  void prepare(CUcontext context) { buffers(context); }  // which the first launch would do
+  void prepare(CUcontext context) { buffers(context); } // which the first launch would do
 
   // A number for a launch (or a graph's node, which is launched again and again), and the parameter to hand to it.
   // False when there are no buffers.
@@ -89,36 +92,42 @@ class Recorder {
   void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch);
 
  private:
-  struct Buffers;  // of a context
+  struct Buffers; // of a context
   Buffers* buffers(CUcontext context);
   void run();
-  void ended(std::uint32_t control);  // under lock_
-  bool drain(Buffers& buffers);  // true when something came
+  void ended(std::uint32_t control); // under lock_
+  bool drain(Buffers& buffers); // true when something came
+  void catch_up(Buffers& buffers);
+  void begin_round(Buffers& buffers);
+  void end_round(Buffers& buffers);
+  std::uint64_t take(Buffers& buffers, std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size);
+  void abandon(Buffers& buffers, const char* why);
+  void say_budget();
   void segment(const device_log::SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at,
                std::uint32_t round);
   const ptx::Segment* segment_of(const device_log::SegmentHeader& header);
 
   Session& session_;
-  std::mutex lock_;      // of controls_ and filters
-  std::mutex draining_;  // one drain at a time
+  std::mutex lock_; // of controls_ and filters
+  std::mutex draining_; // one drain at a time
   std::map<CUcontext, std::unique_ptr<Buffers>> buffers_;
   struct Controlled {
     const Code* code = nullptr;
-    bool again = false;  // of a graph's node
-    std::shared_ptr<const std::atomic<std::uint32_t>> whole;  // RecordedLaunch::whole_
+    bool again = false; // of a graph's node
+    const Buffers* buffers = nullptr;
     std::vector<std::shared_ptr<RecordedLaunch>> launches;
   };
   std::map<std::uint32_t, Controlled> controls_;
   std::deque<std::uint32_t> ended_;
   std::uint32_t next_control_ = 1;
   std::uint64_t matched_ = 0, kept_bytes_ = 0;
-  bool filter_made_ = false, budget_said_ = false;
-  std::uint32_t in_range_ = 0;  // ranges that have begun
+  bool filter_made_ = false, budget_used_up_ = false, budget_said_ = false;
+  std::uint32_t in_range_ = 0; // ranges that have begun
   std::unique_ptr<std::regex> filter_;
   std::atomic<bool> stopping_{false}, running_{false};
-  std::atomic<std::uint64_t> outstanding_{0};  // launches that have not ended
+  std::atomic<std::uint64_t> outstanding_{0}; // launches that have not ended
   std::condition_variable wake_;
   std::mutex wake_lock_;
 };
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

@@ -115,6 +115,7 @@ Expected<void> Session::open() {
 void Session::finish(int status, bool clean) noexcept {
   if (process_ != int(getpid()) || finished_.exchange(true)) return;
   try {
+    Own own; // what is called here is nobody's
     if (clean) recorder_->stop();
     if (window_) window_->finish();
     journal_.pump(*writer_, true);

@@ -1,0 +1,146 @@
+// Jobs that make it hard for the preload library, over embedded_cuda.cpp: device_job WHAT
+//
+// waits     a kernel waits for a flag that the host sets once it has waited for another stream
+// leaves    the job ends while a kernel still waits
+// gives_up  no room was made in the buffers for so long that a warp gave up; then more launches, and SIGKILL. Says the
+//           least limit of the buffers
+// Prints "done".
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tracer/device_log/layout.h"
+
+extern "C" CUdeviceptr embedded_rings();
+
+namespace {
+
+constexpr const char* text = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry fill(.param .u64 to)
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [to];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r1;
+  ret;
+}
+.visible .entry wait(.param .u64 flag)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  .reg .pred %p;
+  ld.param.u64 %rd1, [flag];
+$again:
+  ld.volatile.global.u32 %r1, [%rd1];
+  setp.eq.u32 %p, %r1, 0;
+  @%p bra $again;
+  ret;
+}
+.visible .entry gives_up(.param .u64 to)
+{
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [to];
+  st.global.u32 [%rd1], 1;
+  ret;
+}
+)";
+
+void check(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  std::fprintf(stderr, "%s: error %d\n", what, int(result));
+  std::exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+struct Job {
+  CUmodule module = nullptr;
+  CUstream one = nullptr, other = nullptr;
+  CUdeviceptr memory = 0, flag = 0;
+
+  Job() {
+    CHECK(cuInit(0));
+    CHECK(cuModuleLoadData(&module, text));
+    CHECK(cuStreamCreateWithPriority(&one, CU_STREAM_NON_BLOCKING, 0));
+    CHECK(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
+    CHECK(cuMemAlloc_v2(&memory, 4096));
+    CHECK(cuMemAlloc_v2(&flag, 4));
+    CHECK(cuMemsetD32Async(flag, 0, 1, one));
+    CHECK(cuStreamSynchronize(one));
+  }
+  void launch(const char* name, CUstream stream, CUdeviceptr at) const {
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, module, name));
+    void* parameters[] = {&at};
+    CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr));
+  }
+  std::uint64_t least_limit() const {
+    using namespace deadheat::device_log;
+    std::vector<std::uint8_t> bytes(sizeof(Head) + 128 * sizeof(RingState));
+    CHECK(cuMemcpyDtoHAsync_v2(bytes.data(), embedded_rings(), bytes.size(), one));
+    CHECK(cuStreamSynchronize(one));
+    std::uint64_t least = ~std::uint64_t(0);
+    for (std::size_t at = sizeof(Head); at < bytes.size(); at += sizeof(RingState)) {
+      RingState state;
+      std::memcpy(&state, bytes.data() + at, sizeof state);
+      least = std::min(least, state.limit);
+    }
+    return least;
+  }
+};
+
+void waits(const Job& job) {
+  job.launch("wait", job.other, job.flag);
+  job.launch("fill", job.one, job.memory);
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuMemsetD32Async(job.flag, 1, 1, job.one));
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuStreamSynchronize(job.other));
+}
+
+void leaves(const Job& job) {
+  job.launch("wait", job.other, job.flag);
+  job.launch("fill", job.one, job.memory);
+  CHECK(cuStreamSynchronize(job.one));
+}
+
+void gives_up(const Job& job) {
+  job.launch("fill", job.one, job.memory);
+  job.launch("gives_up", job.one, job.memory);
+  CHECK(cuStreamSynchronize(job.one));
+  job.launch("wait", job.other, job.flag);  // in buffers that nobody reads, or unrecorded
+  CHECK(cuMemsetD32Async(job.flag, 1, 1, job.one));
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuStreamSynchronize(job.other));
+  usleep(300'000);
+  for (int i = 0; i < 5; ++i) job.launch("fill", job.one, job.memory);
+  CHECK(cuStreamSynchronize(job.one));
+  std::printf("%llx\n", static_cast<unsigned long long>(job.least_limit()));
+  usleep(1'500'000);  // what there is gets written
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  const Job job;
+  if (what == "waits") waits(job);
+  if (what == "leaves") leaves(job);
+  if (what == "gives_up") gives_up(job);
+  std::printf("done\n");
+  std::fflush(stdout);
+  if (what == "gives_up") raise(SIGKILL);
+  return 0;
+}

@@ -1,0 +1,177 @@
+#include "tracer/cupti/rings.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+#include "tracer/cupti/libraries.h"
+
+namespace deadheat::cupti {
+
+using device_log::Head;
+using device_log::RingState;
+
+namespace {
+
+constexpr std::uint32_t most_rings = 128;
+constexpr std::uint64_t least_bytes = std::uint64_t(64) << 20, staging_bytes = std::uint64_t(64) << 20;
+
+// Makes allocation possible while a stream of the thread is being captured.
+class Relaxed {
+ public:
+  Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+std::uint64_t head_bytes(std::uint32_t rings) { return sizeof(Head) + rings * sizeof(RingState); }
+
+} // namespace
+
+std::unique_ptr<Rings> Rings::make(CUcontext context, std::uint64_t bytes) {
+  Relaxed relaxed;
+  const Driver& d = driver();
+  std::unique_ptr<Rings> made(new Rings);
+  made->context_ = context;
+  int multiprocessors = 0;
+  CUdevice device = 0;
+  d.cuCtxGetDevice(&device);
+  d.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  made->count_ = std::min<std::uint32_t>(most_rings, std::bit_floor(std::uint32_t(std::max(multiprocessors, 1))));
+  std::uint64_t total = std::max(bytes, least_bytes);
+  void *states = nullptr, *staging = nullptr;
+  CUdeviceptr data = 0;
+  while (total >= least_bytes) {
+    made->ring_bytes_ = std::bit_floor(total / made->count_);
+    if (d.cuMemAlloc_v2(&data, made->count_ * (made->ring_bytes_ + device_log::slack_bytes)) == CUDA_SUCCESS) break;
+    data = 0;
+    total /= 2;
+  }
+  if (!data || d.cuMemAlloc_v2(&made->head_, head_bytes(made->count_)) != CUDA_SUCCESS ||
+      d.cuMemHostAlloc(&states, head_bytes(made->count_), CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
+      d.cuMemHostAlloc(&staging, staging_bytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
+      d.cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  made->states_ = static_cast<std::uint8_t*>(states);
+  made->staging_ = static_cast<std::uint8_t*>(staging);
+  const Head head;
+  std::memcpy(made->states_, &head, sizeof head);
+  for (std::uint32_t i = 0; i < made->count_; ++i) {
+    RingState state;
+    state.reserved = device_log::first_position;
+    state.limit = device_log::first_position + made->ring_bytes_;
+    state.base = data + i * (made->ring_bytes_ + device_log::slack_bytes);
+    state.mask = made->ring_bytes_ - 1;
+    std::memcpy(made->states_ + sizeof head + i * sizeof state, &state, sizeof state);
+  }
+  made->read_.assign(made->count_, device_log::first_position);
+  made->told_ = made->read_;
+  if (d.cuMemcpyHtoDAsync_v2(made->head_, states, head_bytes(made->count_), made->stream_) != CUDA_SUCCESS ||
+      d.cuStreamSynchronize(made->stream_) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  return made;
+}
+
+bool Rings::refresh() {
+  const Driver& d = driver();
+  return d.cuMemcpyDtoHAsync_v2(states_, head_, head_bytes(count_), stream_) == CUDA_SUCCESS &&
+         d.cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+}
+
+RingState Rings::state(std::uint32_t ring) const {
+  RingState state;
+  std::memcpy(&state, states_ + sizeof(Head) + ring * sizeof state, sizeof state);
+  return state;
+}
+
+std::uint64_t Rings::gave_up() const {
+  Head head;
+  std::memcpy(&head, states_, sizeof head);
+  return head.gave_up;
+}
+
+std::vector<std::uint64_t> Rings::reserved() const {
+  std::vector<std::uint64_t> positions;
+  for (std::uint32_t ring = 0; ring < count_; ++ring) positions.push_back(state(ring).reserved);
+  return positions;
+}
+
+// ---- reading
+
+bool Rings::fetch(const Part& part) {
+  fetched_.clear();
+  used_ = 0;
+  for (std::uint32_t ring = 0; ring < count_; ++ring) {
+    if (!fetch_ring(ring, part)) return false;
+  }
+  return take(part);
+}
+
+// Asks for what the ring holds; takes it where staging is full, or where a part ends at the ring's end.
+bool Rings::fetch_ring(std::uint32_t ring, const Part& part) {
+  const RingState state = this->state(ring);
+  const std::uint64_t end = std::min(state.reserved, read_[ring] + ring_bytes_);
+  while (read_[ring] < end) {
+    const std::uint64_t from = read_[ring], in_ring = from & state.mask;
+    // A segment that begins before the ring's end may reach beyond it.
+    const std::uint64_t to_end = ring_bytes_ - in_ring;
+    std::uint64_t bytes = std::min(end - from, to_end);
+    if (bytes == to_end) bytes = std::min<std::uint64_t>(end - from, to_end + device_log::slack_bytes);
+    bytes = std::min(bytes, staging_bytes);
+    if (used_ + bytes > staging_bytes && !take(part)) return false;
+    if (driver().cuMemcpyDtoHAsync_v2(staging_ + used_, state.base + in_ring, bytes, stream_) != CUDA_SUCCESS) {
+      return false;
+    }
+    fetched_.push_back({ring, from, bytes, used_});
+    used_ += (bytes + 63) & ~std::uint64_t(63);
+    if (bytes == end - from) return true; // the last part of this ring
+    if (!take(part)) return false;
+    if (read_[ring] == from) return true; // the segment there is not finished
+  }
+  return true;
+}
+
+bool Rings::take(const Part& part) {
+  if (fetched_.empty()) return true;
+  const bool good = driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+  for (const Fetched& f : fetched_) {
+    if (good) read_[f.ring] = part(f.position, staging_ + f.at, f.bytes);
+  }
+  fetched_.clear();
+  used_ = 0;
+  return good;
+}
+
+// ---- room
+
+bool Rings::set_limit(std::uint32_t ring, std::uint64_t limit) {
+  std::uint8_t* at = staging_ + ring * sizeof limit;
+  std::memcpy(at, &limit, sizeof limit);
+  return driver().cuMemcpyHtoDAsync_v2(head_ + sizeof(Head) + ring * sizeof(RingState) + offsetof(RingState, limit), at,
+                                       sizeof limit, stream_) == CUDA_SUCCESS;
+}
+
+bool Rings::make_room() {
+  bool any = false;
+  for (std::uint32_t ring = 0; ring < count_; ++ring) {
+    if (read_[ring] == told_[ring]) continue;
+    if (!set_limit(ring, read_[ring] + ring_bytes_)) return false;
+    told_[ring] = read_[ring];
+    any = true;
+  }
+  return !any || driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+}
+
+bool Rings::release() {
+  for (std::uint32_t ring = 0; ring < count_; ++ring) {
+    if (!set_limit(ring, ~std::uint64_t(0))) return false;
+  }
+  return driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+}
+
+} // namespace deadheat::cupti

@@ -1,0 +1,66 @@
+// The ring buffers of a context (device_log/layout.h) as the host sees them: made, read, and given room again.
+//
+// The device writes while the host reads: what refresh() saw is what one pass goes by.
+//
+// Thread-safety: none; the recorder drains under a lock.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tracer/device_log/layout.h"
+
+namespace deadheat::cupti {
+
+class Rings {
+ public:
+  // Of that size together, or as much as there is room for. Null: there is none.
+  static std::unique_ptr<Rings> make(CUcontext context, std::uint64_t bytes);
+
+  CUcontext context() const { return context_; }
+  CUdeviceptr head() const { return head_; }
+  std::uint32_t count() const { return count_; }
+  std::uint64_t bytes_of_one() const { return ring_bytes_; }
+
+  // What follows is false where the driver does not answer as it should. The context is current.
+
+  bool refresh(); // reads how far the device has come
+  std::uint64_t gave_up() const; // segments for which there was no room in time
+  std::vector<std::uint64_t> reserved() const; // by ring, positions
+  const std::vector<std::uint64_t>& read() const { return read_; } // likewise
+
+  // Fetches what the device had reserved, and gives it to `part` piece by piece: where it lies in its ring, and the
+  // bytes. `part` returns the position up to which it took them.
+  using Part = std::function<std::uint64_t(std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size)>;
+  bool fetch(const Part& part);
+  bool make_room(); // what was read may be written over
+  bool release(); // nobody will read: no warp waits for room again
+
+ private:
+  Rings() = default;
+  struct Fetched {
+    std::uint32_t ring = 0;
+    std::uint64_t position = 0, bytes = 0, at = 0; // at: in staging_
+  };
+  device_log::RingState state(std::uint32_t ring) const; // as of refresh()
+  bool fetch_ring(std::uint32_t ring, const Part& part);
+  bool take(const Part& part); // what has been asked for
+  bool set_limit(std::uint32_t ring, std::uint64_t limit);
+
+  CUcontext context_ = nullptr;
+  CUdeviceptr head_ = 0; // Head, then the states
+  std::uint32_t count_ = 0;
+  std::uint64_t ring_bytes_ = 0;
+  CUstream stream_ = nullptr;
+  std::uint8_t* states_ = nullptr; // page-locked, like staging_
+  std::uint8_t* staging_ = nullptr;
+  std::vector<std::uint64_t> read_, told_; // by ring: up to where it was read; of that, what the device knows
+  std::vector<Fetched> fetched_;
+  std::uint64_t used_ = 0; // of staging_
+};
+
+} // namespace deadheat::cupti
