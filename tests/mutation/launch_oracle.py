@@ -71,7 +71,7 @@ class Launch:
         self.number, self.sites, self.block_size, self.cluster, self.grid = number, sites, block_size, cluster, grid
         self.threads, self.memory, self.writes = {}, {}, {}
         self.barriers, self.clusters, self.objects = {}, {}, {}
-        self.begins = {}
+        self.exited = set()  # names of threads
         self.copies = 0
         self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
         self.pairs = {}  # (one, other, word, what they do) → {(site, site)}
@@ -246,7 +246,8 @@ class Launch:
                 thread.groups.append(thread.open_group)
                 thread.open_group = []
 
-    def generic(self, address, block):
+    @staticmethod
+    def generic(address):
         """(space, address in it) of a generic address."""
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
             return "shared", address - SHARED_WINDOW
@@ -262,16 +263,16 @@ class Launch:
         clock = dict(seen)
         clock[own] = epoch
         site = self.sites[site_name]
-        space, address = self.generic(source, block)
+        space, address = self.generic(source)
         self.touch(names[0], block, clock, 1, space, address, size, "read", False, "none", site_name)
-        space, address = self.generic(destination, block)
+        space, address = self.generic(destination)
         if site.access == "atomic":
             for at in range(0, size, max(1, site.size)):
                 self.touch(names[1], block, clock, 1, space, address + at, site.size, "atomic", site.strong, site.scope, site_name)
         else:
             self.touch(names[1], block, clock, 1, space, address, size, "write", False, "none", site_name)
         if mbarrier:
-            space, address = self.generic(mbarrier, block)
+            space, address = self.generic(mbarrier)
             key = (site_name, thread.name, self.place(space, block, address))
             self.completing.setdefault(key, []).append(names)
         else:
@@ -352,12 +353,12 @@ def extent(line, name):
 
 
 def unordered_conflicts(lines, seconds=60, kernel=""):
-    """Of launches of that kernel, as people write it, or of all. {(launch, one, other, owner, word, what one does, what the other does): {(site, site)}}; raises Unknown, also
-    when it takes longer than `seconds` of a core."""
+    """Of launches of that kernel, as people write it, or of all. {(launch, one, other, owner, word, what one does, what the
+    other does): {(site, site)}}; raises Unknown, also when it takes longer than `seconds` of a core, or when the records
+    warn that some of them are lost."""
     deadline = time.process_time() + seconds
     sites, launches, operations, found = {}, {}, {}, {}
     accesses = 0
-    exited = set()
     for line in lines:
         word = line.split()
         if not word:
@@ -380,8 +381,9 @@ def unordered_conflicts(lines, seconds=60, kernel=""):
             if number:
                 if head == "end" and number in launches:
                     found.update(launches.pop(number).pairs)
-                    exited = set()
             continue
+        if head == "warning:":
+            raise Unknown("the trace is not whole: " + line)
         if len(word) < 5 or word[1] != "launch":
             continue
         launch = launches.get(int(word[2]))
@@ -408,7 +410,7 @@ def unordered_conflicts(lines, seconds=60, kernel=""):
             if accesses > MOST_ACCESSES or time.process_time() > deadline:
                 raise Unknown("too many accesses")
         elif head == "block_barrier":
-            launch.meet([t for t in launch.of_block(block) if (launch.number,) + t.name not in exited])
+            launch.meet([t for t in launch.of_block(block) if t.name not in launch.exited])
         elif head == "barrier_complete":
             arrived, waiting = launch.barriers.pop((block, int(word[6]), int(word[8])), ([], []))
             for thread in waiting:
@@ -421,7 +423,7 @@ def unordered_conflicts(lines, seconds=60, kernel=""):
             if head == "warp_barrier":
                 launch.meet(threads)
             elif head == "exit":
-                exited.update((launch.number,) + thread.name for thread in threads)
+                launch.exited.update(thread.name for thread in threads)
             elif head == "fence":
                 opcode = sites[word[8]].opcode
                 if word[at + 2] != "generic":
@@ -471,8 +473,9 @@ def unordered_conflicts(lines, seconds=60, kernel=""):
 
 
 def main():
-    """Reads records from standard input; --kernel NAME: of its launches only. --pairs prints one pair of accesses a line, and exits with status 3 when there is
-    nothing to say; without it, pairs of sites, which is what people ask for when two opinions differ."""
+    """Reads records from standard input; --kernel NAME: of its launches only. --pairs prints one pair of accesses a line,
+    and exits with status 3 when there is nothing to say; without it, pairs of sites, which is what people ask for when two
+    opinions differ."""
     kernel = sys.argv[sys.argv.index("--kernel") + 1] if "--kernel" in sys.argv else ""
     pairs_only = "--pairs" in sys.argv
     lines = (line.rstrip("\n") for line in sys.stdin)

@@ -68,12 +68,15 @@ class Runner:
         how = "hangs" if hangs else "ends" if status == 0 else "skips" if status == 77 else "fails"
         conflicts = None
         if host is not None and "MUTATE_CALL" in host:
-            conflicts = stream_oracle.unordered_conflicts(self.records(trace).split("\n"))
+            records = self.records(trace)
+            conflicts = None if records is None else stream_oracle.unordered_conflicts(records.split("\n"))
         return Run(how, races, content["summary"]["races"], found, conflicts, seconds, trace)
 
     def records(self, trace):
-        return subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, check=False).stdout
+        """All that was recorded, as text; None when it cannot be read."""
+        said = subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=False)
+        return said.stdout if said.returncode == 0 else None
 
     def overlaps(self, trace, kernel):
         """May a launch of that kernel (empty: any) run beside the launch in front of it? Only what lets it may, and only
@@ -94,19 +97,19 @@ class Runner:
         with subprocess.Popen([self.deadheat, "info", "--records", trace], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as records:  # the oracle in a process of its own: it takes long
             try:
-                said = subprocess.run([sys.executable, launch_oracle.__file__, "--pairs", "--kernel", kernel], stdin=records.stdout, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
-                                      timeout=self.time_left(600))
+                said = subprocess.run([sys.executable, launch_oracle.__file__, "--pairs", "--kernel", kernel],
+                                      stdin=records.stdout, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, check=False, timeout=self.time_left(600))
             except subprocess.TimeoutExpired:
                 records.kill()
                 return None
-        return set(said.stdout.splitlines()) if said.returncode == 0 else None
+        return set(said.stdout.splitlines()) if said.returncode == 0 and records.returncode == 0 else None
 
     def kernels(self, directory):
-        """Those that ran, as people write them."""
+        """Those that ran, as people write them; None when the trace cannot be read."""
         said = subprocess.run([self.deadheat, "info", os.path.join(directory, "trace")], text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-        return set(re.findall(r"^\s+\d+ x (.*)$", said, re.M))
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return set(re.findall(r"^\s+\d+ x (.*)$", said.stdout, re.M)) if said.returncode == 0 else None
 
     @staticmethod
     def wait(command, directory, environment, limit):

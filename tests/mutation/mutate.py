@@ -28,8 +28,9 @@ call), then the reason:
 
     shared_reduce  drop 17 bar.sync  : the last round's barrier; nothing follows it
 
-Exit status: 0 when at least 90 of 100 mutants that change something are reported and no explanation is idle, 1 otherwise,
-3 while some are not tried. --sample N takes N mutants, the same ones every time: what CI runs. All of them take hours of
+Exit status: 0 when at least 90 of 100 mutants that change something are reported, no explanation is idle and no program
+left out (but one that skips), 1 otherwise, 3 while some are not tried. --sample N takes N mutants, the same ones every
+time: what CI runs. All of them take hours of
 one core: --state FILE keeps what is known (a line of JSON a mutant), --budget SECONDS ends a slice, --results FILE writes
 the page. Mutants are taken from all programs in turn, so that a slice says something of each; --fastest-first takes more of
 them. --pack makes a folder for a larger machine that has Python and nothing else:
@@ -73,7 +74,8 @@ class Program:
         self.directory = os.path.join(work, self.name)
         self.every_instance = options.every_instance
         self.library = os.path.exists(os.path.join(LIBRARY, self.name + ".cu"))
-        self.problem, self.jobs, self.limit, self.seconds, self.known = "", [], 0, 0, {}
+        self.problem, self.own_run, self.prepared = "", "", False
+        self.jobs, self.limit, self.seconds, self.known = [], 0, 0, {}
         self.lock, self.own_conflicts = threading.Lock(), {}
 
     def prepare(self, runner):
@@ -82,12 +84,15 @@ class Program:
             for file in glob.glob(os.path.join(os.path.dirname(self.binary), "triton", "*.*")):
                 shutil.copy(file, os.path.join(self.directory, "ptx"))
         run = runner.run(self.binary, self.directory, 600)
-        self.known, self.seconds = run.races, run.seconds
+        self.known, self.seconds, self.own_run = run.races, run.seconds, run.how
         if run.how != "ends" or run.errors:
             self.problem = "its own run %s with %d findings" % (run.how, run.errors + run.count)
-            return self
+            return
         self.limit = SECONDS_A_RUN + 20 * run.seconds
         kernels = runner.kernels(self.directory)
+        if kernels is None:
+            self.problem = "its trace cannot be read"
+            return
         for file in sorted(glob.glob(os.path.join(self.directory, "ptx", "*.ptx"))):
             with open(file) as content:
                 text = content.read()
@@ -97,7 +102,6 @@ class Program:
                 self.jobs.append(Job(self, "ptx", file, mutation, key))
         if self.name.startswith("stream_") and runner.host_calls:
             self.host(runner)
-        return self
 
     def conflicts(self, runner, kernel):
         """What launch_oracle.py finds in the program itself, asked for once a kernel."""
@@ -285,7 +289,8 @@ def prepared_in(path):
 
 
 def attempt_all(options, binaries, known):
-    """Tries what `known` (rows by key) lacks. Returns (rows in order, how many were not tried)."""
+    """Tries what `known` (rows by key) lacks. Returns (rows in order, how many were not tried, names of programs that were
+    left out)."""
     deadline = time.monotonic() + options.budget if options.budget else 0
     lock = threading.Lock()  # of the state file
     state = open(options.state, "a") if options.state else None
@@ -308,6 +313,7 @@ def attempt_all(options, binaries, known):
                 with lock:
                     state.write(json.dumps({"prepared": program.name, "jobs": len(program.jobs)}) + "\n")
                     state.flush()
+            program.prepared = program.own_run in ("skips", "cut") or not program.problem
             return [job for job in program.jobs if job.key not in known]
 
         def done(job, row):
@@ -330,7 +336,11 @@ def attempt_all(options, binaries, known):
         jobs = [job for program in programs for job in program.jobs]
     if state:
         state.close()
-    return [known[job.key] for job in jobs if job.key in known], sum(job.key not in known for job in jobs)
+    not_tried = sum(job.key not in known for job in jobs) + sum(program.own_run == "cut" for program in programs)
+    left_out = [program.name for program in programs if not program.prepared]
+    if not runner.host_calls:
+        left_out.append("the host's calls")
+    return [known[job.key] for job in jobs if job.key in known], not_tried, left_out
 
 
 def main():
@@ -363,11 +373,12 @@ def main():
     if options.page_only:
         rows, jobs = list(known_rows(options.state, True).values()), prepared_in(options.state)
         not_tried = options.not_tried or sum(jobs.values()) - sum(row["program"] in jobs for row in rows)
+        left_out = []
         binaries = [os.path.join(options.binaries, name + ".fixed") for name in set(jobs) | {row["program"] for row in rows}]
     else:
-        rows, not_tried = attempt_all(options, binaries, known_rows(options.state))
+        rows, not_tried, left_out = attempt_all(options, binaries, known_rows(options.state))
     idle = explain(rows)
-    if options.sample or options.names or not_tried:
+    if options.sample or options.names or not_tried or left_out:
         idle = []
     for row in rows:
         if row["outcome"] == "missed":
@@ -375,6 +386,8 @@ def main():
                   "(run %(run)s)" % row)
         elif row["kind"] == "host" and row["outcome"] == "reported" and row["conflicts"] == 0:
             print("only deadheat sees: %(program)s %(mutation)s call %(line)d: %(instruction)s" % row)
+    if left_out:
+        print("left out in all: %d: %s" % (len(left_out), ", ".join(left_out)))
     for entry in idle:
         print("idle explanation: %s %s %s %s" % entry[:4])
     counts = collections.Counter(row["outcome"] for row in rows)
@@ -389,7 +402,7 @@ def main():
             file.write(results_page.page(rows, not_tried, names))
     if not_tried:
         return 3
-    return 0 if rows and share >= LEAST and not idle else 1
+    return 0 if rows and share >= LEAST and not idle and not left_out else 1
 
 
 if __name__ == "__main__":

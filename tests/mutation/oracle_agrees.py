@@ -4,7 +4,8 @@
     oracle_agrees.py --deadheat build/bin/deadheat --binaries build/tests/programs [-j N] [NAME…]
 
 NAME is that of a binary, with its twin (shared_sum.racy); all shared_ and global_ ones where none is named. Of the
-analyzer, data races within a launch are looked at, those too that a suppression names.
+analyzer, data races within a launch are looked at, those too that a suppression names. Exit status: 0 when they agree, on
+some pairs at least, and the oracle says nothing of one program in five at most.
 """
 import argparse
 import concurrent.futures
@@ -16,6 +17,9 @@ import sys
 import tempfile
 
 import launch_oracle
+
+FOUND = 1  # exit status of analyze: there are findings
+MOST_UNKNOWN = 5  # one of so many programs
 
 
 def lines_of_oracle(records):
@@ -37,25 +41,26 @@ def lines_of_analyzer(report):
 
 
 def compare(deadheat, binary):
-    """What differs, as text; nothing where nothing does."""
+    """(what differs, as text; how many pairs of lines the oracle finds, or why it says nothing)"""
+    name = os.path.basename(binary)
     with tempfile.TemporaryDirectory() as directory:
         trace, report = os.path.join(directory, "trace"), os.path.join(directory, "report.json")
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL, "check": False}
         subprocess.run([deadheat, "record", "-o", trace, "--", binary], **quiet)
-        subprocess.run([deadheat, "analyze", "--jobs", "1", "--json", report, trace], **quiet)
+        analyzed = subprocess.run([deadheat, "analyze", "--jobs", "1", "--json", report, trace], **quiet).returncode
         records = subprocess.run([deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
-                                 stderr=subprocess.DEVNULL, check=False).stdout.split("\n")
-        if not os.path.exists(report):
-            return "%s: no report" % os.path.basename(binary), False
+                                 stderr=subprocess.DEVNULL, check=False)
+        if analyzed not in (0, FOUND) or records.returncode or not os.path.exists(report):
+            return "%s: analyze ends with %d, info with %d\n" % (name, analyzed, records.returncode), 0
         with open(report) as file:
             found = lines_of_analyzer(json.load(file))
         try:
-            expected = lines_of_oracle(records)
+            expected = lines_of_oracle(records.stdout.split("\n"))
         except launch_oracle.Unknown as reason:
             return "", str(reason)
     text = ""
     for pairs, what in ((found - expected, "only the analyzer"), (expected - found, "only the oracle")):
-        text += "".join("%s: %s: %s and %s\n" % (os.path.basename(binary), what, *pair) for pair in sorted(pairs))
+        text += "".join("%s: %s: %s and %s\n" % (name, what, *pair) for pair in sorted(pairs))
     return text, len(expected)
 
 
@@ -83,7 +88,7 @@ def main():
                 pairs += found
     print("%d programs: %d differ, the oracle says nothing of %d; %d pairs of lines in all" % (
         len(binaries), differ, unknown, pairs))
-    return 1 if differ or not binaries or unknown == len(binaries) else 0
+    return 1 if differ or not pairs or MOST_UNKNOWN * unknown > len(binaries) else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ of them writing, and that no rule of CUDA's streams orders?
 It reads what `deadheat info --records` prints, and shares nothing with the analyzer: every rule is one edge between two
 operations, and the closure is computed bluntly. Accesses count as the 4-byte words that they begin in; races inside a
 launch are not looked at. A programmatic dependent launch is ordered like any other when its threads wait; None when they
-do not, since which accesses come before is not modelled here.
+do not, since which accesses come before is not modelled here, and when records are lost.
 
 Rules (CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; Runtime API, "Stream synchronization behavior"):
 work of one stream in the order of submission; the legacy stream and every blocking stream in that order too; an event's
@@ -66,6 +66,8 @@ def unordered_conflicts(records):
         word = line.split()
         if not word:
             continue
+        if word[0] == "warning:":  # records are lost
+            return None
         memory = [(low, low + size) for low, size in allocations.values()]
         if word[0] == "stream":
             kinds[int(word[1])] = word[2]
