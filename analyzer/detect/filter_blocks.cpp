@@ -44,10 +44,6 @@ std::uint64_t EntryArrays::bytes() const {
   return std::apply([](auto&... pool) { return ((pool.bytes() + pool.free_bytes()) + ...); }, pools_);
 }
 
-void EntryArrays::trim() {
-  each([](auto& pool) { pool.trim(); });
-}
-
 bool EntryArrays::much_free() const {
   constexpr std::uint64_t little = 1 << 18;
   std::uint64_t used = 0, free = 0;

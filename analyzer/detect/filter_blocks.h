@@ -57,7 +57,6 @@ class EntryArrays {
   std::uint32_t allocate(unsigned size);
   void free(unsigned size, std::uint32_t id);
   std::uint64_t bytes() const;
-  void trim(); // when nothing is in use
   // Is so much free that it is time to pack()?
   bool much_free() const;
   // Gives what is free back. each_name(name) calls name(size, id&) for all arrays in use.

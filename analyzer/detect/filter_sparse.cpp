@@ -159,11 +159,7 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
     bytes_ -= of->blocks.bytes();
     const bool moved = of->blocks.insert(block, block_of(wanted), unit_of(wanted), entry);
     bytes_ += of->blocks.bytes();
-    if (moved && arrays_.much_free()) {
-      arrays_.pack([&](auto&& name) {
-        for (auto& [number, region] : regions_) region->blocks.each_array(name);
-      });
-    }
+    if (moved && arrays_.much_free()) pack_arrays();
     return;
   }
   Table& table = of->of(wanted);
@@ -190,6 +186,12 @@ void SparseCells::move_block(Region& of, std::uint32_t wanted) {
   bytes_ += of.blocks.bytes();
   if (table.count > 8 && 100ull * table.used < 70ull * slots * table.count)
     resize(table, table.used * 100 / 82 / slots + 1);
+}
+
+void SparseCells::pack_arrays() {
+  arrays_.pack([&](auto&& name) {
+    for (auto& [number, region] : regions_) region->blocks.each_array(name);
+  });
 }
 
 void SparseCells::remove(std::uint64_t address, const Found& found, unsigned entry) {
@@ -231,9 +233,8 @@ void SparseCells::shrink() {
     bytes_ += of->blocks.bytes();
     for (const Table& table : of->table) bytes_ += std::uint64_t(table.count) * sizeof(Line);
   }
-  if (used_) return;
-  pages_.reset();
-  arrays_.trim();
+  pack_arrays(); // what is free counts, and whoever forgets needs it back
+  if (!used_) pages_.reset();
 }
 
 } // namespace deadheat::detect

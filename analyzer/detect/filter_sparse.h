@@ -206,6 +206,7 @@ class SparseCells {
   void add(std::uint64_t address, const Found& found, Entry entry);
   void remove(std::uint64_t address, const Found& found, unsigned entry);
   void move_block(Region& region, std::uint32_t key); // from lines to EntryBlocks
+  void pack_arrays();
   void resize(Table& table, std::uint32_t count);
   void shrink();
   template <typename Each>

@@ -236,18 +236,18 @@ TEST(Scale, WhatCannotBeLookedAtIsCountedOnce) {
   for (unsigned jobs : {2u, 3u, 7u}) EXPECT_EQ(found(chunks, jobs), expected);
 }
 
-TEST(Scale, LittleMemoryTakesMoreGoes) {
-  // Words all over memory, each touched once: no race, and much to remember.
+// Words all over memory, so many bytes apart, each touched once: no race but at the end, and much to remember.
+void little_memory_takes_more_goes(std::uint64_t apart, std::size_t chunk) {
+  SCOPED_TRACE(testing::Message() << apart << " bytes apart, " << chunk << " records at once");
   std::vector<trace::Record> records =
       launch({{AccessKind::write, Space::global, 4}, {AccessKind::read, Space::global, 4}}, 1, 1, 1 << 28);
-  Random random(7);
   for (std::uint32_t i = 0; i < 3000; ++i) {
     trace::Access access;
     access.warp = {1, 0, 0};
     access.module = 1;
     access.mask = ~0u;
     for (unsigned lane = 0; lane < 32; ++lane)
-      access.address[lane] = memory + 128 * ((i * 32ull + lane) * 7919 % 96000);
+      access.address[lane] = memory + apart * ((i * 32ull + lane) * 7919 % 96000);
     records.push_back(access);
   }
   trace::Access again; // by another block: a race on the last words, and only there
@@ -256,7 +256,7 @@ TEST(Scale, LittleMemoryTakesMoreGoes) {
   again.mask = ~0u;
   again.address = std::get<trace::Access>(records.back()).address;
   records.push_back(again);
-  const Chunks chunks(records, 50);
+  const Chunks chunks(records, chunk);
   detect::FindOptions options;
   const detect::Findings plenty = detect::find_races(chunks, options);
   options.memory_limit = 1 << 18;
@@ -264,9 +264,15 @@ TEST(Scale, LittleMemoryTakesMoreGoes) {
   const detect::Findings little = detect::find_races(chunks, options);
   EXPECT_EQ(plenty.goes, 2u);
   EXPECT_GT(little.goes, 4u);
+  EXPECT_LT(little.goes, 24u);
   EXPECT_EQ(little.unchecked, 0u);
   EXPECT_EQ(plenty.races.size(), 1u);
   EXPECT_EQ(text(little), text(plenty));
+}
+
+TEST(Scale, LittleMemoryTakesMoreGoes) {
+  little_memory_takes_more_goes(128, 50);
+  little_memory_takes_more_goes(8, 500); // near each other, and many before it is seen that they have no room
 }
 
 // The second pass alone, with everything suspect, finds the same data races as both.

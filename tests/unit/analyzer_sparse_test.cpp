@@ -159,4 +159,23 @@ TEST(Sparse, CostsLittleForWhatIsTouched) {
   }
 }
 
+// A detector that has too much forgets half of its pages until the rest has room: what counts becomes less with them.
+TEST(Sparse, GivesBackWhatIsForgotten) {
+  for (const unsigned apart : {1u, 2u, 8u, 1025u}) {
+    SparseCells cells(2);
+    Cell cell;
+    cell.reads = 1;
+    for (std::uint64_t unit = 0; unit < 1 << 17; ++unit) {
+      const std::uint64_t address = 4 * unit * apart;
+      cells.put(address, cells.find(address), cell, true);
+    }
+    for (std::uint64_t kept = 2; kept <= 32; kept *= 2) {
+      const std::uint64_t before = cells.entries();
+      cells.forget_if([&](std::uint64_t address) { return address / page_bytes % kept != 0; });
+      EXPECT_LE(cells.entries(), before * 9 / 16);
+      EXPECT_LE(cells.bytes(), 12 * cells.entries() + 4096) << "one of " << kept << " pages, " << apart << " apart";
+    }
+  }
+}
+
 } // namespace
