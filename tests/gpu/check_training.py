@@ -51,9 +51,9 @@ def train(name=None, settings="", more=()):
     losses = re.search(r"losses (\w+)", done.stdout)
     time = re.search(r"([\d.]+) ms a step in the median", done.stderr)
     said = [line for line in done.stderr.splitlines() if line.startswith("deadheat")]
-    if not losses:
-        print(done.stderr[-2000:])
-    return losses and losses.group(1), float(time.group(1)) if time else None, said
+    if not losses or done.returncode:
+        print("  status %d: %s" % (done.returncode, done.stderr[-2000:]))
+    return losses.group(1) if losses and not done.returncode else None, float(time.group(1)) if time else None, said
 
 
 def analyze(name):
@@ -78,12 +78,17 @@ def describe(race):
 def losses_and_cost():
     steps = ["--steps", str(options.steps)]
     found = turns.measure(options.tracer, options.work, options.steps, options.sets, 130)
+    statuses = [status for kind in turns.kinds for status in found.statuses[kind]]
+    claim(statuses and not any(statuses) and not found.troubles, "%d of %d processes ended with status 0%s" % (
+        statuses.count(0), len(statuses), "".join("; " + trouble for trouble in found.troubles)))
     alone = [loss for kind in ("alone", "alone again") for loss in found.losses[kind]]
-    recorded = found.losses["recorded"]
     right = alone[0] if alone else None
     claim(right and all(loss == right for loss in alone), "%d runs alone have the same losses (%s)" % (len(alone), right))
-    claim(right and recorded and all(loss == right for loss in recorded),
-          "operations only: the same losses over %d steps, %d times" % (options.steps, len(recorded)))
+    for kind, what in (("told nothing", "subscribed to CUPTI, and told nothing"), ("recorded", "operations only")):
+        losses = found.losses[kind]
+        claim(right and losses and all(loss == right for loss in losses), "%s: the same losses over %d steps, %d times%s" % (
+            what, options.steps, sum(loss == right for loss in losses),
+            "" if all(loss == right for loss in losses) else ", but also %s" % [loss for loss in losses if loss != right]))
     claim(found.cost and found.cost <= 1.05, "operations only: %s times the step's time alone (%s)" % (
         found.cost and "%.3f" % found.cost, found.text))
     everything = train("accesses", ":capture-range=nvtx=step 20", steps)

@@ -30,6 +30,8 @@ class Found:
         self.losses = {kind: [] for kind in kinds}
         self.medians = {kind: [] for kind in kinds}  # of the ratios to `alone`, one a set
         self.cpu = {kind: [] for kind in kinds}
+        self.statuses = {kind: [] for kind in kinds}  # with which processes ended; of one that was killed not 0
+        self.troubles = []  # why sets were given up
         self.step = []  # ms alone, one a set
         self.rounds = 0
 
@@ -74,8 +76,10 @@ class Process:
             shutil.rmtree(trace, ignore_errors=True)
             environment.update(kinds[kind], LD_PRELOAD=os.path.abspath(tracer),
                                DEADHEAT_OPTIONS="output=%s:device=gpu:accesses=0" % trace)
-        self.process = subprocess.Popen(job, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        self.kind, self.errors = kind, os.path.join(work, "turns-%s.err" % kind.replace(" ", "-"))
+        with open(self.errors, "w") as errors:
+            self.process = subprocess.Popen(job, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=errors, preexec_fn=lambda: os.sched_setaffinity(0, cores))
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stdout, selectors.EVENT_READ)
         self.rest = b""
@@ -104,16 +108,27 @@ class Process:
         return (float(words[1]), float(words[2])) if len(words) == 3 and words[0] == "turn" else None
 
     def losses(self):
+        """Their hash; None: it did not say."""
         words = self.line().split()
         return words[1] if len(words) == 2 and words[0] == "losses" else None
 
     def end(self):
+        """Its exit status; prints what the library said, and of a job that failed its last words."""
         try:
             self.process.stdin.close()
+        except OSError:  # it is gone already
+            pass
+        try:
             self.process.wait(WAIT)
-        except (OSError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        with open(self.errors, errors="replace") as file:
+            said = file.read()
+        for line in said.splitlines() if self.process.returncode == 0 else said[-1500:].splitlines():
+            if self.process.returncode or line.startswith("deadheat"):
+                print("  %s: %s" % (self.kind, line))
+        return self.process.returncode
 
 
 def one_set(found, job, rounds, tracer, work):
@@ -121,15 +136,16 @@ def one_set(found, job, rounds, tracer, work):
     cores = quiet_cores(6)
     processes = {kind: Process(job, kind, tracer, work, cores) for kind in kinds}
     try:
-        if any(process.line() != "turn" for process in processes.values()):
-            print("  a process did not begin")
+        late = [kind for kind, process in processes.items() if process.line() != "turn"]
+        if late:
+            found.troubles.append("did not begin: " + ", ".join(late))
             return False
         ratios, cpu, steps = {kind: [] for kind in kinds}, {kind: [] for kind in kinds}, []
         for number in range(rounds):
             order = random.sample(list(kinds), len(kinds))
             took = {kind: processes[kind].turn() for kind in order}
             if not all(took.values()):
-                print("  a process ended in round %d" % number)
+                found.troubles.append("ended in round %d: %s" % (number, ", ".join(kind for kind in kinds if not took[kind])))
                 return False
             if number < 2:  # they warm up
                 continue
@@ -138,9 +154,7 @@ def one_set(found, job, rounds, tracer, work):
                 ratios[kind].append(took[kind][0] / took["alone"][0])
                 cpu[kind].append(took[kind][1] / max(took["alone"][1], 1e-6))
         for kind, process in processes.items():
-            loss = process.losses()
-            if loss:
-                found.losses[kind].append(loss)
+            found.losses[kind].append(process.losses())
         found.step.append(statistics.median(steps))
         found.rounds += len(steps)
         for kind in kinds:
@@ -151,8 +165,8 @@ def one_set(found, job, rounds, tracer, work):
             ", ".join("%s %.3f" % (kind, found.medians[kind][-1]) for kind in kinds if kind != "alone")), flush=True)
         return True
     finally:
-        for process in processes.values():
-            process.end()
+        for kind, process in processes.items():
+            found.statuses[kind].append(process.end())
 
 
 def measure(tracer, work, steps, sets, limit, job=None):
@@ -181,4 +195,6 @@ if __name__ == "__main__":
     arguments.add_argument("--job", nargs=argparse.REMAINDER)
     options = arguments.parse_args()
     result = measure(options.tracer, options.work, options.steps, options.sets, options.limit, options.job)
-    print("recorded: %s times alone, %s" % (result.cost and "%.3f" % result.cost, result.text))
+    print("recorded: %s times alone, %s; losses %s; ended with %s%s" % (
+        result.cost and "%.3f" % result.cost, result.text, result.losses, result.statuses,
+        "".join("; " + trouble for trouble in result.troubles)))
