@@ -76,6 +76,8 @@ void Histories::settle() {
   table_.clear();
   if (!returned_.empty()) returned_.clear();
   if (!observers_.empty()) observers_.clear();
+  if (!groups_.empty()) groups_.clear();
+  if (causality_.many_groups()) causality_.forget_groups({});
 }
 
 bool Histories::morally_strong(const Version& version, const Place& place, const HistoryAccess& access) const {
@@ -85,17 +87,32 @@ bool Histories::morally_strong(const Version& version, const Place& place, const
   return causality_.mutual(version.writer, version.scope(), access.thread, access.scope);
 }
 
+bool Histories::comes_before(ThreadKey writer, Stamp stamp, AsyncGroup group, const HistoryAccess& read) const {
+  if (!read.async_proxy) return causality_.ordered(writer, stamp, group, read.thread);
+  return causality_.ordered_across_proxies(writer, stamp, group, read.thread, read.location.block != 0);
+}
+
+bool Histories::comes_before(const Version& version, const HistoryAccess& read) const {
+  AsyncGroup group = 0;
+  if (version.asynchronous) {
+    const auto found = groups_.find(version.stamp);
+    if (found == groups_.end()) return true;
+    group = found->second;
+  }
+  return comes_before(version.writer, version.stamp, group, read);
+}
+
 // May the read return nothing older than the version?
 bool Histories::binds(const Version& version, const Place& place, const HistoryAccess& read) {
-  if (version.seen_by_all || version.writer == read.thread) return true;
+  if (version.seen_by_all) return true;
+  if (version.writer == read.thread && !version.asynchronous && !read.copy) return true;
   if (read.atomic && morally_strong(version, place, read)) return true;
-  if (causality_.ordered(version.writer, version.stamp, 0, read.thread)) return true;
+  if (comes_before(version, read)) return true;
   if (!version.observed) return false;
   const auto observers = observers_.find(mark(table_.number_of(place.block, place.granule), version));
   return observers != observers_.end() &&
-         std::any_of(observers->second.begin(), observers->second.end(), [&](const auto& observer) {
-           return causality_.ordered(observer.first, observer.second, 0, read.thread);
-         });
+         std::any_of(observers->second.begin(), observers->second.end(),
+                     [&](const auto& observer) { return comes_before(observer.first, observer.second, 0, read); });
 }
 
 // Whether a read-modify-write that returned what was there at the horizon would come between morally strong ones.
@@ -141,12 +158,12 @@ void Histories::choices_of(const HistoryAccess& read, const Place& place, std::u
                            Stamp& horizon) {
   Granule* granule = find(place);
   if (!granule || !granule->count) return;
-  if (const Stamp last = table_.newest(*granule, 0).stamp; place.block && last <= barrier && !read.atomic) {
+  if (const Stamp last = table_.newest(*granule, 0).stamp; last <= barrier && !granule->asynchronous && !read.atomic) {
     horizon = std::max(horizon, last); // shared memory that the block has not written since its barrier
     return;
   }
   if (const Stamps* forgotten = table_.forgotten(*granule)) horizon = std::max(horizon, most(*forgotten, mask));
-  if (granule->returned)
+  if (granule->returned && !read.copy)
     if (auto at = returned_.find({table_.number_of(place.block, place.granule), read.thread.bits});
         at != returned_.end())
       horizon = std::max(horizon, most(at->second, mask));
@@ -171,7 +188,7 @@ std::size_t Histories::choices(const HistoryAccess& read, const std::uint8_t* by
   positions_.clear();
   bound_ = true;
   Stamp horizon = 0;
-  const Stamp barrier = read.location.block ? causality_.last_barrier(read.thread) : 0;
+  const Stamp barrier = barrier_before(read);
   each_granule(read, [&](const Place& place, std::uint8_t mask, std::int64_t) {
     choices_of(read, place, mask, barrier, horizon);
   });
@@ -245,9 +262,9 @@ void Histories::note_returned(const HistoryAccess& access, Stamp position, bool 
       if (version.stamp > position || !(version.mask & left)) continue;
       const std::uint8_t these = version.mask & left;
       left = std::uint8_t(left & ~version.mask);
-      if (version.writer == access.thread) continue; // its program order says so already
+      if (version.writer == access.thread && !version.asynchronous) continue; // its program order says so already
       if (replaced && !(version.mask & ~mask)) continue; // so will that of what it writes
-      if (!causality_.ordered(version.writer, version.stamp, 0, access.thread)) {
+      if (!comes_before(version, access)) {
         Stamps& returned = returned_[{number, access.thread.bits}];
         granule->returned = true;
         for (std::uint32_t byte = 0; byte < Granule::bytes; ++byte)
@@ -269,6 +286,7 @@ void Histories::note_returned(const HistoryAccess& access, Stamp position, bool 
 }
 
 void Histories::read(const HistoryAccess& access, std::size_t age, const std::uint8_t* bytes) {
+  if (access.copy) return;
   const Stamp stamp = tick();
   const Stamp position = positions_[age] == newest ? stamp - 1 : positions_[age];
   if (access.scope != Scope::none || !bound_) note_returned(access, position, false);
@@ -292,11 +310,12 @@ void Histories::store(const HistoryAccess& access, Stamp stamp, const std::uint8
     }
     return;
   }
-  const Stamp barrier = access.location.block ? causality_.last_barrier(access.thread) : 0;
+  const Stamp barrier = barrier_before(access);
   each_granule(access, [&](const Place& place, std::uint8_t mask, std::int64_t offset) {
     Granule& granule = table_.make(place.block, place.granule);
     // All that the block wrote to its shared memory before its last barrier binds everybody.
-    if (granule.count && !granule.strong && table_.newest(granule, 0).stamp <= barrier) table_.settle(granule);
+    if (granule.count && !granule.strong && !granule.asynchronous && table_.newest(granule, 0).stamp <= barrier)
+      table_.settle(granule);
     if (const std::uint8_t fresh = std::uint8_t(mask & ~granule.base_mask)) {
       granule.base |= gather(before, offset, mask) & wide(fresh);
       granule.base_mask = std::uint8_t(granule.base_mask | fresh);
@@ -307,6 +326,10 @@ void Histories::store(const HistoryAccess& access, Stamp stamp, const std::uint8
     version.value = gather(after, offset, mask);
     version.tag = access.tag;
     version.mask = mask;
+    if (access.copy) {
+      granule.asynchronous = true;
+      version.asynchronous = 1;
+    }
     if (access.scope == Scope::none) return;
     granule.strong = true;
     version.strength = std::uint8_t(access.scope) & 7;
@@ -317,8 +340,9 @@ void Histories::store(const HistoryAccess& access, Stamp stamp, const std::uint8
 
 void Histories::write(const HistoryAccess& access, const std::uint8_t* before, const std::uint8_t* after) {
   const Stamp stamp = tick();
+  if (access.copy) groups_[stamp] = access.group;
   store(access, stamp, before, after);
-  if (access.scope == Scope::none) return;
+  if (access.scope == Scope::none || access.copy) return;
   for (std::uint32_t e = 0; e * access.element_bytes < access.location.bytes; ++e) {
     StrongAccess one = strong(access, e);
     one.writes = true;

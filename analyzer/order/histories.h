@@ -12,8 +12,12 @@
 // (load buffering), coherence orders other than that of performance, torn reads, reads of one thread that go back
 // although weak, read-modify-writes that return an old value of a write they are morally strong with.
 //
-// Stores that are not told here (asynchronous copies, matrix stores) must be announced by overwritten(): nothing older
-// is seen from there on.
+// Asynchronous copies read and write beside the thread that issued them. What a copy wrote binds whoever its group of
+// Causality is ordered before; what a copy through the asynchronous proxy returns is bound by writes through the
+// generic proxy only where a proxy fence lies between (8.6, 8.9.5).
+//
+// Stores that are not told here (matrix stores, mbarrier objects) must be announced by overwritten(): nothing older is
+// seen from there on.
 //
 // Thread-safety: none.
 #pragma once
@@ -36,6 +40,11 @@ struct HistoryAccess {
   Scope scope = Scope::none;
   bool atomic = false, reduction = false;
   std::uint32_t tag = 0; // of writes: the caller's, for misses_only()
+  bool clustered = false; // shared memory that other blocks reach, too
+  // Of an asynchronous copy that `thread` issued. Its group of Causality, of what it writes; and whether it goes
+  // through the asynchronous proxy.
+  bool copy = false, async_proxy = false;
+  AsyncGroup group = 0;
 };
 
 class Histories {
@@ -62,7 +71,7 @@ class Histories {
   bool misses_only(const HistoryAccess& read, std::size_t age, std::uint32_t tag);
   // `bytes` holds what memory holds, and then what it held at that age of the last choices().
   void look(const HistoryAccess& read, std::size_t age, std::uint8_t* bytes);
-  // Performed; `age` of the last choices() of this access. `bytes`: what it returned.
+  // Performed; `age` of the last choices() of this access. `bytes`: what it returned. What a copy read binds nobody.
   void read(const HistoryAccess& access, std::size_t age, const std::uint8_t* bytes);
   // `before` and `after`: what memory held and holds there.
   void write(const HistoryAccess& access, const std::uint8_t* before, const std::uint8_t* after);
@@ -98,6 +107,13 @@ class Histories {
   static void each_granule(const HistoryAccess& access, F&& f); // f(place, mask, offset in the access of its byte 0)
   Granule* find(const Place& place) { return table_.find(place.block, place.granule); }
   bool morally_strong(const Version& version, const Place& place, const HistoryAccess& access) const;
+  // Does what the writer did at `stamp` (a write of `group`, if that is not 0) come before the read?
+  bool comes_before(ThreadKey writer, Stamp stamp, AsyncGroup group, const HistoryAccess& read) const;
+  bool comes_before(const Version& version, const HistoryAccess& read) const;
+  // All that the block wrote to its shared memory up to there binds the access; 0: nothing is known to.
+  Stamp barrier_before(const HistoryAccess& access) const {
+    return access.location.block && !access.clustered && !access.copy ? causality_.last_barrier(access.thread) : 0;
+  }
   bool binds(const Version& version, const Place& place, const HistoryAccess& read);
   void choices_of(const HistoryAccess& read, const Place& place, std::uint8_t mask, Stamp barrier, Stamp& horizon);
   bool up_to_date(const HistoryAccess& read, const std::uint8_t* bytes);
@@ -113,6 +129,7 @@ class Histories {
   HistoryTable table_;
   std::unordered_map<Mark, Stamps, MarkHash> returned_; // the newest version of each byte that a thread read
   std::unordered_map<Mark, Observers, MarkHash> observers_;
+  std::unordered_map<Stamp, AsyncGroup> groups_; // of versions that copies wrote
   std::vector<Stamp> positions_{~Stamp(0)}; // of the last choices(), newest first
   bool bound_ = true; // of the last choices(): the newest write of each byte binds the thread for good
 };

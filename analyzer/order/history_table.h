@@ -33,7 +33,8 @@ struct Version {
   std::uint8_t strength : 3; // a Scope; none: weak
   std::uint8_t observed : 1; // somebody's strong read of it is remembered
   std::uint8_t seen_by_all : 1;
-  Version() : strength(0), observed(0), seen_by_all(0) {}
+  std::uint8_t asynchronous : 1; // a copy's, in no order with what its writer did
+  Version() : strength(0), observed(0), seen_by_all(0), asynchronous(0) {}
   Scope scope() const { return Scope(strength); }
 };
 static_assert(sizeof(Version) == 32);
@@ -46,6 +47,7 @@ struct Granule {
   std::uint8_t count = 0, first = 0; // of versions; where the oldest is in the ring
   bool returned = false; // somebody's reads of it are remembered
   bool strong = false; // some write was
+  bool asynchronous = false; // some write was a copy's
   std::uint32_t ring = 0; // 0: the versions are here
   std::array<Version, inside> own;
 };

@@ -39,8 +39,9 @@ struct Switch {
 };
 
 // A read that returns what its bytes held before their last `age` writes. It is named by its place among the visible
-// operations of its thread, from 0.
+// operations of its thread, from 0; that of an asynchronous copy, by its place among the copies that its thread issued.
 struct OldRead {
+  static constexpr std::uint64_t of_copy = std::uint64_t(1) << 62; // added to nth
   std::uint32_t operation = 0, block = 0, thread = 0, age = 0;
   std::uint64_t nth = 0;
   friend bool operator==(const OldRead&, const OldRead&) = default;
@@ -76,17 +77,17 @@ struct Schedule {
   // Of priorities: whose are higher.
   enum class Order : std::uint8_t {
     random = 0,
-    reversed = 1,     // later operations, later blocks
-    permuted = 2,     // blocks in an order from the seed
+    reversed = 1, // later operations, later blocks
+    permuted = 2, // blocks in an order from the seed
     stalled_warps = 3 // some warps, from the seed, only when nobody else can go on
   } order = Order::random;
-  std::uint64_t seed = 0;         // of random, priorities and uniform, and of old_rate
-  std::uint32_t quantum = 0;      // of random: mean visible operations between switches; 0: a switch at every one
-  std::uint32_t depth = 0;        // of priorities: change points and one more
-  std::uint64_t steps = 0;        // of priorities: decisions among which the change points lie
-  std::vector<Hold> holds;        // of holds
-  std::vector<Switch> switches;   // of switches
-  std::vector<SiteName> sites;    // of uniform: the interesting ones; else those that old_rate is about (none: all)
+  std::uint64_t seed = 0; // of random, priorities and uniform, and of old_rate
+  std::uint32_t quantum = 0; // of random: mean visible operations between switches; 0: a switch at every one
+  std::uint32_t depth = 0; // of priorities: change points and one more
+  std::uint64_t steps = 0; // of priorities: decisions among which the change points lie
+  std::vector<Hold> holds; // of holds
+  std::vector<Switch> switches; // of switches
+  std::vector<SiteName> sites; // of uniform: the interesting ones; else those that old_rate is about (none: all)
   std::vector<ThreadCount> counts; // of uniform
   // Of switches: they are of a run that somebody drove (replay/device/chooser.h). Before each decision whoever waits
   // for a value that has changed is woken, and a wait for cp.async leaves it to decisions to perform the copies.

@@ -37,15 +37,16 @@ void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy)
     t.pending_site = site;
     return;
   }
-  if (watch_ && copy.source_bytes) note_copy(block, thread, copy, false);
   // Issue checked both ends; the source may have been freed since.
   std::uint8_t* to = block.context.shared + copy.destination;
-  if (copy.source_bytes) {
-    if (options_.environment->legal(copy.source, copy.source_bytes))
-      std::memcpy(to, reinterpret_cast<const void*>(to_host(copy.source)), copy.source_bytes);
-    else
-      std::memset(to, 0, copy.source_bytes);
-  }
+  const std::uint8_t* from = nullptr;
+  if (copy.source_bytes && options_.environment->legal(copy.source, copy.source_bytes))
+    from = reinterpret_cast<const std::uint8_t*>(to_host(copy.source));
+  if (watch_) from = watch_copy(block, thread, copy, from, to);
+  if (from)
+    std::memcpy(to, from, copy.source_bytes);
+  else
+    std::memset(to, 0, copy.source_bytes);
   std::memset(to + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
   if (block.launch->request.mode.precision) {
     options_.shadows->forget(std::uint64_t(to), copy.bytes);
@@ -53,11 +54,30 @@ void Machine::perform(Block& block, std::uint32_t thread, const AsyncCopy& copy)
   }
   shared_written(block, copy.destination, copy.bytes);
   if (copy.source_bytes) shared_written(block, copy.destination, copy.source_bytes, to_host(copy.source));
-  if (watch_) watch_->overwritten(block, copy.destination, copy.bytes);
-  if (watch_) note_copy(block, thread, copy, true);
+  if (watch_) {
+    watch_->copy_ended(to);
+    note_copy(block, thread, copy, true, to);
+  }
 }
 
-void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, bool writes) {
+// A copy is about to be performed under somebody's eyes: what it reads is returned.
+const std::uint8_t* Machine::watch_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy,
+                                        const std::uint8_t* from, const std::uint8_t* to) {
+  const auto place = [&](std::uint64_t address, std::uint64_t bytes) -> Watch::Place {
+    if (address - shared_window >= window_bytes) return {nullptr, address};
+    const SharedPlace at = shared_place(block, address, bytes);
+    return {at.block, at.offset};
+  };
+  const Watch::Place destination =
+      copy.kind == Kind::copy ? Watch::Place{&block, copy.destination} : place(copy.destination, copy.bytes);
+  const Watch::Place object = copy.mbarrier ? place(copy.mbarrier, 8) : Watch::Place{};
+  from = watch_->copy_begins(block, thread, copy, place(copy.source, copy.source_bytes), destination, object, from, to);
+  if (from && copy.source) note_copy(block, thread, copy, false, from);
+  return from;
+}
+
+void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, bool writes,
+                        const std::uint8_t* bytes) {
   if (!watch_->logs()) return;
   const LaunchRequest& request = block.launch->request;
   Performed end;
@@ -71,18 +91,17 @@ void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& cop
   end.nth = copy.number;
   end.access = !writes ? AccessKind::read : copy.reduction ? AccessKind::atomic : AccessKind::write;
   end.wrote = writes;
+  end.age = writes ? 0 : watch_->copy_age();
   end.bytes = writes ? copy.bytes : copy.source_bytes;
   end.address = writes ? copy.destination : copy.source;
   if (writes && copy.kind == Kind::copy) end.address += shared_window;
-  const std::uint8_t* at = bulk_bytes_at(block, end.address, end.bytes);
-  if (!at) return; // freed since
   if (end.address - shared_window < window_bytes) {
     const SharedPlace place = shared_place(block, end.address, end.bytes);
     end.space = Space::shared;
     end.owner = place.block->index;
     end.address = place.offset;
   }
-  std::memcpy(writes ? &end.written : &end.read, at, std::min<std::size_t>(end.bytes, 8));
+  std::memcpy(writes ? &end.written : &end.read, bytes, std::min<std::size_t>(end.bytes, 8));
   watch_->copied(end);
 }
 
@@ -198,6 +217,10 @@ void Machine::copy_waits(Block& block, std::uint32_t warp) {
   }
   if (!done) return;
   state.waiting_copy &= ~done;
+  for (std::uint32_t m = watch_ ? done : 0; m; m &= m - 1) {
+    const ThreadContext& t = block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(m))];
+    watch_->copies_completed(block, t.linear, std::uint32_t(t.arg[0]), t.arg[1] & 2, t.arg[1] & 1, t.arg[1] & 4);
+  }
   if (recording(block)) say_copy_wait(block, warp, done);
   make_ready(block, warp, done);
 }

@@ -73,6 +73,7 @@ struct AsyncCopy {
   std::uint32_t number = 0;                // of the thread's copies
   std::uint64_t mbarrier = 0;              // generic address; 0: none
   std::vector<std::uint8_t> data = {};     // the source's bytes, once they have been read
+  std::uint32_t history_read = 0, history_write = 0; // of watched runs: groups of Causality; of cp.async one
 };
 struct AsyncQueue { // of one thread
   static constexpr std::uint32_t own_groups = 0x80000000u;
@@ -138,7 +139,8 @@ struct SiteTable {
   const std::vector<Site>* sites;
   std::vector<std::uint8_t> flags;
   std::vector<std::uint8_t> stop;          // nonzero: strong access or fence, the natural order stops there
-  bool unmodelled = false;                 // some synchronize in ways that store histories do not know
+  bool opaque = false;                     // some touch memory in ways that are not modelled
+  bool asynchronous = false;               // some synchronize by other means than barriers, atomics and fences
 };
 
 struct LaunchRequest {

@@ -12,6 +12,7 @@
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
+#include "replay/device/watch.h"
 #include "replay/engine/digest.h"
 #include "replay/engine/numeric.h"
 #include "replay/engine/shadow.h"
@@ -188,6 +189,7 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
       record.digest[thread.lane] = engine::digest(from, one.bytes);
       say_effect(std::move(record));
     }
+    if (watch_) watch_->copy_issued(block, thread.linear, one);
     groups.push_back(one.group);
     queue.copies.push_back(std::move(one));
   }
@@ -199,18 +201,22 @@ void Machine::perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& 
   const std::uint8_t* from = copy.data.empty() ? bulk_bytes_at(block, copy.source, copy.bytes) : copy.data.data();
   std::uint8_t* to = bulk_bytes_at(block, copy.destination, copy.bytes);
   if (from && to) {
-    if (watch_) note_copy(block, thread, copy, false);
+    if (watch_) from = watch_copy(block, thread, copy, from, to);
     if (copy.reduction)
       reduce(to, from, copy.bytes, copy.reduction);
     else
       std::memmove(to, from, copy.bytes);
     bulk_written(block, copy);
-    if (watch_) note_copy(block, thread, copy, true);
+    if (watch_) {
+      watch_->copy_ended(to);
+      note_copy(block, thread, copy, true, to);
+    }
     if (block.launch->request.mode.precision) {
       if (copy.reduction || !copy.data.empty())
         options_.shadows->forget(std::uint64_t(to), copy.bytes);
       else
-        options_.shadows->copy(std::uint64_t(to), std::uint64_t(from), copy.bytes);
+        options_.shadows->copy(std::uint64_t(to), std::uint64_t(bulk_bytes_at(block, copy.source, copy.bytes)),
+                               copy.bytes);
     }
   }
   if (!copy.mbarrier) return;

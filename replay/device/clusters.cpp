@@ -4,6 +4,7 @@
 #include "deadheat/address.h"
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
+#include "replay/device/watch.h"
 
 namespace deadheat::device {
 
@@ -137,7 +138,7 @@ void Machine::cluster_exited(Block& block, std::uint32_t warp, std::uint32_t lan
 }
 
 void Machine::say_cluster(const Block& block, std::uint32_t warp, std::uint32_t lanes, bool wait, std::uint32_t phase) {
-  if (!recording(block)) return;
+  if (!recording(block) && !watch_) return;
   const engine::ThreadContext* threads = block.threads + warp * warp_lanes;
   while (lanes) {
     const engine::ThreadContext& first = threads[__builtin_ctz(lanes)];
@@ -145,6 +146,8 @@ void Machine::say_cluster(const Block& block, std::uint32_t warp, std::uint32_t 
     for (std::uint32_t m = lanes; m; m &= m - 1)
       if (threads[__builtin_ctz(m)].pending_site == first.pending_site) same |= m & -m;
     lanes &= ~same;
+    if (watch_) watch_->cluster_barrier(block, warp, same, phase, wait, first.arg[1] & 1);
+    if (!recording(block)) continue;
     trace::ClusterBarrier record;
     record.warp = {block.launch->request.launch, block.index, warp};
     record.module = block.launch->request.module;

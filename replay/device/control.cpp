@@ -106,7 +106,8 @@ void Control::begun(Machine& machine, Launch& launch) {
   admit_blocks(machine, launch);
   if (!chooser_) return;
   if (launch.next_block < launch.blocks) chooser_->beyond("more blocks than run at a time");
-  if (launch.request.sites->unmodelled) chooser_->beyond("synchronization other than barriers, atomics and fences");
+  if (launch.request.sites->asynchronous || launch.request.sites->opaque)
+    chooser_->beyond("synchronization other than barriers, atomics and fences");
 }
 
 // The nth block that gets its place on the device.

@@ -48,9 +48,10 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
       else
         f |= red_or;
     }
-    unmodelled |= site.kind == SiteKind::cluster_barrier || site.kind == SiteKind::mbarrier ||
-                  site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
-                  site.kind == SiteKind::dependency || site.kind == SiteKind::opaque;
+    opaque |= site.kind == SiteKind::opaque;
+    asynchronous |= site.kind == SiteKind::cluster_barrier || site.kind == SiteKind::mbarrier ||
+                    site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
+                    site.kind == SiteKind::dependency;
     flags[i] = f;
     stop[i] = f & stops ? 1 : 0;
   }

@@ -176,6 +176,12 @@ class Machine {
   void report_undefined(std::uint32_t load, const std::string& use);
   void copy_undefined(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void note_progress() { ++progress_; }
+  struct SharedPlace {
+    Block* block = nullptr; // null: not in the shared memory of a running block of the cluster
+    std::uint32_t offset = 0;
+    std::uint8_t* bytes() const { return block->context.shared + offset; }
+  };
+  SharedPlace shared_place(const Block& from, std::uint64_t address, std::uint64_t bytes) const;
   bool faulted() const { return fault_.has_value(); }
 
  private:
@@ -214,12 +220,6 @@ class Machine {
   bool perform_where(Block& block, std::uint32_t thread, Chosen&& chosen);
 
   // mbarrier.cpp
-  struct SharedPlace {
-    Block* block = nullptr; // null: not in the shared memory of a running block of the cluster
-    std::uint32_t offset = 0;
-    std::uint8_t* bytes() const { return block->context.shared + offset; }
-  };
-  SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes) const;
   std::uint64_t mbarrier(engine::ThreadContext& thread, std::uint32_t site, std::uint32_t what, std::uint64_t address,
                          std::uint64_t operand);
   MbarrierState* mbarrier_object(Block& block, engine::ThreadContext& thread, const SharedPlace& at, const char* what);
@@ -235,7 +235,9 @@ class Machine {
   bool bulk_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
                   std::uint64_t bytes, bool is_write, std::uint64_t alignment);
   void perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& copy);
-  void note_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, bool writes); // before, and after
+  void note_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, bool writes, const std::uint8_t* bytes);
+  const std::uint8_t* watch_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, const std::uint8_t* from,
+                                 const std::uint8_t* to);
   std::uint8_t* bulk_bytes_at(Block& block, std::uint64_t address, std::uint64_t bytes) const;
   void issued(Block& block, std::uint32_t thread, std::uint32_t group);
   bool perform_rest(Block& block, std::uint32_t thread);

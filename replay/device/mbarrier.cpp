@@ -26,11 +26,11 @@ std::string number(std::uint64_t n, const char* what) { return std::to_string(n)
 
 } // namespace
 
-Machine::SharedPlace Machine::shared_place(Block& from, std::uint64_t address, std::uint64_t bytes) const {
+Machine::SharedPlace Machine::shared_place(const Block& from, std::uint64_t address, std::uint64_t bytes) const {
   const std::uint64_t at = address - shared_window;
   if (at >= window_bytes) return {};
   const std::uint64_t offset = at & cluster_offset_mask, number = at >> cluster_shift;
-  Block* block = &from;
+  Block* block = const_cast<Block*>(&from);
   if (number && from.cluster) {
     if (number > from.cluster->blocks.size()) return {};
     block = from.cluster->blocks[number - 1];
@@ -197,7 +197,7 @@ std::uint64_t Machine::mbarrier_test(Block& block, ThreadContext& thread, const 
 }
 
 std::string Machine::mbarrier_text(const Block& block, const ThreadContext& thread) const {
-  const SharedPlace at = shared_place(const_cast<Block&>(block), thread.pending_address, 8);
+  const SharedPlace at = shared_place(block, thread.pending_address, 8);
   if (!at.block) return {};
   char place[64];
   std::snprintf(place, sizeof place, ", mbarrier at shared offset 0x%x", at.offset);

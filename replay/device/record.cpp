@@ -5,6 +5,7 @@
 
 #include "deadheat/address.h"
 #include "replay/device/machine.h"
+#include "replay/device/watch.h"
 
 namespace deadheat::device {
 
@@ -222,8 +223,9 @@ void Machine::say_effect(trace::Record record) {
 
 void Machine::say_mbarrier(const Block& block, const ThreadContext& thread, const SharedPlace& at, std::uint32_t site,
                            trace::Mbarrier::What what, std::uint32_t count, std::uint32_t phase) {
-  if (!recording(block)) return;
   const Site& named = (*block.launch->request.sites->sites)[site];
+  if (watch_) watch_->mbarrier(block, thread.linear, {at.block, at.offset}, named, what, phase);
+  if (!recording(block)) return;
   auto record = warp_record<trace::Mbarrier>(block, thread.warp, site, 0);
   record.what = what;
   record.block = at.block->index;

@@ -8,6 +8,7 @@
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
+#include "replay/device/watch.h"
 #include "replay/engine/digest.h"
 #include "replay/engine/tables.h"
 #include "replay/engine/written.h"
@@ -113,6 +114,7 @@ struct MachineServices {
     copy.number = queue.issued++;
     Block& b = block(t);
     if (b.named) m.holds_->copy_issued(b, *t, copy);
+    if (m.watch_) m.watch_->copy_issued(b, t->linear, copy);
     queue.copies.push_back(copy);
     if (!m.recording(b)) return;
     m.recorder_->take_back(*t);
@@ -135,7 +137,9 @@ struct MachineServices {
     Machine& m = machine(t);
     Block& b = block(t);
     AsyncQueue& queue = m.async_queue(*t);
-    if ((*b.launch->request.sites->sites)[site].proxy == Proxy::async) {
+    const bool bulk = (*b.launch->request.sites->sites)[site].proxy == Proxy::async;
+    if (m.watch_) m.watch_->copies_committed(b, t->linear, bulk);
+    if (bulk) {
       ++queue.bulk_groups;
       return say_commit(t, site);
     }

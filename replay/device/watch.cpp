@@ -51,6 +51,9 @@ const std::vector<Watch::Traits>& Watch::traits_of(const LaunchRequest& request)
       traits.reduction = site.opcode.starts_with("red");
       traits.compare_and_swap = site.opcode.find(".cas") != std::string::npos;
       if (is_strong(site.ordering)) traits.scope = site.scope;
+      traits.agents = site.kind == SiteKind::proxy_fence || site.kind == SiteKind::mbarrier ||
+                      site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
+                      site.kind == SiteKind::async_copy;
       module.traits.push_back(traits);
     }
   }
@@ -79,17 +82,38 @@ void Watch::begin(Launch& launch) {
   if (!histories_) return;
   const LaunchRequest& request = launch.request;
   launch.history = histories_->launch_begin(request.grid, request.block, request.cluster);
-  unmodelled_ += request.sites->unmodelled;
+  opaque_ += request.sites->opaque;
 }
 
 void Watch::ended(const Launch& launch) {
   if (!histories_) return;
   histories_->launch_end(launch.history);
-  unmodelled_ -= launch.request.sites->unmodelled;
+  opaque_ -= launch.request.sites->opaque;
 }
 
 void Watch::settle() {
   if (histories_) histories_->settle();
+}
+
+// The age that the schedule lists for a read; 0: it lists none.
+std::size_t Watch::listed(const Block& block, std::uint32_t thread, std::uint64_t nth, std::size_t choices) const {
+  if (listed_.empty()) return 0;
+  const auto found = listed_.find({block.launch->request.operation, block.index, thread, nth});
+  return found == listed_.end() ? 0 : std::min<std::size_t>(found->second, choices - 1);
+}
+
+// The age that chance wants.
+std::size_t Watch::draw(const order::HistoryAccess& access, const Block& block, std::uint32_t site,
+                        std::size_t choices) {
+  if (!old_rate_ || !interesting(block.launch->request.module, site) || random() % 256 >= old_rate_) return 0;
+  std::size_t age = 1 + random() % (choices - 1);
+  auto foreign = [&](std::size_t a) {
+    return !sites_.empty() && std::none_of(sites_.begin(), sites_.end(), [&](const SiteName& s) {
+      return histories_->misses_only(access, a, tag_of(s));
+    });
+  };
+  while (age && foreign(age)) --age;
+  return age;
 }
 
 // How old a value the read about to be performed returns.
@@ -98,21 +122,11 @@ std::size_t Watch::choose(const Block& block, const ThreadContext& thread, Watch
   std::size_t age = 0;
   if (const std::size_t choices = histories_->choices(now_.access, now_.held.data()); choices > 1) {
     const bool again = watched.old_address == thread.pending_address && watched.old_count >= patience;
-    if (!listed_.empty())
-      if (auto found = listed_.find({request.operation, block.index, thread.linear, watched.performed});
-          found != listed_.end())
-        age = std::min<std::size_t>(found->second, choices - 1);
+    age = listed(block, thread.linear, watched.performed, choices);
     if (chooser_) {
       if (!again) age = std::min(chooser_->age(choices), choices - 1);
-    } else if (!age && !again && old_rate_ && interesting(request.module, thread.pending_site) &&
-               random() % 256 < old_rate_) {
-      age = 1 + random() % (choices - 1);
-      auto foreign = [&](std::size_t a) {
-        return !sites_.empty() && std::none_of(sites_.begin(), sites_.end(), [&](const SiteName& s) {
-          return histories_->misses_only(now_.access, a, tag_of(s));
-        });
-      };
-      while (age && foreign(age)) --age;
+    } else if (!age && !again) {
+      age = draw(now_.access, block, thread.pending_site, choices);
     }
   }
   if (!age) {
@@ -139,7 +153,7 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   now_.step = step;
   now_.age = 0;
   now_.at = nullptr;
-  if (site.kind == SiteKind::fence) return;
+  if (site.kind == SiteKind::fence || traits.agents) return;
   now_.bytes = traits.bytes;
   const bool shared = thread.pending_address - shared_window < window_bytes;
   const bool of_another = shared && thread.pending_address - shared_window > cluster_offset_mask;
@@ -153,14 +167,16 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   std::memcpy(now_.held.data(), now_.at, now_.bytes);
   std::memcpy(now_.shown.data(), now_.at, now_.bytes);
   if (!histories_) return;
-  if (of_another) {
-    settle();
-    return;
-  }
   order::HistoryAccess& access = now_.access;
   access.thread = key(block, thread.linear);
-  access.location = {shared ? access.thread.block_bits() + 1 : 0,
-                     shared ? thread.pending_address - shared_window : thread.pending_address, now_.bytes};
+  if (of_another) {
+    const Machine::SharedPlace at = machine.shared_place(block, thread.pending_address, now_.bytes);
+    access.location = location({at.block, at.offset}, now_.bytes);
+  } else {
+    access.location = {shared ? access.thread.block_bits() + 1 : 0,
+                       shared ? thread.pending_address - shared_window : thread.pending_address, now_.bytes};
+  }
+  access.clustered = block.cluster != nullptr;
   access.element_bytes = site.element_bytes;
   access.ordering = site.ordering;
   access.scope = traits.scope;
@@ -168,7 +184,7 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   access.reduction = traits.reduction;
   access.tag = traits.tag;
   if (site.access == AccessKind::write) return;
-  if (unmodelled_) {
+  if (opaque_) {
     histories_->settle();
     histories_->choices(access, now_.held.data());
     return;
@@ -191,6 +207,14 @@ void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, S
     ++watched.performed;
     return;
   }
+  if (now_.traits->agents) {
+    if (histories_ && site.kind == SiteKind::proxy_fence && site.proxy == Proxy::async)
+      histories_->causality().proxy_fence(key(block, thread.linear), site.space != Space::global,
+                                          site.space != Space::shared, histories_->tick());
+    note(block, thread, site.access == AccessKind::write);
+    ++watched.performed;
+    return;
+  }
   bool wrote = site.access == AccessKind::write;
   if (now_.at) {
     std::memcpy(now_.now.data(), now_.at, now_.bytes);
@@ -198,9 +222,7 @@ void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, S
     if (site.access == AccessKind::atomic)
       wrote = !now_.traits->compare_and_swap || std::memcmp(now_.now.data(), now_.shown.data(), now_.bytes) != 0;
     if (!wrote && now_.age) std::memcpy(now_.at, now_.held.data(), now_.bytes);
-    if (now_.of_another) {
-      settle();
-    } else if (histories_) {
+    if (histories_) {
       if (site.access == AccessKind::write)
         histories_->write(now_.access, now_.held.data(), now_.now.data());
       else if (wrote)
@@ -302,10 +324,6 @@ void Watch::exited(const Block& block, std::uint32_t warp, std::uint32_t lanes) 
 
 void Watch::copies_waited(const Block& block, std::uint32_t thread, std::uint32_t groups) {
   if (chooser_) chooser_->copies_waited(block.launch->request.operation, block.index, thread, groups);
-}
-
-void Watch::overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes) {
-  if (histories_) histories_->overwritten({key(block, 0).block_bits() + 1, offset, bytes});
 }
 
 } // namespace deadheat::device

@@ -6,8 +6,11 @@
 // An older value is returned where the schedule lists it (OldRead), or by chance: Schedule::old_rate. A thread is given
 // old values of one place at most `patience` times on end, so that stores become visible eventually.
 //
-// Modules with synchronization that histories do not know (mbarriers, clusters, bulk copies, dependent launches) show
-// the newest values only, and so does everything that runs beside them.
+// Asynchronous copies read and write at the moment when they are performed (watch_copies.cpp): what they read may be
+// old, too, and others may see what was there before them. Shared memory of other blocks of a cluster is that block's,
+// whoever accesses it. Modules that touch memory in ways that are not modelled show the newest values only, and so does
+// everything that runs beside them. What griddepcontrol.wait waits for needs no telling: a launch that ends makes its
+// stores visible to all.
 //
 // Invariants: the decisions of a run depend on nothing but the schedule; a run that is watched takes the same way as
 // one that is not, but for old values.
@@ -25,6 +28,7 @@
 
 #include "analyzer/order/histories.h"
 #include "deadheat/schedule.h"
+#include "deadheat/trace.h"
 #include "replay/device/block.h"
 #include "replay/device/chooser.h"
 #include "replay/device/performed.h"
@@ -57,9 +61,27 @@ class Watch {
   void warp_barrier(const Block& block, std::uint32_t warp, std::uint32_t lanes);
   void exited(const Block& block, std::uint32_t warp, std::uint32_t lanes);
   void copies_waited(const Block& block, std::uint32_t thread, std::uint32_t groups); // those of cp.async below
-  void overwritten(const Block& block, std::uint64_t offset, std::uint32_t bytes); // shared memory, by a copy
+  void cluster_barrier(const Block& block, std::uint32_t warp, std::uint32_t lanes, std::uint32_t phase, bool wait,
+                       bool relaxed);
 
-  void copied(const Performed& end) { // of an asynchronous copy
+  // ---- asynchronous copies and mbarriers
+  struct Place { // shared memory of `block` from an offset on; of no block: global memory
+    const Block* block = nullptr;
+    std::uint64_t address = 0;
+  };
+  void mbarrier(const Block& block, std::uint32_t thread, const Place& object, const Site& site,
+                trace::Mbarrier::What what, std::uint32_t phase);
+  void copy_issued(const Block& block, std::uint32_t thread, AsyncCopy& copy);
+  void copies_committed(const Block& block, std::uint32_t thread, bool bulk);
+  void copies_completed(const Block& block, std::uint32_t thread, std::uint32_t pending, bool bulk, bool all,
+                        bool reads_only); // its thread has waited for all but the last `pending` groups
+  // Around a copy: what it reads (`from`, which holds what memory holds; null: it has a value) is what is returned.
+  const std::uint8_t* copy_begins(const Block& block, std::uint32_t thread, const AsyncCopy& copy, const Place& source,
+                                  const Place& destination, const Place& object, const std::uint8_t* from,
+                                  const std::uint8_t* to);
+  void copy_ended(const std::uint8_t* to);
+  std::uint32_t copy_age() const { return std::uint32_t(copy_.age); } // of what it read
+  void copied(const Performed& end) { // an end of it
     if (log_ && log_->size() < limit_) log_->push_back(end);
   }
   bool logs() const { return log_ != nullptr; }
@@ -72,6 +94,7 @@ class Watch {
     std::uint32_t tag = 0;
     std::uint8_t bytes = 0; // of the whole access; 0: nothing older is seen around it
     bool reduction = false, compare_and_swap = false;
+    bool agents = false; // of mbarriers, copies, proxies: told when it takes effect
     Scope scope = Scope::none; // none: weak
   };
   static constexpr std::uint32_t most_bytes = 64; // of an access
@@ -79,7 +102,7 @@ class Watch {
   struct Now { // the operation that is being performed
     const Traits* traits = nullptr;
     std::uint8_t* at = nullptr;
-    bool of_another = false; // block's shared memory, where nothing older is seen
+    bool of_another = false; // block's shared memory
     std::uint32_t bytes = 0;
     std::size_t age = 0;
     std::uint64_t step = 0;
@@ -92,6 +115,9 @@ class Watch {
     return {block.launch->history, block.index, thread};
   }
   std::size_t choose(const Block& block, const engine::ThreadContext& thread, WatchedThread& watched);
+  std::size_t draw(const order::HistoryAccess& access, const Block& block, std::uint32_t site, std::size_t choices);
+  std::size_t listed(const Block& block, std::uint32_t thread, std::uint64_t nth, std::size_t choices) const;
+  order::Location location(const Place& place, std::uint32_t bytes) const;
   std::uint64_t random();
   bool interesting(std::uint32_t module, std::uint32_t site) const;
   void note(const Block& block, const engine::ThreadContext& thread, bool wrote);
@@ -105,9 +131,16 @@ class Watch {
   Chooser* chooser_ = nullptr;
   std::size_t limit_;
   std::vector<OldRead> old_reads_;
-  std::uint32_t unmodelled_ = 0; // running launches of modules with unknown synchronization
+  std::uint32_t opaque_ = 0; // running launches of modules that touch memory in unknown ways
   std::optional<order::Histories> histories_;
   Now now_;
+  struct CopyNow { // the copy that is being performed
+    order::HistoryAccess write;
+    std::size_t age = 0;
+    bool told = false;
+    std::vector<std::uint8_t> shown, before;
+  };
+  CopyNow copy_;
   struct Module {
     std::shared_ptr<const SiteTable> sites; // kept, so that no other lies there
     std::uint32_t first_tag = 0;

@@ -178,7 +178,8 @@ class Judge {
     if (!held) return held.error();
     if (!*held) return false;
     Candidate best = **std::move(held);
-    if (old_shown && !best.others.empty()) { // there are reads that take nothing else with them
+    // There are reads that take nothing else with them, and that nobody waits for.
+    if (old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
       std::uint64_t driven = 0;
       const std::uint64_t tried = race.schedules;
       Expected<bool> done = by_old_values(race, driven);
