@@ -42,12 +42,12 @@ const Detector::LaunchInfo* Detector::launch_of(OperationIndex operation) const 
   return found == launch_infos_.end() ? nullptr : &found->second;
 }
 
-std::vector<const Detector::LaunchInfo*> Detector::unfinished() const {
+std::vector<const Detector::LaunchInfo*> Detector::silent() const {
   std::vector<const LaunchInfo*> found;
   for (const auto& [id, operation] : submitted_) {
     const auto* launch = std::get_if<trace::Launch>(&operation.what);
     const LaunchInfo* info = launch && launch->instrumented ? launch_of(operations_.index(id)) : nullptr;
-    if (info) found.push_back(info);
+    if (info && info->silent) found.push_back(info);
   }
   return found;
 }
@@ -173,6 +173,12 @@ void Detector::record(trace::Record& record) {
           sync_errors.push_back(r);
         } else if constexpr (std::is_same_v<T, trace::Incident>) {
           refused |= r.kind == "refused";
+          if (r.kind == "stalled") {
+            for (const auto& [id, operation] : submitted_) {
+              const auto info = launch_infos_.find(operations_.index(id));
+              if (info != launch_infos_.end()) info->second.silent |= info->second.begun;
+            }
+          }
           incidents.push_back(r.text + (r.count > 1 ? " (" + std::to_string(r.count) + " times)" : ""));
         } else if constexpr (std::is_same_v<T, trace::ProgramEnd>) {
           clean_end = r.clean;
@@ -256,6 +262,7 @@ void Detector::begin_operation(std::uint32_t id) {
   const trace::Operation& operation = found->second;
   if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
+    if (const auto info = launch_infos_.find(index); info != launch_infos_.end()) info->second.begun = true;
     if (launch->instrumented) return;
     for (std::uint64_t id : launch->footprint) {  // it may have written anything that it can reach
       const trace::Allocate* reached = id <= ~0u ? allocation(std::uint32_t(id)) : nullptr;

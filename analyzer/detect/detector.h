@@ -71,11 +71,12 @@ class Detector {
     std::uint32_t number = 0, operation = 0, stream = 0;
     std::string called_at;
     trace::Launch launch;
+    bool begun = false, silent = false; // silent: it had begun when the device was noted to have gone silent
   };
   order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
   const std::unordered_map<std::uint32_t, order::OperationIndex>& launches() const { return launches_; }
   const LaunchInfo* launch_of(order::OperationIndex operation) const;
-  std::vector<const LaunchInfo*> unfinished() const; // recorded launches whose end did not come
+  std::vector<const LaunchInfo*> silent() const; // recorded launches that went silent, and did not end
   const trace::Allocate* allocation(std::uint32_t id) const;
   const Summary& summary() const { return summary_; }
   std::vector<trace::MemoryError> memory_errors;

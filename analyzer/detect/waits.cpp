@@ -7,9 +7,14 @@
 #include <map>
 #include <tuple>
 
+#include "analyzer/report/words.h"
+#include "deadheat/memory_model.h"
+
 namespace deadheat::detect {
 
 namespace {
+
+using report::counted;
 
 constexpr std::uint32_t nowhere = ~0u;
 constexpr unsigned warps_per_block = 32; // 1 024 threads
@@ -54,6 +59,7 @@ struct Phase { // of a barrier or an mbarrier
 };
 struct Object { // an mbarrier
   std::uint32_t expected = 0, phase = 0;
+  std::uint32_t dropped = 0; // arrivals that later phases do not expect
   bool known = false, seen_complete = false;
   Phase current;
 };
@@ -62,16 +68,37 @@ struct Block {
   std::vector<std::uint32_t> last; // site at which each thread was seen last
   std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> barriers; // by number and phase
   std::map<std::uint64_t, Object> objects; // by address
-  std::map<std::uint32_t, Phase> clusters; // by phase
+  std::map<std::uint32_t, Phase> clusters; // by phase; none that somebody left
+  std::uint32_t left = 0; // phases of the cluster's barrier that somebody left: those before it
+
+  bool gone() const { return count(exited) >= last.size(); }
+  // Threads that have not exited, but for those `here`.
+  Threads others(const Threads& here) const {
+    Threads left{};
+    for (std::size_t t = 0; t < last.size(); ++t) left[t / 32] |= 1u << t % 32;
+    remove(left, exited);
+    remove(left, here);
+    return left;
+  }
 };
+struct Shape { // of a launch
+  std::uint32_t threads = 0; // of a block
+  Dim3 grid, cluster;
+  // Calls each(block) for the blocks of the block's cluster.
+  template <typename Each>
+  void each_peer(std::uint32_t block, Each&& each) const {
+    for (std::uint32_t rank = 0; rank < cluster.count(); ++rank) each(cluster_peer(block, rank, grid, cluster));
+  }
+};
+using Shapes = std::map<std::uint32_t, Shape>; // by launch
+constexpr std::size_t most_in_cluster = 16; // of all devices; a damaged trace says more
 constexpr std::size_t most_blocks = 1 << 16; // that are looked at, at once
 
 class Collector final : public trace::RecordVisitor {
  public:
-  explicit Collector(const std::map<std::uint32_t, std::uint32_t>& launches) : launches_(launches) {}
+  Collector(const Shapes& launches, const Sides& sides) : launches_(launches), sides_(sides) {}
   std::map<std::pair<std::uint32_t, std::uint32_t>, Block> blocks; // by launch and linear index
   std::map<std::uint32_t, std::uint32_t> modules; // of launches
-  bool told = false; // that nothing followed
 
   bool access(const trace::AccessView& view) override {
     seen(view.warp, view.mask, view.module, view.site);
@@ -91,14 +118,22 @@ class Collector final : public trace::RecordVisitor {
       Block* block = block_of(r.warp.launch, r.warp.block);
       if (!block) return;
       add(block->exited, r.warp.warp, r.mask);
-      if (count(block->exited) >= block->last.size()) blocks.erase({r.warp.launch, r.warp.block});
+      if (block->gone()) forget(r.warp.launch, r.warp.block);
     } else if constexpr (std::is_same_v<T, trace::BlockBarrier>) {
       if (Block* block = block_of(r.launch, r.block)) std::fill(block->last.begin(), block->last.end(), r.site);
     } else if constexpr (std::is_same_v<T, trace::BarrierComplete>) {
       if (Block* block = block_of(r.launch, r.block)) block->barriers.erase({r.barrier, r.phase});
-    } else if constexpr (std::is_same_v<T, trace::Incident>) {
-      told |= r.kind == "stalled";
     }
+  }
+  // The block's cluster, once all of it has exited.
+  void forget(std::uint32_t launch, std::uint32_t number) {
+    const Shape& shape = launches_.at(launch);
+    bool all = true;
+    shape.each_peer(number, [&](std::uint32_t peer) {
+      const auto found = blocks.find({launch, peer});
+      all &= found != blocks.end() && found->second.gone();
+    });
+    if (all) shape.each_peer(number, [&](std::uint32_t peer) { blocks.erase({launch, peer}); });
   }
   Block* block_of(std::uint32_t launch, std::uint32_t number) {
     const auto known = launches_.find(launch);
@@ -107,7 +142,7 @@ class Collector final : public trace::RecordVisitor {
     if (found == blocks.end()) {
       if (blocks.size() >= most_blocks) return nullptr;
       found = blocks.try_emplace({launch, number}).first;
-      found->second.last.assign(known->second, nowhere);
+      found->second.last.assign(known->second.threads, nowhere);
     }
     return &found->second;
   }
@@ -128,63 +163,78 @@ class Collector final : public trace::RecordVisitor {
     if (r.sync && phase.site == nowhere) phase.site = r.site;
   }
   void arrival(Block& block, const trace::ClusterBarrier& r) {
-    Phase& phase = block.clusters[r.phase];
     if (r.wait) {
-      phase.count = 1; // somebody left it
-    } else {
-      add(phase.arrived, r.warp.warp, r.mask);
-      if (phase.site == nowhere) phase.site = r.site;
+      block.clusters.erase(block.clusters.begin(), block.clusters.upper_bound(r.phase));
+      block.left = std::max(block.left, r.phase + 1);
+      return;
     }
+    Phase& phase = block.clusters[r.phase];
+    add(phase.arrived, r.warp.warp, r.mask);
+    if (phase.site == nowhere) phase.site = r.site;
   }
   void arrival(Block& block, const trace::Mbarrier& r) {
     using What = trace::Mbarrier::What;
     const bool own = r.block == r.warp.block;
+    Block* const home = own ? &block : block_of(r.warp.launch, r.block);
+    if (!home) return;
     for (std::uint32_t rest = r.mask; rest; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
-      Block* const home = own ? &block : block_of(r.warp.launch, r.block);
-      if (!home) return;
       Object& object = home->objects[r.address[lane]];
-      if (r.what == What::init) {
-        object = {r.count[lane], 0, true, false, {}};
-      } else if (r.what == What::inval) {
-        object = {};
-      } else if (r.what == What::test) {
-        if (!(r.succeeded >> lane & 1)) {
-          if (own) add(object.current.waiting, r.warp.warp, 1u << lane);
-          if (object.current.site == nowhere) object.current.site = r.site;
-        } else if (r.phase[lane] >= object.phase) {
-          object.seen_complete = true;
-        }
-      } else if (r.what == What::arrive || r.what == What::arrive_drop) {
-        if (object.phase != r.phase[lane] || object.seen_complete) {
-          object.phase = r.phase[lane];
-          object.current = {};
-          object.seen_complete = false;
-        }
-        object.current.count += r.count[lane];
-        if (own) add(object.current.arrived, r.warp.warp, 1u << lane);
-        if (object.current.site == nowhere) object.current.site = r.site;
+      switch (r.what) {
+        case What::init: object = {.expected = r.count[lane], .known = true, .current = {}}; break;
+        case What::inval: object = {}; break;
+        case What::test: // is only written of those that saw a phase complete
+          if (r.phase[lane] >= object.phase) object.seen_complete = true;
+          break;
+        case What::async_arrive:
+          // Without .noinc it is an arrival that nobody had expected, and that changes nothing (PTX ISA,
+          // cp.async.mbarrier.arrive).
+          if (no_increment(r)) arrive(object, r, lane, own);
+          break;
+        case What::arrive_drop:
+        case What::arrive:
+          arrive(object, r, lane, own);
+          if (r.what == What::arrive_drop) object.dropped += r.count[lane];
+          break;
+        case What::expect_tx:
+        case What::complete_tx: break;
       }
     }
   }
+  static void arrive(Object& object, const trace::Mbarrier& r, unsigned lane, bool own) {
+    if (object.phase != r.phase[lane] || object.seen_complete) {
+      object.phase = r.phase[lane];
+      object.expected -= std::min(object.expected, object.dropped);
+      object.dropped = 0;
+      object.current = {};
+      object.seen_complete = false;
+    }
+    object.current.count += r.count[lane];
+    if (own) add(object.current.arrived, r.warp.warp, 1u << lane);
+    if (object.current.site == nowhere) object.current.site = r.site;
+  }
+  bool no_increment(const trace::Mbarrier& r) const {
+    const PlaceId place = sides_.site(r.module, r.site);
+    return place && sides_.place(place).site->opcode.find(".noinc") != std::string::npos;
+  }
 
-  const std::map<std::uint32_t, std::uint32_t>& launches_; // threads of a block
+  const Shapes& launches_;
+  const Sides& sides_;
 };
 
 // Says what stands still.
 class Words {
  public:
-  Words(const Detector& detector, const Collector& found) : detector_(detector), found_(found) {}
+  Words(const Detector& detector, const Shapes& launches, const Collector& found)
+      : detector_(detector), launches_(launches), found_(found) {}
 
   std::vector<trace::SyncError> take() {
     for (const auto& [where, block] : found_.blocks) {
+      if (block.gone()) continue; // others of its cluster are not
       const Detector::LaunchInfo* launch = detector_.launch_of(detector_.operation_of(where.first));
       if (!launch) continue;
       launch_ = launch;
       block_ = &block;
-      alive_ = {};
-      for (std::size_t t = 0; t < block.last.size(); ++t) alive_[t / 32] |= 1u << t % 32;
-      remove(alive_, block.exited);
       number_ = where.second;
       for (const auto& [name, phase] : block.barriers)
         if (count(phase.waiting)) barrier(name.first, phase);
@@ -193,7 +243,7 @@ class Words {
     }
     std::vector<trace::SyncError> errors;
     for (auto& [place, said] : said_) {
-      if (said.blocks > 1) said.error.text += "; likewise in " + std::to_string(said.blocks - 1) + " blocks more";
+      if (said.blocks > 1) said.error.text += "; likewise in " + counted(said.blocks - 1, "block", "blocks") + " more";
       errors.push_back(std::move(said.error));
     }
     return errors;
@@ -202,7 +252,7 @@ class Words {
  private:
   struct Said {
     trace::SyncError error;
-    std::uint32_t blocks = 0;
+    std::uint32_t blocks = 0, last = 0; // how many; the last of them
   };
 
   // "bar.sync a.cu:12"
@@ -219,20 +269,16 @@ class Words {
     const std::uint32_t thread = first(threads), site = thread < block_->last.size() ? block_->last[thread] : nowhere;
     return names_of(threads) + (site == nowhere ? ", of which nothing was seen" : ", last seen at " + at(site));
   }
-  // Who is to come, of the block.
-  Threads others(const Threads& here) const {
-    Threads left = alive_;
-    remove(left, here);
-    return left;
-  }
   std::string missing(const Threads& here) const {
-    const Threads left = others(here);
+    const Threads left = block_->others(here);
     if (count(left)) return "; " + std::to_string(count(left)) + " never came: " + with_place(left);
     const std::uint32_t gone = count(block_->exited);
     return gone ? "; the others, " + std::to_string(gone) + ", have exited" : "; the block has no others";
   }
   void say(std::uint32_t site, const Threads& who, const std::string& text) {
     Said& said = said_[{launch_->number, site}];
+    if (said.blocks && said.last == number_) return; // another phase or object
+    said.last = number_;
     if (said.blocks++) return;
     const auto module = found_.modules.find(launch_->number);
     said.error = {launch_->number,
@@ -244,8 +290,8 @@ class Words {
                       ") did not end: " + text};
   }
   std::string waiting(const Threads& who, std::uint32_t site) const {
-    return std::to_string(count(who)) + " threads of block " + std::to_string(number_) + " (" + names_of(who) + ", " +
-           at(site) + ")";
+    return counted(count(who), "thread", "threads") + " of block " + std::to_string(number_) + " (" + names_of(who) +
+           ", " + at(site) + ")";
   }
 
   void barrier(std::uint32_t number, const Phase& phase) {
@@ -255,50 +301,59 @@ class Words {
         waiting(phase.waiting, phase.site) + " wait at barrier " + std::to_string(number) + missing(here));
   }
   void cluster(std::uint32_t number, const Phase& phase) {
-    if (phase.count || !count(phase.arrived)) return;
+    bool everybody = true, complete = false;
+    launches_.at(launch_->number).each_peer(number_, [&](std::uint32_t peer) {
+      const auto block = found_.blocks.find({launch_->number, peer});
+      if (block == found_.blocks.end()) {
+        everybody = false; // nothing was seen of it
+        return;
+      }
+      const auto same = block->second.clusters.find(number);
+      everybody &=
+          !count(block->second.others(same == block->second.clusters.end() ? Threads{} : same->second.arrived));
+      complete |= number < block->second.left;
+    });
+    if (everybody || complete) return;
+    const std::string here = waiting(phase.arrived, phase.site) + " have arrived at the cluster's barrier, phase " +
+                             std::to_string(number) + ", and nobody left it";
+    const bool others = count(block_->others(phase.arrived));
     say(phase.site, phase.arrived,
-        waiting(phase.arrived, phase.site) + " have arrived at the cluster's barrier, phase " + std::to_string(number) +
-            ", and nobody left it" +
-            (count(others(phase.arrived)) ? missing(phase.arrived) : "; other blocks of the cluster have not arrived"));
+        here + (others ? missing(phase.arrived) : "; other blocks of the cluster have not arrived"));
   }
   void mbarrier(std::uint64_t address, const Object& object) {
     const Phase& now = object.current;
-    const bool lacks = object.known && !object.seen_complete && now.count && now.count < object.expected;
-    if (!lacks && !count(now.waiting)) return;
-    Threads here = now.waiting;
-    for (unsigned w = 0; w < warps_per_block; ++w) here[w] |= now.arrived[w];
+    if (!object.known || object.seen_complete || !now.count || now.count >= object.expected) return;
     char offset[32];
     std::snprintf(offset, sizeof offset, "0x%llx", static_cast<unsigned long long>(address));
     std::string text = "the mbarrier at " + std::string(offset) + " of the shared memory of block " +
                        std::to_string(number_) + " has " + std::to_string(now.count) + " of " +
                        std::to_string(object.expected) + " arrivals in phase " + std::to_string(object.phase);
     if (count(now.arrived)) text += " (" + names_of(now.arrived) + ", " + at(now.site) + ")";
-    if (count(now.waiting)) text += ", and " + with_place(now.waiting) + " wait for it";
-    say(now.site, here, text + missing(here));
+    say(now.site, now.arrived, text + missing(now.arrived));
   }
 
   const Detector& detector_;
+  const Shapes& launches_;
   const Collector& found_;
   const Detector::LaunchInfo* launch_ = nullptr;
   const Block* block_ = nullptr;
   std::uint32_t number_ = 0;
-  Threads alive_{};
   std::map<std::pair<std::uint32_t, std::uint32_t>, Said> said_; // by launch and place
 };
 
 } // namespace
 
 std::vector<trace::SyncError> unfinished_waits(const Source& source, const Detector& detector) {
-  std::map<std::uint32_t, std::uint32_t> launches;
-  for (const Detector::LaunchInfo* launch : detector.unfinished()) {
-    launches[launch->number] =
-        std::uint32_t(std::min<std::uint64_t>(launch->launch.block.count(), 32 * warps_per_block));
+  Shapes launches;
+  for (const Detector::LaunchInfo* info : detector.silent()) {
+    const trace::Launch& launch = info->launch;
+    launches[info->number] = {std::uint32_t(std::min<std::uint64_t>(launch.block.count(), 32 * warps_per_block)),
+                              launch.grid, launch.cluster.count() <= most_in_cluster ? launch.cluster : Dim3{1, 1, 1}};
   }
   if (launches.empty()) return {};
-  Collector collector(launches);
+  Collector collector(launches, detector.sides());
   for (std::size_t chunk = 0; chunk < source.chunks(); ++chunk) source.play(chunk, collector);
-  if (!collector.told) return {};
-  return Words(detector, collector).take();
+  return Words(detector, launches, collector).take();
 }
 
 } // namespace deadheat::detect

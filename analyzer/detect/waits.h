@@ -2,8 +2,9 @@
 //
 // The embedded device sees that nobody can go on, and writes a SyncError. On a GPU a job that hangs is killed: its
 // trace has a launch without an end, in which barriers, cluster barriers and mbarriers have arrivals and no completion.
-// That says something only where the recording noted that the device had gone silent (an Incident "stalled"): of a log
-// that was cut anywhere else, nothing is said.
+// That says something only of launches in which the recording noted that the device had gone silent (an Incident
+// "stalled"): of a log that was cut anywhere else, nothing is said. Nor of mbarriers whose phase lacks nothing but
+// bytes, or all of its arrivals.
 //
 // Thread-safety: none; pure of the source.
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace deadheat::detect {
 
-// One a launch and place where threads wait. Reads the log once more where a launch did not end.
+// One a launch and place where threads wait. Reads the log once more where a silent launch did not end.
 std::vector<trace::SyncError> unfinished_waits(const Source& source, const Detector& detector);
 
 } // namespace deadheat::detect

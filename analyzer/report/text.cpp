@@ -28,9 +28,6 @@ std::string hexadecimal(std::uint64_t value) {
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
   return text;
 }
-std::string counted(std::uint64_t count, const std::string& singular, const std::string& plural) {
-  return number(count) + " " + (count == 1 ? singular : plural);
-}
 std::string triple(const Dim3& at) { return fmt::format("({},{},{})", at.x, at.y, at.z); }
 
 // The last end of a character of `text` at or before `at`.

@@ -1,7 +1,11 @@
-// The words of reports for the enums of race.h, the same in text and JSON (AccessKind has its own).
+// The words of reports: for the enums of race.h, the same in text and JSON (AccessKind has its own), and for numbers of
+// things.
 //
 // Thread-safety: pure functions.
 #pragma once
+
+#include <cstdint>
+#include <string>
 
 #include "deadheat/race.h"
 
@@ -33,6 +37,9 @@ inline const char* word(Rightness rightness) {
     case Rightness::by_schedule: return "by schedule";
   }
   return "right";
+}
+inline std::string counted(std::uint64_t count, const std::string& singular, const std::string& plural) {
+  return std::to_string(count) + " " + (count == 1 ? singular : plural);
 }
 // Copies, sets and frees have no launch.
 inline bool is_operation(const RaceSide& side) { return side.name.launch == 0; }

@@ -75,17 +75,20 @@ class LittleTrace {
   }
 
   // Submits and begins a launch; returns its number.
-  std::uint32_t launch(std::uint32_t stream = 1, Dim3 grid = {4, 1, 1}, Dim3 block = {64, 1, 1}) {
-    std::uint32_t number = submit_launch(stream, grid, block);
+  std::uint32_t launch(std::uint32_t stream = 1, Dim3 grid = {4, 1, 1}, Dim3 block = {64, 1, 1},
+                       Dim3 cluster = {1, 1, 1}) {
+    std::uint32_t number = submit_launch(stream, grid, block, cluster);
     begin(operation_of(number));
     return number;
   }
-  std::uint32_t submit_launch(std::uint32_t stream = 1, Dim3 grid = {4, 1, 1}, Dim3 block = {64, 1, 1}) {
+  std::uint32_t submit_launch(std::uint32_t stream = 1, Dim3 grid = {4, 1, 1}, Dim3 block = {64, 1, 1},
+                              Dim3 cluster = {1, 1, 1}) {
     trace::Launch launch;
     launch.module = 1;
     launch.kernel = "kernel";
     launch.grid = grid;
     launch.block = block;
+    launch.cluster = cluster;
     launch.instrumented = true;
     std::uint32_t number = ++launches_;
     trace::Operation operation;
