@@ -4,9 +4,14 @@
 // leaves    the job ends while a kernel still waits
 // gives_up  no room was made in the buffers for so long that a warp gave up; then more launches, and SIGKILL. Says the
 //           least limit of the buffers
+// cooperative  two cooperative launches, of 200 blocks and of 100
+// empty     loads a module with a variable of no bytes
+// idle      the module is loaded, and nothing else is done
+// no_memory  there is no memory for what the library does before an opaque launch of another thread
 // Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <cudaProfiler.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,11 +20,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tracer/device_log/layout.h"
 
 extern "C" CUdeviceptr embedded_rings();
+
+// So many requests for memory of the thread, and then it gets none, once. (glibc's malloc by its other name.)
+static thread_local int until_failure = 0;
+extern "C" void* __libc_malloc(std::size_t bytes);
+extern "C" void* malloc(std::size_t bytes) {
+  return until_failure && --until_failure == 0 ? nullptr : __libc_malloc(bytes);
+}
 
 namespace {
 
@@ -58,6 +71,19 @@ $again:
 }
 )";
 
+constexpr const char* with_empty_variable = R"(.version 8.0
+.target sm_90
+.address_size 64
+.global .align 4 .u32 empty;
+.visible .entry none()
+{
+  .reg .b64 %rd<2>;
+  mov.u64 %rd1, empty;
+  st.global.u32 [%rd1], 1;
+  ret;
+}
+)";
+
 void check(CUresult result, const char* what) {
   if (result == CUDA_SUCCESS) return;
   std::fprintf(stderr, "%s: error %d\n", what, int(result));
@@ -85,6 +111,14 @@ struct Job {
     CHECK(cuModuleGetFunction(&function, module, name));
     void* parameters[] = {&at};
     CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr));
+  }
+  void launch_cooperative(unsigned blocks) const {
+    CUfunction function = nullptr;
+    CUdeviceptr at = memory;
+    CHECK(cuModuleGetFunction(&function, module, "fill"));
+    void* parameters[] = {&at};
+    CHECK(cuLaunchCooperativeKernel(function, blocks, 1, 1, 32, 1, 1, 0, one, parameters));
+    CHECK(cuStreamSynchronize(one));
   }
   std::uint64_t least_limit() const {
     using namespace deadheat::device_log;
@@ -131,14 +165,48 @@ void gives_up(const Job& job) {
   usleep(1'500'000);  // what there is gets written
 }
 
+void no_memory(const Job& job) {
+  CHECK(cuProfilerStart());
+  std::thread([&] {
+    CUfunction function = nullptr;
+    CUdeviceptr at = job.memory;
+    CHECK(cuModuleGetFunction(&function, job.module, "fill"));
+    void* parameters[] = {&at};
+    for (const int failure : {0, 2}) { // the first is for the arguments
+      until_failure = failure;
+      CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, job.one, parameters, nullptr));
+      if (until_failure) std::fprintf(stderr, "nothing was asked for\n");
+      until_failure = 0;
+    }
+  }).join();
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuProfilerStop());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "idle") {
+    CUmodule module = nullptr;
+    CHECK(cuInit(0));
+    CHECK(cuModuleLoadData(&module, text));
+    std::printf("done\n");
+    return 0;
+  }
   const Job job;
   if (what == "waits") waits(job);
   if (what == "leaves") leaves(job);
   if (what == "gives_up") gives_up(job);
+  if (what == "cooperative") {
+    job.launch_cooperative(200);
+    job.launch_cooperative(100);
+  }
+  if (what == "empty") {
+    CUmodule module = nullptr;
+    CHECK(cuModuleLoadData(&module, with_empty_variable));
+  }
+  if (what == "no_memory") no_memory(job);
   std::printf("done\n");
   std::fflush(stdout);
   if (what == "gives_up") raise(SIGKILL);

@@ -18,6 +18,7 @@
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 #include "tracer/device_log/layout.h"
+#include "tracer/ptx/instrument.h"
 
 namespace {
 
@@ -26,6 +27,7 @@ using namespace deadheat;
 using namespace deadheat::test;
 using Kernel = EmbeddedKernel;
 
+constexpr unsigned multiprocessors = 132;
 std::recursive_mutex& lock = *new std::recursive_mutex;
 device::Device* the_device = nullptr;
 std::deque<Kernel>& kernels = *new std::deque<Kernel>;  // a CUfunction points into it
@@ -113,7 +115,7 @@ EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
 EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
            : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
-                                                                       : 132;
+                                                                       : int(multiprocessors);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *bytes = 1 << 30, CUDA_SUCCESS; }
@@ -174,7 +176,7 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* at, std::size_t* bytes, CUmodu
   std::lock_guard hold(lock);
   std::uint64_t size = 0;
   *at = the_device->symbol_address(number(module), name, &size);
-  if (bytes) *bytes = size;
+  if (bytes) *bytes = std::strcmp(name, "empty") == 0 ? 0 : size;
   return *at ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
@@ -283,33 +285,57 @@ EXPORT CUresult cuProfilerStop() {
   return CALL(cuProfilerStop, nullptr, none, { return CUDA_SUCCESS; });
 }
 
+namespace {
+
+// A clone fills a multiprocessor, of its original there is room for two.
+int blocks_at_once(CUfunction f) {
+  return reinterpret_cast<const Kernel*>(f)->name.starts_with(ptx::clone_prefix) ? 1 : 2;
+}
+
+template <typename P>
+CUresult launch(const P& p) {
+  std::unique_lock hold(lock);
+  const engine::KernelInfo* info = info_of(p.f);
+  if (!info || (!p.kernelParams && !info->parameters.empty())) return CUDA_ERROR_INVALID_VALUE;
+  trace::Launch launch;
+  launch.module = reinterpret_cast<const Kernel*>(p.f)->module;
+  launch.kernel = reinterpret_cast<const Kernel*>(p.f)->name;
+  launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+  launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
+  launch.dynamic_shared = p.sharedMemBytes;
+  std::vector<std::uint8_t>& block = launch.arguments.inlined;
+  block.resize(info->parameter_bytes);
+  for (std::size_t i = 0; i < info->parameters.size(); ++i) {
+    std::memcpy(block.data() + info->parameters[i].offset, p.kernelParams[i], info->parameters[i].bytes);
+  }
+  launch.arguments.size = block.size();
+  hold.unlock();
+  const CUresult launched = submit(p.hStream, launch);
+  if (launch.kernel == std::string(ptx::clone_prefix) + "gives_up") {
+    give_up(p.hStream, *static_cast<const device_log::Control*>(p.kernelParams[info->parameters.size() - 1]));
+  }
+  return launched;
+}
+
+}  // namespace
+
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
   cuLaunchKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra};
-  const std::string name = reinterpret_cast<const Kernel*>(f)->name;
-  return CALL(cuLaunchKernel, name.c_str(), p, {
-    std::unique_lock hold(lock);
-    const engine::KernelInfo* info = info_of(p.f);
-    if (!info || (!p.kernelParams && !info->parameters.empty())) return CUDA_ERROR_INVALID_VALUE;
-    trace::Launch launch;
-    launch.module = reinterpret_cast<const Kernel*>(p.f)->module;
-    launch.kernel = reinterpret_cast<const Kernel*>(p.f)->name;
-    launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
-    launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
-    launch.dynamic_shared = p.sharedMemBytes;
-    std::vector<std::uint8_t>& block = launch.arguments.inlined;
-    block.resize(info->parameter_bytes);
-    for (std::size_t i = 0; i < info->parameters.size(); ++i) {
-      std::memcpy(block.data() + info->parameters[i].offset, p.kernelParams[i], info->parameters[i].bytes);
-    }
-    launch.arguments.size = block.size();
-    hold.unlock();
-    const CUresult launched = submit(p.hStream, launch);
-    if (launch.kernel.ends_with("gives_up") && launch.kernel != "gives_up") {
-      give_up(p.hStream, *static_cast<const device_log::Control*>(p.kernelParams[info->parameters.size() - 1]));
-    }
-    return launched;
+  const std::string& name = reinterpret_cast<const Kernel*>(f)->name;
+  return CALL(cuLaunchKernel, name.c_str(), p, { return launch(p); });
+}
+EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                          unsigned bz, unsigned shared, CUstream stream, void** parameters) {
+  cuLaunchCooperativeKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters};
+  const std::string& name = reinterpret_cast<const Kernel*>(f)->name;
+  return CALL(cuLaunchCooperativeKernel, name.c_str(), p, {
+    const unsigned most = unsigned(blocks_at_once(p.f)) * multiprocessors;
+    return p.gridDimX * p.gridDimY * p.gridDimZ > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : launch(p);
   });
+}
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int, std::size_t) {
+  return *blocks = blocks_at_once(f), CUDA_SUCCESS;
 }
 
 // Where the buffers lie into which gives_up wrote.

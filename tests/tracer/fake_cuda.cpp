@@ -47,6 +47,14 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   cuMemFree_v2_params p{address};
   return CALL(cuMemFree_v2, nullptr, p, { return CUDA_SUCCESS; });
 }
+// Nothing is allocated where nothing is asked for.
+EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream stream) {
+  cuMemAllocAsync_params p{address, bytes, stream};
+  return CALL(cuMemAllocAsync, nullptr, p, {
+    *p.dptr = p.bytesize ? next_address.fetch_add((p.bytesize + 511) / 512 * 512) : 0;
+    return CUDA_SUCCESS;
+  });
+}
 EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   static std::atomic<std::uintptr_t> next{0x1000};
   cuStreamCreate_params p{stream, flags};

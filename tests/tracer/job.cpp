@@ -2,11 +2,16 @@
 //
 // Each thread launches on a stream of its own, in a range "step N"; every tenth launch fails, as it should. END:
 // return, _exit, kill (SIGKILL, after half a second), fork (the child launches too, and ends first), exec (itself, to
-// return), or time (says nanoseconds of the first thread's CPU a launch; it pauses after every 200, as jobs do).
+// return), forks (children that free memory and leave, while other threads launch), crash (a launch whose argument
+// cannot be read; the handler of the signal calls _exit), sigwait (all threads block a signal, and one waits for it),
+// empty (allocates nothing, in a stream), or time (says nanoseconds of the first thread's CPU a
+// launch; it pauses after every 200, as jobs do).
 #include <cuda.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -52,6 +57,55 @@ double work(int launches, bool failures, bool pauses = false) {
   return taken;
 }
 
+// True: all of them have left.
+bool forks(int children) {
+  std::atomic<bool> over{false};
+  std::vector<std::thread> busy;
+  for (int t = 0; t < 3; ++t) {
+    busy.emplace_back([&] {
+      while (!over) work(100, false);
+    });
+  }
+  bool left = true;
+  for (int i = 0; left && i < children; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      cuMemFree(0x7f0000000000);
+      _exit(0);
+    }
+    pid_t ended = 0;
+    for (int waited = 0; waited < 5000 && ended == 0; ++waited) {
+      ended = waitpid(child, nullptr, WNOHANG);
+      if (!ended) usleep(1000);
+    }
+    left = ended == child;
+    if (!left) kill(child, SIGKILL);
+  }
+  over = true;
+  for (std::thread& thread : busy) thread.join();
+  return left;
+}
+
+void crash() {
+  struct sigaction action{};
+  action.sa_handler = [](int) { _exit(3); };
+  sigaction(SIGSEGV, &action, nullptr);
+  void* unreadable = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  int number = 0;
+  void* parameters[] = {unreadable, &number};
+  cuLaunchKernel(reinterpret_cast<CUfunction>(0x100), 4, 1, 1, 128, 1, 1, 0, nullptr, parameters, nullptr);
+}
+
+bool waits_for_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  kill(getpid(), SIGTERM);
+  const timespec most{5, 0};
+  return sigtimedwait(&set, nullptr, &most) == SIGTERM;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -63,10 +117,17 @@ int main(int argc, char** argv) {
   for (int t = 1; t < threads; ++t) workers.emplace_back(work, launches, end != "time", end == "time");
   const double taken = work(launches, end != "time", end == "time");
   for (std::thread& worker : workers) worker.join();
+  if (end == "forks" && !forks(60)) std::printf("a child hangs\n");
+  if (end == "sigwait" && !waits_for_signal()) std::printf("the signal did not come\n");
+  if (end == "empty") {
+    CUdeviceptr nothing = 0;
+    cuMemAllocAsync(&nothing, 0, nullptr);
+  }
   if (end == "time") std::printf("%.0f ns a launch\n", taken / launches);
   std::printf("done\n");
   std::fflush(stdout);
   if (end == "_exit") _exit(3);
+  if (end == "crash") crash();
   if (end == "kill") {
     usleep(1'500'000);
     raise(SIGKILL);

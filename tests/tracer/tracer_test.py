@@ -48,7 +48,8 @@ class Case:
         done = subprocess.run([job, *map(str, words)], env=variables, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=60, preexec_fn=before)
         said = done.stderr.splitlines()
-        assert done.stdout.splitlines()[-1:] == ["done"], done.stdout
+        assert done.stdout.splitlines()[-1:] == ["done"], (done.returncode, done.stdout)
+        self.printed = done.stdout
         return done.returncode, said
 
     def window(self, fault, settings, ranged=1):
@@ -150,6 +151,32 @@ def forks(case):
     assert case.launches() == 1800, case.dump()
 
 
+def forks_while_others_launch(case):
+    """Children call the driver and leave, whatever locks other threads held at the fork."""
+    status, said = case.run(10, 1, "forks")
+    assert (status, said) == (3, []), (status, said)
+    assert "hangs" not in case.printed, case.printed
+
+
+def crashes(case):
+    """The handler of a signal that comes while a launch is being written down ends the process."""
+    status, said = case.run(100, 1, "crash")
+    assert (status, said) == (3, []), (status, said)
+
+
+def waits_for_a_signal(case):
+    """A signal that the program blocks in all its threads is not delivered to one of the library's."""
+    status, said = case.run(100, 1, "sigwait")
+    assert (status, said) == (3, []), (status, said)
+    assert "did not come" not in case.printed, case.printed
+
+
+def allocates_nothing(case):
+    status, said = case.run(100, 1, "empty")
+    assert (status, said) == (3, []), (status, said)
+    assert case.launches() == 90, case.dump()
+
+
 def executes(case):
     """A program in the process's place gets a log of its own."""
     status, said = case.run(1000, 1, "exec")
@@ -174,6 +201,10 @@ def idle(case):
     status, said = case.run(0, 1, "return")
     assert (status, said, case.launches()) == (3, [], 0), (status, said)
     shutil.rmtree(case.trace)
+    if options.embedded:  # a module leaves a file beside the log
+        done = case.device("idle")
+        assert (done.returncode, done.stderr, case.launches()) == (0, "", 0), done
+        shutil.rmtree(case.trace)
     case.run(100, 1, "return")
     case.run(0, 1, "return")
     assert len(os.listdir(case.trace)) == 1 and case.launches() == 90, os.listdir(case.trace)
@@ -373,6 +404,33 @@ def buffers_that_nobody_read(case):
     assert re.search(r"6 x fill", summary), summary
 
 
+def cooperative(case):
+    """A grid that only the original's blocks fit runs as it is; smaller ones are recorded."""
+    if not options.embedded:
+        return
+    done = case.device("cooperative")
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 1 and "132 of its blocks" in done.stderr, done.stderr
+    records = subprocess.run([options.deadheat, "info", "--records", case.trace], text=True, stdout=subprocess.PIPE).stdout
+    launches = [record for record in records.splitlines() if " kernel fill " in record]
+    assert len(launches) == 2, records[:2000]
+    assert ["cooperative instrumented" in launch for launch in launches] == [False, True], launches
+
+
+def empty_variables(case):
+    if not options.embedded:
+        return
+    done = case.device("empty")
+    assert (done.returncode, done.stderr) == (0, ""), done
+
+
+def no_memory_at_an_opaque_launch(case):
+    """The thread that had the device for itself does not keep it; the window says that it cannot be used."""
+    if not options.embedded:
+        return
+    done = case.device("no_memory", ":window=1:capture-range=cudaProfilerApi:launch-skip=1000", timeout=20)
+    assert done.returncode == 0 and "the window for replay cannot be used" in done.stderr, done.stderr
+
+
 def no_window(case):
     if not options.embedded:
         return
@@ -381,8 +439,8 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [whole, threads, layers, leaves_at_once, killed, forks, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, windows, window_of_the_whole_run, window_without_fault, window_reaches_the_host, window_budget, no_window,
+cases = [whole, threads, layers, leaves_at_once, killed, forks, forks_while_others_launch, crashes, waits_for_a_signal, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
+         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables, no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault, window_reaches_the_host, window_budget, no_window,
          timestamps, times_of_races, window_without_end, python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:

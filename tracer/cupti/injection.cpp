@@ -100,6 +100,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
     call_watched.handler(call, const_cast<void*>(data->functionParams));
   } catch (...) {  // out of memory, most likely: what this call did is not in the trace
     try {
+      if (window) window->spoil("a call in it could not be recorded");
       session->incident("lost", "a call could not be recorded");
     } catch (...) {
     }
@@ -211,9 +212,10 @@ __attribute__((visibility("default"))) void deadheat_layers(unsigned uppermost) 
   deadheat::cupti::change_layers(uppermost);
 }
 
-// os._exit and the like leave without running exit handlers. Taken over only where the library was preloaded.
+// os._exit and the like leave without running exit handlers, and handlers of signals may call them (POSIX,
+// async-signal-safe). Taken over only where the library was preloaded.
 __attribute__((visibility("default"), noreturn)) void _exit(int status) {
-  if (deadheat::cupti::Session* session = deadheat::cupti::Session::get()) session->finish(status, true);
+  if (deadheat::cupti::Session* session = deadheat::cupti::Session::get()) session->leave(status);
   for (;;) syscall(SYS_exit_group, status);
 }
 __attribute__((visibility("default"), noreturn)) void _Exit(int status) { _exit(status); }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
@@ -146,13 +147,66 @@ void set_attribute(const Kernel& kernel, CUfunction_attribute attribute, int val
   driver().cuKernelSetAttribute(attribute, value, reinterpret_cast<CUkernel>(kernel.clone), device);
 }
 
-// Whether the clone can take the launch.
-bool fits(Session& session, const Kernel& kernel, const Dim3& block) {
+// How many of the launch's blocks can be on the device at the same time, if they are the clone's: what the program
+// asked of the original (CUDA driver API, 6.30 Occupancy). Nothing where the driver does not say.
+std::optional<std::uint64_t> resident_blocks(const Kernel& kernel, const Journal::LaunchFacts& launch) {
+  const Driver& d = driver();
+  int count = 0;
+  if (launch.cluster.count() > 1) {
+    CUlaunchAttribute cluster{};
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
+    CUlaunchConfig config{};
+    config.gridDimX = launch.grid.x;
+    config.gridDimY = launch.grid.y;
+    config.gridDimZ = launch.grid.z;
+    config.blockDimX = launch.block.x;
+    config.blockDimY = launch.block.y;
+    config.blockDimZ = launch.block.z;
+    config.sharedMemBytes = launch.dynamic_shared;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    if (!d.cuOccupancyMaxActiveClusters ||
+        d.cuOccupancyMaxActiveClusters(&count, kernel.clone, &config) != CUDA_SUCCESS) {
+      return std::nullopt;
+    }
+    return std::uint64_t(std::max(count, 0)) * launch.cluster.count();
+  }
+  CUdevice device = 0;
+  int multiprocessors = 0;
+  if (!d.cuOccupancyMaxActiveBlocksPerMultiprocessor ||
+      d.cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernel.clone, int(launch.block.count()),
+                                                    launch.dynamic_shared) != CUDA_SUCCESS ||
+      d.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+      d.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  return std::uint64_t(std::max(count, 0)) * std::uint64_t(std::max(multiprocessors, 0));
+}
+
+// Whether the clone can take the launch; makes it ready for it.
+bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& launch) {
   if (!kernel.clone) return false;
-  if (block.count() > kernel.most_threads) {
+  if (launch.block.count() > kernel.most_threads) {
     say_once("kernel " + kernel.name + " is not recorded: instrumented, it needs too many registers for blocks of " +
-             std::to_string(block.count()) + " threads");
+             std::to_string(launch.block.count()) + " threads");
     session.incident("opaque", "a kernel needs too many registers when it is instrumented: " + kernel.name);
+    return false;
+  }
+  if (launch.dynamic_shared > 0) {
+    set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch.dynamic_shared));
+  }
+  if (launch.cluster.count() > portable_cluster) {
+    set_attribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+  }
+  const bool clusters = launch.cluster.count() > 1;
+  if (!launch.cooperative && !clusters) return true;
+  const std::optional<std::uint64_t> resident = resident_blocks(kernel, launch);
+  const std::uint64_t needed = launch.cooperative ? launch.grid.count() : launch.cluster.count();
+  if (resident && *resident < needed) {
+    say_once("kernel " + kernel.name + " is not recorded: instrumented, " + std::to_string(*resident) +
+             " of its blocks fit on the device at the same time, not " + std::to_string(needed));
+    session.incident("opaque", "too few blocks of a kernel fit on the device when it is instrumented: " + kernel.name);
     return false;
   }
   return true;
@@ -166,12 +220,11 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   Session& session = call.session;
   Kernel& kernel = known_kernel(call, f);
   const bool captured = call.captured(stream);
-  const bool record = kernel.instrumented && session.recorder().wants(kernel.name) &&
-                      fits(session, kernel, launch->block) &&
+  if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
+  const bool record = kernel.instrumented && session.recorder().wants(kernel.name) && fits(session, kernel, *launch) &&
                       session.recorder().control(call.context, kernel, pending.parameter, captured);
   launch->kernel = &kernel;
   launch->ranges = nvtx_ranges();
-  if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
   if (record || !captured) arguments_of(kernel, parameters, extra, launch->arguments);
   if (record) {
     launch->python = python_line();
@@ -181,12 +234,6 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
       launch->launch = session.next_launch();
       pending.recorded = session.recorder().expect(pending.control, shape_of(kernel, *launch, launch->launch));
       launch->accesses = pending.recorded;
-    }
-    if (launch->dynamic_shared > 0) {
-      set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch->dynamic_shared));
-    }
-    if (launch->cluster.count() > portable_cluster) {
-      set_attribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
     }
     f = kernel.clone;
     if (parameters || !extra) {
@@ -208,11 +255,11 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
       extra = pending.extra;
     }
   }
+  pending.prepared = true;
+  pending.submits = !captured;
   if (Window* window = session.window(); window && !record && !captured) {
     window->before_opaque(call.context, launch->arguments);
   }
-  pending.prepared = true;
-  pending.submits = !captured;
 }
 
 void finish(Call& call, CUstream stream) {
@@ -357,9 +404,13 @@ void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   const CUDA_KERNEL_NODE_PARAMS& n = *p.nodeParams;
   Kernel& kernel =
       session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr, call.context);
-  const Dim3 block{n.blockDimX, n.blockDimY, n.blockDimZ};
+  Journal::LaunchFacts launch;
+  launch.grid = {n.gridDimX, n.gridDimY, n.gridDimZ};
+  launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
+  launch.cluster = compiled_cluster(kernel);
+  launch.dynamic_shared = n.sharedMemBytes;
   if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
-      !fits(session, kernel, block) || !session.recorder().control(call.context, kernel, control, true)) {
+      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, control, true)) {
     return;
   }
   parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);

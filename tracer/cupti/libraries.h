@@ -53,6 +53,8 @@ namespace deadheat::cupti {
   X(cuFuncGetAttribute) \
   X(cuFuncSetAttribute) \
   X(cuFuncGetParamInfo) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+  X(cuOccupancyMaxActiveClusters) \
   X(cuKernelGetParamInfo) \
   X(cuKernelGetAttribute) \
   X(cuKernelSetAttribute) \

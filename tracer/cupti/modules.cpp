@@ -252,7 +252,7 @@ void Modules::find_symbols(Code& code) {
     std::size_t bytes = 0;
     const CUresult result = code.library ? driver().cuLibraryGetGlobal(&address, &bytes, code.library, name.c_str())
                                          : driver().cuModuleGetGlobal_v2(&address, &bytes, code.handle, name.c_str());
-    if (result != CUDA_SUCCESS || !address) continue;
+    if (result != CUDA_SUCCESS || !address || !bytes) continue;
     std::lock_guard hold(session_.lock);
     if (!session_.allocation_at(address)) {
       session_.allocated(trace::Allocate::Kind::symbol, address, bytes, 0, 0, name);

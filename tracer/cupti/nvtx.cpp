@@ -128,6 +128,7 @@ std::mutex& started_lock = *new std::mutex;
 auto& started = *new std::map<std::uint64_t, std::string>;
 
 std::uint64_t start(const char* name) noexcept try {
+  if (!layer_on(Layer::ranges)) return 0;
   static std::atomic<std::uint64_t> next{1};
   const std::uint64_t id = next++;
   {
@@ -141,6 +142,7 @@ std::uint64_t start(const char* name) noexcept try {
 }
 
 void end(std::uint64_t id) noexcept try {
+  if (!layer_on(Layer::ranges)) return;
   std::string name;
   {
     std::lock_guard hold(started_lock);
@@ -164,6 +166,7 @@ std::uint64_t start_in_domain(void*, const Attributes* a) { return start(message
 int pop_in_domain(void*) { return pop(); }
 void end_in_domain(void*, std::uint64_t id) { end(id); }
 const void* register_text(void*, const char* name) noexcept try {  // a handle: the text itself
+  if (!layer_on(Layer::ranges)) return nullptr;
   static std::mutex& lock = *new std::mutex;
   static auto& names = *new std::set<std::string>;
   std::lock_guard hold(lock);

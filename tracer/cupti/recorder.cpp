@@ -48,6 +48,22 @@ class InContext {
   bool good_ = false;
 };
 
+// Holds a lock that the drain's thread would take again at once, if it did not know that somebody waits.
+class MyTurn {
+ public:
+  MyTurn(std::mutex& lock, std::atomic<int>& waiting) : lock_(lock) {
+    ++waiting;
+    lock_.lock();
+    --waiting;
+  }
+  ~MyTurn() { lock_.unlock(); }
+  MyTurn(const MyTurn&) = delete;
+  MyTurn& operator=(const MyTurn&) = delete;
+
+ private:
+  std::mutex& lock_;
+};
+
 class WriterOutput final : public device_log::Output {
  public:
   WriterOutput(trace::TraceWriter& writer, TouchedPages* touched) : writer_(writer), touched_(touched) {}
@@ -159,7 +175,7 @@ Recorder::Recorder(Session& session) : session_(session) {}
 Recorder::~Recorder() = default;
 
 Recorder::Buffers* Recorder::buffers(CUcontext context) {
-  std::lock_guard one(draining_);
+  const MyTurn one(draining_, waiting_);
   auto found = buffers_.find(context);
   if (found != buffers_.end()) return found->second.get();
   std::unique_ptr<Buffers>& place = buffers_[context]; // null when that fails: not tried again
@@ -408,7 +424,7 @@ void Recorder::catch_up(Buffers& b) {
 
 void Recorder::caught_up() {
   if (outstanding_.load() == 0) return;
-  std::lock_guard one(draining_);
+  const MyTurn one(draining_, waiting_);
   for (auto& [context, b] : buffers_) {
     if (b) catch_up(*b);
   }
@@ -416,8 +432,11 @@ void Recorder::caught_up() {
 
 void Recorder::run() {
   Own own;
+  thread_ = pthread_self();
+  session_.works_here();
   auto flushed = std::chrono::steady_clock::now();
   while (!stopping_) {
+    if (finishing_) return session_.finish(status_, true);
     try {
       bool any = false;
       if (outstanding_.load() > 0) {
@@ -431,7 +450,7 @@ void Recorder::run() {
         session_.writer().flush();
         flushed = now;
       }
-      if (any) continue;
+      if (any && waiting_ == 0) continue;
     } catch (...) {
     }
     std::unique_lock hold(wake_lock_);
@@ -458,10 +477,18 @@ void Recorder::start() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+bool Recorder::finish_there(int status) {
+  if (!running_ || stopping_) return false;
+  status_ = status;
+  finishing_ = true; // seen soon: waking it takes a lock
+  return true;
+}
+
 void Recorder::stop() {
   caught_up();
   stopping_ = true;
   wake_.notify_all();
+  if (thread_ == pthread_self()) return;
   // The driver may go away as soon as this returns: the thread must be out of it.
   for (int i = 0; i < 2000 && running_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -75,6 +76,8 @@ class Recorder {
 
   void start();
   void stop(); // drains what there is, if the driver still answers
+  // The thread that drains ends, and finishes the session before. False: there is none. Async-signal-safe.
+  bool finish_there(int status);
   void caught_up(); // the host waited: everything that has been written is fetched
 
   // Whether the accesses of this launch are to be recorded. Counts it.
@@ -110,6 +113,7 @@ class Recorder {
   Session& session_;
   std::mutex lock_; // of controls_ and filters
   std::mutex draining_; // one drain at a time
+  std::atomic<int> waiting_{0}; // host threads that wait for it
   std::map<CUcontext, std::unique_ptr<Buffers>> buffers_;
   struct Controlled {
     const Code* code = nullptr;
@@ -126,6 +130,9 @@ class Recorder {
   std::unique_ptr<std::regex> filter_;
   std::atomic<bool> stopping_{false}, running_{false};
   std::atomic<std::uint64_t> outstanding_{0}; // launches that have not ended
+  std::atomic<bool> finishing_{false};
+  std::atomic<int> status_{0};
+  std::atomic<pthread_t> thread_{}; // that drains
   std::condition_variable wake_;
   std::mutex wake_lock_;
 };

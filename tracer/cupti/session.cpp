@@ -1,15 +1,18 @@
 #include "tracer/cupti/session.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <set>
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/injection.h"
+#include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/process.h"
@@ -64,6 +67,11 @@ bool Session::start() {
     say("nothing is recorded: " + why);
     return false;
   }
+  // A child has none of the threads that may hold locks of the session: nothing here is to be called in it.
+  pthread_atfork(nullptr, nullptr, [] {
+    layers = unsigned(Layer::nothing);
+    the_session.store(nullptr);
+  });
   auto* session = new Session;  // never destroyed
   session->options_ = std::move(*options);
   session->process_ = int(getpid());
@@ -114,6 +122,13 @@ Expected<void> Session::open() {
 
 void Session::finish(int status, bool clean) noexcept {
   if (process_ != int(getpid()) || finished_.exchange(true)) return;
+  finishing_ = int(syscall(SYS_gettid));
+  works_here();
+  finish_once(status, clean);
+  ended_ = true;
+}
+
+void Session::finish_once(int status, bool clean) noexcept {
   try {
     Own own; // what is called here is nobody's
     if (clean) recorder_->stop();
@@ -133,6 +148,27 @@ void Session::finish(int status, bool clean) noexcept {
   }
 }
 
+void Session::works_here() noexcept {
+  clockid_t clock{};
+  if (pthread_getcpuclockid(pthread_self(), &clock) == 0) headway_ = clock;
+}
+
+// Called in handlers of signals: no locks, no memory.
+void Session::leave(int status) noexcept {
+  constexpr timespec step{0, 1'000'000};
+  constexpr int most_idle = 5000, most = 600'000;  // steps
+  if (process_ != int(getpid()) || finishing_ == int(syscall(SYS_gettid))) return;
+  if (!finished_ && !recorder_->finish_there(status)) return finish(status, true);
+  timespec worked{};
+  for (int steps = 0, idle = 0; !ended_ && idle < most_idle && steps < most; ++steps) {
+    nanosleep(&step, nullptr);
+    timespec now{};
+    clock_gettime(headway_, &now);
+    idle = now.tv_sec == worked.tv_sec && now.tv_nsec == worked.tv_nsec ? idle + 1 : 0;
+    worked = now;
+  }
+}
+
 bool Session::did_nothing() {
   std::lock_guard hold(lock);
   return next_operation_ == 1 && incidents_.empty();
@@ -140,9 +176,11 @@ bool Session::did_nothing() {
 
 bool Session::others_in_trace() const {
   std::error_code error;
-  std::size_t entries = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(writer_->directory(), error)) ++entries;
-  return !error && entries > 1;
+  std::size_t logs = 0;  // those that are not finished too
+  for (const auto& entry : std::filesystem::directory_iterator(writer_->directory(), error)) {
+    logs += entry.path().filename().string().find(trace::log_suffix) != std::string::npos;
+  }
+  return !error && logs > 1;
 }
 
 void Session::incident(const std::string& kind, const std::string& text) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <time.h>
 
 #include <atomic>
 #include <map>
@@ -39,6 +40,10 @@ class Session {
   static Session* get();    // null while nothing is recorded
   static bool start();      // reads DEADHEAT_OPTIONS, opens the trace, subscribes; says why not
   void finish(int status, bool clean) noexcept;  // writes what is left; the second call does nothing
+  // The process ends at once, wherever this thread stands: the recorder's thread finishes the trace. Returns when it
+  // has, or makes no headway for some seconds: then this thread, or one that is no more, holds what it needs.
+  void leave(int status) noexcept;
+  void works_here() noexcept;  // the calling thread is the one that would
 
   const TracerOptions& options() const { return options_; }
   trace::TraceWriter& writer() { return *writer_; }
@@ -100,8 +105,9 @@ class Session {
 
  private:
   Expected<void> open();
+  void finish_once(int status, bool clean) noexcept;
   bool did_nothing();            // the program submitted no operation
-  bool others_in_trace() const;  // something lies in the trace's directory beside this process's log
+  bool others_in_trace() const;  // other processes' logs lie in the trace's directory
   void write_incidents();
 
   TracerOptions options_;
@@ -111,9 +117,11 @@ class Session {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Window> window_;
   std::unique_ptr<Activity> activity_;
-  std::atomic<bool> finished_{false};
+  std::atomic<bool> finished_{false}, ended_{false};  // finish() has begun, has returned
+  std::atomic<int> finishing_{0};                     // the thread that is in it
+  std::atomic<clockid_t> headway_{CLOCK_PROCESS_CPUTIME_ID};  // time of the thread that finishes, or will
   std::atomic<bool> said_error_{false};  // that the trace cannot be written
-  int process_ = 0;  // pid: a forked child's copy does nothing
+  int process_ = 0;  // pid: a child of vfork that leaves is nothing to us
 
   std::uint32_t next_operation_ = 1, next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1,
                 next_graph_launch_ = 1;

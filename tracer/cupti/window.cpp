@@ -337,7 +337,16 @@ void Window::before_opaque(CUcontext context, const std::vector<std::uint8_t>& a
 
 bool Window::after_opaque(CUstream stream, bool launched, std::vector<trace::Effects::Change>& effects) {
   if (!watching) return false;
+  struct Done {  // the device is everybody's again, whatever happens here
+    Window& window;
+    ~Done() {
+      watching = false;
+      window.someone_ = false;
+      window.alone_.unlock();
+    }
+  } done{*this};
   bool known = false;
+  if (launched && !looking_) spoil("what an opaque kernel can reach could not be copied");
   if (launched && looking_) {
     std::shared_ptr<Shared> shared = shared_;
     if (!device_.rest(stream)) {
@@ -352,9 +361,6 @@ bool Window::after_opaque(CUstream stream, bool launched, std::vector<trace::Eff
       if (!known) spoil("what an opaque kernel changed could not be told, or is more than the window's budget");
     }
   }
-  watching = false;
-  someone_ = false;
-  alone_.unlock();
   return known;
 }
 
