@@ -5,7 +5,7 @@
 
     [--embedded DIR]   where libcuda.so.1 is the embedded device (embedded_cuda.cpp), window_job and device_job
 
-DIR holds job, libcuda.so.1 and libcupti.so.13. Prints PASS or FAIL a case and `N passed, N failed`.
+DIR holds job, libcuda.so.1 and libcupti.so.13. Prints PASS, FAIL or SKIP a case and `N passed, N failed`.
 """
 import argparse
 import json
@@ -113,6 +113,12 @@ class Case:
         match = re.search(r"(\d+)\s+launch|launches[:\s]+(\d+)", self.dump(trace))
         assert match, self.dump(trace)
         return int(match.group(1) or match.group(2))
+
+
+def over_embedded(test):
+    """Marks a case that needs --embedded."""
+    test.over_embedded = True
+    return test
 
 
 def whole(case):
@@ -232,10 +238,9 @@ def timestamps(case):
     assert "times" not in case.dump(), case.dump()
 
 
+@over_embedded
 def times_of_races(case):
     """A report tells when an operation of a race ran, where the trace knows; and nothing where it does not."""
-    if not options.embedded:
-        return
     for settings in (":timestamps=1", ""):
         case.window(1, settings)
         done = subprocess.run([options.deadheat, "analyze", case.trace, "--json", "-"], text=True, stdout=subprocess.PIPE,
@@ -294,10 +299,9 @@ def bad_options(case):
         assert status == 3 and len(said) == 1 and word in said[0], said
 
 
+@over_embedded
 def windows(case, settings=":window=1:capture-range=cudaProfilerApi", ranged=1):
     """A window is executed again without the device it was recorded on: memory, copies, pointers, opaque kernels."""
-    if not options.embedded:
-        return
     said, _ = case.window(1, settings, ranged)
     assert said == [], said
     status, report = case.replay()
@@ -317,14 +321,14 @@ def windows(case, settings=":window=1:capture-range=cudaProfilerApi", ranged=1):
     assert len(effects) == 1 and effects[0].count(" address ") == 1 and "bytes 16384" in effects[0], effects
 
 
+@over_embedded
 def window_of_the_whole_run(case):
     windows(case, ":window=1", 0)
 
 
+@over_embedded
 def window_without_fault(case):
     """Nothing is reported; and memory that no operation touched is not written."""
-    if not options.embedded:
-        return
     said, total = case.window(0, ":window=1:capture-range=cudaProfilerApi")
     assert said == [], said
     summary = case.dump()
@@ -335,29 +339,26 @@ def window_without_fault(case):
     assert case.window(0, "")[1] == total
 
 
+@over_embedded
 def window_reaches_the_host(case):
     """Kernels that reach memory which the host may write: one line, in the trace too."""
-    if not options.embedded:
-        return
     said, _ = case.window(0, ":window=1:capture-range=cudaProfilerApi", 4)
     assert len(said) == 1 and "page-locked or managed memory" in said[0], said
     assert "page-locked or managed memory" in case.dump(), case.dump()
 
 
+@over_embedded
 def window_budget(case):
     """What does not fit is said, in the trace too, and nothing is replayed."""
-    if not options.embedded:
-        return
     said, _ = case.window(1, ":window=1:window-budget=0:capture-range=cudaProfilerApi")
     assert len(said) == 1 and "window for replay cannot be used" in said[0], said
     done = subprocess.run([options.deadheat, "replay", case.trace], text=True, capture_output=True, timeout=60)
     assert done.returncode == 2 and "budget" in done.stderr, (done.returncode, done.stderr)
 
 
+@over_embedded
 def window_without_end(case):
     """A job that ends, or is killed, inside of its window: nobody takes the trace for one that can be run again."""
-    if not options.embedded:
-        return
     for ranged in (2, 3):
         said, _ = case.window(1, ":window=1:capture-range=cudaProfilerApi", ranged)
         assert len(said) == (ranged == 2), said
@@ -366,25 +367,22 @@ def window_without_end(case):
         shutil.rmtree(case.trace)
 
 
+@over_embedded
 def python_lines(case):
     """A launch by a thread that holds Python's lock knows its line; one of the program, where there is one."""
-    if not options.embedded:
-        return
     places, lines = case.python("held")
     assert [place and place.group(1) for place in places] == lines, (places, lines)
 
 
+@over_embedded
 def python_without_its_lock(case):
-    if not options.embedded:
-        return
     places, _ = case.python("released")
     assert places == [None, None], places
 
 
+@over_embedded
 def kernel_that_waits_for_the_host(case):
     """Whatever another stream's kernel goes on writing: the host's wait for a stream ends, and so does the job."""
-    if not options.embedded:
-        return
     for what in ("waits", "leaves"):
         for settings in ("", ":budget=0"):
             done = case.device(what, settings, timeout=20)
@@ -392,10 +390,9 @@ def kernel_that_waits_for_the_host(case):
             shutil.rmtree(case.trace)
 
 
+@over_embedded
 def buffers_that_nobody_read(case):
     """A warp that gave up: nobody waits for room any more, and later operations are in a killed job's trace."""
-    if not options.embedded:
-        return
     done = case.device("gives_up", timeout=20)
     assert done.returncode == -signal.SIGKILL, (done.returncode, done.stderr)
     assert done.stdout.splitlines()[0] == "f" * 16, done.stdout
@@ -404,10 +401,9 @@ def buffers_that_nobody_read(case):
     assert re.search(r"6 x fill", summary), summary
 
 
+@over_embedded
 def cooperative(case):
     """A grid that only the original's blocks fit runs as it is; smaller ones are recorded."""
-    if not options.embedded:
-        return
     done = case.device("cooperative")
     assert done.returncode == 0 and len(done.stderr.splitlines()) == 1 and "132 of its blocks" in done.stderr, done.stderr
     records = subprocess.run([options.deadheat, "info", "--records", case.trace], text=True, stdout=subprocess.PIPE).stdout
@@ -416,35 +412,38 @@ def cooperative(case):
     assert ["cooperative instrumented" in launch for launch in launches] == [False, True], launches
 
 
+@over_embedded
 def empty_variables(case):
-    if not options.embedded:
-        return
     done = case.device("empty")
     assert (done.returncode, done.stderr) == (0, ""), done
 
 
+@over_embedded
 def no_memory_at_an_opaque_launch(case):
     """The thread that had the device for itself does not keep it; the window says that it cannot be used."""
-    if not options.embedded:
-        return
     done = case.device("no_memory", ":window=1:capture-range=cudaProfilerApi:launch-skip=1000", timeout=20)
     assert done.returncode == 0 and "the window for replay cannot be used" in done.stderr, done.stderr
 
 
+@over_embedded
 def no_window(case):
-    if not options.embedded:
-        return
     case.window(1, "")
     done = subprocess.run([options.deadheat, "replay", case.trace], text=True, capture_output=True, timeout=60)
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [whole, threads, layers, leaves_at_once, killed, forks, forks_while_others_launch, crashes, waits_for_a_signal, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables, no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault, window_reaches_the_host, window_budget, no_window,
-         timestamps, times_of_races, window_without_end, python_lines, python_without_its_lock]
+cases = [whole, threads, layers, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
+         waits_for_a_signal, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
+         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
+         no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
+         window_reaches_the_host, window_budget, no_window, timestamps, times_of_races, window_without_end,
+         python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:
     if options.cases and test.__name__ not in options.cases:
+        continue
+    if not options.embedded and hasattr(test, "over_embedded"):
+        print("SKIP %s: no --embedded" % test.__name__)
         continue
     case = Case()
     try:
