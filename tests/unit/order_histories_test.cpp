@@ -161,7 +161,8 @@ TEST(HistoriesShared, AtomicsMissWeakWritesThatNothingOrders) {
                      {1, 0}));
   // Seen through a release: ordered. Seen by a weak read: older no more, which is stricter than the letter.
   EXPECT_FALSE(shows(in_block({{write(x), exchange(y, release, cta)}, {read(y, acquire, cta), exchange(x)}}), {2, 0}));
-  EXPECT_TRUE(shows(in_block({{write(x), exchange(y, relaxed, cta)}, {read(y, relaxed, cta), exchange(x)}}), {0, 2, 0}));
+  EXPECT_TRUE(
+      shows(in_block({{write(x), exchange(y, relaxed, cta)}, {read(y, relaxed, cta), exchange(x)}}), {0, 2, 0}));
   EXPECT_FALSE(shows(in_block({{write(x)}, {read(x), exchange(x)}}), {1, 0}));
 }
 
