@@ -84,6 +84,7 @@ void Detector::record(trace::Record& record) {
         if constexpr (std::is_same_v<T, trace::Module>) {
           sides_.module(r);
         } else if constexpr (std::is_same_v<T, trace::Allocate>) {
+          operations_.apply(r);
           allocated(r);
         } else if constexpr (std::is_same_v<T, trace::Free>) {
           freed(r);
@@ -276,10 +277,10 @@ void Detector::begin_operation(std::uint32_t id) {
   } else if (auto* set = std::get_if<trace::Set>(&operation.what)) {
     range(index, set->api, AccessKind::write, set->destination);
   } else if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) {
-    if (pool->free) {
-      if (const trace::Allocate* freed = allocation(pool->allocation)) {
-        range(index, "cudaFreeAsync", AccessKind::free, {freed->address, 0, freed->bytes, 1, 1, 0});
-      }
+    // What is there is undefined from either on: an allocation is a write, of whatever.
+    if (const trace::Allocate* memory = allocation(pool->allocation)) {
+      range(index, pool->free ? "cudaFreeAsync" : "cudaMallocAsync", pool->free ? AccessKind::free : AccessKind::write,
+            {memory->address, 0, memory->bytes, 1, 1, 0});
     }
   }
 }

@@ -30,6 +30,7 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
       if (chain_length_[before.chain] == before.position) op.chain = before.chain;
     }
   }
+  if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) handed_on(*pool, op);
   op.primary = index(streams_.primary(operation.id));
   if (!op.chain) { // any chain whose end comes before: chains are as many as operations were ever unordered
     for (const auto& [chain, position] : op.clock) {
@@ -46,6 +47,28 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   operations_.push_back(std::move(op));
   if (auto* copy = std::get_if<trace::Copy>(&operation.what)) host_waits_for(*copy, at);
   return at;
+}
+
+void OperationClocks::apply(const trace::Allocate& record) {
+  if (record.kind != trace::Allocate::Kind::pool || !record.bytes) return;
+  if (record.bytes > ~record.address) return; // a damaged trace
+  allocations_[record.allocation] = {record.address, record.bytes, 0};
+}
+
+// Memory that was freed in one stream's order and is allocated in another's: the pool hands on only what it has seen
+// freed or waits for (Runtime API, "Stream Ordered Memory Allocator", reuse policies).
+void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
+  op.allocates = !pool.free;
+  const auto found = allocations_.find(pool.allocation);
+  if (found == allocations_.end()) return;
+  const Memory memory = found->second;
+  auto at = freed_.upper_bound(memory.address);
+  if (at != freed_.begin() && std::prev(at)->second.address + std::prev(at)->second.bytes > memory.address) --at;
+  while (at != freed_.end() && at->first < memory.address + memory.bytes) {
+    if (op.allocates) join(op.clock, at->second.freed);
+    at = freed_.erase(at);
+  }
+  if (pool.free) freed_[memory.address] = {memory.address, memory.bytes, OperationIndex(operations_.size())};
 }
 
 // Which copies have been made, or begun, when their call returns (Runtime API, "API synchronization behavior").
@@ -90,6 +113,12 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
     return "the launch in " + streams +
            " may begin before the one before it is complete (programmatic dependent launch), "
            "and no griddepcontrol.wait (cudaGridDependencySynchronize) comes before its access";
+  }
+  if (a.allocates != b.allocates) {
+    const Op &allocates = a.allocates ? a : b, &uses = a.allocates ? b : a;
+    return "stream " + std::to_string(allocates.stream) +
+           " allocates the memory in its order (cudaMallocAsync), and stream " + std::to_string(uses.stream) +
+           " never waits for that: it may use the memory before it exists";
   }
   if (a.stream == b.stream) return "they are unordered nodes of graphs launched into " + streams;
   // A wait of the second stream on an event of the first, made for a record that came too early?

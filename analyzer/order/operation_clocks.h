@@ -29,6 +29,7 @@ class OperationClocks {
   void apply(const trace::HostWait& record);
   void apply(const trace::GraphLaunch& record) { streams_.graph_begin(record); }
   void apply(const trace::GraphEnd& record) { streams_.graph_end(record); }
+  void apply(const trace::Allocate& record);
 
   OperationIndex index(OperationId id) const;
   OperationId id(OperationIndex index) const { return operations_[index].id; }
@@ -52,8 +53,13 @@ class OperationClocks {
     std::uint32_t stream = 0, chain = 0, position = 0;
     ChainClock clock; // complete before it starts
     OperationIndex primary = 0; // launch that it need not wait for to begin
-    bool waited = false;
+    bool waited = false, allocates = false;
   };
+  struct Memory {
+    std::uint64_t address = 0, bytes = 0;
+    OperationIndex freed = 0;
+  };
+  void handed_on(const trace::PoolOperation& pool, Op& op);
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
   void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
 
@@ -67,6 +73,9 @@ class OperationClocks {
     OperationIndex record = 0, submitted_before = 0;
   };
   std::vector<Wait> waits_; // for explanations
+  std::unordered_map<std::uint32_t, Memory> allocations_; // of streams' pools, by id
+  std::map<std::uint64_t, Memory>
+      freed_; // by address: freed in a stream's order, not handed on yet; they do not overlap
 };
 
 } // namespace deadheat::order

@@ -339,6 +339,25 @@ TEST_F(Causality, AtomicsOfDifferentSizesRace) {
   EXPECT_EQ(trace.races(), Races{"5-6"});
 }
 
+TEST_F(Causality, PackedAtomicsAreAtomicEachValue) { // 8.2.2
+  auto packed = [&](std::uint32_t line, const char* opcode, std::uint32_t bytes) {
+    return trace.site(line, {.access = AccessKind::atomic,
+                             .ordering = Ordering::relaxed,
+                             .scope = Scope::gpu,
+                             .bytes = bytes,
+                             .opcode = opcode});
+  };
+  auto pair = packed(5, "atom.global.add.noftz.f16x2", 4), one = packed(6, "atom.global.add.noftz.f16", 2),
+       word = packed(7, "atom.global.add.u32", 4);
+  auto l = trace.launch();
+  trace.access(l, 0, 0, pair, flag, 1, 0, 1);
+  trace.access(l, 1, 0, one, flag + 2, 2, 0, 1);
+  trace.access(l, 2, 0, pair, flag, 3, 1, 2);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 3, 0, word, flag, 4, 2, 3);
+  EXPECT_EQ(trace.races(), (Races{"5-7", "6-7"}));
+}
+
 TEST_F(Causality, APlainWriteRacesWithAnAtomic) {
   auto add = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "atom.add.u32");
   auto l = trace.launch();
@@ -364,6 +383,15 @@ TEST_F(Causality, UnorderedVolatilesAreClassStrong) {
   auto l = trace.launch();
   trace.access(l, 0, 0, set, flag, 1, 0, 1);
   trace.access(l, 0, 1, get, flag, 0, 1);
+  EXPECT_EQ(trace.races(), Races{"5-6 strong"});
+}
+
+TEST_F(Causality, UnorderedMmioIsClassStrongToo) { // it is relaxed, at system scope (9.7.9.8)
+  auto set = strong(5, AccessKind::write, Ordering::mmio, Scope::sys);
+  auto get = strong(6, AccessKind::read, Ordering::mmio, Scope::sys);
+  auto l = trace.launch();
+  trace.access(l, 0, 0, set, flag, 1, 0, 1);
+  trace.access(l, 1, 0, get, flag, 0, 1);
   EXPECT_EQ(trace.races(), Races{"5-6 strong"});
 }
 

@@ -237,5 +237,73 @@ TEST_F(Operations, FreeingMemoryInUseIsARace) {
   EXPECT_EQ(analysis.races[0].second.op, AccessKind::free);
 }
 
+// Stream-ordered allocations: an operation that allocates or frees, in the middle of a log.
+struct Pools : Operations {
+  static constexpr std::uint32_t first = 7;
+  std::uint32_t pool(std::uint32_t stream, std::uint32_t allocation, bool free) {
+    trace::Operation operation;
+    operation.what = trace::PoolOperation{free, allocation};
+    return trace.submit(operation, stream);
+  }
+  void performed(std::uint32_t id) {
+    trace.begin(id);
+    trace.end(id);
+  }
+  void handed_out(std::uint32_t allocation) { // where the kernels' memory is
+    trace::Allocate record;
+    record.allocation = allocation;
+    record.kind = trace::Allocate::Kind::pool;
+    record.address = memory;
+    record.bytes = 4096;
+    trace.add(record);
+  }
+};
+
+TEST_F(Pools, UseBeforeAllocationIsARace) {
+  trace.stream(2);
+  trace.stream(3);
+  handed_out(first);
+  performed(pool(2, first, false));
+  kernel(3, read);
+  const Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].first.kernel, "cudaMallocAsync");
+  EXPECT_NE(analysis.races[0].why.find("before it exists"), std::string::npos) << analysis.races[0].why;
+}
+TEST_F(Pools, UseBehindTheAllocationIsNone) {
+  trace.stream(2);
+  handed_out(first);
+  performed(pool(2, first, false));
+  kernel(2, write);
+  performed(pool(2, first, true));
+  EXPECT_EQ(trace.races(), Races{});
+}
+TEST_F(Pools, WhatIsHandedOnHasBeenFreed) { // the pool sees to that, with no event of the program's
+  trace.stream(2);
+  trace.stream(3);
+  handed_out(first);
+  performed(pool(2, first, false));
+  handed_out(first + 1); // as the host sees it; the streams are behind
+  kernel(2, write);
+  const std::uint32_t freed = pool(2, first, true), taken = pool(3, first + 1, false);
+  performed(freed);
+  performed(taken);
+  kernel(3, write);
+  EXPECT_EQ(trace.races(), Races{});
+}
+TEST_F(Pools, HandedOnWhileAThirdStreamUsesIt) {
+  for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+  handed_out(first);
+  performed(pool(2, first, false));
+  host_wait(trace::HostWait::Kind::stream, 2);
+  handed_out(first + 1);
+  kernel(4, write);
+  const std::uint32_t freed = pool(2, first, true), taken = pool(3, first + 1, false);
+  performed(freed);
+  performed(taken);
+  kernel(3, write);
+  EXPECT_EQ(trace.analyze().races.size(), 3u); // with the free, the allocation, and the next user
+}
+
 } // namespace
 } // namespace deadheat::test
