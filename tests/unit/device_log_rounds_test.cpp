@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <random>
@@ -16,19 +17,20 @@ namespace {
 constexpr std::uint32_t header = 32, lanes4 = 128, lanes8 = 256;
 constexpr std::uint64_t memory = 0x1000;
 
-enum Segment : std::uint32_t { add, exchange, load, leave };
+enum Segment : std::uint32_t { add, exchange, load, leave, add_shared };
 struct Code {
   std::vector<ptx::Segment> segments;
   std::vector<Site> sites;
 
-  Code() {
-    auto make = [&](const char* opcode, SiteKind kind, AccessKind access, bool operand) {
+  // mixed: what is done to global memory takes the ring's tickets too.
+  explicit Code(bool mixed) {
+    auto make = [&](const char* opcode, SiteKind kind, AccessKind access, bool operand, bool shared = false) {
       Site site;
       site.id = std::uint32_t(sites.size());
       site.kind = kind;
       site.opcode = opcode;
       site.access = access;
-      site.space = Space::global;
+      site.space = shared ? Space::shared : Space::global;
       site.ordering = Ordering::relaxed;
       site.element_bytes = 4;
       ptx::Slot slot;
@@ -42,6 +44,8 @@ struct Code {
       } else {
         slot.kind = ptx::Slot::Kind::strong;
         slot.valued = slot.short_values = true;
+        slot.in_block = shared;
+        slot.both_tickets = mixed && !shared;
         slot.address = header + 32;
         slot.value_read = slot.address + lanes8;
         slot.operand = operand ? slot.value_read + lanes4 : 0;
@@ -55,6 +59,7 @@ struct Code {
     make("atom.relaxed.gpu.global.exch.b32", SiteKind::access, AccessKind::atomic, true);
     make("ld.relaxed.gpu.global.u32", SiteKind::access, AccessKind::read, false);
     make("exit", SiteKind::exit, AccessKind::read, false);
+    make("atom.relaxed.cta.shared.add.u32", SiteKind::access, AccessKind::atomic, true, true);
   }
 };
 
@@ -67,8 +72,10 @@ struct Checker final : Output {
     for (unsigned l = 0; l < 32; ++l) {
       if (!(a.mask >> l & 1)) continue;
       ++accesses;
-      order[a.address[l]].push_back(a.value_read[l]);
-      std::uint32_t& value = values[a.address[l]];
+      const bool shared = a.space == Space::shared;
+      const std::uint64_t at = a.address[l] | (shared ? shared_mark | std::uint64_t(a.warp.block) << 32 : 0);
+      order[at].push_back(a.value_read[l]);
+      std::uint32_t& value = values[at];
       wrong += value != a.value_read[l] || a.order_first[l] != a.order_last[l];
       if (a.wrote >> l & 1) value = std::uint32_t(a.value_written[l]);
     }
@@ -78,9 +85,10 @@ struct Checker final : Output {
 
 class Device {
  public:
-  // `counters`: what is added is 1, and nothing is exchanged, so that values tell the order.
-  Device(std::uint32_t blocks, std::uint32_t steps, unsigned seed, bool counters)
-      : random_(seed), steps_(steps), counters_(counters) {
+  // `counters`: what is added is 1, and nothing is exchanged, so that values tell the order. `mixed`: half of what
+  // warps do is to the shared memory of their block.
+  Device(std::uint32_t blocks, std::uint32_t steps, unsigned seed, bool counters, bool mixed = false)
+      : random_(seed), code_(mixed), steps_(steps), counters_(counters), mixed_(mixed) {
     shape_.launch = 1;
     shape_.blocks = blocks;
     shape_.threads = 2; // one warp of two lanes
@@ -95,7 +103,6 @@ class Device {
     LaunchLog log(shape_, checker);
     std::uint64_t most = 0;
     std::uint32_t round = 1, awaited = 0; // awaited: round for whose beginning something is still to come
-    std::size_t read = 0, reserved_then = 0;
     for (std::uint32_t left = std::uint32_t(warps_.size()); left;) {
       for (int i = 0; i < 400 && left; ++i) {
         const std::uint32_t resident = std::min<std::uint32_t>(24, std::uint32_t(warps_.size()));
@@ -107,16 +114,17 @@ class Device {
       if (!awaited) { // a round ends, and another begins
         log.mark(round++);
         awaited = round;
-        reserved_then = ring_.size();
+        for (Ring& ring : rings_) ring.reserved_then = ring.segments.size();
       }
-      for (; read < ring_.size() && ring_[read].whole; ++read) log.segment(ring_[read].bytes.data());
-      if (awaited && read >= reserved_then) {
+      bool arrived = true;
+      for (Ring& ring : rings_) arrived &= drain(ring, log) >= ring.reserved_then;
+      if (awaited && arrived) {
         if (early) log.settle(awaited);
         awaited = 0;
       }
       most = std::max(most, log.held());
     }
-    for (; read < ring_.size(); ++read) log.segment(ring_[read].bytes.data());
+    for (Ring& ring : rings_) drain(ring, log);
     early_ = log.settled();
     log.finish();
     EXPECT_EQ(log.damaged(), 0u);
@@ -132,6 +140,11 @@ class Device {
     std::vector<std::uint8_t> bytes;
     bool whole = false;
   };
+  struct Ring {
+    std::deque<Reserved> segments;
+    std::size_t read = 0, reserved_then = 0;
+    std::uint64_t ticket = 1;
+  };
   struct Warp {
     std::uint32_t stage = 0, steps = 0;
     Segment what = add;
@@ -139,20 +152,34 @@ class Device {
     bool done = false;
   };
 
+  static std::size_t drain(Ring& ring, LaunchLog& log) {
+    for (; ring.read < ring.segments.size() && ring.segments[ring.read].whole; ++ring.read) {
+      log.segment(ring.segments[ring.read].bytes.data());
+    }
+    return ring.read;
+  }
+
+  Segment next(const Warp& warp) {
+    if (warp.steps == steps_) return leave;
+    if (mixed_ && random_() % 2) return add_shared;
+    return counters_ ? (random_() % 2 ? add : load) : Segment(random_() % 3);
+  }
+
   // Reserve, ticket, operation, ticket, publish: each a step of its own. True: the warp has ended with it.
   bool step(std::uint32_t w) {
     Warp& warp = warps_[w];
     if (warp.done) return false;
+    Ring& ring = rings_[w % rings_.size()];
     const ptx::Slot& slot = code_.segments[warp.what].slots[0];
     auto put = [&](std::uint32_t offset, auto value) {
-      std::memcpy(ring_[warp.at].bytes.data() + offset, &value, sizeof value);
+      std::memcpy(ring.segments[warp.at].bytes.data() + offset, &value, sizeof value);
     };
     switch (warp.stage++) {
       case 0: {
-        warp.what = warp.steps == steps_ ? leave : counters_ ? (random_() % 2 ? add : load) : Segment(random_() % 3);
-        warp.at = ring_.size();
-        ring_.emplace_back();
-        ring_.back().bytes.resize(code_.segments[warp.what].bytes, 0);
+        warp.what = next(warp);
+        warp.at = ring.segments.size();
+        ring.segments.emplace_back();
+        ring.segments.back().bytes.resize(code_.segments[warp.what].bytes, 0);
         SegmentHeader head;
         head.segment = warp.what;
         head.block = w;
@@ -161,25 +188,26 @@ class Device {
         return false;
       }
       case 1:
-        if (warp.what != leave) put(slot.offset, ticket_++);
+        if (warp.what != leave) put(slot.offset, slot.in_block ? ring.ticket++ : ticket_++);
         return false;
       case 2:
         for (std::uint32_t l = 0; l < 2 && warp.what != leave; ++l) {
-          const std::uint64_t address = memory + 4 * (random_() % 3);
-          std::uint32_t& value = values_[address];
+          const std::uint64_t mark = slot.in_block ? shared_mark : 0, address = memory + 4 * (random_() % 3);
+          std::uint32_t& value = values_[address | mark | (mark ? std::uint64_t(w) << 32 : 0)];
           const std::uint32_t operand = counters_ ? 1 : std::uint32_t(random_() % 1000);
-          put(slot.address + 8 * l, address);
+          put(slot.address + 8 * l, address | mark);
           put(slot.value_read + 4 * l, value);
           if (warp.what == load) continue;
           put(slot.operand + 4 * l, operand);
-          value = warp.what == add ? value + operand : operand;
+          value = warp.what != exchange ? value + operand : operand;
         }
         return false;
       case 3:
-        if (warp.what != leave) put(slot.offset + 8, ticket_++);
+        if (warp.what != leave) put(slot.offset + 8, slot.in_block ? ring.ticket++ : ticket_++);
+        if (slot.both_tickets) put(slot.offset + 16, ring.ticket++);
         return false;
       default:
-        ring_[warp.at].whole = true;
+        ring.segments[warp.at].whole = true;
         warp.stage = 0;
         warp.done = ++warp.steps > steps_;
         return warp.done;
@@ -190,9 +218,9 @@ class Device {
   const Code code_;
   Shape shape_;
   std::uint32_t steps_;
-  bool counters_;
+  bool counters_, mixed_;
   std::vector<Warp> warps_;
-  std::deque<Reserved> ring_;
+  std::array<Ring, 2> rings_;
   std::map<std::uint64_t, std::uint32_t> values_;
   std::uint64_t ticket_ = 1, early_ = 0;
   std::uint32_t first_ = 0;
@@ -215,6 +243,23 @@ TEST(DeviceLogRounds, AnOrderThatIsMadeEarlyIsTheOneThatIsMadeAtTheEnd) {
       }
     }
   }
+}
+
+// Accesses to global memory wait in their warps behind ones to shared memory, which have other tickets.
+TEST(DeviceLogRounds, NothingIsPutBeforeWhatIsBehindAnAccessToSharedMemory) {
+  std::uint64_t early_ones = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    Device first(60, 40, seed, true, true), second(60, 40, seed, true, true);
+    Checker whole, early;
+    first.run(false, whole);
+    second.run(true, early);
+    early_ones += second.early();
+    EXPECT_EQ(whole.order, early.order) << "seed " << seed;
+    EXPECT_EQ(early.accesses, 60u * 40 * 2);
+    EXPECT_EQ(whole.wrong, 0u) << "seed " << seed;
+    EXPECT_EQ(early.wrong, 0u) << "seed " << seed;
+  }
+  EXPECT_GT(early_ones, 40u * 60 * 40 / 2);
 }
 
 TEST(DeviceLogRounds, MemoryDoesNotGrowWithTheLaunch) {

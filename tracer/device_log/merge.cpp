@@ -41,7 +41,10 @@ std::uint64_t Merge::limit_of(std::uint32_t block) const {
 std::uint64_t Merge::settle_before(std::uint32_t round) {
   const std::uint64_t before = ended_;
   round_ = round;
-  limit_ = log_.tickets_.before(round);
+  // What was given in round `round` or later was reserved after the one before it began, and took its tickets then. Of
+  // round `round` itself something may still wait in its warp, behind an access whose ring's ticket is the block's
+  // latest.
+  limit_ = log_.tickets_.before(round - 1);
   run();
   forget_ended();
   return ended_ - before;
@@ -107,7 +110,7 @@ void Merge::finish() {
       } else {
         const std::size_t before = warps_[w]->items.size();
         advance(w);
-        if (!heads_[w] && warps_[w]->items.size() == before) warps_[w]->pop();  // waits at a cluster's
+        if (!heads_[w] && warps_[w]->items.size() == before) warps_[w]->pop(); // waits at a cluster's
       }
     }
   }
@@ -138,7 +141,7 @@ void Merge::advance(std::uint32_t first) {
         if (std::find(here.begin(), here.end(), w) == here.end()) here.push_back(w);
         if (here.size() < item.gate->missing) break;
         log_.write(warp, item);
-        const std::shared_ptr<LaunchLog::Gate> gate = item.gate;  // outlives the queues' entries
+        const std::shared_ptr<LaunchLog::Gate> gate = item.gate; // outlives the queues' entries
         for (std::uint32_t other : here) {
           warps_[other]->pop();
           if (other != w) ready.push_back(other);
@@ -260,7 +263,7 @@ void Merge::open(std::uint32_t w) {
     }
   });
   head.left = head.lanes;
-  if (!head.left) {  // every guard was false
+  if (!head.left) { // every guard was false
     spare_.push_back(std::move(made));
     return;
   }
@@ -288,7 +291,7 @@ std::uint32_t Merge::cell_of(std::uint64_t key) {
     const std::size_t mask = keys.size() - 1;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       if (!indices_[i]) continue;
-      std::size_t at = (keys_[i] * 0x9e3779b97f4a7c15u >> 20) & mask;
+      std::size_t at = slot_of_key(keys_[i], mask);
       while (indices[at]) at = (at + 1) & mask;
       keys[at] = keys_[i];
       indices[at] = indices_[i];
@@ -297,7 +300,7 @@ std::uint32_t Merge::cell_of(std::uint64_t key) {
     indices_.swap(indices);
   }
   const std::size_t mask = keys_.size() - 1;
-  std::size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & mask;
+  std::size_t at = slot_of_key(key, mask);
   for (; indices_[at]; at = (at + 1) & mask) {
     if (keys_[at] == key) return indices_[at] - 1;
   }
@@ -323,11 +326,10 @@ std::uint32_t Merge::cell_of(std::uint64_t key) {
 // What follows in the table moves up (Knuth, TAOCP 3, 6.4, algorithm R).
 void Merge::forget_cell(std::uint32_t cell) {
   const std::size_t mask = keys_.size() - 1;
-  auto home = [&](std::uint64_t key) { return (key * 0x9e3779b97f4a7c15u >> 20) & mask; };
-  std::size_t hole = home(cells_[cell].key);
+  std::size_t hole = slot_of_key(cells_[cell].key, mask);
   while (indices_[hole] != cell + 1) hole = (hole + 1) & mask;
   for (std::size_t at = (hole + 1) & mask; indices_[at]; at = (at + 1) & mask) {
-    if (((at - home(keys_[at])) & mask) < ((at - hole) & mask)) continue;
+    if (((at - slot_of_key(keys_[at], mask)) & mask) < ((at - hole) & mask)) continue;
     keys_[hole] = keys_[at];
     indices_[hole] = indices_[at];
     hole = at;
@@ -466,7 +468,7 @@ void Merge::readers_first(const Head& head, unsigned l) {
     place(reader, r, 0);
     const bool ends = !reader.left;
     placed(reader, 1u << r);
-    if (ends) node = cells_[cell].first;  // the list has changed
+    if (ends) node = cells_[cell].first; // the list has changed
   }
 }
 
@@ -474,7 +476,7 @@ void Merge::readers_first(const Head& head, unsigned l) {
 bool Merge::place_earlier(const Head& head, unsigned l) {
   const Cell& cell = cells_[head.cell[l]];
   std::uint32_t node = cell.known ? find(head, head.cell[l], cell.bits, 0, false) : none;
-  if (node == none) node = find(head, head.cell[l], head.read[l], 0, true);  // a store of what was read
+  if (node == none) node = find(head, head.cell[l], head.read[l], 0, true); // a store of what was read
   if (node == none) return false;
   Head& other = *heads_[node / 32];
   if (cell.first != none) readers_first(other, node % 32);
@@ -491,7 +493,7 @@ void Merge::find_beginning(const Head& head, unsigned l) {
     const std::uint32_t node = find(head, head.cell[l], value, 1, false);
     if (node == none || heads_[node / 32]->read[node % 32] == value) break;
     value = heads_[node / 32]->read[node % 32];
-    if (value == head.read[l]) break;  // a cycle: where it began, nothing tells
+    if (value == head.read[l]) break; // a cycle: where it began, nothing tells
   }
   cell.bits = value;
   cell.known = true;
@@ -525,7 +527,7 @@ void Merge::settle(std::uint32_t w) {
     // The location was written by a weak access, or what was read is old: by value alone.
     ++log_.guessed_;
     if (!places_) ++places_;
-    place(head, l, 1);  // not exact
+    place(head, l, 1); // not exact
     const bool ends = !head.left;
     placed(head, 1u << l);
     if (ends) return;
@@ -567,4 +569,4 @@ void Merge::emit(Head& head, std::uint32_t lanes) {
   }
 }
 
-}  // namespace deadheat::device_log
+} // namespace deadheat::device_log

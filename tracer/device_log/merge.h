@@ -11,8 +11,8 @@
 // Operations on mbarriers are heads too, of one step a lane (or a block that a copy is sent to): merge_async.cpp says
 // what puts them in order. Waits at a cluster's barrier hold their warp back until all its threads have arrived.
 //
-// What is settled before all has come ends with the tickets that may still come: a head that could come before one with
-// an earlier ticket is known by then. What ended blocks leave behind is forgotten.
+// What is settled before all has come ends with the tickets that may still come, or may still wait in their warps: a
+// head that could come before one with an earlier ticket is known by then. What ended blocks leave behind is forgotten.
 //
 // Cost: about a hundred nanoseconds a lane, however many wait for one location (but a write costs a step for each read
 // that waits there).
@@ -140,6 +140,10 @@ class Merge {
 
   const What& what_of(const ptx::Slot& slot);
   std::uint32_t cell_of(std::uint64_t key);
+  // Where the search for a key begins in a table of mask + 1 entries.
+  static std::size_t slot_of_key(std::uint64_t key, std::size_t mask) {
+    return (key * 0x9e3779b97f4a7c15u >> 20) & mask;
+  }
   void link(Head& head, unsigned lane);
   void unlink(Head& head, unsigned lane);
   // The table of lanes that write: by the location and the value that they were given before they could (a store: that
