@@ -64,6 +64,11 @@ class Thread:
         self.seen = merged
 
 
+def mask_of(word, at):
+    """(mask, index of the word after it)"""
+    return (0xFFFFFFFF, at + 2) if word[at] == "all" else (int(word[at + 1], 16), at + 2)
+
+
 class Launch:
     """One launch; finds the pairs while the records of it come."""
 
@@ -268,7 +273,8 @@ class Launch:
         space, address = self.generic(destination)
         if site.access == "atomic":
             for at in range(0, size, max(1, site.size)):
-                self.touch(names[1], block, clock, 1, space, address + at, site.size, "atomic", site.strong, site.scope, site_name)
+                self.touch(names[1], block, clock, 1, space, address + at, site.size, "atomic", site.strong, site.scope,
+                           site_name)
         else:
             self.touch(names[1], block, clock, 1, space, address, size, "write", False, "none", site_name)
         if mbarrier:
@@ -333,7 +339,7 @@ class Launch:
                 if ordering in ACQUIRE:
                     self.acquire(thread, scope, phases[reached])
                 else:
-                    thread.pending.setdefault(key, {}).update((number, head) for number, head in enumerate(phases[reached]))
+                    thread.pending.setdefault(key, {}).update(enumerate(phases[reached]))
         elif what == "init":
             self.objects[key] = {}
         elif what == "complete_tx":
@@ -341,10 +347,101 @@ class Launch:
             if waiting:  # of that copy's own accesses, and of nothing else
                 phases.setdefault(phase, []).extend((of_block, "sys", ({}, name, 1)) for name in waiting.pop(0))
 
+    # ---- records: `HEAD launch L block B warp W site M:N MASK …`, split into words; some have no warp or no site
 
-def mask_of(word, at):
-    """(mask, index of the word after it)"""
-    return (0xFFFFFFFF, at + 2) if word[at] == "all" else (int(word[at + 1], 16), at + 2)
+    def threads_of(self, word, mask_at=9):
+        """(block, warp, threads, index of the word behind the mask)"""
+        block, warp = int(word[4]), int(word[6])
+        mask, at = mask_of(word, mask_at)
+        return block, warp, self.lanes(block, warp, mask), at
+
+    def read_access(self, word):
+        """How many threads make it."""
+        block, warp, threads, at = self.threads_of(word)
+        space, at = word[at], at + 1
+        for thread in threads:
+            address = int(word[at].split("#")[0], 16)
+            at += 1
+            values = None
+            if at < len(word) and word[at] == "read":
+                read, wrote, at = int(word[at + 1], 16), None, at + 2
+                if word[at] == "wrote":
+                    wrote, at = int(word[at + 1], 16), at + 2
+                values, at = (read, wrote), at + 2  # order N
+            self.access(block, warp, word[8], space, thread.name[1] % 32, address, values)
+        return len(threads)
+
+    def read_exit(self, word):
+        self.exited.update(thread.name for thread in self.threads_of(word, 7)[2])
+
+    def read_fence(self, word):
+        block, warp, threads, at = self.threads_of(word)
+        opcode, mask = self.sites[word[8]].opcode, mask_of(word, 9)[0]
+        if word[at + 2] != "generic":
+            spaces = [space for space in ("shared", "global") if space in opcode] or ["shared", "global"]
+            self.proxy_fence(threads, spaces)
+        elif word[at] != "weak":  # griddepcontrol.wait
+            self.fence(block, warp, mask, word[at], word[at + 1])
+
+    def read_warp_barrier(self, word):
+        self.meet(self.threads_of(word)[2])
+
+    def read_block_barrier(self, word):
+        self.meet([thread for thread in self.of_block(int(word[4])) if thread.name not in self.exited])
+
+    def read_barrier_arrive(self, word):
+        block, _, threads, at = self.threads_of(word)
+        arrived, waiting = self.barriers.setdefault((block, int(word[at + 1]), int(word[at + 3])), ([], []))
+        arrived += [thread.publish() for thread in threads]
+        waiting += threads if word[at + 4] == "sync" else []
+
+    def read_barrier_complete(self, word):
+        arrived, waiting = self.barriers.pop((int(word[4]), int(word[6]), int(word[8])), ([], []))
+        for thread in waiting:
+            thread.sees(*arrived)
+
+    def read_cluster_barrier(self, word):
+        block, warp, _, at = self.threads_of(word)
+        self.cluster_barrier(block, warp, mask_of(word, 9)[0], word[at] == "wait", int(word[at + 2]), "relaxed" in word[at:])
+
+    def read_async_copy(self, word):
+        block, warp, threads, at = self.threads_of(word)
+        size = int(word[at + 1])
+        for thread, ends in zip(threads, word[at + 2:]):
+            destination, source = (int(text, 16) for text in ends.split("<-"))
+            self.copy(block, warp, thread.name[1] % 32, word[8], size, destination, source)
+
+    def read_async_commit(self, word):
+        self.commit(self.threads_of(word)[2], ".bulk" in self.sites[word[8]].opcode)
+
+    def read_async_wait(self, word):
+        _, _, threads, at = self.threads_of(word)
+        if ".bulk" in self.sites[word[8]].opcode:
+            self.bulk_wait(threads, int(word[at + 1]), "read" in word[at:])
+        else:
+            self.wait(threads, int(word[at + 1]), "all" in word[at:])
+
+    def read_mbarrier(self, word):
+        block, warp, threads, at = self.threads_of(word)
+        what, ordering, scope, of_block = word[at], word[at + 1], word[at + 2], int(word[at + 4])
+        succeeded = int(word[at + 6], 16)
+        at += 7
+        for thread in threads:
+            lane = thread.name[1] % 32
+            self.mbarrier(block, warp, what, word[8], ordering, of_block, scope, lane, int(word[at], 16),
+                          int(word[at + 4]), succeeded >> lane & 1)
+            at += 5
+
+    def read_bulk_copy(self, word):
+        block, warp, threads, at = self.threads_of(word)
+        at += word[at] == "further"
+        for thread in threads:
+            destination, source = (int(text, 16) for text in word[at].split("<-"))
+            size, at, object_at = int(word[at + 2]), at + 3, 0
+            if at < len(word) and word[at] == "mbarrier":
+                object_at, at = int(word[at + 1], 16), at + 2
+            self.bulk_copy(block, warp, thread.name[1] % 32, word[8], source, destination, size, object_at)
+
 
 
 def extent(line, name):
@@ -384,89 +481,12 @@ def unordered_conflicts(lines, seconds=60, kernel=""):
             continue
         if head == "warning:":
             raise Unknown("the trace is not whole: " + line)
-        if len(word) < 5 or word[1] != "launch":
-            continue
-        launch = launches.get(int(word[2]))
-        if launch is None:
-            continue
-        block = int(word[4])
-        if head == "access":
-            site, warp = word[8], int(word[6])
-            mask, at = mask_of(word, 9)
-            space, at = word[at], at + 1
-            for lane in range(32):
-                if not mask >> lane & 1:
-                    continue
-                address = int(word[at].split("#")[0], 16)
-                at += 1
-                values = None
-                if at < len(word) and word[at] == "read":
-                    read, wrote, at = int(word[at + 1], 16), None, at + 2
-                    if word[at] == "wrote":
-                        wrote, at = int(word[at + 1], 16), at + 2
-                    values, at = (read, wrote), at + 2  # order N
-                launch.access(block, warp, site, space, lane, address, values)
-            accesses += bin(mask).count("1")
+        launch = launches.get(int(word[2])) if len(word) >= 5 and word[1] == "launch" else None
+        read = launch and getattr(launch, "read_" + head, None)
+        if read:
+            accesses += read(word) or 0
             if accesses > MOST_ACCESSES or time.process_time() > deadline:
                 raise Unknown("too many accesses")
-        elif head == "block_barrier":
-            launch.meet([t for t in launch.of_block(block) if t.name not in launch.exited])
-        elif head == "barrier_complete":
-            arrived, waiting = launch.barriers.pop((block, int(word[6]), int(word[8])), ([], []))
-            for thread in waiting:
-                thread.sees(*arrived)
-        elif head in ("warp_barrier", "fence", "barrier_arrive", "cluster_barrier", "async_copy", "async_commit",
-                      "async_wait", "mbarrier", "exit", "bulk_copy"):
-            warp = int(word[6])
-            mask, at = mask_of(word, 7 if head == "exit" else 9)
-            threads = launch.lanes(block, warp, mask)
-            if head == "warp_barrier":
-                launch.meet(threads)
-            elif head == "exit":
-                launch.exited.update(thread.name for thread in threads)
-            elif head == "fence":
-                opcode = sites[word[8]].opcode
-                if word[at + 2] != "generic":
-                    spaces = [space for space in ("shared", "global") if space in opcode] or ["shared", "global"]
-                    launch.proxy_fence(threads, spaces)
-                elif word[at] != "weak":  # griddepcontrol.wait
-                    launch.fence(block, warp, mask, word[at], word[at + 1])
-            elif head == "barrier_arrive":
-                arrived, waiting = launch.barriers.setdefault((block, int(word[at + 1]), int(word[at + 3])), ([], []))
-                arrived += [thread.publish() for thread in threads]
-                waiting += threads if word[at + 4] == "sync" else []
-            elif head == "cluster_barrier":
-                launch.cluster_barrier(block, warp, mask, word[at] == "wait", int(word[at + 2]), "relaxed" in word[at:])
-            elif head == "async_copy":
-                size, at = int(word[at + 1]), at + 2
-                for thread in threads:
-                    destination, source = (int(text, 16) for text in word[at].split("<-"))
-                    launch.copy(block, warp, thread.name[1] % 32, word[8], size, destination, source)
-                    at += 1
-            elif head == "async_commit":
-                launch.commit(threads, ".bulk" in sites[word[8]].opcode)
-            elif head == "async_wait":
-                if ".bulk" in sites[word[8]].opcode:
-                    launch.bulk_wait(threads, int(word[at + 1]), "read" in word[at:])
-                else:
-                    launch.wait(threads, int(word[at + 1]), "all" in word[at:])
-            elif head == "mbarrier":
-                what, ordering, scope, of_block = word[at], word[at + 1], word[at + 2], int(word[at + 4])
-                succeeded = int(word[at + 6], 16)
-                at += 7
-                for thread in threads:
-                    lane = thread.name[1] % 32
-                    launch.mbarrier(block, warp, what, word[8], ordering, of_block, scope, lane, int(word[at], 16),
-                                    int(word[at + 4]), succeeded >> lane & 1)
-                    at += 5
-            else:  # bulk_copy
-                at += word[at] == "further"
-                for thread in threads:
-                    destination, source = (int(text, 16) for text in word[at].split("<-"))
-                    size, at, object_at = int(word[at + 2]), at + 3, 0
-                    if at < len(word) and word[at] == "mbarrier":
-                        object_at, at = int(word[at + 1], 16), at + 2
-                    launch.bulk_copy(block, warp, thread.name[1] % 32, word[8], source, destination, size, object_at)
     for launch in launches.values():
         found.update(launch.pairs)
     return found

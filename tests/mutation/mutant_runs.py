@@ -31,16 +31,17 @@ class Runner:
     def time_left(self, limit):
         return min(limit, self.deadline - time.monotonic()) if self.deadline else limit
 
-    def run(self, binary, directory, limit, host=None):
-        """Records and analyzes; PTX is in directory/ptx. host: variables of host_calls.cpp."""
+    def run(self, binary, directory, limit, host=None, loads_from=""):
+        """Records and analyzes; PTX is in directory/ptx. host: variables of host_calls.cpp; loads_from: the variable that
+        tells a program where the PTX is that it loads by itself."""
         begin = time.monotonic()
         trace = os.path.join(directory, "trace")
         shutil.rmtree(trace, ignore_errors=True)
         said = lambda how: Run(how, {}, 0, 0, None, time.monotonic() - begin, trace)
         preload = self.library if host is None else "%s %s" % (self.host_calls, self.library)
-        environment = dict(self.environment, LD_PRELOAD=preload, **(host or {}),
-                           TRITON_FOLDER=os.path.join(directory, "ptx"),
-                           DEADHEAT_OPTIONS="output=%s:ptx=%s:cores=1" % (trace, os.path.join(directory, "ptx")))
+        ptx = os.path.join(directory, "ptx")
+        environment = dict(self.environment, LD_PRELOAD=preload, **(host or {}), **({loads_from: ptx} if loads_from else {}),
+                           DEADHEAT_OPTIONS="output=%s:ptx=%s:cores=1" % (trace, ptx))
         patience = self.time_left(limit)
         status, errors = self.wait([binary], directory, environment, patience)
         if status is None and patience < limit:
@@ -81,9 +82,12 @@ class Runner:
     def overlaps(self, trace, kernel):
         """May a launch of that kernel (empty: any) run beside the launch in front of it? Only what lets it may, and only
         when a launch stands directly in front of it in its stream: there is nothing else to wait for (CUDA programming
-        guide, programmatic dependent launch)."""
+        guide, programmatic dependent launch). It may where records are lost."""
         before = {}  # stream → was it a launch
-        for line in self.records(trace).split("\n"):
+        records = self.records(trace)
+        if records is None or re.search(r"^warning: ", records, re.M):
+            return True
+        for line in records.split("\n"):
             if match := re.match(r"operation \d+ stream (\S+) .*?(?:\blaunch \d+ kernel (.*) module .*|$)", line):
                 stream, launched = match.groups()
                 if launched and kernel in ("", launched) and re.search(r"\bprogrammatic\b", line) and before.get(stream):

@@ -73,17 +73,22 @@ class Program:
         self.name = os.path.basename(binary)[:-len(".fixed")]
         self.directory = os.path.join(work, self.name)
         self.every_instance = options.every_instance
-        self.library = os.path.exists(os.path.join(LIBRARY, self.name + ".cu"))
+        self.library, self.loads_from = os.path.exists(os.path.join(LIBRARY, self.name + ".cu")), ""
+        if self.library:
+            with open(os.path.join(LIBRARY, self.name + ".cu")) as source:
+                found = re.search(r"^// Mutants: (\w+) names the folder of its PTX, (\w+)", source.read(), re.M)
+            if found:
+                self.loads_from, self.loads = found.groups()
         self.problem, self.own_run, self.prepared = "", "", False
         self.jobs, self.limit, self.seconds, self.known = [], 0, 0, {}
         self.lock, self.own_conflicts = threading.Lock(), {}
 
     def prepare(self, runner):
         os.makedirs(os.path.join(self.directory, "ptx"))
-        if self.name == "triton_kernels":  # loads PTX by itself
-            for file in glob.glob(os.path.join(os.path.dirname(self.binary), "triton", "*.*")):
+        if self.loads_from:
+            for file in glob.glob(os.path.join(os.path.dirname(self.binary), self.loads, "*.*")):
                 shutil.copy(file, os.path.join(self.directory, "ptx"))
-        run = runner.run(self.binary, self.directory, 600)
+        run = runner.run(self.binary, self.directory, 600, None, self.loads_from)
         self.known, self.seconds, self.own_run = run.races, run.seconds, run.how
         if run.how != "ends" or run.errors:
             self.problem = "its own run %s with %d findings" % (run.how, run.errors + run.count)
@@ -168,7 +173,7 @@ class Program:
                 changed = ptx_mutations.apply(text.read(), mutation)
             with open(target, "w") as text:
                 text.write(changed)
-        return runner.run(self.binary, directory, self.limit, host)
+        return runner.run(self.binary, directory, self.limit, host, self.loads_from)
 
 
 def row_of(job, run):

@@ -1,5 +1,6 @@
 // PTX that Triton gives for sm_80 (../triton_kernels.py), loaded as a library and checked against the host: vector
 // addition, softmax, layer norm, scan, matrix product and flash attention. Says so and ends where there is no such PTX.
+// Mutants: TRITON_FOLDER names the folder of its PTX, triton beside the program.
 #include <cuda_fp16.h>
 
 #include <cmath>
