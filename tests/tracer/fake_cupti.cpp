@@ -35,9 +35,6 @@ EXPORT CUptiResult cuptiEnableCallback(std::uint32_t on, CUpti_SubscriberHandle,
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API) fake_enable(id, on);
   return CUPTI_SUCCESS;
 }
-EXPORT CUptiResult cuptiEnableDomain(std::uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain) {
-  return CUPTI_SUCCESS;
-}
 EXPORT CUptiResult cuptiGetResultString(CUptiResult, const char** text) { return *text = "a result", CUPTI_SUCCESS; }
 EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain, std::uint32_t, const char** name) {
   return *name = nullptr, CUPTI_ERROR_INVALID_PARAMETER;

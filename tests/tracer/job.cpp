@@ -4,13 +4,16 @@
 // return, _exit, kill (SIGKILL, after half a second), fork (the child launches too, and ends first), exec (itself, to
 // return), forks (children that free memory and leave, while other threads launch), crash (a launch whose argument
 // cannot be read; the handler of the signal calls _exit), sigwait (all threads block a signal, and one waits for it),
-// empty (allocates nothing, in a stream), or time (says nanoseconds of the first thread's CPU a
-// launch; it pauses after every 200, as jobs do).
+// short (threads that launch and end, one behind the other; says by how many KiB memory has grown), empty (allocates
+// nothing, in a stream), or time (says nanoseconds of the first thread's CPU a launch; it pauses after every 200, as
+// jobs do).
 #include <cuda.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -55,6 +58,17 @@ double work(int launches, bool failures, bool pauses = false) {
   cuStreamSynchronize(stream);
   cuMemFree(memory);
   return taken;
+}
+
+std::size_t growth_of_short_threads(int threads) {
+  const auto some = [](int count) {
+    for (int i = 0; i < count; ++i) std::thread([] { work(2, false); }).join();
+  };
+  some(threads / 10);
+  const std::size_t before = mallinfo2().uordblks;
+  some(threads);
+  usleep(300'000);  // what there is gets written
+  return (mallinfo2().uordblks - std::min(before, mallinfo2().uordblks)) / 1024;
 }
 
 // True: all of them have left.
@@ -119,6 +133,7 @@ int main(int argc, char** argv) {
   for (std::thread& worker : workers) worker.join();
   if (end == "forks" && !forks(60)) std::printf("a child hangs\n");
   if (end == "sigwait" && !waits_for_signal()) std::printf("the signal did not come\n");
+  if (end == "short") std::printf("%zu KiB\n", growth_of_short_threads(3000));
   if (end == "empty") {
     CUdeviceptr nothing = 0;
     cuMemAllocAsync(&nothing, 0, nullptr);

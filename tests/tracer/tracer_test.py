@@ -177,6 +177,13 @@ def waits_for_a_signal(case):
     assert "did not come" not in case.printed, case.printed
 
 
+def short_threads(case):
+    """What the library keeps for a thread is the next one's when it has ended: 17 KB each, and names of ranges."""
+    status, said = case.run(100, 1, "short")
+    assert (status, said) == (3, []), (status, said)
+    assert int(case.printed.split(" KiB")[0].split()[-1]) < 8000, case.printed
+
+
 def allocates_nothing(case):
     status, said = case.run(100, 1, "empty")
     assert (status, said) == (3, []), (status, said)
@@ -385,7 +392,7 @@ def kernel_that_waits_for_the_host(case):
     """Whatever another stream's kernel goes on writing: the host's wait for a stream ends, and so does the job."""
     for what in ("waits", "leaves"):
         for settings in ("", ":budget=0"):
-            done = case.device(what, settings, timeout=20)
+            done = case.device(what, settings)
             assert done.returncode == 0, (what, done.returncode, done.stderr)
             shutil.rmtree(case.trace)
 
@@ -393,7 +400,7 @@ def kernel_that_waits_for_the_host(case):
 @over_embedded
 def buffers_that_nobody_read(case):
     """A warp that gave up: nobody waits for room any more, and later operations are in a killed job's trace."""
-    done = case.device("gives_up", timeout=20)
+    done = case.device("gives_up")
     assert done.returncode == -signal.SIGKILL, (done.returncode, done.stderr)
     assert done.stdout.splitlines()[0] == "f" * 16, done.stdout
     assert len(done.stderr.splitlines()) == 1 and "not recorded" in done.stderr, done.stderr
@@ -421,7 +428,7 @@ def empty_variables(case):
 @over_embedded
 def no_memory_at_an_opaque_launch(case):
     """The thread that had the device for itself does not keep it; the window says that it cannot be used."""
-    done = case.device("no_memory", ":window=1:capture-range=cudaProfilerApi:launch-skip=1000", timeout=20)
+    done = case.device("no_memory", ":window=1:capture-range=cudaProfilerApi:launch-skip=1000")
     assert done.returncode == 0 and "the window for replay cannot be used" in done.stderr, done.stderr
 
 
@@ -433,7 +440,7 @@ def no_window(case):
 
 
 cases = [whole, threads, layers, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
-         waits_for_a_signal, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
+         waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, window_budget, no_window, timestamps, times_of_races, window_without_end,

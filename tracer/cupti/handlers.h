@@ -33,8 +33,8 @@ struct Call {
 };
 
 // name##_params of a _ptsz function has the same members.
-#define CALL(name, handler) void handler(Call& call, name##_params& p);
-#define STREAM_CALL(name, suffix, handler) CALL(name, handler)
+#define CALL(name, handler, way_in) void handler(Call& call, name##_params& p);
+#define STREAM_CALL(name, suffix, handler, way_in) CALL(name, handler, way_in)
 // Calls without parameters.
 struct cuCtxSynchronize_params {};
 struct cuProfilerStart_params {};

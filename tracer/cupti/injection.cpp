@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include <cupti_driver_cbid.h>
 
@@ -23,7 +22,7 @@ namespace deadheat::cupti {
 namespace {
 
 using Handler = void (*)(Call&, void*);
-enum class WayIn : std::uint8_t { ignored, for_accesses, looked_at };  // for_accesses: only where some are recorded
+enum class WayIn : std::uint8_t { ignored, for_accesses, looked_at };  // driver_calls.def
 struct Watched {
   Handler handler = nullptr;
   WayIn way_in = WayIn::ignored;
@@ -38,24 +37,12 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
-// Handlers that do something before the call is made.
-constexpr WayIn way_in_of(std::string_view handler) {
-  if (handler.starts_with("launch_") && handler != "launch_graph") return WayIn::for_accesses;
-  for (std::string_view other :
-       {"unregister_host", "free_host", "free_memory", "unmap_memory", "free_in_stream", "destroy_stream",
-        "destroy_event", "load_module", "load_module_ex", "load_fat_binary", "load_module_file", "load_library",
-        "unload_module", "unload_library", "add_kernel_node", "destroy_graph", "launch_graph", "profiler_stop"}) {
-    if (handler == other) return WayIn::looked_at;
-  }
-  return WayIn::ignored;
-}
-
 void fill_watched() {
-#define CALL(name, handler) \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, way_in_of(#handler), false};
-#define STREAM_CALL(name, suffix, handler) \
-  CALL(name, handler)                      \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, way_in_of(#handler), true};
+#define CALL(name, handler, way_in) \
+  watched[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, WayIn::way_in, false};
+#define STREAM_CALL(name, suffix, handler, way_in) \
+  CALL(name, handler, way_in)                      \
+  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, WayIn::way_in, true};
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
@@ -139,15 +126,15 @@ void at_exit(int status, void*) {
 }  // namespace
 
 // Names of entry points are cleaned once each: the key is the string's address.
+struct ApiNames {
+  std::unordered_map<const char*, std::string> clean;
+};
+
 const std::string& Call::api() const {
-  // Never destroyed: exit handlers of the program may still call when this thread's objects are gone.
-  static thread_local auto* names = new std::unordered_map<const char*, std::string>;
-  auto [at, fresh] = names->try_emplace(function);
+  auto [at, fresh] = own(here.names).clean.try_emplace(function);
   if (fresh) at->second = plain_name(function);
   return at->second;
 }
-
-constinit thread_local ThreadState here;
 
 Own::Own() { ++here.own_calls; }
 Own::~Own() { --here.own_calls; }
@@ -209,7 +196,10 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
 }
 
 __attribute__((visibility("default"))) void deadheat_layers(unsigned uppermost) {
-  deadheat::cupti::change_layers(uppermost);
+  try {
+    deadheat::cupti::change_layers(uppermost);
+  } catch (...) {
+  }
 }
 
 // os._exit and the like leave without running exit handlers, and handlers of signals may call them (POSIX,

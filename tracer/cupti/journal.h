@@ -13,7 +13,6 @@
 // Thread-safety: push() from any thread; pump() from one thread at a time (a second one waits). Nothing throws.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -35,6 +35,8 @@ struct PendingLaunch {
   }
 };
 
+void reset(PendingLaunch& pending) { pending.clear(); }
+
 struct KnownKernels {  // by a hash of their handles
   struct Known {
     CUfunction handle = nullptr;
@@ -49,15 +51,12 @@ namespace {
 
 using Pending = PendingLaunch;
 
-Pending& pending_launch() {
-  if (!here.pending) here.pending = new Pending;
-  return *here.pending;
-}
+Pending& pending_launch() { return own(here.pending); }
 
 // Most launches are of few kernels: found without a lock.
 Kernel& known_kernel(Call& call, CUfunction f) {
-  if (!here.kernels) here.kernels = new KnownKernels;
-  KnownKernels::Known& place = here.kernels->known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
+  KnownKernels::Known& place =
+      own(here.kernels).known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
   const std::uint64_t generation = call.session.modules().generation();
   if (place.handle == f && place.context == call.context && place.generation == generation) return *place.kernel;
   Kernel& kernel = call.session.modules().kernel(f, call.symbol, call.context);

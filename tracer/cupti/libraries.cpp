@@ -81,8 +81,7 @@ bool load_cupti(const std::string& path, std::string& why) {
 #define X(name) cupti_table.name = reinterpret_cast<decltype(cupti_table.name)>(dlsym(library, #name));
   DEADHEAT_CUPTI_FUNCTIONS(X)
 #undef X
-  if (!cupti_table.cuptiSubscribe || !cupti_table.cuptiEnableDomain || !cupti_table.cuptiEnableCallback ||
-      !cupti_table.cuptiGetCallbackName) {
+  if (!cupti_table.cuptiSubscribe || !cupti_table.cuptiEnableCallback || !cupti_table.cuptiGetCallbackName) {
     why = "libcupti lacks functions that are needed";
     return false;
   }

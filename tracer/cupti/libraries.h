@@ -25,7 +25,6 @@ namespace deadheat::cupti {
   X(cuMemAlloc_v2) \
   X(cuMemGetInfo_v2) \
   X(cuMemFree_v2) \
-  X(cuMemsetD8_v2) \
   X(cuMemHostAlloc) \
   X(cuMemcpyDtoHAsync_v2) \
   X(cuMemcpyHtoDAsync_v2) \
@@ -84,7 +83,6 @@ struct Driver {
   X(cuptiSubscribe) \
   X(cuptiUnsubscribe) \
   X(cuptiEnableCallback) \
-  X(cuptiEnableDomain) \
   X(cuptiGetResultString) \
   X(cuptiGetCallbackName) \
   X(cuptiActivityRegisterCallbacks) \

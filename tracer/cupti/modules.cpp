@@ -158,11 +158,6 @@ std::string Modules::assemble(Code& code) {
 
 Code* Modules::replacement(const void* image) {
   if (!image || !session_.options().accesses) return nullptr;
-  {
-    std::lock_guard hold(lock_);
-    auto found = by_image_.find(image);
-    if (found != by_image_.end() && found->second) return nullptr;  // loaded a second time: its own storage, as it is
-  }
   CUdevice device = 0;
   CUcontext context = nullptr;
   if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return nullptr;
@@ -388,7 +383,7 @@ void load_library(Call& call, cuLibraryLoadData_params& p) {
   else
     tie(call, p.library);
 }
-// A file is instrumented where it is PTX: the new text goes by way of the same call.
+// Files are not read: their kernels are opaque.
 void load_module_file(Call& call, cuModuleLoad_params&) {
   if (!call.exit) call.session.incident("opaque", "modules loaded from files (cuModuleLoad) are not instrumented");
 }

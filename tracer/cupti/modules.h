@@ -90,7 +90,7 @@ class Modules {
   std::mutex lock_;
   std::unordered_map<CUfunction, Owner> owners_;
   std::vector<std::unique_ptr<Code>> codes_;
-  std::unordered_map<const void*, Code*> by_image_, by_handle_;
+  std::unordered_map<const void*, Code*> by_handle_;
   std::map<std::pair<CUcontext, CUfunction>, std::unique_ptr<Kernel>> kernels_;
   std::vector<std::unique_ptr<Kernel>> retired_; // of code that was unloaded: launches may still speak of them
   std::atomic<std::uint64_t> generation_{1};

@@ -71,12 +71,15 @@ struct Ranges {  // of a thread
   std::vector<std::string> deeper;  // ranges inside of it that reports do not name
 };
 
+void reset(Ranges& ranges) {
+  ranges.now = &ranges.none;
+  ranges.depth = 0;
+  ranges.deeper.clear();
+}
+
 namespace {
 
-Ranges& ranges() {
-  if (!here.ranges) here.ranges = new Ranges;
-  return *here.ranges;
-}
+Ranges& ranges() { return own(here.ranges); }
 
 void captured(std::string_view name, bool begins) {
   Session* session = Session::get();

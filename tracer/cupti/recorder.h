@@ -7,7 +7,7 @@
 // and so are rings that hold what makes no sense: nothing more is recorded in their context.
 //
 // What was drained is numbered by rounds, of some 32 MiB. Once everything that warps had reserved when a round began
-// has arrived, the accesses of the rounds before can be put in order although the kernel still runs (launch_log.h): so
+// has arrived, the accesses of older rounds can be put in order although the kernel still runs (launch_log.h): so
 // the launch that is being written takes a limited amount of memory, however long it runs. What launches behind it
 // write waits in memory, within the budget.
 //

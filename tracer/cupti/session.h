@@ -3,8 +3,9 @@
 // There is one Session, made when the driver is initialised (CUDA_INJECTION64_PATH) and never destroyed: threads may
 // call into it until the process is gone.
 //
-// Thread-safety: members that say so take `lock`; the tables are used under it. No driver function is called while it
-// is held. Nothing here throws out of the library: callbacks catch all.
+// Thread-safety: members that say so take `lock`; the tables are used under it. Of the driver only questions about a
+// context, a stream or a pointer are asked while it is held, nothing that waits for the device. Nothing here throws out
+// of the library: callbacks catch all.
 #pragma once
 
 #include <cuda.h>
@@ -25,8 +26,8 @@
 
 namespace deadheat::cupti {
 
-void say(const std::string& line);       // "deadheat: line" on standard error, in one write
-void say_once(const std::string& line);  // each line once
+void say(const std::string& line); // "deadheat: line" on standard error, in one write
+void say_once(const std::string& line); // each line once
 
 class Modules;
 class Activity;
@@ -37,35 +38,35 @@ struct Kernel;
 
 class Session {
  public:
-  static Session* get();    // null while nothing is recorded
-  static bool start();      // reads DEADHEAT_OPTIONS, opens the trace, subscribes; says why not
-  void finish(int status, bool clean) noexcept;  // writes what is left; the second call does nothing
+  static Session* get(); // null while nothing is recorded
+  static bool start(); // reads DEADHEAT_OPTIONS, opens the trace, subscribes; says why not
+  void finish(int status, bool clean) noexcept; // writes what is left; the second call does nothing
   // The process ends at once, wherever this thread stands: the recorder's thread finishes the trace. Returns when it
   // has, or makes no headway for some seconds: then this thread, or one that is no more, holds what it needs.
   void leave(int status) noexcept;
-  void works_here() noexcept;  // the calling thread is the one that would
+  void works_here() noexcept; // the calling thread is the one that would
 
   const TracerOptions& options() const { return options_; }
   trace::TraceWriter& writer() { return *writer_; }
   Journal& journal() { return journal_; }
   Modules& modules() { return *modules_; }
   Recorder& recorder() { return *recorder_; }
-  Activity* activity() { return activity_.get(); }  // null: nobody asked for timestamps
-  Window* window() { return window_.get(); }  // null: no run of it is to be repeated
+  Activity* activity() { return activity_.get(); } // null: nobody asked for timestamps
+  Window* window() { return window_.get(); } // null: no run of it is to be repeated
 
   std::recursive_mutex lock;
 
   // ---- devices and contexts
-  std::uint32_t device_of(CUcontext context);  // its number; writes its record the first time. Takes no lock.
+  std::uint32_t device_of(CUcontext context); // its number; writes its record the first time. Takes no lock.
 
   // ---- streams and events, under lock
   std::uint32_t stream(CUcontext context, CUstream handle, bool per_thread_default);
   std::uint32_t created(CUcontext context, CUstream handle, trace::StreamCreate::Kind kind, int priority);
   void destroyed(CUstream handle);
-  std::vector<CUstream> known_streams();  // takes the lock itself
+  std::vector<CUstream> known_streams(); // takes the lock itself
   std::uint32_t event(CUevent handle);
   void forget(CUevent handle);
-  std::uint32_t recorded(std::uint32_t event) const;  // the operation of its last record; 0: none
+  std::uint32_t recorded(std::uint32_t event) const; // the operation of its last record; 0: none
 
   // ---- memory, under lock
   void allocated(trace::Allocate::Kind kind, std::uint64_t address, std::uint64_t bytes, std::uint64_t host_address,
@@ -73,7 +74,7 @@ class Session {
   // The live allocation that holds the address; null if there is none.
   const trace::Allocate* allocation_at(std::uint64_t address) const;
   const std::map<std::uint64_t, trace::Allocate>& allocations() const { return live_; }
-  void freed(std::uint64_t address);  // at once; nothing if no allocation begins there
+  void freed(std::uint64_t address); // at once; nothing if no allocation begins there
   void freed_in_stream(std::uint64_t address, std::uint32_t stream);
   // The first allocation that begins at or after `address`: for walking over ranges. null: none
   const trace::Allocate* next_allocation(std::uint64_t address) const;
@@ -81,7 +82,7 @@ class Session {
   // ---- operations, under lock
   // Appends the operation, and its execution at once; `launch`: what its accesses come from. Returns its id.
   std::uint32_t submit(trace::Operation operation, std::shared_ptr<Awaited> launch = nullptr);
-  void number(Journal::LaunchFacts& launch);  // its operation's, and its own if it has none: before it is pushed
+  void number(Journal::LaunchFacts& launch); // its operation's, and its own if it has none: before it is pushed
   std::uint32_t next_operation() { return next_operation_++; }
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
@@ -89,16 +90,16 @@ class Session {
   void wait_event(std::uint32_t stream, std::uint32_t event);
   void host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query = false);
 
-  struct Executable {  // an instantiated graph
-    std::uint32_t id = 0, done = 0, last_stream = 0;  // done: an event, recorded after each launch
+  struct Executable { // an instantiated graph
+    std::uint32_t id = 0, done = 0, last_stream = 0; // done: an event, recorded after each launch
     std::vector<GraphNode> nodes;
   };
   std::unordered_map<CUgraphExec, Executable> executables;
   std::uint32_t next_graph = 1;
-  std::atomic<int> captures{0};  // captures that are under way: streams are asked only then
+  std::atomic<int> captures{0}; // captures that are under way: streams are asked only then
 
-  void incident(const std::string& kind, const std::string& text);  // counted, said once in the trace
-  std::uint32_t host_thread();                                      // number of the calling thread
+  void incident(const std::string& kind, const std::string& text); // counted, said once in the trace
+  std::uint32_t host_thread(); // number of the calling thread
 
   Session();
   ~Session();
@@ -106,8 +107,8 @@ class Session {
  private:
   Expected<void> open();
   void finish_once(int status, bool clean) noexcept;
-  bool did_nothing();            // the program submitted no operation
-  bool others_in_trace() const;  // other processes' logs lie in the trace's directory
+  bool did_nothing(); // the program submitted no operation
+  bool others_in_trace() const; // other processes' logs lie in the trace's directory
   void write_incidents();
 
   TracerOptions options_;
@@ -117,19 +118,19 @@ class Session {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Window> window_;
   std::unique_ptr<Activity> activity_;
-  std::atomic<bool> finished_{false}, ended_{false};  // finish() has begun, has returned
-  std::atomic<int> finishing_{0};                     // the thread that is in it
-  std::atomic<clockid_t> headway_{CLOCK_PROCESS_CPUTIME_ID};  // time of the thread that finishes, or will
-  std::atomic<bool> said_error_{false};  // that the trace cannot be written
-  int process_ = 0;  // pid: a child of vfork that leaves is nothing to us
+  std::atomic<bool> finished_{false}, ended_{false}; // finish() has begun, has returned
+  std::atomic<int> finishing_{0}; // the thread that is in it
+  std::atomic<clockid_t> headway_{CLOCK_PROCESS_CPUTIME_ID}; // time of the thread that finishes, or will
+  std::atomic<bool> said_error_{false}; // that the trace cannot be written
+  int process_ = 0; // pid: a child of vfork that leaves is nothing to us
 
   std::uint32_t next_operation_ = 1, next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1,
                 next_graph_launch_ = 1;
   std::map<int, bool> devices_;
-  CUcontext last_context_ = nullptr;  // whose default stream was asked for last
+  CUcontext last_context_ = nullptr; // whose default stream was asked for last
   std::uint32_t last_default_ = 0;
   std::unordered_map<CUstream, std::uint32_t> streams_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_;  // (device, thread or 0) → id
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_; // (device, thread or 0) → id
   std::unordered_map<CUevent, std::uint32_t> events_;
   std::unordered_map<std::uint32_t, std::uint32_t> event_records_;
   std::map<std::uint64_t, trace::Allocate> live_;
@@ -137,15 +138,15 @@ class Session {
     std::string text;
     std::uint64_t count = 0;
   };
-  std::map<std::string, Count> incidents_;  // by kind and text
+  std::map<std::string, Count> incidents_; // by kind and text
 };
 
-struct GraphNode {  // of an instantiated graph, in an order in which they can run
-  std::vector<std::uint32_t> after;  // indices
+struct GraphNode { // of an instantiated graph, in an order in which they can run
+  std::vector<std::uint32_t> after; // indices
   std::variant<trace::Marker, trace::Launch, trace::Copy, trace::Set, trace::HostCallback, trace::PoolOperation> what;
-  std::uint32_t control = 0;         // of an instrumented kernel: the number that its accesses carry
-  Kernel* kernel = nullptr;            // of kernel nodes
-  CUgraphNode handle = nullptr;      // in the graph that it was made from
+  std::uint32_t control = 0; // of an instrumented kernel: the number that its accesses carry
+  Kernel* kernel = nullptr; // of kernel nodes
+  CUgraphNode handle = nullptr; // in the graph that it was made from
 };
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

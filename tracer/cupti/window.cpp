@@ -100,9 +100,8 @@ class Window::Closing final : public Awaited {
     }
     if (with_host) {
       const std::string line =
-          "kernels of the window reach page-locked or managed memory: what the host writes there while it is open is "
-          "not "
-          "in it";
+          "kernels of the window reach page-locked or managed memory: "
+          "what the host writes there while it is open is not in it";
       say_once(line);
       session_.incident("window", line);
     }
