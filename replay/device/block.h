@@ -140,7 +140,8 @@ struct SiteTable {
   std::vector<std::uint8_t> flags;
   std::vector<std::uint8_t> stop;          // nonzero: strong access or fence, the natural order stops there
   bool opaque = false;                     // some touch memory in ways that are not modelled
-  bool asynchronous = false;               // some synchronize by other means than barriers, atomics and fences
+  bool asynchronous = false;               // some are copies in bulk, their arrivals, or wait for another launch
+  bool counted = false;                    // some look at mbarriers, or count there, in ways that do not commute
 };
 
 struct LaunchRequest {

@@ -56,6 +56,16 @@ class Chooser {
   virtual void copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread, std::uint32_t groups) {
     (void)operation, (void)block, (void)thread, (void)groups;
   }
+  // Barriers whose arrivals and waits lie apart: of an mbarrier in that shared memory (as of NextAccess), or of a
+  // cluster. A thread has arrived at a phase of it (and may have completed that), or goes on since it is complete.
+  struct Object {
+    std::uint64_t memory = 0, address = 0;
+    friend auto operator<=>(const Object&, const Object&) = default;
+  };
+  virtual void arrived(const Agent& who, const Object& at, std::uint32_t phase, bool completes) {
+    (void)who, (void)at, (void)phase, (void)completes;
+  }
+  virtual void waited(const Agent& who, const Object& at, std::uint32_t phase) { (void)who, (void)at, (void)phase; }
   // The store that went on last wrote this; stores of up to 8 bytes say so when they have been performed.
   virtual void wrote(std::uint64_t value) { (void)value; }
   // ---- operations of streams: what comes after what

@@ -106,8 +106,10 @@ void Control::begun(Machine& machine, Launch& launch) {
   admit_blocks(machine, launch);
   if (!chooser_) return;
   if (launch.next_block < launch.blocks) chooser_->beyond("more blocks than run at a time");
-  if (launch.request.sites->asynchronous || launch.request.sites->opaque)
-    chooser_->beyond("synchronization other than barriers, atomics and fences");
+  const SiteTable& sites = *launch.request.sites;
+  if (sites.asynchronous) chooser_->beyond("bulk copies, arrivals of copies and dependent launches");
+  if (sites.counted) chooser_->beyond("mbarriers that are polled, or that count bytes");
+  if (sites.opaque) chooser_->beyond("instructions that are not modelled");
 }
 
 // The nth block that gets its place on the device.
@@ -366,15 +368,21 @@ NextAccess Control::next_access(const Thread& t) {
   const std::vector<Site>& sites = *request.sites->sites;
   if (next.site >= sites.size()) return next;
   const Site& site = sites[next.site];
-  next.fence = site.kind == SiteKind::fence;
+  next.fence = site.kind == SiteKind::fence || site.kind == SiteKind::proxy_fence;
   next.fence_sc = next.fence && site.ordering == Ordering::sc;
   if (next.fence || thread.pending_address - local_window < window_bytes) return next;
   next.access = site.access;
   next.bytes = std::uint32_t(site.element_bytes) * site.elements;
   next.address = thread.pending_address;
+  if (site.kind == SiteKind::mbarrier && next.access == AccessKind::atomic)
+    next.access = AccessKind::read; // of the object as it was initialised: what it counts is told when it happens
   if (thread.pending_address - shared_window < window_bytes) {
-    next.memory = (std::uint64_t(request.operation) << 32 | t.block->index) + 1;
+    const Block* owner = t.block;
     next.address -= shared_window;
+    const std::uint64_t number = next.address >> cluster_shift;
+    if (number && owner->cluster && number <= owner->cluster->blocks.size()) owner = owner->cluster->blocks[number - 1];
+    next.memory = (std::uint64_t(request.operation) << 32 | owner->index) + 1;
+    next.address &= cluster_offset_mask;
   }
   // Reductions return nothing, and those of integers give the same in any order.
   const std::string& opcode = site.opcode;

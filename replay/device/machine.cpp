@@ -49,9 +49,13 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
         f |= red_or;
     }
     opaque |= site.kind == SiteKind::opaque;
-    asynchronous |= site.kind == SiteKind::cluster_barrier || site.kind == SiteKind::mbarrier ||
-                    site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
+    asynchronous |= site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
                     site.kind == SiteKind::dependency;
+    if (site.kind == SiteKind::mbarrier && site.access != AccessKind::write) {
+      auto has = [&](const char* word) { return site.opcode.find(word) != std::string::npos; };
+      const bool arrives = site.arrive_only && !has("arrive_drop") && !has("expect_tx") && !has("noComplete");
+      counted |= !arrives && !(site.wait_only && has("try_wait") && site.in_loop);
+    }
     flags[i] = f;
     stop[i] = f & stops ? 1 : 0;
   }

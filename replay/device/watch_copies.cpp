@@ -15,6 +15,20 @@ order::Location Watch::location(const Place& place, std::uint32_t bytes) const {
 
 void Watch::cluster_barrier(const Block& block, std::uint32_t warp, std::uint32_t lanes, std::uint32_t phase, bool wait,
                             bool relaxed) {
+  if (chooser_) {
+    const std::uint32_t operation = block.launch->request.operation;
+    const Chooser::Object at{(std::uint64_t(operation) << 32 | block.cluster->blocks.front()->index) + 1, ~0ull};
+    for (std::uint32_t m = lanes; m; m &= m - 1) {
+      const Agent who{.kind = Agent::Kind::thread,
+                      .operation = operation,
+                      .block = block.index,
+                      .thread = warp * warp_lanes + std::uint32_t(__builtin_ctz(m))};
+      if (wait)
+        chooser_->waited(who, at, phase);
+      else
+        chooser_->arrived(who, at, phase, false);
+    }
+  }
   if (histories_)
     histories_->causality().cluster_barrier(block.launch->history, block.index, warp, lanes, phase, wait, relaxed,
                                             histories_->tick());
@@ -22,6 +36,15 @@ void Watch::cluster_barrier(const Block& block, std::uint32_t warp, std::uint32_
 
 void Watch::mbarrier(const Block& block, std::uint32_t thread, const Place& object, const Site& site, What what,
                      std::uint32_t phase) {
+  if (chooser_ && (what == What::arrive || what == What::test)) {
+    const std::uint32_t operation = block.launch->request.operation;
+    const Agent who{.kind = Agent::Kind::thread, .operation = operation, .block = block.index, .thread = thread};
+    const Chooser::Object at{(std::uint64_t(operation) << 32 | object.block->index) + 1, object.address};
+    if (what == What::test)
+      chooser_->waited(who, at, phase);
+    else
+      chooser_->arrived(who, at, phase, object.block->mbarriers.at(std::uint32_t(object.address)).phase != phase);
+  }
   if (!histories_) return;
   constexpr std::uint32_t object_bytes = 8;
   if (what != What::test) histories_->overwritten(location(object, object_bytes));

@@ -167,6 +167,7 @@ void Exploration::begin() {
   host_.clear();
   wide_.clear();
   bytes_.clear();
+  phases_.clear();
 }
 
 void Exploration::cut(bool redundant) {
@@ -191,6 +192,37 @@ void Exploration::met(std::uint32_t operation, std::uint32_t block, const std::v
     clocks_[id] = all;
     join_groups(ids.front(), id); // they may have told each other something
   }
+}
+
+void Exploration::arrived(const Agent& who, const Object& at_object, std::uint32_t phase, bool completes) {
+  flush();
+  if (cut_) return;
+  const ThreadId thread = id_of(who);
+  join_groups(users_of_objects_.try_emplace(at_object, thread).first->second, thread);
+  const Clock& own = clock_of(thread);
+  std::map<std::uint32_t, Phase>& phases = phases_[at_object];
+  const auto before = phase ? phases.find(phase - 1) : phases.end();
+  Phase& now = phases[phase];
+  join(now.arrivals, own);
+  if (before == phases.end()) return;
+  bool ordered = true;
+  const Clock& earlier = before->second.arrivals;
+  for (ThreadId n = 0; n < earlier.size(); ++n) ordered &= at(own, n) >= earlier[n];
+  if (completes)
+    for (const auto& [waiter, number] : before->second.waits) ordered &= at(now.arrivals, waiter) >= number;
+  if (!ordered) beyond("phases of an mbarrier that do not wait for each other");
+}
+
+void Exploration::waited(const Agent& who, const Object& at_object, std::uint32_t phase) {
+  flush();
+  if (cut_) return;
+  const ThreadId thread = id_of(who);
+  join_groups(users_of_objects_.try_emplace(at_object, thread).first->second, thread);
+  Clock& own = clock_of(thread);
+  std::map<std::uint32_t, Phase>& phases = phases_[at_object];
+  for (const auto& [number, at_phase] : phases)
+    if (number <= phase) join(own, at_phase.arrivals);
+  phases[phase].waits.emplace_back(thread, at(own, thread));
 }
 
 // The operations of other threads that it conflicts with, and that no operation at their place came after.

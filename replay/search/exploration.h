@@ -15,6 +15,10 @@
 // Launches begin as soon as they can; their threads may wait. What streams, events and waits of the host order comes
 // one after another.
 //
+// Arrivals at an mbarrier or a barrier of a cluster commute, and who waits for a phase comes after all arrivals at it:
+// there is no choice between them, as long as every arrival at a phase comes after those at the phase before, and the
+// phase is not over before everybody has waited for the one before; else beyond() is told.
+//
 // With newest values, stores of the same bytes commute, too; and a copy whose destination nobody reads is no reader.
 //
 // Threads that share no memory but what none of them writes fall into groups, and what one group does is the same
@@ -74,6 +78,8 @@ class Exploration final : public device::Chooser {
   std::size_t age(std::size_t count) override;
   void met(std::uint32_t operation, std::uint32_t block, const std::vector<std::uint32_t>& threads) override;
   void copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread, std::uint32_t groups) override;
+  void arrived(const Agent& who, const Object& at, std::uint32_t phase, bool completes) override;
+  void waited(const Agent& who, const Object& at, std::uint32_t phase) override;
   void wrote(std::uint64_t value) override;
   void submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) override;
   void completed(std::uint32_t operation) override;
@@ -109,6 +115,10 @@ class Exploration final : public device::Chooser {
     Clock submitted; // what the host knew of then
     std::vector<std::uint32_t> after;
     Clock done;
+  };
+  struct Phase {
+    Clock arrivals;
+    std::vector<std::pair<ThreadId, std::uint32_t>> waits; // the thread, and how many operations it had performed
   };
   ThreadId id_of(const Agent& agent);
   Clock& clock_of(ThreadId thread); // starts with what comes before the thread's operation, or copy
@@ -167,6 +177,8 @@ class Exploration final : public device::Chooser {
   Clock host_;
   std::vector<std::uint32_t> wide_; // events of copies and sets
   std::map<Place, Byte> bytes_;
+  std::map<Object, std::map<std::uint32_t, Phase>> phases_;
+  std::map<Object, ThreadId> users_of_objects_; // one of each, of all runs
 };
 
 } // namespace deadheat::search
