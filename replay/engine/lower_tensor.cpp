@@ -100,23 +100,37 @@ void check_bytes(Builder& b, const MakePlace& place, unsigned bytes, bool is_wri
   }
 }
 
-void load_bytes(Builder& b, const MakePlace& place, unsigned bytes) {
+// Calls f(word, bits, width) for what of a piece has one shadow: words, or two of them where elements are as wide.
+template <typename F> void each_shadowed(Builder& b, const std::vector<Value*>& words, bool doubles, F&& f) {
+  for (unsigned n = 0; n < words.size(); n += doubles ? 2 : 1) {
+    Value* bits = words[n];
+    if (doubles)
+      bits = b.ir.CreateOr(b.ir.CreateZExt(bits, b.i(64)), b.ir.CreateShl(b.ir.CreateZExt(words[n + 1], b.i(64)), 32));
+    f(n, bits, doubles ? 64u : 32u);
+  }
+}
+
+void load_bytes(Builder& b, const MakePlace& place, unsigned bytes, bool doubles = false) {
   before_access(b, place, false);
   check_bytes(b, place, bytes, false);
   Access a;
   a.place = place();
   a.bytes = bytes;
   Value* pointer = b.host_pointer(a.place);
+  std::vector<Value*> words;
   for (unsigned n = 0; n < bytes / 4; ++n) {
-    Value* word = b.load(b.i(32), b.pointer_at(pointer, 4 * n), a.place.space);
-    set_words(b, n, word);
-    if (b.precision) b.precision->load_word(n, b.pointer_at(pointer, 4 * n), word);
+    words.push_back(b.load(b.i(32), b.pointer_at(pointer, 4 * n), a.place.space));
+    set_words(b, n, words.back());
   }
+  if (b.precision)
+    each_shadowed(b, words, doubles, [&](unsigned n, Value* bits, unsigned width) {
+      b.precision->load_word(n, b.pointer_at(pointer, 4 * n), bits, width);
+    });
   if (b.undefined) b.undefined->load_words(a);
   log_access(b, a, {});
 }
 
-void store_bytes(Builder& b, const MakePlace& place, unsigned bytes, const Operand& fragment) {
+void store_bytes(Builder& b, const MakePlace& place, unsigned bytes, const Operand& fragment, bool doubles = false) {
   before_access(b, place, false);
   check_bytes(b, place, bytes, true);
   Access a;
@@ -128,8 +142,10 @@ void store_bytes(Builder& b, const MakePlace& place, unsigned bytes, const Opera
   log_access(b, a, words);
   Value* pointer = b.host_pointer(a.place);
   for (unsigned n = 0; n < bytes / 4; ++n) b.store(words[n], b.pointer_at(pointer, 4 * n), a.place.space);
-  for (unsigned n = 0; b.precision && n < bytes / 4; ++n)
-    b.precision->store_word(n, b.pointer_at(pointer, 4 * n), words[n]);
+  if (b.precision)
+    each_shadowed(b, words, doubles, [&](unsigned n, Value* bits, unsigned width) {
+      b.precision->store_word(n, b.pointer_at(pointer, 4 * n), bits, width);
+    });
   if (b.undefined) b.undefined->store_words(a, fragment);
 }
 
@@ -193,7 +209,8 @@ void lower_tensor(Builder& b, const Instruction& i) {
     case TensorKind::load_a:
     case TensorKind::load_b:
     case TensorKind::load_c:
-      load_bytes(b, piece_of(b, i, op, o[1], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes);
+      load_bytes(b, piece_of(b, i, op, o[1], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes,
+                 matrix_lines(op).element_bits == 64);
       name_results(b, op, loaded_matrix(op), o[0]);
       meet(b, op);
       return write_fragment(b, op, loaded_matrix(op), o[0]);
@@ -202,7 +219,7 @@ void lower_tensor(Builder& b, const Instruction& i) {
       if (b.precision) b.precision->result_words(matrix_lines(op).piece_bytes / 4);
       meet(b, op);
       return store_bytes(b, piece_of(b, i, op, o[0], o.size() > 2 ? &o[2] : nullptr), matrix_lines(op).piece_bytes,
-                         o[1]);
+                         o[1], matrix_lines(op).element_bits == 64);
     case TensorKind::movmatrix:
       set_words(b, 0, b.read(o[1], 32));
       if (b.precision) {

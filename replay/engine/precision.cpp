@@ -148,10 +148,10 @@ void Precision::matrix_result(unsigned word, const Operand& reg) {
   b_.ir.CreateStore(address_of(reg), in_table(offsetof(TensorShadowTable, out) + 8 * word));
 }
 
-void Precision::load_word(unsigned word, Value* from, Value* bits) {
+void Precision::load_word(unsigned word, Value* from, Value* bits, unsigned width) {
   Value* piece = in_table(offsetof(TensorShadowTable, piece) + word * sizeof(RegisterShadow));
   b_.call_helper(reinterpret_cast<const void*>(&deadheat_shadow_load), b_.ir.getVoidTy(),
-                 {b_.thread(), from, b_.constant(32, 32), b_.ir.CreateZExt(bits, b_.i(64)), piece}, false);
+                 {b_.thread(), from, b_.constant(32, width), b_.ir.CreateZExt(bits, b_.i(64)), piece}, false);
   b_.ir.CreateStore(b_.ir.CreatePtrToInt(piece, b_.i(64)), in_table(offsetof(TensorShadowTable, in) + 8 * word));
 }
 
@@ -162,9 +162,9 @@ void Precision::result_words(unsigned count) {
         in_table(offsetof(TensorShadowTable, out) + 8 * n));
 }
 
-void Precision::store_word(unsigned word, Value* to, Value* bits) {
+void Precision::store_word(unsigned word, Value* to, Value* bits, unsigned width) {
   b_.call_helper(reinterpret_cast<const void*>(&deadheat_shadow_store), b_.ir.getVoidTy(),
-                 {b_.thread(), to, b_.constant(32, 32), b_.ir.CreateZExt(bits, b_.i(64)),
+                 {b_.thread(), to, b_.constant(32, width), b_.ir.CreateZExt(bits, b_.i(64)),
                   in_table(offsetof(TensorShadowTable, piece) + word * sizeof(RegisterShadow)), where()},
                  false);
 }

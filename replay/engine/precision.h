@@ -36,9 +36,10 @@ class Precision {
   void begin_matrix(); // before all else of the instruction
   void matrix_source(unsigned word, const ptx::Operand& reg);
   void matrix_result(unsigned word, const ptx::Operand& reg);
-  void load_word(unsigned word, llvm::Value* from, llvm::Value* bits); // a word of the lane's piece, before they meet
+  // An element, or two halves, of the lane's piece, before they meet: `width` bits from a word on.
+  void load_word(unsigned word, llvm::Value* from, llvm::Value* bits, unsigned width);
   void result_words(unsigned count); // what the lane is to store
-  void store_word(unsigned word, llvm::Value* to, llvm::Value* bits);
+  void store_word(unsigned word, llvm::Value* to, llvm::Value* bits, unsigned width);
   // The register's RegisterShadow as a 64-bit address; 0 where it has none.
   llvm::Value* address_of(const ptx::Operand& reg);
 

@@ -161,7 +161,7 @@ void move_words(const TensorOp& op, const Lanes& lanes) {
       op.kind == TensorKind::ldmatrix || op.kind == TensorKind::stmatrix || op.kind == TensorKind::movmatrix;
   if (op.rows != RowFormat::b16) return; // of integers
   const unsigned width = rows ? 16 : tensor_bits(type);
-  if (width != 16 && width != 32) return;
+  if (width != 16 && width != 32 && width != 64) return;
   constexpr unsigned words = 16;
   const unsigned each = words * 32 / width;
   WarpWords numbers{}, moved{};

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
 
 #include "engine_runner.h"
 #include "engine_snippets.h"
@@ -36,6 +37,7 @@ class Matrices : public ::testing::Test {
       Shadow s = Shadow::of(K::f32, std::bit_cast<std::uint32_t>(float(n % 17) - 8.0f));
       c_.push_back(put(at_[2] + 4 * n, s, n));
     }
+    if (prepare_) prepare_();
     r_->mode.precision = r_->mode.check = true;
     r_->shadows = &shadows_;
     r_->launch("k", {1}, {32}, at_[0], at_[1], at_[2], at_[3]);
@@ -66,6 +68,7 @@ class Matrices : public ::testing::Test {
   }
 
   Shadows shadows_;
+  std::function<void()> prepare_; // memory, where it is not as usual
   std::unique_ptr<Runner> r_;
   std::uint64_t at_[4] = {};
   std::vector<double> a_, b_, c_;
@@ -93,6 +96,33 @@ TEST_F(Matrices, wmma_with_half_accumulators) {
       "{%b0,%b1,%b2,%b3,%b4,%b5,%b6,%b7}, {%h0,%h1,%h2,%h3};\n"
       "wmma.store.d.sync.aligned.row.m16n16k16.global.f16 [%rd4], {%h0,%h1,%h2,%h3}, 16;");
   for (unsigned n = 0; n < 256; ++n) EXPECT_NEAR(result(n, K::f16), wanted(n / 16, n % 16, a_[n]), 1e-12) << n;
+}
+
+TEST_F(Matrices, wmma_of_doubles) {
+  // Doubles in place of the halves and floats: a and b 8x4 and 4x8, c 8x8.
+  std::vector<double> a, b, c;
+  prepare_ = [&] {
+    auto fill = [&](std::vector<double>& into, unsigned matrix, unsigned count) {
+      for (unsigned n = 0; n < count; ++n) {
+        const double value = double(mix(n * 3 + matrix) % 2001) / 1000 - 1;
+        into.push_back(put(at_[matrix] + 8 * n, Shadow::of(K::f64, std::bit_cast<std::uint64_t>(value)), n));
+      }
+    };
+    fill(a, 0, 32);
+    fill(b, 1, 32);
+    fill(c, 2, 64);
+  };
+  run(".reg .f64 %x<8>;\nwmma.load.a.sync.aligned.row.m8n8k4.global.f64 {%x0}, [%rd1], 4;\n"
+      "wmma.load.b.sync.aligned.row.m8n8k4.global.f64 {%x1}, [%rd2], 8;\n"
+      "wmma.load.c.sync.aligned.row.m8n8k4.global.f64 {%x2,%x3}, [%rd3], 8;\n"
+      "wmma.mma.sync.aligned.row.row.m8n8k4.rn.f64.f64.f64.f64 {%x4,%x5}, {%x0}, {%x1}, {%x2,%x3};\n"
+      "wmma.store.d.sync.aligned.row.m8n8k4.global.f64 [%rd4], {%x4,%x5}, 8;");
+  for (unsigned n = 0; n < 64; ++n) {
+    double wanted = c[n];
+    for (unsigned k = 0; k < 4; ++k) wanted += a[n / 8 * 4 + k] * b[k * 8 + n % 8];
+    EXPECT_NEAR(result(n, K::f64), wanted, 1e-12) << n;
+  }
+  EXPECT_EQ(shadows_.restarts(), 0u);
 }
 
 // ldmatrix of the rows of a, mma with b as it lies in registers, and what lanes store themselves.
