@@ -239,6 +239,7 @@ class Mover {
       if (!of_event || seen_.count(wait->record_operation)) add(std::move(record));
     } else if (auto* write = std::get_if<trace::HostWrite>(&record)) {
       if (const std::uint64_t moved = run_.relocation.here(write->address)) {
+        if (Expected<void> done = move_change(write->address, write->data); !done) return done;
         write->address = moved;
         add(std::move(record));
       }
@@ -261,20 +262,25 @@ class Mover {
     return {};
   }
 
+  // Bytes that begin anywhere: addresses among them lie at multiples of 8 of memory, not of the change.
+  Expected<void> move_change(std::uint64_t address, trace::Bytes& bytes) {
+    Expected<std::vector<std::uint8_t>> data = bytes_(bytes);
+    if (!data) return data.error();
+    const std::uint64_t before = address % 8;
+    data->insert(data->begin(), before, 0);
+    run_.relocation.move_words(*data);
+    data->erase(data->begin(), data->begin() + std::ptrdiff_t(before));
+    bytes = {data->size(), std::move(*data), {}};
+    return {};
+  }
+
   Expected<void> these_effects(trace::Effects effects) {
     std::vector<trace::Effects::Change> kept;
     for (trace::Effects::Change& change : effects.changes) {
       const std::uint64_t moved = run_.relocation.here(change.address);
       if (!moved) continue;
-      // Addresses among the bytes lie at multiples of 8 of memory, not of the change.
-      const std::uint64_t before = change.address % 8;
-      Expected<std::vector<std::uint8_t>> data = bytes_(change.data);
-      if (!data) return data.error();
-      data->insert(data->begin(), before, 0);
-      run_.relocation.move_words(*data);
-      data->erase(data->begin(), data->begin() + std::ptrdiff_t(before));
+      if (Expected<void> done = move_change(change.address, change.data); !done) return done;
       change.address = moved;
-      change.data = {data->size(), std::move(*data), {}};
       kept.push_back(std::move(change));
     }
     effects.changes = std::move(kept);
