@@ -374,6 +374,7 @@ NextAccess Control::next_access(const Thread& t) {
   next.access = site.access;
   next.bytes = std::uint32_t(site.element_bytes) * site.elements;
   next.address = thread.pending_address;
+  next.issues = site.kind == SiteKind::async_copy || site.kind == SiteKind::bulk_copy;
   if (site.kind == SiteKind::mbarrier && next.access == AccessKind::atomic)
     next.access = AccessKind::read; // of the object as it was initialised: what it counts is told when it happens
   if (thread.pending_address - shared_window < window_bytes) {
@@ -400,6 +401,7 @@ NextAccess Control::next_access(const Copy& c) {
   const std::uint64_t shared = (std::uint64_t(next.agent.operation) << 32 | c.block->index) + 1;
   for (const AsyncCopy& copy : c.block->async[c.thread].copies) {
     if (copy.group != c.group) continue;
+    if (copy.kind != AsyncCopy::Kind::arrival && !next.copies++) next.first_copy = copy.number;
     if (copy.kind != AsyncCopy::Kind::copy) chooser_->beyond("bulk copies and arrivals of copies");
     if (copy.source_bytes) next.touched.push_back({0, copy.source, copy.source_bytes, false});
     next.touched.push_back({shared, copy.destination, copy.bytes, true});

@@ -8,8 +8,20 @@ using device::NextAccess;
 
 bool Directed::is_at(const NextAccess& next, const AccessName& name) const {
   if (next.agent.operation != name.operation || next.agent.block != name.block || next.agent.thread != name.thread ||
-      next.module != name.module || next.site != name.site)
+      next.module != name.module)
     return false;
+  if (next.agent.kind == Agent::Kind::async_copy) {
+    const auto of = issued_.find({.kind = Agent::Kind::thread,
+                                  .operation = next.agent.operation,
+                                  .block = next.agent.block,
+                                  .thread = next.agent.thread});
+    for (std::size_t n = next.first_copy; of != issued_.end() && n < next.first_copy + next.copies; ++n)
+      if (n < of->second.size() && of->second[n].module == name.module && of->second[n].site == name.site &&
+          of->second[n].nth == name.nth)
+        return true;
+    return false;
+  }
+  if (next.issues || next.site != name.site) return false;
   auto seen = executions_.find({next.agent, next.module, next.site});
   return (seen == executions_.end() ? 0 : seen->second) == name.nth;
 }
@@ -55,19 +67,24 @@ std::size_t Directed::choose(const std::vector<NextAccess>& able, const std::vec
   auto is_thread = [](const NextAccess& next) { return next.agent.kind == Agent::Kind::thread; };
   if (std::none_of(able.begin(), able.end(), is_thread)) return 0;
   std::size_t held = able.size(), until = able.size();
+  bool until_is_copy = false;
   if (hold_ && !gave_up_)
     for (std::size_t n = 0; n < able.size(); ++n) {
       const Agent& agent = able[n].agent;
-      if (is_at(able[n], hold_->held)) held = n;
-      if (agent.operation == hold_->until.operation && agent.block == hold_->until.block &&
-          agent.thread == hold_->until.thread)
+      const bool thread = agent.kind == Agent::Kind::thread;
+      if (thread && is_at(able[n], hold_->held)) held = n;
+      const bool leads = agent.operation == hold_->until.operation && agent.block == hold_->until.block &&
+                         agent.thread == hold_->until.thread;
+      if (!until_is_copy && leads && (thread ? n != held : is_at(able[n], hold_->until))) {
         until = n;
+        until_is_copy = !thread;
+      }
     }
   std::size_t chosen = base_choice(able, able.size());
   if (returns_ && held < able.size()) {
     chosen = held;
     returns_ = false;
-  } else if (chosen == held && !until_done_) { // its turn has come, so the detour begins
+  } else if (!until_done_ && (chosen == held || (held_waited_ && until_is_copy))) { // its turn has come: the detour
     held_waited_ = true;
     chosen = until < able.size() ? until : base_choice(able, held);
     if (chosen == able.size()) { // nobody else can
@@ -83,7 +100,8 @@ std::size_t Directed::choose(const std::vector<NextAccess>& able, const std::vec
   }
   last_ = next.agent;
   ++performed_[next.agent];
-  ++executions_[{next.agent, next.module, next.site}];
+  const std::uint64_t nth = executions_[{next.agent, next.module, next.site}]++;
+  if (next.issues) issued_[next.agent].push_back({next.module, next.site, nth});
   return chosen;
 }
 

@@ -11,7 +11,7 @@
 // When its turn for its access comes the held thread waits; the thread of the other goes on until it has performed
 // that, or, where it cannot, the others; then the held one goes on at once. When only the held one can go on it does.
 //
-// Copies are performed when no thread can go on.
+// Copies are performed when no thread can go on, but for one that the held thread waits for: as soon as it can be.
 //
 // Thread-safety: none.
 #pragma once
@@ -56,6 +56,11 @@ class Directed final : public device::Chooser {
   Agent last_;
   std::map<Agent, std::uint64_t> performed_;
   std::map<std::tuple<Agent, std::uint32_t, std::uint32_t>, std::uint64_t> executions_; // by site
+  struct Issued {
+    std::uint32_t module = 0, site = 0;
+    std::uint64_t nth = 0;
+  };
+  std::map<Agent, std::vector<Issued>> issued_; // the copies of each thread
 };
 
 } // namespace deadheat::search

@@ -45,6 +45,7 @@ constexpr std::uint64_t most_logged = 1 << 20;          // operations of runs th
 constexpr std::uint64_t most_improved = 1 << 15; // operations of runs for whose witnesses better ones are sought
 constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
+constexpr auto most_spent_on_better = std::chrono::seconds(6); // looking for witnesses of fewer context switches
 constexpr auto most_spent_on_size = std::chrono::seconds(2); // looking for fewer blocks and threads
 constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 
@@ -187,7 +188,8 @@ class Judge {
       race.schedules = tried;
     }
     if (!best.perfect()) {
-      Expected<Candidate> better = alternatives.better(std::move(best), wanted, deadline());
+      Expected<Candidate> better =
+          alternatives.better(std::move(best), wanted, std::min(deadline(), begin_ + most_spent_on_better));
       if (!better) return better.error();
       best = *std::move(better);
     }

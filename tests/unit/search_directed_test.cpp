@@ -11,10 +11,11 @@ namespace {
 using device::NextAccess;
 
 // Threads of one block that each perform `steps` operations; the site is the step's number. The order, as
-// "thread.step".
-std::string run(Directed& chooser, std::uint32_t threads, std::uint32_t steps) {
+// "thread.step". Step 0 of thread `issuer` issues a copy, "copy", which an agent of its own performs.
+std::string run(Directed& chooser, std::uint32_t threads, std::uint32_t steps, std::uint32_t issuer = ~0u) {
   std::vector<std::uint32_t> at(threads, 0);
   std::string order;
+  bool copied = false;
   for (;;) {
     std::vector<NextAccess> able;
     for (std::uint32_t t = 0; t < threads; ++t) {
@@ -23,10 +24,24 @@ std::string run(Directed& chooser, std::uint32_t threads, std::uint32_t steps) {
       next.agent = {.kind = Agent::Kind::thread, .operation = 5, .block = 0, .thread = t};
       next.module = 1;
       next.site = at[t];
+      next.issues = t == issuer && at[t] == 0;
       able.push_back(next);
     }
+    if (issuer < threads && at[issuer] && !copied) {
+      NextAccess copy;
+      copy.agent = {.kind = Agent::Kind::async_copy, .operation = 5, .block = 0, .thread = issuer};
+      copy.module = 1;
+      copy.copies = 1;
+      able.push_back(copy);
+    }
     if (able.empty()) return order;
-    const std::uint32_t t = able.at(chooser.choose(able, {})).agent.thread;
+    const Agent agent = able.at(chooser.choose(able, {})).agent;
+    if (agent.kind == Agent::Kind::async_copy) {
+      copied = true;
+      order += " copy";
+      continue;
+    }
+    const std::uint32_t t = agent.thread;
     order += (order.empty() ? "" : " ") + std::to_string(t) + "." + std::to_string(at[t]++);
   }
 }
@@ -64,6 +79,17 @@ TEST(Directed, TwoThreadsApartFromTheOthers) {
   Directed held(Directed::Base::runs_on, Hold{name(0, 1), name(2, 0)}, after);
   EXPECT_EQ(run(held, 4, 2), "1.0 1.1 3.0 3.1 0.0 2.0 0.1 2.1");
   EXPECT_TRUE(held.kept());
+}
+
+TEST(Directed, TheHeldOneWaitsForACopyNotForItsIssue) {
+  Directed plain(Directed::Base::runs_on, std::nullopt);
+  EXPECT_EQ(run(plain, 3, 2, 2), "0.0 0.1 1.0 1.1 2.0 2.1 copy");
+  Directed held(Directed::Base::runs_on, Hold{name(0, 1), name(2, 0)});
+  EXPECT_EQ(run(held, 3, 2, 2), "0.0 2.0 copy 0.1 1.0 1.1 2.1");
+  EXPECT_TRUE(held.kept());
+  Directed own(Directed::Base::runs_on, Hold{name(0, 1), name(0, 0)}); // of the same thread
+  EXPECT_EQ(run(own, 2, 2, 0), "0.0 copy 0.1 1.0 1.1");
+  EXPECT_TRUE(own.kept());
 }
 
 TEST(Directed, AnAwaitedAccessThatNeverComesHoldsNobodyForEver) {
