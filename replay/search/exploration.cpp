@@ -428,6 +428,8 @@ void Exploration::stuck(const std::vector<NextAccess>& waiting) {
   for (const NextAccess& access : waiting) {
     const Next next{id_of(access.agent), access};
     find_races(next, predecessors(next));
+    // Had it come earlier, it might not have waited.
+    if (phases_.count({access.memory, access.address})) beyond("an mbarrier's phase that somebody comes too late for");
   }
   cut(false);
 }
