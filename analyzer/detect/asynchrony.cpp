@@ -61,7 +61,8 @@ void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
 }
 
 // Both sides of bulk copies, each by an agent of its own, through the asynchronous proxy (9.7.9.25.4). st.async and
-// red.async have no source, and go through the generic proxy, where 8.6 does not name them.
+// red.async have no source, and go through the generic proxy, where 8.6 does not name them; boxes of tensors have none
+// where they lie outside. wgmma has no destination.
 void Detector::bulk_copy(const trace::BulkCopy& copy) {
   const OperationIndex operation = operation_of(copy.warp.launch);
   const PlaceId read = sides_.site(copy.module, copy.site), write = sides_.async_write(copy.module, copy.site);
@@ -84,11 +85,11 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
     const std::uint64_t memory = shared_memory(operation, copy.warp.block, offset >> cluster_shift);
     return {memory, offset & cluster_offset_mask, memory != 0};
   };
-  const bool async_proxy = site.proxy == Proxy::async;
+  const bool async_proxy = site.proxy == Proxy::async, matrix = multiplies(site);
   summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
   each_lane(copy.mask, [&](unsigned lane) {
     const ThreadKey thread = key_of(operation, copy.warp, lane);
-    const bool reads = copy.source[lane] != 0;
+    const bool reads = copy.source[lane] != 0, writes = copy.destination[lane] != 0;
     const std::uint32_t bytes = copy.bytes[lane];
     const Place from = place_of(copy.source[lane]), to = place_of(copy.destination[lane]),
                 object_at = place_of(copy.mbarrier[lane]);
@@ -98,11 +99,16 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
       return;
     }
     const order::Location object{object_at.memory, object_at.address};
-    const auto groups = causality_.bulk_issue(thread, by_mbarrier ? &object : nullptr, now_);
-    if (unchecked(to.memory, to.address)) return;
+    order::Causality::BulkGroups groups;
+    if (matrix) {
+      groups.read = causality_.matrix_issue(thread, now_);
+    } else {
+      groups = causality_.bulk_issue(thread, by_mbarrier ? &object : nullptr, now_);
+    }
+    if (unchecked(writes ? to.memory : from.memory, writes ? to.address : from.address)) return;
     if (pass_ == Pass::filter) {
       if (reads) filter_.copy({from.memory, thread, groups.read, from.address, bytes, false, async_proxy, now_});
-      filter_.copy({to.memory, thread, groups.write, to.address, bytes, true, async_proxy, now_});
+      if (writes) filter_.copy({to.memory, thread, groups.write, to.address, bytes, true, async_proxy, now_});
       return;
     }
     MemoryAccess access;
@@ -112,6 +118,7 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
     access.group = groups.read;
     access.place = read;
     if (reads) shadow_.range(from.memory, access, from.address, bytes);
+    if (!writes) return;
     access.group = groups.write;
     access.place = write;
     access.kind = reduces ? AccessKind::atomic : AccessKind::write;

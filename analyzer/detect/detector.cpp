@@ -138,19 +138,23 @@ void Detector::record(trace::Record& record) {
         } else if constexpr (std::is_same_v<T, trace::AsyncCommit>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             const Site* site = site_of(r.module, r.site);
-            const bool bulk = site && site->proxy == Proxy::async;
+            const bool bulk = site && site->proxy == Proxy::async, matrix = bulk && multiplies(*site);
             each_lane(r.mask, [&](unsigned lane) {
               const ThreadKey thread = key_of(operation, r.warp, lane);
-              bulk ? causality_.bulk_commit(thread) : causality_.async_commit(thread);
+              matrix ? causality_.matrix_commit(thread)
+              : bulk ? causality_.bulk_commit(thread)
+                     : causality_.async_commit(thread);
             });
           }
         } else if constexpr (std::is_same_v<T, trace::AsyncWait>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             const Site* site = site_of(r.module, r.site);
-            const bool bulk = site && site->proxy == Proxy::async;
+            const bool bulk = site && site->proxy == Proxy::async, matrix = bulk && multiplies(*site);
             each_lane(r.mask, [&](unsigned lane) {
               const ThreadKey thread = key_of(operation, r.warp, lane);
-              if (bulk) {
+              if (matrix) {
+                causality_.matrix_wait(thread, r.pending);
+              } else if (bulk) {
                 causality_.bulk_wait(thread, r.pending, r.read_only, now_);
               } else if (!r.read_only) {
                 causality_.async_wait(thread, r.pending, r.all, now_);

@@ -106,6 +106,7 @@ class Detector {
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
   bool steers_wait_loop(const MemoryAccess& access) const;
   void asynchronous_copy(const trace::AsyncCopy& copy);
+  static bool multiplies(const Site& site) { return site.opcode.starts_with("wgmma"); } // or waits for that
   void bulk_copy(const trace::BulkCopy& copy);
   void mbarrier(const trace::Mbarrier& record);
   void fence(const trace::Fence& fence);

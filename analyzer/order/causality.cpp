@@ -252,7 +252,7 @@ AsyncGroup Causality::new_group(ThreadKey key, Stamp now, bool bulk) {
 void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about) {
   std::unordered_set<AsyncGroup> open; // whose completion is still to come
   for (const auto& [bits, state] : threads_) {
-    open.insert({state.open_group, state.open_bulk.read, state.open_bulk.write});
+    open.insert({state.open_group, state.open_matrix, state.open_bulk.read, state.open_bulk.write});
     open.insert(state.committed.begin(), state.committed.end());
     for (const BulkGroups& groups : state.committed_bulk) open.insert({groups.read, groups.write});
   }
@@ -342,6 +342,28 @@ void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only,
     complete(state.committed_bulk.front().write);
     state.committed_bulk.pop_front();
   }
+}
+
+AsyncGroup Causality::matrix_issue(ThreadKey key, Stamp now) {
+  Thread& state = thread(key);
+  if (!state.open_matrix) {
+    state.open_matrix = new_group(key, now, true);
+    async_groups_[state.open_matrix].completion = {key.block_bits(), matrix_group(key.thread()),
+                                                   state.matrix_groups + 1};
+  }
+  return state.open_matrix;
+}
+
+void Causality::matrix_commit(ThreadKey key) {
+  Thread& state = thread(key);
+  ++state.matrix_groups;
+  state.open_matrix = 0;
+}
+
+void Causality::matrix_wait(ThreadKey key, std::uint32_t pending) {
+  Thread& state = thread(key);
+  if (state.matrix_groups <= pending) return;
+  state.own = Clock::with(state.own, {{key.block_bits(), matrix_group(key.thread()), state.matrix_groups - pending}});
 }
 
 // ---- proxies and dependent launches

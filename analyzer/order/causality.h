@@ -111,6 +111,13 @@ class Causality {
   void bulk_commit(ThreadKey thread);
   void bulk_wait(ThreadKey thread, std::uint32_t pending, bool reads_only, Stamp now);
 
+  // Matrix multiplications of warpgroups (wgmma, PTX ISA 9.7.15): all threads of one issue, commit and await the same
+  // groups. A group is one affair of them all: whoever knows of a wait for it by any of them knows that its reads are
+  // over.
+  AsyncGroup matrix_issue(ThreadKey thread, Stamp now);
+  void matrix_commit(ThreadKey thread);
+  void matrix_wait(ThreadKey thread, std::uint32_t pending);
+
   // Groups are remembered as long as somebody may ask about them. Is it time to say about which?
   bool many_groups() const { return async_groups_.size() >= many_groups_; }
   void forget_groups(const std::unordered_set<AsyncGroup>& asked_about);
@@ -190,7 +197,8 @@ class Causality {
     ByScope released; // at the last release fence of each scope, unless a wider one came later
     std::vector<Pending> pending;
     ByScope pending_clocks; // of older pending reads: what a fence of at least that scope acquires
-    AsyncGroup open_group = 0;
+    AsyncGroup open_group = 0, open_matrix = 0;
+    std::uint32_t matrix_groups = 0; // committed
     BulkGroups open_bulk;
     std::deque<BulkGroups> committed_bulk; // not yet waited for; the first bulk_reads_done but for their reads
     std::size_t bulk_reads_done = 0;

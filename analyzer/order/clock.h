@@ -51,6 +51,8 @@ inline std::uint32_t async_group(std::uint32_t thread) { return 2048 + thread; }
 inline constexpr std::uint32_t proxied_shared = 4096, proxied_global = 8192;
 // Of an operation (block ~0): its threads that have this have waited for the launch before it.
 inline constexpr std::uint32_t dependency_group = 12288;
+// Matrix multiplications (wgmma) of the thread's warpgroup that are over, by the number of their group.
+inline std::uint32_t matrix_group(std::uint32_t thread) { return 16384 + thread / 128; }
 // Bulk copies that completed on the mbarrier at that offset of the block's shared memory, by stamp of completion.
 inline std::uint32_t mbarrier_group(std::uint64_t offset) { return std::uint32_t(65536 + (offset / 8 & 0xffffff)); }
 

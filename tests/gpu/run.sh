@@ -12,6 +12,7 @@
 #   programs   every program of tests/programs, alone and recorded: the exit status must be the same, of fixed programs
 #              the output too
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
+#   agents     boxes of tensors (TMA) and multiplications of warpgroups (agents.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   times      device timestamps, of work whose times are known (times.py)
@@ -24,10 +25,10 @@
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-first=programs,races,faults
+first=programs,races,faults,agents
 second=kernels,training,windows,times
 only=$second,$first
-parts=overhead,kernels,training,programs,races,windows,times,faults,step,hangs,multi
+parts=overhead,kernels,training,programs,races,agents,windows,times,faults,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -116,6 +117,11 @@ step() {
   fi
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --traces "${OUT:-$work}/windows" --training
+}
+agents() {
+  nvcc -std=c++20 -O3 -lineinfo -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90a,code=compute_90a \
+    tests/gpu/agents.cu -o "$work/agents" || return
+  python3 tests/gpu/agents.py "${tools[@]}" --binary "$work/agents"
 }
 hangs() {
   nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \

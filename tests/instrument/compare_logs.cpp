@@ -2,6 +2,7 @@
 // compares what the instrumented code wrote into its buffers with what the engine itself saw in the same run.
 //
 //   compare_logs [--ptx DIR] [--slices N] TRACE…    one PASS or FAIL line a trace; exit status 1 when one failed
+//   compare_logs --ptx DIR MODULE.ptx               only instruments it
 //
 // With --slices what the buffers hold is given in N slices, as if it were drained while the kernel runs, and what has
 // come is put in order before the next one: as far as no ticket that is still to come is earlier.
@@ -588,6 +589,27 @@ int compare(const std::string& path) {
   return why.empty() ? 0 : 1;
 }
 
+// What the embedded device cannot run.
+int only_instrument(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  Expected<ptx::Module> module = ptx::parse(text, path);
+  Expected<ptx::Instrumentation> made =
+      module ? ptx::instrument(*module, ptx::site_table(*module)) : Expected<ptx::Instrumentation>(module.error());
+  std::string why = made ? "" : made.error().message();
+  std::uint32_t kernels = 0;
+  for (std::size_t i = 0; made && i < made->kernels.size(); ++i, ++kernels) {
+    if (made->kernels[i].left_out) why = made->kernels[i].name + ": accesses are left out";
+  }
+  if (made && !made->notes.empty()) why = made->notes.front();
+  if (made && !ptx_folder.empty()) std::ofstream(ptx_folder + "/" + std::to_string(++ptx_files) + ".ptx") << made->text;
+  if (why.empty() && kernels)
+    std::printf("PASS %s: %u kernels are instrumented\n", path.c_str(), kernels);
+  else
+    std::printf("FAIL %s: %s\n", path.c_str(), why.empty() ? "no kernel" : why.c_str());
+  return why.empty() && kernels ? 0 : 1;
+}
+
 } // namespace
 } // namespace deadheat
 
@@ -599,6 +621,9 @@ int main(int argc, char** argv) {
     if (std::string(argv[first]) == "--slices")
       deadheat::slices = std::uint32_t(std::max(1, std::atoi(argv[first + 1])));
   }
-  for (int i = first; i < argc; ++i) failed += deadheat::compare(argv[i]);
+  for (int i = first; i < argc; ++i) {
+    const bool module = std::string_view(argv[i]).ends_with(".ptx");
+    failed += module ? deadheat::only_instrument(argv[i]) : deadheat::compare(argv[i]);
+  }
   return failed ? 1 : 0;
 }

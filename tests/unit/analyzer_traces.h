@@ -55,6 +55,7 @@ class LittleTrace {
     SiteKind kind = SiteKind::access;
     const char* opcode = "";
     bool in_loop = false;
+    Proxy proxy = Proxy::generic;
   };
   std::uint32_t site(std::uint32_t line, const SiteOf& of) {
     Site site;
@@ -67,6 +68,7 @@ class LittleTrace {
     site.element_bytes = std::uint8_t(of.bytes);
     site.elements = std::uint8_t(of.elements);
     site.opcode = of.opcode;
+    site.proxy = of.proxy;
     site.in_loop = of.in_loop;
     site.type = "u32";
     site.source.push_back({"", "a.cu", line, 1});

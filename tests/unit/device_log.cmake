@@ -1,3 +1,3 @@
 # What instrumented kernels leave in their buffers, and the order that is made of it.
-deadheat_test(device_log_test device_log_barrier_test.cpp device_log_mbarrier_test.cpp device_log_rounds_test.cpp
+deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test.cpp device_log_mbarrier_test.cpp device_log_rounds_test.cpp
               LIBS deadheat_device_log)

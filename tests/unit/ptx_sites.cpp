@@ -152,6 +152,14 @@ TEST(PtxSites, AsynchronousStores) {
   EXPECT_EQ(add.access, AccessKind::atomic);
   EXPECT_EQ(add.ordering, Ordering::relaxed);
   EXPECT_EQ(add.scope, Scope::cluster);
+  Site multiply =
+      site_of("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1,%f2,%f3,%f4}, %rd1, %rd2, 1, 1, 1, 0, 0;");
+  EXPECT_EQ(multiply.kind, SiteKind::bulk_copy);
+  EXPECT_EQ(multiply.access, AccessKind::read);
+  EXPECT_EQ(multiply.space, Space::shared);
+  EXPECT_EQ(multiply.proxy, Proxy::async);
+  EXPECT_EQ(site_of("wgmma.commit_group.sync.aligned;").kind, SiteKind::async_commit);
+  EXPECT_EQ(site_of("wgmma.wait_group.sync.aligned 1;").kind, SiteKind::async_wait);
   Site fill = site_of("st.bulk.weak.shared::cta [%r1], %rd1, 0;");
   EXPECT_EQ(fill.kind, SiteKind::access);
   EXPECT_EQ(fill.access, AccessKind::write);
@@ -159,15 +167,16 @@ TEST(PtxSites, AsynchronousStores) {
 }
 
 TEST(PtxSites, OpaqueAndAbsent) {
-  for (const char* text : {"wgmma.fence.sync.aligned;", "sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};",
-                           "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f5,%f6}];", "discard.global.L2 [%rd1], 128;",
-                           "tcgen05.wait::ld.sync.aligned;", "multimem.ld_reduce.weak.global.add.f32 %f1, [%rd1];",
-                           "st.async.release.gpu.global.b32 [%rd1], %r2;"}) {
+  for (const char* text :
+       {"sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};", "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f5,%f6}];",
+        "discard.global.L2 [%rd1], 128;", "tcgen05.wait::ld.sync.aligned;",
+        "multimem.ld_reduce.weak.global.add.f32 %f1, [%rd1];", "st.async.release.gpu.global.b32 [%rd1], %r2;"}) {
     EXPECT_EQ(site_of(text).kind, SiteKind::opaque) << text;
   }
   Module m = kernel_of(
       "add.s32 %r1, %r1, 1;\nld.param.u32 %r1, [n];\nprefetch.global.L2 [%rd1];\nmov.u32 %r1, %tid.x;\n"
-      "nanosleep.u32 20;\nmbarrier.pending_count.b64 %r1, %rd1;\ncp.async.bulk.prefetch.L2.global [%rd1], 64;");
+      "nanosleep.u32 20;\nwgmma.fence.sync.aligned;\nmbarrier.pending_count.b64 %r1, "
+      "%rd1;\ncp.async.bulk.prefetch.L2.global [%rd1], 64;");
   EXPECT_TRUE(sites(m).empty());
 }
 

@@ -188,7 +188,8 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
     std::shared_ptr<RecordedLaunch> recorded;
     if (std::holds_alternative<trace::Launch>(node.what)) {
       operation.launch = session.next_launch();
-      if (node.control) recorded = session.recorder().expect(node.control, graph_shape(node, operation.launch));
+      if (node.control)
+        recorded = session.recorder().expect(node.control, graph_shape(session, node, operation.launch));
     }
     if (Window* window = session.window(); window && window->open()) in_window(*window, node);
     operation.what = node.what;

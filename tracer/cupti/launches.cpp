@@ -111,8 +111,9 @@ std::vector<std::uint64_t> footprint(Session& session, const std::vector<std::ui
 }
 
 template <typename Launch>
-device_log::Shape shape_of(const Kernel& kernel, const Launch& launch, std::uint32_t number) {
+device_log::Shape shape_of(const Session& session, const Kernel& kernel, const Launch& launch, std::uint32_t number) {
   device_log::Shape shape;
+  shape.tensor_maps = &session.tensor_maps;
   shape.launch = number;
   shape.module = kernel.code->module;
   shape.blocks = std::uint32_t(launch.grid.count());
@@ -231,7 +232,7 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
     if (!captured) {
       std::lock_guard hold(session.lock);
       launch->launch = session.next_launch();
-      pending.recorded = session.recorder().expect(pending.control, shape_of(kernel, *launch, launch->launch));
+      pending.recorded = session.recorder().expect(pending.control, shape_of(session, kernel, *launch, launch->launch));
       launch->accesses = pending.recorded;
     }
     f = kernel.clone;
@@ -425,8 +426,8 @@ void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   p.nodeParams = &changed;
 }
 
-device_log::Shape graph_shape(const GraphNode& node, std::uint32_t number) {
-  return shape_of(*node.kernel, std::get<trace::Launch>(node.what), number);
+device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t number) {
+  return shape_of(session, *node.kernel, std::get<trace::Launch>(node.what), number);
 }
 
 void profiler_start(Call& call, cuProfilerStart_params&) {

@@ -183,11 +183,11 @@ bool Session::others_in_trace() const {
   return !error && logs > 1;
 }
 
-void Session::incident(const std::string& kind, const std::string& text) {
+void Session::incident(const std::string& kind, const std::string& text, std::uint64_t times) {
   std::lock_guard hold(lock);
   Count& count = incidents_[kind + '\n' + text];
   count.text = text;
-  ++count.count;
+  count.count += times;
 }
 
 void Session::write_incidents() {

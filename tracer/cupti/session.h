@@ -22,6 +22,7 @@
 #include "deadheat/options.h"
 #include "deadheat/trace.h"
 #include "tracer/cupti/journal.h"
+#include "tracer/device_log/tensor_map.h"
 #include "tracer/recorder/writer.h"
 
 namespace deadheat::cupti {
@@ -96,9 +97,10 @@ class Session {
   };
   std::unordered_map<CUgraphExec, Executable> executables;
   std::uint32_t next_graph = 1;
+  device_log::TensorMaps tensor_maps; // locks for itself
   std::atomic<int> captures{0}; // captures that are under way: streams are asked only then
 
-  void incident(const std::string& kind, const std::string& text); // counted, said once in the trace
+  void incident(const std::string& kind, const std::string& text, std::uint64_t times = 1); // said once in the trace
   std::uint32_t host_thread(); // number of the calling thread
 
   Session();

@@ -43,7 +43,7 @@ void TouchedPages::add(const trace::AccessView& access) {
 
 void TouchedPages::add(const trace::Record& record) {
   auto global = [&](std::uint64_t address, std::uint64_t bytes) {
-    if (address < device_bit) add(address, bytes);
+    if (address && address < device_bit) add(address, bytes);
   };
   if (const auto* copy = std::get_if<trace::AsyncCopy>(&record)) {
     each_lane(copy->mask, [&](unsigned lane) { global(copy->source[lane], copy->bytes); });

@@ -262,7 +262,22 @@ std::uint32_t piece_of(const ptx::Slot& slot, const std::uint8_t* bytes, unsigne
   return std::uint32_t(lane / a_line * distance + lane % a_line * p.piece_bytes);
 }
 
+constexpr std::uint32_t most_filled = 1 << 24;  // bytes: more than shared memory has
+
 }  // namespace
+
+// st.bulk: a store of 8 bytes after the other.
+void LaunchLog::fill(trace::AccessView view, const ptx::Slot& slot, const std::uint8_t* bytes, std::uint64_t* address) {
+  constexpr std::uint32_t word = 8;
+  for (std::uint32_t at = 0; view.mask; at += word) {
+    const std::uint32_t lanes = view.mask;
+    each_lane(lanes, [&](unsigned lane) {
+      if (at + word > std::min(u32_at(bytes, slot.size, lane), most_filled)) view.mask &= ~(1u << lane);
+    });
+    if (view.mask) output_.access(view);
+    each_lane(view.mask, [&](unsigned lane) { address[lane] += word; });
+  }
+}
 
 void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes) {
   const Site& site = (*shape_.sites)[slot.site];
@@ -302,7 +317,10 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
   for (const bool in_shared : {false, true}) {
     view.mask = in_shared ? shared : global;
     view.space = in_shared ? Space::shared : Space::global;
-    if (view.mask) output_.access(view);
+    if (slot.size)
+      fill(view, slot, bytes, address);
+    else if (view.mask)
+      output_.access(view);
   }
 }
 
@@ -312,42 +330,6 @@ LaunchLog::Place LaunchLog::place_of(std::uint32_t block, std::uint64_t address)
   const bool other = rank && rank <= shape_.cluster.count();
   return {other ? cluster_peer(block, rank - 1, shape_.grid, shape_.cluster) : block,
           std::uint32_t(at & cluster_offset_mask)};
-}
-
-// One a lane; of copies to several blocks one a block, in order of their ranks (trace.h).
-std::vector<trace::BulkCopy> LaunchLog::bulk_copies(const Warp& warp, const ptx::Slot& slot,
-                                                    const std::uint8_t* bytes) {
-  std::vector<trace::BulkCopy> copies;
-  auto generic = [&](std::uint64_t at) {
-    return at & shared_mark ? shared_window + (at & (slot.ranked ? window_bytes - 1 : cluster_offset_mask)) : at;
-  };
-  each_lane(header_of(bytes).mask, [&](unsigned lane) {
-    const std::uint64_t to = u64_at(bytes, slot.address, lane);
-    if (slot.guarded && to == ~std::uint64_t(0)) return;
-    trace::BulkCopy copy;
-    copy.warp = {shape_.launch, warp.block, warp.number};
-    copy.module = shape_.module;
-    copy.site = slot.site;
-    copy.mask = 1u << lane;
-    copy.destination[lane] = generic(to);
-    copy.source[lane] = generic(u64_at(bytes, slot.source, lane));
-    if (slot.object) copy.mbarrier[lane] = generic(u64_at(bytes, slot.object, lane));
-    copy.bytes[lane] = u32_at(bytes, slot.size, lane);
-    if (!copy.bytes[lane]) return;
-    copy.digest[lane] = unknown_digest();
-    if (!slot.blocks) return copies.push_back(copy);
-    const std::uint64_t destination = copy.destination[lane], object = copy.mbarrier[lane];
-    each_lane(u32_at(bytes, slot.blocks, lane), [&](unsigned rank) {
-      auto in_block = [&](std::uint64_t address) {
-        return shared_window + (std::uint64_t(rank + 1) << cluster_shift) + (address & cluster_offset_mask);
-      };
-      copy.destination[lane] = in_block(destination);
-      copy.mbarrier[lane] = in_block(object);
-      copies.push_back(copy);
-      copy.further = true;
-    });
-  });
-  return copies;
 }
 
 void LaunchLog::write(const Warp& warp, const Item& item) {
@@ -383,6 +365,10 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
   }
   if (slot.kind == Kind::bulk) {
     for (const trace::BulkCopy& copy : bulk_copies(warp, slot, item.bytes)) output_.record(copy);
+    return;
+  }
+  if (slot.kind == Kind::matrix) {
+    for (const trace::BulkCopy& read : matrix_reads(warp, slot, item.bytes)) output_.record(read);
     return;
   }
   const std::uint32_t lanes = executing(slot, item.bytes);

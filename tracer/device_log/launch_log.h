@@ -27,6 +27,7 @@
 namespace deadheat::device_log {
 
 class Merge;
+class TensorMaps;
 
 class Output {
  public:
@@ -44,6 +45,7 @@ struct Shape {
   bool programmatic = false; // may begin before the launch before it in its stream is complete
   const std::vector<ptx::Segment>* segments = nullptr;
   const std::vector<Site>* sites = nullptr;
+  const TensorMaps* tensor_maps = nullptr; // null: none is known
   std::uint64_t* places = nullptr; // last place given out in an order of strong accesses; null: counts from 0
 };
 
@@ -70,6 +72,7 @@ class LaunchLog {
   std::uint64_t settled() const { return settled_; } // strong accesses and steps that settle() put in order
   std::uint64_t damaged() const { return damaged_; } // segments that made no sense
   std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
+  std::uint64_t unknown_maps() const { return unknown_maps_; } // copies of tensors whose maps nobody saw being made
 
   struct Place { // in the shared memory of a block
     std::uint32_t block = 0, offset = 0;
@@ -132,9 +135,15 @@ class LaunchLog {
   void note_tickets(Block& block, const ptx::Segment& segment, const std::uint8_t* bytes);
   void write(const Warp& warp, const Item& item); // of any kind but strong
   Place place_of(std::uint32_t block, std::uint64_t address) const; // of a generic address that a thread there gave
+  bool copy_of(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes, unsigned lane,
+               trace::BulkCopy& copy);
+  void tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, trace::BulkCopy copy,
+                     std::vector<trace::BulkCopy>& pieces);
+  std::vector<trace::BulkCopy> matrix_reads(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   std::vector<trace::BulkCopy> bulk_copies(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   // Of bytes that nobody read: no two are the same.
   std::uint32_t unknown_digest() { return ++unknown_digests_ * 0x9e3779b1u; }
+  void fill(trace::AccessView view, const ptx::Slot& slot, const std::uint8_t* bytes, std::uint64_t* address);
   void weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void arrive(Block& block, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   trace::BarrierArrive arrival(const Block& block, std::uint32_t number, const Arrival& arrival) const;
@@ -153,7 +162,7 @@ class LaunchLog {
   bool waits_ = false; // there were waits for mbarriers
   std::unique_ptr<Merge> merge_;
   std::uint32_t unknown_digests_ = 0;
-  std::uint64_t settled_ = 0, damaged_ = 0, guessed_ = 0, own_places_ = 0;
+  std::uint64_t settled_ = 0, damaged_ = 0, guessed_ = 0, unknown_maps_ = 0, own_places_ = 0;
 };
 
 } // namespace deadheat::device_log

@@ -211,7 +211,7 @@ void Merge::settle_steps(Head& head) {
     Step& step = *std::find_if(head.steps.begin(), head.steps.end(), [](const Step& s) { return !s.placed; });
     if (place_other(head, step.object)) continue;
     // What completed the phase was not recorded.
-    if (!log_.shape_.unseen_arrivals) ++log_.guessed_;
+    if (!log_.shape_.unseen_arrivals && !log_.unknown_maps_) ++log_.guessed_;
     Object& object = objects_[step.object];
     object.phase = step.what == Op::test && !step.parity ? phase_of(head, step) + 1 : object.phase + 1;
     object.expected = object.pending = std::max(object.expected, step.count);

@@ -11,7 +11,7 @@ namespace deadheat::device_log {
 
 struct AtomicResult {
   bool wrote = true;
-  std::optional<std::uint64_t> written;  // no value: of a kind that is not computed (16-bit floating point)
+  std::optional<std::uint64_t> written;  // no value: of a kind that is not computed
 };
 
 struct AtomicOperation {
@@ -28,7 +28,7 @@ struct AtomicOperation {
     least,
     most
   };
-  enum class Type : std::uint8_t { other, f32, f64, is_signed, is_unsigned };
+  enum class Type : std::uint8_t { other, f16, bf16, f32, f64, is_signed, is_unsigned };
   What what = What::unknown;
   Type type = Type::other;
   std::uint64_t mask = 0;  // of an element's bits

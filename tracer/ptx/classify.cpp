@@ -315,11 +315,31 @@ bool opaque(const Instruction& i, Site& site) {
       }
       break;
     }
-    case Opcode::tcgen05:
-    case Opcode::wgmma: site.proxy = Proxy::async; break;
+    case Opcode::tcgen05: site.proxy = Proxy::async; break;
     default: break;
   }
   if (i.opcode == Opcode::clusterlaunchcontrol) return i.has(M::try_cancel);
+  return true;
+}
+
+// wgmma (9.7.15): the multiplication reads shared memory through the asynchronous proxy, beside the threads, until its
+// group was waited for. wgmma.fence orders registers only.
+bool warpgroup(const Instruction& i, Site& site) {
+  if (i.has(M::fence)) return false;
+  site.aligned = true;
+  site.proxy = Proxy::async;
+  if (i.has(M::commit_group)) {
+    site.kind = SiteKind::async_commit;
+  } else if (i.has(M::wait_group)) {
+    site.kind = SiteKind::async_wait;
+    site.wait_only = true;
+  } else {
+    site.kind = SiteKind::bulk_copy;
+    site.access = AccessKind::read;
+    site.space = Space::shared;
+    site.element_bytes = 16;
+    site.type = "b128";
+  }
   return true;
 }
 
@@ -364,7 +384,7 @@ constexpr Row rows[] = {
     {Opcode::tld4, opaque},
     {Opcode::trap, thread_end},
     {Opcode::vote, warp_value},
-    {Opcode::wgmma, opaque},
+    {Opcode::wgmma, warpgroup},
     {Opcode::wmma, wmma},
 };
 

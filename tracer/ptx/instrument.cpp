@@ -31,14 +31,14 @@ std::set<std::string> functions_with_sites(const Module& module, const SiteTable
   return found;
 }
 
-// Whether phases of mbarriers may be completed by what is not recorded: copies of tensors, tcgen05.commit, st.async.
+// Whether phases of mbarriers may be completed by what is not recorded: tcgen05.commit, gathered rows of tensors.
 bool unseen_arrivals(const Module& module) {
   bool unseen = false;
   for (const Function& function : module.functions) {
     if (!function.has_body) continue;
     each_instruction(function, [&](std::size_t, const Instruction& i) {
       const bool arrives = i.has(Modifier::mbarrier_complete_tx_bytes) || i.opcode == Opcode::tcgen05;
-      unseen |= arrives && (i.opcode != Opcode::cp || i.has(Modifier::tensor));
+      unseen |= arrives && !follows(i);
     });
   }
   return unseen;

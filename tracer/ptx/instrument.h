@@ -52,7 +52,9 @@ struct Slot {
               // state: u64), u32 bytes expected, u64 state read. A test stands in a segment of its own behind its
               // instruction: lanes whose test failed have all ones as address
     bulk, // tickets as strong where it completes on an mbarrier; u64 destination, source, mbarrier, u32 bytes, u32 mask
-          // of blocks
+          // of blocks. st.async and red.async: no source, and their bytes are `number`. Of a tensor: u64 of its address
+          // in shared memory, u64 digest of the tensor map (device_log/tensor_map.h), u32 of each coordinate
+    matrix, // u32 flag where guarded; u64 descriptors, once: of wgmma, of a (where it lies in shared memory) and of b
   };
   Kind kind = Kind::read;
   bool guarded = false;
@@ -71,7 +73,13 @@ struct Slot {
   std::uint32_t offset = 0; // from the segment's header
   std::uint32_t address = 0, digest = 0; // read, write, strong: where the arrays lie, from the segment's header
   std::uint32_t value_read = 0, operand = 0, compared = 0; // likewise, of strong; mbarrier: state read, operand
-  std::uint32_t source = 0, object = 0, size = 0, blocks = 0; // likewise, of bulk; mbarrier: size is the bytes expected
+  std::uint32_t source = 0, object = 0, size = 0, blocks = 0; // likewise, of bulk; mbarrier: size is the bytes
+                                                              // expected; write: the bytes that st.bulk sets
+  std::uint32_t map = 0, coordinates = 0; // likewise, of bulk: of tensors
+  std::uint32_t dimensions = 0; // likewise
+  bool from_tensor = false; // likewise; else to it
+  std::uint32_t first = 0, second = 0; // matrix: where the descriptors lie; first 0: a is in registers
+  bool transposed[2] = {}; // matrix
   MatrixPieces pieces; // read, write: of a wmma.load or wmma.store; lanes store the matrix's address
   std::uint32_t stride = 0; // likewise: where the distance of lines lies, u32, in elements; 0: they lie without gaps
   std::int64_t delta = 0; // what is to be added to the addresses

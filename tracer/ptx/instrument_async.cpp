@@ -1,10 +1,13 @@
 // What mbarriers and bulk copies store (PTX ISA 9.7.13.15 and 9.7.9.25.4), and addresses in the shared memory of other
 // blocks of a cluster.
+#include <algorithm>
 #include <cstddef>
 
 #include "deadheat/address.h"
 #include "tracer/device_log/layout.h"
+#include "tracer/device_log/tensor_map.h"
 #include "tracer/ptx/instrument_function.h"
+#include "tracer/ptx/matrix_descriptor.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/rewrite.h"
 
@@ -32,7 +35,53 @@ bool bulk_ends(const Instruction& i, bool (&shared)[2]) {
   return found == 2;
 }
 
+// Where a copy's operands lie, by its form (9.7.9.25.4.1, 9.7.9.25.5.2; st.async and red.async: 9.7.9.12, 9.7.13.7).
+struct Places {
+  std::size_t shared = 0, other = 1, object = 3, blocks = 4; // other: the source, or the tensor map with coordinates
+};
+Places places_of(const Instruction& i) {
+  if (i.opcode != Opcode::cp) return {0, 1, 2, 3};
+  if (!i.has(Modifier::tensor)) return {};
+  const bool loads = completes_on_mbarrier(i);
+  if (!loads) return {1, 0, 0, 0};
+  // im2col has offsets in front of the mask of blocks.
+  const bool offsets = i.operands.size() > 3 && i.operands[3].kind == Operand::Kind::vector;
+  return {0, 1, 2, offsets ? std::size_t(4) : std::size_t(3)};
+}
+
+const Operand* tensor_operand(const Instruction& i) {
+  const Operand& o = i.operands[places_of(i).other];
+  const bool good = o.kind == Operand::Kind::address && o.elements.size() == 2 &&
+                    o.elements[0].kind == Operand::Kind::reg && o.elements[1].kind == Operand::Kind::vector &&
+                    !o.elements[1].elements.empty() && o.elements[1].elements.size() <= device_log::most_dimensions;
+  return good ? &o : nullptr;
+}
+
 }  // namespace
+
+bool follows(const Instruction& i) {
+  const Places at = places_of(i);
+  const bool object = completes_on_mbarrier(i), several = i.has(Modifier::multicast_cluster);
+  const std::size_t needed =
+      std::max({at.shared + 1, at.other + 1, object ? at.object + 1 : 0, several ? at.blocks + 1 : 0});
+  if (i.operands.size() < needed || !plain_address(i.operands[at.shared]) ||
+      (object && !plain_address(i.operands[at.object]))) {
+    return false;
+  }
+  if (i.opcode == Opcode::st || i.opcode == Opcode::red) {
+    return object && i.has(Modifier::async) && i.has(Modifier::shared_cluster);
+  }
+  if (i.opcode != Opcode::cp) return false;
+  if (i.has(Modifier::tensor)) {
+    for (std::string_view word : i.modifier_texts) { // rows that indices name, by 4
+      if (word.find("gather4") != std::string_view::npos || word.find("scatter4") != std::string_view::npos)
+        return false;
+    }
+    return tensor_operand(i) != nullptr;
+  }
+  bool shared[2];
+  return i.operands.size() > 2 && bulk_ends(i, shared) && plain_address(i.operands[1]);
+}
 
 bool reaches_cluster(const Module& module) {
   bool reaches = false;
@@ -47,7 +96,9 @@ bool reaches_cluster(const Module& module) {
 }
 
 std::size_t FunctionClone::object_operand(const Instruction& i) const {
-  return i.opcode == Opcode::cp && i.has(Modifier::bulk) ? 3 : address_index(i);
+  const bool copies = (i.opcode == Opcode::cp && i.has(Modifier::bulk)) ||
+                      ((i.opcode == Opcode::st || i.opcode == Opcode::red) && i.has(Modifier::async));
+  return copies ? places_of(i).object : address_index(i);
 }
 
 bool FunctionClone::async_slot(std::uint32_t statement, Slot& slot, std::uint32_t& size) {
@@ -62,10 +113,9 @@ bool FunctionClone::async_slot(std::uint32_t statement, Slot& slot, std::uint32_
   };
   slot.in_block = clocks_.in_block;
   if (site.kind == SiteKind::bulk_copy) {
-    bool shared[2];
+    if (i.opcode == Opcode::wgmma) return matrix_slot(i, slot, size);
     const bool object = completes_on_mbarrier(i), several = i.has(Modifier::multicast_cluster);
-    if (i.has(Modifier::tensor) || o.size() < 3u + object + several || !bulk_ends(i, shared) || !plain_address(o[0]) ||
-        !plain_address(o[1]) || (object && !plain_address(o[3]))) {
+    if (!follows(i)) {
       ++left_out_;
       return false;
     }
@@ -73,9 +123,19 @@ bool FunctionClone::async_slot(std::uint32_t statement, Slot& slot, std::uint32_
     slot.ranked = clocks_.cluster;
     if (object) array(32);
     slot.address = array(lanes8);
-    slot.source = array(lanes8);
+    if (i.opcode != Opcode::cp) {
+      slot.operand_known = true;
+      slot.number = std::uint64_t(site.element_bytes) * site.elements;
+    } else if (i.has(Modifier::tensor)) {
+      slot.from_tensor = object;
+      slot.dimensions = std::uint32_t(tensor_operand(i)->elements[1].elements.size());
+      slot.map = array(lanes8);
+      slot.coordinates = array(slot.dimensions * lanes4);
+    } else {
+      slot.source = array(lanes8);
+      slot.size = array(lanes4);
+    }
     if (object) slot.object = array(lanes8);
-    slot.size = array(lanes4);
     if (several) slot.blocks = array(lanes4);
     size = at - slot.offset;
     return true;
@@ -151,27 +211,95 @@ void FunctionClone::before_mbarrier(const Instruction& i, const Slot& slot) {
 
 void FunctionClone::before_bulk(const Instruction& i, const Slot& slot) {
   const std::vector<Operand>& o = i.operands;
-  bool shared[2] = {};
-  bulk_ends(i, shared);
-  auto store = [&](std::uint32_t at) { put("st.global.b64 [%dh_wide+" + std::to_string(at) + "], %dh_a;"); };
-  any_address(o[0], shared[0]);
+  const Places at = places_of(i);
+  bool shared[2] = {true, false};
+  if (slot.source) bulk_ends(i, shared);
+  auto store = [&](std::uint32_t place) { put("st.global.b64 [%dh_wide+" + std::to_string(place) + "], %dh_a;"); };
+  any_address(o[at.shared], shared[0]);
   guard_address(i, false);
   store(slot.address);
-  any_address(o[1], shared[1]);
-  store(slot.source);
-  put("mov.b32 %dh_s, " + text_of(o[2]) + ";");
-  put("st.global.b32 [%dh_half+" + std::to_string(slot.size) + "], %dh_s;");
+  if (slot.map) before_tensor(i, slot);
+  if (slot.source) {
+    any_address(o[at.other], shared[1]);
+    store(slot.source);
+    put("mov.b32 %dh_s, " + text_of(o[2]) + ";");
+    put("st.global.b32 [%dh_half+" + std::to_string(slot.size) + "], %dh_s;");
+  }
   if (!slot.object) return;
-  any_address(o[3], true);
+  any_address(o[at.object], true);
   store(slot.object);
   if (slot.blocks) {
-    load_value(o[4], 16, "%dh_v");
+    load_value(o[at.blocks], 16, "%dh_v");
     put("cvt.u32.u64 %dh_s, %dh_v;");
     put("st.global.b32 [%dh_half+" + std::to_string(slot.blocks) + "], %dh_s;");
   }
-  load_address(o[3], true, "%do_s");
+  load_address(o[at.object], true, "%do_s");
   ticket(slot.in_block, false, slot.offset);
   comes_after_ticket(true);
+}
+
+// What the map's bytes mean nobody says: their digest tells which one it is (device_log/tensor_map.h). Its address is a
+// generic one, of parameters, constants or global memory; lanes without the guard may have any.
+void FunctionClone::before_tensor(const Instruction& i, const Slot& slot) {
+  const Operand& tensor = *tensor_operand(i);
+  std::string guard;
+  if (i.guard) guard = (i.guard->negated ? "@!" : "@") + function_.registers[i.guard->reg].name + " ";
+  put("mov.b64 %dh_a, " + text_of(tensor.elements[0]) + ";");
+  put("mov.b64 %dh_v, 0;");
+  put("mov.b64 %dh_k, 0;");
+  put("mov.b64 %dh_b, 0;");
+  for (unsigned word = 0; word < device_log::tensor_map_words; word += 2) {
+    put(guard + "ld.v2.u64 {%dh_k, %dh_b}, [%dh_a+" + std::to_string(std::int64_t(8 * word) + tensor.offset) + "];");
+    for (const char* part : {"%dh_k", "%dh_b"}) {
+      put(std::string("xor.b64 %dh_v, %dh_v, ") + part + ";");
+      put("mul.lo.u64 %dh_v, %dh_v, " + std::to_string(std::int64_t(device_log::tensor_digest_factor)) + ";");
+      put(std::string("shr.u64 ") + part + ", %dh_v, 32;");
+      put(std::string("xor.b64 %dh_v, %dh_v, ") + part + ";");
+    }
+  }
+  put("st.global.b64 [%dh_wide+" + std::to_string(slot.map) + "], %dh_v;");
+  for (unsigned d = 0; d < slot.dimensions; ++d) {
+    put("mov.b32 %dh_s, " + text_of(tensor.elements[1].elements[d]) + ";");
+    put("st.global.b32 [%dh_half+" + std::to_string(slot.coordinates + d * lanes4) + "], %dh_s;");
+  }
+}
+
+// ---- wgmma
+
+// wgmma.mma_async d, a, b, [metadata, selector,] scale-d [, scale-a, scale-b [, transpose-a] , transpose-b]
+// (9.7.15.5.2): what it reads of shared memory is in its descriptors, which all threads have alike.
+bool FunctionClone::matrix_slot(const Instruction& i, Slot& slot, std::uint32_t& size) {
+  const std::vector<Operand>& o = i.operands;
+  if (o.size() < 4 || register_bits(o[2]) != 64 || !matrix_shape(sites_[slot.site].opcode).n) {
+    ++left_out_;
+    return false;
+  }
+  slot.kind = Slot::Kind::matrix;
+  std::uint32_t at = (slot.offset + (slot.guarded ? lanes4 : 0) + 7) / 8 * 8;
+  const bool a_in_memory = register_bits(o[1]) == 64;
+  if (a_in_memory) slot.first = at, at += 8;
+  slot.second = at;
+  at += 8;
+  const std::size_t most = 7 + a_in_memory + (i.has(Modifier::sp) ? 2 : 0);
+  if (o.size() == most) {
+    slot.transposed[1] = known(o[most - 1]) && o[most - 1].bits;
+    slot.transposed[0] = a_in_memory && known(o[most - 2]) && o[most - 2].bits;
+  }
+  size = at - slot.offset;
+  return true;
+}
+
+void FunctionClone::before_matrix(const Instruction& i, const Slot& slot) {
+  if (slot.guarded) {
+    put("mov.b32 %dh_s, 0;");
+    guard_address(i, true);
+    put("st.global.b32 [%dh_half+" + std::to_string(slot.offset) + "], %dh_s;");
+  }
+  auto store = [&](const Operand& descriptor, std::uint32_t at) {
+    put("@%dh_lead st.global.b64 [%dh_at+" + std::to_string(at) + "], " + text_of(descriptor) + ";");
+  };
+  if (slot.first) store(i.operands[1], slot.first);
+  store(i.operands[2], slot.second);
 }
 
 // ---- tests
@@ -213,4 +341,4 @@ void FunctionClone::after_test(const Instruction& i, const Slot& slot, const Pla
   out_ += "\n" + none + ":";
 }
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

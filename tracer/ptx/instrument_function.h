@@ -39,6 +39,9 @@ struct Clocks {
 };
 Clocks clocks_of(const Module& module, const SiteTable& sites);
 
+// Whether what a copy that completes on an mbarrier does is recorded.
+bool follows(const Instruction& bulk_copy);
+
 // Whether the module's code can name the shared memory of other blocks (of a cluster).
 bool reaches_cluster(const Module& module);
 
@@ -90,6 +93,9 @@ class FunctionClone {
 
   // instrument_async.cpp
   bool async_slot(std::uint32_t statement, Slot& slot, std::uint32_t& bytes);
+  bool matrix_slot(const Instruction& i, Slot& slot, std::uint32_t& bytes);
+  void before_matrix(const Instruction& i, const Slot& slot);
+  void before_tensor(const Instruction& i, const Slot& slot);
   void before_mbarrier(const Instruction& i, const Slot& slot);
   void before_bulk(const Instruction& i, const Slot& slot);
   void store_mbarrier(const Instruction& i, const Slot& slot); // its operands

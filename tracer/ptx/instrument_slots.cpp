@@ -169,19 +169,24 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       if (site.space == Space::local || site.space == Space::constant || site.space == Space::param) return false;
       const std::optional<MatrixPieces> pieces = matrix_pieces(i);
       if ((i.opcode == Opcode::wmma && !(pieces && pieces->piece_bytes)) || !address_of(i) ||
-          address_of(i)->elements.size() != 1 || (i.opcode == Opcode::st && i.has(Modifier::bulk))) {
+          address_of(i)->elements.size() != 1) {
         ++left_out_;
         return false;
       }
+      const bool fills = i.opcode == Opcode::st && i.has(Modifier::bulk) && i.operands.size() > 1;
       if (is_strong(site.ordering) || is_atomic(site)) return strong_slot(i, site, slot, size);
       slot.narrow = site.space == Space::shared;
       slot.ranked = clocks_.cluster && (site.shared_cluster || site.space == Space::generic);
       slot.kind = is_write(site) ? Kind::write : Kind::read;
       slot.address = at;
       slot.digest = at + (slot.narrow ? lanes4 : lanes8);
-      share_address(i, site, slot);
+      if (!fills) share_address(i, site, slot);
       size = slot.address == at ? slot.digest - at : 0;
       if (is_write(site)) size += lanes4;
+      if (fills) {
+        slot.size = at + size;
+        size += lanes4;
+      }
       if (pieces) slot.pieces = *pieces;
       if (pieces && i.operands.size() > 2) {
         slot.stride = at + size;
@@ -230,11 +235,6 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
       size = lanes8 + 2 * lanes4;
       return true;
     case SiteKind::bulk_copy:
-      if (i.opcode != Opcode::cp) { // st.async, red.async are not followed
-        ++left_out_;
-        return false;
-      }
-      [[fallthrough]];
     case SiteKind::mbarrier:
     case SiteKind::async_mbarrier_arrive: return async_slot(statement, slot, size);
     case SiteKind::opaque: ++left_out_; return false;
@@ -266,7 +266,12 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       }
       if (slot.stride) store_u32(i, i.operands[2], slot.stride);
       if (slot.kind == Kind::read) return;
-      if (i.opcode == Opcode::st && i.operands.size() > 1)
+      if (slot.size) {
+        load_value(i.operands[1], 64, "%dh_v");
+        put("cvt.u32.u64 %dh_s, %dh_v;");
+        put("st.global.b32 [%dh_half+" + std::to_string(slot.size) + "], %dh_s;");
+      }
+      if (i.opcode == Opcode::st && i.operands.size() > 1 && !slot.size)
         load_digest(i.operands[1], site);
       else
         put("mov.u32 %dh_h, 0;");
@@ -275,6 +280,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
     }
     case Kind::mbarrier: return before_mbarrier(i, slot);
     case Kind::bulk: return before_bulk(i, slot);
+    case Kind::matrix: return before_matrix(i, slot);
     case Kind::strong: {
       const bool narrow = narrow_address(i);
       load_address(*address_of(i), narrow, narrow ? "%do_s" : "%do_a");
@@ -356,13 +362,13 @@ void FunctionClone::instruction(const Instruction& i, const Site& site) {
   std::string line;
   if (i.guard) line = (i.guard->negated ? "@!" : "@") + function_.registers[i.guard->reg].name + " ";
   const bool scalar = site.elements == 1 && site.element_bytes <= 8;
-  const bool converted = i.opcode == Opcode::red && scalar;
+  const bool bulk = site.kind == SiteKind::bulk_copy;
+  const bool converted = i.opcode == Opcode::red && scalar && !bulk;
   std::string opcode = i.full_opcode();
   if (converted) opcode = "atom" + opcode.substr(3);
   line += opcode + " ";
   const std::string result = site.element_bytes == 8 ? "%do_r64" : site.element_bytes == 2 ? "%do_r16" : "%do_r32";
   if (converted) line += result + ", ";
-  const bool bulk = site.kind == SiteKind::bulk_copy;
   const std::string address = bulk || narrow_address(i) ? "[%do_s]" : "[%do_a]";
   for (std::size_t k = 0; k < i.operands.size(); ++k) {
     const Operand& o = i.operands[k];

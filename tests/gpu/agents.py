@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Boxes of tensors (TMA) and multiplications of warpgroups (wgmma), recorded: each fault is found, and nothing else.
+
+    agents.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary agents --work DIR
+
+agents is agents.cu, whose comments mark the lines that race. Prints PASS or FAIL a claim; ends in `N passed, N failed`.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+expected = {"load": {"LOAD", "SUM"}, "reuse": {"LOAD", "ADD"}, "store": {"FILL", "STORE"},
+            "multiply": {"MULTIPLY", "OVERWRITE"}}
+passed = failed = 0
+
+
+def claim(true, text):
+    global passed, failed
+    passed, failed = passed + bool(true), failed + (not true)
+    print(("PASS " if true else "FAIL ") + text, flush=True)
+
+
+def run(command, environment=None):
+    try:
+        return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", "no end in 60 s")
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    for name in ("deadheat", "tracer", "binary", "work"):
+        arguments.add_argument("--" + name, required=True)
+    options = arguments.parse_args()
+    with open(os.path.join(here, "agents.cu")) as source:
+        marks = {line.rsplit("// ", 1)[1].strip(): number for number, line in enumerate(source, 1) if ";  // " in line}
+    for what, sides in expected.items():
+        for twin in ("fixed", "racy"):
+            name = "%s %s" % (what, twin)
+            trace = os.path.join(options.work, "agents-%s-%s" % (what, twin))
+            shutil.rmtree(trace, ignore_errors=True)
+            alone = run([options.binary, what, twin])
+            recorded = run([options.binary, what, twin], dict(
+                os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
+                DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256" % trace))
+            claim(alone.returncode == 0 and recorded.returncode == 0 and (twin == "racy" or alone.stdout == recorded.stdout),
+                  "%s: it ends as alone (%s)" % (name, (alone.stderr + recorded.stderr).strip()[-300:] or recorded.stdout.strip()))
+            done = run([options.deadheat, "analyze", trace, "--json", "-"])
+            if done.returncode not in (0, 1):
+                claim(False, "%s: no analysis: %s" % (name, done.stderr.strip()[-300:]))
+                continue
+            report = json.loads(done.stdout)
+            found = {frozenset(race[side].get("line") for side in ("first", "second")) for race in report["races"]}
+            wanted = {frozenset(marks[side] for side in sides)} if twin == "racy" else set()
+            claim(found == wanted, "%s: races between lines %s%s" % (
+                name, [sorted(pair) for pair in wanted], "" if found == wanted else ", found %s" % [sorted(map(str, pair)) for pair in found]))
+            claim(report["summary"]["instrumented"] == 1 and report["summary"]["complete"],
+                  "%s: all is recorded (%s)" % (name, report["summary"]))
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

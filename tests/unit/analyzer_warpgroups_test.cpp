@@ -1,0 +1,213 @@
+// wgmma and boxes of tensors in traces: what is read of shared memory beside the threads, until somebody waited for it.
+#include <gtest/gtest.h>
+
+#include "deadheat/address.h"
+#include "tests/unit/analyzer_traces.h"
+
+namespace deadheat::test {
+namespace {
+
+// One block of two warpgroups; the first multiplies what lies in shared memory from 1024 on.
+class Warpgroups : public testing::Test {
+ protected:
+  Warpgroups() {
+    LittleTrace::SiteOf of;
+    of.space = Space::shared;
+    of.bytes = 16;
+    of.kind = SiteKind::bulk_copy;
+    of.proxy = Proxy::async;
+    of.opcode = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16";
+    multiply_ = trace_.site(10, of);
+    of.kind = SiteKind::async_commit;
+    of.opcode = "wgmma.commit_group.sync.aligned";
+    commit_ = trace_.site(11, of);
+    of.kind = SiteKind::async_wait;
+    of.opcode = "wgmma.wait_group.sync.aligned";
+    wait_ = trace_.site(12, of);
+    of.kind = SiteKind::async_wait;
+    of.opcode = "cp.async.bulk.wait_group";
+    bulk_wait_ = trace_.site(13, of);
+    of.kind = SiteKind::bulk_copy;
+    of.access = AccessKind::write;
+    of.opcode = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes";
+    load_ = trace_.site(20, of);
+    of = {};
+    of.space = Space::shared;
+    of.access = AccessKind::write;
+    of.opcode = "st.shared.u32";
+    store_ = trace_.site(30, of);
+    of.kind = SiteKind::mbarrier;
+    of.access = AccessKind::atomic;
+    of.opcode = "mbarrier.arrive.shared.b64";
+    arrive_ = trace_.site(40, of);
+    of.access = AccessKind::read;
+    of.opcode = "mbarrier.test_wait.shared.b64";
+    test_ = trace_.site(41, of);
+    of.kind = SiteKind::proxy_fence;
+    of.proxy = Proxy::async;
+    of.opcode = "fence.proxy.async.shared::cta";
+    fence_ = trace_.site(50, of);
+    launch_ = trace_.launch(1, {1, 1, 1}, {256, 1, 1});
+  }
+
+  template <typename R>
+  R by_warp(std::uint32_t warp, std::uint32_t site, std::uint32_t mask = ~0u) {
+    R record;
+    record.warp = {launch_, 0, warp};
+    record.module = 1;
+    record.site = site;
+    record.mask = mask;
+    return record;
+  }
+  void multiply(std::uint32_t warp, std::uint32_t at = 1024) {
+    auto read = by_warp<trace::BulkCopy>(warp, multiply_, 1);
+    read.source[0] = shared_window + at + 128 * warp;
+    read.bytes[0] = 128;
+    trace_.add(read);
+  }
+  void commit(std::uint32_t warp) { trace_.add(by_warp<trace::AsyncCommit>(warp, commit_)); }
+  void wait(std::uint32_t warp, std::uint32_t pending = 0, bool of_copies = false) {
+    auto record = by_warp<trace::AsyncWait>(warp, of_copies ? bulk_wait_ : wait_);
+    record.pending = pending;
+    trace_.add(record);
+  }
+  void multiply_all(std::uint32_t at = 1024) {
+    for (std::uint32_t warp = 0; warp < 4; ++warp) multiply(warp, at), commit(warp);
+  }
+  // By the first thread of the warp, of its part of the matrix or another's.
+  void store(std::uint32_t warp, std::uint32_t at) { trace_.access(launch_, 0, 32 * warp, store_, at); }
+  void mbarrier(trace::Mbarrier::What what, std::uint32_t warp, std::uint32_t phase, std::uint32_t object = 64) {
+    auto record = by_warp<trace::Mbarrier>(warp,
+                                           what == trace::Mbarrier::What::test          ? test_
+                                           : what == trace::Mbarrier::What::complete_tx ? load_
+                                                                                        : arrive_,
+                                           1);
+    record.what = what;
+    record.address[0] = object;
+    record.phase[0] = phase;
+    record.count[0] = 1;
+    if (what == trace::Mbarrier::What::test) {
+      record.ordering = Ordering::acquire;
+      record.succeeded = 1;
+    }
+    trace_.add(record);
+  }
+  void load(std::uint32_t warp, std::uint32_t at, std::uint32_t bytes) {
+    auto copy = by_warp<trace::BulkCopy>(warp, load_, 1);
+    copy.destination[0] = shared_window + at;
+    copy.source[0] = memory;
+    copy.mbarrier[0] = shared_window + 72;
+    copy.bytes[0] = bytes;
+    trace_.add(copy);
+  }
+  void expect(const std::vector<std::string>& races) {
+    trace_.end_launch(launch_);
+    EXPECT_EQ(trace_.races(), races);
+  }
+  using Op = trace::Mbarrier::What;
+  LittleTrace trace_;
+  std::uint32_t launch_ = 0, multiply_ = 0, commit_ = 0, wait_ = 0, bulk_wait_ = 0, load_ = 0, store_ = 0, arrive_ = 0,
+                test_ = 0, fence_ = 0;
+};
+
+TEST_F(Warpgroups, WhatIsReadMustNotBeOverwrittenBeforeTheWait) {
+  multiply_all();
+  store(0, 1024);
+  wait(0);
+  expect({"10-30"});
+}
+TEST_F(Warpgroups, AfterTheWaitItMayBe) {
+  multiply_all();
+  wait(0);
+  store(0, 1024);
+  expect({});
+}
+TEST_F(Warpgroups, OneWarpsWaitIsForAllOfItsWarpgroup) { // also for the parts that the others read
+  multiply_all();
+  wait(1);
+  store(1, 1024);
+  expect({});
+}
+TEST_F(Warpgroups, ButForNoOther) {
+  multiply_all();
+  wait(5);
+  store(5, 1024);
+  expect({"10-30"});
+}
+TEST_F(Warpgroups, GroupsThatMayBePending) {
+  multiply_all();
+  multiply_all(4096);
+  wait(0, 1);
+  store(0, 1024);
+  expect({});
+}
+TEST_F(Warpgroups, TheLatestGroupIsPending) {
+  multiply_all();
+  multiply_all(4096);
+  wait(0, 1);
+  store(0, 4096);
+  expect({"10-30"});
+}
+TEST_F(Warpgroups, BulkGroupsAreOthers) {
+  multiply_all();
+  wait(0, 0, true);
+  store(0, 1024);
+  expect({"10-30"});
+}
+TEST_F(Warpgroups, AnArrivalTellsOthers) { // the consumer of a pipeline gives its stage back
+  multiply_all();
+  wait(2);
+  mbarrier(Op::arrive, 2, 0);
+  mbarrier(Op::test, 4, 0);
+  load(4, 1024, 512);
+  expect({});
+}
+TEST_F(Warpgroups, TheProducerMustWait) {
+  multiply_all();
+  wait(2);
+  mbarrier(Op::arrive, 2, 0);
+  load(4, 1024, 512);
+  expect({"10-20"});
+}
+TEST_F(Warpgroups, GivenBackTooEarly) {
+  multiply_all();
+  mbarrier(Op::arrive, 2, 0);
+  wait(2);
+  mbarrier(Op::test, 4, 0);
+  load(4, 1024, 512);
+  expect({"10-20"});
+}
+TEST_F(Warpgroups, AStoreNeedsAProxyFence) {
+  store(0, 1024);
+  trace_.block_barrier(launch_, 0);
+  multiply_all();
+  expect({"10-30"});
+}
+TEST_F(Warpgroups, AndHasOne) {
+  store(0, 1024);
+  auto fence = by_warp<trace::Fence>(0, fence_);
+  fence.proxy = Proxy::async;
+  trace_.add(fence);
+  trace_.block_barrier(launch_, 0);
+  multiply_all();
+  expect({});
+}
+TEST_F(Warpgroups, ALoadedBoxMustBeWaitedFor) {
+  load(4, 1024, 512);
+  mbarrier(Op::complete_tx, 4, 0, 72);
+  for (std::uint32_t warp = 0; warp < 4; ++warp) {
+    if (warp != 2) mbarrier(Op::test, warp, 0, 72);
+  }
+  multiply_all();
+  expect({"10-20"}); // the third warp did not
+}
+TEST_F(Warpgroups, ALoadedBoxThatAllWaitFor) {
+  load(4, 1024, 512);
+  mbarrier(Op::complete_tx, 4, 0, 72);
+  for (std::uint32_t warp = 0; warp < 4; ++warp) mbarrier(Op::test, warp, 0, 72);
+  multiply_all();
+  expect({});
+}
+
+} // namespace
+} // namespace deadheat::test

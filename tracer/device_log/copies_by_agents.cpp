@@ -1,0 +1,119 @@
+// What agents beside the threads copy or read: bulk copies, boxes of tensors, the matrices of wgmma.
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "deadheat/address.h"
+#include "tracer/device_log/launch_log.h"
+#include "tracer/device_log/slots.h"
+#include "tracer/device_log/tensor_map.h"
+#include "tracer/ptx/matrix_descriptor.h"
+
+namespace deadheat::device_log {
+
+// What the lane's copy is as a whole; of a tensor without its other side. False: there is none.
+bool LaunchLog::copy_of(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes, unsigned lane,
+                        trace::BulkCopy& copy) {
+  auto generic = [&](std::uint64_t at) {
+    return at & shared_mark ? shared_window + (at & (slot.ranked ? window_bytes - 1 : cluster_offset_mask)) : at;
+  };
+  const std::uint64_t to = u64_at(bytes, slot.address, lane);
+  if (slot.guarded && to == ~std::uint64_t(0)) return false;
+  copy.warp = {shape_.launch, warp.block, warp.number};
+  copy.module = shape_.module;
+  copy.site = slot.site;
+  copy.mask = 1u << lane;
+  copy.destination[lane] = generic(to);
+  if (slot.source) copy.source[lane] = generic(u64_at(bytes, slot.source, lane));
+  if (slot.object) copy.mbarrier[lane] = generic(u64_at(bytes, slot.object, lane));
+  copy.bytes[lane] = slot.operand_known ? std::uint32_t(slot.number) : slot.size ? u32_at(bytes, slot.size, lane) : 0;
+  copy.digest[lane] = unknown_digest();
+  return slot.map || copy.bytes[lane];
+}
+
+// A copy for each stretch of the box that lies together in global memory. What lies outside of the tensor is filled in
+// shared memory, and nothing is written of it to the tensor.
+void LaunchLog::tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, trace::BulkCopy copy,
+                              std::vector<trace::BulkCopy>& pieces) {
+  const unsigned lane = unsigned(__builtin_ctz(copy.mask));
+  std::optional<TensorMap> map;
+  if (shape_.tensor_maps) map = shape_.tensor_maps->find(u64_at(bytes, slot.map, lane));
+  if (!map || (map->laid_out && map->rank != slot.dimensions)) {
+    ++unknown_maps_;
+    return;
+  }
+  std::array<std::int32_t, most_dimensions> at{};
+  for (unsigned d = 0; d < slot.dimensions; ++d) at[d] = std::int32_t(u32_at(bytes, slot.coordinates + 128 * d, lane));
+  const std::uint64_t shared = copy.destination[lane];
+  for (const TensorPiece& piece : pieces_of(*map, at)) {
+    if (!slot.from_tensor && !piece.address) continue;
+    copy.destination[lane] = slot.from_tensor ? shared + piece.offset : piece.address;
+    copy.source[lane] = slot.from_tensor ? piece.address : shared + piece.offset;
+    copy.bytes[lane] = piece.bytes;
+    pieces.push_back(copy);
+    copy.further = true;
+  }
+}
+
+// One a lane and stretch; of copies to several blocks one a block, in order of their ranks (trace.h).
+std::vector<trace::BulkCopy> LaunchLog::bulk_copies(const Warp& warp, const ptx::Slot& slot,
+                                                    const std::uint8_t* bytes) {
+  std::vector<trace::BulkCopy> copies;
+  each_lane(header_of(bytes).mask, [&](unsigned lane) {
+    trace::BulkCopy whole;
+    if (!copy_of(warp, slot, bytes, lane, whole)) return;
+    std::vector<trace::BulkCopy> pieces;
+    if (slot.map)
+      tensor_pieces(slot, bytes, whole, pieces);
+    else
+      pieces.push_back(whole);
+    if (!slot.blocks) {
+      copies.insert(copies.end(), pieces.begin(), pieces.end());
+      return;
+    }
+    bool further = false;
+    each_lane(u32_at(bytes, slot.blocks, lane), [&](unsigned rank) {
+      auto in_block = [&](std::uint64_t address) {
+        return shared_window + (std::uint64_t(rank + 1) << cluster_shift) + (address & cluster_offset_mask);
+      };
+      for (trace::BulkCopy piece : pieces) {
+        piece.destination[lane] = in_block(piece.destination[lane]);
+        piece.mbarrier[lane] = in_block(piece.mbarrier[lane]);
+        piece.further = std::exchange(further, true);
+        copies.push_back(piece);
+      }
+    });
+  });
+  return copies;
+}
+
+// A warp's part of what its warpgroup multiplies: a quarter of a's rows; all of b is read once, for the first warp. It
+// stands at the warp's first lane.
+std::vector<trace::BulkCopy> LaunchLog::matrix_reads(const Warp& warp, const ptx::Slot& slot,
+                                                     const std::uint8_t* bytes) {
+  std::vector<trace::BulkCopy> reads;
+  const std::uint32_t lanes = executing(slot, bytes);
+  if (!lanes) return reads;
+  const unsigned lane = unsigned(__builtin_ctz(lanes)), quarter = warp.number % 4;
+  const ptx::MatrixShape shape = ptx::matrix_shape((*shape_.sites)[slot.site].opcode);
+  trace::BulkCopy read;
+  read.warp = {shape_.launch, warp.block, warp.number};
+  read.module = shape_.module;
+  read.site = slot.site;
+  read.mask = 1u << lane;
+  auto add = [&](std::uint32_t place, std::uint32_t from, std::uint32_t to, std::uint32_t row_bytes, bool transposed) {
+    const ptx::MatrixDescriptor matrix = ptx::matrix_descriptor(u64_at(bytes, place, 0));
+    for (const ptx::MatrixStretch& s :
+         ptx::stretches_of(matrix, from, to, row_bytes, transposed, shape.element_bytes)) {
+      read.source[lane] = shared_window + s.address;
+      read.bytes[lane] = s.bytes;
+      reads.push_back(read);
+      read.further = true;
+    }
+  };
+  if (slot.first) add(slot.first, 16 * quarter, 16 * quarter + 16, shape.a_row_bytes, slot.transposed[0]);
+  if (quarter == 0) add(slot.second, 0, shape.n, shape.b_row_bytes, slot.transposed[1]);
+  return reads;
+}
+
+} // namespace deadheat::device_log
