@@ -10,18 +10,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
+
+from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
 expected = {"load": {"LOAD", "SUM"}, "reuse": {"LOAD", "ADD"}, "store": {"FILL", "STORE"},
             "multiply": {"MULTIPLY", "OVERWRITE"}}
-passed = failed = 0
-
-
-def claim(true, text):
-    global passed, failed
-    passed, failed = passed + bool(true), failed + (not true)
-    print(("PASS " if true else "FAIL ") + text, flush=True)
 
 
 def run(command, environment=None):
@@ -47,8 +41,9 @@ def main():
             recorded = run([options.binary, what, twin], dict(
                 os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
                 DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256" % trace))
-            claim(alone.returncode == 0 and recorded.returncode == 0 and (twin == "racy" or alone.stdout == recorded.stdout),
-                  "%s: it ends as alone (%s)" % (name, (alone.stderr + recorded.stderr).strip()[-300:] or recorded.stdout.strip()))
+            as_alone = alone.returncode == recorded.returncode == 0 and (twin == "racy" or alone.stdout == recorded.stdout)
+            claim(as_alone, "%s: it ends as alone (%s)" % (
+                name, (alone.stderr + recorded.stderr).strip()[-300:] or recorded.stdout.strip()))
             done = run([options.deadheat, "analyze", trace, "--json", "-"])
             if done.returncode not in (0, 1):
                 claim(False, "%s: no analysis: %s" % (name, done.stderr.strip()[-300:]))
@@ -56,13 +51,12 @@ def main():
             report = json.loads(done.stdout)
             found = {frozenset(race[side].get("line") for side in ("first", "second")) for race in report["races"]}
             wanted = {frozenset(marks[side] for side in sides)} if twin == "racy" else set()
-            claim(found == wanted, "%s: races between lines %s%s" % (
-                name, [sorted(pair) for pair in wanted], "" if found == wanted else ", found %s" % [sorted(map(str, pair)) for pair in found]))
+            lines = [sorted(map(str, pair)) for pair in found]
+            claim(found == wanted, "%s: races between lines %s, found %s" % (name, [sorted(pair) for pair in wanted], lines))
             claim(report["summary"]["instrumented"] == 1 and report["summary"]["complete"],
                   "%s: all is recorded (%s)" % (name, report["summary"]))
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
+    end()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
