@@ -24,12 +24,18 @@ void Detector::play(const Batch& batch) {
   const order::Stamp base = now_;
   const std::vector<WeakAccess>& weak_accesses = batch.weak[worker_];
   auto next = weak_accesses.begin();
+  std::array<std::uint32_t, 4> left; // of an access that was brought nearer, by the low bits of its place: lanes
+  left.fill(~0u);
+  static_assert(Filter::look_ahead < left.size());
   trace::Record scratch;
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
       for (unsigned step = 0; pass_ == Pass::filter && step < Filter::look_ahead; ++step) {
         const std::size_t ahead = Filter::look_ahead - step;
-        if (std::size_t(weak_accesses.end() - next) > ahead) bring(batch, next[std::ptrdiff_t(ahead)], step);
+        if (std::size_t(weak_accesses.end() - next) <= ahead) continue;
+        const WeakAccess& soon = next[std::ptrdiff_t(ahead)];
+        std::uint32_t& lanes = left[(std::size_t(next - weak_accesses.begin()) + ahead) % left.size()];
+        lanes = bring(batch, soon, step ? lanes & soon.mask : soon.mask, step);
       }
       now_ = base + next->stamp;
       weak(batch, *next);
@@ -59,12 +65,11 @@ void Detector::play(const Batch& batch) {
   }
 }
 
-void Detector::bring(const Batch& batch, const WeakAccess& access, unsigned step) {
-  if (access.affine || access.space != Space::global) return;
+std::uint32_t Detector::bring(const Batch& batch, const WeakAccess& access, std::uint32_t mask, unsigned step) {
+  if (!mask || access.affine || access.space != Space::global) return 0;
   const PlaceId place = sides_.site(access.module, access.site);
-  if (place) {
-    filter_.bring(access.mask, lane_bytes(*sides_.place(place).site), batch.addresses[access.addresses].data(), step);
-  }
+  if (!place) return 0;
+  return filter_.bring(mask, lane_bytes(*sides_.place(place).site), batch.addresses[access.addresses].data(), step);
 }
 
 // Gives parts up until the rest has room; the last one stays, and goes on unchecked when it has none.

@@ -94,7 +94,8 @@ class Detector {
  private:
   void record(trace::Record& record);
   void weak(const Batch& batch, const WeakAccess& access);
-  void bring(const Batch& batch, const WeakAccess& access, unsigned step); // nearer: it comes soon
+  // Nearer: it comes soon. As Filter::bring(), of the lanes of `mask`.
+  std::uint32_t bring(const Batch& batch, const WeakAccess& access, std::uint32_t mask, unsigned step);
   void strong(const StrongAccesses& all, const StrongLane* lanes, const std::uint16_t* parts);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
   void shed();

@@ -69,7 +69,9 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
 }
 
 inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level) {
-  if (epochs_.ordered(reads, reads_who, actor, lane)) {
+  if (epochs_.apart_from(reads, reads_who, actor)) {
+    reads_who = who_of(std::max<unsigned>(reads_who >> 5, std::max<unsigned>(level, whole_operation)), 0);
+  } else if (epochs_.ordered(reads, reads_who, actor, lane)) {
     reads_who = who_of(level, level == one_lane ? lane : 0);
   } else {
     unsigned wide = epochs_.widened(reads, std::max<unsigned>(reads_who >> 5, level), actor);
@@ -245,25 +247,30 @@ inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address,
   return {&at->groups[number / group_units], number % group_units, address};
 }
 
-void Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses, unsigned step) {
+std::uint32_t Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses, unsigned step) {
   SparseCells& cells = sparse_of(bytes);
+  const bool any_pages = pages_.count() != 0;
+  std::uint32_t left = 0;
   for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
     const std::uint64_t address = addresses[std::countr_zero(rest)];
-    const PageKey key{0, address / page_bytes};
     if (step == 0) {
-      pages_.prefetch(key);
-      cells.prefetch(address);
+      if (any_pages) pages_.prefetch({0, address / page_bytes});
+      if (cells.prefetch(address) || any_pages) left |= rest & -rest;
       continue;
     }
-    if (const ShadowPage* const page = pages_.find(key)) __builtin_prefetch(page);
+    if (any_pages) {
+      if (const ShadowPage* const page = pages_.find({0, address / page_bytes})) __builtin_prefetch(page);
+    }
     if (cells.prefetch_entry(address)) cells.prefetch_rest(address);
   }
+  return left;
 }
 
 // Every lane somewhere. What is left to be brought nearer is, for all lanes at once.
 void Filter::scattered(const Warp& access, Actor& actor) {
   const bool sparsely = access.memory == 0 && access.bytes <= 16 && std::has_single_bit(access.bytes);
   const bool any_pages = pages_.count() != 0;
+  epochs_.look_around(actor);
   ShadowPage* page[32];
   if (any_pages) {
     for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
@@ -325,14 +332,7 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
     }
   }
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
-    if (Entry* const entry = at || access.write || access.non_coherent ? nullptr : cells.only(unit);
-        entry && SparseCells::plain_reads(*entry)) {
-      if (entry->segment == actor.segment && (entry->who == lane || entry->who >= 1 << 5)) continue;
-      SegmentId reads = entry->segment;
-      read_epoch(reads, entry->who, actor, lane, one_lane);
-      entry->segment = reads;
-      continue;
-    }
+    if (!access.non_coherent && usual(cells, unit, access.write, actor, lane, at, known)) continue;
     const SparseCells::Found found = cells.find(unit);
     Cell cell = found.cell;
     if (cell.write_who & Cell::suspect) continue;
@@ -348,12 +348,40 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
       suspects_.add(0, unit);
     }
     cells.put(unit, found, cell, !at);
-    if (at && !at->sparse) {
-      at->sparse = true;
-      last_key_ = {~0ull, ~0ull};
-    }
+    if (at) mark_sparse(*at);
   }
   return true;
+}
+
+inline bool Filter::usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane,
+                          ShadowPage* at, const Cell& known) {
+  if (at && (write || !epochs_.ordered_write(known.write, known.write_who & 31, actor, lane))) return false;
+  const SparseCells::Place place = cells.in_sheet(unit);
+  if (place.entry && !place.entry->segment) {
+    cells.put(place, write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)});
+    if (at) mark_sparse(*at);
+    return true;
+  }
+  Entry* const entry = place.entry ? place.entry : cells.only_in_block(unit);
+  if (!entry) return false;
+  if (write) {
+    if (!SparseCells::is_write(*entry) || !epochs_.ordered_write(entry->segment, entry->who & 31, actor, lane))
+      return false;
+    *entry = SparseCells::write_entry(actor.segment, lane);
+    return true;
+  }
+  if (!SparseCells::plain_reads(*entry)) return false;
+  if (entry->segment == actor.segment && (entry->who == lane || entry->who >= 1 << 5)) return true;
+  SegmentId reads = entry->segment;
+  read_epoch(reads, entry->who, actor, lane, one_lane);
+  entry->segment = reads;
+  return true;
+}
+
+void Filter::mark_sparse(ShadowPage& page) {
+  if (page.sparse) return;
+  page.sparse = true;
+  last_key_ = {~0ull, ~0ull};
 }
 
 void Filter::absorb(ShadowPage& page) {

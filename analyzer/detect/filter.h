@@ -38,9 +38,9 @@ class Filter {
   };
   void weak(const Warp& access);
   // Brings nearer, step by step, what a weak access that comes soon will look at; of a warp's lanes anywhere.
-  // steps: 0 to look_ahead - 1, the last one just before.
+  // steps: 0 to look_ahead - 1, the last one just before. Returns the lanes that need the next step.
   static constexpr unsigned look_ahead = 2;
-  void bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address, unsigned step);
+  std::uint32_t bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address, unsigned step);
 
   struct Strong {
     std::uint64_t memory = 0;
@@ -55,7 +55,7 @@ class Filter {
   bool strong(const Strong& access);
   // Brings nearer, in two steps, what a strong access to global memory will look at.
   void bring_strong(std::uint64_t address, unsigned step) const {
-    step == 0 ? strong_.prefetch(address) : void(strong_.prefetch_entry(address));
+    static_cast<void>(step == 0 ? strong_.prefetch(address) : strong_.prefetch_entry(address));
   }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
@@ -115,6 +115,10 @@ class Filter {
   SparseCells& sparse_of(std::uint32_t bytes) { return bytes < 4 ? bytes_ : words_; }
   // Looks at a lane's access by SparseCells; false: its page must be looked at. at: the page, if there is one.
   bool sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at);
+  // The cases of a unit of sparse() that are quick: one entry, or none where there is a place for it. False: another.
+  bool usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane, ShadowPage* at,
+             const Cell& known);
+  void mark_sparse(ShadowPage& page);
   void absorb(ShadowPage& page); // what SparseCells say of it
   void absorb_strong(ShadowPage& page);
   // False: suspect. `weak`: what is known of the unit's weak accesses. unordered: set where the other access of a pair

@@ -7,12 +7,6 @@ namespace deadheat::detect {
 
 namespace {
 
-template <typename Pools, typename Do, std::size_t... i>
-void pick(Pools& pools, unsigned size, Do&& act, std::index_sequence<i...>) {
-  ((size == i ? act(std::get<i>(pools)) : void()), ...);
-}
-using Sizes = std::make_index_sequence<EntryArrays::room.size()>;
-
 // The least size for so many entries.
 unsigned size_for(unsigned entries, bool any_both) {
   if (!any_both && entries > 16) return EntryArrays::one_each;
@@ -23,37 +17,6 @@ unsigned size_for(unsigned entries, bool any_both) {
 }
 
 } // namespace
-
-Entry* EntryArrays::at_any(unsigned size, std::uint32_t id) const {
-  Entry* found = nullptr;
-  pick(pools_, size, [&](auto& pool) { found = pool.at(id); }, Sizes());
-  return found;
-}
-
-std::uint32_t EntryArrays::allocate(unsigned size) {
-  std::uint32_t id = 0;
-  pick(pools_, size, [&](auto& pool) { id = pool.allocate(); }, Sizes());
-  return id;
-}
-
-void EntryArrays::free(unsigned size, std::uint32_t id) {
-  pick(pools_, size, [&](auto& pool) { pool.free(id); }, Sizes());
-}
-
-std::uint64_t EntryArrays::bytes() const {
-  return std::apply([](auto&... pool) { return ((pool.bytes() + pool.free_bytes()) + ...); }, pools_);
-}
-
-bool EntryArrays::much_free() const {
-  constexpr std::uint64_t little = 1 << 18;
-  std::uint64_t used = 0, free = 0;
-  std::apply([&](auto&... pool) { (void((used += pool.bytes(), free += pool.free_bytes())), ...); }, pools_);
-  return free > used / 8 + little;
-}
-
-void EntryArrays::pack_one(unsigned size, std::uint32_t& id) {
-  pick(pools_, size, [&](auto& pool) { pool.pack(id); }, Sizes());
-}
 
 void EntryBlocks::resize(Table& table, std::uint32_t count) {
   count = (count + line_slots - 1) / line_slots * line_slots;
@@ -97,6 +60,18 @@ void EntryBlocks::erase(Slot* slot) {
     hole = at;
   }
   table.slots[hole] = {};
+  if (table.count > 256 && table.used < table.count / 2) resize(table, table.used + table.used / 3 + 8);
+}
+
+void EntryBlocks::put(std::uint32_t number, std::uint32_t present, const Entry* by_unit) {
+  Slot& slot = add(number);
+  arrays_.free(slot.size(), slot.array);
+  const unsigned size = size_for(unsigned(std::popcount(present)), false);
+  slot = {size << number_bits | number, present, 0, arrays_.allocate(size)};
+  for (std::uint32_t rest = present; rest; rest &= rest - 1) {
+    const unsigned unit = unsigned(std::countr_zero(rest));
+    *entry(slot, unit) = by_unit[unit];
+  }
 }
 
 void EntryBlocks::move(Slot& slot, unsigned size) {

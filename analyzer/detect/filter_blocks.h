@@ -11,73 +11,10 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <memory>
-#include <tuple>
-#include <utility>
 
-#include "analyzer/detect/filter_pages.h"
+#include "analyzer/detect/filter_arrays.h"
 
 namespace deadheat::detect {
-
-struct [[gnu::packed]] Entry {
-  SegmentId segment = 0;
-  std::uint8_t who = 0;
-};
-static_assert(sizeof(Entry) == 5);
-
-// Bytes that begin where a large page may when there are many, and are all zero.
-template <typename T>
-struct Zeroed {
-  struct Free {
-    std::size_t bytes = 0;
-    void operator()(T* list) const { free_zeroed(list, bytes); }
-  };
-  using Pointer = std::unique_ptr<T[], Free>;
-  static Pointer make(std::size_t count) {
-    return Pointer(static_cast<T*>(allocate_zeroed(count * sizeof(T))), Free{count * sizeof(T)});
-  }
-};
-
-// By what block numbers are multiplied. Not by what partition_of() multiplies: a worker's pages have some bits of that
-// product in common, and tables would be full in some places and empty in others.
-inline constexpr std::uint64_t block_mix = 0xd6e8feb86659fd93u;
-
-// Arrays of entries for blocks, in a few sizes.
-class EntryArrays {
- public:
-  // The last two have a place, or two, for each unit; the others are for entries in their units' order.
-  static constexpr std::array<std::uint8_t, 10> room = {4, 6, 9, 12, 16, 24, 34, 48, 32, 64};
-  static constexpr unsigned one_each = 8, two_each = 9;
-
-  [[gnu::always_inline]] Entry* at(unsigned size, std::uint32_t id) const {
-    if (size == one_each) [[likely]]
-      return std::get<one_each>(pools_).at(id);
-    return at_any(size, id);
-  }
-  std::uint32_t allocate(unsigned size);
-  void free(unsigned size, std::uint32_t id);
-  std::uint64_t bytes() const;
-  // Is so much free that it is time to pack()?
-  bool much_free() const;
-  // Gives what is free back. each_name(name) calls name(size, id&) for all arrays in use.
-  template <typename EachName>
-  void pack(EachName&& each_name) {
-    each([](auto& pool) { pool.begin_packing(); });
-    each_name([&](unsigned size, std::uint32_t& id) { pack_one(size, id); });
-    each([](auto& pool) { pool.end_packing(); });
-  }
-
- private:
-  Entry* at_any(unsigned size, std::uint32_t id) const;
-  void pack_one(unsigned size, std::uint32_t& id);
-  template <typename Each>
-  void each(Each&& each) {
-    std::apply([&](auto&... pool) { (each(pool), ...); }, pools_);
-  }
-  template <std::size_t... i>
-  static auto pools(std::index_sequence<i...>) -> std::tuple<CellPool<Entry, room[i]>...>;
-  decltype(pools(std::make_index_sequence<room.size()>())) pools_;
-};
 
 // The blocks of 2^32 units.
 class EntryBlocks {
@@ -121,6 +58,9 @@ class EntryBlocks {
   bool insert(Slot* slot, std::uint32_t number, unsigned unit, Entry entry);
   // Takes the unit's second entry away, or its only one; of a block without entries nothing is left.
   void remove(Slot* slot, unsigned unit);
+  // Puts a block that is not there, of units that have one entry each: by_unit[unit] for those of `present`.
+  void put(std::uint32_t number, std::uint32_t present, const Entry* by_unit);
+  void erase(Slot* slot); // a block and its entries
 
   std::uint64_t bytes() const { return slot_count_ * sizeof(Slot); }
   template <typename Name>
@@ -193,7 +133,6 @@ class EntryBlocks {
   }
   Slot& add(std::uint32_t number);
   void resize(Table& table, std::uint32_t count);
-  void erase(Slot* slot);
   void move(Slot& slot, unsigned size); // to an array of another size
   void drop(Slot& slot, std::uint32_t gone); // may leave it empty, which pack() takes away
   void pack();

@@ -27,6 +27,7 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
     recent->segment = SegmentId(segments_.size());
     segments_.push_back({lane0.bits, now, 0});
   }
+  recent->apart = false;
   recent->ordered_to = 0;
   recent->unordered_from = ~order::Stamp(0);
   return *recent;

@@ -28,6 +28,7 @@ class Epochs {
     SegmentId segment = 0;
     bool asynchronous = false;
     bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
+    bool apart = false; // surely knows nothing of the other blocks of its operation
     std::array<SegmentId, 4> ordered{};
     unsigned next = 0;
     // What was looked up of its own operation during this access: all up to a stamp is ordered, from one on not.
@@ -43,6 +44,16 @@ class Epochs {
       if (segment == known && who < 2 << 5) return true;
     }
     return ordered_slow(segment, who, actor, lane);
+  }
+  // Says of the actor, for the access at hand, what apart_from() needs; otherwise that is always false.
+  void look_around(Actor& actor) const { actor.apart = causality_.knows_no_other_block(actor.lane0); }
+  // A sufficient condition, quickly: the epoch is of another block of the actor's operation, or of all of it, and
+  // ordered() is false. It widens to whole_operation then, if it is not wider.
+  bool apart_from(SegmentId segment, std::uint8_t who, const Actor& actor) const {
+    if (!actor.apart) return false;
+    const Segment& at = segments_[segment];
+    const std::uint64_t other = at.key ^ actor.lane0.bits;
+    return segment && !(other >> 42) && !at.group && (other >> 10 || who >= whole_operation << 5);
   }
   // The same of a write: the asynchronous proxy sees those of the generic one only across a proxy fence.
   bool ordered_write(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane) {

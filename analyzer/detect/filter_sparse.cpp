@@ -4,8 +4,17 @@
 #include <bit>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace deadheat::detect {
+
+namespace {
+
+// Entries from which on a sheet costs less than 12 bytes for each, and below which it is given up when some are
+// forgotten.
+constexpr unsigned least_of_sheet = 505, too_few_of_sheet = 400;
+
+} // namespace
 
 std::uint8_t SparseCells::reads_entry(const Cell& cell) {
   if (cell.write_who & Cell::suspect) return who_of(many, wide_suspect);
@@ -45,6 +54,13 @@ SparseCells::Found SparseCells::find(std::uint64_t address) const {
     }
     found.at[found.count++ & 1] = at;
   };
+  if (const Place place = in_sheet(address); place.entry) {
+    found.sheet = place.sheet;
+    if (place.entry->segment) {
+      take(place.entry->segment, place.entry->who, {reinterpret_cast<unsigned char*>(place.entry), &place.entry->who});
+    }
+    return found;
+  }
   if (!of->blocks.empty() && (found.block = of->blocks.find(block_of(wanted)))) {
     const std::uint32_t bit = 1u << unit_of(wanted);
     if (!(found.block->present & bit)) return found;
@@ -149,16 +165,23 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
     of = (regions_[number] = std::make_unique<Region>(arrays_)).get();
   }
   const std::uint32_t wanted = key(address);
-  ++used_;
+  if (found.sheet && !found.count)
+    return put(Place{of->sheets.entry(*found.sheet, sheet_unit_of(wanted)), found.sheet}, entry);
   EntryBlocks::Slot* block = found.block;
+  if (found.sheet) {
+    split_sheet(*of, found.sheet);
+    block = of->blocks.find(block_of(wanted));
+  }
+  ++used_;
   if (!block && found.near >= most_near) {
     move_block(*of, wanted);
     block = of->blocks.find(block_of(wanted));
   }
   if (block) {
-    bytes_ -= of->blocks.bytes();
+    bytes_ -= of->bytes();
     const bool moved = of->blocks.insert(block, block_of(wanted), unit_of(wanted), entry);
-    bytes_ += of->blocks.bytes();
+    if (moved && block->size() == EntryArrays::one_each) make_sheet(*of, wanted);
+    bytes_ += of->bytes();
     if (moved && arrays_.much_free()) pack_arrays();
     return;
   }
@@ -190,13 +213,97 @@ void SparseCells::move_block(Region& of, std::uint32_t wanted) {
 
 void SparseCells::pack_arrays() {
   arrays_.pack([&](auto&& name) {
-    for (auto& [number, region] : regions_) region->blocks.each_array(name);
+    for (auto& [number, region] : regions_) {
+      region->blocks.each_array(name);
+      region->sheets.each_array(name);
+    }
   });
+}
+
+void SparseCells::make_sheet(Region& of, std::uint32_t key) {
+  constexpr unsigned blocks = EntrySheets::units / EntryBlocks::units;
+  const std::uint32_t number = sheet_of(key), first_block = number * blocks;
+  unsigned entries = 0;
+  std::uint32_t in_lines = 0; // blocks
+  for (unsigned i = 0; i < blocks; ++i) { // from the one on that has grown; a few tell whether it is much too early
+    if (i == 5 && 8 * entries < least_of_sheet) return;
+    const unsigned at = (block_of(key) + i) % blocks;
+    const EntryBlocks::Slot* const block = of.blocks.find(first_block + at);
+    if (!block) {
+      in_lines |= 1u << at;
+    } else if (block->both) {
+      return;
+    } else {
+      entries += unsigned(std::popcount(block->present));
+    }
+  }
+  if (entries < least_of_sheet) return;
+  const std::uint32_t first_key = number << EntrySheets::units_log2;
+  auto each_near = [&](auto&& each) { // each(line, slot) of the blocks' entries in lines
+    for (std::uint32_t rest = in_lines; rest; rest &= rest - 1) {
+      const std::uint32_t key = first_key + unsigned(std::countr_zero(rest)) * EntryBlocks::units;
+      each_line(of.of(key), key, [&](Line& line) {
+        for (unsigned slot = 0; slot < slots; ++slot) {
+          if (line.segment[slot] && (line.key[slot] ^ key) < EntryBlocks::units) each(line, slot);
+        }
+      });
+    }
+  };
+  std::bitset<EntrySheets::units> seen;
+  bool twice = false;
+  each_near([&](Line& line, unsigned slot) {
+    const unsigned unit = sheet_unit_of(line.key[slot]);
+    twice |= seen[unit];
+    seen.set(unit);
+  });
+  if (twice) return;
+  EntrySheets::Slot& sheet = of.sheets.add(number);
+  each_near([&](Line& line, unsigned slot) {
+    *of.sheets.entry(sheet, sheet_unit_of(line.key[slot])) = {line.segment[slot], line.who[slot]};
+    line.segment[slot] = 0;
+    --of.of(line.key[slot]).used;
+    ++sheet.used;
+  });
+  for (unsigned i = 0; i < blocks; ++i) {
+    EntryBlocks::Slot* const block = of.blocks.find(first_block + i);
+    if (!block) continue;
+    for (std::uint32_t rest = block->present; rest; rest &= rest - 1) {
+      const unsigned unit = unsigned(std::countr_zero(rest));
+      *of.sheets.entry(sheet, i * EntryBlocks::units + unit) = *of.blocks.entry(*block, unit);
+    }
+    of.blocks.erase(block);
+  }
+  sheet.used += entries;
+}
+
+void SparseCells::split_sheet(Region& of, EntrySheets::Slot* sheet) {
+  bytes_ -= of.bytes();
+  const std::uint32_t first_block = sheet->number() * (EntrySheets::units / EntryBlocks::units);
+  for (unsigned i = 0; i < EntrySheets::units; i += EntryBlocks::units) {
+    std::array<Entry, EntryBlocks::units> list;
+    std::uint32_t present = 0;
+    for (unsigned unit = 0; unit < EntryBlocks::units; ++unit) {
+      list[unit] = *of.sheets.entry(*sheet, i + unit);
+      present |= std::uint32_t(list[unit].segment != 0) << unit;
+    }
+    if (present) of.blocks.put(first_block + i / EntryBlocks::units, present, list.data());
+  }
+  of.sheets.erase(sheet);
+  bytes_ += of.bytes();
+  if (arrays_.much_free()) pack_arrays();
 }
 
 void SparseCells::remove(std::uint64_t address, const Found& found, unsigned entry) {
   --used_;
   Region& of = *region(address);
+  if (found.sheet) {
+    std::memset(found.at[entry].segment, 0, sizeof(SegmentId));
+    if (--found.sheet->used) return;
+    bytes_ -= of.bytes();
+    of.sheets.erase(found.sheet);
+    bytes_ += of.bytes();
+    return;
+  }
   if (found.block) return of.blocks.remove(found.block, unit_of(key(address)));
   std::memset(found.at[entry].segment, 0, sizeof(SegmentId));
   --of.of(key(address)).used;
@@ -208,7 +315,16 @@ void SparseCells::erase(std::uint64_t address, const Found& found) {
 
 void SparseCells::shrink() {
   for (auto at = regions_.begin(); at != regions_.end();) {
-    bool any = !at->second->blocks.empty();
+    Region& of = *at->second;
+    std::vector<std::uint32_t> thin;
+    of.sheets.each_slot([&](EntrySheets::Slot& sheet) {
+      if (sheet.used < too_few_of_sheet) thin.push_back(sheet.number());
+    });
+    for (std::uint32_t number : thin) {
+      EntrySheets::Slot* const sheet = of.sheets.find(number);
+      sheet->used ? split_sheet(of, sheet) : of.sheets.erase(sheet);
+    }
+    bool any = !of.blocks.empty() || !of.sheets.empty();
     for (Table& table : at->second->table) {
       std::uint32_t used = 0;
       for (std::uint32_t i = 0; i < table.count; ++i) {
@@ -230,7 +346,7 @@ void SparseCells::shrink() {
   recent_number_ = ~0ull;
   bytes_ = 0;
   for (const auto& [number, of] : regions_) {
-    bytes_ += of->blocks.bytes();
+    bytes_ += of->bytes();
     for (const Table& table : of->table) bytes_ += std::uint64_t(table.count) * sizeof(Line);
   }
   pack_arrays(); // what is free counts, and whoever forgets needs it back

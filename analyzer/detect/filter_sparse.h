@@ -4,10 +4,11 @@
 // A unit that was both written and read since has two entries, any other one. Entries of units with few neighbours lie
 // in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is all that a look-up reads as a
 // rule. Tables of lines grow by a sixth when they are nearly full, one of many at a time, so that an entry costs 10 to
-// 12 bytes at any time. Where more than three entries of a block would lie there, they move to EntryBlocks.
+// 12 bytes at any time. Where more than three entries of a block would lie there, they move to EntryBlocks, and where
+// nearly half of a sheet's units have one entry each, to EntrySheets, for as long as none has two.
 //
 // Global memory only. Invariants: tables hold units of one size; a unit has one entry of a kind at most; a block's
-// entries lie either in lines or in EntryBlocks.
+// entries lie either in lines or in EntryBlocks or in EntrySheets.
 // Thread-safety: none.
 #pragma once
 
@@ -20,6 +21,7 @@
 
 #include "analyzer/detect/filter_blocks.h"
 #include "analyzer/detect/filter_pages.h"
+#include "analyzer/detect/filter_sheets.h"
 #include "analyzer/detect/suspects.h"
 
 namespace deadheat::detect {
@@ -40,6 +42,7 @@ class SparseCells {
     unsigned count = 0;
     std::array<At, 2> at;
     EntryBlocks::Slot* block = nullptr; // that it lies in, or would
+    EntrySheets::Slot* sheet = nullptr; // likewise
     unsigned near = 0; // entries of its block, where it has none in EntryBlocks
   };
   Found find(std::uint64_t address) const;
@@ -52,36 +55,53 @@ class SparseCells {
     return segment;
   }
   void erase(std::uint64_t address, const Found& found);
-  // Has nearly every unit of the block and of its three neighbours an entry?
-  bool dense_around(std::uint64_t address) const {
-    const Region* const of = region(address);
-    if (!of || of->blocks.empty()) return false;
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      const EntryBlocks::Slot* const block = of->blocks.find(block_of(key(address)) ^ i);
-      if (!block || block->size() != EntryArrays::one_each) return false;
-    }
-    return true;
-  }
-
-  // The unit's entry, where it lies in EntryBlocks and is the only one; null otherwise.
+  // The unit's entry, where it lies in EntrySheets or EntryBlocks and is the only one; null otherwise.
   [[gnu::always_inline]] Entry* only(std::uint64_t address) const {
-    const Region* of = region(address);
+    const Place place = in_sheet(address);
+    return !place.entry ? only_in_block(address) : place.entry->segment ? place.entry : nullptr;
+  }
+  // Where the unit's entry lies, or will, in EntrySheets; null: not there.
+  struct Place {
+    Entry* entry = nullptr;
+    EntrySheets::Slot* sheet = nullptr;
+  };
+  [[gnu::always_inline]] Place in_sheet(std::uint64_t address) const {
+    const Region* const of = region(address);
+    if (!of || of->sheets.empty()) return {};
+    EntrySheets::Slot* const sheet = of->sheets.find(sheet_of(key(address)));
+    return sheet ? Place{of->sheets.entry(*sheet, sheet_unit_of(key(address))), sheet} : Place{};
+  }
+  [[gnu::always_inline]] void put(const Place& place, Entry entry) {
+    if (!place.entry->segment) ++place.sheet->used, ++used_;
+    *place.entry = entry;
+  }
+  Entry* only_in_block(std::uint64_t address) const {
+    const Region* const of = region(address);
     if (!of || of->blocks.empty()) return nullptr;
     const EntryBlocks::Slot* const block = of->blocks.find(block_of(key(address)));
     const unsigned unit = unit_of(key(address));
     if (!block || !(block->present & ~block->both & 1u << unit)) return nullptr;
     return of->blocks.entry(*block, unit);
   }
+  // Of an entry of a weak write: by which lane.
+  static bool is_write(const Entry& entry) { return entry.who >> 5 == write_level; }
+  static Entry write_entry(SegmentId segment, unsigned lane) { return {segment, who_of(write_level, lane)}; }
   // Does the entry say of reads and of nothing else?
   static bool plain_reads(const Entry& entry) {
     return entry.who < 1 << 5 || (entry.who < write_level << 5 && !(entry.who & 31));
   }
 
   // For whoever is about to find() many: three steps, each for all, bring nearer what the next one and find() read.
-  [[gnu::always_inline]] void prefetch(std::uint64_t address) const {
+  // False: there is no further step for this one.
+  [[gnu::always_inline]] bool prefetch(std::uint64_t address) const {
     const Region* of = region(address);
-    if (!of) return;
+    if (!of) return false;
+    if (const Place place = in_sheet(address); place.entry) {
+      __builtin_prefetch(place.entry, 1);
+      return false;
+    }
     of->blocks.empty() ? __builtin_prefetch(of->line(key(address)), 1) : of->blocks.prefetch(block_of(key(address)));
+    return true;
   }
   // False: there is no third step for this one.
   [[gnu::always_inline]] bool prefetch_entry(std::uint64_t address) const {
@@ -110,11 +130,14 @@ class SparseCells {
   void each_name(Name&& name) {
     for (auto& [number, of] : regions_) {
       each_in_lines(*of, [&](std::uint32_t, std::uint32_t& segment) { name(segment); });
-      of->blocks.each_entry([&](std::uint32_t, unsigned, Entry& entry) {
+      auto one = [&](Entry& entry) {
         SegmentId segment = entry.segment;
         name(segment);
         entry.segment = segment;
-      });
+      };
+      of->blocks.each_entry([&](std::uint32_t, unsigned, Entry& entry) { one(entry); });
+      of->sheets.each_slot(
+          [&](EntrySheets::Slot& sheet) { of->sheets.each_entry(sheet, [&](unsigned, Entry& entry) { one(entry); }); });
     }
   }
   // Drops the units for which forget(address) says so; gives memory back.
@@ -129,6 +152,15 @@ class SparseCells {
       });
       used_ -= of->blocks.forget_if([&](std::uint32_t block, unsigned unit) {
         return forget((high | block << EntryBlocks::units_log2 | unit) << unit_log2_);
+      });
+      of->sheets.each_slot([&](EntrySheets::Slot& sheet) {
+        const std::uint64_t first = high | std::uint64_t(sheet.number()) << EntrySheets::units_log2;
+        of->sheets.each_entry(sheet, [&](unsigned unit, Entry& entry) {
+          if (!forget((first | unit) << unit_log2_)) return;
+          entry.segment = 0;
+          --sheet.used;
+          --used_;
+        });
       });
     }
     shrink();
@@ -157,7 +189,9 @@ class SparseCells {
   struct Region { // of 2^32 units
     std::array<Table, tables> table;
     EntryBlocks blocks;
-    explicit Region(EntryArrays& arrays) : blocks(arrays) {}
+    EntrySheets sheets;
+    explicit Region(EntryArrays& arrays) : blocks(arrays), sheets(arrays) {}
+    std::uint64_t bytes() const { return blocks.bytes() + sheets.bytes(); }
     // Alike for all units of a block.
     static std::uint64_t mixed(std::uint32_t key) { return block_of(key) * block_mix; }
     Table& of(std::uint32_t key) { return table[mixed(key) >> 59]; }
@@ -175,6 +209,8 @@ class SparseCells {
   };
   static std::uint32_t block_of(std::uint32_t key) { return key >> EntryBlocks::units_log2; }
   static unsigned unit_of(std::uint32_t key) { return key % EntryBlocks::units; }
+  static std::uint32_t sheet_of(std::uint32_t key) { return key >> EntrySheets::units_log2; }
+  static unsigned sheet_unit_of(std::uint32_t key) { return key % EntrySheets::units; }
   static std::size_t page_bit(std::uint64_t number) { return number * 0x9e3779b97f4a7c15u >> (64 - page_bits_log2); }
   static constexpr unsigned page_bits_log2 = 20;
 
@@ -206,6 +242,8 @@ class SparseCells {
   void add(std::uint64_t address, const Found& found, Entry entry);
   void remove(std::uint64_t address, const Found& found, unsigned entry);
   void move_block(Region& region, std::uint32_t key); // from lines to EntryBlocks
+  void make_sheet(Region& region, std::uint32_t key); // the key's, if it has enough entries, and nowhere two
+  void split_sheet(Region& region, EntrySheets::Slot* sheet); // back to EntryBlocks
   void pack_arrays();
   void resize(Table& table, std::uint32_t count);
   void shrink();

@@ -146,7 +146,6 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
       return true;
     }
     unit.found = strong_.find(unit.address);
-    if (!unit.found.count && strong_.dense_around(unit.address)) return false; // a page is quicker, and costs little
     StrongCell cell;
     if (unit.found.count) {
       const std::uint8_t code = *unit.found.at[0].who;
@@ -167,10 +166,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     if (units[i].entry.who == suspect_code) suspects_.add(0, units[i].address);
     strong_.put(units[i].address, i ? strong_.find(units[i].address) : units[i].found, units[i].entry);
   }
-  if (at && !at->sparse) {
-    at->sparse = true;
-    last_key_ = {~0ull, ~0ull};
-  }
+  if (at) mark_sparse(*at);
   unordered |= any_unordered;
   return true;
 }

@@ -490,6 +490,13 @@ bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadK
          (own->common && own->common->blocks_seen(operation, stamp, second.block()) + 1 == of->grid.count());
 }
 
+bool Causality::knows_no_other_block(ThreadKey thread) const {
+  const Block* block = find_block(thread);
+  if (block && (block->common || !block->threads_with_state.empty())) return false; // none: it has not synchronized
+  const Launch* of = launch(thread.operation());
+  return of && of->grid.count() > 1;
+}
+
 bool Causality::observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const {
   auto found = locations_.find(location);
   if (found == locations_.end()) return false;

@@ -153,6 +153,10 @@ class Causality {
   bool block_ordered(OperationIndex operation, std::uint32_t block, Stamp stamp, ThreadKey second) const;
   bool operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const;
 
+  // A sufficient condition: of what the other blocks of its operation did, none is ordered before what any lane of the
+  // thread's warp does now; nor all that the operation did up to any stamp.
+  bool knows_no_other_block(ThreadKey thread) const;
+
   // Synchronization edges that rest on a guess: which write a read saw was not certain.
   std::uint64_t assumed_edges() const { return assumed_edges_; }
   // Stamp of the last synchronization that orders something the thread's warp did before it with what others do after.

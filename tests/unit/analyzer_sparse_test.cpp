@@ -14,6 +14,14 @@ using namespace deadheat::detect;
 
 bool same(const Cell& a, const Cell& b) { return std::memcmp(&a, &b, sizeof(Cell)) == 0; }
 
+// One of reads only.
+Cell reads_only(std::mt19937& random) {
+  Cell cell;
+  cell.reads = 1 + random() % 1000;
+  cell.reads_who = std::uint8_t(random() % 32);
+  return cell;
+}
+
 // A cell as the first pass may leave it.
 Cell some_cell(std::mt19937& random) {
   Cell cell;
@@ -42,7 +50,8 @@ class Model {
   Model(unsigned unit_log2, std::uint64_t base, unsigned units, unsigned apart, unsigned seed)
       : cells_(unit_log2), base_(base), units_(units), apart_(apart), random_(seed) {}
 
-  void steps(unsigned count, unsigned erased_of_8) {
+  // alone: of 1024 cells, those that have one entry.
+  void steps(unsigned count, unsigned erased_of_8, unsigned alone = 0) {
     for (unsigned i = 0; i < count; ++i) {
       const std::uint64_t address = base_ + (std::uint64_t(random_() % units_ * apart_) << cells_.unit_log2());
       const SparseCells::Found found = cells_.find(address);
@@ -51,7 +60,7 @@ class Model {
         cells_.erase(address, found);
         known_.erase(address);
       } else {
-        known_[address] = some_cell(random_);
+        known_[address] = random_() % 1024 < alone ? reads_only(random_) : some_cell(random_);
         cells_.put(address, found, known_[address], true);
       }
     }
@@ -77,6 +86,11 @@ class Model {
     EXPECT_EQ(cells_.bytes(), 0u);
   }
   SparseCells& cells() { return cells_; }
+  unsigned in_sheets() const {
+    unsigned count = 0;
+    for (const auto& [address, cell] : known_) count += cells_.in_sheet(address).entry != nullptr;
+    return count;
+  }
 
  private:
   void expect(std::uint64_t address, const SparseCells::Found& found) {
@@ -87,6 +101,9 @@ class Model {
     }
     EXPECT_TRUE(same(found.cell, known->second)) << address;
     EXPECT_TRUE(cells_.may_have_page(address / page_bytes));
+    if (cells_.in_sheet(address).entry) {
+      EXPECT_EQ(found.count, 1u);
+    }
     if (Entry* const only = cells_.only(address); only && SparseCells::plain_reads(*only)) {
       EXPECT_EQ(found.count, 1u);
       EXPECT_EQ(only->segment, known->second.reads);
@@ -135,6 +152,35 @@ TEST(Sparse, SaysWhatAMapSays) {
       model.nothing_left();
       model.steps(shape.units, 2); // and again
     }
+  }
+}
+
+TEST(Sparse, SheetsComeAndGo) {
+  for (const auto& [unit_log2, base] :
+       {std::pair(2u, 0xA00000000000ull), {0u, 0x7000123ull}, {2u, (1ull << 34) - 8192}}) {
+    SCOPED_TRACE(base);
+    constexpr unsigned units = 5000;
+    Model model(unit_log2, base, units, 1, unit_log2);
+    model.steps(3 * units, 0, 1024);
+    const unsigned full = model.in_sheets();
+    EXPECT_GT(full, units / 2);
+    model.rename();
+    model.steps(units / 4, 1, 1024); // some are taken away, and come again
+    model.steps(12, 0, 0); // some that have two, which is too much for a sheet
+    EXPECT_LT(model.in_sheets(), full);
+    model.forget(3);
+    model.steps(8 * units, 0, 1024); // and back
+    EXPECT_GT(model.in_sheets(), 0u);
+    model.forget(5);
+    EXPECT_GT(model.in_sheets(), 0u);
+    model.rename();
+    model.steps(4 * units, 7, 1024); // hardly any are left
+    model.forget(2);
+    EXPECT_EQ(model.in_sheets(), 0u);
+    model.nothing_left();
+    model.steps(3 * units, 0, 1024);
+    EXPECT_GT(model.in_sheets(), units / 2);
+    model.nothing_left();
   }
 }
 
