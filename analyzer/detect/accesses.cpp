@@ -211,13 +211,19 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
-  for (unsigned step = 0; pass_ == Pass::filter && !in_shared && all.count > 1 && step < 2; ++step) {
-    for (unsigned i = 0; i < all.count; ++i) {
-      if (parts[i] == Batch::everybodys || active_.test(parts[i])) filter_.bring_strong(lanes[i].address, step);
-    }
-  }
+  // Which lanes are the worker's is as good as random: no branch asks.
+  static_assert(Batch::everybodys >= partitions);
+  std::uint32_t of_worker = 0, all_lanes = 0;
   for (unsigned i = 0; i < all.count; ++i) {
-    if (orders_nothing && parts[i] != Batch::everybodys && !active_.test(parts[i])) continue;
+    const unsigned is = unsigned(active_[parts[i] % partitions]) | unsigned(parts[i] >= partitions);
+    of_worker |= is << i;
+    all_lanes |= 1u << i;
+  }
+  for (unsigned step = 0; pass_ == Pass::filter && !in_shared && all.count > 1 && step < 2; ++step) {
+    each_lane(of_worker, [&](unsigned i) { filter_.bring_strong(lanes[i].address, step); });
+  }
+  for (std::uint32_t rest = orders_nothing ? of_worker : all_lanes; rest; rest &= rest - 1) {
+    const unsigned i = unsigned(std::countr_zero(rest));
     StrongLane lane = lanes[i];
     now_ = begin + i;
     std::uint64_t memory = 0;

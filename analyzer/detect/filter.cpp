@@ -37,6 +37,7 @@ void Filter::collect_segments() {
         }
       };
       group(page.whole);
+      for (unsigned i = 0; i < page.few.count; ++i) group(page.few.group[i]);
       for (std::size_t i = 0; page.groups && i < page.group_count(); ++i) group(page.groups[i]);
     });
     words_.each_name(name);
@@ -173,6 +174,24 @@ void Filter::erase(const PageKey& key) {
 
 // ---- accesses
 
+bool Filter::stretch_few(const Stretch& access, ShadowPage& page, std::uint64_t address, std::uint64_t end,
+                         Actor& actor) {
+  constexpr std::uint64_t span = group_units * 4;
+  if (page.groups || access.unit != 2 || address % span || end % span || end - address > 2 * span) return false;
+  const unsigned units_log2 = std::min(access.lane_log2 - 2, 5u); // of a lane's, in a group
+  for (; address < end; address += span) {
+    Group* const group = pages_.few(page, unsigned(address % page_bytes / span));
+    if (!group) return false;
+    const unsigned lane = access.first + unsigned((address - access.begin) >> access.lane_log2);
+    const std::uint8_t pattern = std::uint8_t(units_log2 << 5 | lane);
+    if (!(access.write ? write_group(*group, actor, pattern)
+                       : read_group(*group, actor, pattern, access.non_coherent))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Whole groups at once where they can be.
 void Filter::stretch(const Stretch& access, Actor& actor) {
   auto lane_at = [&](std::uint64_t address) {
@@ -186,6 +205,10 @@ void Filter::stretch(const Stretch& access, Actor& actor) {
       continue;
     }
     ShadowPage& at = *found;
+    if (stretch_few(access, at, address, page_end, actor)) {
+      address = page_end;
+      continue;
+    }
     pages_.refine(at, access.unit);
     const unsigned units_log2 = std::min(access.lane_log2 - at.shift, 5u); // of a lane's, in a group
     const std::uint64_t span = std::uint64_t(group_units) << at.shift;
@@ -315,9 +338,9 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   if (at) {
     // Only reads of what was written as a group, or never, and not read since, have their place in SparseCells then.
     const std::uint32_t number = std::uint32_t(address % page_bytes >> at->shift);
-    const Group& group = at->groups ? at->groups[number / group_units] : at->whole;
+    const Group& group = FilterPages::group_of(*at, number / group_units);
     if (at->dense || access.write || group.cells || group.strong || group.suspect || group.reads) return false;
-    if (access.bytes > 1u << at->shift && at->groups && group.write) return false; // several lanes' writes
+    if (access.bytes > 1u << at->shift && &group != &at->whole && group.write) return false; // several lanes' writes
     known.write = group.write;
     if (group.write) known.write_who = who_at(group.write_pattern, number % group_units) & 31;
   } else if (!active_.test(partition_of(0, address / page_bytes))) {
@@ -326,13 +349,16 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   // The other size's units may say something of the same bytes: the page sorts that out.
   SparseCells& others = access.bytes < 4 ? words_ : bytes_;
   if (others.may_have_page(address / page_bytes)) return false;
-  if (strong_.may_have_page(address / page_bytes)) { // so it does what strong and weak accesses say of the same word
-    for (std::uint64_t unit = address & ~3ull; unit < address + access.bytes; unit += 4) {
-      if (strong_.find(unit).count) return false;
-    }
-  }
+  const bool any_strong = strong_.may_have_page(address / page_bytes);
+  if (any_strong && access.bytes < 4 && strong_.find(address & ~3ull).count)
+    return false; // the page sorts that out, too
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
-    if (!access.non_coherent && usual(cells, unit, access.write, actor, lane, at, known)) continue;
+    const SparseCells::Found strongly = any_strong && access.bytes >= 4 ? strong_.find(unit) : SparseCells::Found();
+    const std::optional<StrongCell> strong_known = strongly.count ? strong_cell(strongly) : StrongCell();
+    if (!strong_known) continue; // suspect
+    StrongCell strong_before = *strong_known;
+    StrongCell* const strong = strongly.count ? &strong_before : nullptr;
+    if (!strong && !access.non_coherent && usual(cells, unit, access.write, actor, lane, at, known)) continue;
     const SparseCells::Found found = cells.find(unit);
     Cell cell = found.cell;
     if (cell.write_who & Cell::suspect) continue;
@@ -340,8 +366,9 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
       cell.write = known.write;
       cell.write_who |= known.write_who;
     }
-    const bool good = access.write ? write(cell, nullptr, actor, lane)
-                                   : read(cell, nullptr, actor, lane, one_lane, access.non_coherent);
+    const bool good = access.write ? write(cell, strong, actor, lane)
+                                   : read(cell, strong, actor, lane, one_lane, access.non_coherent);
+    if (good && access.write && strong) strong_.erase(unit, strongly);
     if (!good) {
       if (at) return false; // found again there
       cell.write_who |= Cell::suspect;
@@ -469,6 +496,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
     auto touch_group = [&](Group& group) {
       return write_access ? write_group(group, actor, pattern) : read_group(group, actor, pattern, false);
     };
+    if (at.few.count) pages_.refine(at, 2);
     if (!at.groups) {
       if (!touch_group(at.whole)) {
         at.whole.suspect = true;

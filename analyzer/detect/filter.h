@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -109,6 +110,8 @@ class Filter {
   template <typename Each>
   void each_unit(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each);
   void stretch(const Stretch& access, Actor& actor);
+  // Of the part of it from `address` to `end`, within a page of whole groups only. False: to be done otherwise, again.
+  bool stretch_few(const Stretch& access, ShadowPage& page, std::uint64_t address, std::uint64_t end, Actor& actor);
   void broadcast(const Warp& access, Actor& actor, unsigned first);
   void scattered(const Warp& access, Actor& actor);
   static Spot spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes);
@@ -126,6 +129,8 @@ class Filter {
   bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
   // As sparse(), for a strong access.
   bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
+  // What strong accesses to a word here and there were; none: it is suspect.
+  static std::optional<StrongCell> strong_cell(const SparseCells::Found& found);
   void forget_sparse(SparseCells& cells, std::uint64_t address, std::uint64_t bytes);
 
   // Each returns false when the unit is to become suspect.

@@ -127,16 +127,18 @@ void FilterPages::collapse(ShadowPage& page, const Group& whole) {
   page.shift = 2;
   page.dense = false;
   page.whole = whole;
+  page.few = {};
 }
 
 void FilterPages::refine(ShadowPage& page, std::uint32_t unit_log2) {
   if (page.groups && page.shift <= unit_log2) return;
   if (!page.groups) {
-    page.shift = std::uint8_t(std::min<std::uint32_t>(unit_log2, 2));
+    page.shift = page.few.count ? 2 : std::uint8_t(std::min<std::uint32_t>(unit_log2, 2));
     allocate_groups(page);
     std::fill_n(page.groups, page.group_count(), page.whole);
+    for (unsigned i = 0; i < page.few.count; ++i) page.groups[page.few.index[i]] = page.few.group[i];
     page.whole = {};
-    return;
+    page.few = {};
   }
   // Unit i of a group becomes units 2i and 2i + 1 of two groups.
   while (page.shift > unit_log2) {
@@ -170,6 +172,17 @@ void FilterPages::refine(ShadowPage& page, std::uint32_t unit_log2) {
     }
     free_groups(coarse_id, page.shift + 1u);
   }
+}
+
+Group* FilterPages::few(ShadowPage& page, unsigned index) {
+  FewGroups& few = page.few;
+  for (unsigned i = 0; i < few.count; ++i) {
+    if (few.index[i] == index) return &few.group[i];
+  }
+  if (few.count == few.group.size()) return nullptr;
+  few.group[few.count] = page.whole;
+  few.index[few.count] = std::uint8_t(index);
+  return &few.group[few.count++];
 }
 
 Cell* FilterPages::expand(Group& group) {

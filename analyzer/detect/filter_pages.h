@@ -66,14 +66,22 @@ struct Group {
 };
 static_assert(sizeof(Group) == 20);
 
+// Some groups of a page that differ from the others.
+struct FewGroups {
+  std::array<Group, 2> group;
+  std::array<std::uint8_t, 2> index{}; // in the page
+  std::uint8_t count = 0;
+};
+
 struct ShadowPage {
   PageKey key;
   std::uint8_t shift = 2; // log2 of the bytes of a unit
   bool sparse = false; // some of its units' reads are in SparseCells
   bool dense = false; // such were taken from there; no more are put there
-  Group* groups = nullptr; // in a pool; null: only `whole` matters
+  Group* groups = nullptr; // in a pool; null: only `few`, which have no cells, and `whole`, which is the others, matter
   std::uint32_t groups_id = 0;
   Group whole; // of the page, as ranges touched it: no cells
+  FewGroups few{}; // of units of 4 bytes
   std::size_t group_count() const { return page_bytes / group_units >> shift; }
 };
 
@@ -153,6 +161,16 @@ class FilterPages {
   void erase(const PageKey& key);
   // Groups with units no larger than 1 << unit_log2 bytes.
   void refine(ShadowPage& page, std::uint32_t unit_log2);
+  // One of the few groups of a page without others, made if there is room; null: there is none.
+  Group* few(ShadowPage& page, unsigned index);
+  // What is known of a group.
+  static const Group& group_of(const ShadowPage& page, unsigned index) {
+    if (page.groups) return page.groups[index];
+    for (unsigned i = 0; i < page.few.count; ++i) {
+      if (page.few.index[i] == index) return page.few.group[i];
+    }
+    return page.whole;
+  }
   // Back to a page that only `whole` says.
   void collapse(ShadowPage& page, const Group& whole);
   Cell* expand(Group& group); // its cells

@@ -101,6 +101,14 @@ bool Filter::strong(const Strong& access) {
   return unordered && !access.plain;
 }
 
+std::optional<StrongCell> Filter::strong_cell(const SparseCells::Found& found) {
+  const std::uint8_t code = *found.at[0].who;
+  if (code == suspect_code) return std::nullopt;
+  StrongCell cell = decoded[code];
+  cell.epoch = SparseCells::segment_of(found.at[0]);
+  return cell;
+}
+
 bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
   if (access.memory || !access.covering || (access.bytes != 4 && access.bytes != 8) || access.address % access.bytes ||
       access.address >= address_limit) {
@@ -125,7 +133,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     Cell weak;
     if (at) {
       const unsigned of_page = unsigned(unit.address % page_bytes >> at->shift);
-      const Group& group = at->groups ? at->groups[of_page / group_units] : at->whole;
+      const Group& group = FilterPages::group_of(*at, of_page / group_units);
       if (group.cells || group.strong || group.suspect || at->shift != 2) return false;
       weak = weak_of(group, of_page % group_units);
       // Later reads are in SparseCells.
@@ -148,10 +156,9 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     unit.found = strong_.find(unit.address);
     StrongCell cell;
     if (unit.found.count) {
-      const std::uint8_t code = *unit.found.at[0].who;
-      if (code == suspect_code) continue;
-      cell = decoded[code];
-      cell.epoch = SparseCells::segment_of(unit.found.at[0]);
+      const std::optional<StrongCell> known = strong_cell(unit.found);
+      if (!known) continue;
+      cell = *known;
     }
     if (!join_strong(access, actor, weak, cell, any_unordered)) {
       unit.entry = {actor.segment, suspect_code};

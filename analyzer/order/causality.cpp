@@ -19,6 +19,7 @@ Causality::Block& Causality::block(ThreadKey thread) {
   if (const Block* known = find_block(thread); known && !known->warps.empty()) return const_cast<Block&>(*known);
   Launch& of = launches_[thread.operation()];
   Block& block = of.blocks[thread.block()];
+  recent_blocks_[thread.block_bits() % recent_blocks_.size()] = {}; // it may say that there is none
   if (block.warps.empty()) {
     block.warps.resize(32);
     block.syncs.resize(32);
@@ -29,11 +30,12 @@ Causality::Block& Causality::block(ThreadKey thread) {
 const Causality::Block* Causality::find_block(ThreadKey thread) const {
   RecentBlock& recent = recent_blocks_[thread.block_bits() % recent_blocks_.size()];
   if (recent.bits == thread.block_bits()) return recent.block;
+  recent = {thread.block_bits(), nullptr};
   auto of = launches_.find(thread.operation());
   if (of == launches_.end()) return nullptr;
   auto found = of->second.blocks.find(thread.block());
   if (found == of->second.blocks.end()) return nullptr;
-  recent = {thread.block_bits(), const_cast<Block*>(&found->second)}; // node-based: it stays until its launch ends
+  recent.block = const_cast<Block*>(&found->second); // node-based: it stays until its launch ends
   return recent.block;
 }
 

@@ -94,6 +94,8 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::scattered: return 4 * hit(double(table_bytes) / 4);
     case Pattern::bytes: return hit(double(byte_table_bytes));
     case Pattern::atomics: return 4 * hit(counters);
+    case Pattern::far_mixed: return 2 * double(accesses);
+    case Pattern::far_rows:
     case Pattern::far_atomics:
     case Pattern::far_words: return 4 * double(accesses);
     case Pattern::far_bytes: return double(accesses);

@@ -22,12 +22,15 @@ enum class Pattern {
   far_words, // every lane writes a word far from all others: next to no two in a page
   far_bytes, // the same with bytes
   far_atomics, // every lane adds to such a word
+  far_rows,    // every warp writes a row of 128 bytes far from all others
+  far_mixed,   // every lane adds to a word far from all others, and reads it
 };
-inline constexpr Pattern patterns[] = {Pattern::tiled,     Pattern::scattered, Pattern::bytes,      Pattern::atomics,
-                                       Pattern::far_words, Pattern::far_bytes, Pattern::far_atomics};
+inline constexpr Pattern patterns[] = {Pattern::tiled,       Pattern::scattered, Pattern::bytes,
+                                       Pattern::atomics,     Pattern::far_words, Pattern::far_bytes,
+                                       Pattern::far_atomics, Pattern::far_rows,  Pattern::far_mixed};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {"tiled",     "scattered", "bytes",      "atomics",
-                                          "far_words", "far_bytes", "far_atomics"};
+  static constexpr const char* names[] = {"tiled",     "scattered",   "bytes",    "atomics",  "far_words",
+                                          "far_bytes", "far_atomics", "far_rows", "far_mixed"};
   return names[std::size_t(pattern)];
 }
 
@@ -208,6 +211,14 @@ class PatternSource final : public detect::Source {
           case Pattern::far_atomics:
             warp.each(w, add, true,
                       [&](unsigned lane) { return memory + ((at + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart; });
+            break;
+          case Pattern::far_rows:
+            warp.affine(w, store, Space::global, memory + (at / lanes * 0x9e3779b1u & 0xFFFFFF) * far_apart, 4);
+            break;
+          case Pattern::far_mixed:
+            warp.each(w, i % 2 ? gather : add, i % 2 == 0, [&](unsigned lane) {
+              return memory + (((at - i % 2 * lanes) / 2 + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart;
+            });
             break;
           default:
             warp.each(w, add, true, [&](unsigned lane) { return memory + 4ull * (scatter(at + lane) % counters); });

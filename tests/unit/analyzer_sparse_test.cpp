@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "analyzer/detect/filter.h"
 #include "analyzer/detect/filter_sparse.h"
 
 namespace {
@@ -222,6 +223,104 @@ TEST(Sparse, GivesBackWhatIsForgotten) {
       EXPECT_LE(cells.bytes(), 12 * cells.entries() + 4096) << "one of " << kept << " pages, " << apart << " apart";
     }
   }
+}
+
+// A first pass that looks at a launch of several blocks.
+class Looked {
+ public:
+  Looked() : causality_(operations_), filter_(causality_, suspects_, all()) {
+    deadheat::trace::Operation operation;
+    operation.id = operation.stream = 1;
+    operation.what = deadheat::trace::Launch();
+    operation_ = operations_.submitted(operation);
+    causality_.launch_begin(operation_, {4, 1, 1}, {64, 1, 1}, {1, 1, 1});
+  }
+  void row(std::uint32_t block, std::uint64_t address, std::uint32_t bytes, bool write) {
+    weak(block, bytes / 32, write, true, [&](unsigned lane) { return address + bytes / 32 * lane; });
+  }
+  template <typename Address>
+  void weak(std::uint32_t block, std::uint32_t bytes, bool write, bool affine, Address&& address) {
+    std::array<std::uint64_t, 32> addresses;
+    for (unsigned lane = 0; lane < 32; ++lane) addresses[lane] = address(lane);
+    Filter::Warp access;
+    access.lane0 = deadheat::order::ThreadKey(operation_, block, 0);
+    access.mask = ~0u;
+    access.bytes = bytes;
+    access.address = addresses.data();
+    access.affine = affine;
+    access.stride = affine ? bytes : 0;
+    access.write = write;
+    access.now = stamp_ += 32;
+    filter_.weak(access);
+  }
+  void add(std::uint32_t block, unsigned lane, std::uint64_t address) {
+    filter_.strong({0, deadheat::order::ThreadKey(operation_, block, lane), address, 4, true, true, false, ++stamp_});
+  }
+  std::uint64_t bytes() const { return filter_.bytes(); }
+  bool suspect(std::uint64_t address) const { return suspects_.touches(0, address, 4); }
+
+ private:
+  static const Partitions& all() {
+    static const Partitions set = Partitions().set();
+    return set;
+  }
+  deadheat::order::OperationClocks operations_;
+  deadheat::order::Causality causality_;
+  Suspects suspects_;
+  Filter filter_;
+  deadheat::order::OperationIndex operation_ = 0;
+  deadheat::order::Stamp stamp_ = 0;
+};
+
+constexpr std::uint64_t apart = 8192, far_base = 0xA00000000000;
+
+TEST(FarApart, RowsCostThreeBytesAByte) {
+  for (const std::uint32_t bytes : {128u, 256u, 512u}) {
+    Looked looked;
+    for (std::uint64_t i = 1; i <= 20000; ++i) {
+      looked.row(0, far_base + i * apart, bytes, true);
+      if (i % 1000) continue;
+      ASSERT_LE(looked.bytes(), 3 * bytes * i + 65536) << i << " rows of " << bytes;
+    }
+    // What is known of a row is what was: the same warp may go on, another block's may not.
+    looked.row(0, far_base + apart, bytes, false);
+    looked.row(0, far_base + 2 * apart + bytes, bytes, true);
+    EXPECT_FALSE(looked.suspect(far_base + apart) || looked.suspect(far_base + 2 * apart));
+    looked.row(1, far_base + apart, 128, false);
+    EXPECT_TRUE(looked.suspect(far_base + apart) && looked.suspect(far_base + apart + 124));
+    // A third place of a page, and smaller units, come to the same words.
+    looked.row(0, far_base + 3 * apart + 2048, 128, true);
+    looked.row(0, far_base + 3 * apart + 3072, 32, true);
+    looked.weak(1, 1, false, false, [&](unsigned) { return far_base + 3 * apart + bytes - 1; });
+    EXPECT_TRUE(looked.suspect(far_base + 3 * apart + bytes - 4));
+    EXPECT_FALSE(looked.suspect(far_base + 3 * apart));
+  }
+}
+
+TEST(FarApart, WordsOfAtomicsThatAreReadCostNoPage) {
+  Looked looked;
+  constexpr std::uint64_t words = 32 * 1000;
+  auto word = [&](std::uint64_t i) { return far_base + i * 17 % words * apart; };
+  for (std::uint64_t i = 0; i < words; ++i) looked.add(0, i % 32, word(i));
+  for (std::uint64_t i = 0; i < words; i += 32)
+    looked.weak(0, 4, false, false, [&](unsigned lane) { return word(i + lane); });
+  EXPECT_LE(looked.bytes(), 28 * words);
+  for (std::uint64_t i = 0; i < words; ++i) ASSERT_FALSE(looked.suspect(word(i)));
+  // Another block's atomic comes to them, or another's write.
+  looked.add(1, 0, word(5));
+  EXPECT_TRUE(looked.suspect(word(5)));
+  looked.weak(1, 4, true, false, [&](unsigned lane) { return word(lane + 64); });
+  EXPECT_TRUE(looked.suspect(word(64)));
+  // A write of the same lane: the atomics before it are over.
+  looked.weak(0, 4, true, false, [&](unsigned lane) { return word(lane + 128); });
+  EXPECT_FALSE(looked.suspect(word(128)));
+  looked.add(1, 0, word(128));
+  EXPECT_TRUE(looked.suspect(word(128)));
+  // One that adds only, after another block's weak read.
+  looked.weak(2, 4, false, false, [&](unsigned lane) { return far_base + (words + lane) * apart; });
+  looked.add(3, 0, far_base + words * apart);
+  EXPECT_TRUE(looked.suspect(far_base + words * apart));
+  looked.weak(3, 4, false, false, [&](unsigned lane) { return far_base + (words + lane) * apart; });
 }
 
 } // namespace
