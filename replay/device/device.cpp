@@ -427,6 +427,7 @@ void DeviceImpl::end_graph(std::uint32_t graph_launch) {
 const ChoiceSummary& DeviceImpl::choices() const {
   choices_.visible = machine_->visible();
   choices_.spread = machine_->spread();
+  choices_.interleaved = machine_->interleaved();
   choices_.dependent = machine_->dependent();
   if (control_) choices_.switches = control_->switches();
   if (holds_) {

@@ -87,6 +87,7 @@ struct ChoiceSummary {           // what a run chose, for verdicts
   std::uint64_t visible = 0;     // visible operations performed under control
   std::uint64_t switches = 0;
   std::uint64_t spread = 0;      // launches of which blocks ran on several cores
+  std::uint64_t interleaved = 0; // of those, whose groups of blocks touch elements between each other's
   std::uint64_t dependent = 0;   // and that did not, because their blocks may depend on each other
   bool held_performed = false;   // holds: every held access waited for its `until`
   std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order

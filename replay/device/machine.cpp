@@ -305,6 +305,7 @@ RunningCode Machine::running() const {
   return spread_ && spread_->active() ? spread_->running() : RunningCode{current_, turns_, running_kernel_};
 }
 std::uint64_t Machine::spread() const { return spread_ ? spread_->launches() : 0; }
+std::uint64_t Machine::interleaved() const { return spread_ ? spread_->interleaved() : 0; }
 std::uint64_t Machine::dependent() const { return spread_ ? spread_->dependent() : 0; }
 
 Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {

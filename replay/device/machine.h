@@ -117,6 +117,7 @@ class Machine {
   RunningCode running() const;
   // Launches of which blocks ran on several cores, and that were found to have blocks that depend on each other.
   std::uint64_t spread() const;
+  std::uint64_t interleaved() const;
   std::uint64_t dependent() const;
 
   // Grows whenever something happened that others could see: an exit, a barrier, a rendezvous, a changed value.

@@ -10,6 +10,7 @@ namespace deadheat::device {
 namespace {
 
 constexpr std::uint64_t chunk = std::uint64_t(1) << 20; // whole chunks are asked for once
+constexpr std::uint64_t near = 8 * chunk; // from what is known: what lies between is asked for, too
 
 // What a block may touch. What is legal is remembered until it may have changed: a launch asks for the same memory
 // over and over.
@@ -28,20 +29,29 @@ class BlockMemory final : public engine::RegionMemory {
     if (low >= known_low && end <= known_end) return true;
     if (!(low & device_bit)) return false; // shared with the host: code of one thread alone can address it
     const std::uint64_t first = low / chunk * chunk, last = (end + chunk - 1) / chunk * chunk;
-    if (last - first <= 4 * chunk && environment_.legal(first, last - first)) {
-      known_low = first;
-      known_end = last;
-      return true;
+    // What is known grows: loops go over the same memory again for every block.
+    if (known_low < known_end) {
+      if (low >= known_low && end - known_end <= near) {
+        for (const std::uint64_t to : {last, end})
+          if (environment_.legal(known_end, to - known_end)) {
+            known_end = to;
+            return true;
+          }
+      } else if (end <= known_end && known_low - low <= near) {
+        for (const std::uint64_t from : {first, low})
+          if (environment_.legal(from, known_low - from)) {
+            known_low = from;
+            return true;
+          }
+      }
     }
-    if (low >= known_low && low <= known_end) { // goes on where the last one ended
-      if (!environment_.legal(known_end, end - known_end)) return false;
-      known_end = end;
-      return true;
-    }
-    if (!environment_.legal(low, end - low)) return false;
-    known_low = low;
-    known_end = end;
-    return true;
+    for (const auto& [from, to] : {std::pair{first, last}, std::pair{low, end}})
+      if ((to - from <= near || from == low) && environment_.legal(from, to - from)) {
+        known_low = from;
+        known_end = to;
+        return true;
+      }
+    return false;
   }
 
  private:

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "replay/device/device.h"
-#include "replay/engine/footprint.h"
+#include "replay/engine/independence.h"
 
 namespace deadheat::device {
 
@@ -19,6 +19,8 @@ using std::chrono::duration;
 constexpr duration<double> least_work{0.5e-3}; // that is left of a launch, for threads to be started
 constexpr duration<double> compile_for{20e-3}; // work that could have been shared, before a probe is compiled
 constexpr unsigned groups_a_core = 4, most_groups = 64, most_workers = 16;
+constexpr std::size_t most_settled = 8; // launches of a kernel, each with other arguments
+constexpr double probes_a_block = 1.5; // more where elements interleave
 constexpr std::uint64_t most_rounds = 4096; // of a block, before the machine takes over
 constexpr std::uint64_t none = ~std::uint64_t(0);
 constexpr unsigned default_mxcsr = 0x1f80; // round to nearest, no flushing, no traps (engine/abi.h)
@@ -70,6 +72,71 @@ bool Spread::possible(const Launch& launch) const {
          !machine_.watch_;
 }
 
+// Probes of a launch's blocks, on all cores.
+class Spread::Prober final : public engine::BlockProber {
+ public:
+  Prober(Spread& spread, Launch& launch, const engine::FootprintCode& code, const std::vector<Group>& groups)
+      : spread_(spread), launch_(launch), code_(code), groups_(groups) {}
+
+  void each(engine::RegionProbe probe, const engine::ProbeFold* folds, bool one_of_each,
+            const std::function<void(std::size_t, const std::int64_t*)>& take) override {
+    std::atomic<std::size_t> next{0};
+    spread_.on_all_cores([&](Worker&) {
+      One one(*this);
+      one.context.folds = folds;
+      for (std::size_t g; (g = next.fetch_add(1)) < groups_.size();) {
+        const Group& group = groups_[g];
+        for (std::uint32_t z = group.begin.z; z < group.end.z; ++z)
+          for (std::uint32_t y = group.begin.y; y < group.end.y; ++y)
+            for (std::uint32_t x = group.begin.x; x < group.end.x; ++x) {
+              one.run(probe, {x, y, z});
+              take(g, one.numbers.data());
+              if (one_of_each) {
+                y = group.end.y;
+                z = group.end.z;
+                break;
+              }
+            }
+      }
+    });
+  }
+
+  void list(engine::RegionProbe probe, std::size_t group, engine::ProbeList& list) override {
+    One one(*this);
+    one.context.listed = list.entries.data();
+    one.context.listed_room = list.entries.size();
+    one.run(probe, groups_[group].begin);
+    list.count = one.context.listed_count;
+  }
+
+ private:
+  struct One { // block at a time
+    explicit One(Prober& prober) : grid(prober.launch_.request.grid), numbers(prober.code_.numbers()) {
+      const MachineOptions& options = prober.spread_.machine_.options_;
+      block.launch = &prober.launch_.context;
+      block.nsmid = options.profile->multiprocessors;
+      context.block = &block;
+      context.ranges = numbers.data();
+      for (int n = 0; n < 3; ++n) context.extent[n] = prober.launch_.context.ntid[n];
+    }
+    void run(engine::RegionProbe probe, const Dim3& at) {
+      block.ctaid[0] = at.x, block.ctaid[1] = at.y, block.ctaid[2] = at.z;
+      block.linear = std::uint32_t((std::uint64_t(at.z) * grid.y + at.y) * grid.x + at.x);
+      block.smid = block.linear % block.nsmid;
+      probe(&context);
+    }
+    const Dim3 grid;
+    std::vector<std::int64_t> numbers;
+    engine::BlockContext block;
+    engine::RegionContext context;
+  };
+
+  Spread& spread_;
+  Launch& launch_;
+  const engine::FootprintCode& code_;
+  const std::vector<Group>& groups_;
+};
+
 bool Spread::worth(Launch& launch, Known& known, duration<double> left) {
   const bool always = machine_.options_.spread_after == 0;
   if (!always && left < least_work) return false;
@@ -83,13 +150,25 @@ bool Spread::worth(Launch& launch, Known& known, duration<double> left) {
     known.asked = true;
     known.code = launch.request.footprint();
   }
-  return known.code != nullptr;
+  if (always || !known.code) return known.code != nullptr;
+  // Probes may take as long as launches could have been shorter so far.
+  const std::size_t cores = std::min<std::size_t>(machine_.options_.cores, most_workers);
+  const std::vector<Group> one{{coordinates(launch.next_block, launch.request.grid), launch.request.grid}};
+  engine::ProbeList unlisted;
+  const Clock::time_point begin = Clock::now();
+  Prober(*this, launch, *known.code, one).list(known.code->probe, 0, unlisted);
+  const duration<double> cost = (Clock::now() - begin) * (double(launch.blocks) * probes_a_block / double(cores));
+  known.budget += left * (1 - 1 / double(cores));
+  if (known.budget < cost) return false;
+  known.budget -= cost;
+  return true;
 }
 
 void Spread::run(Launch& launch) {
   if (!possible(launch)) return;
   Known& known = kernels_[{launch.request.module, launch.request.kernel}];
   if (known.asked && !known.code) return;
+  if (const Settled* how = settled(launch, known)) return spread(launch, known, *how);
   const Clock::time_point begin = Clock::now();
   const std::uint64_t first = launch.next_block;
   duration<double> taken{};
@@ -101,27 +180,36 @@ void Spread::run(Launch& launch) {
   const std::uint64_t done = launch.next_block - first;
   const duration<double> left = done ? taken / double(done) * double(launch.blocks - launch.next_block) : taken;
   if (!worth(launch, known, left)) return;
-  if (spread(launch, *known.code)) {
-    known.failures = 0;
-    ++launches_;
-  } else {
-    known.skip = 1u << std::min(++known.failures, 10u);
-    ++dependent_;
-  }
+  if (!known.code->lasting) return spread(launch, known, settle(launch, *known.code));
+  if (known.settled.size() == most_settled) known.settled.erase(known.settled.begin());
+  known.settled.push_back(settle(launch, *known.code));
+  spread(launch, known, known.settled.back());
 }
 
-// The blocks that are left, cut along an axis; those of begun layers among them, which are told apart by their index.
-std::vector<Spread::Group> Spread::cut(const Launch& launch, unsigned axis) const {
-  Group all{{0, 0, 0}, launch.request.grid};
-  const Dim3 next = coordinates(launch.next_block, launch.request.grid);
-  for (unsigned outer : {2u, 1u, 0u}) { // layers that are done; of inner axes only while there is one outer layer left
-    const std::uint32_t from = outer == 2 ? next.z : outer == 1 ? next.y : next.x;
-    axis_of(all.begin, outer) = from;
-    if (axis_of(all.end, outer) - from > 1) break;
+const Spread::Settled* Spread::settled(const Launch& launch, Known& known) const {
+  const LaunchRequest& request = launch.request;
+  for (Settled& s : known.settled) {
+    if (s.arguments != request.params || s.grid != request.grid || s.block != request.block ||
+        s.dynamic_shared != request.dynamic_shared)
+      continue;
+    Environment& environment = *machine_.options_.environment;
+    if (const std::uint64_t now = environment.changes(); s.changes != now) {
+      for (const auto& [low, end] : s.independence.touched)
+        if (!environment.legal(low, end - low)) return nullptr;
+      s.changes = now;
+    }
+    return &s;
   }
-  std::uint32_t begin = axis_of(all.begin, axis);
-  const std::uint32_t end = axis_of(all.end, axis);
-  const std::uint32_t count = std::min({end - begin, unsigned(workers_.size()) * groups_a_core, most_groups});
+  return nullptr;
+}
+
+// The grid, cut along an axis: the same for all launches of the grid, whatever of them is done.
+std::vector<Spread::Group> Spread::cut(const Launch& launch, unsigned axis) const {
+  const Group all{{0, 0, 0}, launch.request.grid};
+  std::uint32_t begin = 0;
+  Dim3 extent = launch.request.grid;
+  const std::uint32_t end = axis_of(extent, axis);
+  const std::uint32_t count = std::min({end, unsigned(workers_.size()) * groups_a_core, most_groups});
   std::vector<Group> groups;
   for (std::uint32_t n = count; n > 0; --n) {
     const std::uint32_t share = (end - begin + n - 1) / n;
@@ -153,38 +241,6 @@ template <typename Work> void Spread::on_all_cores(const Work& work) {
   work(*workers_[0]);
   for (std::thread& thread : threads) thread.join();
   active_.store(false, std::memory_order_release);
-}
-
-bool Spread::groups_are_independent(Launch& launch, const engine::FootprintCode& code,
-                                    const std::vector<Group>& groups) {
-  std::vector<engine::Footprint> footprints(groups.size(), engine::Footprint(code));
-  std::atomic<std::size_t> next{0};
-  on_all_cores([&](Worker&) {
-    std::vector<std::int64_t> numbers(code.numbers());
-    engine::BlockContext block;
-    engine::RegionContext context;
-    block.launch = &launch.context;
-    block.nsmid = machine_.options_.profile->multiprocessors;
-    context.block = &block;
-    context.ranges = numbers.data();
-    for (int n = 0; n < 3; ++n) context.extent[n] = launch.context.ntid[n];
-    for (std::size_t g; (g = next.fetch_add(1)) < groups.size();) {
-      const Group& group = groups[g];
-      for (std::uint32_t z = group.begin.z; z < group.end.z; ++z)
-        for (std::uint32_t y = group.begin.y; y < group.end.y; ++y)
-          for (std::uint32_t x = group.begin.x; x < group.end.x; ++x) {
-            const Dim3& grid = launch.request.grid;
-            block.ctaid[0] = x, block.ctaid[1] = y, block.ctaid[2] = z;
-            block.linear = std::uint32_t((std::uint64_t(z) * grid.y + y) * grid.x + x);
-            block.smid = block.linear % block.nsmid;
-            code.probe(&context);
-            footprints[g].join(code, numbers.data());
-          }
-    }
-  });
-  return independent(code, footprints, launch.context.total_shared, [&](std::uint64_t low, std::uint64_t end) {
-    return machine_.options_.environment->legal(low, end - low);
-  });
 }
 
 void Spread::run_groups(Launch& launch, const std::vector<Group>& groups) {
@@ -265,23 +321,53 @@ void Spread::take_over(Launch& launch, std::vector<std::unique_ptr<Worker>>& wor
   for (auto& worker : workers) worker->fault.reset();
 }
 
-bool Spread::spread(Launch& launch, const engine::FootprintCode& code) {
+void Spread::begin_workers() {
   const std::size_t wanted = std::min<std::size_t>(machine_.options_.cores, most_workers);
   while (workers_.size() < wanted) workers_.push_back(std::make_unique<Worker>(machine_.options_));
+}
+
+Spread::Settled Spread::settle(Launch& launch, const engine::FootprintCode& code) {
+  begin_workers();
+  Environment& environment = *machine_.options_.environment;
+  Settled how{.arguments = launch.request.params,
+              .grid = launch.request.grid,
+              .block = launch.request.block,
+              .dynamic_shared = launch.request.dynamic_shared,
+              .groups = {},
+              .independence = {},
+              .changes = environment.changes()};
+  const engine::TouchableMemory memory{launch.context.total_shared, [&](std::uint64_t low, std::uint64_t end) {
+                                         return environment.legal(low, end - low);
+                                       }};
   for (unsigned axis : {2u, 1u, 0u}) {
-    const std::vector<Group> groups = cut(launch, axis);
-    if (groups.size() < 2 || !groups_are_independent(launch, code, groups)) continue;
-    first_fault_ = none;
-    for (auto& worker : workers_) {
-      LaunchRequest request = launch.request;
-      request.footprint = nullptr;
-      worker->machine.begin(std::move(request))->context.concurrent = 1;
-    }
-    run_groups(launch, groups);
-    take_over(launch, workers_);
-    return true;
+    std::vector<Group> groups = cut(launch, axis);
+    if (groups.size() < 2) continue;
+    Prober prober(*this, launch, code, groups);
+    how.independence = engine::independence(code, groups.size(), memory, prober);
+    if (how.independence.by == engine::Independence::By::none) continue;
+    how.groups = std::move(groups);
+    break;
   }
-  return false;
+  return how;
+}
+
+void Spread::spread(Launch& launch, Known& known, const Settled& how) {
+  if (how.groups.empty()) {
+    known.skip = 1u << std::min(++known.failures, 10u);
+    ++dependent_;
+    return;
+  }
+  known.failures = 0;
+  ++launches_;
+  if (how.independence.by == engine::Independence::By::residues) ++interleaved_;
+  first_fault_ = none;
+  for (auto& worker : workers_) {
+    LaunchRequest request = launch.request;
+    request.footprint = nullptr;
+    worker->machine.begin(std::move(request))->context.concurrent = 1;
+  }
+  run_groups(launch, how.groups);
+  take_over(launch, workers_);
 }
 
 } // namespace deadheat::device

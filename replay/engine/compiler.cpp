@@ -303,29 +303,50 @@ class Loaded final : public LoadedModule {
     return std::make_unique<RegionCode>(std::move(code));
   }
 
-  std::unique_ptr<FootprintCode> compile_footprint(const KernelTables& kernel) {
-    std::optional<FootprintSlice> slice = footprint_slice(tables_, kernel);
-    if (!slice) return nullptr;
+  // Probes of a whole kernel, in this order.
+  std::optional<std::pair<std::vector<RegionRange>, std::vector<RegionProbe>>> compile_probes(
+      const KernelTables& kernel, const FootprintSlice& slice, const char* name, const std::vector<ProbeKind>& kinds) {
     name_functions(kernel);
-    const std::string key = key_of(kernel, "footprint");
+    const std::string key = key_of(kernel, name);
     RegionImage image;
     auto kept = shared_->cache.find(key);
     if (!kept || !read(*kept, image)) {
       auto context = std::make_unique<llvm::LLVMContext>();
-      auto module = std::make_unique<llvm::Module>("footprint", *context);
+      auto module = std::make_unique<llvm::Module>(name, *context);
       Unit unit = unit_for(kernel, Mode{.check = true}, *module);
-      std::optional<std::vector<RegionRange>> ranges = build_footprint(unit, std::move(*slice));
-      if (!ranges) return nullptr;
+      std::optional<std::vector<RegionRange>> ranges = build_footprint(unit, slice, kinds);
+      if (!ranges) return std::nullopt;
       auto object = shared_->jit->compile(std::move(context), std::move(module), Effort::loops);
-      if (!object) return nullptr;
+      if (!object) return std::nullopt;
       image.code.ranges = std::move(*ranges);
       image.object = std::move(*object);
       shared_->cache.keep(key, write(image));
     }
-    auto added = shared_->jit->link(image.object, {probe_name(0)});
-    if (!added) return nullptr;
-    return std::make_unique<FootprintCode>(
-        FootprintCode{reinterpret_cast<RegionProbe>(added->front()), std::move(image.code.ranges)});
+    std::vector<std::string> names;
+    for (std::size_t n = 0; n < kinds.size(); ++n) names.push_back(probe_name(n));
+    auto added = shared_->jit->link(image.object, names);
+    if (!added) return std::nullopt;
+    std::vector<RegionProbe> probes;
+    for (auto at : *added) probes.push_back(reinterpret_cast<RegionProbe>(at));
+    return std::make_pair(std::move(image.code.ranges), std::move(probes));
+  }
+
+  std::unique_ptr<FootprintCode> compile_footprint(const KernelTables& kernel) {
+    std::optional<FootprintSlice> slice = footprint_slice(tables_, kernel);
+    if (!slice) return nullptr;
+    auto bounds = compile_probes(kernel, *slice, "footprint", {ProbeKind::bounds});
+    if (!bounds) return nullptr;
+    FootprintCode code{bounds->second[0], std::move(bounds->first), slice->lasting, {}};
+    code.interleaved = [this, &kernel, slice = std::move(*slice), ranges = code.ranges.size(),
+                        made = std::optional<InterleavedProbes>()]() mutable -> const InterleavedProbes* {
+      if (!made) {
+        made.emplace();
+        auto probes = compile_probes(kernel, slice, "interleaved", {ProbeKind::residues, ProbeKind::list});
+        if (probes && probes->first.size() == ranges) *made = {probes->second[0], probes->second[1]};
+      }
+      return made->residues ? &*made : nullptr;
+    };
+    return std::make_unique<FootprintCode>(std::move(code));
   }
 
   FunctionPointer* pointer_to(std::uint32_t function) {

@@ -1,9 +1,7 @@
 #include "replay/engine/footprint.h"
 
 #include <algorithm>
-#include <limits>
 
-#include "deadheat/address.h"
 #include "replay/engine/lower_tensor.h"
 #include "tracer/ptx/operands.h"
 
@@ -52,6 +50,7 @@ class Slicer {
       if ((opcode != Opcode::ld && opcode != Opcode::ldu) || at->space != Space::global || at->in_loop)
         return std::nullopt;
       slice_.steers[s] = true;
+      slice_.lasting = false;
     }
     return std::move(slice_);
   }
@@ -82,6 +81,11 @@ class Slicer {
   static bool tells_time(const Operand& o) {
     if (o.kind == Operand::Kind::special) return o.text.starts_with("%clock") || o.text.starts_with("%globaltimer");
     return std::any_of(o.elements.begin(), o.elements.end(), tells_time);
+  }
+
+  static bool names_launch(const Operand& o) {
+    if (o.kind == Operand::Kind::special) return o.text.starts_with("%gridid") || o.text.starts_with("%envreg");
+    return std::any_of(o.elements.begin(), o.elements.end(), names_launch);
   }
 
   // What every slice holds; false: not for such kernels.
@@ -137,6 +141,8 @@ class Slicer {
       return false; // the carry lies in a frame
     if (site(s)) return false; // of threads that tell each other something, or shared memory
     if (i.opcode == Opcode::ld && !i.has(Modifier::param) && !i.has(Modifier::const_)) return false; // local memory
+    if (i.opcode == Opcode::ld && i.has(Modifier::const_)) slice_.lasting = false;
+    if (std::any_of(i.operands.begin(), i.operands.end(), names_launch)) slice_.lasting = false;
     keep(i, s);
     for (auto r : uses_[s].reads) wanted_[r] = true;
     return true;
@@ -155,61 +161,6 @@ class Slicer {
 std::optional<FootprintSlice> footprint_slice(const ModuleTables& tables, const KernelTables& kernel) {
   if (kernel.reached.size() != 1 || kernel.info.reaches_cluster) return std::nullopt;
   return Slicer(tables, tables.functions[kernel.kernel]).slice();
-}
-
-// ---- groups of blocks
-
-Footprint::Footprint(const FootprintCode& code) : numbers_(code.numbers()) {
-  for (std::size_t n = 0; n + 1 < numbers_.size(); ++n)
-    numbers_[n] = n % 2 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
-}
-
-void Footprint::join(const FootprintCode& code, const std::int64_t* numbers) {
-  for (std::size_t n = 0; n < code.ranges.size(); ++n) {
-    numbers_[2 * n] = std::min(numbers_[2 * n], numbers[2 * n]);
-    numbers_[2 * n + 1] = std::max(numbers_[2 * n + 1], numbers[2 * n + 1]);
-  }
-  numbers_.back() |= numbers[code.numbers() - 1];
-}
-
-bool independent(const FootprintCode& code, const std::vector<Footprint>& groups, std::uint32_t shared_bytes,
-                 const std::function<bool(std::uint64_t low, std::uint64_t end)>& legal) {
-  using Kind = RegionRange::Kind;
-  struct Touched {
-    std::uint64_t low, end;
-    std::size_t group;
-    Kind kind;
-    std::uint8_t operation;
-  };
-  std::vector<Touched> touched, changed;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<std::int64_t>& numbers = groups[g].numbers();
-    if (numbers.back() != 0) return false; // misaligned, or what steers could not be read
-    for (std::size_t n = 0; n < code.ranges.size(); ++n) {
-      const RegionRange& range = code.ranges[n];
-      std::int64_t low = numbers[2 * n], end = numbers[2 * n + 1];
-      if (low > end) continue; // nobody
-      if (__builtin_add_overflow(low, range.low, &low) || __builtin_add_overflow(end, range.end, &end) || low < 0)
-        return false;
-      const Touched t{std::uint64_t(low), std::uint64_t(end), g, range.kind, range.operation};
-      if (t.low >= window_bit) {
-        if (t.low < shared_window || t.end > shared_window + shared_bytes || t.kind == Kind::steers) return false;
-        continue; // the block's own
-      }
-      if (!(t.low & device_bit) || !legal(t.low, t.end)) return false; // or memory that the host sees
-      touched.push_back(t);
-      if (t.kind == Kind::written || t.kind == Kind::combined) changed.push_back(t);
-    }
-  }
-  for (const Touched& a : changed)
-    for (const Touched& b : touched) {
-      if (a.end <= b.low || b.end <= a.low) continue;
-      if (b.kind == Kind::steers) return false;
-      if (a.group == b.group || (a.kind == Kind::combined && b.kind == Kind::combined && a.operation == b.operation))
-        continue;
-      return false;
-    }
-  return true;
 }
 
 } // namespace deadheat::engine

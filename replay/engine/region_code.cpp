@@ -202,19 +202,24 @@ std::optional<RegionCode> build_regions(Unit& unit, const RegionPlan& plan) {
   return code;
 }
 
-std::optional<std::vector<RegionRange>> build_footprint(Unit& unit, FootprintSlice slice) {
+std::optional<std::vector<RegionRange>> build_footprint(Unit& unit, const FootprintSlice& slice,
+                                                        const std::vector<ProbeKind>& kinds) {
   const std::uint32_t kernel = unit.kernel.kernel;
   const RegionPlan no_stops;
-  ProbeNotes notes(unit.tables.functions[kernel], std::move(slice));
-  Builder probing(unit, kernel, &no_stops, &notes);
-  if (!probing.build().empty()) return std::nullopt;
-  notes.finish(*probing.built());
-  FastBuilder probe(unit, probing);
-  probe.build(0, {});
-  probe.inline_calls();
-  probing.built()->eraseFromParent();
+  std::optional<std::vector<RegionRange>> ranges;
+  for (std::size_t n = 0; n < kinds.size(); ++n) {
+    ProbeNotes notes(unit.tables.functions[kernel], slice, kinds[n]);
+    Builder probing(unit, kernel, &no_stops, &notes);
+    if (!probing.build().empty()) return std::nullopt;
+    notes.finish(*probing.built());
+    FastBuilder probe(unit, probing);
+    probe.build(n, {});
+    probe.inline_calls();
+    probing.built()->eraseFromParent();
+    ranges = notes.ranges();
+  }
   resolve_tags(unit.module);
-  return notes.ranges();
+  return ranges;
 }
 
 }  // namespace deadheat::engine

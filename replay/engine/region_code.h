@@ -9,6 +9,7 @@
 
 #include "replay/engine/builder.h"
 #include "replay/engine/footprint.h"
+#include "replay/engine/region_probe.h"
 #include "replay/engine/regions.h"
 
 namespace deadheat::engine {
@@ -18,7 +19,8 @@ std::string fast_name(std::size_t resume);
 // Everything but the addresses of the code; nothing where the kernel does what regions cannot.
 std::optional<RegionCode> build_regions(Unit& unit, const RegionPlan& plan);
 
-// The probe of a whole kernel, under probe_name(0); its ranges.
-std::optional<std::vector<RegionRange>> build_footprint(Unit& unit, FootprintSlice slice);
+// Probes of a whole kernel, under probe_name(n) for the n-th kind; their ranges.
+std::optional<std::vector<RegionRange>> build_footprint(Unit& unit, const FootprintSlice& slice,
+                                                        const std::vector<ProbeKind>& kinds);
 
 }  // namespace deadheat::engine

@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t greatest = std::numeric_limits<std::int64_t>::max();
 constexpr unsigned nothing_bytes = 64;
+constexpr std::int64_t neighbours = 64; // bytes between accesses that are of one range
 
 }  // namespace
 
@@ -56,8 +57,8 @@ ProbeNotes::ProbeNotes(const FunctionTables& tables, const std::vector<Site>& si
   }
 }
 
-ProbeNotes::ProbeNotes(const FunctionTables& tables, FootprintSlice slice)
-    : tables_(tables), steers_(std::move(slice.steers)), kept_(std::move(slice.kept)) {}
+ProbeNotes::ProbeNotes(const FunctionTables& tables, FootprintSlice slice, ProbeKind kind)
+    : tables_(tables), kind_(kind), steers_(std::move(slice.steers)), kept_(std::move(slice.kept)) {}
 
 llvm::AllocaInst* ProbeNotes::slot(Builder& b, std::int64_t initial) {
   llvm::BasicBlock& entry = b.ir.GetInsertBlock()->getParent()->getEntryBlock();
@@ -86,6 +87,11 @@ ProbeNotes::Group& ProbeNotes::group_of(Builder& b, const Access& a, RegionRange
       if (g.base != a.place.base_register || range.space != a.place.space || range.kind != kind ||
           range.operation != operation || !same_base(b, g))
         continue;
+      // What lies between may be other blocks': as long as there is room, a range is what is touched.
+      if (!kept_.empty() && ranges_.size() < max_region_ranges / 2 &&
+          (a.place.displacement > range.end + neighbours ||
+           a.place.displacement + std::int64_t(a.bytes) + neighbours < range.low))
+        continue;
       g.statement = b.statement;
       return g;
     }
@@ -96,6 +102,8 @@ ProbeNotes::Group& ProbeNotes::group_of(Builder& b, const Access& a, RegionRange
   groups_.push_back({b.ir.GetInsertBlock(), b.statement, a.place.base_register, ranges_.size(), {}});
   ranges_.push_back({.kind = kind, .space = a.place.space, .operation = operation, .low = greatest, .end = least});
   Value* base = a.place.base ? a.place.base : b.constant(64, 0);
+  if (kind_ == ProbeKind::residues) base = fold(b, base);
+  if (kind_ == ProbeKind::list) list(b, base);
   slots_.push_back(slot(b, greatest));
   slots_.push_back(slot(b, least));
   for (unsigned side = 0; side < 2; ++side) {
@@ -104,6 +112,40 @@ ProbeNotes::Group& ProbeNotes::group_of(Builder& b, const Access& a, RegionRange
     b.ir.CreateStore(b.ir.CreateBinaryIntrinsic(side ? llvm::Intrinsic::smax : llvm::Intrinsic::smin, kept, base), s);
   }
   return groups_.back();
+}
+
+// In 32 bits and by a floating-point quotient, both of which are vectors' business; it is off by one at most.
+Value* ProbeNotes::fold(Builder& b, Value* base) {
+  auto& ir = b.ir;
+  Value* folds = b.region_field(offsetof(RegionContext, folds), ir.getPtrTy());
+  const std::uint64_t at = (ranges_.size() - 1) * sizeof(ProbeFold);
+  auto field = [&](std::size_t offset, llvm::Type* type) {
+    return b.entry_value("fold." + std::to_string(at + offset),
+                         [&] { return b.context_load(folds, at + offset, type); });
+  };
+  Value* origin = field(offsetof(ProbeFold, origin), b.i(64));
+  Value* inverse = field(offsetof(ProbeFold, inverse), ir.getDoubleTy());
+  Value* modulus = field(offsetof(ProbeFold, modulus), b.i(32));
+  Value* x = ir.CreateTrunc(ir.CreateSub(base, origin), b.i(32));
+  Value* quotient = ir.CreateFPToSI(ir.CreateFMul(ir.CreateSIToFP(x, ir.getDoubleTy()), inverse), b.i(32));
+  Value* rest = ir.CreateSub(x, ir.CreateMul(quotient, modulus));
+  rest = ir.CreateSelect(ir.CreateICmpSLT(rest, b.constant(32, 0)), ir.CreateAdd(rest, modulus), rest);
+  rest = ir.CreateSelect(ir.CreateICmpSGE(rest, modulus), ir.CreateSub(rest, modulus), rest);
+  return ir.CreateZExt(rest, b.i(64));
+}
+
+void ProbeNotes::list(Builder& b, Value* base) {
+  auto& ir = b.ir;
+  Value* entries = b.region_field(offsetof(RegionContext, listed), ir.getPtrTy());
+  Value* room = b.region_field(offsetof(RegionContext, listed_room), b.i(64));
+  Value* counter = b.region_pointer(offsetof(RegionContext, listed_count));
+  Value* count = b.context_load(counter, 0, b.i(64));
+  Value* last = ir.CreateSub(room, b.constant(64, 1));
+  Value* at = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, last);
+  Value* entry = ir.CreateGEP(ir.getInt8Ty(), entries, ir.CreateMul(at, b.constant(64, sizeof(ProbeList::Entry))));
+  b.context_store(entry, offsetof(ProbeList::Entry, range), b.constant(64, ranges_.size() - 1));
+  b.context_store(entry, offsetof(ProbeList::Entry, base), base);
+  b.context_store(counter, 0, ir.CreateAdd(count, b.constant(64, 1)));
 }
 
 void ProbeNotes::note(Builder& b, const Access& a) {

@@ -29,11 +29,18 @@ namespace deadheat::engine {
 
 std::string probe_name(std::size_t resume);
 
+// What a probe keeps of its accesses' bases.
+enum class ProbeKind : std::uint8_t {
+  bounds,
+  residues, // folded (ProbeFold)
+  list // bounds, and each in RegionContext::listed
+};
+
 class ProbeNotes {
  public:
   ProbeNotes(const FunctionTables& tables, const std::vector<Site>& sites);
   // Of a whole kernel: of what the slice keeps (footprint.h).
-  ProbeNotes(const FunctionTables& tables, FootprintSlice slice);
+  ProbeNotes(const FunctionTables& tables, FootprintSlice slice, ProbeKind kind);
 
   // Statements that the probe does without.
   bool skips(std::uint32_t statement) const { return !kept_.empty() && !kept_[statement]; }
@@ -65,8 +72,11 @@ class ProbeNotes {
   bool same_base(const Builder& b, const Group& group) const;
   Group& group_of(Builder& b, const Access& access, RegionRange::Kind kind, std::uint8_t operation);
   llvm::AllocaInst* slot(Builder& b, std::int64_t initial);
+  llvm::Value* fold(Builder& b, llvm::Value* base);
+  void list(Builder& b, llvm::Value* base);
 
   const FunctionTables& tables_;
+  ProbeKind kind_ = ProbeKind::bounds;
   bool possible_ = true;
   std::vector<bool> steers_; // by statement: a load
   std::vector<bool> kept_; // by statement; empty: all

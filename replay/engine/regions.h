@@ -29,6 +29,23 @@
 
 namespace deadheat::engine {
 
+// How a probe rolls up addresses around a circle of `modulus` bytes (independence.h): it keeps (base - origin) mod modulus.
+// 0 <= base - origin < 2^31 for all bases, or modulus and inverse are 0, and what is kept means nothing.
+struct ProbeFold {
+  std::int64_t origin = 0;
+  double inverse = 0; // 1 / modulus
+  std::uint32_t modulus = 0, unused = 0; // at most 2^30
+};
+// What a probe's accesses are, one by one.
+struct ProbeList {
+  struct Entry {
+    std::uint64_t range = 0; // of RegionCode::ranges or FootprintCode::ranges
+    std::int64_t base = 0;
+  };
+  std::uint64_t count = 0; // of accesses; those for which there is no room share the last entry
+  std::vector<Entry> entries;
+};
+
 // Read by compiled code, by offset.
 struct RegionContext {
   BlockContext* block = nullptr;
@@ -42,6 +59,10 @@ struct RegionContext {
   std::uint32_t stack_bytes = 0;
   std::uint32_t legal = 0;         // answer of a check
   std::uint32_t extent[3] = {1, 1, 1};  // ntid
+  const ProbeFold* folds = nullptr; // by range, of probes that fold
+  // Of probes that list (ProbeList): entries, and how many there are and were.
+  ProbeList::Entry* listed = nullptr;
+  std::uint64_t listed_room = 0, listed_count = 0;
 };
 
 inline constexpr std::uint32_t exited_bit = 1;  // in `at` and results; stop n: 2 << n

@@ -1,4 +1,4 @@
-// What the embedded device costs: six kernels as plain C++ -O2, as OpenCL on POCL, and on the embedded device with
+// What the embedded device costs: kernels as plain C++ -O2, as OpenCL on POCL, and on the embedded device with
 // nobody watching, recorded, and under controlled schedules. All in one run, best of several rounds, as ratios to plain
 // C++ of the same algorithm and tiling on one thread.
 //
@@ -273,6 +273,12 @@ int main(int argc, char** argv) {
       {"saxpy",
        [&] { host::saxpy(count, factor, d.x.data(), d.y.data()); },
        {count / 256, 1, 1},
+       {256, 1, 1},
+       {value(all), value(factor), buffer(d.x), buffer(d.y)},
+       double(count) * 3},
+      {"strided",
+       [&] { host::saxpy(count, factor, d.x.data(), d.y.data()); },
+       {4 * blocks, 1, 1},
        {256, 1, 1},
        {value(all), value(factor), buffer(d.x), buffer(d.y)},
        double(count) * 3},

@@ -72,3 +72,7 @@ kernel void saxpy(int n, float a, global const float* x, global float* y) {
   int i = get_global_id(0);
   if (i < n) y[i] = a * x[i] + y[i];
 }
+
+kernel void strided(int n, float a, global const float* x, global float* y) {
+  for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = a * x[i] + y[i];
+}

@@ -10,7 +10,8 @@ namespace deadheat::device_test {
 namespace {
 
 // What a kernel's blocks are for those that could run them at the same time.
-enum class Blocks { independent, dependent, unknown };
+// Interleaved: independent, though elements of some lie between those of others.
+enum class Blocks { independent, interleaved, dependent, unknown };
 
 // k(a, b, c, d): each thread has its number in %g (of all) and %t (of its block), its block's in %k, the addresses of
 // its elements (4 bytes) in %a to %d and of the arrays in %A to %D; %r*, %q*, %p*, %f* are free; `tile` is 1 KB of
@@ -55,12 +56,14 @@ struct Result {
   std::string report; // faults, hangs, SyncErrors, records
   std::vector<std::uint8_t> memory;
   Blocks taken = Blocks::unknown;
+  std::uint64_t launches = 0; // that were spread
 };
 
 constexpr std::uint32_t threads = 32, blocks = 24, count = threads * blocks, words = 2 * count;
 
 // a: 3, 10, 17, …; b: a permutation of the elements of each block; c, d: other numbers.
-Result run(const std::string& ptx, Way way, Dim3 grid = {blocks, 1, 1}) {
+// `free`: the third array, before the last launch.
+Result run(const std::string& ptx, Way way, Dim3 grid = {blocks, 1, 1}, unsigned times = 1, bool free = false) {
   static std::map<std::string, std::shared_ptr<device::ModuleCache>> caches[2];
   auto& cache = caches[way.regions][ptx];
   if (!cache) {
@@ -105,9 +108,14 @@ Result run(const std::string& ptx, Way way, Dim3 grid = {blocks, 1, 1}) {
   operation.stream = 1;
   operation.host_thread = 1;
   operation.what = launch;
-  EXPECT_TRUE(device.submit(operation));
   Result result;
-  result.progress = device.wait({});
+  for (unsigned n = 0; n < times; ++n) {
+    if (free && n + 1 == times) {
+      EXPECT_TRUE(device.release(arrays[2], 1));
+    }
+    EXPECT_TRUE(device.submit(operation));
+    result.progress = device.wait({});
+  }
   if (const auto& f = device.fault())
     result.report = "fault " + std::to_string(int(f->kind)) + " block " + std::to_string(f->block) + " thread " +
                     std::to_string(f->thread) + " site " + std::to_string(f->site) + " at " +
@@ -121,11 +129,16 @@ Result run(const std::string& ptx, Way way, Dim3 grid = {blocks, 1, 1}) {
     result.report += "\n";
   }
   for (std::uint64_t at : arrays) {
+    if (free) break;
     const std::uint8_t* bytes = device.peek(at, 4 * words);
     result.memory.insert(result.memory.end(), bytes, bytes + 4 * words);
   }
   const device::ChoiceSummary& choices = device.choices();
-  result.taken = choices.spread ? Blocks::independent : choices.dependent ? Blocks::dependent : Blocks::unknown;
+  result.launches = choices.spread;
+  result.taken = choices.interleaved ? Blocks::interleaved
+                 : choices.spread    ? Blocks::independent
+                 : choices.dependent ? Blocks::dependent
+                                     : Blocks::unknown;
   return result;
 }
 
@@ -152,7 +165,10 @@ Blocks expect_same(const std::string& body, Dim3 grid = {blocks, 1, 1}) {
 }
 
 const char* name(Blocks b) {
-  return b == Blocks::independent ? "independent" : b == Blocks::dependent ? "dependent" : "unknown";
+  return b == Blocks::independent   ? "independent"
+         : b == Blocks::interleaved ? "interleaved"
+         : b == Blocks::dependent   ? "dependent"
+                                    : "unknown";
 }
 
 } // namespace
@@ -251,6 +267,100 @@ TEST(Spread, KernelsTakeTheirWay) {
   for (const auto& c : cases) EXPECT_STREQ(name(expect_same(c.body)), name(c.expected)) << c.what;
 }
 
+// Grid-stride loops and tiles: what blocks write lies between what others write.
+TEST(Spread, InterleavedElements) {
+  // %r1: the element, from %g on in steps of `step` while below `end`; %q2: its address in `array`.
+  auto strides = [](const std::string& body, unsigned step = count, unsigned end = words, const char* array = "%C") {
+    return "mov.u32 %r1, %g;\nL:\nmul.wide.u32 %q1, %r1, 4;\nadd.u64 %q2, " + std::string(array) + ", %q1;\n" + body +
+           "add.u32 %r1, %r1, " + std::to_string(step) + ";\nsetp.lt.u32 %p1, %r1, " + std::to_string(end) +
+           ";\n@%p1 bra L;\n";
+  };
+  const std::string write = "st.global.u32 [%q2], %r1;\n",
+                    in_place =
+                        "ld.global.u32 %r3, [%q2];\n"
+                        "mad.lo.u32 %r3, %r3, 3, %r1;\nst.global.u32 [%q2], %r3;\n";
+  // Blocks of 8 columns by 4 rows, in rows of `pitch` words.
+  auto tiles = [](unsigned pitch, const std::string& more) {
+    return "and.b32 %r1, %t, 7;\nshr.u32 %r2, %t, 3;\nmad.lo.u32 %r1, %k, 8, %r1;\nmov.u32 %r4, %ctaid.y;\n"
+           "mad.lo.u32 %r2, %r4, 4, %r2;\nmad.lo.u32 %r3, %r2, " +
+           std::to_string(pitch) +
+           ", %r1;\n"
+           "mul.wide.u32 %q1, %r3, 4;\nadd.u64 %q2, %C, %q1;\n" +
+           more + "st.global.u32 [%q2], %g;\n";
+  };
+  const struct {
+    const char* what;
+    std::string body;
+    Blocks expected;
+    Dim3 grid = {blocks, 1, 1};
+  } cases[] = {
+      {"elements in turn", strides(write), Blocks::interleaved},
+      {"in place", strides(in_place), Blocks::interleaved},
+      {"and one of another block's", "setp.eq.u32 %p2, %g, 0;\n@%p2 add.u32 %g, %g, 320;\n" + strides(write),
+       Blocks::dependent},
+      {"without the first", "setp.eq.u32 %p2, %g, 0;\n@%p2 add.u32 %g, %g, 768;\n" + strides(in_place),
+       Blocks::interleaved},
+      {"sums of the neighbour's", strides("ld.global.u32 %r3, [%q2+4];\nst.global.u32 [%q2], %r3;\n", count, words - 1),
+       Blocks::dependent},
+      {"of steps that overlap", strides(write, count - 1, words), Blocks::dependent},
+      {"of steps with holes", strides(write, count + 100, words), Blocks::interleaved},
+      {"two arrays", strides("add.u64 %q3, %q2, %D;\nsub.u64 %q3, %q3, %C;\nst.global.u32 [%q3], %g;\n" + in_place),
+       Blocks::interleaved},
+      {"reads of what the own turn before wrote",
+       strides("ld.global.u32 %r3, [%q2];\nst.global.u32 [%q2], %g;\nst.global.u32 [%q2+3072], %r3;\n", count, count),
+       Blocks::independent},
+      {"counters", strides("red.global.add.u32 [%q2], 1;\n"), Blocks::independent},
+      {"counters, and reads of one", strides("red.global.add.u32 [%q2], 1;\nld.global.u32 %r3, [%C+8];\n"),
+       Blocks::dependent},
+      {"guards that are loaded, of what is written",
+       "ld.global.u32 %r8, [%c];\nsetp.gt.u32 %p3, %r8, 7;\n@%p3 ret;\n" + strides(write), Blocks::dependent},
+      {"guards that are loaded", "ld.global.u32 %r8, [%a];\nsetp.gt.u32 %p3, %r8, 700;\n@%p3 ret;\n" + strides(write),
+       Blocks::interleaved},
+      {"columns of tiles", tiles(192, ""), Blocks::interleaved, {24, 1, 1}},
+      // 1 / 784 * 784 is less than 1 in floating point.
+      {"columns of tiles, rows of 784 bytes", tiles(196, ""), Blocks::interleaved, {24, 1, 1}},
+      {"columns of tiles, rows longer", tiles(210, "ld.global.u32 %g, [%q2];\n"), Blocks::interleaved, {24, 1, 1}},
+      {"columns of tiles, rows too short", tiles(191, ""), Blocks::dependent, {24, 1, 1}},
+      {"rows of tiles", tiles(48, ""), Blocks::independent, {6, 4, 1}},
+      {"rows of blocks, permuted",
+       "mul.lo.u32 %r1, %k, 5;\nrem.u32 %r1, %r1, 24;\nmad.lo.u32 %r1, %r1, 32, %t;\n"
+       "mul.wide.u32 %q1, %r1, 4;\nadd.u64 %q2, %C, %q1;\nst.global.u32 [%q2], %g;\n",
+       Blocks::independent},
+      {"rows of blocks, one twice",
+       "mul.lo.u32 %r1, %k, 5;\nrem.u32 %r1, %r1, 23;\nmad.lo.u32 %r1, %r1, 32, %t;\n"
+       "mul.wide.u32 %q1, %r1, 4;\nadd.u64 %q2, %C, %q1;\nst.global.u32 [%q2], %g;\n",
+       Blocks::dependent},
+  };
+  for (const auto& c : cases) EXPECT_STREQ(name(expect_same(c.body, c.grid)), name(c.expected)) << c.what;
+}
+
+// What is known of a launch serves the next one like it, unless memory says something else.
+TEST(Spread, LaunchesThatRepeat) {
+  const std::string loop =
+      "L:\nmul.wide.u32 %q1, %r1, 4;\nadd.u64 %q2, %C, %q1;\nld.global.u32 %r3, [%q2];\n"
+      "mad.lo.u32 %r3, %r3, 3, %r1;\nst.global.u32 [%q2], %r3;\nadd.u32 %r1, %r1, 768;\n"
+      "setp.lt.u32 %p1, %r1, 1536;\n@%p1 bra L;\n";
+  const std::string fixed = "mov.u32 %r1, %g;\n" + loop;
+  // Where an element is moved to lies in %D, which the last thread of the grid changes at its end.
+  const std::string loaded =
+      "ld.global.u32 %r4, [%D];\nand.b32 %r4, %r4, 64;\nadd.u32 %r1, %g, %r4;\nmul.wide.u32 %q1, %r1, 4;\n"
+      "add.u64 %q2, %C, %q1;\nst.global.u32 [%q2], %g;\nld.global.u32 %r5, [%c+256];\nst.global.u32 [%a], %r5;\n";
+  for (const std::string& body : {fixed, loaded}) {
+    const Result one = run(kernel(body), {1, true}, {blocks, 1, 1}, 4),
+                 several = run(kernel(body), {3, true}, {blocks, 1, 1}, 4);
+    EXPECT_EQ(one.report, several.report);
+    EXPECT_TRUE(one.memory == several.memory);
+    EXPECT_STREQ(name(several.taken), name(body == fixed ? Blocks::interleaved : Blocks::dependent));
+    EXPECT_EQ(several.launches, body == fixed ? 4u : 0u);
+  }
+  // Memory that has been freed meanwhile is no longer legal.
+  for (unsigned cores : {1u, 3u}) {
+    const Result freed = run(kernel(fixed), {cores, true}, {blocks, 1, 1}, 2, true);
+    EXPECT_EQ(freed.progress, device::Progress::fault);
+    EXPECT_NE(freed.report.find("block 0 thread 0"), std::string::npos) << freed.report;
+  }
+}
+
 // What each block writes lies in all rows: only columns of blocks are apart.
 TEST(Spread, GridsAreCutAlongTheAxisThatFits) {
   const std::string transposed =
@@ -302,17 +412,19 @@ TEST(Spread, Deadlocks) {
 // Kernels made of random accesses: whatever way they take, nothing differs.
 TEST(Spread, RandomKernels) {
   std::mt19937 random(7);
-  std::size_t taken[3] = {};
+  std::size_t taken[4] = {};
   for (int n = 0; n < 60; ++n) {
     std::string body = "mov.u32 %r1, %g;\n";
     const bool loop = random() % 4 == 0;
-    if (loop) body += "mov.u32 %r9, 0;\nL:\n";
+    body += "mov.u32 %r9, 0;\n";
+    if (loop) body += "L:\n";
     const unsigned statements = 1 + random() % 4;
     for (unsigned s = 0; s < statements; ++s) {
       const std::string r = std::to_string(10 + s), q = std::to_string(10 + s);
       const char* const arrays[] = {"%A", "%B", "%C", "%D"};
       const std::string array = arrays[random() % 4];
-      switch (random() % 7) { // the element
+      switch (random() % 8) { // the element
+        case 4: body += "mul.lo.u32 %r" + r + ", %r9, 768;\nadd.u32 %r" + r + ", %r" + r + ", %g;\n"; break;
         case 0: body += "mov.u32 %r" + r + ", %t;\n"; break;
         case 1: body += "mov.u32 %r" + r + ", %k;\n"; break;
         case 2: body += "add.u32 %r" + r + ", %g, " + std::to_string(random() % 3 * 32) + ";\n"; break;
@@ -331,7 +443,7 @@ TEST(Spread, RandomKernels) {
         default: body += "ld.global.u32 %r2, " + at + ";\nmad.lo.u32 %r1, %r1, 31, %r2;\n"; break;
       }
     }
-    if (loop) body += "add.u32 %r9, %r9, 1;\nsetp.lt.u32 %p1, %r9, 3;\n@%p1 bra L;\n";
+    if (loop) body += "add.u32 %r9, %r9, 1;\nsetp.lt.u32 %p1, %r9, 2;\n@%p1 bra L;\n";
     if (random() % 3) body += "st.global.u32 [%d], %r1;";
     ++taken[std::size_t(expect_same(body))];
     if (HasFailure()) break;

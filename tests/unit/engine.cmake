@@ -23,6 +23,11 @@ if(TARGET deadheat_engine)
     add_test(NAME engine_${test}_large COMMAND engine_${test}_test)
     set_tests_properties(engine_${test}_large PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=both TIMEOUT 300)
   endforeach()
+  find_package(rapidcheck QUIET)
+  if(rapidcheck_FOUND)
+    deadheat_test(engine_independence_test ${CMAKE_CURRENT_LIST_DIR}/engine_independence_test.cpp
+                  LIBS deadheat_engine rapidcheck)
+  endif()
   # Makes data/engine_gpu_results.txt; needs a GPU to run.
   add_executable(engine_reference EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/engine_reference.cpp
     ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp)
