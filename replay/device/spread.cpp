@@ -168,7 +168,7 @@ void Spread::run(Launch& launch) {
   if (!possible(launch)) return;
   Known& known = kernels_[{launch.request.module, launch.request.kernel}];
   if (known.asked && !known.code) return;
-  if (const Settled* how = settled(launch, known)) return spread(launch, known, *how);
+  if (const Settled* how = settled(launch, known)) return spread(launch, *how);
   const Clock::time_point begin = Clock::now();
   const std::uint64_t first = launch.next_block;
   duration<double> taken{};
@@ -180,17 +180,21 @@ void Spread::run(Launch& launch) {
   const std::uint64_t done = launch.next_block - first;
   const duration<double> left = done ? taken / double(done) * double(launch.blocks - launch.next_block) : taken;
   if (!worth(launch, known, left)) return;
-  if (!known.code->lasting) return spread(launch, known, settle(launch, *known.code));
+  Settled how = settle(launch, *known.code);
+  if (how.groups.empty())
+    known.skip = 1u << std::min(++known.failures, 10u);
+  else
+    known.failures = 0;
+  if (!known.code->lasting) return spread(launch, how);
   if (known.settled.size() == most_settled) known.settled.erase(known.settled.begin());
-  known.settled.push_back(settle(launch, *known.code));
-  spread(launch, known, known.settled.back());
+  spread(launch, known.settled.emplace_back(std::move(how)));
 }
 
 const Spread::Settled* Spread::settled(const Launch& launch, Known& known) const {
   const LaunchRequest& request = launch.request;
   for (Settled& s : known.settled) {
     if (s.arguments != request.params || s.grid != request.grid || s.block != request.block ||
-        s.dynamic_shared != request.dynamic_shared)
+        s.cluster != request.cluster || s.dynamic_shared != request.dynamic_shared)
       continue;
     Environment& environment = *machine_.options_.environment;
     if (const std::uint64_t now = environment.changes(); s.changes != now) {
@@ -332,6 +336,7 @@ Spread::Settled Spread::settle(Launch& launch, const engine::FootprintCode& code
   Settled how{.arguments = launch.request.params,
               .grid = launch.request.grid,
               .block = launch.request.block,
+              .cluster = launch.request.cluster,
               .dynamic_shared = launch.request.dynamic_shared,
               .groups = {},
               .independence = {},
@@ -351,13 +356,11 @@ Spread::Settled Spread::settle(Launch& launch, const engine::FootprintCode& code
   return how;
 }
 
-void Spread::spread(Launch& launch, Known& known, const Settled& how) {
+void Spread::spread(Launch& launch, const Settled& how) {
   if (how.groups.empty()) {
-    known.skip = 1u << std::min(++known.failures, 10u);
     ++dependent_;
     return;
   }
-  known.failures = 0;
   ++launches_;
   if (how.independence.by == engine::Independence::By::residues) ++interleaved_;
   first_fault_ = none;

@@ -51,7 +51,7 @@ class Spread {
   // What probes said of a launch, which they say of every one like it where that lasts (footprint.h).
   struct Settled {
     std::vector<std::uint8_t> arguments;
-    Dim3 grid, block;
+    Dim3 grid, block, cluster;
     std::uint32_t dynamic_shared = 0;
     std::vector<Group> groups; // that are independent; none: there are no such
     engine::Independence independence;
@@ -72,7 +72,7 @@ class Spread {
   void begin_workers();
   Settled settle(Launch& launch, const engine::FootprintCode& code);
   const Settled* settled(const Launch& launch, Known& known) const;
-  void spread(Launch& launch, Known& known, const Settled& how);
+  void spread(Launch& launch, const Settled& how);
   std::vector<Group> cut(const Launch& launch, unsigned axis) const;
   void run_groups(Launch& launch, const std::vector<Group>& groups);
   void take_over(Launch& launch, std::vector<std::unique_ptr<Worker>>& workers);

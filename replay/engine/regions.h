@@ -29,8 +29,8 @@
 
 namespace deadheat::engine {
 
-// How a probe rolls up addresses around a circle of `modulus` bytes (independence.h): it keeps (base - origin) mod modulus.
-// 0 <= base - origin < 2^31 for all bases, or modulus and inverse are 0, and what is kept means nothing.
+// How a probe rolls up addresses around a circle of `modulus` bytes (independence.h): it keeps (base - origin) mod
+// modulus. 0 <= base - origin < 2^31 for all bases, or modulus and inverse are 0, and what is kept means nothing.
 struct ProbeFold {
   std::int64_t origin = 0;
   double inverse = 0; // 1 / modulus
