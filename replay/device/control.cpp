@@ -134,12 +134,14 @@ void Control::admit_blocks(Machine& machine, Launch& launch) {
 void Control::leave_at_once(Machine& machine, Launch& launch, Block& block) {
   const std::uint32_t operation = launch.request.operation;
   auto from = std::lower_bound(schedule_.absent.begin(), schedule_.absent.end(), Absent{operation, block.index, 0});
-  for (; from != schedule_.absent.end() && from->operation == operation && from->block == block.index; ++from)
-    for (std::uint32_t t = 0; t < block.threads_count; ++t)
-      if (from->thread == Absent::every_thread || from->thread == t) {
-        not_ready(block, t);
-        machine.leave(block, t / warp_lanes, 1u << t % warp_lanes);
-      }
+  for (; from != schedule_.absent.end() && from->operation == operation && from->block == block.index; ++from) {
+    const bool all = from->thread == Absent::every_thread;
+    const std::uint32_t end = all ? block.threads_count : std::min(from->thread + 1, block.threads_count);
+    for (std::uint32_t t = all ? 0 : from->thread; t < end; ++t) {
+      not_ready(block, t);
+      machine.leave(block, t / warp_lanes, 1u << t % warp_lanes);
+    }
+  }
   if (block.live == 0) {
     machine.retire(launch, &block);
     machine.note_progress();

@@ -16,8 +16,6 @@ namespace deadheat::device {
 
 class Departures {
  public:
-  static constexpr std::size_t most = std::size_t(1) << 24; // further ones are left out
-
   void add(const Switch& departure) {
     if (count_ == most) return;
     ++count_;
@@ -33,10 +31,10 @@ class Departures {
     push(agent.thread | std::uint64_t(agent.copy) << 32);
     push(std::uint64_t(agent.kind));
   }
-  std::size_t size() const { return count_; }
   std::vector<Switch> list() const;
 
  private:
+  static constexpr std::size_t most = std::size_t(1) << 24; // further ones are left out
   using Name = std::tuple<Agent::Kind, std::uint32_t, std::uint32_t>; // operation, copy
   static constexpr std::uint64_t long_form = 255; // in place of the steps that passed since the one before
   static constexpr std::uint32_t most_names = 1 << 14;

@@ -244,7 +244,6 @@ Expected<void> DeviceImpl::release(std::uint64_t address, std::uint32_t host_thr
   if (found == allocations_.end() || found->second.kind == trace::Allocate::Kind::symbol)
     return Error{"not the address of a live allocation"};
   if (stream) return release_in_stream(address, host_thread, stream, 0);
-  wait({trace::HostWait::Kind::device, 0, 0, false, host_thread});
   return release_at_once(address, host_thread);
 }
 

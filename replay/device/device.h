@@ -78,7 +78,7 @@ struct DeviceOptions {
 // What became of a drive of the device.
 enum class Progress : std::uint8_t {
   done,    // what was waited for is complete
-  pending, // not yet (queries)
+  pending, // not yet: a query, or nothing can go on while a host function runs on another host thread
   fault,   // a kernel trapped, failed an assertion or touched bad memory: sticky
   hang     // nothing can go on: deadlock, or the budget is used up
 };
@@ -119,7 +119,7 @@ class Device {
   // The pinned allocation at `address` stands for host memory that the program registered, until its release. Live
   // only.
   virtual void mirror(std::uint64_t address, void* host) = 0;
-  // cudaFree and friends: waits for all earlier work first. With a stream: stream-ordered (cudaFreeAsync).
+  // cudaFree and friends, whose callers have waited for the device. With a stream: stream-ordered (cudaFreeAsync).
   virtual Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream = 0) = 0;
   virtual const trace::Allocate* find_allocation(std::uint64_t address) const = 0; // live, that holds address
   virtual const trace::Allocate* find_freed(std::uint64_t address) const = 0; // freed last, that held address

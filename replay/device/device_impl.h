@@ -23,7 +23,6 @@
 #include "replay/device/machine.h"
 #include "replay/device/memory.h"
 #include "replay/device/module_cache.h"
-#include "replay/device/signals.h"
 #include "replay/device/watch.h"
 
 namespace deadheat::device {
@@ -165,6 +164,7 @@ class DeviceImpl final : public Device, public Environment {
   bool advance_wanted(std::uint64_t& turns, bool limited);
   Progress stop_for_fault();
   Progress hang(std::string why);
+  Progress stuck();
   std::string describe_stuck() const;
   void device_looks(); // the device starts to run: what did the host change
   void host_looks(); // the host has waited: what did the device change, what did it print
@@ -208,7 +208,6 @@ class DeviceImpl final : public Device, public Environment {
   std::uint64_t heap_ = 0, heap_bytes_ = default_heap_bytes;
   std::string printed_, stuck_;
   std::optional<trace::MemoryError> fault_;
-  std::optional<SignalGuard>* guard_ = nullptr; // of the drive that goes on
   bool hangs_ = false, driving_ = false, looked_ = false;
   std::uint64_t queries_ = 0;
   mutable ChoiceSummary choices_;

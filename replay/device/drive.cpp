@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "replay/device/device_impl.h"
-#include "replay/device/signals.h"
 
 namespace deadheat::device {
 
@@ -37,6 +36,13 @@ Progress DeviceImpl::stop_for_fault() {
 Progress DeviceImpl::hang(std::string why) {
   stuck_ = std::move(why);
   return Progress::hang;
+}
+
+// Nobody can go on. Where a host function runs, it is its thread that the others wait for.
+Progress DeviceImpl::stuck() {
+  const bool host_runs =
+      std::any_of(incomplete_.begin(), incomplete_.end(), [](const auto& entry) { return entry.second.called; });
+  return host_runs ? Progress::pending : hang(describe_stuck());
 }
 
 std::string DeviceImpl::describe_stuck() const {
@@ -133,7 +139,7 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
     if (!limited && (idle || spun || rounds >= rounds_of_turns)) {
       std::uint64_t forced = 0;
       for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
-      if (!forced) return hang(describe_stuck());
+      if (!forced) return stuck();
       rounds = 0;
     }
     for (const auto& launch : machine_->launches()) machine_->wake_all(*launch);
@@ -228,7 +234,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
                      (++rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning))) {
       std::uint64_t forced = 0;
       for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
-      if (!forced) return hang(describe_stuck());
+      if (!forced) return stuck();
       rounds = 0;
     }
     for (const auto& launch : machine_->launches()) machine_->wake_all(*launch);
@@ -240,16 +246,13 @@ Progress DeviceImpl::drive(const std::vector<std::uint32_t>& until, std::uint64_
   if (fault_) return Progress::fault;
   auto done = [&] { return std::all_of(until.begin(), until.end(), [&](std::uint32_t id) { return is_done(id); }); };
   if (done()) return Progress::done;
-  if (driving_) return Progress::pending; // asked from a host callback, which must not wait
+  DEADHEAT_CHECK(!driving_);
   driving_ = true;
-  std::optional<SignalGuard> guard(std::in_place, *machine_);
-  guard_ = &guard;
   mirrors_.to_device();
   device_looks();
   const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
   host_looks();
   mirrors_.to_host();
-  guard_ = nullptr;
   driving_ = false;
   return progress;
 }

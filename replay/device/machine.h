@@ -96,7 +96,6 @@ class Machine {
   // their turn (0: no limit).
   Outcome run(Launch& launch, std::uint64_t turns = 0);
   // Calls `body`, which runs threads by the functions below; false when it was left because their code faulted.
-  // Cheap while a SignalGuard exists further out.
   bool guarded(const std::function<void()>& body);
 
   // When nobody in any launch can go on: lets every parked thread look again. Returns how many.

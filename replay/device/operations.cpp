@@ -410,11 +410,7 @@ bool DeviceImpl::begin(Pending& pending) {
     pending.called = true;
     driving_ = false;
     mirrors_.to_host();
-    std::optional<SignalGuard>* const guard = std::exchange(guard_, nullptr);
-    guard->reset(); // theirs may stand meanwhile
     callback();
-    guard->emplace(*machine_);
-    guard_ = guard;
     mirrors_.to_device();
     driving_ = true;
   }

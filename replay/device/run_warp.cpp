@@ -386,9 +386,7 @@ void Machine::pass_undefined(Block& block, const Barrier& barrier) {
     const bool settled = f & SiteTable::red_popc ? false : f & SiteTable::red_and ? no : yes;
     t.result[2] = origin && !settled ? ~std::uint64_t(0) : 0;
     if (!t.result[2] || t.arg[5] & 1) return;
-    t.undefined_site = origin->undefined_site;
-    t.undefined_bytes = origin->undefined_bytes;
-    t.undefined_address = origin->undefined_address;
+    t.take_undefined(*origin);
   });
 }
 

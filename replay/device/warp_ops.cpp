@@ -144,9 +144,7 @@ void pass_lanes_undefined(WarpOp op, ThreadContext* lanes, std::uint32_t members
     t.result[2] = answer_of(l);
     t.result[3] = op == WarpOp::match_all && t.result[2];
     if (t.arg[5] || !t.result[2]) return; // a lane's own load comes first
-    t.undefined_site = origin->undefined_site;
-    t.undefined_bytes = origin->undefined_bytes;
-    t.undefined_address = origin->undefined_address;
+    t.take_undefined(*origin);
   });
 }
 
@@ -168,9 +166,7 @@ void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
         lanes[l].result[1] = s.inside;
         lanes[l].result[2] = from.arg[5];
         if (from.arg[5]) {
-          lanes[l].undefined_site = from.undefined_site;
-          lanes[l].undefined_bytes = from.undefined_bytes;
-          lanes[l].undefined_address = from.undefined_address;
+          lanes[l].take_undefined(from);
         }
       });
       break;
@@ -280,20 +276,17 @@ bool Machine::resolve(Block& block, std::uint32_t warp) {
 void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members) {
   ThreadContext* lanes = block.threads + warp * warp_lanes;
   const WarpOp op = WarpOp(lanes[__builtin_ctz(members)].arg[0]);
-  if (block.launch->request.mode.precision && op >= WarpOp::shfl_up && op <= WarpOp::shfl_idx)
-    shuffle_shadows(op, lanes, members);
+  const engine::Mode& mode = block.launch->request.mode;
+  if (mode.precision && op >= WarpOp::shfl_up && op <= WarpOp::shfl_idx) shuffle_shadows(op, lanes, members);
   answer(op, lanes, members);
-  if (block.launch->request.mode.precision && op == WarpOp::tensor) {
+  if (op == WarpOp::tensor && (mode.precision || mode.written)) {
     std::array<ThreadContext*, warp_lanes> there{};
     each(members, [&](std::uint32_t l) { there[l] = &lanes[l]; });
-    engine::run_tensor_shadows(lanes[__builtin_ctz(members)].arg[2], there);
+    const std::uint64_t code = lanes[__builtin_ctz(members)].arg[2];
+    if (mode.precision) engine::run_tensor_shadows(code, there);
+    if (mode.written) engine::run_tensor_undefined(code, there);
   }
-  if (block.launch->request.mode.written && op == WarpOp::tensor) {
-    std::array<ThreadContext*, warp_lanes> there{};
-    each(members, [&](std::uint32_t l) { there[l] = &lanes[l]; });
-    engine::run_tensor_undefined(lanes[__builtin_ctz(members)].arg[2], there);
-  }
-  if (block.launch->request.mode.written && ((op >= WarpOp::vote_all && op <= WarpOp::match_all) || reduces(op)))
+  if (mode.written && ((op >= WarpOp::vote_all && op <= WarpOp::match_all) || reduces(op)))
     pass_lanes_undefined(op, lanes, members);
   if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
   if (watch_) watch_->met(block, warp, members, op != WarpOp::activemask);

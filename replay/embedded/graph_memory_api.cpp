@@ -142,7 +142,8 @@ void collect_graph_memory(Call& call) {
   if (!call.runtime.device || call.runtime.sticky != cudaSuccess) return;
   std::erase_if(reserved(), [&](const std::shared_ptr<GraphMemory>& memory) {
     if (memory.use_count() > 1 || memory->allocated) return false;
-    return bool(call.device().release(memory->address, call.thread.number));
+    return call.wait(trace::HostWait::Kind::device) == cudaSuccess &&
+           bool(call.device().release(memory->address, call.thread.number));
   });
 }
 

@@ -67,7 +67,12 @@ std::uint64_t stands_for(Call& call, std::uint64_t place) {
   return 0;
 }
 
+// Outside streams: waits for all work, which may still use the memory.
 cudaError_t release(Call& call, void* pointer, std::uint32_t stream = 0) {
+  if (stream == 0) {
+    const cudaError_t status = call.wait(deadheat::trace::HostWait::Kind::device);
+    if (status != cudaSuccess) return status;
+  }
   const deadheat::Expected<void> freed =
       call.device().release(reinterpret_cast<std::uint64_t>(pointer), call.thread.number, stream);
   call.runtime.fault_seen();
@@ -165,7 +170,7 @@ DEADHEAT_API(cudaHostUnregister, device, (void* pointer), (pointer)) {
   if (found == call.runtime.registered.end()) return cudaErrorHostMemoryNotRegistered;
   const std::uint64_t place = found->second.place;
   call.runtime.host_flags.erase(place);
-  const cudaError_t status = release(call, reinterpret_cast<void*>(place)); // waits: what runs may still use it
+  const cudaError_t status = release(call, reinterpret_cast<void*>(place));
   call.runtime.registered.erase(found);
   return status;
 }

@@ -256,14 +256,13 @@ void Runtime::end() {
   if (ended) return;
   ThreadState& thread = thread_state();
   bool locked = false;
-  if (!thread.in_callback) { // exit() inside a callback: this thread holds the lock and stands inside the device
-    for (int tries = 0; tries < 500 && !(locked = lock.try_lock()); ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+  for (int tries = 0; tries < 500 && !(locked = lock.try_lock()); ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  const bool whole = locked && !thread.in_callback; // exit() inside a callback: this thread stands inside the device
   if (ended.exchange(true)) return;
   try {
-    if (device && locked && sticky == cudaSuccess) {
+    if (device && whole && sticky == cudaSuccess) {
       if (device->drain() == device::Progress::hang) {
         say("the device hangs: " + device->stuck_description());
         device->report_hang();
@@ -272,7 +271,7 @@ void Runtime::end() {
       note_unfinished();
     }
     if (recording) {
-      Expected<void> finished = recording->finish(exit_status, locked);
+      Expected<void> finished = recording->finish(exit_status, whole);
       if (!finished) say("the trace is incomplete: " + finished.error().message());
     }
   } catch (...) {
@@ -405,16 +404,20 @@ cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
   return status;
 }
 
-// Nothing can go on, but another host thread may be about to write what a kernel waits for, in memory that it shares
-// with the device: the lock is lent to the others for as long as a host's silence is borne.
+// Nothing can go on by itself, and the lock is lent to other host threads: to those that run a stream's host function,
+// for as long as that takes; to one that may be about to write what a kernel waits for, in memory that it shares with
+// the device, for as long as a host's silence is borne.
 device::Progress Call::wait_while_others_may_help(const std::function<device::Progress()>& drive) {
   device::Progress progress = drive();
+  bool lent = false;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(runtime.options.patience);
-  while (progress == device::Progress::hang && runtime.host_can_watch && std::chrono::steady_clock::now() < end) {
+  while (progress == device::Progress::pending ||
+         (progress == device::Progress::hang && runtime.host_can_watch && std::chrono::steady_clock::now() < end)) {
     runtime.lock.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     runtime.lock.lock();
-    runtime.recording->note_unrepeatable();
+    if (!lent) runtime.recording->note_unrepeatable();
+    lent = true;
     progress = drive();
   }
   return progress;

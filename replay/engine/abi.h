@@ -195,6 +195,11 @@ struct ThreadContext {
   // The last load of undefined bits that may come to matter (undefined.h).
   std::uint64_t undefined_address = 0;
   std::uint32_t undefined_site = ~0u, undefined_bytes = 0;
+  void take_undefined(const ThreadContext& from) {
+    undefined_site = from.undefined_site;
+    undefined_bytes = from.undefined_bytes;
+    undefined_address = from.undefined_address;
+  }
   std::uint64_t arg[21] = {};
   std::uint64_t result[8] = {};
 

@@ -127,7 +127,7 @@ class Slicer {
 
   bool begin_access(const Instruction& i, std::uint32_t s, const Site& at) {
     const bool own = at.space == Space::shared || at.space == Space::local;
-    if (is_matrix_access(i)) return own;
+    if (is_matrix_access(i) || (i.opcode == Opcode::st && i.has(Modifier::bulk))) return own;
     // Whoever may wait for another thread's value depends on who runs when.
     const bool atomic = at.access == AccessKind::atomic;
     if (at.in_loop && (atomic ? uses_result(s) : is_strong(at.ordering))) return false;

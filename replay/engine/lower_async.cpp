@@ -165,24 +165,29 @@ void lower_async_store(Builder& b, const ptx::Instruction& i) {
   b.call_service(offsetof(Services, bulk_copy), b.ir.getVoidTy(), {b.thread(), site_number(b)});
 }
 
-// st.bulk [a], size, 0: weak stores of 8 bytes each, of one visible operation (9.7.9.13).
+// st.bulk [a], size, 0: weak stores of 8 bytes each, visible operations one by one (9.7.9.13).
 void lower_bulk_store(Builder& b, const ptx::Instruction& i) {
   auto& ir = b.ir;
   const auto& o = i.operands;
   if (o.size() < 2) return b.refuse("operands");
   const Space space = b.space_of(i);
-  before_access(b, o[0], space, false);
+  if (!b.place(o[0], space).wide_base) return b.refuse("local memory");
   const std::uint32_t slot = b.frame_slot(8);
   auto at = [&] { return b.context_load(b.frame(), slot, b.i(64)); };
+  auto word = [&] {
+    Builder::Place place = b.place(o[0], space);
+    place.base = place.base ? ir.CreateAdd(place.base, at()) : at();
+    return place;
+  };
   b.context_store(b.frame(), slot, b.constant(64, 0));
   llvm::BasicBlock *next = b.new_block("fill"), *body = b.new_block("fill_word"), *done = b.new_block("filled");
   ir.CreateBr(next);
   ir.SetInsertPoint(next);
   ir.CreateCondBr(ir.CreateICmpULT(at(), b.read(o[1], 64)), body, done);
   ir.SetInsertPoint(body);
+  before_access(b, word, false);
   Access a;
-  a.place = b.place(o[0], space);
-  a.place.base = a.place.base ? ir.CreateAdd(a.place.base, at()) : at();
+  a.place = word();
   a.bytes = a.element_bytes = 8;
   a.is_write = true;
   check_access(b, a);

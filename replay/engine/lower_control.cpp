@@ -126,6 +126,9 @@ void lower_alloca(Builder& b, const ptx::Instruction& i) {
   Value* limit = b.ir.CreateZExt(b.thread_load(offsetof(ThreadContext, stack_bytes), 32), b.i(64));
   b.when(b.ir.CreateICmpUGT(end, limit), [&] { fault(b, trace::MemoryError::Kind::stack_overflow, nullptr); }, false);
   b.thread_store(offsetof(ThreadContext, stack_used), b.ir.CreateTrunc(end, b.i(32)));
+  if (b.undefined)
+    b.undefined->clear(b.ir.CreateGEP(b.ir.getInt8Ty(), b.stack_base(), b.ir.CreateZExt(start, b.i(64))),
+                       b.ir.CreateZExt(size, b.i(64)));
   b.write(i.operands[0], b.ir.CreateZExt(start, b.i(64)));
 }
 

@@ -82,9 +82,7 @@ void run_tensor_undefined(std::uint64_t code, const std::array<ThreadContext*, t
     TensorUndefined& table = table_of(t);
     std::copy(out[lane].begin(), out[lane].begin() + max_tensor_results, table.out);
     if (any_of(table.in, max_tensor_words) || !any_of(table.out, max_tensor_results)) continue;
-    t.undefined_site = origin->undefined_site;
-    t.undefined_bytes = origin->undefined_bytes;
-    t.undefined_address = origin->undefined_address;
+    t.take_undefined(*origin);
   }
 }
 

@@ -1,9 +1,9 @@
 // Which registers of a function can hold bits that nobody wrote, and what becomes of such bits.
 //
 // They come from memory: from loads of global, shared and local memory, of arguments and results of functions, and
-// atom.exch. Instructions that only move bits
-// (copies, masks, shifts, byte permutations, selections, conversions between integers) keep them apart, bit by bit;
-// what anything else computes of them is undefined as a whole. They end where they decide something (undefined.h).
+// atom.exch. Instructions that only move bits (copies, masks, shifts, byte permutations, selections, conversions
+// between integers) keep them apart, bit by bit; what anything else computes of them is undefined as a whole. They end
+// where they decide something (undefined.h).
 //
 // Flow-insensitive: a register has one kind in all of the function.
 //

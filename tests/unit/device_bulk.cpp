@@ -307,4 +307,28 @@ TEST_P(Ptx, WrongUseOfBulkCopies) {
   }
 }
 
+// Its words are stored one after another: another warp may look in between.
+TEST(Bulk, StoresOfManyWordsCanBeSeenHalfDone) {
+  std::set<std::vector<std::uint32_t>> seen;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    device::DeviceOptions options;
+    options.check = true;
+    options.schedule.kind = Schedule::Kind::random;
+    options.schedule.seed = seed;
+    Rig rig(module_of(kernel("k",
+                             "st.shared.u32 [%r29], 1;\nst.shared.u32 [%r29+56], 1;\n"
+                             "bar.sync 0;\nsetp.eq.u32 %p1, %r30, 32;\nsetp.eq.u32 %p2, %r30, 0;\n"
+                             "@%p1 st.bulk.weak.shared::cta [%r29], 64, 0;\n"
+                             "@!%p2 bra $end;\nld.shared.u32 %r3, [%r29];\nld.shared.u32 %r2, [%r29+56];\n"
+                             "st.global.u32 [%rd30], %r3;\nst.global.u32 [%rd30+4], %r2;\n$end:\n")),
+            nullptr, options);
+    rig.load();
+    const std::uint64_t out = rig.alloc(8);
+    rig.launch(shape("k", {1, 1, 1}, 64, {1, 1, 1}), {out, out});
+    EXPECT_EQ(rig.sync(), Progress::done);
+    seen.insert(rig.words(out, 2));
+  }
+  EXPECT_EQ(seen.count({0, 1}), 1u) << seen.size();
+}
+
 } // namespace deadheat::device_test

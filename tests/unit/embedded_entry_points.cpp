@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
             "cudaErrorInvalidValue\ncudaErrorInvalidValue\ncudaErrorInvalidValue\ncudaErrorNotSupported\n78\n",
             "deadheat: cudaHostRegister: I/O memory and read-only memory are not supported by the embedded device\n"},
         Family{"clusters", "8 64\n32\ncudaErrorInvalidClusterSize\n16 8\n", ""},
-        Family{"callbacks", "41\n10\n42\n20\n", ""},
+        Family{"callbacks", "41\n10\n42\n20\n30\n", ""},
         Family{"atomics", "cudaSuccess\n0 0\ncudaErrorInvalidValue\ncudaErrorInvalidDevice\ncudaErrorInvalidDevice\n",
                ""}),
     [](const testing::TestParamInfo<Family>& info) { return std::string(info.param.name); });

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -428,7 +429,10 @@ static void atomics() {
   SHOW(cudaDeviceGetP2PAtomicCapabilities(answers, asked, 2, 0, 1));
 }
 
-// Host functions that wait until another host thread has used the device: launched, copied, waited and freed.
+static __device__ int ended;
+static __global__ void fill_ended(int value) { ended = value; }
+
+// Host functions that wait until another host thread has used the device, and others that it waits for in turn.
 static void callbacks() {
   static std::atomic<int> asked, done;
   cudaStream_t stream = nullptr;
@@ -448,6 +452,14 @@ static void callbacks() {
       std::printf("%d\n", seen);
       done = round;
     }
+    while (asked < 3) std::this_thread::yield();
+    int *memory = nullptr, seen = 0;
+    CHECK(cudaMalloc(&memory, 1024));
+    done = 3; // from now on the host function goes on, slowly, and all that follows waits for it
+    CHECK(cudaFree(memory));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaMemcpyFromSymbol(&seen, ended, sizeof seen));
+    std::printf("%d\n", seen);
   });
   for (int round = 1; round <= 2; ++round) {
     fill<<<1, 256, 0, stream>>>(data, 256, round);
@@ -459,6 +471,13 @@ static void callbacks() {
     CHECK(cudaStreamSynchronize(stream));
     std::printf("%d\n", read(data));
   }
+  CHECK(cudaLaunchHostFunc(stream, [](void*) {
+    asked = 3;
+    while (done < 3) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }, nullptr));
+  fill_ended<<<1, 1, 0, stream>>>(30);
+  CHECK(cudaStreamSynchronize(stream));
   other.join();
 }
 
