@@ -63,8 +63,10 @@ Exploration::Clock& Exploration::clock_of(ThreadId thread) {
     if (agent.kind == Agent::Kind::async_copy) {
       agent.kind = Agent::Kind::thread;
       agent.copy = 0;
-      const Clock issuer = clock_of(id_of(agent));
-      join(clock_of(thread), issuer);
+      const ThreadId issuer = id_of(agent);
+      const Clock issued = clock_of(issuer);
+      join(clock_of(thread), issued);
+      join_groups(issuer, thread);
     } else {
       join_begin(clocks_[thread], agent.operation);
     }
@@ -74,7 +76,13 @@ Exploration::Clock& Exploration::clock_of(ThreadId thread) {
 
 void Exploration::submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) {
   flush();
-  operations_[operation] = {host_, after, {}};
+  std::set<std::uint32_t> before = host_before_;
+  for (std::uint32_t earlier : after) {
+    before.insert(earlier);
+    const auto known = operations_.find(earlier);
+    if (known != operations_.end()) before.insert(known->second.before.begin(), known->second.before.end());
+  }
+  operations_[operation] = {host_, after, {}, std::move(before)};
 }
 
 void Exploration::completed(std::uint32_t operation) {
@@ -88,7 +96,12 @@ void Exploration::completed(std::uint32_t operation) {
 
 void Exploration::host_waited(const std::vector<std::uint32_t>& operations) {
   flush();
-  for (std::uint32_t operation : operations) join(host_, operations_[operation].done);
+  for (std::uint32_t operation : operations) {
+    const Operation& waited = operations_[operation];
+    join(host_, waited.done);
+    host_before_.insert(operation);
+    host_before_.insert(waited.before.begin(), waited.before.end());
+  }
 }
 
 void Exploration::copies_waited(std::uint32_t operation, std::uint32_t block, std::uint32_t thread,
@@ -165,6 +178,7 @@ void Exploration::begin() {
   begun_.clear();
   operations_.clear();
   host_.clear();
+  host_before_.clear();
   wide_.clear();
   bytes_.clear();
   phases_.clear();
@@ -273,7 +287,9 @@ void Exploration::come_back(std::uint32_t e, const Next& next, const Clock& befo
   std::vector<std::pair<ThreadId, const Clock*>> heads;
   for (std::size_t n = e + 1; n < events_.size(); ++n) {
     const Event& later = events_[n];
-    if (at(later.clock, event.what.thread) >= event.number || of_others(later.what.thread)) continue;
+    if (at(later.clock, event.what.thread) >= event.number) continue;
+    // Of other groups only what `next` comes after, by the order of a stream or a wait.
+    if (of_others(later.what.thread) && at(before, later.what.thread) < later.number) continue;
     if (first.try_emplace(later.what.thread, later.number).second) heads.push_back({later.what.thread, &later.clock});
   }
   Clock own = before;
@@ -336,6 +352,7 @@ void Exploration::perform(const Next& next, bool fresh) {
                    t.address < unread.address + unread.bytes && unread.address < t.address + t.bytes;
     });
   if (fresh) note_groups(next); // others were in the run before
+  if (fresh) note_operations(next, conflicting);
   if (fresh) find_races(next, conflicting);
   Clock& clock = clock_of(next.thread);
   for (std::uint32_t e : conflicting) join(clock, events_[e].clock);
@@ -475,6 +492,8 @@ void Exploration::note_groups(const Next& next) {
       if (t.writes)
         for (ThreadId reader : users.readers) join_groups(reader, own);
       auto mine = [&](ThreadId thread) { return root(thread) == root(own); };
+      if (users.readers.size() == most_readers && root(users.readers[0]) == root(users.readers[1]))
+        users.readers.pop_back(); // their groups have become one since
       if (reads && users.readers.size() < most_readers &&
           std::none_of(users.readers.begin(), users.readers.end(), mine))
         users.readers.push_back(own);
@@ -488,6 +507,43 @@ void Exploration::note_groups(const Next& next) {
         join_groups(users.writers.front().first, own);
     }
   });
+}
+
+// Groups are free of each other while the order of streams binds them one way only: where it leads from one group to
+// another and, through conflicts that have another order, back again, the orders of the one allow orders of the other.
+void Exploration::note_operations(const Next& next, const std::vector<std::uint32_t>& conflicting) {
+  if (!limits_.by_groups || whole_) return;
+  const std::uint32_t own = next.access.agent.operation;
+  for (std::uint32_t e : conflicting) {
+    const std::uint32_t other = events_[e].what.access.agent.operation;
+    if (other == own) continue;
+    if (operations_[own].before.count(other) || operations_[other].before.count(own)) continue;
+    if (raced_operations_.emplace(std::min(own, other), std::max(own, other)).second) whole_ |= !operations_in_turn();
+  }
+}
+
+// Whether no way leads from an operation to one before it: on with the order of streams, either way between those that
+// race.
+bool Exploration::operations_in_turn() const {
+  std::map<std::uint32_t, std::set<std::uint32_t>> onward;
+  for (const auto& [operation, known] : operations_)
+    for (std::uint32_t before : known.before) onward[before].insert(operation);
+  for (const auto& [a, b] : raced_operations_) {
+    onward[a].insert(b);
+    onward[b].insert(a);
+  }
+  for (const auto& [operation, known] : operations_) {
+    std::vector<std::uint32_t> todo{operation};
+    std::set<std::uint32_t> reached{operation};
+    while (!todo.empty()) {
+      const std::uint32_t at = todo.back();
+      todo.pop_back();
+      if (known.before.count(at)) return false;
+      for (std::uint32_t further : onward[at])
+        if (reached.insert(further).second) todo.push_back(further);
+    }
+  }
+  return true;
 }
 
 bool Exploration::of_others(ThreadId thread) { return grouped_ && !whole_ && root(thread) != group_; }

@@ -24,7 +24,7 @@
 // Threads that share no memory but what none of them writes fall into groups, and what one group does is the same
 // whatever order the others take. So with `by_groups` each group's orders are run while the others keep theirs: the sum
 // of the groups' traces in place of the product. That holds as long as no run shows two groups to touch each other's
-// memory; then it starts again without groups.
+// memory, nor that the order of streams leads from one group to another and back; then it starts again without groups.
 //
 // Not chosen, and told by beyond(): host callbacks, allocations and large copies beside other operations,
 // synchronization that store histories do not know, blocks that find no room, what activemask answers, polling hosts.
@@ -115,6 +115,7 @@ class Exploration final : public device::Chooser {
     Clock submitted; // what the host knew of then
     std::vector<std::uint32_t> after;
     Clock done;
+    std::set<std::uint32_t> before; // all operations that come before it
   };
   struct Phase {
     Clock arrivals;
@@ -136,6 +137,8 @@ class Exploration final : public device::Chooser {
   ThreadId root(ThreadId thread);
   void join_groups(ThreadId a, ThreadId b);
   void note_groups(const Next& next);
+  void note_operations(const Next& next, const std::vector<std::uint32_t>& conflicting);
+  bool operations_in_turn() const;
   bool of_others(ThreadId thread); // whose orders are not run now
   bool next_group();
   device::NextAccess as_seen(const device::NextAccess& access) const;
@@ -160,6 +163,7 @@ class Exploration final : public device::Chooser {
   };
   std::map<Place, Users> users_;
   std::set<ThreadId> raced_; // that have an operation with another order
+  std::set<std::pair<std::uint32_t, std::uint32_t>> raced_operations_; // of streams, that conflict in either order
   bool repeats_ = false; // the next run is one that was made before
   std::size_t groups_ = 1;
   bool was_read_ = false;
@@ -175,6 +179,7 @@ class Exploration final : public device::Chooser {
   std::vector<bool> begun_; // has such a clock
   std::map<std::uint32_t, Operation> operations_;
   Clock host_;
+  std::set<std::uint32_t> host_before_; // operations that it waited for, and what comes before them
   std::vector<std::uint32_t> wide_; // events of copies and sets
   std::map<Place, Byte> bytes_;
   std::map<Object, std::map<std::uint32_t, Phase>> phases_;
