@@ -86,10 +86,10 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
     return {memory, offset & cluster_offset_mask, memory != 0};
   };
   const bool async_proxy = site.proxy == Proxy::async, matrix = multiplies(site);
-  summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
   each_lane(copy.mask, [&](unsigned lane) {
     const ThreadKey thread = key_of(operation, copy.warp, lane);
     const bool reads = copy.source[lane] != 0, writes = copy.destination[lane] != 0;
+    summary_.accesses += unsigned(reads) + unsigned(writes);
     const std::uint32_t bytes = copy.bytes[lane];
     const Place from = place_of(copy.source[lane]), to = place_of(copy.destination[lane]),
                 object_at = place_of(copy.mbarrier[lane]);

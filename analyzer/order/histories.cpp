@@ -80,6 +80,11 @@ void Histories::settle() {
   if (causality_.many_groups()) causality_.forget_groups({});
 }
 
+void Histories::forget(const Place& place) {
+  if (Granule* granule = find(place)) forget_observers(place, *granule);
+  table_.forget(place.block, place.granule);
+}
+
 bool Histories::morally_strong(const Version& version, const Place& place, const HistoryAccess& access) const {
   if (version.scope() == Scope::none || access.scope == Scope::none) return false;
   const std::int64_t behind = std::int64_t(place.address() - access.location.address) + version.offset;
@@ -149,7 +154,7 @@ bool Histories::up_to_date(const HistoryAccess& read, const std::uint8_t* bytes)
     same &= ((held ^ granule->base) & wide(granule->settled & left)) == 0;
     if (same) return;
     good = false;
-    table_.forget(place.block, place.granule);
+    forget(place);
   });
   return good;
 }
@@ -314,12 +319,15 @@ void Histories::store(const HistoryAccess& access, Stamp stamp, const std::uint8
   each_granule(access, [&](const Place& place, std::uint8_t mask, std::int64_t offset) {
     Granule& granule = table_.make(place.block, place.granule);
     // All that the block wrote to its shared memory before its last barrier binds everybody.
-    if (granule.count && !granule.strong && !granule.asynchronous && table_.newest(granule, 0).stamp <= barrier)
+    if (granule.count && !granule.strong && !granule.asynchronous && table_.newest(granule, 0).stamp <= barrier) {
+      forget_observers(place, granule);
       table_.settle(granule);
+    }
     if (const std::uint8_t fresh = std::uint8_t(mask & ~granule.base_mask)) {
       granule.base |= gather(before, offset, mask) & wide(fresh);
       granule.base_mask = std::uint8_t(granule.base_mask | fresh);
     }
+    if (granule.count == longest) forget_observers(place, table_.newest(granule, longest - 1)); // which has no room
     Version& version = table_.push(granule);
     version.stamp = stamp;
     version.writer = access.thread;
@@ -376,7 +384,7 @@ void Histories::modify(const HistoryAccess& access, std::size_t age, const std::
 void Histories::overwritten(const Location& place) {
   HistoryAccess access;
   access.location = place;
-  each_granule(access, [&](const Place& at, std::uint8_t, std::int64_t) { table_.forget(at.block, at.granule); });
+  each_granule(access, [&](const Place& at, std::uint8_t, std::int64_t) { forget(at); });
 }
 
 } // namespace deadheat::order

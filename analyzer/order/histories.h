@@ -80,6 +80,8 @@ class Histories {
               const std::uint8_t* after);
   void overwritten(const Location& place);
 
+  std::size_t remembered_readers() const { return returned_.size() + observers_.size(); } // of granules; of versions
+
  private:
   using Stamps = HistoryTable::Stamps;
   struct Place { // a granule
@@ -106,6 +108,13 @@ class Histories {
   template <typename F>
   static void each_granule(const HistoryAccess& access, F&& f); // f(place, mask, offset in the access of its byte 0)
   Granule* find(const Place& place) { return table_.find(place.block, place.granule); }
+  void forget_observers(const Place& place, const Version& version) {
+    if (version.observed) observers_.erase(mark(table_.number_of(place.block, place.granule), version));
+  }
+  void forget_observers(const Place& place, Granule& granule) {
+    for (std::uint32_t n = 0; n < granule.count; ++n) forget_observers(place, table_.newest(granule, n));
+  }
+  void forget(const Place& place);
   bool morally_strong(const Version& version, const Place& place, const HistoryAccess& access) const;
   // Does what the writer did at `stamp` (a write of `group`, if that is not 0) come before the read?
   bool comes_before(ThreadKey writer, Stamp stamp, AsyncGroup group, const HistoryAccess& read) const;

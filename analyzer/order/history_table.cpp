@@ -1,5 +1,7 @@
 #include "analyzer/order/history_table.h"
 
+#include <algorithm>
+
 namespace deadheat::order {
 
 namespace {
@@ -48,7 +50,12 @@ Granule& HistoryTable::make(std::uint64_t block, std::uint64_t granule) {
 }
 
 void HistoryTable::forget(std::uint64_t block, std::uint64_t granule) {
-  if (Page* page = find_page(block, granule / page_granules)) page->granules[granule % page_granules] = 0;
+  const std::uint32_t number = number_of(block, granule);
+  if (!number) return;
+  const std::uint32_t ring = granules_[number].ring;
+  granules_[number] = Granule();
+  granules_[number].ring = ring;
+  if (ring) rings_[ring].forgotten = {};
 }
 
 void HistoryTable::clear() {

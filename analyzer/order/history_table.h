@@ -5,8 +5,8 @@
 // a ring of eight where there are more. They are found through pages of 128 granules, and the pages found last without
 // a hash table.
 //
-// Invariants: what find() and make() return stays where it is until clear(); forget() leaves it unreachable. Writes of
-// a granule have stamps that do not decrease from the oldest to the newest.
+// Invariants: what find() and make() return stays where it is until clear(); forget() leaves it as if nothing had been
+// written there. Writes of a granule have stamps that do not decrease from the oldest to the newest.
 //
 // Thread-safety: none.
 #pragma once

@@ -1,4 +1,5 @@
 // The rules inside a launch, one small run each: what synchronizes, and what looks as if it did.
+#include "deadheat/address.h"
 #include "tests/unit/analyzer_traces.h"
 
 namespace deadheat::test {
@@ -454,6 +455,24 @@ TEST_F(Causality, NoPairIsLostBehindAnother) {
 }
 
 // ---- asynchronous copies
+
+TEST_F(Causality, AsynchronousAccessesAreCounted) {
+  const std::uint32_t site = trace.site(8, {.space = Space::shared, .kind = SiteKind::bulk_copy});
+  const std::uint32_t launch = trace.launch();
+  trace::BulkCopy copy;
+  copy.warp = {launch, 0, 0};
+  copy.module = 1;
+  copy.site = site;
+  copy.mask = 3;
+  copy.destination.fill(shared_window);
+  copy.bytes.fill(4);
+  trace.add(copy); // as st.async: nothing is read
+  copy.mask = 4;
+  copy.source.fill(memory);
+  trace.add(copy);
+  trace.end_launch(launch);
+  EXPECT_EQ(trace.analyze().summary.accesses, 4u);
+}
 
 class AsyncCopies : public Causality {
  protected:
