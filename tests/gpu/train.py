@@ -26,11 +26,11 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--fault", default="none", choices=["none", "stream", "barrier", "record_stream", "scatter"])
 parser.add_argument("--plain", action="store_true")
-parser.add_argument("--layers", help="-1: the library is not there")
+parser.add_argument("--layers")
 parser.add_argument("--turns", action="store_true")
 options = parser.parse_args()
 layers = [int(layer) for layer in options.layers.split(",")] if options.layers else []
-change_layers = ctypes.CDLL(None).deadheat_layers if max(layers, default=-1) >= 0 else lambda layer: None
+change_layers = ctypes.CDLL(None).deadheat_layers if layers else None
 
 SOURCE = r"""
 #include <c10/cuda/CUDAStream.h>
