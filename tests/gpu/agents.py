@@ -8,9 +8,9 @@ agents is agents.cu, whose comments mark the lines that race. Prints PASS or FAI
 import argparse
 import json
 import os
-import shutil
 import subprocess
 
+import recording
 from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -36,11 +36,8 @@ def main():
         for twin in ("fixed", "racy"):
             name = "%s %s" % (what, twin)
             trace = os.path.join(options.work, "agents-%s-%s" % (what, twin))
-            shutil.rmtree(trace, ignore_errors=True)
             alone = run([options.binary, what, twin])
-            recorded = run([options.binary, what, twin], dict(
-                os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
-                DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256" % trace))
+            recorded = run([options.binary, what, twin], recording.environment(options.tracer, trace, ":buffer=256"))
             as_alone = alone.returncode == recorded.returncode == 0 and (twin == "racy" or alone.stdout == recorded.stdout)
             claim(as_alone, "%s: it ends as alone (%s)" % (
                 name, (alone.stderr + recorded.stderr).strip()[-300:] or recorded.stdout.strip()))

@@ -16,10 +16,10 @@ import concurrent.futures
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
+import recording
 import turns
 from claims import claim, end
 
@@ -36,12 +36,9 @@ options = arguments.parse_args()
 
 def train(name=None, settings="", more=()):
     """The losses' hash, the median ms of a step, and what was said; name: of the trace, None: not recorded."""
-    environment = dict(os.environ, NVCC_APPEND_FLAGS="-gencode arch=compute_90,code=compute_90 -lineinfo")
+    environment = dict(os.environ, **recording.TRAIN_FLAGS)
     if name:
-        trace = os.path.join(options.work, name)
-        shutil.rmtree(trace, ignore_errors=True)
-        environment["LD_PRELOAD"] = os.path.abspath(options.tracer)
-        environment["DEADHEAT_OPTIONS"] = "output=%s:device=gpu%s" % (trace, settings)
+        environment = recording.environment(options.tracer, os.path.join(options.work, name), settings, environment)
     try:
         done = subprocess.run([sys.executable, os.path.join(here, "train.py"), *more], env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=90)
@@ -50,7 +47,7 @@ def train(name=None, settings="", more=()):
         return None, None, []
     losses = re.search(r"losses (\w+)", done.stdout)
     time = re.search(r"([\d.]+) ms a step in the median", done.stderr)
-    said = [line for line in done.stderr.splitlines() if line.startswith("deadheat")]
+    said = recording.said(done.stderr)
     if not losses or done.returncode:
         print("  status %d: %s" % (done.returncode, done.stderr[-2000:]))
     return losses.group(1) if losses and not done.returncode else None, float(time.group(1)) if time else None, said

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 
+import recording
 from claims import claim, end
 
 SECONDS = 25  # until the kill: the recording takes ten of silence for a hang
@@ -26,9 +27,8 @@ def line_of(mark):
 def texts_of(options, name):
     """(what the analysis says of synchronization, why it says nothing)"""
     trace = os.path.join(options.work, "hang-" + name)
-    environment = dict(os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
-                       DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256" % trace)
-    process = subprocess.Popen([options.binary, name], env=environment, start_new_session=True)
+    process = subprocess.Popen([options.binary, name], start_new_session=True,
+                               env=recording.environment(options.tracer, trace, ":buffer=256"))
     try:
         return [], "it ended, with status %d" % process.wait(SECONDS)
     except subprocess.TimeoutExpired:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import time
 
+import recording
 from claims import claim, end
 
 arguments = argparse.ArgumentParser()
@@ -24,15 +25,15 @@ accesses = {"sgemm": 1024**3 * 2 + 1024**3 // 8 + 1024**2, "reduce": 64 << 20, "
             "embedding": 16 << 20, "jacobi": 4096**2 * 7, "saxpy": 192 << 20}
 
 
-def run(kernel, repeats, environment=None, before=()):
+def run(kernel, repeats, environment=os.environ, before=()):
     begin = time.time()
     try:
-        done = subprocess.run([*before, options.binary, kernel, str(repeats)], env={**os.environ, **(environment or {})},
-                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
+        done = subprocess.run([*before, options.binary, kernel, str(repeats)], env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
     except subprocess.TimeoutExpired:
         return None, None, 100.0, "timeout"
     match = re.search(kernel + r" ([\d.]+) (\w+)", done.stdout)
-    said = [line for line in done.stderr.splitlines() if line.startswith("deadheat")]
+    said = recording.said(done.stderr)
     return (float(match.group(1)), match.group(2), time.time() - begin, said) if match else (None, None, 0.0, said)
 
 
@@ -42,12 +43,10 @@ for kernel in accesses:
     alone = run(kernel, 5)[0]
     result = run(kernel, 2)[1]  # some add to what is there
     trace = os.path.join(options.work, kernel)
-    shutil.rmtree(trace, ignore_errors=True)
-    settings = "output=%s:device=gpu:buffer=32768:budget=30000" % trace
-    recorded, same, wall, said = run(kernel, 2, {"LD_PRELOAD": os.path.abspath(options.tracer),
-                                                 "DEADHEAT_OPTIONS": settings})
+    recorded, same, wall, said = run(
+        kernel, 2, recording.environment(options.tracer, trace, ":buffer=32768:budget=30000"))
     checked = run(kernel, 1, before=[options.memcheck])[0] if options.memcheck else None
-    size = sum(os.path.getsize(os.path.join(d, f)) for d, _, files in os.walk(trace) for f in files)
+    size = recording.size(trace)
     claim(recorded is not None, "%s: recorded" % kernel, quiet=True)
     shutil.rmtree(trace, ignore_errors=True)
     if recorded is None:

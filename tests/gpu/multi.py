@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 
+import recording
 from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -31,10 +32,8 @@ alone_settings = dict(os.environ, NCCL_NVLS_ENABLE="0", NCCL_IB_DISABLE="1", NCC
                       GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="4")
 
 
-def recording(trace, settings=""):
-    shutil.rmtree(trace, ignore_errors=True)
-    return dict(alone_settings, LD_PRELOAD=os.path.abspath(options.tracer),
-                DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256%s" % (trace, settings))
+def recorded_into(trace, settings=""):
+    return recording.environment(options.tracer, trace, ":buffer=256" + settings, alone_settings)
 
 
 def run(command, environment=None, limit=90):
@@ -65,7 +64,7 @@ def one_process():
         return print("one device: peer copies are not tried")
     for fault in (0, 1):
         trace = os.path.join(options.work, "multi-%d" % fault)
-        recorded = run([options.binary, str(fault)], recording(trace))
+        recorded = run([options.binary, str(fault)], recorded_into(trace))
         claim(recorded.returncode == 0 and (fault or recorded.stdout == alone.stdout),
               "two devices: the program ends as alone (%s)" % (recorded.stderr.strip()[-200:] or "nothing said"))
         report = analyze(trace)
@@ -106,7 +105,7 @@ def torchrun():
         folder = os.path.join(options.work, "torchrun-" + name)
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        done = run(command, recording(os.path.join(folder, pattern), ":kernel=nothing"))
+        done = run(command, recorded_into(os.path.join(folder, pattern), ":kernel=nothing"))
         claim(done.returncode == 0 and re.findall(r"losses (\w+)", done.stdout) == alone[0],
               "torchrun, %s in the name: the same losses (%s)" % (pattern, done.stderr.strip()[-800:] if done.returncode else "status 0"))
         traces = sorted(os.listdir(folder))
@@ -121,7 +120,7 @@ def torchrun():
                 trace, len(report["races"]) if report else 0))
     # All ranks in one trace: a log a process.
     trace = os.path.join(options.work, "torchrun-together")
-    done = run(command, recording(trace, ":accesses=0"))
+    done = run(command, recorded_into(trace, ":accesses=0"))
     logs = [name for name in os.listdir(trace) if name.endswith(".log")] if os.path.isdir(trace) else []
     claim(done.returncode == 0 and len(logs) == ranks, "torchrun, one trace: a finished log a rank: %s" % logs)
     report = analyze(trace)

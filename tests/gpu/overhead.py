@@ -13,12 +13,12 @@ import argparse
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 
+import recording
 from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -39,9 +39,7 @@ begun = time.time()
 
 def train():
     """What train.py says of its blocks: (layer, ms a step, ms of CPU a step)."""
-    shutil.rmtree(trace, ignore_errors=True)
-    environment = dict(os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
-                       DEADHEAT_OPTIONS="output=%s:device=gpu:accesses=0" % trace)
+    environment = recording.environment(options.tracer, trace, ":accesses=0")
     command = [sys.executable, os.path.join(here, "train.py"), "--plain", "--steps", str(options.steps), "--layers",
                ",".join(map(str, layers))]
     try:
@@ -49,9 +47,8 @@ def train():
     except subprocess.TimeoutExpired:
         print("  no end in 60 s")
         return []
-    for line in done.stderr.splitlines():
-        if line.startswith("deadheat"):
-            print("  " + line)
+    for line in recording.said(done.stderr):
+        print("  " + line)
     found = re.search(r"^blocks (.*)$", done.stdout, re.M)
     if not found or done.returncode:
         print("  status %d: %s" % (done.returncode, done.stderr[-2000:]))

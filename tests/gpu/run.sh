@@ -7,19 +7,19 @@
 # whose names match, such as 'thrust_(sort|by_key)'. Without --only all parts run that need not be asked for by name, in
 # some eleven minutes on sixteen cores; `--only first` and `--only second` are its halves, each under six.
 # Parts, in this order:
+#   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
 #   kernels    what six kernels cost (measure_kernels.py)
 #   training   a training job alone and recorded: losses, what recording costs (check_training.py; with PyTorch)
+#   times      device timestamps, of work whose times are known (times.py)
 #   programs   every program of tests/programs, alone and recorded: the exit status must be the same, of fixed programs
 #              the output too
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
 #   agents     boxes of tensors (TMA) and multiplications of warpgroups (agents.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
-#   times      device timestamps, of work whose times are known (times.py)
 #   faults     the training job with faults planted, one at a time
 #   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
 #              where it is asked for: some three minutes
-#   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
@@ -28,7 +28,7 @@ cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents
 second=kernels,training,windows,times
 only=$second,$first
-parts=overhead,kernels,training,programs,races,agents,windows,times,faults,step,hangs,multi
+parts=overhead,kernels,training,times,programs,races,agents,windows,faults,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -54,7 +54,8 @@ if chosen races && ! chosen programs; then only=$only,programs; fi
 
 export PATH=$PATH:/usr/local/cuda/bin
 if [ ! -e "$build/lib/libdeadheat.so" ]; then
-  cmake -S . -B "$build" -G Ninja -DDEADHEAT_BENCH=OFF && cmake --build "$build" --target deadheat deadheat_tracer deadheat_programs || exit 2
+  cmake -S . -B "$build" -G Ninja -DDEADHEAT_BENCH=OFF &&
+    cmake --build "$build" --target deadheat deadheat_tracer deadheat_programs || exit 2
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -69,7 +70,8 @@ one() { # a program
   timeout 60 "$1" > "$work/results/$name.alone" 2> /dev/null
   alone=$?
   timeout 200 env LD_PRELOAD="$PWD/$build/lib/libdeadheat.so" \
-    DEADHEAT_OPTIONS="output=$work/traces/$name:device=gpu:buffer=256" "$1" > "$work/results/$name.recorded" 2> "$work/results/$name.said"
+    DEADHEAT_OPTIONS="output=$work/traces/$name:device=gpu:buffer=256" "$1" \
+    > "$work/results/$name.recorded" 2> "$work/results/$name.said"
   recorded=$?
   if [ $alone != $recorded ]; then
     echo "FAIL $name: exit status $alone alone, $recorded recorded"
@@ -82,15 +84,26 @@ one() { # a program
 }
 export -f one
 
-kernels() {
+compile() { # NAME of tests/gpu/NAME.cu
   nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
-    tests/gpu/six_kernels.cu -o "$work/six_kernels" || return
+    "tests/gpu/$1.cu" -o "$work/$1"
+}
+needs_torch() { # else says that the part is not tried
+  python3 -c 'import torch' 2> /dev/null && return
+  echo "no PyTorch: not tried"
+  echo "0 passed, 0 failed"
+  return 1
+}
+
+kernels() {
+  compile six_kernels || return
   python3 tests/gpu/measure_kernels.py --binary "$work/six_kernels" --tracer "$build/lib/libdeadheat.so" --work "$work" \
     --memcheck "$(command -v compute-sanitizer)"
 }
 programs() {
   # The largest first: assembling the instrumented code of some takes a minute and a half.
-  ls -S "$build"/tests/programs/*.racy "$build"/tests/programs/*.fixed | grep -E "/[^/]*($names)[^/]*$" | xargs -P "$jobs" -I{} bash -c 'one {}' > "$work/programs"
+  ls -S "$build"/tests/programs/*.racy "$build"/tests/programs/*.fixed | grep -E "/[^/]*($names)[^/]*$" |
+    xargs -P "$jobs" -I{} bash -c 'one {}' > "$work/programs"
   grep -v '^PASS' "$work/programs" | sort
   [ -s "$work/programs" ] || return
   echo "$(grep -c '^PASS' "$work/programs") passed, $(grep -c '^FAIL' "$work/programs") failed"
@@ -99,22 +112,16 @@ races() {
   python3 tests/gpu/compare_races.py --deadheat "$build/bin/deadheat" --programs tests/programs "$work/traces"
 }
 windows() {
-  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
-    tests/gpu/window.cu -o "$work/window" || return
+  compile window || return
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --binary "$work/window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
 }
 times() {
-  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
-    tests/gpu/times.cu -o "$work/times" || return
+  compile times || return
   python3 tests/gpu/times.py "${tools[@]}" --binary "$work/times"
 }
 step() {
-  if ! python3 -c 'import torch' 2> /dev/null; then
-    echo "no PyTorch: not tried"
-    echo "0 passed, 0 failed"
-    return
-  fi
+  needs_torch || return 0
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --traces "${OUT:-$work}/windows" --training
 }
@@ -124,29 +131,19 @@ agents() {
   python3 tests/gpu/agents.py "${tools[@]}" --binary "$work/agents"
 }
 hangs() {
-  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
-    tests/gpu/hang.cu -o "$work/hang" || return
+  compile hang || return
   python3 tests/gpu/hangs.py "${tools[@]}" --binary "$work/hang"
 }
 multi() {
-  nvcc -O3 -lineinfo -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
-    tests/gpu/multi.cu -o "$work/multi" || return
+  compile multi || return
   python3 tests/gpu/multi.py "${tools[@]}" --binary "$work/multi"
 }
 train() {
-  if python3 -c 'import torch' 2> /dev/null; then
-    python3 tests/gpu/check_training.py "${tools[@]}" "$@"
-  else
-    echo "no PyTorch: not tried"
-    echo "0 passed, 0 failed"
-  fi
+  needs_torch || return 0
+  python3 tests/gpu/check_training.py "${tools[@]}" "$@"
 }
 overhead() {
-  if ! python3 -c 'import torch' 2> /dev/null; then
-    echo "no PyTorch: not tried"
-    echo "0 passed, 0 failed"
-    return
-  fi
+  needs_torch || return 0
   python3 tests/gpu/overhead.py "${tools[@]}"
 }
 training() { train --only losses; }
@@ -168,4 +165,4 @@ for part in ${parts//,/ }; do
 done
 echo "-- all of it: $SECONDS s"
 echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+[ $failed = 0 ] && [ $passed -gt 0 ]

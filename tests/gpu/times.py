@@ -9,10 +9,10 @@ import argparse
 import collections
 import os
 import re
-import shutil
 import subprocess
 import sys
 
+import recording
 from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -31,16 +31,13 @@ tick = 1000       # of the device's timer, at most: PTX leaves its rate to the t
 
 def record(name, command, settings):
     trace = os.path.join(options.work, name)
-    shutil.rmtree(trace, ignore_errors=True)
-    environment = dict(os.environ, LD_PRELOAD=os.path.abspath(options.tracer),
-                       DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256:timestamps=1%s" % (trace, settings))
+    environment = recording.environment(options.tracer, trace, ":buffer=256:timestamps=1" + settings)
     try:
         done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=90)
     except subprocess.TimeoutExpired:
         return None, None
-    for line in done.stderr.splitlines():
-        if line.startswith("deadheat"):
-            print("  " + line)
+    for line in recording.said(done.stderr):
+        print("  " + line)
     info = subprocess.run([options.deadheat, "info", "--records", trace], text=True, capture_output=True, timeout=60)
     return done, info.stdout.splitlines()
 

@@ -12,11 +12,12 @@ import argparse
 import os
 import random
 import selectors
-import shutil
 import statistics
 import subprocess
 import sys
 import time
+
+import recording
 
 here = os.path.dirname(os.path.abspath(__file__))
 # Kinds of process: environment beside the library, or None: without it. The second one alone shows what two processes
@@ -70,13 +71,11 @@ def quiet_cores(count):
 
 class Process:
     def __init__(self, job, kind, tracer, work, cores):
-        environment = dict(os.environ, NVCC_APPEND_FLAGS="-gencode arch=compute_90,code=compute_90 -lineinfo")
+        environment = dict(os.environ, **recording.TRAIN_FLAGS)
+        trace = os.path.join(work, "turns-" + kind.replace(" ", "-"))
         if kinds[kind] is not None:
-            trace = os.path.join(work, "turns-" + kind.replace(" ", "-"))
-            shutil.rmtree(trace, ignore_errors=True)
-            environment.update(kinds[kind], LD_PRELOAD=os.path.abspath(tracer),
-                               DEADHEAT_OPTIONS="output=%s:device=gpu:accesses=0" % trace)
-        self.kind, self.errors = kind, os.path.join(work, "turns-%s.err" % kind.replace(" ", "-"))
+            environment = recording.environment(tracer, trace, ":accesses=0", {**environment, **kinds[kind]})
+        self.kind, self.errors = kind, trace + ".err"
         with open(self.errors, "w") as errors:
             self.process = subprocess.Popen(job, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             stderr=errors, preexec_fn=lambda: os.sched_setaffinity(0, cores))
@@ -125,9 +124,8 @@ class Process:
             self.process.wait()
         with open(self.errors, errors="replace") as file:
             said = file.read()
-        for line in said.splitlines() if self.process.returncode == 0 else said[-1500:].splitlines():
-            if self.process.returncode or line.startswith("deadheat"):
-                print("  %s: %s" % (self.kind, line))
+        for line in said[-1500:].splitlines() if self.process.returncode else recording.said(said):
+            print("  %s: %s" % (self.kind, line))
         return self.process.returncode
 
 

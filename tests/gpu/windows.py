@@ -13,11 +13,11 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 
+import recording
 from claims import claim, end
 
 arguments = argparse.ArgumentParser()
@@ -37,17 +37,15 @@ whole = ["shared_reduce", "shared_histogram", "global_sum", "global_neighbour_bl
 
 def record(name, settings, command, more=None):
     trace = os.path.join(options.traces, name)
-    shutil.rmtree(trace, ignore_errors=True)
     plain = dict(os.environ, **(more or {}))
-    environment = dict(plain, LD_PRELOAD=os.path.abspath(options.tracer),
-                       DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=256:window=1%s" % (trace, settings))
+    environment = recording.environment(options.tracer, trace, ":buffer=256:window=1" + settings, plain)
     alone = subprocess.run(command, env=plain, text=True, capture_output=True, timeout=150)
     begin = time.time()
     try:
         done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=200)
     except subprocess.TimeoutExpired:
         return claim(False, "%s: no end in 200 s" % name)
-    said = [line for line in done.stderr.splitlines() if line.startswith("deadheat")]
+    said = recording.said(done.stderr)
     print("  %s: %.1f s" % (name, time.time() - begin))
     info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
     match = re.search(r"^windows +(.*)$", info.stdout, re.M)
@@ -76,9 +74,9 @@ def train():
     """One step out of a training job, with a fault in one of its own kernels among some 200 opaque ones."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
     record("training", ":capture-range=nvtx=step 1", [sys.executable, script, "--steps", "3", "--fault", "scatter"],
-           {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -lineinfo"})
+           recording.TRAIN_FLAGS)
     trace = os.path.join(options.traces, "training")
-    size = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(trace) for name in names)
+    size = recording.size(trace)
     info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
     print("\n".join("    " + line[:150] for line in info.stdout.splitlines() if not re.match(r" +\d+ x ", line)))
     claim(0 < size < MOST_OF_TRAINING, "training: the trace has %.1f MiB" % (size / 1048576))

@@ -1,0 +1,23 @@
+"""How the scripts of this folder record a process, and look at what came of it."""
+import os
+import shutil
+
+# For what PyTorch compiles with nvcc: PTX, which is what is instrumented, and lines.
+TRAIN_FLAGS = {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -lineinfo"}
+
+
+def environment(tracer, trace, settings="", base=os.environ):
+    """Under which a process is recorded into `trace`; what is there is removed. Settings, such as `:buffer=256`, are
+    DEADHEAT_OPTIONS'."""
+    shutil.rmtree(trace, ignore_errors=True)
+    return dict(base, LD_PRELOAD=os.path.abspath(tracer), DEADHEAT_OPTIONS="output=%s:device=gpu%s" % (trace, settings))
+
+
+def said(stderr):
+    """The library's lines in a job's standard error."""
+    return [line for line in stderr.splitlines() if line.startswith("deadheat")]
+
+
+def size(trace):
+    """Bytes of all of its files."""
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(trace) for name in names)
