@@ -3,13 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#define CHECK(call)                                                                   \
-  do {                                                                                \
-    if (cudaError_t status = (call)) {                                                \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(status));            \
-      return 1;                                                                       \
-    }                                                                                 \
-  } while (0)
+#include "checked_calls.h"
 
 // The last warp waits at a barrier of its own.
 __global__ void barriers(int* data) {

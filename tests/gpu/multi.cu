@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "checked_calls.h"
+
 constexpr unsigned count = 1 << 20;
 
 __global__ void produce(unsigned* to, unsigned value) {
@@ -24,12 +26,6 @@ __global__ void consume(const unsigned* from, unsigned long long* sums) {
   }
   if (threadIdx.x == 0) sums[blockIdx.x] = part[0];
 }
-
-#define CHECK(call)                                                     \
-  if (cudaError_t error = call; error != cudaSuccess) {                 \
-    std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error)); \
-    std::exit(1);                                                       \
-  }
 
 int main(int argc, char** argv) {
   const bool fault = argc > 1 && std::atoi(argv[1]);

@@ -6,14 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#define CHECK(call)                                                                              \
-  do {                                                                                           \
-    cudaError_t e_ = (call);                                                                     \
-    if (e_ != cudaSuccess) {                                                                     \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(e_));           \
-      std::exit(2);                                                                              \
-    }                                                                                            \
-  } while (0)
+#include "checked_calls.h"
 
 constexpr int tile = 32;
 

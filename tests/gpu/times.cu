@@ -4,8 +4,9 @@
 // streams at the same time, one beside a copy. Prints "PHASE FROM TO" a phase: nanoseconds since the epoch, taken by the
 // host before its first call and after it has waited; and for the first phase what events measured.
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
+
+#include "checked_calls.h"
 
 __global__ void spin(long long nanoseconds, unsigned* done) {
   long long begin, now;
@@ -14,12 +15,6 @@ __global__ void spin(long long nanoseconds, unsigned* done) {
   while (now - begin < nanoseconds);
   done[blockIdx.x] = 1;
 }
-
-#define CHECK(call)                                                     \
-  if (cudaError_t error = call; error != cudaSuccess) {                 \
-    std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error)); \
-    std::exit(1);                                                       \
-  }
 
 static long long now() {
   timespec t{};

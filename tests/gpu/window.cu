@@ -11,6 +11,8 @@
 #include <numeric>
 #include <vector>
 
+#include "checked_calls.h"
+
 constexpr unsigned count = 1 << 16;
 
 __device__ unsigned factor = 1;
@@ -28,12 +30,6 @@ __global__ void blur(const unsigned* from, unsigned* to) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   to[i] = from[i] + from[(i + 1) % count];
 }
-
-#define CHECK(call)                                                          \
-  if (cudaError_t error = call; error != cudaSuccess) {                      \
-    std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));      \
-    std::exit(1);                                                            \
-  }
 
 int main(int argc, char** argv) {
   const bool fault = argc > 1 && std::atoi(argv[1]);
