@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "tracer/ptx/sites.h"
+
 namespace deadheat::detect {
 
 namespace {
@@ -33,16 +35,6 @@ bool adds_floats(const Site& site) {
   return adds && floats;
 }
 
-// An operation on a packed type is one on each of its two values (PTX ISA 9.0, 8.2.2): f16x2 does not overlap a u32
-// completely, and does overlap an f16 so.
-void take_apart(Site& site) {
-  const bool packed =
-      site.opcode.find(".f16x2") != std::string::npos || site.opcode.find(".bf16x2") != std::string::npos;
-  if (!packed || site.kind != SiteKind::access || site.access != AccessKind::atomic || site.element_bytes != 4) return;
-  site.element_bytes = 2;
-  site.elements = std::uint8_t(2 * site.elements);
-}
-
 }  // namespace
 
 std::string demangled(const std::string& name) {
@@ -69,8 +61,11 @@ void Sides::module(const trace::Module& module) {
   std::vector<PlaceId>& places = by_site_[module.id];
   std::vector<PlaceId>& writes = async_writes_[module.id];
   for (std::uint32_t number = 0; number < sites.size(); ++number) {
-    take_apart(sites[number]);
-    const Site& site = sites[number];
+    Site& site = sites[number];
+    if (const std::uint8_t bytes = ptx::value_bytes(site); bytes != site.element_bytes) {
+      site.elements = std::uint8_t(site.elements * (site.element_bytes / bytes));
+      site.element_bytes = bytes;
+    }
     Place place;
     place.module = module.id;
     place.site_number = number;

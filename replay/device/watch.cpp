@@ -6,6 +6,7 @@
 
 #include "deadheat/address.h"
 #include "replay/device/machine.h"
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::device {
 
@@ -48,6 +49,7 @@ const std::vector<Watch::Traits>& Watch::traits_of(const LaunchRequest& request)
       traits.tag = tags_++;
       const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;
       if (site.kind == SiteKind::access && bytes <= most_bytes) traits.bytes = std::uint8_t(bytes);
+      traits.value_bytes = ptx::value_bytes(site);
       traits.reduction = site.opcode.starts_with("red");
       traits.compare_and_swap = site.opcode.find(".cas") != std::string::npos;
       if (is_strong(site.ordering)) traits.scope = site.scope;
@@ -177,7 +179,7 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
                        shared ? thread.pending_address - shared_window : thread.pending_address, now_.bytes};
   }
   access.clustered = block.cluster != nullptr;
-  access.element_bytes = site.element_bytes;
+  access.element_bytes = traits.value_bytes;
   access.ordering = site.ordering;
   access.scope = traits.scope;
   access.atomic = site.access == AccessKind::atomic;

@@ -93,6 +93,7 @@ class Watch {
     const Site* site = nullptr;
     std::uint32_t tag = 0;
     std::uint8_t bytes = 0; // of the whole access; 0: nothing older is seen around it
+    std::uint8_t value_bytes = 0; // of each value in it
     bool reduction = false, compare_and_swap = false;
     bool agents = false; // of mbarriers, copies, proxies: told when it takes effect
     Scope scope = Scope::none; // none: weak

@@ -401,6 +401,13 @@ std::optional<MatrixPieces> matrix_pieces(const Instruction& i) {
   return std::nullopt;
 }
 
+std::uint8_t value_bytes(const Site& site) {
+  const bool packed =
+      site.opcode.find(".f16x2") != std::string::npos || site.opcode.find(".bf16x2") != std::string::npos;
+  const bool atomic = site.kind == SiteKind::access && site.access == AccessKind::atomic;
+  return atomic && packed && site.element_bytes == 4 ? 2 : site.element_bytes;
+}
+
 std::optional<Site> classify(const Instruction& instruction, bool entry) {
   if (instruction.opcode == Opcode::ret && !entry) return std::nullopt;
   static const std::vector<const Row*> by_opcode = [] {

@@ -37,6 +37,10 @@ std::vector<Site> sites(const Module& module);
 // proxy, flags, element_bytes, elements and type (as written).
 std::optional<Site> classify(const Instruction& instruction, bool entry);
 
+// Bytes of what a site reads or writes at once. An atomic operation on a packed type is one on each of its two values
+// (PTX ISA 9.0, 8.2.2): f16x2 does not overlap a u32 completely, and does overlap an f16 so.
+std::uint8_t value_bytes(const Site& site);
+
 // How the lanes of a warp share a matrix that wmma.load or wmma.store accesses: pieces of equal size of its lines
 // (rows, or columns with .col), in order. Which lane accesses what the manual leaves open (PTX ISA 9.7.14.4); all
 // together access the matrix. No value for other instructions.
