@@ -447,6 +447,13 @@ std::string to_text(const Analysis& analysis, const TextOptions& options) {
   }
   if (summary.opaque) {
     writer.line(counted(summary.opaque, "launch was", "launches were") + " opaque: of these only footprints are known");
+    const bool possible = std::any_of(analysis.races.begin(), analysis.races.end(),
+                                      [](const Race& race) { return race.certainty == Certainty::possible; });
+    if (possible) {
+      writer.line(
+          "a footprint is whole allocations, each of which PyTorch makes many tensors of; it gives each tensor one");
+      writer.line("of its own where PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync is set");
+    }
   }
   summary_lines(writer, analysis, shown);
   std::string total = "deadheat: " + total_of(analysis.races);

@@ -34,9 +34,9 @@ arguments.add_argument("--only", choices=["losses", "faults"])
 options = arguments.parse_args()
 
 
-def train(name=None, settings="", more=()):
+def train(name=None, settings="", more=(), variables={}):
     """The losses' hash, the median ms of a step, and what was said; name: of the trace, None: not recorded."""
-    environment = dict(os.environ, **recording.TRAIN_FLAGS)
+    environment = dict(os.environ, **recording.TRAIN_FLAGS, **variables)
     if name:
         environment = recording.environment(options.tracer, os.path.join(options.work, name), settings, environment)
     try:
@@ -93,12 +93,12 @@ def losses_and_cost():
 
 
 faults = {"none": None, "barrier": ("shared", "row_scale", "row_scale"), "stream": ("stream", "row_scale", "times"),
-          "record_stream": ("stream", "count_words", "cudaMemcpy"),
+          "record_stream": ("stream", "count_words", "cudaFreeAsync"),
           "scatter": ("global", "count_words", "count_words")}
 
 
 def faulty(fault):
-    said = train(fault, "", ["--steps", "3", "--fault", fault])[2]
+    said = train(fault, "", ["--steps", "3", "--fault", fault], recording.TENSORS)[2]
     return said, analyze(fault)
 
 

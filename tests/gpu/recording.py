@@ -4,6 +4,8 @@ import shutil
 
 # For what PyTorch compiles with nvcc: PTX, which is what is instrumented, and lines.
 TRAIN_FLAGS = {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -lineinfo"}
+# Each tensor is an allocation: the footprints of opaque kernels are those of tensors, not of what the allocator keeps.
+TENSORS = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 
 
 def environment(tracer, trace, settings="", base=os.environ):
