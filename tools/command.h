@@ -3,6 +3,7 @@
 
 #include <boost/program_options.hpp>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -102,7 +103,10 @@ int finding_status(const Analysis& analysis, const ReportOptions& options);
 Expected<void> check_report_options(const ReportOptions& options);
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options);
 // Writes JSON and SARIF (if asked for) and the text report. `text_to_error`: standard output belongs to a program.
+// `more`: further keys of the JSON; `more_text`: further lines behind the text.
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
-                      const int* program_status);
+                      const int* program_status, const nlohmann::json* more = nullptr,
+                      const std::string& more_text = "");
+Expected<void> write_json(const std::string& path, const nlohmann::json& json); // path: "-" is standard output
 
 } // namespace deadheat::tools

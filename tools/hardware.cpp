@@ -151,14 +151,7 @@ int replay(const GpuOptions& options, const ReportOptions& reporting) {
     analysis.races.push_back(report->race);
     json whole = report::to_json(analysis);
     whole["hardware"] = json::array({to_json(*report)});
-    if (reporting.json == "-") {
-      std::cout << whole.dump(2) << '\n';
-    } else {
-      std::ofstream out(reporting.json);
-      out << whole.dump(2) << '\n';
-      out.flush();
-      if (!out) return fail("cannot write " + reporting.json);
-    }
+    if (Expected<void> done = write_json(reporting.json, whole); !done) return fail(done.error());
   }
   if (!report->out_of_reach.empty()) return could_not;
   return report->shown ? int(reporting.error_exitcode) : 0;

@@ -28,11 +28,10 @@ po::options_description judge_options(JudgeOptions& options) {
       "explore", po::value(&options.explore)->value_name("N")->default_value(0),
       "add the races of N explored schedules: order-dependent control flow hides some from a single run")(
       "explore-seconds", po::value(&options.exploring_seconds)->value_name("S")->default_value(0),
-      "begin no schedule of --explore (or of --vary) after S seconds; 0: no limit")(
+      "begin no schedule of --explore (or of replay --vary) after S seconds; 0: no limit")(
       "precision", po::bool_switch(&options.precision),
       "compute every floating-point value in double as well: how far outputs are from it, in every schedule or in "
-      "some, "
-      "and which instruction loses the precision")(
+      "some, and which instruction loses the precision")(
       "witness-dir", po::value(&options.directory)->default_value("deadheat-witnesses"), "directory for witnesses");
   return description;
 }
@@ -64,54 +63,41 @@ int replay_witness(const std::string& file, const ReportOptions& reporting) {
   Analysis analysis;
   analysis.summary.races = 1;
   analysis.races.push_back(run->race);
-  nlohmann::json extra = {{"digest_a", run->digest_a}, {"digest_b", run->digest_b}, {"as_recorded", run->as_recorded}};
-  if (!reporting.json.empty()) {
-    nlohmann::json json = report::to_json(analysis);
-    json["witness"] = extra;
-    if (reporting.json == "-") {
-      std::cout << json.dump(2) << '\n';
-    } else {
-      std::ofstream out(reporting.json);
-      out << json.dump(2) << '\n';
-      out.flush();
-      if (!out) return fail("cannot write " + reporting.json);
-    }
-  }
-  if (reporting.json != "-") {
-    std::cout << report::to_text(analysis, {});
-    std::cout << "outputs of schedule A: " << run->digest_a << "\noutputs of schedule B: " << run->digest_b << '\n';
-    std::cout << (run->as_recorded ? "the same bits as when the witness was made\n"
-                                   : "not the bits that the witness was made with\n");
-  }
-  return run->differ ? int(reporting.error_exitcode) : 0;
+  if (Expected<void> done = suppress(analysis, reporting); !done) return fail(done.error());
+  const nlohmann::json more = {
+      {"witness", {{"digest_a", run->digest_a}, {"digest_b", run->digest_b}, {"as_recorded", run->as_recorded}}}};
+  const std::string text = "outputs of schedule A: " + run->digest_a + "\noutputs of schedule B: " + run->digest_b +
+                           "\n" +
+                           (run->as_recorded ? "the same bits as when the witness was made\n"
+                                             : "not the bits that the witness was made with\n");
+  if (Expected<void> done = report(analysis, reporting, false, nullptr, &more, text); !done) return fail(done.error());
+  return run->differ && !analysis.races.front().suppressed ? int(reporting.error_exitcode) : 0;
 }
-
-} // namespace
-
-namespace {
 
 // Other schedules of the whole run, with store histories: how many outputs there are.
 int vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
          const ReportOptions& reporting) {
+  const std::pair<const char*, bool> unknown[] = {{"--sarif", !reporting.sarif.empty()},
+                                                  {"--suppress", !reporting.suppressions.empty()},
+                                                  {"--log-file", !reporting.log_file.empty()},
+                                                  {"--print-suppressions", reporting.print_suppressions}};
+  for (const auto& [name, given] : unknown)
+    if (given) return fail(std::string("--vary reports outputs and no races: ") + name + " has no meaning with it");
   const bool terminal = isatty(STDERR_FILENO);
   Expected<search::Variation> variation = search::vary(trace, count, seed, seconds, [&](std::uint64_t number) {
     if (terminal) std::cerr << "\r\033[Kschedule " << number + 1 << " of " << count << std::flush;
   });
   if (terminal) std::cerr << "\r\033[K";
   if (!variation) return fail(variation.error());
-  const nlohmann::json json = {{"schedules", variation->schedules},
-                               {"outputs", variation->outputs},
-                               {"old_reads", variation->old_reads},
-                               {"first", variation->first}};
-  if (!reporting.json.empty() && reporting.json != "-") {
-    std::ofstream out(reporting.json);
-    out << nlohmann::json{{"version", 1}, {"variation", json}}.dump(2) << '\n';
-    out.flush();
-    if (!out) return fail("cannot write " + reporting.json);
-  }
-  if (reporting.json == "-")
-    std::cout << nlohmann::json{{"version", 1}, {"variation", json}}.dump(2) << '\n';
-  else
+  const nlohmann::json json = {{"version", 1},
+                               {"variation",
+                                {{"schedules", variation->schedules},
+                                 {"outputs", variation->outputs},
+                                 {"old_reads", variation->old_reads},
+                                 {"first", variation->first}}}};
+  if (!reporting.json.empty())
+    if (Expected<void> done = write_json(reporting.json, json); !done) return fail(done.error());
+  if (reporting.json != "-")
     std::cout << variation->outputs << (variation->outputs == 1 ? " output" : " different outputs") << " in "
               << variation->schedules << " schedules, with " << variation->old_reads << " reads of old values"
               << (variation->first ? "; the first that differs is schedule " + std::to_string(variation->first) : "")

@@ -29,7 +29,7 @@ po::options_description report_options(ReportOptions& options) {
       ("count-errors", po::bool_switch(&options.count_errors),
        "count memory and synchronization errors too")
       ("suppress", po::value(&options.suppressions)->value_name("FILE"),
-       "findings not to count: race:, kernel:, stream:, function: patterns, one a line")
+       "findings not to count: race:, kernel:, stream:, function:, repeat:, unwritten: patterns, one a line")
       ("no-library-suppressions", po::bool_switch(&options.no_library_suppressions),
        "count known races inside CUDA's own libraries too (share/deadheat/libraries.suppressions)")
       ("print-suppressions", po::bool_switch(&options.print_suppressions),
@@ -102,6 +102,8 @@ Expected<void> write_file(const std::string& path, const std::string& text) {
   return {};
 }
 
+} // namespace
+
 Expected<void> write_json(const std::string& path, const nlohmann::json& json) {
   std::string text = json.dump(2) + "\n";
   if (path != "-") return write_file(path, text);
@@ -109,15 +111,14 @@ Expected<void> write_json(const std::string& path, const nlohmann::json& json) {
   return {};
 }
 
-} // namespace
-
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
-                      const int* program_status) {
+                      const int* program_status, const nlohmann::json* more, const std::string& more_text) {
   for (const std::string& warning : analysis.warnings) say(warning);
   if (!options.json.empty()) {
     nlohmann::json json = report::to_json(analysis);
     if (!options.trace.empty()) add_times(json, options.trace);
     if (program_status) json["program_status"] = *program_status;
+    if (more) json.update(*more);
     if (Expected<void> done = write_json(options.json, json); !done) return done;
   }
   if (!options.sarif.empty()) {
@@ -128,7 +129,7 @@ Expected<void> report(const Analysis& analysis, const ReportOptions& options, bo
   text_options.limit = options.print_limit;
   std::string text;
   if (options.print_suppressions) text = report::suppressions_for(analysis) + "\n";
-  text += report::to_text(analysis, text_options);
+  text += report::to_text(analysis, text_options) + more_text;
   if (!options.log_file.empty()) return write_file(options.log_file, text);
   if (text_to_error) {
     std::cerr << text << std::flush;

@@ -42,7 +42,8 @@ SchedulePair schedule_pair(const Race::Instance& instance) {
 constexpr std::uint64_t shrinking_runs = 400, shrinking_pairs = 100;
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 constexpr std::uint64_t most_logged = 1 << 20;          // operations of runs that are compared one by one
-constexpr std::uint64_t most_improved = 1 << 15; // operations of runs for whose witnesses better ones are sought
+// Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
+constexpr std::uint64_t most_improved = 1 << 15;
 constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
 constexpr auto most_spent_on_better = std::chrono::seconds(6); // looking for witnesses of fewer context switches
@@ -217,7 +218,8 @@ class Judge {
     Expected<Run> b = session_.run(best.b, nullptr, budget_);
     if (!b) return b.error();
     const trace::Launch* launch = session_.launch(instance.first.operation);
-    if (launch && instance.second.operation == instance.first.operation) {
+    if (launch && instance.second.operation == instance.first.operation &&
+        launch->grid.count() <= most_improved / std::max<std::uint64_t>(launch->block.count(), 1)) {
       const std::vector<SiteName> sites = sites_of(race);
       Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
       const auto until = std::min(deadline(), Clock::now() + most_spent_on_size);

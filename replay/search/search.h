@@ -1,8 +1,8 @@
 // From a race to a verdict: replays a trace under schedules that take the two accesses in either order and compares
 // every byte that the host could have seen.
 //
-// For each race two runs are made that differ in one choice: which of the two accesses comes first (Hold). Around
-// them everything else follows the same base schedule, first the natural order, then random ones from the seed. Runs
+// For each race two runs are made in the natural order that differ in one choice: which of the two accesses comes first
+// (Hold). Where they agree, and the race is alone or older values may be read, other orders follow from the seed. Runs
 // are compared up to the first difference the host could see; the recorded host input is stale after it.
 //
 // Thread-safety: none; one embedded device exists in a process at a time (its arena has a fixed address).
@@ -21,13 +21,13 @@ namespace deadheat::search {
 
 struct SearchOptions {
   std::vector<std::uint32_t> races; // ids; empty: all that are not suppressed
-  std::uint64_t schedules = 40;     // at most, a race
-  double seconds = 20;              // at most, a race
+  std::uint64_t schedules = 40; // at most, a race
+  double seconds = 20; // at most, a race
   // Runs, of every schedule of a small run; 0: none. Other than the default: of a run of any size.
   static constexpr std::uint64_t automatic_systematic = 1000;
   std::uint64_t systematic = automatic_systematic;
   std::uint64_t seed = 1;
-  std::string output;               // directory for witnesses; created when one is written
+  std::string output; // directory for witnesses; created when one is written
   std::function<void(const std::string&)> progress; // one line; may be empty
 };
 
@@ -52,7 +52,6 @@ struct Variation {
   std::uint64_t schedules = 0, outputs = 0; // tried; different outputs, that of the natural order included
   std::uint64_t old_reads = 0; // reads that returned an older value than the newest
   std::uint64_t first = 0; // the first schedule with other outputs, from 1; 0: none
-  std::vector<Difference> differences; // of that one
 };
 Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
                          const std::function<void(std::uint64_t)>& progress);

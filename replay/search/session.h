@@ -67,7 +67,7 @@ class Session {
     other.garbage_ = number;
     return other;
   }
-  // Blocks and threads of a block of a launch; null: it is none.
+  // The launch that an operation is; null: it is none.
   const trace::Launch* launch(std::uint32_t operation) const;
   // The site of a module of the trace; null: there is none.
   const Site* site(std::uint32_t module, std::uint32_t site) const;

@@ -29,11 +29,7 @@ Expected<Variation> vary(const std::string& trace, std::uint64_t count, std::uin
     ++variation.schedules;
     variation.old_reads += run->old_reads.size();
     const bool fresh = seen.insert(run->outputs.digest()).second;
-    if (!fresh || !variation.differences.empty()) continue;
-    Expected<const ValueTypes*> types = session->value_types();
-    if (!types) return types.error();
-    variation.first = number + 1;
-    variation.differences = compare(natural->outputs, run->outputs, *types).differences;
+    if (fresh && !variation.first) variation.first = number + 1;
   }
   variation.outputs = seen.size();
   return variation;

@@ -147,6 +147,18 @@ class Witness(Case):
         self.refused("replay", "--witness", "changed",
                      says=["changed", "version %d," % (ours + 41), "reads version %d" % ours])
 
+    def test_witness_reports(self):
+        witness = self.witness()
+        status, out, err = self.deadheat("replay", "--witness", witness, "--log-file", "text", "--sarif", "sarif",
+                                         "--json", "json")
+        self.assertEqual((status, out, err), (1, b"", ""))
+        self.assertIn("the same bits as when the witness was made", self.read("text").decode())
+        self.assertEqual(len(json.loads(self.read("sarif"))["runs"][0]["results"]), 1)
+        self.assertIn(json.loads(self.read("json"))["witness"]["digest_a"], self.read("text").decode())
+
+    def test_vary_has_no_races(self):
+        self.refused("replay", "--vary", "3", "--sarif", "sarif", "trace", says=["--vary", "--sarif"])
+
     def test_witness_repeats(self):
         witness = self.witness()
         os.rename(self.path("trace"), self.path("elsewhere"))  # it needs no trace
