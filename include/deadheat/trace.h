@@ -123,8 +123,21 @@ struct Launch {
   Bytes arguments;                      // the parameter block, laid out by .param offsets
   std::vector<std::uint64_t> footprint; // of an opaque launch: allocation ids its pointer arguments reach
 };
+// Rows of `width` bytes, `pitch` bytes from one to the next (0: without gaps), `height` of them a slice; `slice` bytes
+// from one slice to the next (0: likewise).
 struct MemoryRange {
   std::uint64_t address = 0, pitch = 0, width = 0, height = 1, depth = 1, slice = 0;
+
+  std::uint64_t row_pitch() const { return pitch ? pitch : width; }
+  std::uint64_t slice_pitch() const { return slice ? slice : row_pitch() * height; }
+  std::uint64_t rows() const { return height * depth; }
+  std::uint64_t bytes() const { return width * rows(); }
+  std::uint64_t row(std::uint64_t n) const { // where the nth row begins
+    return address + n / height * slice_pitch() + n % height * row_pitch();
+  }
+  std::uint64_t extent() const { // from the first byte to behind the last
+    return bytes() ? row(rows() - 1) + width - address : 0;
+  }
 };
 struct Copy {
   enum class Direction : std::uint8_t { h2h = 0, h2d = 1, d2h = 2, d2d = 3 } direction = Direction::d2d;

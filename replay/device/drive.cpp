@@ -159,13 +159,10 @@ bool DeviceImpl::describe(std::uint32_t id, NextAccess& next) {
   std::uint64_t bytes = 0;
   bool large = false;
   auto touch = [&](const trace::MemoryRange& range, bool writes) {
-    const std::uint64_t pitch = range.pitch ? range.pitch : range.width;
-    const std::uint64_t slice = range.slice ? range.slice : pitch * range.height, rows = range.height * range.depth;
-    bytes += range.width * rows;
-    large |= bytes > most_bytes || rows > most_rows;
-    for (std::uint64_t r = 0; !large && r < rows; ++r)
-      next.touched.push_back(
-          {0, range.address + r / range.height * slice + r % range.height * pitch, range.width, writes});
+    bytes += range.bytes();
+    large |= bytes > most_bytes || range.rows() > most_rows;
+    for (std::uint64_t r = 0; !large && r < range.rows(); ++r)
+      next.touched.push_back({0, range.row(r), range.width, writes});
   };
   if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
     if (!copy->pageable_source) touch(copy->source, false);

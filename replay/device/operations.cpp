@@ -9,23 +9,6 @@ namespace deadheat::device {
 
 namespace {
 
-struct Rows { // of a pitched range, one after another
-  explicit Rows(const trace::MemoryRange& r) : range(r) {
-    pitch = r.pitch ? r.pitch : r.width;
-    slice = r.slice ? r.slice : pitch * r.height;
-  }
-  std::uint64_t count() const { return range.height * range.depth; }
-  std::uint64_t address(std::uint64_t row) const {
-    return range.address + row / range.height * slice + row % range.height * pitch;
-  }
-  std::uint64_t bytes() const { return range.width * count(); }
-  std::uint64_t extent() const { // from the first byte to behind the last
-    return count() && range.width ? address(count() - 1) + range.width - range.address : 0;
-  }
-  const trace::MemoryRange& range;
-  std::uint64_t pitch, slice;
-};
-
 std::uint8_t* host(std::uint64_t address) { return reinterpret_cast<std::uint8_t*>(to_host(address)); }
 
 using Direction = trace::Copy::Direction;
@@ -49,7 +32,7 @@ bool has_calls(const ptx::Module& module, const std::string& kernel) {
 
 Expected<void> DeviceImpl::check_range(const trace::MemoryRange& range, bool host_side) const {
   if (host_side && !Memory::in_shared_arena(range.address)) return {};
-  const std::uint64_t extent = Rows(range).extent();
+  const std::uint64_t extent = range.extent();
   if (extent == 0) return {};
   const trace::Allocate* a = find_allocation(range.address);
   if (!a || extent > a->bytes - (range.address - a->address)) return Error{"not a range of one live allocation"};
@@ -87,8 +70,7 @@ Expected<void> DeviceImpl::check(const trace::Operation& operation) const {
   if (const auto* launch = std::get_if<trace::Launch>(&operation.what))
     return effects_.count(operation.id) ? Expected<void>() : check_launch(*launch);
   if (const auto* copy = std::get_if<trace::Copy>(&operation.what)) {
-    if (Rows(copy->source).bytes() != Rows(copy->destination).bytes())
-      return Error{"source and destination differ in size"};
+    if (copy->source.bytes() != copy->destination.bytes()) return Error{"source and destination differ in size"};
     if (Expected<void> ok = check_range(copy->source, from_host(*copy)); !ok) return ok;
     return check_range(copy->destination, into_host(*copy));
   }
@@ -107,10 +89,10 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
   if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
     if (from_host(*copy) && !find_allocation(copy->source.address)) {
       copy->pageable_source = true;
-      const Rows rows(copy->source); // pageable memory is read when the copy is submitted
-      data.resize(rows.bytes());
-      for (std::uint64_t r = 0; r < rows.count(); ++r)
-        std::memcpy(data.data() + r * copy->source.width, host(rows.address(r)), copy->source.width);
+      const trace::MemoryRange& source = copy->source; // pageable memory is read when the copy is submitted
+      data.resize(source.bytes());
+      for (std::uint64_t r = 0; r < source.rows(); ++r)
+        std::memcpy(data.data() + r * copy->source.width, host(source.row(r)), copy->source.width);
       copy->data = keep(data.data(), data.size());
       has_data = true;
     }
@@ -257,19 +239,19 @@ bool DeviceImpl::touchable(std::uint64_t address, std::uint64_t bytes, AccessKin
 
 void DeviceImpl::run_copy(Pending& pending) {
   const auto& copy = std::get<trace::Copy>(pending.operation.what);
-  const Rows source(copy.source), destination(copy.destination);
+  const trace::MemoryRange &source = copy.source, &destination = copy.destination;
   const std::uint64_t total = source.bytes();
   if (total == 0) return;
   auto placed = [&](const trace::MemoryRange& range) { // on the device, or in memory shared with the host
     return range.address & device_bit || Memory::in_shared_arena(range.address);
   };
   const bool reads_device = !pending.has_data && placed(copy.source), writes_device = placed(copy.destination);
-  for (std::uint64_t r = 0; reads_device && r < source.count(); ++r)
-    if (!touchable(source.address(r), copy.source.width, AccessKind::read)) return;
-  for (std::uint64_t r = 0; writes_device && r < destination.count(); ++r)
-    if (!touchable(destination.address(r), copy.destination.width, AccessKind::write)) return;
+  for (std::uint64_t r = 0; reads_device && r < source.rows(); ++r)
+    if (!touchable(source.row(r), copy.source.width, AccessKind::read)) return;
+  for (std::uint64_t r = 0; writes_device && r < destination.rows(); ++r)
+    if (!touchable(destination.row(r), copy.destination.width, AccessKind::write)) return;
   std::vector<std::uint8_t>& data = pending.data;
-  const bool simple = source.count() == 1 && destination.count() == 1;
+  const bool simple = source.rows() == 1 && destination.rows() == 1;
   const bool deliver = into_host(copy);
   if (simple && !deliver && !pending.has_data && (reads_device || options_.live)) {
     std::memmove(host(copy.destination.address), host(copy.source.address), total);
@@ -278,43 +260,43 @@ void DeviceImpl::run_copy(Pending& pending) {
     if (!pending.has_data) {
       data.assign(total, 0);
       if (reads_device || options_.live)
-        for (std::uint64_t r = 0; r < source.count(); ++r)
-          std::memcpy(data.data() + r * copy.source.width, host(source.address(r)), copy.source.width);
+        for (std::uint64_t r = 0; r < source.rows(); ++r)
+          std::memcpy(data.data() + r * copy.source.width, host(source.row(r)), copy.source.width);
     }
     data.resize(total);
     if (reads_device && deliver) check_written(pending.operation);
     if (writes_device || options_.live)
-      for (std::uint64_t r = 0; r < destination.count(); ++r)
-        std::memcpy(host(destination.address(r)), data.data() + r * copy.destination.width, copy.destination.width);
+      for (std::uint64_t r = 0; r < destination.rows(); ++r)
+        std::memcpy(host(destination.row(r)), data.data() + r * copy.destination.width, copy.destination.width);
     mark_copied(copy, reads_device && writes_device);
     if (deliver && copy.direction == Direction::d2h && options_.sink)
       say(trace::HostRead{pending.operation.id, copy.source.address, keep(data.data(), total)});
   }
   if (writes_device && deliver) // reported as the copy's HostRead
-    for (std::uint64_t r = 0; r < destination.count(); ++r)
-      host_memory_.forget(destination.address(r), copy.destination.width);
+    for (std::uint64_t r = 0; r < destination.rows(); ++r)
+      host_memory_.forget(destination.row(r), copy.destination.width);
 }
 
 // Shadows, and that of written bytes, follow a copy, row by row where the rows are alike.
 void DeviceImpl::mark_copied(const trace::Copy& copy, bool from_device) {
-  const Rows source(copy.source), destination(copy.destination);
-  for (std::uint64_t r = 0; options_.shadows && r < destination.count(); ++r) {
-    const std::uint64_t to = to_host(destination.address(r)), bytes = copy.destination.width;
+  const trace::MemoryRange &source = copy.source, &destination = copy.destination;
+  for (std::uint64_t r = 0; options_.shadows && r < destination.rows(); ++r) {
+    const std::uint64_t to = to_host(destination.row(r)), bytes = copy.destination.width;
     if (from_device && copy.source.width == bytes)
-      options_.shadows->copy(to, to_host(source.address(r)), bytes);
+      options_.shadows->copy(to, to_host(source.row(r)), bytes);
     else
       options_.shadows->forget(to, bytes);
   }
   if (!memory_->tracks_written()) return;
   const bool alike = from_device && copy.source.width == copy.destination.width;
-  for (std::uint64_t r = 0; r < destination.count(); ++r) {
-    const std::uint64_t to = to_host(destination.address(r));
+  for (std::uint64_t r = 0; r < destination.rows(); ++r) {
+    const std::uint64_t to = to_host(destination.row(r));
     if (!alike) {
       memory_->written(to, copy.destination.width);
       continue;
     }
-    memory_->copy_written(to, to_host(source.address(r)), copy.destination.width);
-    machine_->copy_undefined(to, to_host(source.address(r)), copy.destination.width);
+    memory_->copy_written(to, to_host(source.row(r)), copy.destination.width);
+    machine_->copy_undefined(to, to_host(source.row(r)), copy.destination.width);
   }
 }
 
@@ -323,11 +305,11 @@ void DeviceImpl::mark_copied(const trace::Copy& copy, bool from_device) {
 void DeviceImpl::check_written(const trace::Operation& operation) {
   if (!memory_->tracks_written()) return;
   const auto& copy = std::get<trace::Copy>(operation.what);
-  const Rows source(copy.source);
+  const trace::MemoryRange& source = copy.source;
   const std::string where = operation.call_site.empty() ? "" : " (called at " + operation.call_site + ")";
   bool written = false;
-  for (std::uint64_t r = 0; r < source.count(); ++r) {
-    const std::uint64_t at = to_host(source.address(r));
+  for (std::uint64_t r = 0; r < source.rows(); ++r) {
+    const std::uint64_t at = to_host(source.row(r));
     if (const std::int64_t load = machine_->find_undefined(at, copy.source.width); load >= 0)
       return machine_->report_undefined(std::uint32_t(load),
                                         ", and " + copy.api + " gives the host what is computed from it" + where);
@@ -345,12 +327,12 @@ void DeviceImpl::check_written(const trace::Operation& operation) {
 }
 
 void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
-  const Rows rows(set.destination);
-  for (std::uint64_t r = 0; r < rows.count(); ++r) {
-    if (!touchable(rows.address(r), set.destination.width, AccessKind::write)) return;
-    std::uint8_t* to = host(rows.address(r));
-    memory_->written(to_host(rows.address(r)), set.destination.width);
-    if (options_.shadows) options_.shadows->forget(to_host(rows.address(r)), set.destination.width);
+  const trace::MemoryRange& range = set.destination;
+  for (std::uint64_t r = 0; r < range.rows(); ++r) {
+    if (!touchable(range.row(r), set.destination.width, AccessKind::write)) return;
+    std::uint8_t* to = host(range.row(r));
+    memory_->written(to_host(range.row(r)), set.destination.width);
+    if (options_.shadows) options_.shadows->forget(to_host(range.row(r)), set.destination.width);
     if (set.element_bytes == 1) {
       std::memset(to, int(set.value & 0xff), set.destination.width);
       continue;

@@ -68,15 +68,10 @@ cudaError_t volume(const cudaMemcpy3DParms* parameters, CopyShape* shape) {
   return cudaSuccess;
 }
 
-// One past the last byte that a range touches, counted from its address.
-static std::uint64_t span(const trace::MemoryRange& range) {
-  return (range.depth - 1) * range.slice + (range.height - 1) * range.pitch + range.width;
-}
-
 static bool inside(const Place& place, const trace::MemoryRange& range) {
   if (!place.allocation) return place.kind == Place::Kind::host;
   const trace::Allocate& allocation = *place.allocation;
-  return span(range) <= allocation.address + allocation.bytes - range.address;
+  return range.extent() <= allocation.address + allocation.bytes - range.address;
 }
 
 cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy) {

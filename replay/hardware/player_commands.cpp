@@ -16,20 +16,6 @@ namespace {
 constexpr const char* heap_name = "device malloc heap";
 constexpr std::uint64_t segment = device::Memory::segment_bytes;
 
-struct Rows { // of a pitched range, one after another (trace::MemoryRange)
-  explicit Rows(const trace::MemoryRange& r) : range(r) {
-    pitch = r.pitch ? r.pitch : r.width;
-    slice = r.slice ? r.slice : pitch * r.height;
-  }
-  std::uint64_t count() const { return range.height * range.depth; }
-  std::uint64_t address(std::uint64_t row) const {
-    return range.address + row / range.height * slice + row % range.height * pitch;
-  }
-  std::uint64_t bytes() const { return range.width * count(); }
-  const trace::MemoryRange& range;
-  std::uint64_t pitch, slice;
-};
-
 using Direction = trace::Copy::Direction;
 
 } // namespace
@@ -356,7 +342,7 @@ Expected<void> Player::launch(const trace::Operation& operation, const trace::La
 }
 
 Expected<void> Player::copy(const trace::Operation& operation, const trace::Copy& copy, CUstream stream) {
-  const Rows source(copy.source), destination(copy.destination);
+  const trace::MemoryRange &source = copy.source, &destination = copy.destination;
   const std::uint64_t total = source.bytes();
   if (total == 0 || total != destination.bytes()) return {};
   const bool from_host = copy.direction == Direction::h2d || copy.direction == Direction::h2h;
@@ -368,7 +354,7 @@ Expected<void> Player::copy(const trace::Operation& operation, const trace::Copy
   std::uint8_t* between = nullptr;
   const bool placed_source = map_.here(copy.source.address) != 0, placed = map_.here(copy.destination.address) != 0;
   const bool has_data = from_host && (copy.data.size || copy.pageable_source || !placed_source);
-  if (has_data || into_host || source.count() != destination.count()) {
+  if (has_data || into_host || source.rows() != destination.rows()) {
     Expected<std::uint8_t*> staged = stage(total);
     if (!staged) return staged.error();
     between = *staged;
@@ -381,20 +367,20 @@ Expected<void> Player::copy(const trace::Operation& operation, const trace::Copy
     std::memcpy(between, data->data(), total);
   }
   if (!between) {
-    for (std::uint64_t r = 0; r < source.count(); ++r) {
-      Expected<void> ok = move(map_.here(destination.address(r)), map_.here(source.address(r)), copy.source.width);
+    for (std::uint64_t r = 0; r < source.rows(); ++r) {
+      Expected<void> ok = move(map_.here(destination.row(r)), map_.here(source.row(r)), copy.source.width);
       if (!ok) return ok;
     }
     return {};
   }
-  for (std::uint64_t r = 0; !has_data && r < source.count(); ++r) {
-    const std::uint64_t from = map_.here(source.address(r));
+  for (std::uint64_t r = 0; !has_data && r < source.rows(); ++r) {
+    const std::uint64_t from = map_.here(source.row(r));
     if (!from) return Error{"a copy from memory that the witness never allocated", copy.api};
     Expected<void> ok = move(std::uint64_t(between) + r * copy.source.width, from, copy.source.width);
     if (!ok) return ok;
   }
-  for (std::uint64_t r = 0; placed && r < destination.count(); ++r) {
-    const std::uint64_t to = map_.here(destination.address(r));
+  for (std::uint64_t r = 0; placed && r < destination.rows(); ++r) {
+    const std::uint64_t to = map_.here(destination.row(r));
     Expected<void> ok = move(to, std::uint64_t(between) + r * copy.destination.width, copy.destination.width);
     if (!ok) return ok;
     if (into_host) delivered_into_.emplace_back(to, copy.destination.width);
@@ -424,9 +410,9 @@ Expected<void> Player::effects(const trace::Effects& effects, CUstream stream) {
 }
 
 Expected<void> Player::set(const trace::Set& set, CUstream stream) {
-  const Rows rows(set.destination);
-  for (std::uint64_t r = 0; r < rows.count() && set.destination.width; ++r) {
-    const std::uint64_t at = map_.here(rows.address(r));
+  const trace::MemoryRange& range = set.destination;
+  for (std::uint64_t r = 0; r < range.rows() && set.destination.width; ++r) {
+    const std::uint64_t at = map_.here(range.row(r));
     if (!at) return Error{"a set of memory that the witness never allocated", set.api};
     CUresult result;
     switch (set.element_bytes) {

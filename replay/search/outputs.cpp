@@ -128,18 +128,14 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
 
 std::uint64_t Output::address_at(std::uint64_t offset) const {
   if (!rows.width) return address + offset;
-  const std::uint64_t pitch = rows.pitch ? rows.pitch : rows.width,
-                      slice = rows.slice ? rows.slice : pitch * rows.height;
-  const std::uint64_t row = offset / rows.width;
-  return address + row / rows.height * slice + row % rows.height * pitch + offset % rows.width;
+  return rows.row(offset / rows.width) + offset % rows.width;
 }
 
 std::optional<std::uint64_t> Output::offset_of(std::uint64_t at) const {
   if (at < address) return std::nullopt;
   std::uint64_t offset = at - address;
   if (rows.width) {
-    const std::uint64_t pitch = rows.pitch ? rows.pitch : rows.width;
-    const std::uint64_t slice = rows.slice ? rows.slice : pitch * rows.height;
+    const std::uint64_t pitch = rows.row_pitch(), slice = rows.slice_pitch();
     if (slice == 0) return std::nullopt; // of an absurd height
     const std::uint64_t in_slice = offset % slice, row = in_slice / pitch, column = in_slice % pitch;
     if (row >= rows.height || column >= rows.width) return std::nullopt;

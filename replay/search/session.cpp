@@ -314,8 +314,7 @@ std::vector<std::pair<std::uint32_t, trace::MemoryRange>> Session::unread_copies
   std::vector<Use> uses, device;
   std::vector<std::pair<std::uint32_t, trace::MemoryRange>> unread;
   auto use = [&](std::uint32_t operation, const trace::MemoryRange& range) {
-    const std::uint64_t pitch = std::max(range.pitch, range.width), slice = std::max(range.slice, pitch * range.height);
-    uses.push_back({operation, range.address, range.address + slice * range.depth});
+    uses.push_back({operation, range.address, range.address + range.extent()});
   };
   for (const auto& command : commands_) {
     if (std::holds_alternative<trace::GraphLaunch>(*command)) return {};

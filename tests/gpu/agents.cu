@@ -14,15 +14,9 @@
 #include <cstring>
 #include <vector>
 
-constexpr int side = 32, threads = 128, tensor_side = 128;
+#include "checked_calls.h"
 
-#define CHECK(call)                                                                            \
-  do {                                                                                         \
-    if (cudaError_t error = (call); error != cudaSuccess) {                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error));      \
-      std::exit(3);                                                                            \
-    }                                                                                          \
-  } while (false)
+constexpr int side = 32, threads = 128, tensor_side = 128;
 
 __device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 __device__ void prepare(std::uint64_t* barrier) {

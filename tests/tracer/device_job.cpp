@@ -23,6 +23,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/tracer/driver_check.h"
+
 #include "tracer/device_log/layout.h"
 
 extern "C" CUdeviceptr embedded_rings();
@@ -83,13 +85,6 @@ constexpr const char* with_empty_variable = R"(.version 8.0
   ret;
 }
 )";
-
-void check(CUresult result, const char* what) {
-  if (result == CUDA_SUCCESS) return;
-  std::fprintf(stderr, "%s: error %d\n", what, int(result));
-  std::exit(1);
-}
-#define CHECK(call) check(call, #call)
 
 struct Job {
   CUmodule module = nullptr;

@@ -17,6 +17,8 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/tracer/driver_check.h"
+
 namespace {
 
 constexpr unsigned count = 4096;  // words: several pages
@@ -78,13 +80,6 @@ constexpr const char* text = R"(.version 8.0
   ret;
 }
 )";
-
-void check(CUresult result, const char* what) {
-  if (result == CUDA_SUCCESS) return;
-  std::fprintf(stderr, "%s: error %d\n", what, int(result));
-  std::exit(1);
-}
-#define CHECK(call) check(call, #call)
 
 }  // namespace
 

@@ -11,45 +11,31 @@ namespace {
 class Warpgroups : public testing::Test {
  protected:
   Warpgroups() {
-    LittleTrace::SiteOf of;
-    of.space = Space::shared;
-    of.bytes = 16;
-    of.kind = SiteKind::bulk_copy;
-    of.proxy = Proxy::async;
-    of.opcode = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16";
-    multiply_ = trace_.site(10, of);
-    of.kind = SiteKind::async_commit;
-    of.opcode = "wgmma.commit_group.sync.aligned";
-    commit_ = trace_.site(11, of);
-    of.kind = SiteKind::async_wait;
-    of.opcode = "wgmma.wait_group.sync.aligned";
-    wait_ = trace_.site(12, of);
-    of.kind = SiteKind::async_wait;
-    of.opcode = "cp.async.bulk.wait_group";
-    bulk_wait_ = trace_.site(13, of);
-    of.kind = SiteKind::bulk_copy;
-    of.access = AccessKind::write;
-    of.opcode = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes";
-    load_ = trace_.site(20, of);
-    of = {};
-    of.space = Space::shared;
-    of.access = AccessKind::write;
-    of.opcode = "st.shared.u32";
-    store_ = trace_.site(30, of);
-    of.kind = SiteKind::mbarrier;
-    of.access = AccessKind::atomic;
-    of.opcode = "mbarrier.arrive.shared.b64";
-    arrive_ = trace_.site(40, of);
-    of.access = AccessKind::read;
-    of.opcode = "mbarrier.test_wait.shared.b64";
-    test_ = trace_.site(41, of);
-    of.kind = SiteKind::proxy_fence;
-    of.proxy = Proxy::async;
-    of.opcode = "fence.proxy.async.shared::cta";
-    fence_ = trace_.site(50, of);
+    using enum SiteKind;
+    using enum AccessKind;
+    multiply_ = site(10, bulk_copy, read, "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16", Proxy::async);
+    commit_ = site(11, async_commit, read, "wgmma.commit_group.sync.aligned", Proxy::async);
+    wait_ = site(12, async_wait, read, "wgmma.wait_group.sync.aligned", Proxy::async);
+    bulk_wait_ = site(13, async_wait, read, "cp.async.bulk.wait_group", Proxy::async);
+    load_ = site(20, bulk_copy, write,
+                 "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes", Proxy::async);
+    store_ = site(30, access, write, "st.shared.u32");
+    arrive_ = site(40, SiteKind::mbarrier, atomic, "mbarrier.arrive.shared.b64");
+    test_ = site(41, SiteKind::mbarrier, read, "mbarrier.test_wait.shared.b64");
+    fence_ = site(50, proxy_fence, read, "fence.proxy.async.shared::cta", Proxy::async);
     launch_ = trace_.launch(1, {1, 1, 1}, {256, 1, 1});
   }
 
+  std::uint32_t site(unsigned line, SiteKind kind, AccessKind access, const char* opcode,
+                     Proxy proxy = Proxy::generic) {
+    LittleTrace::SiteOf of;
+    of.space = Space::shared;
+    of.kind = kind;
+    of.access = access;
+    of.opcode = opcode;
+    of.proxy = proxy;
+    return trace_.site(line, of);
+  }
   template <typename R>
   R by_warp(std::uint32_t warp, std::uint32_t site, std::uint32_t mask = ~0u) {
     R record;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "deadheat/address.h"
+#include "tests/unit/device_log_seen.h"
 #include "tracer/device_log/launch_log.h"
 #include "tracer/device_log/tensor_map.h"
 #include "tracer/ptx/instrument.h"
@@ -172,25 +173,6 @@ constexpr const char* source = R"(
  ret;
 }
 )";
-
-struct Seen final : Output {
-  std::vector<trace::Record> records;
-  std::vector<std::uint64_t> stored;
-  void access(const trace::AccessView& view) override {
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      if (view.mask >> lane & 1) stored.push_back(view.address[lane]);
-    }
-  }
-  void record(const trace::Record& record) override { records.push_back(record); }
-  template <typename T>
-  std::vector<T> all() const {
-    std::vector<T> found;
-    for (const trace::Record& record : records) {
-      if (const auto* r = std::get_if<T>(&record)) found.push_back(*r);
-    }
-    return found;
-  }
-};
 
 class Agents : public testing::Test {
  protected:
@@ -360,7 +342,7 @@ TEST_F(Agents, ValuesAndFilledMemory) {
     ++values;
   }
   EXPECT_EQ(values, 4u);
-  EXPECT_EQ(seen.stored, (std::vector<std::uint64_t>{2048, 2112, 2120}));
+  EXPECT_EQ(seen.accessed, (std::vector<std::uint64_t>{2048, 2112, 2120}));
 }
 
 } // namespace

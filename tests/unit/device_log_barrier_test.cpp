@@ -3,22 +3,10 @@
 
 #include <cstring>
 
-#include "tracer/device_log/launch_log.h"
+#include "tests/unit/device_log_seen.h"
 
 namespace deadheat::device_log {
 namespace {
-
-struct Seen final : Output {
-  std::vector<trace::Record> records;
-  void access(const trace::AccessView&) override {}
-  void record(const trace::Record& record) override { records.push_back(record); }
-  template <typename T> std::vector<T> all() const {
-    std::vector<T> found;
-    for (const trace::Record& r : records)
-      if (auto* one = std::get_if<T>(&r)) found.push_back(*one);
-    return found;
-  }
-};
 
 // A block of three warps and one barrier of all its threads, a segment for the barrier and one for the end.
 class Barriers : public testing::TestWithParam<bool> {

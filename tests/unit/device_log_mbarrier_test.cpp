@@ -8,7 +8,7 @@
 #include <random>
 
 #include "deadheat/address.h"
-#include "tracer/device_log/launch_log.h"
+#include "tests/unit/device_log_seen.h"
 
 namespace deadheat::device_log {
 namespace {
@@ -82,14 +82,6 @@ struct Code {
     ptx::Slot exit;
     exit.kind = ptx::Slot::Kind::event;
     add("exit", SiteKind::exit, exit, 0);
-  }
-};
-
-struct Seen final : Output {
-  std::vector<trace::Mbarrier> records;
-  void access(const trace::AccessView&) override {}
-  void record(const trace::Record& record) override {
-    if (auto* r = std::get_if<trace::Mbarrier>(&record)) records.push_back(*r);
   }
 };
 
@@ -234,7 +226,7 @@ class Simulation {
   void check(const Seen& seen) {
     std::vector<std::size_t> at(warps_.size(), 0);
     std::map<std::uint64_t, std::uint32_t> complete;
-    for (const trace::Mbarrier& r : seen.records) {
+    for (const trace::Mbarrier& r : seen.all<trace::Mbarrier>()) {
       for (unsigned l = 0; l < 32; ++l) {
         if (!(r.mask >> l & 1)) continue;
         Warp& warp = warps_[r.warp.warp];

@@ -263,10 +263,7 @@ std::shared_ptr<TouchedPages> Window::touched() const {
 
 void Window::touch(const trace::MemoryRange& range) {
   std::shared_ptr<TouchedPages> pages = touched();
-  if (!pages || !range.width || !range.height || !range.depth) return;
-  const std::uint64_t pitch = range.pitch ? range.pitch : range.width;
-  const std::uint64_t slice = range.slice ? range.slice : pitch * range.height;
-  pages->add(range.address, (range.depth - 1) * slice + (range.height - 1) * pitch + range.width);
+  if (pages && range.bytes()) pages->add(range.address, range.extent());
 }
 
 void Window::spoil(const std::string& why) {
@@ -280,20 +277,16 @@ trace::Bytes Window::bytes_of(const trace::MemoryRange& source, bool pinned, CUs
     return {};
   }
   if (pinned && !device_.rest(stream)) spoil("a copy from page-locked memory did not end");
-  const std::uint64_t pitch = source.pitch ? source.pitch : source.width;
-  const std::uint64_t slice = source.slice ? source.slice : pitch * source.height;
   std::shared_ptr<Shared> shared = std::atomic_load(&shared_);
-  if (!shared->spend(source.width * source.height * source.depth)) {
+  if (!shared->spend(source.bytes())) {
     spoil("its copies bring more than the window's budget");
     return {};
   }
   std::vector<std::uint8_t> bytes;
-  bytes.reserve(source.width * source.height * source.depth);
-  for (std::uint64_t z = 0; z < source.depth; ++z) {
-    for (std::uint64_t y = 0; y < source.height; ++y) {
-      const auto* row = reinterpret_cast<const std::uint8_t*>(source.address + z * slice + y * pitch);
-      bytes.insert(bytes.end(), row, row + source.width);
-    }
+  bytes.reserve(source.bytes());
+  for (std::uint64_t n = 0; n < source.rows(); ++n) {
+    const auto* row = reinterpret_cast<const std::uint8_t*>(source.row(n));
+    bytes.insert(bytes.end(), row, row + source.width);
   }
   return session_.writer().bytes(bytes);
 }
