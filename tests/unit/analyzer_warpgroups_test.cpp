@@ -17,8 +17,8 @@ class Warpgroups : public testing::Test {
     commit_ = site(11, async_commit, read, "wgmma.commit_group.sync.aligned", Proxy::async);
     wait_ = site(12, async_wait, read, "wgmma.wait_group.sync.aligned", Proxy::async);
     bulk_wait_ = site(13, async_wait, read, "cp.async.bulk.wait_group", Proxy::async);
-    load_ = site(20, bulk_copy, write,
-                 "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes", Proxy::async);
+    load_ = site(20, bulk_copy, write, "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
+                 Proxy::async);
     store_ = site(30, access, write, "st.shared.u32");
     arrive_ = site(40, SiteKind::mbarrier, atomic, "mbarrier.arrive.shared.b64");
     test_ = site(41, SiteKind::mbarrier, read, "mbarrier.test_wait.shared.b64");
