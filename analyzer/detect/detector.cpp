@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "deadheat/footprint.h"
 #include "deadheat/lanes.h"
 
 namespace deadheat::detect {
@@ -269,11 +270,13 @@ void Detector::begin_operation(std::uint32_t id) {
     causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
     if (const auto info = launch_infos_.find(index); info != launch_infos_.end()) info->second.begun = true;
     if (launch->instrumented) return;
-    for (std::uint64_t id : launch->footprint) {  // it may have written anything that it can reach
-      const trace::Allocate* reached = id <= ~0u ? allocation(std::uint32_t(id)) : nullptr;
-      if (!reached) continue;
-      range(index, demangled(launch->kernel), AccessKind::write, {reached->address, 0, reached->bytes, 1, 1, 0}, true);
-    }
+    auto reached = [&](std::uint64_t address, std::uint64_t bytes) { // it may have written anything that it can reach
+      range(index, demangled(launch->kernel), AccessKind::write, {address, 0, bytes, 1, 1, 0}, true);
+    };
+    auto whole = [&](std::uint32_t id) {
+      if (const trace::Allocate* memory = allocation(id)) reached(memory->address, memory->bytes);
+    };
+    trace::each_reached(launch->footprint, whole, reached);
   } else if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
     // Pageable host memory is the host's; page-locked memory is an allocation like any other.
     if (!copy->pageable_source) range(index, copy->api, AccessKind::read, copy->source);
@@ -300,4 +303,4 @@ void Detector::end_operation(std::uint32_t id) {
   submitted_.erase(found);
 }
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

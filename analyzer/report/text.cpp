@@ -451,8 +451,8 @@ std::string to_text(const Analysis& analysis, const TextOptions& options) {
                                       [](const Race& race) { return race.certainty == Certainty::possible; });
     if (possible) {
       writer.line(
-          "a footprint is whole allocations, each of which PyTorch makes many tensors of; it gives each tensor one");
-      writer.line("of its own where PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync is set");
+          "a footprint is the blocks of PyTorch's allocator, or the allocations, that the arguments point into;");
+      writer.line("where that allocator is not followed, many tensors share an allocation, and some of these are none");
     }
   }
   summary_lines(writer, analysis, shown);

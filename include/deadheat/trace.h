@@ -121,7 +121,7 @@ struct Launch {
   bool cooperative = false, programmatic = false;      // programmatic stream serialization
   bool instrumented = false;            // its accesses are in the trace
   Bytes arguments;                      // the parameter block, laid out by .param offsets
-  std::vector<std::uint64_t> footprint; // of an opaque launch: allocation ids its pointer arguments reach
+  std::vector<std::uint64_t> footprint; // of an opaque launch: what its pointer arguments reach (deadheat/footprint.h)
 };
 // Rows of `width` bytes, `pitch` bytes from one to the next (0: without gaps), `height` of them a slice; `slice` bytes
 // from one slice to the next (0: likewise).
@@ -141,11 +141,11 @@ struct MemoryRange {
 };
 struct Copy {
   enum class Direction : std::uint8_t { h2h = 0, h2d = 1, d2h = 2, d2d = 3 } direction = Direction::d2d;
-  MemoryRange destination, source;      // width bytes a row; device addresses, or host addresses on a host side
+  MemoryRange destination, source; // width bytes a row; device addresses, or host addresses on a host side
   bool pageable_destination = false, pageable_source = false;
   std::uint32_t symbol_module = 0;
-  std::string api;                      // "cudaMemcpyAsync"
-  Bytes data;                           // h2d: what the copy read
+  std::string api; // "cudaMemcpyAsync"
+  Bytes data; // h2d: what the copy read
 };
 struct Set {
   MemoryRange destination;
@@ -156,22 +156,22 @@ struct Set {
 struct HostCallback {
   std::string api;
 };
-struct Marker {};                       // event record or wait, empty node
+struct Marker {}; // event record or wait, empty node
 struct PoolOperation {
   bool free = false;
   std::uint32_t allocation = 0;
 };
 
-struct Operation {                      // submitted to a stream, by a host thread, in this order
+struct Operation { // submitted to a stream, by a host thread, in this order
   std::uint32_t id = 0, stream = 0, host_thread = 0;
-  std::uint32_t graph_launch = 0;       // graph launch (id) that this node belongs to; 0: none
-  std::uint32_t graph_node = 0;         // node index
+  std::uint32_t graph_launch = 0; // graph launch (id) that this node belongs to; 0: none
+  std::uint32_t graph_node = 0; // node index
   std::vector<std::uint32_t> node_dependencies; // operations (ids) of the same graph launch that it waits for
-  std::uint32_t launch = 0;             // launch number, for launches
-  std::string call_site;                // file:line or library of the host's call, where known
+  std::uint32_t launch = 0; // launch number, for launches
+  std::string call_site; // file:line or library of the host's call, where known
   std::variant<Marker, Launch, Copy, Set, HostCallback, PoolOperation> what;
 };
-struct GraphLaunch {                    // cudaGraphLaunch: its nodes follow as Operations, then GraphEnd
+struct GraphLaunch { // cudaGraphLaunch: its nodes follow as Operations, then GraphEnd
   std::uint32_t id = 0, graph = 0, stream = 0, host_thread = 0;
 };
 struct GraphEnd {
@@ -186,14 +186,14 @@ struct OperationEnd {
 };
 // Device bytes the host received, when it received them: what outputs are compared on.
 struct HostRead {
-  std::uint32_t operation = 0;          // the copy that delivered them; 0 for mapped memory and printf
-  std::uint64_t address = 0;            // device address of the first byte
+  std::uint32_t operation = 0; // the copy that delivered them; 0 for mapped memory and printf
+  std::uint64_t address = 0; // device address of the first byte
   Bytes data;
 };
 
 // Host memory that the device can reach (pinned, managed) and that the host changed since the device last saw it.
 struct HostWrite {
-  std::uint64_t address = 0;            // host address, in the allocation
+  std::uint64_t address = 0; // host address, in the allocation
   Bytes data;
 };
 
@@ -208,8 +208,8 @@ struct Span {
 struct Window {
   std::uint32_t id = 0;
   bool opens = true;
-  std::string trouble;                  // of the closing record: why it cannot be run again; empty: it can
-  std::vector<Span> touched;            // likewise: memory that its operations touched and that lives on: its outputs
+  std::string trouble; // of the closing record: why it cannot be run again; empty: it can
+  std::vector<Span> touched; // likewise: memory that its operations touched and that lives on: its outputs
 };
 // Bytes as they were when a window opened. They come when it has closed, since only then it is known which matter.
 struct Snapshot {
@@ -239,13 +239,13 @@ struct Warp {
 struct Access {
   Warp warp;
   std::uint32_t module = 0, site = 0, mask = 0;
-  Space space = Space::global;          // resolved: never generic
-  std::array<std::uint64_t, 32> address{};   // valid for lanes of mask
-  std::array<std::uint32_t, 32> digest{};    // of writes and atomics: 32-bit digest of the bytes written
+  Space space = Space::global; // resolved: never generic
+  std::array<std::uint64_t, 32> address{}; // valid for lanes of mask
+  std::array<std::uint32_t, 32> digest{}; // of writes and atomics: 32-bit digest of the bytes written
   // Strong accesses and atomics only (site.ordering strong): values and place in the location's order.
   std::array<std::uint64_t, 32> value_read{}, value_written{}; // low 64 bits
-  std::array<std::uint64_t, 32> order_first{}, order_last{};   // ticket interval; equal when exact
-  std::array<bool, 32> wrote{};         // an atomic that stored (a failed cas does not)
+  std::array<std::uint64_t, 32> order_first{}, order_last{}; // ticket interval; equal when exact
+  std::array<bool, 32> wrote{}; // an atomic that stored (a failed cas does not)
 };
 // Of griddepcontrol.wait too (by its site): ordering weak, no scope; what follows comes after the launch before.
 struct Fence {
@@ -260,7 +260,7 @@ struct BarrierArrive {
   Warp warp;
   std::uint32_t module = 0, site = 0, mask = 0;
   std::uint32_t barrier = 0, phase = 0; // barrier number 0 … 15; phases of a barrier count from 0
-  bool sync = true;                     // false: bar.arrive
+  bool sync = true; // false: bar.arrive
 };
 struct BarrierComplete {
   std::uint32_t launch = 0, block = 0, barrier = 0, phase = 0;

@@ -52,6 +52,22 @@ class Case:
         self.printed = done.stdout
         return done.returncode, said
 
+    def torch(self, what, how="new"):
+        """What torch_job said, the reports that PyTorch's profiler got, and the races."""
+        cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
+        variables = dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder),
+                         LD_PRELOAD=os.path.abspath(options.tracer),
+                         DEADHEAT_OPTIONS="output=%s:device=gpu:cupti=%s" % (self.trace, cupti))
+        shutil.rmtree(self.trace, ignore_errors=True)
+        done = subprocess.run([os.path.join(os.path.abspath(options.folder), "torch_job"), what, how], env=variables,
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        assert done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
+        analysis = subprocess.run([options.deadheat, "analyze", self.trace, "--json", "-"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        races = json.loads(analysis.stdout)["races"]
+        assert all(race["certainty"] == "possible" and race["level"] == "stream" for race in races), races
+        return done.stderr.splitlines(), int(done.stdout.split()[0]), len(races)
+
     def window(self, fault, settings, ranged=1):
         """What window_job said, and its sum, recorded over the embedded device."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
@@ -188,6 +204,26 @@ def allocates_nothing(case):
     status, said = case.run(100, 1, "empty")
     assert (status, said) == (3, []), (status, said)
     assert case.launches() == 90, case.dump()
+
+
+def blocks_of_torch(case):
+    """An opaque kernel that was given a block of PyTorch's allocator reaches that block, in the order of the host's calls."""
+    assert case.torch("apart") == ([], 2, 0)
+    assert case.torch("reuse") == ([], 4, 1)
+    assert case.torch("dangling") == ([], 3, 0)
+
+
+def blocks_that_are_not_told(case):
+    """An allocator that reports in another way is not followed, and gets its reports."""
+    assert case.torch("apart", "old") == ([], 2, 1)
+    assert case.torch("reuse", "old") == ([], 4, 1)
+
+
+def blocks_that_make_no_sense(case):
+    said, reports, races = case.torch("nonsense")
+    assert len(said) == 1 and "makes no sense" in said[0], said
+    assert (reports, races) == (3, 1), (reports, races)
+    assert "makes no sense" in case.dump(), case.dump()
 
 
 def executes(case):
@@ -439,7 +475,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [whole, threads, layers, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
+cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,

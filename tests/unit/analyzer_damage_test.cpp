@@ -1,5 +1,6 @@
 // Traces that lie: records of every kind with any numbers in them. Whatever they say, the analysis ends, with an
 // answer.
+#include "deadheat/footprint.h"
 #include "tests/unit/analyzer_traces.h"
 #include "tests/unit/trace_generate.h"
 
@@ -194,6 +195,31 @@ TEST_F(Findings, OpaqueKernelsMayHaveTouchedWhatTheyReach) {
   EXPECT_EQ(analysis.races[0].certainty, Certainty::possible);
   EXPECT_EQ(analysis.races[0].first.kernel, "opaque(float*)");
   EXPECT_EQ(analysis.summary.opaque, 1u);
+}
+
+// Blocks of an allocation, as the program's own allocator hands them out; numbers that are neither are passed over.
+TEST_F(Findings, OpaqueKernelsReachRanges) {
+  trace.stream(2);
+  trace.stream(3);
+  trace::Launch launch;
+  launch.kernel = "_Z6opaquePf";
+  launch.footprint = {99, std::uint64_t(1) << 40};
+  trace::add_range(launch.footprint, memory + 512, 512);
+  launch.footprint.push_back(trace::footprint_range | memory);
+  trace::Operation operation;
+  operation.launch = 77;
+  operation.what = launch;
+  std::uint32_t id = trace.submit(operation, 2);
+  trace.begin(id);
+  trace.end(id);
+  auto l = trace.launch(3);
+  trace.access(l, 0, 0, read, memory + 508);
+  trace.access(l, 0, 1, read, memory + 1024);
+  EXPECT_EQ(trace.races(), Races{});
+  trace.access(l, 0, 2, read, memory + 1020);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].certainty, Certainty::possible);
 }
 
 // Memory that a caching allocator hands on: inside one allocation that lives on, to another stream, while kernels of

@@ -6,6 +6,7 @@
 
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
 
@@ -97,22 +98,26 @@ void Journal::Launched::clear() {
   effects.clear();
 }
 
-// Allocations that words of the arguments point into: pointers, alone or inside structures.
-std::vector<std::uint64_t> Journal::footprint(std::span<const std::uint8_t> arguments) const {
-  std::vector<std::uint64_t> reached;
-  if (live_.empty()) return reached;
-  const std::uint64_t least = live_.begin()->first;
-  const std::uint64_t most = live_.rbegin()->first + live_.rbegin()->second.bytes;
-  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, arguments.data() + at, 8);
-    if (word < least || word >= most) continue;
-    const auto memory = std::prev(live_.upper_bound(word));
-    if (word - memory->first >= memory->second.bytes) continue;
-    const std::uint64_t id = memory->second.allocation;
-    if (std::find(reached.begin(), reached.end(), id) == reached.end()) reached.push_back(id);
-  }
-  return reached;
+// Of a launch whose parameters are not known every word counts as one.
+static std::vector<std::uint64_t> footprint(const Reach& reach, const Kernel& kernel,
+                                            std::span<const std::uint8_t> arguments) {
+  return reach.of(arguments, [&](std::size_t at) {
+    const auto& all = kernel.parameters;
+    return all.empty() || std::any_of(all.begin(), all.end(), [&](const Kernel::Parameter& parameter) {
+             return parameter.offset == at && parameter.bytes == 8;
+           });
+  });
+}
+
+void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
+  const bool sound = block.bytes > 0 ? reach_.block_taken(block.address, std::uint64_t(block.bytes))
+                                     : reach_.block_given(block.address, std::uint64_t(0) - std::uint64_t(block.bytes));
+  if (sound) return;
+  const std::string line =
+      "what PyTorch's allocator reports of its blocks makes no sense: "
+      "footprints of opaque launches are whole allocations";
+  say_once(line);
+  writer.write(trace::Incident{"blocks", 1, line});
 }
 
 void Journal::write(const LaunchFacts& l, std::span<const std::uint8_t> arguments, const Launched* more,
@@ -129,7 +134,7 @@ void Journal::write(const LaunchFacts& l, std::span<const std::uint8_t> argument
   launch.cooperative = l.cooperative;
   launch.instrumented = more && more->accesses;
   launch.programmatic = l.programmatic && launch.instrumented;  // when an opaque one waits, nothing tells
-  if (!launch.instrumented) launch.footprint = footprint(arguments);
+  if (!launch.instrumented) launch.footprint = footprint(reach_, kernel, arguments);
   launch.arguments = writer.bytes(arguments);
   trace::Operation operation;
   operation.id = l.operation;
@@ -162,19 +167,16 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           operation.host_thread = what.host_thread;
           writer.write(operation);
           writer.write(trace::EventRecord{what.event, what.stream, what.operation, what.host_thread});
+        } else if constexpr (std::is_same_v<What, AllocatorBlock>) {
+          write(what, writer);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Operation>> ||
                              std::is_same_v<What, std::unique_ptr<trace::Module>>) {
           writer.write(*what);
         } else {
           if constexpr (std::is_same_v<What, trace::Allocate>) {
-            live_[what.address] = {what.bytes, what.allocation};
-            addresses_[what.allocation] = what.address;
+            reach_.allocated(what);
           } else if constexpr (std::is_same_v<What, trace::Free>) {
-            if (auto known = addresses_.find(what.allocation); known != addresses_.end()) {
-              auto memory = live_.find(known->second);
-              if (memory != live_.end() && memory->second.allocation == what.allocation) live_.erase(memory);
-              addresses_.erase(known);
-            }
+            reach_.freed(what.allocation);
           }
           writer.write(what);
         }

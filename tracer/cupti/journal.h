@@ -23,6 +23,7 @@
 
 #include "deadheat/trace.h"
 #include "tracer/cupti/layers.h"
+#include "tracer/cupti/reach.h"
 #include "tracer/recorder/writer.h"
 
 namespace deadheat::cupti {
@@ -60,9 +61,13 @@ class Journal {
   struct EventRecorded {
     std::uint32_t operation = 0, event = 0, stream = 0, host_thread = 0;
   };
+  struct AllocatorBlock {  // of PyTorch's allocator, handed out; bytes below 0: taken back
+    std::uint64_t address = 0;
+    std::int64_t bytes = 0;
+  };
   // What host threads append: records without what is large and comes from kernels.
-  using Item = std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, trace::Device,
-                            std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free,
+  using Item = std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, AllocatorBlock,
+                            trace::Device, std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free,
                             trace::StreamCreate, trace::StreamDestroy, trace::EventRecord, trace::StreamWait,
                             trace::HostWait, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
                             trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
@@ -100,7 +105,7 @@ class Journal {
   bool write(Item& item, trace::TraceWriter& writer, bool last_chance);  // false: more of it is to come
   void write(const LaunchFacts& launch, std::span<const std::uint8_t> arguments, const Launched* more,
              trace::TraceWriter& writer);
-  std::vector<std::uint64_t> footprint(std::span<const std::uint8_t> arguments) const;
+  void write(const AllocatorBlock& block, trace::TraceWriter& writer);
 
   std::mutex lock_;  // of the queue
   std::vector<std::unique_ptr<Block>> full_, spare_;
@@ -109,12 +114,7 @@ class Journal {
   std::mutex pumping_;  // of what follows
   std::vector<std::unique_ptr<Block>> batch_;
   std::size_t block_ = 0, at_ = 0;  // the first entry of the batch that is not written
-  struct Memory {
-    std::uint64_t bytes = 0;
-    std::uint32_t allocation = 0;
-  };
-  std::map<std::uint64_t, Memory> live_;  // by address, as of what was written last
-  std::unordered_map<std::uint32_t, std::uint64_t> addresses_;
+  Reach reach_;  // as of what was written last
 };
 
 } // namespace deadheat::cupti

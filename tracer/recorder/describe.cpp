@@ -1,4 +1,5 @@
 #include "tracer/recorder/describe.h"
+#include "deadheat/footprint.h"
 #include "deadheat/trace_times.h"
 
 #include <bit>
@@ -125,7 +126,11 @@ struct Work {
     line.some("static_shared", r.static_shared).some("dynamic_shared", r.dynamic_shared);
     line.flag(r.cooperative, "cooperative").flag(r.programmatic, "programmatic");
     line.word(r.instrumented ? "instrumented" : "opaque").word("arguments").data(r.arguments);
-    for (const std::uint64_t allocation : r.footprint) line.field("reaches", allocation);
+    each_reached(
+        r.footprint, [&](std::uint32_t allocation) { line.field("reaches", allocation); },
+        [&](std::uint64_t address, std::uint64_t bytes) {
+          line.field("reaches", range_text({address, 0, bytes, 1, 1, 0}));
+        });
   }
   void operator()(const Copy& r) {
     line.word("copy").word(name_of(r.direction)).field("to", range_text(r.destination));

@@ -1,0 +1,48 @@
+// A job whose tensors are blocks of a caching allocator: torch_job WHAT HOW
+//
+// Two opaque kernels on two streams that nothing orders. WHAT: apart (each has a block of its own, of the same
+// segment), reuse (the first one's block was given back and handed out again, to the second), dangling (the first one's
+// block is given back before it is launched, the second has another one), nonsense (apart, but before it a block is
+// reported over another one). HOW: as in fake_c10.h. Prints how many reports the profiler got, and "done".
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/tracer/fake_c10.h"
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::string what = argv[1];
+  const char* const how = argv[2];
+  cuInit(0);
+  // As Python loads extension modules: nothing of it is visible to others.
+  void* const library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return std::printf("%s\n", dlerror()), 1;
+  const auto block = reinterpret_cast<decltype(&fake_block)>(dlsym(library, "fake_block"));
+  const auto give = reinterpret_cast<decltype(&fake_give)>(dlsym(library, "fake_give"));
+  const auto tell = reinterpret_cast<decltype(&fake_tell)>(dlsym(library, "fake_tell"));
+  const auto reports = reinterpret_cast<decltype(&fake_reports)>(dlsym(library, "fake_reports"));
+  CUstream first = nullptr, second = nullptr;
+  cuStreamCreate(&first, CU_STREAM_NON_BLOCKING);
+  cuStreamCreate(&second, CU_STREAM_NON_BLOCKING);
+  const auto launch = [](CUdeviceptr pointer, CUstream stream) {
+    int number = 0;
+    void* parameters[] = {&pointer, &number};
+    cuLaunchKernel(reinterpret_cast<CUfunction>(0x100), 4, 1, 1, 128, 1, 1, 0, stream, parameters, nullptr);
+  };
+  const std::uint64_t other = block(1000, how), mine = block(5000, how);
+  if (what == "nonsense") tell(mine + 512, 512);
+  if (what == "dangling") give(mine, how);
+  launch(mine + 256, first);
+  if (what == "reuse") {
+    give(mine, how);
+    launch(block(4000, how), second);
+  } else {
+    launch(other, second);
+  }
+  std::printf("%ld reports\ndone\n", reports());
+  return 0;
+}

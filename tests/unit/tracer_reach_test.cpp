@@ -1,0 +1,130 @@
+// What the arguments of opaque launches reach, with and without blocks of a caching allocator.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "deadheat/footprint.h"
+#include "tracer/cupti/reach.h"
+
+namespace deadheat::cupti {
+namespace {
+
+constexpr std::uint64_t base = 0x7f0000000000, segment = 2 << 20;
+using Range = std::pair<std::uint64_t, std::uint64_t>;
+
+struct ReachTest : testing::Test {
+  Reach reach;
+  std::vector<std::uint32_t> whole;
+  std::vector<Range> parts;
+
+  void allocate(std::uint32_t id, std::uint64_t address, std::uint64_t bytes = segment) {
+    trace::Allocate memory;
+    memory.allocation = id;
+    memory.address = address;
+    memory.bytes = bytes;
+    reach.allocated(memory);
+  }
+  void look(const std::vector<std::uint64_t>& words, bool alone = true) {
+    std::vector<std::uint8_t> arguments(words.size() * 8);
+    std::memcpy(arguments.data(), words.data(), arguments.size());
+    whole.clear();
+    parts.clear();
+    trace::each_reached(
+        reach.of(arguments, [&](std::size_t) { return alone; }), [&](std::uint32_t id) { whole.push_back(id); },
+        [&](std::uint64_t address, std::uint64_t bytes) { parts.emplace_back(address, bytes); });
+  }
+};
+
+TEST_F(ReachTest, WithoutBlocksItIsAllocations) {
+  allocate(1, base);
+  allocate(2, base + 4 * segment);
+  look({base + 5, 7, base + 4 * segment, base + 100, base + segment});
+  EXPECT_EQ(whole, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_TRUE(parts.empty());
+}
+
+TEST_F(ReachTest, WithBlocksItIsBlocks) {
+  allocate(1, base);
+  allocate(2, base + segment);
+  EXPECT_TRUE(reach.block_taken(base, 512));
+  EXPECT_TRUE(reach.block_taken(base + 512, 1024));
+  look({base + 600, base + 1535, base + segment});
+  EXPECT_EQ(whole, std::vector<std::uint32_t>{2});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 512, 1024}}));
+}
+
+TEST_F(ReachTest, WhereNoBlockIsParametersReachAllUpToTheNeighboursAndLeftoversNothing) {
+  allocate(1, base);
+  for (std::uint64_t at : {base, base + 512, base + 4096}) EXPECT_TRUE(reach.block_taken(at, 512));
+  EXPECT_TRUE(reach.block_given(base + 512, 512));
+  look({base + 512});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 512, 4096 - 512}}));
+  look({base + 8192});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 4608, segment - 4608}}));
+  look({base + 512, base + 8192}, false);
+  EXPECT_TRUE(parts.empty() && whole.empty());
+  EXPECT_TRUE(reach.block_given(base, 512));
+  EXPECT_TRUE(reach.block_given(base + 4096, 512));
+  look({base + 512});
+  EXPECT_EQ(parts, std::vector<Range>({{base, segment}}));
+}
+
+// cuMemMap, several mappings one behind the other: a range lies in one allocation.
+TEST_F(ReachTest, BlocksMayLieInSeveralMappings) {
+  allocate(1, base);
+  allocate(2, base + segment);
+  allocate(3, base + 2 * segment);
+  EXPECT_TRUE(reach.block_taken(base + 4096, 2 * segment));
+  look({base + segment + 5});
+  EXPECT_EQ(parts,
+            std::vector<Range>({{base + 4096, segment - 4096}, {base + segment, segment}, {base + 2 * segment, 4096}}));
+  reach.freed(1);
+  look({base + 2 * segment});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 2 * segment, segment}}));
+}
+
+TEST_F(ReachTest, NothingIsBelievedOnceSomethingMakesNoSense) {
+  const auto wrong = [&](auto&& step) {
+    reach = Reach();
+    allocate(1, base);
+    EXPECT_TRUE(reach.block_taken(base + 1024, 1024));
+    look({base + 1024});
+    EXPECT_EQ(parts.size(), 1u);
+    EXPECT_FALSE(step());
+    EXPECT_TRUE(reach.block_taken(base, 512));
+    look({base + 1024, base});
+    EXPECT_EQ(whole, std::vector<std::uint32_t>{1});
+    EXPECT_TRUE(parts.empty());
+  };
+  wrong([&] { return reach.block_taken(base + 1024, 512); });
+  wrong([&] { return reach.block_taken(base + 2047, 512); });
+  wrong([&] { return reach.block_taken(base + 512, 513); });
+  wrong([&] { return reach.block_taken(base, 0); });
+  wrong([&] { return reach.block_taken(base, ~std::uint64_t(0)); });
+  wrong([&] { return reach.block_given(base + 1024, 512); });
+  wrong([&] { return reach.block_given(base + 512, 512); });
+}
+
+TEST_F(ReachTest, MemoryThatIsNotKnownSaysNothing) {
+  allocate(1, base);
+  EXPECT_TRUE(reach.block_taken(base + segment, 512));
+  EXPECT_TRUE(reach.block_given(base + segment, 1024));
+  EXPECT_TRUE(reach.block_given(base + 512, 512));  // of an allocation without blocks
+  look({base});
+  EXPECT_EQ(whole, std::vector<std::uint32_t>{1});
+}
+
+TEST_F(ReachTest, BlocksEndWithTheirMemory) {
+  allocate(1, base);
+  EXPECT_TRUE(reach.block_taken(base, 512));
+  reach.freed(1);
+  allocate(2, base);
+  look({base});
+  EXPECT_EQ(whole, std::vector<std::uint32_t>{2});
+  EXPECT_TRUE(reach.block_taken(base, 1024));
+}
+
+}  // namespace
+}  // namespace deadheat::cupti

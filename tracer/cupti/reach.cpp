@@ -1,0 +1,111 @@
+#include "tracer/cupti/reach.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "deadheat/footprint.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+void add_once(std::vector<std::uint64_t>& reached, std::uint64_t id) {
+  if (std::find(reached.begin(), reached.end(), id) == reached.end()) reached.push_back(id);
+}
+
+void add_once(std::vector<std::uint64_t>& reached, std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t first = address | trace::footprint_range;
+  for (std::size_t i = 0; i + 1 < reached.size(); ++i) {
+    // Sizes carry the bit, too, but no allocation begins so low.
+    if (reached[i] == first && reached[i + 1] == (bytes | trace::footprint_range)) return;
+  }
+  trace::add_range(reached, address, bytes);
+}
+
+}  // namespace
+
+void Reach::allocated(const trace::Allocate& memory) {
+  live_[memory.address] = {memory.bytes, memory.allocation, false};
+  addresses_[memory.allocation] = memory.address;
+}
+
+void Reach::freed(std::uint32_t allocation) {
+  const auto known = addresses_.find(allocation);
+  if (known == addresses_.end()) return;
+  const auto memory = live_.find(known->second);
+  if (memory != live_.end() && memory->second.allocation == allocation) {
+    // Blocks in it are gone, those that reach into it from below as well.
+    const std::uint64_t end = memory->first + memory->second.bytes;
+    auto block = blocks_.lower_bound(memory->first);
+    while (block != blocks_.begin() && std::prev(block)->first + std::prev(block)->second > memory->first) --block;
+    while (block != blocks_.end() && block->first < end) block = blocks_.erase(block);
+    live_.erase(memory);
+  }
+  addresses_.erase(known);
+}
+
+Reach::Live::const_iterator Reach::holder(std::uint64_t address) const {
+  const auto above = live_.upper_bound(address);
+  if (above == live_.begin()) return live_.end();
+  const auto at = std::prev(above);
+  return address - at->first < at->second.bytes ? at : live_.end();
+}
+
+bool Reach::give_up() {
+  believed_ = false;
+  blocks_.clear();
+  return false;
+}
+
+bool Reach::block_taken(std::uint64_t address, std::uint64_t bytes) {
+  if (!believed_ || holder(address) == live_.end()) return true;  // memory that is not known: nothing to narrow
+  if (!bytes || address + bytes < address) return give_up();
+  const auto above = blocks_.lower_bound(address);
+  if (above != blocks_.end() && above->first < address + bytes) return give_up();
+  if (above != blocks_.begin() && std::prev(above)->first + std::prev(above)->second > address) return give_up();
+  blocks_[address] = bytes;
+  // A block of an expandable segment may lie in several mappings, one behind the other.
+  for (auto memory = live_.find(holder(address)->first); memory != live_.end() && memory->first < address + bytes;
+       ++memory) {
+    memory->second.in_blocks = true;
+  }
+  return true;
+}
+
+bool Reach::block_given(std::uint64_t address, std::uint64_t bytes) {
+  if (!believed_) return true;
+  const auto block = blocks_.find(address);
+  if (block == blocks_.end()) {
+    // Where others were told of, one was not: what is free there is not known.
+    const auto memory = holder(address);
+    return memory == live_.end() || !memory->second.in_blocks || give_up();
+  }
+  if (block->second != bytes) return give_up();
+  blocks_.erase(block);
+  return true;
+}
+
+void Reach::add(std::uint64_t word, bool alone, std::vector<std::uint64_t>& reached) const {
+  const auto memory = holder(word);
+  if (memory == live_.end()) return;
+  if (!believed_ || !memory->second.in_blocks) return add_once(reached, memory->second.allocation);
+  const auto above = blocks_.upper_bound(word);
+  const bool some_below = above != blocks_.begin();
+  const auto below = some_below ? std::prev(above) : above;
+  if (some_below && word - below->first < below->second) return add_parts(below->first, below->second, reached);
+  // No block: a parameter may be of one that was given back already, and is somewhere between the live ones.
+  if (!alone) return;
+  const std::uint64_t begin = std::max(some_below ? below->first + below->second : 0, memory->first);
+  const std::uint64_t limit = memory->first + memory->second.bytes;
+  add_once(reached, begin, (above == blocks_.end() ? limit : std::min(above->first, limit)) - begin);
+}
+
+void Reach::add_parts(std::uint64_t address, std::uint64_t bytes, std::vector<std::uint64_t>& reached) const {
+  const std::uint64_t end = address + bytes;
+  for (auto memory = holder(address); memory != live_.end() && memory->first < end; ++memory) {
+    const std::uint64_t from = std::max(address, memory->first);
+    add_once(reached, from, std::min(end, memory->first + memory->second.bytes) - from);
+  }
+}
+
+}  // namespace deadheat::cupti
