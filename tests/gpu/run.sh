@@ -7,6 +7,8 @@
 # whose names match, such as 'thrust_(sort|by_key)'. Without --only all parts run that need not be asked for by name, in
 # some eleven minutes on sixteen cores; `--only first` and `--only second` are its halves, each under six.
 # Parts, in this order:
+#   cost       what recording operations only costs a training job (cost.py; with PyTorch; four minutes); where it is asked
+#              for
 #   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
 #   kernels    what six kernels cost (measure_kernels.py)
 #   training   a training job alone and recorded: losses, what recording costs (check_training.py; with PyTorch)
@@ -28,7 +30,7 @@ cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents
 second=kernels,training,windows,times
 only=$second,$first
-parts=overhead,kernels,training,times,programs,races,agents,windows,faults,step,hangs,multi
+parts=cost,overhead,kernels,training,times,programs,races,agents,windows,faults,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -141,6 +143,10 @@ multi() {
 train() {
   needs_torch || return 0
   python3 tests/gpu/check_training.py "${tools[@]}" "$@"
+}
+cost() {
+  needs_torch || return 0
+  python3 tests/gpu/cost.py --tracer "$build/lib/libdeadheat.so" --work "$work"
 }
 overhead() {
   needs_torch || return 0

@@ -9,7 +9,8 @@ stream's tensor is used elsewhere; `scatter` adds to rows that several blocks sh
 custom kernels. --layers: under the preload library, every ten steps go with another of these layers of it
 (tracer/cupti/layers.h), all of them in turn; what each block took is printed, as JSON. --turns: the process takes turns
 with others: before every ten steps it waits for a line on standard input, and after them it prints what the last eight
-took, `turn MS CPU-MS` a step. The first two bring back what the others drove out of the caches.
+took, `turn MS CPU-MS` a step. The first two bring back what the others drove out of the caches. The line `recorded` or
+`detached` says that the preload library is to record this turn, or is to leave, with CUPTI.
 """
 import argparse
 import ctypes
@@ -31,6 +32,7 @@ parser.add_argument("--turns", action="store_true")
 options = parser.parse_args()
 layers = [int(layer) for layer in options.layers.split(",")] if options.layers else []
 change_layers = ctypes.CDLL(None).deadheat_layers if layers else None
+ALL_LAYERS = 7  # tracer/cupti/layers.h
 
 SOURCE = r"""
 #include <c10/cuda/CUDAStream.h>
@@ -144,7 +146,11 @@ with torch.cuda.stream(work):
             end_turn()
             if step == 0:
                 print("turn", flush=True)
-            sys.stdin.readline()
+            how = sys.stdin.readline().strip()
+            if how == "recorded":
+                ctypes.CDLL(None).deadheat_layers(ALL_LAYERS)
+            elif how == "detached":
+                ctypes.CDLL(None).deadheat_detach()
         if options.turns and step % 10 == 2:
             torch.cuda.synchronize()
             turn = time.perf_counter(), time.process_time()

@@ -70,11 +70,12 @@ def quiet_cores(count):
 
 
 class Process:
-    def __init__(self, job, kind, tracer, work, cores):
+    """variables: its environment beside the library, or None: without it."""
+    def __init__(self, job, kind, variables, tracer, work, cores):
         environment = dict(os.environ, **recording.TRAIN_FLAGS)
         trace = os.path.join(work, "turns-" + kind.replace(" ", "-"))
-        if kinds[kind] is not None:
-            environment = recording.environment(tracer, trace, ":accesses=0", {**environment, **kinds[kind]})
+        if variables is not None:
+            environment = recording.environment(tracer, trace, ":accesses=0", {**environment, **variables})
         self.kind, self.errors = kind, trace + ".err"
         with open(self.errors, "w") as errors:
             self.process = subprocess.Popen(job, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -96,10 +97,10 @@ class Process:
         line, self.rest = self.rest.split(b"\n", 1)
         return line.decode(errors="replace")
 
-    def turn(self):
+    def turn(self, how="go"):
         """What it says of its turn: (ms, ms of CPU) a step, or None."""
         try:
-            self.process.stdin.write(b"go\n")
+            self.process.stdin.write(how.encode() + b"\n")
             self.process.stdin.flush()
         except OSError:
             return None
@@ -132,7 +133,7 @@ class Process:
 def one_set(found, job, rounds, tracer, work):
     """False: a process did not do what it should."""
     cores = quiet_cores(6)
-    processes = {kind: Process(job, kind, tracer, work, cores) for kind in kinds}
+    processes = {kind: Process(job, kind, kinds[kind], tracer, work, cores) for kind in kinds}
     try:
         late = [kind for kind, process in processes.items() if process.line() != "turn"]
         if late:

@@ -8,6 +8,7 @@
 #include <cupti_result.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -28,6 +29,10 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_Call
 }
 EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
   fake_subscribe(nullptr);
+  return CUPTI_SUCCESS;
+}
+EXPORT CUptiResult cuptiFinalize() {
+  std::fprintf(stderr, "CUPTI is detached\n");
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiEnableCallback(std::uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,

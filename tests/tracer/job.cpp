@@ -5,9 +5,10 @@
 // return), forks (children that free memory and leave, while other threads launch), crash (a launch whose argument
 // cannot be read; the handler of the signal calls _exit), sigwait (all threads block a signal, and one waits for it),
 // short (threads that launch and end, one behind the other; says by how many KiB memory has grown), empty (allocates
-// nothing, in a stream), or time (says nanoseconds of the first thread's CPU a launch; it pauses after every 200, as
-// jobs do).
+// nothing, in a stream), detach (takes CUPTI out of the process for a while), or time (says nanoseconds of the first
+// thread's CPU a launch; it pauses after every 200, as jobs do).
 #include <cuda.h>
+#include <dlfcn.h>
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -133,6 +134,12 @@ int main(int argc, char** argv) {
   for (std::thread& worker : workers) worker.join();
   if (end == "forks" && !forks(60)) std::printf("a child hangs\n");
   if (end == "sigwait" && !waits_for_signal()) std::printf("the signal did not come\n");
+  if (end == "detach") {
+    reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "deadheat_detach"))();
+    work(launches, true);
+    reinterpret_cast<void (*)(unsigned)>(dlsym(RTLD_DEFAULT, "deadheat_layers"))(7);
+    work(launches, true);
+  }
   if (end == "short") std::printf("%zu KiB\n", growth_of_short_threads(3000));
   if (end == "empty") {
     CUdeviceptr nothing = 0;

@@ -311,6 +311,13 @@ def layers(case):
         shutil.rmtree(case.trace)
 
 
+def detaches(case):
+    """CUPTI is taken out of the process for a while, and comes back."""
+    status, said = case.run(1000, 1, "detach")
+    assert (status, said) == (3, ["CUPTI is detached"]), (status, said)
+    assert case.launches() == 1800 and "DEADHEAT_LAYERS" in case.dump(), case.dump()
+
+
 def no_cupti(case):
     status, said = case.run(100, 1, "return", settings=":cupti=/no/such/libcupti.so")
     assert status == 3 and len(said) == 1 and "libcupti" in said[0], said
@@ -475,7 +482,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
+cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,

@@ -27,6 +27,8 @@ struct Watched {
   Handler handler = nullptr;
   WayIn way_in = WayIn::ignored;
   bool per_thread = false;
+  std::uint8_t kernel_at = no_kernel;  // of launches: where their parameters name the kernel
+  static constexpr std::uint8_t no_kernel = 0xff;
 };
 constexpr std::size_t most_calls = 2048;
 Watched watched[most_calls];  // by CUPTI's number of the call
@@ -37,12 +39,19 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
+template <typename Params, void (*handle)(Call&, Params&)>
+constexpr Watched watched_call(WayIn way_in, bool per_thread) {
+  std::size_t kernel_at = Watched::no_kernel;
+  if constexpr (requires(Params p) { p.f; }) kernel_at = offsetof(Params, f);
+  return {adapt<Params, handle>, way_in, per_thread, std::uint8_t(kernel_at)};
+}
+
 void fill_watched() {
 #define CALL(name, handler, way_in) \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, WayIn::way_in, false};
+  watched[CUPTI_DRIVER_TRACE_CBID_##name] = watched_call<name##_params, handler>(WayIn::way_in, false);
 #define STREAM_CALL(name, suffix, handler, way_in) \
   CALL(name, handler, way_in)                      \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, WayIn::way_in, true};
+  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = watched_call<name##_params, handler>(WayIn::way_in, true);
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
@@ -70,6 +79,11 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   if (!exit && !window &&
       (call_watched.way_in == WayIn::ignored ||
        (call_watched.way_in == WayIn::for_accesses && !session->options().accesses))) {
+    if (call_watched.kernel_at != Watched::no_kernel) {
+      CUfunction f = nullptr;
+      std::memcpy(&f, static_cast<const char*>(data->functionParams) + call_watched.kernel_at, sizeof f);
+      expect_launch(*session, f);
+    }
     return;
   }
   try {
@@ -160,7 +174,7 @@ bool subscribe(bool timestamps, std::string& why) {
 
 std::atomic<unsigned> layers{unsigned(Layer::all)};
 
-void change_layers(unsigned uppermost) {
+void change_layers(unsigned uppermost, bool detach) {
   Session* session = Session::get();
   if (!session || !the_subscriber) return;
   const unsigned before = layers.exchange(uppermost);
@@ -174,6 +188,7 @@ void change_layers(unsigned uppermost) {
   if (const int on = change(Layer::driver_callbacks)) enable(CUPTI_CB_DOMAIN_DRIVER_API, on > 0);
   if (const int on = change(Layer::runtime_callbacks)) enable(CUPTI_CB_DOMAIN_RUNTIME_API, on > 0);
   if (change(Layer::subscriber) < 0 && cupti().cuptiUnsubscribe) cupti().cuptiUnsubscribe(the_subscriber);
+  if (detach && cupti().cuptiFinalize) cupti().cuptiFinalize();
   session->incident("lost", "parts of the run were not recorded, to see what recording costs (DEADHEAT_LAYERS)");
 }
 
@@ -198,6 +213,13 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
 __attribute__((visibility("default"))) void deadheat_layers(unsigned uppermost) {
   try {
     deadheat::cupti::change_layers(uppermost);
+  } catch (...) {
+  }
+}
+
+__attribute__((visibility("default"))) void deadheat_detach(void) {
+  try {
+    deadheat::cupti::change_layers(0, true);
   } catch (...) {
   }
 }

@@ -43,6 +43,7 @@ std::uint8_t* Journal::append(std::size_t bytes, std::uint32_t kind) {
   const Entry entry{std::uint32_t(whole), kind};
   std::memcpy(at, &entry, sizeof entry);
   filling_->used += whole;
+  next_.store(at + whole, std::memory_order_relaxed);
   return at + sizeof entry;
 }
 
@@ -123,7 +124,9 @@ void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
 void Journal::write(const LaunchFacts& l, std::span<const std::uint8_t> arguments, const Launched* more,
                     trace::TraceWriter& writer) {
   const Kernel& kernel = *l.kernel;
-  trace::Launch launch;
+  trace::Operation& operation = written_;
+  if (!std::holds_alternative<trace::Launch>(operation.what)) operation.what.emplace<trace::Launch>();
+  trace::Launch& launch = std::get<trace::Launch>(operation.what);
   launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
   launch.kernel = kernel.name;
   launch.grid = l.grid;
@@ -134,14 +137,14 @@ void Journal::write(const LaunchFacts& l, std::span<const std::uint8_t> argument
   launch.cooperative = l.cooperative;
   launch.instrumented = more && more->accesses;
   launch.programmatic = l.programmatic && launch.instrumented;  // when an opaque one waits, nothing tells
+  launch.footprint.clear();
   if (!launch.instrumented) launch.footprint = footprint(reach_, kernel, arguments);
-  launch.arguments = writer.bytes(arguments);
-  trace::Operation operation;
+  writer.bytes(arguments, launch.arguments);
   operation.id = l.operation;
   operation.stream = l.stream;
   operation.host_thread = l.host_thread;
   operation.launch = l.launch;
-  operation.what = std::move(launch);
+  operation.call_site.clear();
   if (l.ranges) operation.call_site = *l.ranges;
   if (more && !more->python.empty()) operation.call_site += (l.ranges ? " / " : "") + more->python;
   if (more && more->by_effect) writer.write(trace::Effects{l.operation, more->effects});

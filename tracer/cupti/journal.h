@@ -13,6 +13,7 @@
 // Thread-safety: push() from any thread; pump() from one thread at a time (a second one waits). Nothing throws.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "deadheat/trace.h"
+#include "tracer/cupti/ahead.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/reach.h"
 #include "tracer/recorder/writer.h"
@@ -82,6 +84,12 @@ class Journal {
     copy(append_launch(launch, bytes));
   }
   static bool fits(std::size_t bytes) { return bytes <= most_arguments; }
+  // A launch is under way that will be appended soon: where it will lie is fetched meanwhile. Another core has read
+  // these lines last.
+  void expect() const {
+    const std::uint8_t* at = next_.load(std::memory_order_relaxed);
+    for (std::size_t line = 0; line < expected_bytes; line += 64) will_write(at + line);
+  }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
   void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
@@ -90,6 +98,7 @@ class Journal {
 
  private:
   static constexpr std::size_t block_bytes = std::size_t(128) << 10, most_arguments = block_bytes / 2;
+  static constexpr std::size_t expected_bytes = 256; // of a launch
   struct Block {
     std::size_t used = 0;
     alignas(8) std::uint8_t bytes[block_bytes];
@@ -110,11 +119,13 @@ class Journal {
   std::mutex lock_;  // of the queue
   std::vector<std::unique_ptr<Block>> full_, spare_;
   std::unique_ptr<Block> filling_;
+  std::atomic<const std::uint8_t*> next_{nullptr}; // likely the place of the next entry; for looking ahead only
 
   std::mutex pumping_;  // of what follows
   std::vector<std::unique_ptr<Block>> batch_;
   std::size_t block_ = 0, at_ = 0;  // the first entry of the batch that is not written
   Reach reach_;  // as of what was written last
+  trace::Operation written_; // the launch that was written last: its strings keep their room
 };
 
 } // namespace deadheat::cupti

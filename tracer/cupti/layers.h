@@ -1,6 +1,7 @@
 // For measuring what the library itself costs (tests/gpu/overhead.py): its layers, each on top of the one before, of
 // which the upper ones can be left out. DEADHEAT_LAYERS=N in the environment says up to which one, deadheat_layers(N)
-// changes it while the process runs. It is not for users: the trace of a run without all of them has gaps, and says so.
+// changes it while the process runs. deadheat_detach() leaves none, and takes CUPTI out of the process until there are
+// some again. It is not for users: the trace of a run without all of them has gaps, and says so.
 //
 // Thread-safety: layer_on from any thread; change_layers while no other thread is in a call of the driver.
 #pragma once
@@ -23,6 +24,6 @@ enum class Layer : unsigned {
 extern std::atomic<unsigned> layers; // the uppermost one
 
 inline bool layer_on(Layer layer) { return layers.load(std::memory_order_relaxed) >= unsigned(layer); }
-void change_layers(unsigned uppermost);
+void change_layers(unsigned uppermost, bool detach = false); // detach: with none of them; CUPTI ends what it began
 
 } // namespace deadheat::cupti

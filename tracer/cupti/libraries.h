@@ -82,6 +82,7 @@ struct Driver {
 #define DEADHEAT_CUPTI_FUNCTIONS(X) \
   X(cuptiSubscribe) \
   X(cuptiUnsubscribe) \
+  X(cuptiFinalize) \
   X(cuptiEnableCallback) \
   X(cuptiGetResultString) \
   X(cuptiGetCallbackName) \

@@ -1,6 +1,7 @@
 #include "tracer/cupti/recorder.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -439,6 +440,12 @@ void Recorder::run() {
   Own own;
   thread_ = pthread_self();
   session_.works_here();
+  // Nobody waits for this thread where only operations are recorded: it need not drive one of the program's from its
+  // core.
+  const bool alone = !session_.options().accesses;
+  const auto idle = std::chrono::milliseconds(alone ? 50 : 20);
+  const sched_param none{};
+  if (alone) sched_setscheduler(0, SCHED_BATCH, &none);
   auto flushed = std::chrono::steady_clock::now();
   while (!stopping_) {
     if (finishing_) return session_.finish(status_, true);
@@ -459,7 +466,7 @@ void Recorder::run() {
     } catch (...) {
     }
     std::unique_lock hold(wake_lock_);
-    wake_.wait_for(hold, std::chrono::milliseconds(outstanding_.load() > 0 ? 1 : 20));
+    wake_.wait_for(hold, outstanding_.load() > 0 ? std::chrono::milliseconds(1) : idle);
   }
 }
 

@@ -252,8 +252,11 @@ std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_threa
     }
     return at->second;
   }
-  auto found = streams_.find(handle);
-  if (found != streams_.end()) return found->second;
+  if (handle == last_handle_ && last_stream_) return last_stream_;
+  if (auto found = streams_.find(handle); found != streams_.end()) {
+    last_handle_ = handle;
+    return last_stream_ = found->second;
+  }
   // Made before recording began, or by a call that is not watched.
   unsigned flags = 0;
   int priority = 0;
@@ -265,6 +268,7 @@ std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_threa
 std::uint32_t Session::created(CUcontext context, CUstream handle, trace::StreamCreate::Kind kind, int priority) {
   const std::uint32_t id = next_stream_++;
   streams_[handle] = id;
+  last_stream_ = 0; // the handle may come again
   journal_.push(trace::StreamCreate{id, kind, priority, device_of(context), host_thread()});
   return id;
 }
@@ -274,6 +278,7 @@ void Session::destroyed(CUstream handle) {
   if (found == streams_.end()) return;
   journal_.push(trace::StreamDestroy{found->second, host_thread()});
   streams_.erase(found);
+  last_stream_ = 0;
 }
 
 std::vector<CUstream> Session::known_streams() {

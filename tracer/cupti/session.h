@@ -21,6 +21,7 @@
 
 #include "deadheat/options.h"
 #include "deadheat/trace.h"
+#include "tracer/cupti/ahead.h"
 #include "tracer/cupti/journal.h"
 #include "tracer/device_log/tensor_map.h"
 #include "tracer/recorder/writer.h"
@@ -56,6 +57,14 @@ class Session {
   Window* window() { return window_.get(); } // null: no run of it is to be repeated
 
   std::recursive_mutex lock;
+
+  // A launch is under way: what is written down of it afterwards is fetched meanwhile.
+  void expect_launch() const {
+    will_write(&lock);
+    will_write(&next_operation_);
+    will_write(&journal_); // its lock
+    journal_.expect();
+  }
 
   // ---- devices and contexts
   std::uint32_t device_of(CUcontext context); // its number; writes its record the first time. Takes no lock.
@@ -126,11 +135,14 @@ class Session {
   std::atomic<bool> said_error_{false}; // that the trace cannot be written
   int process_ = 0; // pid: a child of vfork that leaves is nothing to us
 
-  std::uint32_t next_operation_ = 1, next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1,
-                next_graph_launch_ = 1;
-  std::map<int, bool> devices_;
+  // What every launch needs lies together.
+  alignas(64) std::uint32_t next_operation_ = 1;
+  std::uint32_t next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1, next_graph_launch_ = 1;
   CUcontext last_context_ = nullptr; // whose default stream was asked for last
   std::uint32_t last_default_ = 0;
+  std::uint32_t last_stream_ = 0; // of last_handle_; 0: none
+  CUstream last_handle_ = nullptr; // of streams_ the one that was asked for last
+  std::map<int, bool> devices_;
   std::unordered_map<CUstream, std::uint32_t> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_; // (device, thread or 0) → id
   std::unordered_map<CUevent, std::uint32_t> events_;

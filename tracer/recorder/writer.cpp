@@ -325,16 +325,19 @@ BlobHash TraceWriter::add_blob(std::span<const std::uint8_t> bytes) noexcept {
 
 Bytes TraceWriter::bytes(std::span<const std::uint8_t> bytes) noexcept {
   Bytes kept;
+  this->bytes(bytes, kept);
+  return kept;
+}
+
+void TraceWriter::bytes(std::span<const std::uint8_t> bytes, Bytes& kept) noexcept {
   kept.size = bytes.size();
+  kept.inlined.clear();
+  kept.blob = {};
   try {
-    if (bytes.size() <= inline_bytes) {
-      kept.inlined.assign(bytes.begin(), bytes.end());
-      return kept;
-    }
+    if (bytes.size() <= inline_bytes) return kept.inlined.assign(bytes.begin(), bytes.end());
   } catch (...) {
   }
   kept.blob = add_blob(bytes);
-  return kept;
 }
 
 void TraceWriter::write_chunk(ChunkKind kind, std::span<const std::uint8_t> payload) noexcept {

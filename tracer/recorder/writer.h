@@ -64,6 +64,7 @@ class TraceWriter {
   BlobHash add_blob(std::span<const std::uint8_t> bytes) noexcept;
   // Up to inline_bytes in the record, else a blob.
   Bytes bytes(std::span<const std::uint8_t> bytes) noexcept;
+  void bytes(std::span<const std::uint8_t> bytes, Bytes& kept) noexcept; // into what has room already
 
   // Writes a chunk of a kind other than events; `payload` is stored as the reader will return it.
   void write_chunk(ChunkKind kind, std::span<const std::uint8_t> payload) noexcept;
