@@ -108,12 +108,16 @@ fuzz() {
 keep() {
   local target=$1 seeds
   mapfile -t seeds < <(seeds_of "$target")
-  mkdir -p "$keep/$target"
-  [ ${#seeds[@]} = 0 ] || find "${seeds[@]}" -type f -exec cp {} "$keep/$target/" \;
-  (cd "$keep/$target" && find . -type f) >"build-fuzz/$target.seeds"
-  run timeout 90 "build-fuzz/bin/$target" -merge=1 -rss_limit_mb=4096 -timeout=20 -max_len=8192 "$keep/$target" \
+  local merged="build-fuzz/$target.merge"
+  rm -rf "$merged"
+  mkdir -p "$keep/$target" "$merged"
+  seeds+=("$keep/$target") # kept before
+  [ ${#seeds[@]} = 0 ] || find "${seeds[@]}" -type f -exec cp {} "$merged/" \;
+  (cd "$merged" && find . -type f) >"build-fuzz/$target.seeds"
+  run timeout 90 "build-fuzz/bin/$target" -merge=1 -rss_limit_mb=4096 -timeout=20 -max_len=8192 "$merged" \
     "build-fuzz/corpus/$target" >"build-fuzz/$target.merge.log" 2>&1 || echo "$target: not merged in time" >&2
-  (cd "$keep/$target" && xargs -r -d '\n' rm -f) <"build-fuzz/$target.seeds"
+  (cd "$merged" && xargs -r -d '\n' rm -f) <"build-fuzz/$target.seeds"
+  find "$merged" -type f -exec mv {} "$keep/$target/" \;
   echo "$target: $(find "$keep/$target" -type f | wc -l) inputs kept"
 }
 

@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "analyzer/report/json.h"
 #include "analyzer/report/text.h"
+#include "analyzer/report/words.h"
 #ifdef DEADHEAT_HAS_HARDWARE
 #include "replay/hardware/hardware.h"
 #endif
@@ -82,10 +82,6 @@ json to_json(const HardwareReport& report) {
           {"differences", report::to_json(race).value("differences", json::array())}};
 }
 
-std::string plural(std::uint64_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 void print_text(const HardwareReport& report) {
   Analysis analysis;
   analysis.summary.races = 1;
@@ -100,7 +96,7 @@ void print_text(const HardwareReport& report) {
   for (const OrderRuns& order : report.orders) {
     char head[64];
     std::snprintf(head, sizeof head, "  %-18s ", hardware::name(order.kind));
-    std::cout << head << plural(order.runs, "run");
+    std::cout << head << report::counted(order.runs, "run", "runs");
     if (report.means != hardware::Means::gates || order.kind != Kind::free) {
       std::cout << ", first came first in " << order.had_first << ", second in " << order.had_second;
     }
@@ -108,7 +104,7 @@ void print_text(const HardwareReport& report) {
     if (order.unreached) std::cout << ", an access was not reached in " << order.unreached;
     std::cout << '\n';
     for (const hardware::SeenOutputs& seen : order.outputs) {
-      std::cout << "    " << plural(seen.runs, "time") << " outputs " << seen.digest;
+      std::cout << "    " << report::counted(seen.runs, "time", "times") << " outputs " << seen.digest;
       if (seen.like) std::cout << ", as schedule " << (seen.like == 'a' ? "A" : "B") << " of the witness";
       if (!seen.ending.empty()) std::cout << ", " << seen.ending;
       std::cout << '\n';
@@ -122,7 +118,8 @@ void print_text(const HardwareReport& report) {
   std::cout << "the two orders give different outputs on this GPU";
   for (const Difference& difference : report.differences) {
     std::cout << "; ";
-    if (difference.elements) std::cout << plural(difference.elements, "element") << " of " << difference.type;
+    if (difference.elements)
+      std::cout << report::counted(difference.elements, "element", "elements") << " of " << difference.type;
     if (!difference.note.empty()) std::cout << (difference.elements ? ", " : "") << difference.note;
   }
   std::cout << '\n';

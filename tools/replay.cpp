@@ -1,11 +1,10 @@
 // deadheat replay: what the races of a trace do, or what a witness shows.
 #include <unistd.h>
 
-#include <fstream>
 #include <iostream>
 
-#include "analyzer/report/json.h"
-#include "analyzer/report/text.h"
+#include <nlohmann/json.hpp>
+
 #include "tools/command.h"
 #include "tools/hardware.h"
 #include "tools/judge.h"

@@ -52,7 +52,7 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
 void OperationClocks::apply(const trace::Allocate& record) {
   if (record.kind != trace::Allocate::Kind::pool || !record.bytes) return;
   if (record.bytes > ~record.address) return; // a damaged trace
-  allocations_[record.allocation] = {record.address, record.bytes, 0};
+  allocations_[record.allocation] = {record.address, record.bytes};
 }
 
 // Memory that was freed in one stream's order and is allocated in another's: the pool hands on only what it has seen
@@ -61,14 +61,18 @@ void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
   op.allocates = !pool.free;
   const auto found = allocations_.find(pool.allocation);
   if (found == allocations_.end()) return;
-  const Memory memory = found->second;
-  auto at = freed_.upper_bound(memory.address);
-  if (at != freed_.begin() && std::prev(at)->second.address + std::prev(at)->second.bytes > memory.address) --at;
-  while (at != freed_.end() && at->first < memory.address + memory.bytes) {
-    if (op.allocates) join(op.clock, at->second.freed);
+  const auto [address, bytes] = found->second;
+  const std::uint64_t end = address + bytes;
+  auto at = freed_.upper_bound(address);
+  if (at != freed_.begin() && std::prev(at)->second.end > address) --at;
+  while (at != freed_.end() && at->first < end) { // a pool may hand on a part
+    const auto [begin, old] = *at;
+    if (op.allocates) join(op.clock, old.by);
     at = freed_.erase(at);
+    if (begin < address) freed_[begin] = {address, old.by};
+    if (old.end > end) freed_[end] = old;
   }
-  if (pool.free) freed_[memory.address] = {memory.address, memory.bytes, OperationIndex(operations_.size())};
+  if (pool.free) freed_[address] = {end, OperationIndex(operations_.size())};
 }
 
 // Which copies have been made, or begun, when their call returns (Runtime API, "API synchronization behavior").
@@ -114,11 +118,13 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
            " may begin before the one before it is complete (programmatic dependent launch), "
            "and no griddepcontrol.wait (cudaGridDependencySynchronize) comes before its access";
   }
-  if (a.allocates != b.allocates) {
-    const Op &allocates = a.allocates ? a : b, &uses = a.allocates ? b : a;
-    return "stream " + std::to_string(allocates.stream) +
-           " allocates the memory in its order (cudaMallocAsync), and stream " + std::to_string(uses.stream) +
-           " never waits for that: it may use the memory before it exists";
+  if (a.allocates && !b.allocates) {
+    return "stream " + std::to_string(a.stream) + " allocates the memory in its order (cudaMallocAsync), and " +
+           streams + " never waits for that: it may use the memory before it exists";
+  }
+  if (b.allocates && !a.allocates) {
+    return streams + " is handed memory that was freed (cudaMallocAsync), and nothing made the free wait for stream " +
+           std::to_string(a.stream) + ", which may still use it";
   }
   if (a.stream == b.stream) return "they are unordered nodes of graphs launched into " + streams;
   // A wait of the second stream on an event of the first, made for a record that came too early?

@@ -57,7 +57,10 @@ class OperationClocks {
   };
   struct Memory {
     std::uint64_t address = 0, bytes = 0;
-    OperationIndex freed = 0;
+  };
+  struct Freed {
+    std::uint64_t end = 0;
+    OperationIndex by = 0;
   };
   void handed_on(const trace::PoolOperation& pool, Op& op);
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
@@ -73,9 +76,9 @@ class OperationClocks {
     OperationIndex record = 0, submitted_before = 0;
   };
   std::vector<Wait> waits_; // for explanations
-  std::unordered_map<std::uint32_t, Memory> allocations_; // of streams' pools, by id
-  std::map<std::uint64_t, Memory>
-      freed_; // by address: freed in a stream's order, not handed on yet; they do not overlap
+  std::unordered_map<std::uint32_t, Memory> allocations_; // of streams' pools, by id; a graph's come again
+  // By address: freed in a stream's order, not handed on yet. They do not overlap.
+  std::map<std::uint64_t, Freed> freed_;
 };
 
 } // namespace deadheat::order

@@ -71,6 +71,7 @@ struct AsyncCopy {
   std::uint32_t bulk_group = 0;            // of bulk copies that complete with their group
   std::uint32_t reduction = 0;             // engine::bulk_reduction
   std::uint32_t number = 0;                // of the thread's copies
+  std::uint32_t instruction = 0;           // of the thread's that issue copies: to several blocks it issues several
   std::uint64_t mbarrier = 0;              // generic address; 0: none
   std::vector<std::uint8_t> data = {};     // the source's bytes, once they have been read
   std::uint32_t history_read = 0, history_write = 0; // of watched runs: groups of Causality; of cp.async one
@@ -79,7 +80,7 @@ struct AsyncQueue { // of one thread
   static constexpr std::uint32_t own_groups = 0x80000000u;
   std::vector<AsyncCopy> copies;           // in issue order
   std::uint32_t groups = 0, bulk_groups = 0; // committed so far
-  std::uint32_t issued = 0;                // copies so far
+  std::uint32_t issued = 0, instructions = 0; // copies, and instructions that issue such, so far
   std::uint32_t next_own = own_groups;
 };
 
@@ -130,6 +131,14 @@ struct Block {
   std::uint8_t* memory = nullptr;
   std::uint64_t memory_bytes = 0;
 };
+
+// A place in shared memory by its generic address, as `from` sees it: its own, or another block's of its cluster.
+struct SharedPlace {
+  Block* block = nullptr; // null: not in the shared memory of a running block of the cluster
+  std::uint32_t offset = 0;
+  std::uint8_t* bytes() const { return block->context.shared + offset; }
+};
+SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes); // clusters.cpp
 
 // What the machine needs to know about a module's sites, a byte each.
 struct SiteTable {

@@ -137,6 +137,8 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
   copy.mbarrier = thread.arg[engine::bulk_mbarrier];
   copy.reduction = std::uint32_t(thread.arg[engine::bulk_reduction]);
   const std::uint32_t targets = std::uint32_t(thread.arg[engine::bulk_targets]);
+  AsyncQueue& queue = async_queue(thread);
+  copy.instruction = queue.instructions++;
   if (copy.bytes == 0) return;
   const bool stores = copy.source == engine::bulk_no_source; // a value: aligned as it is large
   if (stores) copy.source = 0;
@@ -147,7 +149,6 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
   } else if (!bulk_legal(block, thread, site, copy.source, copy.bytes, false, granule)) {
     return;
   }
-  AsyncQueue& queue = async_queue(thread);
   copy.bulk_group = queue.bulk_groups;
   if (block.named) holds_->copy_issued(block, thread, copy);
   std::vector<std::uint32_t> groups;

@@ -38,7 +38,7 @@ struct NextAccess {
   std::uint32_t bytes = 0; // 0: nothing that others see
   std::vector<Touched> touched = {}; // of a copy or set, in place of the above
   bool issues = false; // a thread's: a copy that is performed by an agent of its own
-  std::uint32_t first_copy = 0, copies = 0; // of that agent: which of those that its thread has issued
+  std::vector<std::uint32_t> issued_by = {}; // of that agent: which of those instructions of its thread
   std::optional<std::uint64_t> value = {}; // of a store of up to 8 bytes that has been performed: what it wrote
 };
 

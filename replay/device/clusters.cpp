@@ -29,6 +29,23 @@ std::uint64_t number_of_cluster(const Launch& launch, std::uint64_t block) {
 
 } // namespace
 
+SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t at = address - shared_window;
+  if (at >= window_bytes) return {};
+  const std::uint64_t offset = at & cluster_offset_mask, number = at >> cluster_shift;
+  Block* block = &from;
+  if (number && from.cluster) {
+    if (number > from.cluster->blocks.size()) return {};
+    block = from.cluster->blocks[number - 1];
+    if (block != &from && block->live == 0) return {}; // a block that has exited has no shared memory
+  } else if (number > 1) {
+    return {};
+  }
+  const std::uint64_t total = block->launch->request.total_shared;
+  if (offset > total || bytes > total - offset) return {};
+  return {block, std::uint32_t(offset)};
+}
+
 Block* Machine::admit_next(Launch& launch) {
   const std::uint64_t at = launch.next_block;
   launch.next_block += launch.cluster_blocks;

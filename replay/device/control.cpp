@@ -379,13 +379,9 @@ NextAccess Control::next_access(const Thread& t) {
   next.issues = site.kind == SiteKind::async_copy || site.kind == SiteKind::bulk_copy;
   if (site.kind == SiteKind::mbarrier && next.access == AccessKind::atomic)
     next.access = AccessKind::read; // of the object as it was initialised: what it counts is told when it happens
-  if (thread.pending_address - shared_window < window_bytes) {
-    const Block* owner = t.block;
-    next.address -= shared_window;
-    const std::uint64_t number = next.address >> cluster_shift;
-    if (number && owner->cluster && number <= owner->cluster->blocks.size()) owner = owner->cluster->blocks[number - 1];
-    next.memory = (std::uint64_t(request.operation) << 32 | owner->index) + 1;
-    next.address &= cluster_offset_mask;
+  if (const SharedPlace at = shared_place(*t.block, next.address, next.bytes); at.block) { // else it faults
+    next.memory = (std::uint64_t(request.operation) << 32 | at.block->index) + 1;
+    next.address = at.offset;
   }
   // Reductions return nothing, and those of integers give the same in any order.
   const std::string& opcode = site.opcode;
@@ -403,7 +399,7 @@ NextAccess Control::next_access(const Copy& c) {
   const std::uint64_t shared = (std::uint64_t(next.agent.operation) << 32 | c.block->index) + 1;
   for (const AsyncCopy& copy : c.block->async[c.thread].copies) {
     if (copy.group != c.group) continue;
-    if (copy.kind != AsyncCopy::Kind::arrival && !next.copies++) next.first_copy = copy.number;
+    if (copy.kind != AsyncCopy::Kind::arrival) next.issued_by.push_back(copy.instruction);
     if (copy.kind != AsyncCopy::Kind::copy) chooser_->beyond("bulk copies and arrivals of copies");
     if (copy.source_bytes) next.touched.push_back({0, copy.source, copy.source_bytes, false});
     next.touched.push_back({shared, copy.destination, copy.bytes, true});

@@ -176,12 +176,6 @@ class Machine {
   void report_undefined(std::uint32_t load, const std::string& use);
   void copy_undefined(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void note_progress() { ++progress_; }
-  struct SharedPlace {
-    Block* block = nullptr; // null: not in the shared memory of a running block of the cluster
-    std::uint32_t offset = 0;
-    std::uint8_t* bytes() const { return block->context.shared + offset; }
-  };
-  SharedPlace shared_place(const Block& from, std::uint64_t address, std::uint64_t bytes) const;
   bool faulted() const { return fault_.has_value(); }
 
  private:
@@ -229,7 +223,7 @@ class Machine {
                        std::uint32_t count, std::int64_t bytes);
   void say_mbarrier(const Block& block, const engine::ThreadContext& thread, const SharedPlace& at, std::uint32_t site,
                     trace::Mbarrier::What what, std::uint32_t count, std::uint32_t phase);
-  std::string mbarrier_text(const Block& block, const engine::ThreadContext& thread) const; // what a waiter waits for
+  std::string mbarrier_text(const engine::ThreadContext& thread) const; // what a waiter waits for
   // bulk_copies.cpp
   void bulk_copy(engine::ThreadContext& thread, std::uint32_t site);
   bool bulk_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,

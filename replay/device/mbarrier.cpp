@@ -26,23 +26,6 @@ std::string number(std::uint64_t n, const char* what) { return std::to_string(n)
 
 } // namespace
 
-Machine::SharedPlace Machine::shared_place(const Block& from, std::uint64_t address, std::uint64_t bytes) const {
-  const std::uint64_t at = address - shared_window;
-  if (at >= window_bytes) return {};
-  const std::uint64_t offset = at & cluster_offset_mask, number = at >> cluster_shift;
-  Block* block = const_cast<Block*>(&from);
-  if (number && from.cluster) {
-    if (number > from.cluster->blocks.size()) return {};
-    block = from.cluster->blocks[number - 1];
-    if (block != &from && block->live == 0) return {}; // a block that has exited has no shared memory
-  } else if (number > 1) {
-    return {};
-  }
-  const std::uint64_t total = block->launch->request.total_shared;
-  if (offset > total || bytes > total - offset) return {};
-  return {block, std::uint32_t(offset)};
-}
-
 // The object there, initialised and untouched by others since; null after saying what is wrong.
 MbarrierState* Machine::mbarrier_object(Block& block, ThreadContext& thread, const SharedPlace& at, const char* what) {
   auto found = at.block->mbarriers.find(at.offset);
@@ -196,8 +179,8 @@ std::uint64_t Machine::mbarrier_test(Block& block, ThreadContext& thread, const 
   return has(what, MbarrierOp::blocking) || (looked && has(what, MbarrierOp::in_loop)) ? suspend : no;
 }
 
-std::string Machine::mbarrier_text(const Block& block, const ThreadContext& thread) const {
-  const SharedPlace at = shared_place(block, thread.pending_address, 8);
+std::string Machine::mbarrier_text(const ThreadContext& thread) const {
+  const SharedPlace at = shared_place(*static_cast<Block*>(thread.block->block), thread.pending_address, 8);
   if (!at.block) return {};
   char place[64];
   std::snprintf(place, sizeof place, ", mbarrier at shared offset 0x%x", at.offset);

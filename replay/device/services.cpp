@@ -75,7 +75,7 @@ struct MachineServices {
       };
       const engine::LaunchContext& launch = *t->block->launch;
       if (inside(shared_window, launch.total_shared) || inside(local_window, t->stack_bytes)) return 1;
-      if (m.shared_place(block(t), address, bytes).block) return 1; // another block's of the cluster
+      if (shared_place(block(t), address, bytes).block) return 1; // another block's of the cluster
       if (!is_write && inside(param_window, block(t).launch->request.params.size())) return 1;
       const std::vector<Site>& sites = *block(t).launch->request.sites->sites;
       const bool global = site < sites.size() && sites[site].space == Space::global;
@@ -112,6 +112,7 @@ struct MachineServices {
     copy.site = site;
     copy.group = queue.groups;
     copy.number = queue.issued++;
+    copy.instruction = queue.instructions++;
     Block& b = block(t);
     if (b.named) m.holds_->copy_issued(b, *t, copy);
     if (m.watch_) m.watch_->copy_issued(b, t->linear, copy);

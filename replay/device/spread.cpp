@@ -198,8 +198,13 @@ const Spread::Settled* Spread::settled(const Launch& launch, Known& known) const
       continue;
     Environment& environment = *machine_.options_.environment;
     if (const std::uint64_t now = environment.changes(); s.changes != now) {
-      for (const auto& [low, end] : s.independence.touched)
-        if (!environment.legal(low, end - low)) return nullptr;
+      const auto& touched = s.independence.touched;
+      auto legal = [&](const auto& range) { return environment.legal(range.first, range.second - range.first); };
+      // Legality is part of the answer: of one that there are no groups it may have been the cause.
+      if (s.groups.empty() || !std::all_of(touched.begin(), touched.end(), legal)) {
+        known.settled.erase(known.settled.begin() + (&s - known.settled.data()));
+        return nullptr;
+      }
       s.changes = now;
     }
     return &s;

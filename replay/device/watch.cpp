@@ -157,27 +157,20 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   now_.at = nullptr;
   if (site.kind == SiteKind::fence || traits.agents) return;
   now_.bytes = traits.bytes;
-  const bool shared = thread.pending_address - shared_window < window_bytes;
-  const bool of_another = shared && thread.pending_address - shared_window > cluster_offset_mask;
-  now_.of_another = of_another;
   if (now_.bytes == 0) {
     settle();
     return;
   }
   now_.at = machine.bytes_at(thread, thread.pending_address, now_.bytes);
   if (!now_.at) return; // it will fault
+  const SharedPlace shared = shared_place(block, thread.pending_address, now_.bytes);
+  now_.place = shared.block ? Place{shared.block, shared.offset} : Place{nullptr, thread.pending_address};
   std::memcpy(now_.held.data(), now_.at, now_.bytes);
   std::memcpy(now_.shown.data(), now_.at, now_.bytes);
   if (!histories_) return;
   order::HistoryAccess& access = now_.access;
   access.thread = key(block, thread.linear);
-  if (of_another) {
-    const Machine::SharedPlace at = machine.shared_place(block, thread.pending_address, now_.bytes);
-    access.location = location({at.block, at.offset}, now_.bytes);
-  } else {
-    access.location = {shared ? access.thread.block_bits() + 1 : 0,
-                       shared ? thread.pending_address - shared_window : thread.pending_address, now_.bytes};
-  }
+  access.location = location(now_.place, now_.bytes);
   access.clustered = block.cluster != nullptr;
   access.element_bytes = traits.value_bytes;
   access.ordering = site.ordering;
@@ -259,16 +252,11 @@ void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
   p.age = std::uint32_t(now_.age);
   if (now_.at) {
     p.address = to_device(std::uint64_t(now_.at));
-    auto of = [&](const Block& owner) {
-      const std::uint64_t offset = std::uint64_t(now_.at - owner.context.shared);
-      if (offset >= request.total_shared) return;
+    if (const Block* owner = now_.place.block) {
       p.space = Space::shared;
-      p.owner = owner.index;
-      p.address = offset;
-    };
-    of(block);
-    if (now_.of_another)
-      for (const Block* other : block.cluster->blocks) of(*other);
+      p.owner = owner->index;
+      p.address = now_.place.address;
+    }
     p.bytes = now_.bytes;
     p.read = first_bytes(now_.shown.data(), now_.bytes);
     p.written = first_bytes(now_.now.data(), now_.bytes);

@@ -103,7 +103,7 @@ class Watch {
   struct Now { // the operation that is being performed
     const Traits* traits = nullptr;
     std::uint8_t* at = nullptr;
-    bool of_another = false; // block's shared memory
+    Place place; // where `at` is
     std::uint32_t bytes = 0;
     std::size_t age = 0;
     std::uint64_t step = 0;
@@ -138,7 +138,6 @@ class Watch {
   struct CopyNow { // the copy that is being performed
     order::HistoryAccess write;
     std::size_t age = 0;
-    bool told = false;
     std::vector<std::uint8_t> shown, before;
   };
   CopyNow copy_;

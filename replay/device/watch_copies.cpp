@@ -101,7 +101,6 @@ const std::uint8_t* Watch::copy_begins(const Block& block, std::uint32_t thread,
                                        const Place& source, const Place& destination, const Place& object,
                                        const std::uint8_t* from, const std::uint8_t* to) {
   copy_.age = 0;
-  copy_.told = histories_.has_value();
   if (!histories_) return from;
   const Traits& traits = traits_of(block.launch->request)[copy.site];
   order::HistoryAccess access;
@@ -124,7 +123,7 @@ const std::uint8_t* Watch::copy_begins(const Block& block, std::uint32_t thread,
     copy_.write.scope = traits.scope;
   }
   copy_.before.assign(to, to + copy.bytes);
-  if (!copy.data.empty() || !copy.source_bytes) return from;
+  if (!from || !copy.data.empty() || !copy.source_bytes) return from;
   access.location = location(source, copy.source_bytes);
   if (opaque_) {
     histories_->settle();
@@ -143,7 +142,7 @@ const std::uint8_t* Watch::copy_begins(const Block& block, std::uint32_t thread,
 }
 
 void Watch::copy_ended(const std::uint8_t* to) {
-  if (copy_.told) histories_->write(copy_.write, copy_.before.data(), to);
+  if (histories_) histories_->write(copy_.write, copy_.before.data(), to);
 }
 
 } // namespace deadheat::device

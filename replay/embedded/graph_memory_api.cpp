@@ -140,10 +140,14 @@ cudaError_t plan_graph_memory(Call& call, GraphExec& executable) {
 
 void collect_graph_memory(Call& call) {
   if (!call.runtime.device || call.runtime.sticky != cudaSuccess) return;
+  auto unused = [](const std::shared_ptr<GraphMemory>& memory) {
+    return memory.use_count() == 1 && !memory->allocated;
+  };
+  if (std::none_of(reserved().begin(), reserved().end(), unused)) return;
+  // Others may reserve, use and collect while this waits: who is unused is asked again.
+  if (call.wait(trace::HostWait::Kind::device) != cudaSuccess) return;
   std::erase_if(reserved(), [&](const std::shared_ptr<GraphMemory>& memory) {
-    if (memory.use_count() > 1 || memory->allocated) return false;
-    return call.wait(trace::HostWait::Kind::device) == cudaSuccess &&
-           bool(call.device().release(memory->address, call.thread.number));
+    return unused(memory) && bool(call.device().release(memory->address, call.thread.number));
   });
 }
 

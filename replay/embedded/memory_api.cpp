@@ -165,13 +165,14 @@ DEADHEAT_API(cudaHostRegister, device, (void* pointer, size_t bytes, unsigned fl
 }
 
 DEADHEAT_API(cudaHostUnregister, device, (void* pointer), (pointer)) {
-  const auto found = call.runtime.registered.find(reinterpret_cast<std::uint64_t>(pointer));
+  const auto host = reinterpret_cast<std::uint64_t>(pointer);
+  const auto found = call.runtime.registered.find(host);
   if (!pointer) return cudaErrorInvalidValue;
   if (found == call.runtime.registered.end()) return cudaErrorHostMemoryNotRegistered;
   const std::uint64_t place = found->second.place;
   call.runtime.host_flags.erase(place);
   const cudaError_t status = release(call, reinterpret_cast<void*>(place));
-  call.runtime.registered.erase(found);
+  call.runtime.registered.erase(host); // while that waited, another thread may have changed the table
   return status;
 }
 

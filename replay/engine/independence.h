@@ -69,7 +69,8 @@ struct Independence {
   std::vector<ByteSet::Interval> touched; // of global memory, at least what all groups touch
 };
 // Whether the groups are independent, and all that they touch of global memory is legal device memory; and by which
-// argument. The same for every launch of the same grid and arguments, if FootprintCode::lasting.
+// argument. The same for every launch of the same grid and arguments, while the same memory is legal, if
+// FootprintCode::lasting.
 Independence independence(const FootprintCode& code, std::size_t groups, const TouchableMemory& memory,
                           BlockProber& prober);
 

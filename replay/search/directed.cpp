@@ -15,11 +15,12 @@ bool Directed::is_at(const NextAccess& next, const AccessName& name) const {
                                   .operation = next.agent.operation,
                                   .block = next.agent.block,
                                   .thread = next.agent.thread});
-    for (std::size_t n = next.first_copy; of != issued_.end() && n < next.first_copy + next.copies; ++n)
-      if (n < of->second.size() && of->second[n].module == name.module && of->second[n].site == name.site &&
-          of->second[n].nth == name.nth)
-        return true;
-    return false;
+    return of != issued_.end() &&
+           std::any_of(next.issued_by.begin(), next.issued_by.end(), [&](std::uint32_t instruction) {
+             if (instruction >= of->second.size()) return false;
+             const Issued& issued = of->second[instruction];
+             return issued.module == name.module && issued.site == name.site && issued.nth == name.nth;
+           });
   }
   if (next.issues || next.site != name.site) return false;
   auto seen = executions_.find({next.agent, next.module, next.site});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "replay/search/exploration_access.h"
+
 namespace deadheat::search {
 
 using device::NextAccess;
@@ -13,31 +15,6 @@ constexpr std::uint64_t sc_order = ~std::uint64_t(0); // a place that all fence.
 
 template <typename T> bool contains(const std::vector<T>& all, const T& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
-}
-
-bool writes(const NextAccess& a) { return !a.fence && a.access != AccessKind::read; }
-
-// What it touches, as ranges.
-template <typename F> void each_range(const NextAccess& a, F&& f) {
-  for (const device::Touched& t : a.touched) f(t);
-  if (!a.touched.empty()) return;
-  device::Touched all{a.memory, a.address, a.bytes, writes(a)};
-  if (a.value) { // of a store: the same byte everywhere?
-    const std::uint64_t first = *a.value & 0xFF;
-    bool same = true;
-    for (unsigned n = 1; n < a.bytes; ++n) same &= (*a.value >> 8 * n & 0xFF) == first;
-    if (same) all.fill = std::int16_t(first);
-  }
-  f(all);
-}
-
-// Does what it does depend on what others did, and others on it? Bytes that the host brings or takes are the same, or
-// seen, whatever the order of threads that do not touch them.
-bool passes_on(const NextAccess& access) {
-  if (access.agent.kind != Agent::Kind::operation) return true;
-  bool reads = false, writes = false;
-  for (const device::Touched& t : access.touched) (t.writes ? writes : reads) = true;
-  return reads && writes;
 }
 
 } // namespace
@@ -456,107 +433,6 @@ std::size_t Exploration::age(std::size_t count) {
   Node& node = nodes_[depth_ - 1];
   node.ages = count;
   return std::min(node.age, count - 1);
-}
-
-// ---- groups
-
-Exploration::ThreadId Exploration::root(ThreadId thread) {
-  while (parents_.size() <= thread) parents_.push_back(ThreadId(parents_.size()));
-  while (parents_[thread] != thread) thread = parents_[thread] = parents_[parents_[thread]];
-  return thread;
-}
-
-void Exploration::join_groups(ThreadId a, ThreadId b) {
-  if (!limits_.by_groups || whole_) return;
-  a = root(a);
-  b = root(b);
-  if (a == b) return;
-  parents_[std::max(a, b)] = std::min(a, b);
-  whole_ = grouped_; // what was run did not know it
-}
-
-// Two groups may touch the same memory in runs that are made for the one and for the other only. So what either has
-// touched in any run counts.
-void Exploration::note_groups(const Next& next) {
-  constexpr std::size_t most_readers = 2, most_writers = 8; // of different groups: enough to see that there are some
-  if (!limits_.by_groups || whole_ || next.access.fence || !passes_on(next.access)) return;
-  const ThreadId own = next.thread;
-  each_range(next.access, [&](const device::Touched& t) {
-    for (std::uint64_t byte = t.address; byte < t.address + t.bytes; ++byte) {
-      Users& users = users_[Place{t.memory, byte}];
-      int value = t.fill;
-      if (next.access.value) value = int(*next.access.value >> 8 * (byte - next.access.address) & 0xFF);
-      const bool reads = !t.writes || next.access.access == AccessKind::atomic;
-      for (const auto& [writer, written] : users.writers)
-        if (reads || value < 0 || written != value) join_groups(writer, own);
-      if (t.writes)
-        for (ThreadId reader : users.readers) join_groups(reader, own);
-      auto mine = [&](ThreadId thread) { return root(thread) == root(own); };
-      if (users.readers.size() == most_readers && root(users.readers[0]) == root(users.readers[1]))
-        users.readers.pop_back(); // their groups have become one since
-      if (reads && users.readers.size() < most_readers &&
-          std::none_of(users.readers.begin(), users.readers.end(), mine))
-        users.readers.push_back(own);
-      if (!t.writes) continue;
-      const bool known = std::any_of(users.writers.begin(), users.writers.end(),
-                                     [&](const auto& w) { return mine(w.first) && w.second == value; });
-      if (known) continue;
-      if (users.writers.size() < most_writers)
-        users.writers.emplace_back(own, value);
-      else
-        join_groups(users.writers.front().first, own);
-    }
-  });
-}
-
-// Groups are free of each other while the order of streams binds them one way only: where it leads from one group to
-// another and, through conflicts that have another order, back again, the orders of the one allow orders of the other.
-void Exploration::note_operations(const Next& next, const std::vector<std::uint32_t>& conflicting) {
-  if (!limits_.by_groups || whole_) return;
-  const std::uint32_t own = next.access.agent.operation;
-  for (std::uint32_t e : conflicting) {
-    const std::uint32_t other = events_[e].what.access.agent.operation;
-    if (other == own) continue;
-    if (operations_[own].before.count(other) || operations_[other].before.count(own)) continue;
-    if (raced_operations_.emplace(std::min(own, other), std::max(own, other)).second) whole_ |= !operations_in_turn();
-  }
-}
-
-// Whether no way leads from an operation to one before it: on with the order of streams, either way between those that
-// race.
-bool Exploration::operations_in_turn() const {
-  std::map<std::uint32_t, std::set<std::uint32_t>> onward;
-  for (const auto& [operation, known] : operations_)
-    for (std::uint32_t before : known.before) onward[before].insert(operation);
-  for (const auto& [a, b] : raced_operations_) {
-    onward[a].insert(b);
-    onward[b].insert(a);
-  }
-  for (const auto& [operation, known] : operations_) {
-    std::vector<std::uint32_t> todo{operation};
-    std::set<std::uint32_t> reached{operation};
-    while (!todo.empty()) {
-      const std::uint32_t at = todo.back();
-      todo.pop_back();
-      if (known.before.count(at)) return false;
-      for (std::uint32_t further : onward[at])
-        if (reached.insert(further).second) todo.push_back(further);
-    }
-  }
-  return true;
-}
-
-bool Exploration::of_others(ThreadId thread) { return grouped_ && !whole_ && root(thread) != group_; }
-
-// The orders of the next group: its first run is one that has been made.
-bool Exploration::next_group() {
-  if (to_come_.empty()) return false;
-  group_ = to_come_.back();
-  to_come_.pop_back();
-  nodes_.clear();
-  fresh_ = 0;
-  repeats_ = true;
-  return true;
 }
 
 bool Exploration::end() {

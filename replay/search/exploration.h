@@ -26,8 +26,9 @@
 // of the groups' traces in place of the product. That holds as long as no run shows two groups to touch each other's
 // memory, nor that the order of streams leads from one group to another and back; then it starts again without groups.
 //
-// Not chosen, and told by beyond(): host callbacks, allocations and large copies beside other operations,
-// synchronization that store histories do not know, blocks that find no room, what activemask answers, polling hosts.
+// Not chosen, and told by beyond(): host callbacks, allocations and large copies beside other operations, bulk copies,
+// arrivals of copies and dependent launches, mbarriers that are polled or count bytes, opaque instructions, phases that
+// do not wait for each other, blocks that find no room, what activemask answers, polling hosts.
 // Lanes converge as the engine has them.
 //
 // Thread-safety: none.

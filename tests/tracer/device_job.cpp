@@ -7,6 +7,7 @@
 // cooperative  two cooperative launches, of 200 blocks and of 100
 // empty     loads a module with a variable of no bytes
 // idle      the module is loaded, and nothing else is done
+// no_buffers there is no page-locked memory for the library's buffers (EMBEDDED_NO_PAGE_LOCKED)
 // no_memory  there is no memory for what the library does before an opaque launch of another thread
 // Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
@@ -28,6 +29,7 @@
 #include "tracer/device_log/layout.h"
 
 extern "C" CUdeviceptr embedded_rings();
+extern "C" int embedded_allocations();
 
 // So many requests for memory of the thread, and then it gets none, once. (glibc's malloc by its other name.)
 static thread_local int until_failure = 0;
@@ -202,6 +204,11 @@ int main(int argc, char** argv) {
     CHECK(cuModuleLoadData(&module, with_empty_variable));
   }
   if (what == "no_memory") no_memory(job);
+  if (what == "no_buffers") {
+    job.launch("fill", job.one, job.memory);
+    CHECK(cuStreamSynchronize(job.one));
+    std::printf("%d allocations\n", embedded_allocations());
+  }
   std::printf("done\n");
   std::fflush(stdout);
   if (what == "gives_up") raise(SIGKILL);

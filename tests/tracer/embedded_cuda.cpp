@@ -80,6 +80,7 @@ CUresult wait(trace::HostWait::Kind kind, std::uint32_t id) {
 // What a kernel called gives_up leaves behind, once it is instrumented: a warp of it found no room for long enough in
 // the first ring, and let nobody wait there any more (tracer/ptx/instrument_function.cpp).
 std::uint64_t rings = 0;
+int allocations = 0; // of device memory that live
 void give_up(CUstream stream, const device_log::Control& control) {
   rings = control.rings;
   set(rings + offsetof(device_log::Head, gave_up), 1, 1, 4, stream);
@@ -202,6 +203,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
     std::lock_guard hold(lock);
     Expected<trace::Allocate> made = the_device->allocate(trace::Allocate::Kind::device, p.bytesize, 0);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
+    ++allocations;
     *p.dptr = made->address;
     return CUDA_SUCCESS;
   });
@@ -210,12 +212,22 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   cuMemFree_v2_params p{address};
   return CALL(cuMemFree_v2, nullptr, p, {
     std::lock_guard hold(lock);
-    return the_device->release(p.dptr, 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!the_device->release(p.dptr, 0)) return CUDA_ERROR_INVALID_VALUE;
+    --allocations;
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuMemFreeHost(void* at) {
+  cuMemFreeHost_params p{at};
+  return CALL(cuMemFreeHost, nullptr, p, {
+    std::lock_guard hold(lock);
+    return the_device->release(number_of(p.p), 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
 EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned flags) {
   cuMemHostAlloc_params p{at, bytes, flags};
   return CALL(cuMemHostAlloc, nullptr, p, {
+    if (std::getenv("EMBEDDED_NO_PAGE_LOCKED")) return CUDA_ERROR_OUT_OF_MEMORY;
     std::lock_guard hold(lock);
     Expected<trace::Allocate> made = the_device->allocate(trace::Allocate::Kind::pinned, p.bytesize, 0);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -340,3 +352,5 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunct
 
 // Where the buffers lie into which gives_up wrote.
 EXPORT CUdeviceptr embedded_rings() { return rings; }
+// Of device memory, that live.
+EXPORT int embedded_allocations() { return allocations; }

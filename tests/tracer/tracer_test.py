@@ -83,12 +83,13 @@ class Case:
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), int(done.stdout.split()[0])
 
-    def device(self, what, settings="", timeout=60):
+    def device(self, what, settings="", timeout=60, variables=()):
         """What device_job said, and its status; a job that hangs is ended."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
         variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
-                         DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings))
+                         DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings),
+                         **dict(variables))
         done = subprocess.run([os.path.join(os.path.abspath(options.embedded), "device_job"), what], env=variables, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
         assert done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
@@ -476,6 +477,14 @@ def no_memory_at_an_opaque_launch(case):
 
 
 @over_embedded
+def no_buffers(case):
+    """Where there is no memory for buffers, what there was of it is given back."""
+    done = case.device("no_buffers", variables={"EMBEDDED_NO_PAGE_LOCKED": "1"})
+    assert done.returncode == 0 and "operations only" in done.stderr, done
+    assert done.stdout.splitlines()[0] == "2 allocations", done.stdout
+
+
+@over_embedded
 def no_window(case):
     case.window(1, "")
     done = subprocess.run([options.deadheat, "replay", case.trace], text=True, capture_output=True, timeout=60)
@@ -486,7 +495,7 @@ cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, w
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
-         window_reaches_the_host, window_budget, no_window, timestamps, times_of_races, window_without_end,
+         window_reaches_the_host, window_budget, no_window, no_buffers, timestamps, times_of_races, window_without_end,
          python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:

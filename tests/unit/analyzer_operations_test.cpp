@@ -249,12 +249,12 @@ struct Pools : Operations {
     trace.begin(id);
     trace.end(id);
   }
-  void handed_out(std::uint32_t allocation) { // where the kernels' memory is
+  void handed_out(std::uint32_t allocation, std::uint64_t at = memory, std::uint64_t bytes = 4096) {
     trace::Allocate record;
     record.allocation = allocation;
     record.kind = trace::Allocate::Kind::pool;
-    record.address = memory;
-    record.bytes = 4096;
+    record.address = at; // where the kernels' memory is
+    record.bytes = bytes;
     trace.add(record);
   }
 };
@@ -302,7 +302,26 @@ TEST_F(Pools, HandedOnWhileAThirdStreamUsesIt) {
   performed(freed);
   performed(taken);
   kernel(3, write);
-  EXPECT_EQ(trace.analyze().races.size(), 3u); // with the free, the allocation, and the next user
+  const Analysis analysis = trace.analyze();
+  EXPECT_EQ(analysis.races.size(), 3u); // with the free, the allocation, and the next user
+  EXPECT_TRUE(std::any_of(analysis.races.begin(), analysis.races.end(), [](const Race& race) {
+    return race.why.find("stream 3 is handed memory that was freed") != std::string::npos;
+  }));
+}
+TEST_F(Pools, PartsHandedOnHaveBeenFreed) { // whoever takes the first part leaves the others their edge
+  for (std::uint32_t stream : {2u, 3u, 4u, 5u}) trace.stream(stream);
+  handed_out(first, memory - 4096, 3 * 4096);
+  performed(pool(2, first, false));
+  kernel(2, write);
+  const std::uint32_t freed = pool(2, first, true);
+  performed(freed);
+  std::uint32_t allocation = first;
+  for (const auto& [stream, at] : {std::pair(3u, memory - 4096), {4u, memory + 4096}, {5u, memory}}) {
+    handed_out(++allocation, at);
+    performed(pool(stream, allocation, false));
+  }
+  kernel(5, write);
+  EXPECT_EQ(trace.races(), Races{});
 }
 
 } // namespace

@@ -31,7 +31,7 @@ std::string run(Directed& chooser, std::uint32_t threads, std::uint32_t steps, s
       NextAccess copy;
       copy.agent = {.kind = Agent::Kind::async_copy, .operation = 5, .block = 0, .thread = issuer};
       copy.module = 1;
-      copy.copies = 1;
+      copy.issued_by = {0};
       able.push_back(copy);
     }
     if (able.empty()) return order;

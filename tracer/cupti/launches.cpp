@@ -233,19 +233,8 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   if (record) {
     launch->python = python_line();
     pending.control = pending.parameter.control;
-    if (!captured) {
-      std::lock_guard hold(session.lock);
-      launch->launch = session.next_launch();
-      pending.recorded = session.recorder().expect(pending.control, shape_of(session, kernel, *launch, launch->launch));
-      launch->accesses = pending.recorded;
-    }
-    f = kernel.clone;
-    if (parameters || !extra) {
-      pending.parameters.clear();
-      if (parameters) pending.parameters.assign(parameters, parameters + kernel.instrumented->parameters);
-      pending.parameters.push_back(&pending.parameter);
-      parameters = pending.parameters.data();
-    } else {
+    const bool in_buffer = !parameters && extra;
+    if (in_buffer) {
       pending.buffer = launch->arguments;
       pending.buffer.resize(kernel.instrumented->parameter_offset + sizeof pending.parameter);
       std::memcpy(pending.buffer.data() + kernel.instrumented->parameter_offset, &pending.parameter,
@@ -256,8 +245,22 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
       pending.extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
       pending.extra[3] = &pending.buffer_bytes;
       pending.extra[4] = CU_LAUNCH_PARAM_END;
-      extra = pending.extra;
+    } else {
+      pending.parameters.clear();
+      if (parameters) pending.parameters.assign(parameters, parameters + kernel.instrumented->parameters);
+      pending.parameters.push_back(&pending.parameter);
     }
+    if (!captured) {
+      std::lock_guard hold(session.lock);
+      launch->launch = session.next_launch();
+      pending.recorded = session.recorder().expect(pending.control, shape_of(session, kernel, *launch, launch->launch));
+      launch->accesses = pending.recorded;
+    }
+    f = kernel.clone; // with its parameter, and expected: nothing behind this fails
+    if (in_buffer)
+      extra = pending.extra;
+    else
+      parameters = pending.parameters.data();
   }
   pending.prepared = true;
   pending.submits = !captured;
@@ -410,10 +413,10 @@ bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
 // A kernel node made by hand gets the clone like any launch.
 void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   static thread_local CUDA_KERNEL_NODE_PARAMS changed;
-  static thread_local auto& parameters = *new std::vector<void*>;
-  static thread_local device_log::Control control;
   if (call.exit || !p.nodeParams || !p.nodeParams->kernelParams) return;
   Session& session = call.session;
+  Pending& pending = pending_launch();
+  pending.clear();
   const CUDA_KERNEL_NODE_PARAMS& n = *p.nodeParams;
   Kernel& kernel =
       session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr, call.context);
@@ -423,13 +426,13 @@ void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   launch.cluster = compiled_cluster(kernel);
   launch.dynamic_shared = n.sharedMemBytes;
   if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
-      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, control, true)) {
+      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, pending.parameter, true)) {
     return;
   }
-  parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);
-  parameters.push_back(&control);
+  pending.parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);
+  pending.parameters.push_back(&pending.parameter);
   changed = n;
-  changed.kernelParams = parameters.data();
+  changed.kernelParams = pending.parameters.data();
   if (kernel.code->library) {
     changed.func = nullptr;
     changed.kern = reinterpret_cast<CUkernel>(kernel.clone);

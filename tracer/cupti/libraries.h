@@ -26,6 +26,7 @@ namespace deadheat::cupti {
   X(cuMemGetInfo_v2) \
   X(cuMemFree_v2) \
   X(cuMemHostAlloc) \
+  X(cuMemFreeHost) \
   X(cuMemcpyDtoHAsync_v2) \
   X(cuMemcpyHtoDAsync_v2) \
   X(cuMemcpyDtoDAsync_v2) \
@@ -34,6 +35,7 @@ namespace deadheat::cupti {
   X(cuModuleLoadData) \
   X(cuLaunchKernel) \
   X(cuStreamCreateWithPriority) \
+  X(cuStreamDestroy_v2) \
   X(cuStreamSynchronize) \
   X(cuThreadExchangeStreamCaptureMode) \
   X(cuStreamIsCapturing) \

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <system_error>
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/injection.h"
@@ -47,6 +46,22 @@ class InContext {
  private:
   CUcontext context_, before_ = nullptr;
   bool good_ = false;
+};
+
+// The thread takes no signals, for as long as this lives; nor does one that begins meanwhile, ever.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 // Holds a lock that the drain's thread would take again at once, if it did not know that somebody waits.
@@ -371,17 +386,17 @@ bool Recorder::drain(Buffers& b) {
     abandon(b, "there was no memory for accesses: from then on they are missing");
   }
   say_budget();
-  if (b.dead)
-    good = good && rings.release();
-  else
-    good = good && rings.make_room();
-  if (!good) abandon(b, "the driver failed while accesses were fetched: some are missing");
+  if (!b.dead && !(good && rings.make_room()))
+    abandon(b, "the driver failed while accesses were fetched: some are missing");
   return rings.read() != before;
 }
 
-// Nothing more is read: what waits for accesses is written without them, and kernels do not wait for a reader.
+// Nothing more is read: kernels do not wait for a reader, and what waits for accesses is written without them. In this
+// order: what follows may find no memory.
 void Recorder::abandon(Buffers& b, const char* why) {
   b.dead = true;
+  InContext in(b.rings->context());
+  if (in.good()) b.rings->release();
   {
     std::lock_guard hold(lock_);
     for (auto& [number, controlled] : controls_) {
@@ -436,6 +451,17 @@ void Recorder::caught_up() {
   }
 }
 
+void Recorder::release() {
+  if (outstanding_.load() == 0) return; // a call of the driver that there is no need for: it may not answer any more
+  const MyTurn one(draining_, waiting_);
+  for (auto& [context, b] : buffers_) {
+    if (!b || b->dead) continue;
+    b->dead = true;
+    InContext in(context);
+    if (in.good()) b->rings->release();
+  }
+}
+
 void Recorder::run() {
   Own own;
   thread_ = pthread_self();
@@ -472,21 +498,18 @@ void Recorder::run() {
 
 // The thread takes none of the program's signals, which may be blocked in all of the program's own threads.
 void Recorder::start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const NoSignals blocked;
   running_ = true;
   try {
     std::thread([this] {
       run();
       running_ = false;
     }).detach();
-  } catch (const std::system_error&) {
+  } catch (...) {
     running_ = false;
     say("accesses are not recorded: there is no room for another thread");
     session_.incident("lost", "accesses were not recorded: there was no room for another thread");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 bool Recorder::finish_there(int status) {
@@ -498,6 +521,7 @@ bool Recorder::finish_there(int status) {
 
 void Recorder::stop() {
   caught_up();
+  release(); // kernels that still run, or that the program's last functions launch, find no reader
   stopping_ = true;
   wake_.notify_all();
   if (thread_ == pthread_self()) return;

@@ -78,7 +78,7 @@ class Recorder {
   void stop(); // drains what there is, if the driver still answers
   // The thread that drains ends, and finishes the session before. False: there is none. Async-signal-safe.
   bool finish_there(int status);
-  void caught_up(); // the host waited: everything that has been written is fetched
+  void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
 
   // Whether the accesses of this launch are to be recorded. Counts it.
   bool wants(const std::string& kernel);
@@ -101,6 +101,7 @@ class Recorder {
   void ended(std::uint32_t control); // under lock_
   bool drain(Buffers& buffers); // true when something came
   void catch_up(Buffers& buffers);
+  void release(); // all buffers: nobody will read them
   void begin_round(Buffers& buffers);
   void end_round(Buffers& buffers);
   std::uint64_t take(Buffers& buffers, std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size);

@@ -33,48 +33,58 @@ std::uint64_t head_bytes(std::uint32_t rings) { return sizeof(Head) + rings * si
 
 std::unique_ptr<Rings> Rings::make(CUcontext context, std::uint64_t bytes) {
   Relaxed relaxed;
-  const Driver& d = driver();
   std::unique_ptr<Rings> made(new Rings);
   made->context_ = context;
+  if (made->allocate(bytes)) return made;
+  made->give_back(); // the program may need it
+  return nullptr;
+}
+
+bool Rings::allocate(std::uint64_t bytes) {
+  const Driver& d = driver();
   int multiprocessors = 0;
   CUdevice device = 0;
   d.cuCtxGetDevice(&device);
   d.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-  made->count_ = std::min<std::uint32_t>(most_rings, std::bit_floor(std::uint32_t(std::max(multiprocessors, 1))));
-  std::uint64_t total = std::max(bytes, least_bytes);
-  void *states = nullptr, *staging = nullptr;
-  CUdeviceptr data = 0;
-  while (total >= least_bytes) {
-    made->ring_bytes_ = std::bit_floor(total / made->count_);
-    if (d.cuMemAlloc_v2(&data, made->count_ * (made->ring_bytes_ + device_log::slack_bytes)) == CUDA_SUCCESS) break;
-    data = 0;
-    total /= 2;
+  count_ = std::min<std::uint32_t>(most_rings, std::bit_floor(std::uint32_t(std::max(multiprocessors, 1))));
+  for (std::uint64_t total = std::max(bytes, least_bytes); !data_ && total >= least_bytes; total /= 2) {
+    ring_bytes_ = std::bit_floor(total / count_);
+    if (d.cuMemAlloc_v2(&data_, count_ * (ring_bytes_ + device_log::slack_bytes)) != CUDA_SUCCESS) data_ = 0;
   }
-  if (!data || d.cuMemAlloc_v2(&made->head_, head_bytes(made->count_)) != CUDA_SUCCESS ||
-      d.cuMemHostAlloc(&states, head_bytes(made->count_), CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
-      d.cuMemHostAlloc(&staging, staging_bytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
-      d.cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
-    return nullptr;
+  auto locked = [&](std::uint8_t*& at, std::uint64_t size) {
+    void* place = nullptr;
+    if (d.cuMemHostAlloc(&place, size, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) return false;
+    at = static_cast<std::uint8_t*>(place);
+    return true;
+  };
+  if (!data_ || d.cuMemAlloc_v2(&head_, head_bytes(count_)) != CUDA_SUCCESS || !locked(states_, head_bytes(count_)) ||
+      !locked(staging_, staging_bytes) ||
+      d.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
+    return false;
   }
-  made->states_ = static_cast<std::uint8_t*>(states);
-  made->staging_ = static_cast<std::uint8_t*>(staging);
   const Head head;
-  std::memcpy(made->states_, &head, sizeof head);
-  for (std::uint32_t i = 0; i < made->count_; ++i) {
+  std::memcpy(states_, &head, sizeof head);
+  for (std::uint32_t i = 0; i < count_; ++i) {
     RingState state;
     state.reserved = device_log::first_position;
-    state.limit = device_log::first_position + made->ring_bytes_;
-    state.base = data + i * (made->ring_bytes_ + device_log::slack_bytes);
-    state.mask = made->ring_bytes_ - 1;
-    std::memcpy(made->states_ + sizeof head + i * sizeof state, &state, sizeof state);
+    state.limit = device_log::first_position + ring_bytes_;
+    state.base = data_ + i * (ring_bytes_ + device_log::slack_bytes);
+    state.mask = ring_bytes_ - 1;
+    std::memcpy(states_ + sizeof head + i * sizeof state, &state, sizeof state);
   }
-  made->read_.assign(made->count_, device_log::first_position);
-  made->told_ = made->read_;
-  if (d.cuMemcpyHtoDAsync_v2(made->head_, states, head_bytes(made->count_), made->stream_) != CUDA_SUCCESS ||
-      d.cuStreamSynchronize(made->stream_) != CUDA_SUCCESS) {
-    return nullptr;
-  }
-  return made;
+  read_.assign(count_, device_log::first_position);
+  told_ = read_;
+  return d.cuMemcpyHtoDAsync_v2(head_, states_, head_bytes(count_), stream_) == CUDA_SUCCESS &&
+         d.cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+}
+
+void Rings::give_back() {
+  const Driver& d = driver();
+  if (stream_) d.cuStreamDestroy_v2(stream_);
+  if (staging_) d.cuMemFreeHost(staging_);
+  if (states_) d.cuMemFreeHost(states_);
+  if (head_) d.cuMemFree_v2(head_);
+  if (data_) d.cuMemFree_v2(data_);
 }
 
 bool Rings::refresh() {
@@ -167,11 +177,9 @@ bool Rings::make_room() {
   return !any || driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
 }
 
-bool Rings::release() {
-  for (std::uint32_t ring = 0; ring < count_; ++ring) {
-    if (!set_limit(ring, ~std::uint64_t(0))) return false;
+void Rings::release() {
+  for (std::uint32_t ring = 0; ring < count_ && set_limit(ring, ~std::uint64_t(0)); ++ring) {
   }
-  return driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
 }
 
 } // namespace deadheat::cupti

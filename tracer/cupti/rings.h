@@ -24,7 +24,6 @@ class Rings {
   CUcontext context() const { return context_; }
   CUdeviceptr head() const { return head_; }
   std::uint32_t count() const { return count_; }
-  std::uint64_t bytes_of_one() const { return ring_bytes_; }
 
   // What follows is false where the driver does not answer as it should. The context is current.
 
@@ -38,10 +37,14 @@ class Rings {
   using Part = std::function<std::uint64_t(std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size)>;
   bool fetch(const Part& part);
   bool make_room(); // what was read may be written over
-  bool release(); // nobody will read: no warp waits for room again
+  // Nobody will read: no warp waits for room again. This does not wait, for the device may never answer; nothing but
+  // destruction follows.
+  void release();
 
  private:
-  Rings() = default;
+  Rings() = default; // never destroyed with what it has: kernels may still write there when the process ends
+  bool allocate(std::uint64_t bytes);
+  void give_back();
   struct Fetched {
     std::uint32_t ring = 0;
     std::uint64_t position = 0, bytes = 0, at = 0; // at: in staging_
@@ -52,7 +55,7 @@ class Rings {
   bool set_limit(std::uint32_t ring, std::uint64_t limit);
 
   CUcontext context_ = nullptr;
-  CUdeviceptr head_ = 0; // Head, then the states
+  CUdeviceptr data_ = 0, head_ = 0; // the rings; Head, then the states
   std::uint32_t count_ = 0;
   std::uint64_t ring_bytes_ = 0;
   CUstream stream_ = nullptr;

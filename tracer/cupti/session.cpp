@@ -153,7 +153,7 @@ void Session::works_here() noexcept {
   if (pthread_getcpuclockid(pthread_self(), &clock) == 0) headway_ = clock;
 }
 
-// Called in handlers of signals: no locks, no memory.
+// Called in handlers of signals: no locks, no memory, unless there is no thread that could finish (Recorder::start).
 void Session::leave(int status) noexcept {
   constexpr timespec step{0, 1'000'000};
   constexpr int most_idle = 5000, most = 600'000;  // steps

@@ -56,7 +56,7 @@ void encode_im2col(Call& call, cuTensorMapEncodeIm2col_params& p) {
 }
 
 void replace_address(Call& call, cuTensorMapReplaceAddress_params& p) {
-  static thread_local auto& before = *new std::optional<TensorMap>;
+  static constinit thread_local std::optional<TensorMap> before;
   if (!call.exit) {
     before.reset();
     if (p.tensorMap) before = call.session.tensor_maps.find(device_log::tensor_digest(p.tensorMap));
