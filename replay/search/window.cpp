@@ -101,6 +101,7 @@ class Mover {
 
   Expected<MovedRun> run() {
     if (Expected<void> found = find_window(); !found) return found.error();
+    if (Expected<void> found = find_written_host_memory(); !found) return found.error();
     for (std::size_t i = 0; i < records_.size() && i < end_; ++i) {
       if (i == begin_) {
         if (Expected<void> opened = open(); !opened) return opened.error();
@@ -237,7 +238,7 @@ class Mover {
     } else if (auto* wait = std::get_if<trace::HostWait>(&record)) {
       const bool of_event = wait->kind == trace::HostWait::Kind::event;
       if (!of_event || seen_.count(wait->record_operation)) add(std::move(record));
-    } else if (auto* write = std::get_if<trace::HostWrite>(&record)) {
+    } else if (auto* write = std::get_if<trace::HostWrite>(&record); write && write->data.size) {
       if (const std::uint64_t moved = run_.relocation.here(write->address)) {
         if (Expected<void> done = move_change(write->address, write->data); !done) return done;
         write->address = moved;
@@ -289,6 +290,57 @@ class Mover {
     return {};
   }
 
+  // Page-locked memory that operations of the window write: where what the host writes is recorded, copies out of it
+  // are executed as they are, since what they bring depends on what comes first. From memory that only the host writes
+  // they bring what they brought when they were recorded.
+  Expected<void> find_written_host_memory() {
+    std::map<std::uint64_t, trace::Allocate> locked; // by address
+    bool inside = false, told = false;
+    for (std::size_t i = 0; i < records_.size() && i < end_; ++i) {
+      inside |= i == begin_;
+      const trace::Record& record = records_[i];
+      if (const auto* memory = std::get_if<trace::Allocate>(&record)) {
+        if (memory->kind == trace::Allocate::Kind::pinned) locked[memory->address] = *memory;
+      } else if (std::holds_alternative<trace::HostWrite>(record)) {
+        told |= inside;
+      } else if (const auto* operation = std::get_if<trace::Operation>(&record); operation && inside && told) {
+        if (Expected<void> done = note_written(*operation, locked); !done) return done;
+      }
+    }
+    return {};
+  }
+
+  Expected<void> note_written(const trace::Operation& operation,
+                              const std::map<std::uint64_t, trace::Allocate>& locked) {
+    const auto holder = [&](std::uint64_t address) -> const trace::Allocate* {
+      const auto above = locked.upper_bound(address);
+      if (above == locked.begin()) return nullptr;
+      const trace::Allocate& memory = std::prev(above)->second;
+      return address - memory.address < memory.bytes ? &memory : nullptr;
+    };
+    if (const auto* copy = std::get_if<trace::Copy>(&operation.what)) {
+      if (holder(copy->destination.address))
+        written_.push_back({copy->destination.address, copy->destination.extent()});
+    } else if (const auto* set = std::get_if<trace::Set>(&operation.what)) {
+      if (holder(set->destination.address)) written_.push_back({set->destination.address, set->destination.extent()});
+    } else if (const auto* launch = std::get_if<trace::Launch>(&operation.what); launch && !locked.empty()) {
+      Expected<std::vector<std::uint8_t>> arguments = bytes_(launch->arguments);
+      if (!arguments) return arguments.error();
+      for (std::size_t at = 0; at + 8 <= arguments->size(); at += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, arguments->data() + at, 8);
+        if (const trace::Allocate* memory = holder(word)) written_.push_back({memory->address, memory->bytes});
+      }
+    }
+    return {};
+  }
+
+  bool written_by_device(const trace::MemoryRange& range) const {
+    return std::any_of(written_.begin(), written_.end(), [&](const trace::Span& span) {
+      return range.address < span.address + span.bytes && span.address < range.address + range.extent();
+    });
+  }
+
   static Error missing(const trace::Operation& operation, const std::string& what) {
     return Error{"operation " + std::to_string(operation.id) + " cannot be run again: " + what};
   }
@@ -302,13 +354,19 @@ class Mover {
       if (Expected<void> moved = move_data(launch->arguments); !moved) return moved;
     } else if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
       using Direction = trace::Copy::Direction;
+      const bool may_change = written_by_device(copy->source);
       const bool from_host = copy->direction == Direction::h2d || copy->direction == Direction::h2h;
       const bool to_host = copy->direction == Direction::d2h || copy->direction == Direction::h2h;
       const bool from = run_.relocation.move(copy->source), to = run_.relocation.move(copy->destination);
       if ((!from && !from_host) || (!to && !to_host)) {
         return missing(operation, copy->api + " of memory that the trace does not know (an array, perhaps)");
       }
-      if (from_host && copy->data.size) {
+      // The host's own, and no memory here.
+      if (!from) copy->source.address = 0;
+      if (!to) copy->destination.address = 0;
+      if (from_host && from && may_change) {
+        copy->data = {}; // read when the copy runs
+      } else if (from_host && copy->data.size) {
         if (Expected<void> moved = move_data(copy->data); !moved) return moved;
       } else if (from_host && !from) {
         return missing(operation, "the bytes that " + copy->api + " brought are not in the trace");
@@ -347,19 +405,19 @@ class Mover {
   const ReadBytes& bytes_;
   MovedRun run_;
   std::size_t begin_ = 0, end_ = ~std::size_t(0);
-  bool at_start_ = false, closed_ = false;  // the window opens before any operation; it was closed
-  std::vector<trace::Span> outputs_;
+  bool at_start_ = false, closed_ = false; // the window opens before any operation; it was closed
+  std::vector<trace::Span> outputs_, written_; // written_: page-locked memory, by operations of the window
   std::vector<trace::Snapshot*> snapshots_;
-  std::map<std::uint32_t, trace::Allocate> live_;  // before the window, by number
+  std::map<std::uint32_t, trace::Allocate> live_; // before the window, by number
   std::vector<trace::Symbol> symbols_;
-  std::set<std::uint32_t> seen_, by_effect_;  // operations
+  std::set<std::uint32_t> seen_, by_effect_; // operations
   std::uint32_t next_operation_ = 1;
 };
 
-}  // namespace
+} // namespace
 
 Expected<MovedRun> from_window(std::vector<trace::Record> records, const ReadBytes& bytes) {
   return Mover(records, bytes).run();
 }
 
-}  // namespace deadheat::search
+} // namespace deadheat::search

@@ -32,7 +32,8 @@ options = arguments.parse_args()
 MOST_OF_TRAINING = 1 << 30  # bytes of its trace; 596 MiB that opaque launches changed made 594 MiB
 # Recorded as a whole, and the verdict that the embedded device comes to by itself.
 whole = ["shared_reduce", "shared_histogram", "global_sum", "global_neighbour_block", "global_histogram_merge",
-         "stream_missing_wait", "stream_copy_overlap", "stream_symbol", "shared_scan"]
+         "stream_missing_wait", "stream_copy_overlap", "stream_symbol", "shared_scan", "stream_registered",
+         "stream_staging_buffer", "stream_copy_2d"]
 
 
 def record(name, settings, command, more=None):

@@ -83,6 +83,19 @@ class Case:
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), int(done.stdout.split()[0])
 
+    def host(self, what, fault, ranged=0):
+        """What host_job said, recorded with a window, and the report of its replay."""
+        cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
+        folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
+        settings = ":window=1" + (":capture-range=cudaProfilerApi" if ranged else "")
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
+                         DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings))
+        shutil.rmtree(self.trace, ignore_errors=True)
+        job = [os.path.join(os.path.abspath(options.embedded), "host_job"), what, str(fault), str(ranged)]
+        done = subprocess.run(job, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
+        return done.stderr.splitlines(), self.replay()
+
     def device(self, what, settings="", timeout=60, variables=()):
         """What device_job said, and its status; a job that hangs is ended."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
@@ -392,10 +405,43 @@ def window_without_fault(case):
 
 @over_embedded
 def window_reaches_the_host(case):
-    """Kernels that reach memory which the host may write: one line, in the trace too."""
+    """Page-locked memory that an argument points into is followed; of what kernels find by themselves one line tells."""
     said, _ = case.window(0, ":window=1:capture-range=cudaProfilerApi", 4)
-    assert len(said) == 1 and "page-locked or managed memory" in said[0], said
-    assert "page-locked or managed memory" in case.dump(), case.dump()
+    assert said == [], said
+    said, _ = case.host("hidden", 0, 1)
+    assert len(said) == 1 and "page-locked memory that no argument" in said[0], said
+    assert "page-locked memory that no argument" in case.dump(), case.dump()
+
+
+def page_locked(case, what, outcomes, ranged):
+    """One race, with these two values of the first word that differs, and no other difference; none without the fault."""
+    said, (status, report) = case.host(what, 1, ranged)
+    assert said == [] and status == 1, (said, report)
+    assert [(race["certainty"], race["verdict"]) for race in report["races"]] == [("certain", "harmful")], report["races"]
+    differences = report["races"][0]["differences"]
+    assert {differences[0]["example"][side] for side in "ab"} == outcomes, differences
+    assert len({difference["allocation"] for difference in differences}) == 1, differences
+    said, (status, report) = case.host(what, 0, ranged)
+    assert said == [] and status == 0 and not report["races"], (said, report)
+
+
+@over_embedded
+def staging_buffer(case):
+    """The upload brings what the host wrote or what the download left; the host's later write belongs to neither."""
+    for ranged in (0, 1):
+        page_locked(case, "staging", {100, 7}, ranged)
+
+
+@over_embedded
+def mapped_memory(case):
+    for ranged in (0, 1):
+        page_locked(case, "mapped", {100, 5}, ranged)
+
+
+@over_embedded
+def copy_of_a_plane(case):
+    for ranged in (0, 1):
+        page_locked(case, "plane", {3, 5}, ranged)
 
 
 @over_embedded
@@ -495,7 +541,8 @@ cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, w
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
-         window_reaches_the_host, window_budget, no_window, no_buffers, timestamps, times_of_races, window_without_end,
+         window_reaches_the_host, staging_buffer, mapped_memory, copy_of_a_plane, window_budget, no_window, no_buffers,
+         timestamps, times_of_races, window_without_end,
          python_lines, python_without_its_lock]
 passed = failed = 0
 for test in cases:

@@ -54,14 +54,20 @@ void submit_copy(Call& call, const trace::MemoryRange& destination, const trace:
   }
   if (Window* window = call.session.window(); window && window->open()) {
     const bool out_of_host = copy.direction == Direction::h2d || copy.direction == Direction::h2h;
+    if (out_of_host && !copy.pageable_source) window->device_reads(source);
     if (out_of_host) copy.data = window->bytes_of(source, !copy.pageable_source, handle);
     if (!out_of_host) window->touch(source);
     if (copy.direction != Direction::d2h && copy.direction != Direction::h2h) window->touch(destination);
   }
+  const bool into_host =
+      (copy.direction == Direction::d2h || copy.direction == Direction::h2h) && !copy.pageable_destination;
   std::lock_guard hold(call.session.lock);
   operation.stream = call.stream(handle);
   operation.what = std::move(copy);
-  call.session.submit(std::move(operation));
+  const std::uint32_t stream = operation.stream, id = call.session.submit(std::move(operation));
+  if (Window* window = call.session.window(); window && into_host) {
+    window->device_writes(destination, stream, id, call.own_handle(handle));
+  }
 }
 
 void submit_copy(Call& call, std::uint64_t destination, std::uint64_t source, std::uint64_t bytes, int to_host,
@@ -119,11 +125,15 @@ void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t v
   record.value = value;
   record.element_bytes = element;
   record.api = call.api();
-  if (Window* window = call.session.window()) window->touch(record.destination);
+  const trace::MemoryRange destination = record.destination;
   trace::Operation operation;
-  operation.stream = call.stream(handle);
+  const std::uint32_t stream = operation.stream = call.stream(handle);
   operation.what = std::move(record);
-  call.session.submit(std::move(operation));
+  const std::uint32_t id = call.session.submit(std::move(operation));
+  if (Window* window = call.session.window()) {
+    window->touch(destination);
+    window->device_writes(destination, stream, id, call.own_handle(handle));
+  }
 }
 
 }  // namespace

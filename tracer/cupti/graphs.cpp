@@ -197,6 +197,9 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   }
   session.journal().push(trace::GraphEnd{launch});
   session.record_event(graph.done, stream);
+  if (Window* window = session.window()) {
+    window->graph_launched(stream, session.recorded(graph.done), call.own_handle(p.hStream));
+  }
 }
 
 }  // namespace deadheat::cupti

@@ -28,6 +28,8 @@ struct Call {
   const std::string& api() const; // without its version: cudaMemcpyAsync
   bool done() const { return exit && result == CUDA_SUCCESS; }
   std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }
+  // The stream, by a handle that other calls understand.
+  CUstream own_handle(CUstream handle) const { return !handle && per_thread ? CU_STREAM_PER_THREAD : handle; }
   // The stream is being captured: the call makes a graph node, no operation.
   bool captured(CUstream handle) const;
 };

@@ -68,11 +68,12 @@ class Journal {
     std::int64_t bytes = 0;
   };
   // What host threads append: records without what is large and comes from kernels.
-  using Item = std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, AllocatorBlock,
-                            trace::Device, std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free,
-                            trace::StreamCreate, trace::StreamDestroy, trace::EventRecord, trace::StreamWait,
-                            trace::HostWait, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
-                            trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
+  using Item =
+      std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, AllocatorBlock, trace::Device,
+                   std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
+                   trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWrite,
+                   std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd, trace::OperationBegin,
+                   trace::OperationEnd, trace::Incident, trace::Window>;
 
   void push(Item item);
   void push(Launched& launched);  // leaves it clear

@@ -24,6 +24,7 @@ struct PendingLaunch {
   std::shared_ptr<RecordedLaunch> recorded;
   std::uint32_t control = 0;
   device_log::Control parameter;
+  std::vector<trace::Span> on_host;   // page-locked memory that it reaches, in a window
   std::vector<void*> parameters;      // what the driver is given
   std::vector<std::uint8_t> buffer;   // likewise, packed
   std::size_t buffer_bytes = 0;
@@ -33,6 +34,7 @@ struct PendingLaunch {
     launch.clear();
     prepared = submits = false;
     recorded = nullptr;
+    on_host.clear();
   }
 };
 
@@ -264,6 +266,9 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   }
   pending.prepared = true;
   pending.submits = !captured;
+  if (Window* window = session.window(); window && record && !captured) {
+    pending.on_host = window->before_launch(launch->arguments, call.own_handle(stream));
+  }
   if (Window* window = session.window(); window && !record && !captured) {
     window->before_opaque(call.context, launch->arguments);
   }
@@ -284,6 +289,10 @@ void finish(Call& call, CUstream stream) {
     std::lock_guard hold(session.lock);
     pending.launch.stream = call.stream(stream);
     session.number(pending.launch);
+    if (!pending.on_host.empty()) {
+      session.window()->after_launch(pending.on_host, pending.launch.stream, pending.launch.operation,
+                                     call.own_handle(stream));
+    }
     session.journal().push(pending.launch);
   } else if (pending.recorded) {
     session.recorder().cancel(pending.control, pending.recorded);

@@ -1,6 +1,7 @@
 // Allocations, in all their forms.
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -67,15 +68,23 @@ void register_host(Call& call, cuMemHostRegister_v2_params& p) {
 }
 
 // Frees are noted on the way in: another thread may be given the same address before the call has returned.
+// Under the session's lock.
+static void host_memory_freed(Session& session, const void* at) {
+  const trace::Allocate* memory = session.allocation_at(number(at));
+  if (Window* window = session.window(); window && memory && memory->kind == Kind::pinned) {
+    window->host_memory_freed(memory->address, memory->bytes);
+  }
+  session.freed(number(at));
+}
 void unregister_host(Call& call, cuMemHostUnregister_params& p) {
   if (call.exit) return;
   std::lock_guard hold(call.session.lock);
-  call.session.freed(number(p.p));
+  host_memory_freed(call.session, p.p);
 }
 void free_host(Call& call, cuMemFreeHost_params& p) {
   if (call.exit) return;
   std::lock_guard hold(call.session.lock);
-  call.session.freed(number(p.p));
+  host_memory_freed(call.session, p.p);
 }
 void free_memory(Call& call, cuMemFree_v2_params& p) {
   if (call.exit) return;

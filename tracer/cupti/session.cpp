@@ -303,8 +303,15 @@ void Session::forget(CUevent handle) {
 
 std::uint32_t Session::recorded(std::uint32_t event) const {
   auto found = event_records_.find(event);
-  return found == event_records_.end() ? 0 : found->second;
+  return found == event_records_.end() ? 0 : found->second.operation;
 }
+
+std::uint32_t Session::recorded_on(std::uint32_t event) const {
+  auto found = event_records_.find(event);
+  return found == event_records_.end() ? 0 : found->second.stream;
+}
+
+bool Session::known(CUstream handle) const { return !handle || handle == CU_STREAM_LEGACY || streams_.count(handle); }
 
 // ---- memory
 
@@ -383,7 +390,7 @@ void Session::number(Journal::LaunchFacts& launch) {
 
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {
   const std::uint32_t id = next_operation();
-  event_records_[event] = id;
+  event_records_[event] = {id, stream};
   journal_.push(Journal::EventRecorded{id, event, stream, host_thread()});
 }
 

@@ -77,6 +77,8 @@ class Session {
   std::uint32_t event(CUevent handle);
   void forget(CUevent handle);
   std::uint32_t recorded(std::uint32_t event) const; // the operation of its last record; 0: none
+  std::uint32_t recorded_on(std::uint32_t event) const; // the stream of that
+  bool known(CUstream handle) const; // it is alive, or the legacy default stream
 
   // ---- memory, under lock
   void allocated(trace::Allocate::Kind kind, std::uint64_t address, std::uint64_t bytes, std::uint64_t host_address,
@@ -146,7 +148,10 @@ class Session {
   std::unordered_map<CUstream, std::uint32_t> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_; // (device, thread or 0) → id
   std::unordered_map<CUevent, std::uint32_t> events_;
-  std::unordered_map<std::uint32_t, std::uint32_t> event_records_;
+  struct EventRecord {
+    std::uint32_t operation = 0, stream = 0;
+  };
+  std::unordered_map<std::uint32_t, EventRecord> event_records_;
   std::map<std::uint64_t, trace::Allocate> live_;
   struct Count {
     std::string text;

@@ -1,6 +1,7 @@
 // Streams, events, and what the host waits for.
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
@@ -18,7 +19,10 @@ void stream_made(Call& call, CUstream* handle, unsigned flags, int priority) {
   call.session.created(call.context, *handle, kind_of(flags), priority);
 }
 
-void waited(Call& call, Kind kind, std::uint32_t id, bool query) { call.session.host_waited(kind, id, query); }
+void waited(Call& call, Kind kind, std::uint32_t id, bool query) {
+  call.session.host_waited(kind, id, query);
+  if (Window* window = call.session.window()) window->waited(kind, id);
+}
 
 void record(Call& call, CUevent event, CUstream handle) {
   if (!call.done() || call.captured(handle)) return;

@@ -65,7 +65,8 @@ std::set<std::uint64_t> TouchedPages::take() {
 // ---- the window
 
 struct Window::Shared {
-  std::shared_ptr<TouchedPages> touched = std::make_shared<TouchedPages>();
+  std::shared_ptr<TouchedPages> touched = std::make_shared<TouchedPages>();  // by kernels that are recorded
+  TouchedPages copied;  // by copies, sets and opaque kernels
   std::mutex lock;
   std::string trouble;
   std::vector<Kept> kept;          // memory as the window found it
@@ -85,22 +86,37 @@ struct Window::Shared {
   }
 };
 
+HostMemory::Room Window::room() {
+  return [shared = std::atomic_load(&shared_)](std::uint64_t bytes) {
+    if (shared->spend(bytes)) return true;
+    shared->spoil("page-locked memory that it reaches is more than the window's budget");
+    return false;
+  };
+}
+
 // The window's end, in the journal behind the launches whose accesses it waits for.
 class Window::Closing final : public Awaited {
  public:
-  Closing(Session& session, std::shared_ptr<Shared> shared, QuietDevice& device, std::vector<Memory> live)
-      : session_(session), shared_(std::move(shared)), device_(device), live_(std::move(live)) {}
+  Closing(Session& session, std::shared_ptr<Shared> shared, QuietDevice& device, std::vector<Memory> live,
+          std::set<std::uint64_t> reached)
+      : session_(session),
+        shared_(std::move(shared)),
+        device_(device),
+        live_(std::move(live)),
+        reached_(std::move(reached)) {}
 
   bool write(trace::TraceWriter& writer, bool) override {
     Own own;
-    const std::set<std::uint64_t> pages = shared_->touched->take();
+    std::set<std::uint64_t> pages = shared_->touched->take();
     bool with_host = false;  // kernels reach by themselves what the host may write
     for (const Kept& kept : shared_->kept) {
-      with_host |= (kept.of.on_host || kept.of.managed) && !within(pages, kept.of, largest_snapshot).empty();
+      const bool unseen = kept.of.managed || (kept.of.on_host && !reached_.count(kept.of.address));
+      with_host |= unseen && !within(pages, kept.of, largest_snapshot).empty();
     }
+    pages.merge(shared_->copied.take());
     if (with_host) {
       const std::string line =
-          "kernels of the window reach page-locked or managed memory: "
+          "kernels of the window reach managed memory, or page-locked memory that no argument of theirs points into: "
           "what the host writes there while it is open is not in it";
       say_once(line);
       session_.incident("window", line);
@@ -165,14 +181,21 @@ class Window::Closing final : public Awaited {
   std::shared_ptr<Shared> shared_;
   QuietDevice& device_;
   std::vector<Memory> live_;
+  std::set<std::uint64_t> reached_;
 };
+
+// A write of nothing: what the host writes is recorded from here on.
+void Window::opened() {
+  session_.journal().push(trace::Window{window_id, true, {}, {}});
+  session_.journal().push(trace::HostWrite{});
+}
 
 void Window::start() {
   if (session_.options().capture_range != "none") return;
   used_ = whole_run_ = true;
   shared_ = std::make_shared<Shared>();
   shared_->budget = session_.options().window_budget << 20;
-  session_.journal().push(trace::Window{window_id, true, {}, {}});
+  opened();
   open_ = true;
 }
 
@@ -207,7 +230,7 @@ void Window::begin() {
       shared->spoil("the device did not come to rest when it opened");
   }
   session_.recorder().caught_up();
-  session_.journal().push(trace::Window{window_id, true, {}, {}});
+  opened();
   std::atomic_store(&shared_, std::move(shared));
   open_ = true;
   someone_ = false;
@@ -237,8 +260,14 @@ void Window::end() {
     session_.recorder().caught_up();
     shared = shared_;
     open_ = false;
-    session_.journal().push(
-        Journal::Item(std::shared_ptr<Awaited>(std::make_shared<Closing>(session_, shared, device_, live_memory()))));
+    std::set<std::uint64_t> reached;
+    {
+      std::lock_guard hold(host_lock_);
+      reached = std::exchange(reached_, {});
+      host_.clear();
+    }
+    session_.journal().push(Journal::Item(std::shared_ptr<Awaited>(
+        std::make_shared<Closing>(session_, shared, device_, live_memory(), std::move(reached)))));
     someone_ = false;
   }
   // What is kept lies on the device: it is fetched while there is one.
@@ -262,8 +291,8 @@ std::shared_ptr<TouchedPages> Window::touched() const {
 }
 
 void Window::touch(const trace::MemoryRange& range) {
-  std::shared_ptr<TouchedPages> pages = touched();
-  if (pages && range.bytes()) pages->add(range.address, range.extent());
+  if (!open() || whole_run_ || !range.bytes()) return;
+  std::atomic_load(&shared_)->copied.add(range.address, range.extent());
 }
 
 void Window::spoil(const std::string& why) {
@@ -346,7 +375,9 @@ bool Window::after_opaque(CUstream stream, bool launched, std::vector<trace::Eff
     } else {
       known = device_.changes([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
         if (!shared->spend(bytes)) return false;
-        shared->touched->add(address, bytes);
+        shared->copied.add(address, bytes);
+        std::lock_guard hold(host_lock_);
+        host_.device_wrote(address, bytes);
         effects.push_back({address, session_.writer().bytes({data, bytes})});
         return true;
       });

@@ -7,6 +7,9 @@
 // the memory that it can reach with a copy from before. Everything waits for a limited time only: where the device does
 // not come to rest (a kernel that waits for one that is not launched yet), the window says that it cannot be used.
 //
+// What the host writes into page-locked memory is recorded ahead of the operations that may read it (host_memory.h), as
+// far as copies and arguments of launches say which do.
+//
 // Calls of other host threads wait while a window opens, closes or looks at an opaque launch; one that has begun before
 // is not held back.
 //
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "deadheat/trace.h"
+#include "tracer/cupti/host_memory.h"
 #include "tracer/cupti/journal.h"
 #include "tracer/cupti/quiet_device.h"
 
@@ -71,6 +75,18 @@ class Window {
   // The bytes that a copy brings from the host; `pinned`: read when the copy runs. Not under the session's lock.
   trace::Bytes bytes_of(const trace::MemoryRange& source, bool pinned, CUstream stream);
 
+  // The host's side of page-locked memory (window_host.cpp). An operation reads it: before it is written to the
+  // journal. One writes it: once it has its number. Other memory is left alone.
+  void device_reads(const trace::MemoryRange& range);
+  void device_writes(const trace::MemoryRange& range, std::uint32_t stream, std::uint32_t operation, CUstream handle);
+  // A recorded launch, on its way in and out: what its arguments reach.
+  std::vector<trace::Span> before_launch(const std::vector<std::uint8_t>& arguments, CUstream handle);
+  void after_launch(const std::vector<trace::Span>& reached, std::uint32_t stream, std::uint32_t operation,
+                    CUstream handle);
+  void graph_launched(std::uint32_t stream, std::uint32_t operation, CUstream handle);
+  void waited(trace::HostWait::Kind kind, std::uint32_t id); // under the session's lock
+  void host_memory_freed(std::uint64_t address, std::uint64_t bytes);
+
   // Around an opaque launch: between the two this thread has the device for itself. True: its effects are known.
   void before_opaque(CUcontext context, const std::vector<std::uint8_t>& arguments);
   bool after_opaque(CUstream stream, bool launched, std::vector<trace::Effects::Change>& effects);
@@ -80,6 +96,10 @@ class Window {
   struct Shared; // what outlives the window: until it is written
   void save_memory(Shared& shared);
   std::vector<Memory> live_memory();
+  void opened(); // says so in the journal
+  trace::Span on_host(const trace::MemoryRange& range);
+  HostMemory::Room room();
+  void look(std::uint64_t address, std::uint64_t bytes); // under host_lock_
 
   Session& session_;
   QuietDevice device_;
@@ -91,6 +111,9 @@ class Window {
   std::shared_ptr<Shared> shared_;
   bool looking_ = false; // there is a copy from before the opaque launch that is under way
   std::atomic<CUcontext> seen_{nullptr};
+  std::mutex host_lock_; // of what follows; the session's comes first
+  HostMemory host_;
+  std::set<std::uint64_t> reached_; // page-locked allocations that arguments of launches point into
 };
 
 } // namespace deadheat::cupti
