@@ -284,7 +284,7 @@ std::uint32_t Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::
     if (any_pages) {
       if (const ShadowPage* const page = pages_.find({0, address / page_bytes})) __builtin_prefetch(page);
     }
-    if (cells.prefetch_entry(address)) cells.prefetch_rest(address);
+    cells.prefetch_entry(address);
   }
   return left;
 }
@@ -383,14 +383,13 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
 inline bool Filter::usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane,
                           ShadowPage* at, const Cell& known) {
   if (at && (write || !epochs_.ordered_write(known.write, known.write_who & 31, actor, lane))) return false;
-  const SparseCells::Place place = cells.in_sheet(unit);
-  if (place.entry && !place.entry->segment) {
-    cells.put(place, write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)});
+  Entry* const entry = cells.only_or_new(unit);
+  if (!entry) return false;
+  if (!entry->segment) {
+    *entry = write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
     if (at) mark_sparse(*at);
     return true;
   }
-  Entry* const entry = place.entry ? place.entry : cells.only_in_block(unit);
-  if (!entry) return false;
   if (write) {
     if (!SparseCells::is_write(*entry) || !epochs_.ordered_write(entry->segment, entry->who & 31, actor, lane))
       return false;

@@ -56,7 +56,7 @@ class Filter {
   bool strong(const Strong& access);
   // Brings nearer, in two steps, what a strong access to global memory will look at.
   void bring_strong(std::uint64_t address, unsigned step) const {
-    static_cast<void>(step == 0 ? strong_.prefetch(address) : strong_.prefetch_entry(address));
+    step == 0 ? static_cast<void>(strong_.prefetch(address)) : strong_.prefetch_entry(address);
   }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.

@@ -1,14 +1,25 @@
-// Where the entries of memory that is touched here and there lie: arrays in a few sizes, named by numbers.
+// Where the entries of memory that is touched here and there lie: runs of lines of a cache, in a few sizes, named by
+// numbers.
 //
-// Invariants: an array in use has one name, so that pack() may move it.
+// Entries of a block, 1024 neighbouring units, lie in an *array* that grows with their number by a third: ten to a
+// line, each with ten bits that say whose it is, found from the unit by arithmetic. Where nearly half of the units
+// have an entry, and none has two, a *sheet* takes less: a place for each unit, twelve to a line, and no names. A
+// *twin* has two places for each. So an entry costs 5.4 to 9 bytes, and a look at one reads one line as a rule.
+//
+// Invariants: a run in use has one name, so that pack() may move it; an entry of segment 0 is none, and arrays have
+// none; sheets have a unit's first entry only, twins have no second one without a first.
 // Thread-safety: none.
 #pragma once
 
+#include <emmintrin.h>
+
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "analyzer/detect/filter_pages.h"
 
@@ -20,68 +31,201 @@ struct [[gnu::packed]] Entry {
 };
 static_assert(sizeof(Entry) == 5);
 
-// Bytes that begin where a large page may when there are many, and are all zero.
-template <typename T>
-struct Zeroed {
-  struct Free {
-    std::size_t bytes = 0;
-    void operator()(T* list) const { free_zeroed(list, bytes); }
-  };
-  using Pointer = std::unique_ptr<T[], Free>;
-  static Pointer make(std::size_t count) {
-    return Pointer(static_cast<T*>(allocate_zeroed(count * sizeof(T))), Free{count * sizeof(T)});
+// Of an array. What belongs into a line lies in it or in one of the next few.
+struct alignas(64) ArrayLine {
+  static constexpr unsigned entries = 10, most_depth = 3;
+  static constexpr std::uint32_t all = (1u << entries) - 1;
+  std::uint32_t marks = 0; // from the lowest bit on: the places that are taken; their units' high bits; the depth
+  std::array<std::uint8_t, entries> low{}; // of the units
+  std::array<Entry, entries> entry{};
+
+  unsigned depth() const { return marks >> 30; } // what belongs here lies in so many lines more
+  void deepen(unsigned depth) { marks = std::max(marks >> 30, depth) << 30 | (marks & ~0u >> 2); }
+  unsigned taken() const { return marks & all; }
+  unsigned unit(unsigned place) const { return low[place] | (marks >> (entries + 2 * place) & 3) << 8; }
+  // The places of a unit's entries.
+  [[gnu::always_inline]] unsigned of(unsigned wanted) const {
+    const __m128i names = _mm_loadu_si128(reinterpret_cast<const __m128i*>(low.data()));
+    unsigned alike = unsigned(_mm_movemask_epi8(_mm_cmpeq_epi8(names, _mm_set1_epi8(char(wanted))))) & taken();
+    for (unsigned rest = alike; rest; rest &= rest - 1) {
+      if (unit(unsigned(std::countr_zero(rest))) != wanted) alike ^= rest & -rest;
+    }
+    return alike;
+  }
+  // Where there is room.
+  Entry* add(unsigned unit, Entry added) {
+    const unsigned place = unsigned(std::countr_zero(~marks));
+    marks = (marks & ~(3u << (entries + 2 * place))) | 1u << place | unit >> 8 << (entries + 2 * place);
+    low[place] = std::uint8_t(unit);
+    entry[place] = added;
+    return &entry[place];
   }
 };
+static_assert(sizeof(ArrayLine) == 64);
 
-// By what block numbers are multiplied. Not by what partition_of() multiplies: a worker's pages have some bits of that
-// product in common, and tables would be full in some places and empty in others.
-inline constexpr std::uint64_t block_mix = 0xd6e8feb86659fd93u;
-
-// Entries of a sheet (filter_sheets.h), those that share a line of a cache: none lies in two.
 struct alignas(64) SheetLine {
   static constexpr unsigned entries = 12;
   std::array<Entry, entries> entry;
 };
 static_assert(sizeof(SheetLine) == 64);
 
-// Arrays of entries for blocks, in a few sizes, and for sheets.
 class EntryArrays {
  public:
-  // The last two have a place, or two, for each unit; the others are for entries in their units' order.
-  static constexpr std::array<std::uint8_t, 9> room = {4, 6, 10, 16, 24, 34, 48, 32, 64};
-  static constexpr unsigned one_each = 7, two_each = 8;
-  static constexpr unsigned sheet = 9, sheet_lines = (1024 + SheetLine::entries - 1) / SheetLine::entries;
+  static constexpr unsigned units_log2 = 10, units = 1 << units_log2;
+  // Lines of a size: of arrays, of sheets, of twins, and of pieces of tables, which know themselves what is in them.
+  static constexpr std::array<std::uint8_t, 20> lines = {1,  2,  3,  4,  5,  6,  8,   11,  15, 20,
+                                                         27, 36, 48, 54, 72, 96,  128, 86, 171, 64};
+  static constexpr unsigned sheet = 17, twin = 18, piece = 19, piece_lines = lines[piece];
+  static_assert(units <= SheetLine::entries * lines[sheet] && 2 * units <= SheetLine::entries * lines[twin]);
+  struct Name {
+    std::uint32_t id = 0;
+    std::uint8_t size = 0;
+  };
 
-  [[gnu::always_inline]] Entry* at(unsigned size, std::uint32_t id) const {
-    if (size == one_each) [[likely]]
-      return std::get<one_each>(pools_).at(id);
-    return at_any(size, id);
+  template <typename Line>
+  [[gnu::always_inline]] Line* at(std::uint32_t id) const {
+    return reinterpret_cast<Line*>(slabs_[id / slab_lines].begin.get() + id % slab_lines * 64);
   }
-  [[gnu::always_inline]] SheetLine* sheet_at(std::uint32_t id) const { return std::get<sheet>(pools_).at(id); }
-  std::uint32_t allocate(unsigned size);
+  [[gnu::always_inline]] Entry* in_sheet(std::uint32_t id, unsigned unit) const {
+    return &at<SheetLine>(id)[unit / SheetLine::entries].entry[unit % SheetLine::entries];
+  }
+  // What a look at the unit's entries reads first.
+  [[gnu::always_inline]] const void* first(Name name, unsigned unit) const {
+    if (name.size < sheet) return at<ArrayLine>(name.id) + home(name.size, unit);
+    return at<SheetLine>(name.id) + (name.size == sheet ? unit / SheetLine::entries : unit / (SheetLine::entries / 2));
+  }
+  // Calls each(Entry&) for the entries of a unit, two at most.
+  template <typename Each>
+  void each_of(Name name, unsigned unit, Each&& each) const;
+  // The unit's entry; null where it has two, or none. fresh: where it has none and there is room at once, one is made,
+  // of segment 0, which the caller is to fill, and `fresh` is set.
+  [[gnu::always_inline]] Entry* only(Name name, unsigned unit, bool* fresh) const;
+  // False: there is no room.
+  bool insert(Name name, unsigned unit, Entry added) const;
+  // One of the unit's. True: nothing is left.
+  bool erase(Name name, unsigned unit, Entry* entry) const;
+  Name make(unsigned entries); // with room for so many, none of them there yet
+  Name grow(Name from); // a larger one that has the same
+  // Calls each(unit, Entry&) for all entries; it may set segments to 0 and must call swept() then.
+  template <typename Each>
+  void each(Name name, Each&& each) const;
+  void swept(Name name) const;
+
+  std::uint32_t allocate(unsigned size); // lines of any contents
   void free(unsigned size, std::uint32_t id);
   std::uint64_t bytes() const;
   // Is so much free that it is time to pack()?
   bool much_free() const;
-  // Gives what is free back. each_name(name) calls name(size, id&) for all arrays in use.
+  // Gives what is free back. each_name(name) calls name(size, id&) for all that is in use.
   template <typename EachName>
   void pack(EachName&& each_name) {
-    each([](auto& pool) { pool.begin_packing(); });
+    begin_packing();
     each_name([&](unsigned size, std::uint32_t& id) { pack_one(size, id); });
-    each([](auto& pool) { pool.end_packing(); });
+    end_packing();
   }
 
  private:
-  Entry* at_any(unsigned size, std::uint32_t id) const;
-  void pack_one(unsigned size, std::uint32_t& id);
-  template <typename Each>
-  void each(Each&& each) {
-    std::apply([&](auto&... pool) { (each(pool), ...); }, pools_);
+  static constexpr std::uint32_t slab_lines = std::uint32_t(slab_bytes / 64);
+  struct Release {
+    void operator()(unsigned char* slab) const { free_slab(slab); }
+  };
+  struct Slab {
+    std::unique_ptr<unsigned char, Release> begin;
+    std::uint32_t number = 0; // among those of its size
+  };
+  struct Pool { // of one size
+    std::vector<std::uint32_t> slabs, free; // the free runs' names
+    std::uint32_t next = 0, used = 0; // runs that were ever handed out; that are in use
+  };
+  static constexpr std::uint32_t per_slab(unsigned size) { return slab_lines / lines[size]; }
+  // Neighbours of four lie together, and the fours spread evenly, whatever stretch or stride they are of.
+  static unsigned home(unsigned size, unsigned unit) {
+    const unsigned spread = ((unit >> 2) * 0x9d & 0xff) << 2 | (unit & 3);
+    return spread * lines[size] >> units_log2;
   }
-  template <std::size_t... i>
-  static auto pools(std::index_sequence<i...>)
-      -> std::tuple<CellPool<Entry, room[i]>..., CellPool<SheetLine, sheet_lines>>;
-  decltype(pools(std::make_index_sequence<room.size()>())) pools_;
+  static unsigned next_line(unsigned size, unsigned line) { return line + 1 == lines[size] ? 0 : line + 1; }
+  static Entry* in_twin(SheetLine* at, unsigned unit) {
+    constexpr unsigned per_line = SheetLine::entries / 2;
+    return &at[unit / per_line].entry[unit % per_line * 2];
+  }
+  void clear(Name name) const;
+  bool move(Name from, Name to) const;
+  void begin_packing();
+  void pack_one(unsigned size, std::uint32_t& id);
+  void end_packing();
+  // Of a run among those of its size.
+  std::uint32_t ordinal(unsigned size, std::uint32_t id) const {
+    return slabs_[id / slab_lines].number * per_slab(size) + id % slab_lines / lines[size];
+  }
+
+  std::array<Pool, lines.size()> pools_;
+  std::vector<Slab> slabs_;
+  std::vector<std::uint32_t> spare_; // slabs' names without memory
 };
+
+template <typename Each>
+inline void EntryArrays::each_of(Name name, unsigned unit, Each&& each) const {
+  if (name.size == sheet) {
+    if (Entry* const one = in_sheet(name.id, unit); one->segment) each(*one);
+  } else if (name.size == twin) {
+    Entry* const two = in_twin(at<SheetLine>(name.id), unit);
+    for (Entry* one = two; one != two + 2 && one->segment; ++one) each(*one);
+  } else {
+    ArrayLine* const begin = at<ArrayLine>(name.id);
+    unsigned number = home(name.size, unit);
+    for (unsigned left = begin[number].depth() + 1; left; --left, number = next_line(name.size, number)) {
+      for (unsigned rest = begin[number].of(unit); rest; rest &= rest - 1) {
+        each(begin[number].entry[unsigned(std::countr_zero(rest))]);
+      }
+    }
+  }
+}
+
+inline Entry* EntryArrays::only(Name name, unsigned unit, bool* fresh) const {
+  if (name.size == sheet) [[likely]] {
+    Entry* const one = in_sheet(name.id, unit);
+    if (one->segment) return one;
+    if (!fresh) return nullptr;
+    *fresh = true;
+    return one;
+  }
+  if (name.size == twin) {
+    Entry* const two = in_twin(at<SheetLine>(name.id), unit);
+    return two->segment && !two[1].segment ? two : nullptr;
+  }
+  ArrayLine* const begin = at<ArrayLine>(name.id);
+  unsigned number = home(name.size, unit);
+  ArrayLine& first = begin[number];
+  Entry* found = nullptr;
+  for (unsigned left = first.depth() + 1; left; --left, number = next_line(name.size, number)) {
+    const unsigned places = begin[number].of(unit);
+    if (!places) continue;
+    if (found || (places & (places - 1))) return nullptr;
+    found = &begin[number].entry[unsigned(std::countr_zero(places))];
+  }
+  if (found || !fresh || first.taken() == ArrayLine::all) return found;
+  *fresh = true;
+  return first.add(unit, {});
+}
+
+template <typename Each>
+inline void EntryArrays::each(Name name, Each&& each) const {
+  if (name.size < sheet) {
+    ArrayLine* const begin = at<ArrayLine>(name.id);
+    for (unsigned i = 0; i < lines[name.size]; ++i) {
+      for (unsigned rest = begin[i].taken(); rest; rest &= rest - 1) {
+        const unsigned place = unsigned(std::countr_zero(rest));
+        each(begin[i].unit(place), begin[i].entry[place]);
+      }
+    }
+    return;
+  }
+  for (unsigned unit = 0; unit < units; ++unit) {
+    Entry* const first = name.size == sheet ? in_sheet(name.id, unit) : in_twin(at<SheetLine>(name.id), unit);
+    for (Entry* one = first; one != first + (name.size == sheet ? 1 : 2); ++one) {
+      if (one->segment) each(unit, *one);
+    }
+  }
+}
 
 } // namespace deadheat::detect

@@ -8,14 +8,6 @@
 
 namespace deadheat::detect {
 
-namespace {
-
-// Entries from which on a sheet costs less than 12 bytes for each, and below which it is given up when some are
-// forgotten.
-constexpr unsigned least_of_sheet = 505, too_few_of_sheet = 400;
-
-} // namespace
-
 std::uint8_t SparseCells::reads_entry(const Cell& cell) {
   if (cell.write_who & Cell::suspect) return who_of(many, wide_suspect);
   const bool outside = cell.write_who & Cell::non_coherent;
@@ -40,9 +32,16 @@ void SparseCells::read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell
   cell.reads = segment;
 }
 
+SparseCells::Region* SparseCells::far_region(std::uint64_t number) const {
+  const auto found = regions_.find(number);
+  if (found == regions_.end()) return nullptr;
+  recent_[number % recent_.size()] = {number, found->second.get()};
+  return found->second.get();
+}
+
 SparseCells::Found SparseCells::find(std::uint64_t address) const {
   Found found;
-  Region* const of = region(address);
+  const Region* const of = region(address);
   if (!of) return found;
   const std::uint32_t wanted = key(address);
   auto take = [&](std::uint32_t segment, std::uint8_t who, Found::At at) {
@@ -54,87 +53,112 @@ SparseCells::Found SparseCells::find(std::uint64_t address) const {
     }
     found.at[found.count++ & 1] = at;
   };
-  if (const Place place = in_sheet(address); place.entry) {
-    found.sheet = place.sheet;
-    if (place.entry->segment) {
-      take(place.entry->segment, place.entry->who, {reinterpret_cast<unsigned char*>(place.entry), &place.entry->who});
+  each_line(*of, wanted, [&](Line& line) {
+    if (const unsigned array = line.near(wanted | array_bit)) {
+      found.slot = {&line, unsigned(std::countr_zero(array))};
+      return true;
     }
-    return found;
-  }
-  if (!of->blocks.empty() && (found.block = of->blocks.find(block_of(wanted)))) {
-    const std::uint32_t bit = 1u << unit_of(wanted);
-    if (!(found.block->present & bit)) return found;
-    Entry* const first = of->blocks.entry(*found.block, unit_of(wanted));
-    auto one = [&](Entry* entry) {
-      take(entry->segment, entry->who, {reinterpret_cast<unsigned char*>(entry), &entry->who});
-    };
-    one(first);
-    if (found.block->both & bit) one(first + 1);
-    return found;
-  }
-  each_line(of->of(wanted), wanted, [&](Line& line) {
-    unsigned alike = 0;
-    for (unsigned slot = 0; slot < slots; ++slot) {
-      alike |= unsigned((line.key[slot] ^ wanted) < EntryBlocks::units) << slot;
-    }
-    for (; alike; alike &= alike - 1) {
-      const unsigned slot = unsigned(std::countr_zero(alike));
-      if (!line.segment[slot]) continue;
+    for (unsigned near = line.near(wanted); near; near &= near - 1) {
+      const unsigned place = unsigned(std::countr_zero(near));
+      if (!line.segment[place]) continue;
       ++found.near;
-      if (line.key[slot] != wanted) continue;
-      take(line.segment[slot], line.who[slot],
-           {reinterpret_cast<unsigned char*>(&line.segment[slot]), &line.who[slot]});
+      if (line.key[place] != wanted) continue;
+      take(line.segment[place], line.who[place],
+           {reinterpret_cast<unsigned char*>(&line.segment[place]), &line.who[place]});
     }
+    return false;
   });
+  if (found.slot) {
+    arrays_.each_of(found.slot.name(), unit_of(wanted), [&](Entry& entry) {
+      take(entry.segment, entry.who, {reinterpret_cast<unsigned char*>(&entry), &entry.who});
+    });
+  }
   return found;
 }
 
-void SparseCells::prefetch_rest(std::uint64_t address) const {
-  const Region* const of = region(address);
-  if (!of) return;
-  each_line(of->of(key(address)), key(address), [home = true](const Line& line) mutable {
+void SparseCells::prefetch_rest(const Region& of, std::uint32_t wanted) const {
+  each_line(of, wanted, [&, home = true](const Line& line) mutable {
     if (!std::exchange(home, false)) __builtin_prefetch(&line, 1);
+    return false;
   });
 }
 
-bool SparseCells::insert(Table& table, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
-  if (!table.count) return false;
-  const std::uint32_t home = Region::home(wanted, table.count), step = Region::step(wanted, table.count);
+// ---- tables of lines
+
+SparseCells::Line& SparseCells::line_or_new(Region& of, std::uint32_t number) {
+  std::uint32_t& piece = of.pieces[number / EntryArrays::piece_lines];
+  if (piece == no_piece) {
+    piece = arrays_.allocate(EntryArrays::piece);
+    std::memset(arrays_.at<unsigned char>(piece), 0, sizeof(Line) * EntryArrays::piece_lines);
+  }
+  return line(of, number);
+}
+
+bool SparseCells::try_insert(Region& of, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
+  if (!of.count) return false;
+  const std::uint32_t home = this->home(wanted, of.count), step = this->step(wanted, of.count);
   std::uint32_t number = home;
   for (unsigned depth = 0; depth <= most_depth; ++depth) {
-    Line& line = table.lines[number];
-    for (unsigned slot = 0; slot < slots; ++slot) {
-      if (line.segment[slot]) continue;
-      line.key[slot] = wanted;
-      line.segment[slot] = segment;
-      line.who[slot] = who;
-      ++table.used;
-      std::uint8_t& deepest = table.lines[home].depth;
-      deepest = std::max(deepest, std::uint8_t(depth));
+    Line& at = line_or_new(of, number);
+    for (unsigned place = 0; place < slots; ++place) {
+      if (at.segment[place]) continue;
+      at.key[place] = wanted;
+      at.segment[place] = segment;
+      at.who[place] = who;
+      ++of.used;
+      if (depth) {
+        std::uint8_t& deepest = line(of, home).depth;
+        deepest = std::max(deepest, std::uint8_t(depth));
+      }
       return true;
     }
     number += step;
-    if (number >= table.count) number -= table.count;
+    if (number >= of.count) number -= of.count;
   }
   return false;
 }
 
-void SparseCells::resize(Table& table, std::uint32_t count) {
-  const Table old = std::move(table);
-  auto fill = [&] {
-    table = {Zeroed<Line>::make(count), count, 0};
-    for (std::uint32_t i = 0; i < old.count; ++i) {
-      const Line& line = old.lines[i];
-      for (unsigned slot = 0; slot < slots; ++slot) {
-        if (line.segment[slot] && !insert(table, line.key[slot], line.segment[slot], line.who[slot])) return false;
-      }
-    }
-    return true;
-  };
-  while (!fill()) count += count / 8 + 1;
-  bytes_ += std::uint64_t(table.count) * sizeof(Line);
-  bytes_ -= std::uint64_t(old.count) * sizeof(Line);
+void SparseCells::insert(Region& of, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
+  while (!try_insert(of, wanted, segment, who)) resize(of, of.count + of.count / 6 + 1);
 }
+
+void SparseCells::make_room(Region& of) {
+  if (100ull * (of.used + 1) > 91ull * slots * of.count) resize(of, of.count + of.count / 6 + 1);
+}
+
+// The pieces of the old table are free for the new one as soon as they were copied.
+void SparseCells::resize(Region& of, std::uint32_t count) {
+  struct Left {
+    std::uint32_t key, segment;
+    std::uint8_t who;
+  };
+  std::vector<Left> left; // for which there was no room
+  const Region old = std::exchange(of, {});
+  of.count = count;
+  of.pieces.assign((count + EntryArrays::piece_lines - 1) / EntryArrays::piece_lines, no_piece);
+  for (std::uint32_t i = 0; i < old.count; ++i) {
+    const Line& from = line(old, i);
+    for (unsigned place = 0; place < slots; ++place) {
+      if (!from.segment[place] || try_insert(of, from.key[place], from.segment[place], from.who[place])) continue;
+      left.push_back({from.key[place], from.segment[place], from.who[place]});
+    }
+    if (i + 1 == old.count || (i + 1) % EntryArrays::piece_lines == 0) {
+      arrays_.free(EntryArrays::piece, old.pieces[i / EntryArrays::piece_lines]);
+    }
+  }
+  for (std::uint32_t i = 0; i < count; i += EntryArrays::piece_lines) line_or_new(of, i);
+  pieces_ += of.pieces.size();
+  pieces_ -= old.pieces.size();
+  for (const Left& one : left) insert(of, one.key, one.segment, one.who);
+}
+
+void SparseCells::release(Region& of) {
+  for (const std::uint32_t piece : of.pieces) arrays_.free(EntryArrays::piece, piece);
+  pieces_ -= of.pieces.size();
+  of = {};
+}
+
+// ---- entries
 
 void SparseCells::put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write) {
   const bool suspect = cell.write_who & Cell::suspect;
@@ -161,195 +185,123 @@ void SparseCells::put(std::uint64_t address, const Found& found, Entry entry) {
 void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
   Region* of = region(address);
   if (!of) {
-    const std::uint64_t number = address >> unit_log2_ >> 32;
-    of = (regions_[number] = std::make_unique<Region>(arrays_)).get();
+    const std::uint64_t number = address >> unit_log2_ >> region_log2;
+    of = (regions_[number] = std::make_unique<Region>()).get();
   }
   const std::uint32_t wanted = key(address);
-  if (found.sheet && !found.count)
-    return put(Place{of->sheets.entry(*found.sheet, sheet_unit_of(wanted)), found.sheet}, entry);
-  EntryBlocks::Slot* block = found.block;
-  if (found.sheet) {
-    split_sheet(*of, found.sheet);
-    block = of->blocks.find(block_of(wanted));
-  }
   ++used_;
-  if (!block && found.near >= most_near) {
-    move_block(*of, wanted);
-    block = of->blocks.find(block_of(wanted));
-  }
-  if (block) {
-    bytes_ -= of->bytes();
-    const bool moved = of->blocks.insert(block, block_of(wanted), unit_of(wanted), entry);
-    if (moved && block->size() == EntryArrays::one_each) make_sheet(*of, wanted);
-    bytes_ += of->bytes();
-    if (moved && arrays_.much_free()) pack_arrays();
+  if (found.slot) {
+    if (arrays_.insert(found.slot.name(), unit_of(wanted), entry)) return;
+    EntryArrays::Name array = found.slot.name();
+    do {
+      array = arrays_.grow(array);
+    } while (!arrays_.insert(array, unit_of(wanted), entry));
+    found.slot.rename(array);
+    if (arrays_.much_free()) pack();
     return;
   }
-  Table& table = of->of(wanted);
-  bool room = 100ull * (table.used + 1) <= 91ull * slots * table.count;
-  while (!room || !insert(table, wanted, entry.segment, entry.who)) {
-    resize(table, table.count + table.count / 6 + 1);
-    room = true;
+  if (found.near >= most_near) {
+    const EntryArrays::Name array = collect_block(*of, wanted);
+    arrays_.insert(array, unit_of(wanted), entry); // the first one has room
+    insert(*of, array_key(wanted), array.id + 1, array.size);
+    if (of->count > 8 && 100ull * of->used < 70ull * slots * of->count) resize(*of, of->used * 100 / 82 / slots + 1);
+    return;
   }
+  make_room(*of);
+  insert(*of, wanted, entry.segment, entry.who);
   pages_.set(page_bit(address / page_bytes));
 }
 
-void SparseCells::move_block(Region& of, std::uint32_t wanted) {
-  Table& table = of.of(wanted);
-  bytes_ -= of.blocks.bytes();
-  each_line(table, wanted, [&](Line& line) {
-    for (unsigned slot = 0; slot < slots; ++slot) {
-      if (!line.segment[slot] || (line.key[slot] ^ wanted) >= EntryBlocks::units) continue;
-      of.blocks.insert(of.blocks.find(block_of(wanted)), block_of(wanted), unit_of(line.key[slot]),
-                       {line.segment[slot], line.who[slot]});
-      line.segment[slot] = 0;
-      --table.used;
+EntryArrays::Name SparseCells::collect_block(Region& of, std::uint32_t wanted) {
+  static_assert(most_near < ArrayLine::entries);
+  const EntryArrays::Name array = arrays_.make(most_near + 1);
+  each_line(of, wanted, [&](Line& line) {
+    for (unsigned near = line.near(wanted); near; near &= near - 1) {
+      const unsigned place = unsigned(std::countr_zero(near));
+      if (!line.segment[place]) continue;
+      arrays_.insert(array, unit_of(line.key[place]), {line.segment[place], line.who[place]});
+      clear(of, line, place);
     }
+    return false;
   });
-  bytes_ += of.blocks.bytes();
-  if (table.count > 8 && 100ull * table.used < 70ull * slots * table.count)
-    resize(table, table.used * 100 / 82 / slots + 1);
+  return array;
 }
 
-void SparseCells::pack_arrays() {
-  arrays_.pack([&](auto&& name) {
-    for (auto& [number, region] : regions_) {
-      region->blocks.each_array(name);
-      region->sheets.each_array(name);
-    }
-  });
-}
-
-void SparseCells::make_sheet(Region& of, std::uint32_t key) {
-  constexpr unsigned blocks = EntrySheets::units / EntryBlocks::units;
-  const std::uint32_t number = sheet_of(key), first_block = number * blocks;
-  unsigned entries = 0;
-  std::uint32_t in_lines = 0; // blocks
-  for (unsigned i = 0; i < blocks; ++i) { // from the one on that has grown; a few tell whether it is much too early
-    if (i == 5 && 8 * entries < least_of_sheet) return;
-    const unsigned at = (block_of(key) + i) % blocks;
-    const EntryBlocks::Slot* const block = of.blocks.find(first_block + at);
-    if (!block) {
-      in_lines |= 1u << at;
-    } else if (block->both) {
-      return;
-    } else {
-      entries += unsigned(std::popcount(block->present));
-    }
-  }
-  if (entries < least_of_sheet) return;
-  const std::uint32_t first_key = number << EntrySheets::units_log2;
-  auto each_near = [&](auto&& each) { // each(line, slot) of the blocks' entries in lines
-    for (std::uint32_t rest = in_lines; rest; rest &= rest - 1) {
-      const std::uint32_t key = first_key + unsigned(std::countr_zero(rest)) * EntryBlocks::units;
-      each_line(of.of(key), key, [&](Line& line) {
-        for (unsigned slot = 0; slot < slots; ++slot) {
-          if (line.segment[slot] && (line.key[slot] ^ key) < EntryBlocks::units) each(line, slot);
-        }
-      });
-    }
-  };
-  std::bitset<EntrySheets::units> seen;
-  bool twice = false;
-  each_near([&](Line& line, unsigned slot) {
-    const unsigned unit = sheet_unit_of(line.key[slot]);
-    twice |= seen[unit];
-    seen.set(unit);
-  });
-  if (twice) return;
-  EntrySheets::Slot& sheet = of.sheets.add(number);
-  each_near([&](Line& line, unsigned slot) {
-    *of.sheets.entry(sheet, sheet_unit_of(line.key[slot])) = {line.segment[slot], line.who[slot]};
-    line.segment[slot] = 0;
-    --of.of(line.key[slot]).used;
-    ++sheet.used;
-  });
-  for (unsigned i = 0; i < blocks; ++i) {
-    EntryBlocks::Slot* const block = of.blocks.find(first_block + i);
-    if (!block) continue;
-    for (std::uint32_t rest = block->present; rest; rest &= rest - 1) {
-      const unsigned unit = unsigned(std::countr_zero(rest));
-      *of.sheets.entry(sheet, i * EntryBlocks::units + unit) = *of.blocks.entry(*block, unit);
-    }
-    of.blocks.erase(block);
-  }
-  sheet.used += entries;
-}
-
-void SparseCells::split_sheet(Region& of, EntrySheets::Slot* sheet) {
-  bytes_ -= of.bytes();
-  const std::uint32_t first_block = sheet->number() * (EntrySheets::units / EntryBlocks::units);
-  for (unsigned i = 0; i < EntrySheets::units; i += EntryBlocks::units) {
-    std::array<Entry, EntryBlocks::units> list;
-    std::uint32_t present = 0;
-    for (unsigned unit = 0; unit < EntryBlocks::units; ++unit) {
-      list[unit] = *of.sheets.entry(*sheet, i + unit);
-      present |= std::uint32_t(list[unit].segment != 0) << unit;
-    }
-    if (present) of.blocks.put(first_block + i / EntryBlocks::units, present, list.data());
-  }
-  of.sheets.erase(sheet);
-  bytes_ += of.bytes();
-  if (arrays_.much_free()) pack_arrays();
-}
-
-void SparseCells::remove(std::uint64_t address, const Found& found, unsigned entry) {
+void SparseCells::remove(std::uint64_t address, const Found& found, unsigned number) {
   --used_;
-  Region& of = *region(address);
-  if (found.sheet) {
-    std::memset(found.at[entry].segment, 0, sizeof(SegmentId));
-    if (--found.sheet->used) return;
-    bytes_ -= of.bytes();
-    of.sheets.erase(found.sheet);
-    bytes_ += of.bytes();
+  const Found::At& at = found.at[number];
+  if (!found.slot) {
+    std::memset(at.segment, 0, sizeof(SegmentId));
+    --region(address)->used;
     return;
   }
-  if (found.block) return of.blocks.remove(found.block, unit_of(key(address)));
-  std::memset(found.at[entry].segment, 0, sizeof(SegmentId));
-  --of.of(key(address)).used;
+  const EntryArrays::Name array = found.slot.name();
+  if (!arrays_.erase(array, unit_of(key(address)), reinterpret_cast<Entry*>(at.segment))) return;
+  arrays_.free(array.size, array.id);
+  clear(*region(address), *found.slot.line, found.slot.place);
 }
 
 void SparseCells::erase(std::uint64_t address, const Found& found) {
   for (unsigned i = found.count; i; --i) remove(address, found, i - 1);
 }
 
+void SparseCells::pack() {
+  arrays_.pack([&](auto&& name) {
+    for (auto& [number, of] : regions_) {
+      for (std::uint32_t& piece : of->pieces) name(EntryArrays::piece, piece);
+    }
+    each_slot([&](std::uint64_t, Line& line, unsigned place) {
+      if (!is_array(line.key[place])) return;
+      EntryArrays::Name array = Slot{&line, place}.name();
+      name(array.size, array.id);
+      Slot{&line, place}.rename(array);
+    });
+  });
+}
+
+// Arrays that have become too large for what is in them are made anew, tables too.
 void SparseCells::shrink() {
+  struct Thin {
+    std::uint32_t key;
+    std::vector<std::pair<unsigned, Entry>> entries;
+  };
   for (auto at = regions_.begin(); at != regions_.end();) {
     Region& of = *at->second;
-    std::vector<std::uint32_t> thin;
-    of.sheets.each_slot([&](EntrySheets::Slot& sheet) {
-      if (sheet.used < too_few_of_sheet) thin.push_back(sheet.number());
-    });
-    for (std::uint32_t number : thin) {
-      EntrySheets::Slot* const sheet = of.sheets.find(number);
-      sheet->used ? split_sheet(of, sheet) : of.sheets.erase(sheet);
-    }
-    bool any = !of.blocks.empty() || !of.sheets.empty();
-    for (Table& table : at->second->table) {
-      std::uint32_t used = 0;
-      for (std::uint32_t i = 0; i < table.count; ++i) {
-        for (std::uint32_t segment : table.lines[i].segment) used += segment != 0;
-      }
-      any |= used != 0;
-      table.used = used;
-      const std::uint32_t wanted = used ? used * 100 / 88 / slots + 1 : 0;
-      if (wanted >= table.count) continue;
-      if (used) {
-        resize(table, wanted);
-      } else {
-        bytes_ -= std::uint64_t(table.count) * sizeof(Line);
-        table = {};
+    std::vector<Thin> thin;
+    of.used = 0;
+    for (std::uint32_t i = 0; i < of.count; ++i) {
+      Line& line = this->line(of, i);
+      for (unsigned place = 0; place < slots; ++place) {
+        if (!line.segment[place]) continue;
+        ++of.used;
+        if (!is_array(line.key[place])) continue;
+        const EntryArrays::Name array = Slot{&line, place}.name();
+        Thin one{line.key[place], {}};
+        arrays_.each(array, [&](unsigned unit, Entry& entry) { one.entries.emplace_back(unit, entry); });
+        if (one.entries.size() * 12 > EntryArrays::lines[array.size] * sizeof(Line)) continue;
+        arrays_.free(array.size, array.id);
+        clear(of, line, place);
+        if (!one.entries.empty()) thin.push_back(std::move(one));
       }
     }
-    at = any ? std::next(at) : regions_.erase(at);
+    const std::uint64_t first = at->first << region_log2;
+    for (const Thin& one : thin) {
+      for (const auto& [unit, entry] : one.entries) {
+        const std::uint64_t address = (first | first_unit(one.key) | unit) << unit_log2_;
+        add(address, find(address), entry);
+        --used_; // it was there
+      }
+    }
+    const std::uint32_t wanted = of.used ? of.used * 100 / 88 / slots + 1 : 0;
+    if (!wanted) {
+      release(of);
+    } else if (wanted < of.count) {
+      resize(of, wanted);
+    }
+    at = of.count ? std::next(at) : regions_.erase(at);
   }
-  recent_number_ = ~0ull;
-  bytes_ = 0;
-  for (const auto& [number, of] : regions_) {
-    bytes_ += of->bytes();
-    for (const Table& table : of->table) bytes_ += std::uint64_t(table.count) * sizeof(Line);
-  }
-  pack_arrays(); // what is free counts, and whoever forgets needs it back
+  recent_.fill({});
+  pack(); // what is free counts, and whoever forgets needs it back
   if (!used_) pages_.reset();
 }
 

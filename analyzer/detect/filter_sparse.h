@@ -1,32 +1,68 @@
 // What the first pass remembers of memory that is touched here and there: epochs of units of 4 bytes, or of one byte,
 // found by their address.
 //
-// A unit that was both written and read since has two entries, any other one. Entries of units with few neighbours lie
-// in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is all that a look-up reads as a
-// rule. Tables of lines grow by a sixth when they are nearly full, one of many at a time, so that an entry costs 10 to
-// 12 bytes at any time. Where more than three entries of a block would lie there, they move to EntryBlocks, and where
-// nearly half of a sheet's units have one entry each, to EntrySheets, for as long as none has two.
+// A unit that was both written and read since has two entries, any other one. Entries of blocks that have a few only
+// lie in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is all that a look-up reads as a
+// rule. The table of lines grows by a sixth when it is nearly full, so that an entry costs 10 to 12 bytes at any time.
+// Where more than five entries of a block would lie there, they move to an array (filter_arrays.h), which has one
+// entry in the lines.
 //
 // Global memory only. Invariants: tables hold units of one size; a unit has one entry of a kind at most; a block's
-// entries lie either in lines or in EntryBlocks or in EntrySheets.
+// entries lie all in lines, or all in one array.
 // Thread-safety: none.
 #pragma once
 
+#include <emmintrin.h>
+
 #include <array>
+#include <bit>
 #include <bitset>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
-#include "analyzer/detect/filter_blocks.h"
+#include "analyzer/detect/filter_arrays.h"
 #include "analyzer/detect/filter_pages.h"
-#include "analyzer/detect/filter_sheets.h"
 #include "analyzer/detect/suspects.h"
 
 namespace deadheat::detect {
 
 class SparseCells {
+ private:
+  static constexpr unsigned slots = 7;
+  struct alignas(64) Line {
+    // Of a unit: its number. Of an array: its block's, as array_key() says.
+    std::array<std::uint32_t, slots> key;
+    std::array<std::uint32_t, slots> segment; // 0: nothing. Of an array: its name and 1
+    std::array<std::uint8_t, slots> who; // of an array: its size
+    std::uint8_t depth; // what belongs here lies in so many lines more
+    // The places whose keys are of the block that `wanted` is of, as far as they lie in the same way.
+    [[gnu::always_inline]] unsigned near(std::uint32_t wanted) const {
+      static_assert(slots == 7);
+      const __m128i block = _mm_set1_epi32(int(wanted >> EntryArrays::units_log2));
+      auto alike = [&](unsigned from) {
+        const __m128i keys = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&key[from]));
+        const __m128i same = _mm_cmpeq_epi32(_mm_srli_epi32(keys, EntryArrays::units_log2), block);
+        return unsigned(_mm_movemask_ps(_mm_castsi128_ps(same)));
+      };
+      return alike(0) | alike(3) << 3;
+    }
+  };
+  static_assert(sizeof(Line) == 64);
+  struct Slot { // of an array
+    Line* line = nullptr;
+    unsigned place = 0;
+    explicit operator bool() const { return line; }
+    EntryArrays::Name name() const { return {line->segment[place] - 1, line->who[place]}; }
+    void rename(EntryArrays::Name name) const {
+      line->segment[place] = name.id + 1;
+      line->who[place] = name.size;
+    }
+  };
+
  public:
   explicit SparseCells(unsigned unit_log2) : unit_log2_(unit_log2) {}
   SparseCells(const SparseCells&) = delete;
@@ -41,9 +77,8 @@ class SparseCells {
     Cell cell; // what they say; segments 0 when there is none
     unsigned count = 0;
     std::array<At, 2> at;
-    EntryBlocks::Slot* block = nullptr; // that it lies in, or would
-    EntrySheets::Slot* sheet = nullptr; // likewise
-    unsigned near = 0; // entries of its block, where it has none in EntryBlocks
+    Slot slot; // of its block's array
+    unsigned near = 0; // entries of its block, where it has no array
   };
   Found find(std::uint64_t address) const;
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
@@ -55,33 +90,20 @@ class SparseCells {
     return segment;
   }
   void erase(std::uint64_t address, const Found& found);
-  // The unit's entry, where it lies in EntrySheets or EntryBlocks and is the only one; null otherwise.
-  [[gnu::always_inline]] Entry* only(std::uint64_t address) const {
-    const Place place = in_sheet(address);
-    return !place.entry ? only_in_block(address) : place.entry->segment ? place.entry : nullptr;
+  // The unit's entry, where it lies in an array and is the only one; null otherwise.
+  [[gnu::always_inline]] Entry* only(std::uint64_t address) const { return only(address, nullptr); }
+  // The same; or, where the unit has none and its array has room, a new one of segment 0, which the caller has to fill.
+  [[gnu::always_inline]] Entry* only_or_new(std::uint64_t address) {
+    bool fresh = false;
+    Entry* const entry = only(address, &fresh);
+    used_ += fresh;
+    return entry;
   }
-  // Where the unit's entry lies, or will, in EntrySheets; null: not there.
-  struct Place {
-    Entry* entry = nullptr;
-    EntrySheets::Slot* sheet = nullptr;
-  };
-  [[gnu::always_inline]] Place in_sheet(std::uint64_t address) const {
+  // Does the unit's block have a place for each unit?
+  bool in_sheet(std::uint64_t address) const {
     const Region* const of = region(address);
-    if (!of || of->sheets.empty()) return {};
-    EntrySheets::Slot* const sheet = of->sheets.find(sheet_of(key(address)));
-    return sheet ? Place{of->sheets.entry(*sheet, sheet_unit_of(key(address))), sheet} : Place{};
-  }
-  [[gnu::always_inline]] void put(const Place& place, Entry entry) {
-    if (!place.entry->segment) ++place.sheet->used, ++used_;
-    *place.entry = entry;
-  }
-  Entry* only_in_block(std::uint64_t address) const {
-    const Region* const of = region(address);
-    if (!of || of->blocks.empty()) return nullptr;
-    const EntryBlocks::Slot* const block = of->blocks.find(block_of(key(address)));
-    const unsigned unit = unit_of(key(address));
-    if (!block || !(block->present & ~block->both & 1u << unit)) return nullptr;
-    return of->blocks.entry(*block, unit);
+    const Slot slot = of ? array_slot(*of, key(address)) : Slot();
+    return slot && slot.name().size == EntryArrays::sheet;
   }
   // Of an entry of a weak write: by which lane.
   static bool is_write(const Entry& entry) { return entry.who >> 5 == write_level; }
@@ -91,83 +113,76 @@ class SparseCells {
     return entry.who < 1 << 5 || (entry.who < write_level << 5 && !(entry.who & 31));
   }
 
-  // For whoever is about to find() many: three steps, each for all, bring nearer what the next one and find() read.
+  // For whoever is about to find() many: two steps, each for all, bring nearer what the next one and find() read.
   // False: there is no further step for this one.
   [[gnu::always_inline]] bool prefetch(std::uint64_t address) const {
-    const Region* of = region(address);
-    if (!of) return false;
-    if (const Place place = in_sheet(address); place.entry) {
-      __builtin_prefetch(place.entry, 1);
-      return false;
+    const Region* const of = region(address);
+    if (!of || !of->count) return false;
+    if (of->count > near_lines) {
+      __builtin_prefetch(&line(*of, home(key(address), of->count)), 1);
+      return true;
     }
-    of->blocks.empty() ? __builtin_prefetch(of->line(key(address)), 1) : of->blocks.prefetch(block_of(key(address)));
-    return true;
+    prefetch_entry(address);
+    return false;
   }
-  // False: there is no third step for this one.
-  [[gnu::always_inline]] bool prefetch_entry(std::uint64_t address) const {
-    const Region* of = region(address);
-    if (!of) return false;
-    if (of->blocks.empty()) return true;
-    if (const EntryBlocks::Slot* block = of->blocks.find(block_of(key(address)))) {
-      const Entry* const entry = of->blocks.entry(*block, unit_of(key(address)));
-      __builtin_prefetch(entry, 1);
-      __builtin_prefetch(&entry->who, 1); // perhaps in the next line
-      return false;
+  [[gnu::always_inline]] void prefetch_entry(std::uint64_t address) const {
+    const Region* const of = region(address);
+    if (!of || !of->count) return;
+    const std::uint32_t wanted = key(address);
+    if (const Slot slot = array_slot(*of, wanted)) {
+      __builtin_prefetch(arrays_.first(slot.name(), unit_of(wanted)), 1);
+    } else if (line(*of, home(wanted, of->count)).depth) {
+      prefetch_rest(*of, wanted);
     }
-    __builtin_prefetch(of->line(key(address)), 1);
-    return true;
   }
-  void prefetch_rest(std::uint64_t address) const;
 
   // May units of the page have entries? Errs to the side of yes.
   bool may_have_page(std::uint64_t number) const { return used_ && pages_[page_bit(number)]; }
   bool empty() const { return !used_; }
   std::uint64_t entries() const { return used_; }
-  std::uint64_t bytes() const { return bytes_ + arrays_.bytes(); }
+  std::uint64_t bytes() const { return arrays_.bytes() + pieces_ * sizeof(std::uint32_t); }
   unsigned unit_log2() const { return unit_log2_; }
 
   template <typename Name>
   void each_name(Name&& name) {
-    for (auto& [number, of] : regions_) {
-      each_in_lines(*of, [&](std::uint32_t, std::uint32_t& segment) { name(segment); });
-      auto one = [&](Entry& entry) {
+    each_slot([&](std::uint64_t, Line& line, unsigned place) {
+      if (!is_array(line.key[place])) return name(line.segment[place]);
+      arrays_.each(Slot{&line, place}.name(), [&](unsigned, Entry& entry) {
         SegmentId segment = entry.segment;
         name(segment);
         entry.segment = segment;
-      };
-      of->blocks.each_entry([&](std::uint32_t, unsigned, Entry& entry) { one(entry); });
-      of->sheets.each_slot(
-          [&](EntrySheets::Slot& sheet) { of->sheets.each_entry(sheet, [&](unsigned, Entry& entry) { one(entry); }); });
-    }
+      });
+    });
   }
   // Drops the units for which forget(address) says so; gives memory back.
   template <typename Forget>
   void forget_if(Forget&& forget) {
-    for (auto& [number, of] : regions_) {
-      const std::uint64_t high = number << 32;
-      each_in_lines(*of, [&](std::uint32_t key, std::uint32_t& segment) {
-        if (!forget((high | key) << unit_log2_)) return;
-        segment = 0;
-        --used_;
+    each_slot([&](std::uint64_t high, Line& line, unsigned place) {
+      auto gone = [&](std::uint32_t unit) {
+        const bool is = forget((high | unit) << unit_log2_);
+        used_ -= is;
+        return is;
+      };
+      if (!is_array(line.key[place])) {
+        if (gone(line.key[place])) line.segment[place] = 0;
+        return;
+      }
+      const std::uint32_t first = first_unit(line.key[place]);
+      const EntryArrays::Name array = Slot{&line, place}.name();
+      bool any = false;
+      arrays_.each(array, [&](unsigned unit, Entry& entry) {
+        if (!gone(first | unit)) return;
+        entry.segment = 0;
+        any = true;
       });
-      used_ -= of->blocks.forget_if([&](std::uint32_t block, unsigned unit) {
-        return forget((high | block << EntryBlocks::units_log2 | unit) << unit_log2_);
-      });
-      of->sheets.each_slot([&](EntrySheets::Slot& sheet) {
-        const std::uint64_t first = high | std::uint64_t(sheet.number()) << EntrySheets::units_log2;
-        of->sheets.each_entry(sheet, [&](unsigned unit, Entry& entry) {
-          if (!forget((first | unit) << unit_log2_)) return;
-          entry.segment = 0;
-          --sheet.used;
-          --used_;
-        });
-      });
-    }
+      if (any) arrays_.swept(array);
+    });
     shrink();
   }
 
  private:
-  static constexpr unsigned slots = 7, tables = 32, most_depth = 200;
+  static constexpr unsigned most_depth = 200, most_near = 5;
+  static constexpr std::uint32_t near_lines = 4096; // of a table that is in a near cache anyway
   // `who` of entries: as in cells, but levels that cells do not use say more of one lane.
   static constexpr std::uint8_t write_level = 6, non_coherent_level = 7;
   static_assert(many < write_level);
@@ -175,85 +190,101 @@ class SparseCells {
   static std::uint8_t reads_entry(const Cell& cell);
   static void read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell);
 
-  static constexpr unsigned most_near = 3; // entries of a block in lines
-  struct alignas(64) Line {
-    std::uint32_t key[slots], segment[slots]; // segment 0: nothing
-    std::uint8_t who[slots];
-    std::uint8_t depth; // what belongs here lies in so many lines more
+  static constexpr unsigned region_log2 = 31; // units of a region; a key has one bit more
+  struct Region {
+    std::vector<std::uint32_t> pieces; // of its table of lines, in EntryArrays; no_piece: not there yet
+    std::uint32_t count = 0, used = 0; // lines; slots that are taken
   };
-  static_assert(sizeof(Line) == 64);
-  struct Table {
-    Zeroed<Line>::Pointer lines;
-    std::uint32_t count = 0, used = 0; // lines; entries
-  };
-  struct Region { // of 2^32 units
-    std::array<Table, tables> table;
-    EntryBlocks blocks;
-    EntrySheets sheets;
-    explicit Region(EntryArrays& arrays) : blocks(arrays), sheets(arrays) {}
-    std::uint64_t bytes() const { return blocks.bytes() + sheets.bytes(); }
-    // Alike for all units of a block.
-    static std::uint64_t mixed(std::uint32_t key) { return block_of(key) * block_mix; }
-    Table& of(std::uint32_t key) { return table[mixed(key) >> 59]; }
-    const Table& of(std::uint32_t key) const { return table[mixed(key) >> 59]; }
-    // Monotonous in the hash: a table that grows is copied from front to back.
-    const Line* line(std::uint32_t key) const { return of(key).lines.get() + home(key, of(key).count); }
-    static std::uint32_t home(std::uint32_t key, std::uint32_t count) {
-      return std::uint32_t((std::uint64_t(std::uint32_t(mixed(key) >> 27)) * count) >> 32);
-    }
-    // From one line for the key to the next: near, and not the same for all keys, so that full lines do not cluster.
-    static std::uint32_t step(std::uint32_t key, std::uint32_t count) {
-      const std::uint32_t step = 1 + 2 * (std::uint32_t(mixed(key) >> 20) & 31);
-      return step < count ? step : 1;
-    }
-  };
-  static std::uint32_t block_of(std::uint32_t key) { return key >> EntryBlocks::units_log2; }
-  static unsigned unit_of(std::uint32_t key) { return key % EntryBlocks::units; }
-  static std::uint32_t sheet_of(std::uint32_t key) { return key >> EntrySheets::units_log2; }
-  static unsigned sheet_unit_of(std::uint32_t key) { return key % EntrySheets::units; }
+  static constexpr std::uint32_t no_piece = ~0u;
+  static constexpr std::uint32_t array_bit = 1u << region_log2;
+  static bool is_array(std::uint32_t key) { return key & array_bit; }
+  static std::uint32_t array_key(std::uint32_t unit) { return array_bit | unit >> EntryArrays::units_log2 << EntryArrays::units_log2; }
+  static std::uint32_t first_unit(std::uint32_t array_key) { return array_key & ~array_bit; }
+  static unsigned unit_of(std::uint32_t key) { return key % EntryArrays::units; }
   static std::size_t page_bit(std::uint64_t number) { return number * 0x9e3779b97f4a7c15u >> (64 - page_bits_log2); }
   static constexpr unsigned page_bits_log2 = 20;
 
-  std::uint32_t key(std::uint64_t address) const { return std::uint32_t(address >> unit_log2_); }
-  Region* region(std::uint64_t address) const {
-    const std::uint64_t number = address >> unit_log2_ >> 32;
-    if (number == recent_number_) return recent_;
-    auto found = regions_.find(number);
-    if (found == regions_.end()) return nullptr;
-    recent_number_ = number;
-    return recent_ = found->second.get();
+  // Alike for all units of a block. Not by what partition_of() multiplies: a worker's pages have some bits of that
+  // product in common, and tables would be full in some places and empty in others.
+  static std::uint64_t mixed(std::uint32_t key) {
+    return ((key & ~array_bit) >> EntryArrays::units_log2) * 0xd6e8feb86659fd93u;
   }
-  // Calls each(line) for the lines in which the key's block may have entries.
+  // Monotonous in the hash: a table that grows is copied from front to back.
+  static std::uint32_t home(std::uint32_t key, std::uint32_t count) {
+    return std::uint32_t((std::uint64_t(std::uint32_t(mixed(key) >> 32)) * count) >> 32);
+  }
+  // From one line for the key to the next: near, and not the same for all keys, so that full lines do not cluster.
+  static std::uint32_t step(std::uint32_t key, std::uint32_t count) {
+    const std::uint32_t step = 1 + 2 * (std::uint32_t(mixed(key) >> 24) & 31);
+    return step < count ? step : 1;
+  }
+
+  std::uint32_t key(std::uint64_t address) const { return std::uint32_t(address >> unit_log2_) & ~array_bit; }
+  Region* region(std::uint64_t address) const {
+    const std::uint64_t number = address >> unit_log2_ >> region_log2;
+    Recent& recent = recent_[number % recent_.size()];
+    if (recent.number == number) return recent.region;
+    return far_region(number);
+  }
+  Region* far_region(std::uint64_t number) const;
+  [[gnu::always_inline]] Line& line(const Region& of, std::uint32_t number) const {
+    return arrays_.at<Line>(of.pieces[number / EntryArrays::piece_lines])[number % EntryArrays::piece_lines];
+  }
+  Line& line_or_new(Region& of, std::uint32_t number);
+  // Calls each(line) for the lines in which the key's block may have something, until that says true.
   template <typename Each>
-  static void each_line(const Table& table, std::uint32_t key, Each&& each) {
-    if (!table.count) return;
-    const std::uint32_t step = Region::step(key, table.count);
-    const std::uint32_t home = Region::home(key, table.count);
+  [[gnu::always_inline]] void each_line(const Region& of, std::uint32_t key, Each&& each) const {
+    if (!of.count) return;
+    const std::uint32_t home = this->home(key, of.count);
+    Line& first = line(of, home);
+    if (each(first) || !first.depth) return;
+    const std::uint32_t step = this->step(key, of.count);
     std::uint32_t number = home;
-    for (unsigned left = table.lines[home].depth + 1u; left; --left) {
-      each(table.lines[number]);
+    for (unsigned left = first.depth; left; --left) {
       number += step;
-      if (number >= table.count) number -= table.count;
-      if (number == home) return; // a small table, and the depth is another key's
+      if (number >= of.count) number -= of.count;
+      if (number == home || each(line(of, number))) return; // a small table, and the depth is another key's
     }
   }
-  // False: there was no room within most_depth lines.
-  static bool insert(Table& table, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
+  [[gnu::always_inline]] Slot array_slot(const Region& of, std::uint32_t key) const {
+    Slot slot;
+    each_line(of, key, [&](Line& line) {
+      const unsigned near = line.near(key | array_bit);
+      if (near) slot = {&line, unsigned(std::countr_zero(near))};
+      return near != 0;
+    });
+    return slot;
+  }
+  [[gnu::always_inline]] Entry* only(std::uint64_t address, bool* fresh) const {
+    const Region* const of = region(address);
+    if (!of) return nullptr;
+    const Slot slot = array_slot(*of, key(address));
+    return slot ? arrays_.only(slot.name(), unit_of(key(address)), fresh) : nullptr;
+  }
+  void prefetch_rest(const Region& of, std::uint32_t key) const;
   void add(std::uint64_t address, const Found& found, Entry entry);
   void remove(std::uint64_t address, const Found& found, unsigned entry);
-  void move_block(Region& region, std::uint32_t key); // from lines to EntryBlocks
-  void make_sheet(Region& region, std::uint32_t key); // the key's, if it has enough entries, and nowhere two
-  void split_sheet(Region& region, EntrySheets::Slot* sheet); // back to EntryBlocks
-  void pack_arrays();
-  void resize(Table& table, std::uint32_t count);
+  // In a table that has room.
+  void insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
+  bool try_insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
+  static void clear(Region& of, Line& line, unsigned place) {
+    line.key[place] = line.segment[place] = 0;
+    --of.used;
+  }
+  EntryArrays::Name collect_block(Region& of, std::uint32_t key); // from lines to a new array
+  void make_room(Region& of);
+  void resize(Region& of, std::uint32_t count);
+  void release(Region& of); // its table
+  void pack();
   void shrink();
+  // Calls each(first unit of the region, line, place).
   template <typename Each>
-  static void each_in_lines(Region& region, Each&& each) {
-    for (Table& table : region.table) {
-      for (std::uint32_t i = 0; i < table.count; ++i) {
-        Line& line = table.lines[i];
-        for (unsigned slot = 0; slot < slots; ++slot) {
-          if (line.segment[slot]) each(line.key[slot], line.segment[slot]);
+  void each_slot(Each&& each) {
+    for (auto& [number, of] : regions_) {
+      for (std::uint32_t i = 0; i < of->count; ++i) {
+        Line& at = line(*of, i);
+        for (unsigned place = 0; place < slots; ++place) {
+          if (at.segment[place]) each(number << region_log2, at, place);
         }
       }
     }
@@ -261,10 +292,13 @@ class SparseCells {
 
   const unsigned unit_log2_;
   EntryArrays arrays_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Region>> regions_; // by address / 2^32 units
-  mutable std::uint64_t recent_number_ = ~0ull;
-  mutable Region* recent_ = nullptr;
-  std::uint64_t used_ = 0, bytes_ = 0; // entries; of tables
+  std::unordered_map<std::uint64_t, std::unique_ptr<Region>> regions_; // by number
+  struct Recent {
+    std::uint64_t number = ~0ull;
+    Region* region = nullptr;
+  };
+  mutable std::array<Recent, 32> recent_;
+  std::uint64_t used_ = 0, pieces_ = 0; // entries; of tables
   std::bitset<std::size_t(1) << page_bits_log2> pages_; // by hash
 };
 

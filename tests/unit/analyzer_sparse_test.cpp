@@ -89,7 +89,7 @@ class Model {
   SparseCells& cells() { return cells_; }
   unsigned in_sheets() const {
     unsigned count = 0;
-    for (const auto& [address, cell] : known_) count += cells_.in_sheet(address).entry != nullptr;
+    for (const auto& [address, cell] : known_) count += cells_.in_sheet(address);
     return count;
   }
 
@@ -102,7 +102,7 @@ class Model {
     }
     EXPECT_TRUE(same(found.cell, known->second)) << address;
     EXPECT_TRUE(cells_.may_have_page(address / page_bytes));
-    if (cells_.in_sheet(address).entry) {
+    if (cells_.in_sheet(address)) {
       EXPECT_EQ(found.count, 1u);
     }
     if (Entry* const only = cells_.only(address); only && SparseCells::plain_reads(*only)) {
