@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <bitset>
 
 namespace deadheat::detect {
 
@@ -357,6 +358,14 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
     const std::optional<StrongCell> strong_known = strongly.count ? strong_cell(strongly) : StrongCell();
     if (!strong_known) continue; // suspect
     StrongCell strong_before = *strong_known;
+    if (strong_before.flags & StrongCell::read_since) {
+      if (!access.write && !access.non_coherent && own(strong_before, actor, lane)) continue;
+      separate(unit, strongly);
+      strong_before.flags &= std::uint8_t(~StrongCell::read_since);
+    } else if (!access.write && !access.non_coherent && strongly.count && !at && own(strong_before, actor, lane) &&
+               fold_read(unit, strongly)) {
+      continue;
+    }
     StrongCell* const strong = strongly.count ? &strong_before : nullptr;
     if (!strong && !access.non_coherent && usual(cells, unit, access.write, actor, lane, at, known)) continue;
     const SparseCells::Found found = cells.find(unit);
@@ -413,12 +422,16 @@ void Filter::mark_sparse(ShadowPage& page) {
 void Filter::absorb(ShadowPage& page) {
   page.sparse = false;
   const std::uint64_t base = page.key.number * page_bytes;
+  separate_page(base);
   for (SparseCells* from : {&words_, &bytes_}) {
     if (!from->may_have_page(page.key.number)) continue;
     const std::uint64_t step = 1ull << from->unit_log2();
+    std::bitset<EntryArrays::units> touched;
     for (std::uint64_t offset = 0; offset < page_bytes; offset += step) {
+      const std::uint64_t unit = offset / step % EntryArrays::units;
+      if (unit == 0) touched = from->touched(base + offset);
+      if (!touched[unit]) continue;
       const SparseCells::Found found = from->find(base + offset);
-      if (!found.count) continue;
       page.dense = true;
       pages_.refine(page, from->unit_log2());
       for (std::uint64_t at = offset; at < offset + step; at += 1ull << page.shift) {
@@ -438,6 +451,13 @@ void Filter::absorb(ShadowPage& page) {
   absorb_strong(page);
 }
 
+// Of a part of a group, in a page of which little is known: cells would cost more than entries of its words.
+inline bool Filter::short_row(const Warp& access, std::uint64_t begin, std::uint64_t end) const {
+  constexpr std::uint64_t span = group_units * 4;
+  return !access.memory && access.bytes >= 4 && end - begin < span && begin / page_bytes == (end - 1) / page_bytes &&
+         words_.few(begin) && !pages_.find({0, begin / page_bytes});
+}
+
 void Filter::weak(const Warp& access) {
   Actor& actor = this->actor(access.lane0, access.now);
   const unsigned first = unsigned(std::countr_zero(access.mask)), lanes = unsigned(std::popcount(access.mask));
@@ -447,6 +467,7 @@ void Filter::weak(const Warp& access) {
     if (access.stride == std::int64_t(access.bytes) && access.bytes <= 16 && std::has_single_bit(access.bytes) &&
         base % access.bytes == 0 && base < address_limit && (access.mask >> first) + 1ull == 1ull << lanes) {
       const unsigned lane_log2 = unsigned(std::countr_zero(access.bytes));
+      if (short_row(access, base, base + (std::uint64_t(lanes) << lane_log2))) return scattered(access, actor);
       return stretch({access.memory, base, base + (std::uint64_t(lanes) << lane_log2), first, lane_log2,
                       std::min(lane_log2, 2u), access.write, access.non_coherent},
                      actor);

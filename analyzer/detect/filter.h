@@ -112,6 +112,7 @@ class Filter {
   void stretch(const Stretch& access, Actor& actor);
   // Of the part of it from `address` to `end`, within a page of whole groups only. False: to be done otherwise, again.
   bool stretch_few(const Stretch& access, ShadowPage& page, std::uint64_t address, std::uint64_t end, Actor& actor);
+  bool short_row(const Warp& access, std::uint64_t begin, std::uint64_t end) const;
   void broadcast(const Warp& access, Actor& actor, unsigned first);
   void scattered(const Warp& access, Actor& actor);
   static Spot spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes);
@@ -129,6 +130,14 @@ class Filter {
   bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
   // As sparse(), for a strong access.
   bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
+  // A weak read of a word here and there by the lane that has just made an atomic access to it is told by that one's
+  // entry; these say of a cell whether it is the lane's, fold the read in (false: it cannot be), and take it out again.
+  static bool own(const StrongCell& cell, const Actor& actor, unsigned lane) {
+    return cell.epoch == actor.segment && cell.who == lane && !actor.asynchronous;
+  }
+  bool fold_read(std::uint64_t unit, const SparseCells::Found& strongly);
+  void separate(std::uint64_t unit, const SparseCells::Found& strongly);
+  void separate_page(std::uint64_t address);
   // What strong accesses to a word here and there were; none: it is suspect.
   static std::optional<StrongCell> strong_cell(const SparseCells::Found& found);
   void forget_sparse(SparseCells& cells, std::uint64_t address, std::uint64_t bytes);
@@ -151,6 +160,7 @@ class Filter {
   FilterPages pages_;
   SparseCells words_{2}, bytes_{0};
   SparseCells strong_{2}; // of strong accesses alone: filter_strong.cpp says what their entries are
+  bool any_folded_ = false; // weak reads were folded into those
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers

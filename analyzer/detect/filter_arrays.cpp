@@ -89,7 +89,7 @@ bool EntryArrays::move(Name from, Name to) const {
 EntryArrays::Name EntryArrays::grow(Name from) {
   // Arrays of so many lines have no room any more when they are full to seven eighths. What lies in this one then makes
   // a sheet of 12 bytes an entry.
-  constexpr unsigned sheet_after = 13;
+  constexpr unsigned sheet_after = 10;
   static_assert(lines[sheet_after] * ArrayLine::entries * 7 / 8 * 12 > lines[sheet] * 64);
   unsigned size = from.size + 1u;
   if (from.size == sheet) { // a second entry of a unit
@@ -122,13 +122,17 @@ std::uint32_t EntryArrays::allocate(unsigned size) {
   const std::uint32_t in_slab = pool.next % per_slab(size);
   if (in_slab == 0) {
     std::uint32_t slab = std::uint32_t(slabs_.size());
-    if (spare_.empty()) {
+    if (unused_.empty()) {
       slabs_.emplace_back();
     } else {
-      slab = spare_.back();
-      spare_.pop_back();
+      slab = unused_.back();
+      unused_.pop_back();
     }
-    slabs_[slab].begin.reset(static_cast<unsigned char*>(allocate_slab(!pool.slabs.empty())));
+    if (slabs_[slab].begin) {
+      --spare_;
+    } else {
+      slabs_[slab].begin.reset(static_cast<unsigned char*>(allocate_slab(!pool.slabs.empty())));
+    }
     slabs_[slab].number = std::uint32_t(pool.slabs.size());
     pool.slabs.push_back(slab);
   }
@@ -142,7 +146,7 @@ void EntryArrays::free(unsigned size, std::uint32_t id) {
 }
 
 std::uint64_t EntryArrays::bytes() const {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = spare_ * slab_bytes;
   for (std::size_t size = 0; size < pools_.size(); ++size) {
     const Pool& pool = pools_[size];
     bytes += (pool.used + pool.free.size()) * lines[size] * 64 + pool.free.size() * sizeof(std::uint32_t);
@@ -151,7 +155,7 @@ std::uint64_t EntryArrays::bytes() const {
 }
 
 bool EntryArrays::much_free() const {
-  constexpr std::uint64_t little = 1 << 16;
+  constexpr std::uint64_t little = 1 << 14;
   std::uint64_t used = 0, free = 0;
   for (std::size_t size = 0; size < pools_.size(); ++size) {
     used += std::uint64_t(pools_[size].used) * lines[size] * 64;
@@ -176,15 +180,25 @@ void EntryArrays::pack_one(unsigned size, std::uint32_t& id) {
   id = to;
 }
 
-void EntryArrays::end_packing() {
+void EntryArrays::end_packing(bool soon) {
+  std::uint64_t used = 0;
+  for (unsigned size = 0; size < pools_.size(); ++size) used += std::uint64_t(pools_[size].used) * lines[size] * 64;
+  const std::size_t most = soon ? used / 16 / slab_bytes : 0;
+  for (; spare_ > most; --spare_) slabs_[unused_[unused_.size() - spare_]].begin.reset();
   for (unsigned size = 0; size < pools_.size(); ++size) {
     Pool& pool = pools_[size];
     pool.next = pool.used;
     pool.free.shrink_to_fit();
     while (pool.slabs.size() > (pool.used + per_slab(size) - 1) / per_slab(size)) {
-      slabs_[pool.slabs.back()].begin.reset();
-      spare_.push_back(pool.slabs.back());
+      const std::uint32_t slab = pool.slabs.back();
       pool.slabs.pop_back();
+      if (spare_ < most) {
+        ++spare_;
+        unused_.push_back(slab);
+      } else {
+        slabs_[slab].begin.reset();
+        unused_.insert(unused_.end() - std::ptrdiff_t(spare_), slab);
+      }
     }
   }
 }

@@ -1,7 +1,7 @@
 // Where the entries of memory that is touched here and there lie: runs of lines of a cache, in a few sizes, named by
 // numbers.
 //
-// Entries of a block, 1024 neighbouring units, lie in an *array* that grows with their number by a third: ten to a
+// Entries of a block, 1024 neighbouring units, lie in an *array* that grows with their number by a half: ten to a
 // line, each with ten bits that say whose it is, found from the unit by arithmetic. Where nearly half of the units
 // have an entry, and none has two, a *sheet* takes less: a place for each unit, twelve to a line, and no names. A
 // *twin* has two places for each. So an entry costs 5.4 to 9 bytes, and a look at one reads one line as a rule.
@@ -73,9 +73,9 @@ class EntryArrays {
  public:
   static constexpr unsigned units_log2 = 10, units = 1 << units_log2;
   // Lines of a size: of arrays, of sheets, of twins, and of pieces of tables, which know themselves what is in them.
-  static constexpr std::array<std::uint8_t, 20> lines = {1,  2,  3,  4,  5,  6,  8,   11,  15, 20,
-                                                         27, 36, 48, 54, 72, 96,  128, 86, 171, 64};
-  static constexpr unsigned sheet = 17, twin = 18, piece = 19, piece_lines = lines[piece];
+  static constexpr std::array<std::uint8_t, 17> lines = {1,  2,  3,  4,  6,  9,   13, 19, 28,
+                                                         42, 54, 72, 96, 128, 86, 171, 64};
+  static constexpr unsigned sheet = 14, twin = 15, piece = 16, piece_lines = lines[piece];
   static_assert(units <= SheetLine::entries * lines[sheet] && 2 * units <= SheetLine::entries * lines[twin]);
   struct Name {
     std::uint32_t id = 0;
@@ -116,12 +116,12 @@ class EntryArrays {
   std::uint64_t bytes() const;
   // Is so much free that it is time to pack()?
   bool much_free() const;
-  // Gives what is free back. each_name(name) calls name(size, id&) for all that is in use.
+  // Gives what is free back, or some of it for other sizes where `soon` says that they need it. each_name(name) calls name(size, id&) for all that is in use.
   template <typename EachName>
-  void pack(EachName&& each_name) {
+  void pack(bool soon, EachName&& each_name) {
     begin_packing();
     each_name([&](unsigned size, std::uint32_t& id) { pack_one(size, id); });
-    end_packing();
+    end_packing(soon);
   }
 
  private:
@@ -152,7 +152,7 @@ class EntryArrays {
   bool move(Name from, Name to) const;
   void begin_packing();
   void pack_one(unsigned size, std::uint32_t& id);
-  void end_packing();
+  void end_packing(bool soon);
   // Of a run among those of its size.
   std::uint32_t ordinal(unsigned size, std::uint32_t id) const {
     return slabs_[id / slab_lines].number * per_slab(size) + id % slab_lines / lines[size];
@@ -160,7 +160,8 @@ class EntryArrays {
 
   std::array<Pool, lines.size()> pools_;
   std::vector<Slab> slabs_;
-  std::vector<std::uint32_t> spare_; // slabs' names without memory
+  std::vector<std::uint32_t> unused_; // slabs that are of no size; the last `spare_` of them have memory
+  std::size_t spare_ = 0;
 };
 
 template <typename Each>

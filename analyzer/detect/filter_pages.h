@@ -49,7 +49,8 @@ struct [[gnu::packed]] Cell {
 static_assert(sizeof(Cell) == 10);
 
 struct [[gnu::packed]] StrongCell {
-  static constexpr std::uint8_t plain = 4, writes = 8; // in flags, below log2(bytes) << 4
+  // In flags, below log2(bytes) << 4. read_since: weakly, too, by the same lane, and nobody else did; not in pages.
+  static constexpr std::uint8_t read_since = 1, plain = 4, writes = 8;
   SegmentId epoch = 0;
   std::uint8_t who = 0, flags = 0;
 };

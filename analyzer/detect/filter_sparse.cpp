@@ -76,6 +76,25 @@ SparseCells::Found SparseCells::find(std::uint64_t address) const {
   return found;
 }
 
+std::bitset<EntryArrays::units> SparseCells::touched(std::uint64_t address) const {
+  std::bitset<EntryArrays::units> units;
+  const Region* const of = region(address);
+  if (!of) return units;
+  each_line(*of, key(address), [&](Line& line) {
+    if (const unsigned array = line.near(key(address) | array_bit)) {
+      const EntryArrays::Name name = Slot{&line, unsigned(std::countr_zero(array))}.name();
+      arrays_.each(name, [&](unsigned unit, const Entry&) { units.set(unit); });
+      return true;
+    }
+    for (unsigned near = line.near(key(address)); near; near &= near - 1) {
+      const unsigned place = unsigned(std::countr_zero(near));
+      if (line.segment[place]) units.set(unit_of(line.key[place]));
+    }
+    return false;
+  });
+  return units;
+}
+
 void SparseCells::prefetch_rest(const Region& of, std::uint32_t wanted) const {
   each_line(of, wanted, [&, home = true](const Line& line) mutable {
     if (!std::exchange(home, false)) __builtin_prefetch(&line, 1);
@@ -100,8 +119,8 @@ bool SparseCells::try_insert(Region& of, std::uint32_t wanted, std::uint32_t seg
   std::uint32_t number = home;
   for (unsigned depth = 0; depth <= most_depth; ++depth) {
     Line& at = line_or_new(of, number);
-    for (unsigned place = 0; place < slots; ++place) {
-      if (at.segment[place]) continue;
+    if (const unsigned empty = at.empty()) {
+      const unsigned place = unsigned(std::countr_zero(empty));
       at.key[place] = wanted;
       at.segment[place] = segment;
       at.who[place] = who;
@@ -197,14 +216,14 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
       array = arrays_.grow(array);
     } while (!arrays_.insert(array, unit_of(wanted), entry));
     found.slot.rename(array);
-    if (arrays_.much_free()) pack();
+    if (arrays_.much_free()) pack(true);
     return;
   }
   if (found.near >= most_near) {
     const EntryArrays::Name array = collect_block(*of, wanted);
     arrays_.insert(array, unit_of(wanted), entry); // the first one has room
     insert(*of, array_key(wanted), array.id + 1, array.size);
-    if (of->count > 8 && 100ull * of->used < 70ull * slots * of->count) resize(*of, of->used * 100 / 82 / slots + 1);
+    if (of->count > 8 && 100ull * of->used < 76ull * slots * of->count) resize(*of, of->used * 100 / 88 / slots + 1);
     return;
   }
   make_room(*of);
@@ -245,8 +264,8 @@ void SparseCells::erase(std::uint64_t address, const Found& found) {
   for (unsigned i = found.count; i; --i) remove(address, found, i - 1);
 }
 
-void SparseCells::pack() {
-  arrays_.pack([&](auto&& name) {
+void SparseCells::pack(bool soon) {
+  arrays_.pack(soon, [&](auto&& name) {
     for (auto& [number, of] : regions_) {
       for (std::uint32_t& piece : of->pieces) name(EntryArrays::piece, piece);
     }
@@ -301,7 +320,7 @@ void SparseCells::shrink() {
     at = of.count ? std::next(at) : regions_.erase(at);
   }
   recent_.fill({});
-  pack(); // what is free counts, and whoever forgets needs it back
+  pack(false); // what is free counts, and whoever forgets needs it back
   if (!used_) pages_.reset();
 }
 

@@ -39,6 +39,14 @@ class SparseCells {
     std::array<std::uint32_t, slots> segment; // 0: nothing. Of an array: its name and 1
     std::array<std::uint8_t, slots> who; // of an array: its size
     std::uint8_t depth; // what belongs here lies in so many lines more
+    unsigned empty() const { // places
+      const __m128i zero = _mm_setzero_si128();
+      auto nothing = [&](unsigned from) {
+        const __m128i names = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&segment[from]));
+        return unsigned(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(names, zero))));
+      };
+      return nothing(0) | nothing(3) << 3;
+    }
     // The places whose keys are of the block that `wanted` is of, as far as they lie in the same way.
     [[gnu::always_inline]] unsigned near(std::uint32_t wanted) const {
       static_assert(slots == 7);
@@ -98,6 +106,14 @@ class SparseCells {
     Entry* const entry = only(address, &fresh);
     used_ += fresh;
     return entry;
+  }
+  // Which units of the address's block have entries.
+  std::bitset<EntryArrays::units> touched(std::uint64_t address) const;
+  // Are they a few only?
+  bool few(std::uint64_t address) const {
+    const Region* const of = region(address);
+    const Slot slot = of ? array_slot(*of, key(address)) : Slot();
+    return !slot || slot.name().size == 0;
   }
   // Does the unit's block have a place for each unit?
   bool in_sheet(std::uint64_t address) const {
@@ -275,7 +291,7 @@ class SparseCells {
   void make_room(Region& of);
   void resize(Region& of, std::uint32_t count);
   void release(Region& of); // its table
-  void pack();
+  void pack(bool soon); // as EntryArrays
   void shrink();
   // Calls each(first unit of the region, line, place).
   template <typename Each>
@@ -297,7 +313,7 @@ class SparseCells {
     std::uint64_t number = ~0ull;
     Region* region = nullptr;
   };
-  mutable std::array<Recent, 32> recent_;
+  mutable std::array<Recent, 64> recent_;
   std::uint64_t used_ = 0, pieces_ = 0; // entries; of tables
   std::bitset<std::size_t(1) << page_bits_log2> pages_; // by hash
 };

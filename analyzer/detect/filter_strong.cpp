@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <bitset>
 #include <optional>
 
 #include "analyzer/detect/filter.h"
@@ -21,13 +22,19 @@ constexpr std::uint8_t size_of(std::uint32_t bytes) { return std::uint8_t(std::b
 // Strong cells as one byte: whom of a segment, of 36; 4 or 8 bytes; plain, writes, or both.
 constexpr std::uint8_t suspect_code = 0xFF;
 constexpr unsigned codes = 3 * 2 * 36;
-static_assert(codes <= suspect_code);
-constexpr std::array<StrongCell, codes> decoded = [] {
-  std::array<StrongCell, codes> list{};
+// From there on: an atomic access to 4 bytes by the lane that the rest says, which read them weakly since.
+constexpr unsigned first_read_since = codes;
+static_assert(first_read_since + 32 <= suspect_code);
+constexpr std::array<StrongCell, codes + 32> decoded = [] {
+  std::array<StrongCell, codes + 32> list{};
   for (unsigned code = 0; code < codes; ++code) {
     const unsigned whom = code % 36, size = code / 36 % 2, kind = code / 72;
     list[code].who = whom < 32 ? who_of(one_lane, whom) : who_of(whom == 35 ? unsigned(many) : whom - 31, 0);
     list[code].flags = std::uint8_t(size_of(size ? 8 : 4) | (kind + 1) * StrongCell::plain);
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    list[first_read_since + lane].who = std::uint8_t(lane);
+    list[first_read_since + lane].flags = std::uint8_t(size_of(4) | StrongCell::writes | StrongCell::read_since);
   }
   return list;
 }();
@@ -109,7 +116,38 @@ std::optional<StrongCell> Filter::strong_cell(const SparseCells::Found& found) {
   return cell;
 }
 
+bool Filter::fold_read(std::uint64_t unit, const SparseCells::Found& strongly) {
+  const StrongCell cell = decoded[*strongly.at[0].who];
+  if (cell.flags != (size_of(4) | StrongCell::writes)) return false;
+  if (words_.may_have_page(unit / page_bytes) && words_.find(unit).count) return false;
+  *strongly.at[0].who = std::uint8_t(first_read_since + cell.who);
+  any_folded_ = true;
+  return true;
+}
+
+void Filter::separate(std::uint64_t unit, const SparseCells::Found& strongly) {
+  StrongCell cell = decoded[*strongly.at[0].who];
+  Cell read;
+  read.reads = SparseCells::segment_of(strongly.at[0]);
+  read.reads_who = cell.who;
+  words_.put(unit, words_.find(unit), read, true);
+  cell.flags &= std::uint8_t(~StrongCell::read_since);
+  *strongly.at[0].who = *code_of(cell);
+}
+
+void Filter::separate_page(std::uint64_t address) {
+  if (!any_folded_ || !strong_.may_have_page(address / page_bytes)) return;
+  const std::bitset<EntryArrays::units> touched = strong_.touched(address);
+  for (unsigned i = 0; i < EntryArrays::units; ++i) {
+    if (!touched[i]) continue;
+    const SparseCells::Found found = strong_.find(address + 4 * i);
+    const std::uint8_t code = *found.at[0].who;
+    if (code != suspect_code && code >= first_read_since) separate(address + 4 * i, found);
+  }
+}
+
 bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
+  const unsigned lane = access.thread.thread() & 31;
   if (access.memory || !access.covering || (access.bytes != 4 && access.bytes != 8) || access.address % access.bytes ||
       access.address >= address_limit) {
     return false;
@@ -131,6 +169,11 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     Unit& unit = units[i];
     unit.address = access.address + 4 * i;
     Cell weak;
+    if (const SparseCells::Found strongly = any_folded_ ? strong_.find(unit.address) : SparseCells::Found();
+        strongly.count && *strongly.at[0].who >= first_read_since && *strongly.at[0].who != suspect_code) {
+      if (count == 1 && !access.plain && access.write && own(*strong_cell(strongly), actor, lane)) return true;
+      separate(unit.address, strongly);
+    }
     if (at) {
       const unsigned of_page = unsigned(unit.address % page_bytes >> at->shift);
       const Group& group = FilterPages::group_of(*at, of_page / group_units);
@@ -181,9 +224,10 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
 void Filter::absorb_strong(ShadowPage& page) {
   if (!strong_.may_have_page(page.key.number)) return;
   const std::uint64_t base = page.key.number * page_bytes;
+  const std::bitset<EntryArrays::units> touched = strong_.touched(base);
   for (std::uint64_t offset = 0; offset < page_bytes; offset += 4) {
+    if (!touched[offset / 4]) continue;
     const SparseCells::Found found = strong_.find(base + offset);
-    if (!found.count) continue;
     page.dense = true;
     pages_.refine(page, 2);
     const std::uint8_t code = *found.at[0].who;

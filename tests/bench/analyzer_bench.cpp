@@ -96,6 +96,7 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::atomics: return 4 * hit(counters);
     case Pattern::far_mixed: return 2 * double(accesses);
     case Pattern::far_rows:
+    case Pattern::far_short:
     case Pattern::far_atomics:
     case Pattern::far_words: return 4 * double(accesses);
     case Pattern::far_bytes: return double(accesses);

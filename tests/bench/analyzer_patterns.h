@@ -23,14 +23,16 @@ enum class Pattern {
   far_bytes, // the same with bytes
   far_atomics, // every lane adds to such a word
   far_rows,    // every warp writes a row of 128 bytes far from all others
+  far_short,   // the same with rows of 32 and of 64 bytes in turn
   far_mixed,   // every lane adds to a word far from all others, and reads it
 };
 inline constexpr Pattern patterns[] = {Pattern::tiled,       Pattern::scattered, Pattern::bytes,
                                        Pattern::atomics,     Pattern::far_words, Pattern::far_bytes,
-                                       Pattern::far_atomics, Pattern::far_rows,  Pattern::far_mixed};
+                                       Pattern::far_atomics, Pattern::far_rows,  Pattern::far_short,
+                                       Pattern::far_mixed};
 inline const char* name_of(Pattern pattern) {
   static constexpr const char* names[] = {"tiled",     "scattered",   "bytes",    "atomics",  "far_words",
-                                          "far_bytes", "far_atomics", "far_rows", "far_mixed"};
+                                          "far_bytes", "far_atomics", "far_rows", "far_short", "far_mixed"};
   return names[std::size_t(pattern)];
 }
 
@@ -139,12 +141,15 @@ class PatternSource final : public detect::Source {
       view_.order_first = view_.order_last = order_.data();
       view_.wrote = ~0u;
     }
-    void affine(std::uint32_t warp, std::uint32_t site, Space space, std::uint64_t first, std::int64_t stride) {
+    void affine(std::uint32_t warp, std::uint32_t site, Space space, std::uint64_t first, std::int64_t stride,
+                std::uint32_t mask = ~0u) {
       for (unsigned lane = 0; lane < lanes; ++lane) address_[lane] = first + std::uint64_t(stride) * lane;
       view_.affine = true;
       view_.strong = false;
       view_.stride = stride;
+      view_.mask = mask;
       give(warp, site, space);
+      view_.mask = ~0u;
     }
     template <typename Address>
     void each(std::uint32_t warp, std::uint32_t site, bool strong, Address&& address) {
@@ -214,6 +219,10 @@ class PatternSource final : public detect::Source {
             break;
           case Pattern::far_rows:
             warp.affine(w, store, Space::global, memory + (at / lanes * 0x9e3779b1u & 0xFFFFFF) * far_apart, 4);
+            break;
+          case Pattern::far_short:
+            warp.affine(w, store, Space::global, memory + (at / lanes * 0x9e3779b1u & 0xFFFFFF) * far_apart, 4,
+                        i % 2 ? 0xFFFFu : 0xFFu);
             break;
           case Pattern::far_mixed:
             warp.each(w, i % 2 ? gather : add, i % 2 == 0, [&](unsigned lane) {
