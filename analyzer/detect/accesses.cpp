@@ -219,8 +219,10 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     of_worker |= is << i;
     all_lanes |= 1u << i;
   }
-  for (unsigned step = 0; pass_ == Pass::filter && !in_shared && all.count > 1 && step < 2; ++step) {
-    each_lane(of_worker, [&](unsigned i) { filter_.bring_strong(lanes[i].address, step); });
+  if (pass_ == Pass::filter && !in_shared && all.count > 1) {
+    std::uint32_t further = 0;
+    each_lane(of_worker, [&](unsigned i) { further |= std::uint32_t(filter_.bring_strong(lanes[i].address)) << i; });
+    each_lane(further, [&](unsigned i) { filter_.bring_strong_entry(lanes[i].address); });
   }
   for (std::uint32_t rest = orders_nothing ? of_worker : all_lanes; rest; rest &= rest - 1) {
     const unsigned i = unsigned(std::countr_zero(rest));

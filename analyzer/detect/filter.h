@@ -54,10 +54,9 @@ class Filter {
   };
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
-  // Brings nearer, in two steps, what a strong access to global memory will look at.
-  void bring_strong(std::uint64_t address, unsigned step) const {
-    step == 0 ? static_cast<void>(strong_.prefetch(address)) : strong_.prefetch_entry(address);
-  }
+  // Brings nearer, in two steps, what a strong access to global memory will look at. False: there is no second step.
+  bool bring_strong(std::uint64_t address) const { return strong_.prefetch(address); }
+  void bring_strong_entry(std::uint64_t address) const { strong_.prefetch_entry(address); }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
   struct Copy {

@@ -73,7 +73,7 @@ class EntryArrays {
  public:
   static constexpr unsigned units_log2 = 10, units = 1 << units_log2;
   // Lines of a size: of arrays, of sheets, of twins, and of pieces of tables, which know themselves what is in them.
-  static constexpr std::array<std::uint8_t, 17> lines = {1,  2,  3,  4,  6,  9,   13, 19, 28,
+  static constexpr std::array<std::uint8_t, 17> lines = {1,  2,  3,  4,  6,   9,  13,  19, 28,
                                                          42, 54, 72, 96, 128, 86, 171, 64};
   static constexpr unsigned sheet = 14, twin = 15, piece = 16, piece_lines = lines[piece];
   static_assert(units <= SheetLine::entries * lines[sheet] && 2 * units <= SheetLine::entries * lines[twin]);
@@ -116,7 +116,8 @@ class EntryArrays {
   std::uint64_t bytes() const;
   // Is so much free that it is time to pack()?
   bool much_free() const;
-  // Gives what is free back, or some of it for other sizes where `soon` says that they need it. each_name(name) calls name(size, id&) for all that is in use.
+  // Gives what is free back, or some of it for other sizes where `soon` says that they need it. each_name(name) calls
+  // name(size, id&) for all that is in use.
   template <typename EachName>
   void pack(bool soon, EachName&& each_name) {
     begin_packing();

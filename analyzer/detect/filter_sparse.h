@@ -214,7 +214,9 @@ class SparseCells {
   static constexpr std::uint32_t no_piece = ~0u;
   static constexpr std::uint32_t array_bit = 1u << region_log2;
   static bool is_array(std::uint32_t key) { return key & array_bit; }
-  static std::uint32_t array_key(std::uint32_t unit) { return array_bit | unit >> EntryArrays::units_log2 << EntryArrays::units_log2; }
+  static std::uint32_t array_key(std::uint32_t unit) {
+    return array_bit | unit >> EntryArrays::units_log2 << EntryArrays::units_log2;
+  }
   static std::uint32_t first_unit(std::uint32_t array_key) { return array_key & ~array_bit; }
   static unsigned unit_of(std::uint32_t key) { return key % EntryArrays::units; }
   static std::size_t page_bit(std::uint64_t number) { return number * 0x9e3779b97f4a7c15u >> (64 - page_bits_log2); }

@@ -26,12 +26,11 @@ enum class Pattern {
   far_short,   // the same with rows of 32 and of 64 bytes in turn
   far_mixed,   // every lane adds to a word far from all others, and reads it
 };
-inline constexpr Pattern patterns[] = {Pattern::tiled,       Pattern::scattered, Pattern::bytes,
-                                       Pattern::atomics,     Pattern::far_words, Pattern::far_bytes,
-                                       Pattern::far_atomics, Pattern::far_rows,  Pattern::far_short,
-                                       Pattern::far_mixed};
+inline constexpr Pattern patterns[] = {Pattern::tiled,     Pattern::scattered, Pattern::bytes,       Pattern::atomics,
+                                       Pattern::far_words, Pattern::far_bytes, Pattern::far_atomics, Pattern::far_rows,
+                                       Pattern::far_short, Pattern::far_mixed};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {"tiled",     "scattered",   "bytes",    "atomics",  "far_words",
+  static constexpr const char* names[] = {"tiled",     "scattered",   "bytes",    "atomics",   "far_words",
                                           "far_bytes", "far_atomics", "far_rows", "far_short", "far_mixed"};
   return names[std::size_t(pattern)];
 }

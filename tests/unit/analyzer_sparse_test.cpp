@@ -200,7 +200,8 @@ TEST(Sparse, CostsLittleForWhatIsTouched) {
       const std::uint64_t address = 4ull * unit * apart;
       cells.put(address, cells.find(address), cell, true);
       if (touched.size() > 50000 && touched.size() % 1000 == 0) {
-        ASSERT_LE(double(cells.bytes()), 12.0 * double(touched.size()) + 16384) << touched.size() << " words, " << apart;
+        ASSERT_LE(double(cells.bytes()), 12.0 * double(touched.size()) + 16384)
+            << touched.size() << " words, " << apart;
       }
     }
   }
