@@ -155,10 +155,31 @@ void SparseCells::resize(Region& of, std::uint32_t count) {
   const Region old = std::exchange(of, {});
   of.count = count;
   of.pieces.assign((count + EntryArrays::piece_lines - 1) / EntryArrays::piece_lines, no_piece);
+  // As try_insert(), but the lines that were just written to are not read.
+  std::vector<std::uint8_t> filled(count);
+  auto take = [&](std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
+    const std::uint32_t home = this->home(wanted, count), step = this->step(wanted, count);
+    std::uint32_t number = home;
+    unsigned depth = 0;
+    for (; filled[number] == slots; number = number + step >= count ? number + step - count : number + step) {
+      if (++depth > most_depth) return false;
+    }
+    Line& at = line_or_new(of, number);
+    const unsigned place = filled[number]++;
+    at.key[place] = wanted;
+    at.segment[place] = segment;
+    at.who[place] = who;
+    ++of.used;
+    if (depth) {
+      std::uint8_t& deepest = line(of, home).depth;
+      deepest = std::max(deepest, std::uint8_t(depth));
+    }
+    return true;
+  };
   for (std::uint32_t i = 0; i < old.count; ++i) {
     const Line& from = line(old, i);
     for (unsigned place = 0; place < slots; ++place) {
-      if (!from.segment[place] || try_insert(of, from.key[place], from.segment[place], from.who[place])) continue;
+      if (!from.segment[place] || take(from.key[place], from.segment[place], from.who[place])) continue;
       left.push_back({from.key[place], from.segment[place], from.who[place]});
     }
     if (i + 1 == old.count || (i + 1) % EntryArrays::piece_lines == 0) {
