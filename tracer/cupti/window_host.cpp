@@ -18,9 +18,8 @@ bool page_locked(const trace::Allocate& memory) { return memory.kind == trace::A
 
 }  // namespace
 
-// The part of the range that lies in page-locked memory of the program.
+// The part of the range that lies in page-locked memory of the program. Under the session's lock.
 trace::Span Window::on_host(const trace::MemoryRange& range) {
-  std::lock_guard hold(session_.lock);
   const trace::Allocate* memory = session_.allocation_at(range.address);
   if (!memory || !page_locked(*memory)) return {};
   return {range.address, std::min(range.extent(), memory->address + memory->bytes - range.address)};
@@ -34,8 +33,10 @@ void Window::look(std::uint64_t address, std::uint64_t bytes) {
   });
 }
 
+// The session's lock is held while memory is looked at: on its way into a free, a thread waits for it.
 void Window::device_reads(const trace::MemoryRange& range) {
   if (!open()) return;
+  std::lock_guard live(session_.lock);
   const trace::Span span = on_host(range);
   if (!span.bytes) return;
   touch(range);
@@ -46,6 +47,7 @@ void Window::device_reads(const trace::MemoryRange& range) {
 void Window::device_writes(const trace::MemoryRange& range, std::uint32_t stream, std::uint32_t operation,
                            CUstream handle) {
   if (!open()) return;
+  std::lock_guard live(session_.lock);
   const trace::Span span = on_host(range);
   if (!span.bytes) return;
   touch(range);
@@ -60,16 +62,14 @@ void Window::device_writes(const trace::MemoryRange& range, std::uint32_t stream
 std::vector<trace::Span> Window::before_launch(const std::vector<std::uint8_t>& arguments, CUstream handle) {
   std::vector<trace::Span> reached;
   if (!open()) return reached;
-  {
-    std::lock_guard hold(session_.lock);
-    for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
-      std::uint64_t word;
-      std::memcpy(&word, arguments.data() + at, 8);
-      const trace::Allocate* memory = session_.allocation_at(word);
-      if (!memory || !page_locked(*memory)) continue;
-      const auto same = [&](const trace::Span& span) { return span.address == memory->address; };
-      if (std::none_of(reached.begin(), reached.end(), same)) reached.push_back({memory->address, memory->bytes});
-    }
+  std::lock_guard live(session_.lock);
+  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, arguments.data() + at, 8);
+    const trace::Allocate* memory = session_.allocation_at(word);
+    if (!memory || !page_locked(*memory)) continue;
+    const auto same = [&](const trace::Span& span) { return span.address == memory->address; };
+    if (std::none_of(reached.begin(), reached.end(), same)) reached.push_back({memory->address, memory->bytes});
   }
   std::lock_guard hold(host_lock_);
   for (const trace::Span& span : reached) {
