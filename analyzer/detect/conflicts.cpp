@@ -101,7 +101,12 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
     std::uint32_t passed = causality_.barriers_passed(b);
     text = "no barrier orders them: nothing separates them after " +
            (passed ? "barrier " + std::to_string(passed) + " of the block" : std::string("the start of the block"));
-    if (a.warp() == b.warp()) {
+    if (causality_.has_exited(a)) {
+      text =
+          "no barrier orders them: the thread of the first has exited, and barriers wait for such threads but order "
+          "only "
+          "what those did that come to them";
+    } else if (a.warp() == b.warp()) {
       text = "no barrier orders them: they are lanes of one warp, and no __syncwarp comes between";
     }
   } else {

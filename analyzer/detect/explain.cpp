@@ -152,9 +152,19 @@ bool Explainer::record(trace::Record& record) {
       if (now_ > race.first.stamp) {
         entry.barrier |= block == race.first.thread.block_bits();
         if (entry.message) entry.message->barrier_after |= block == race.second.thread.block_bits();
+        if (entry.exited && block == race.second.thread.block_bits())
+          entry.second = {{r->module, r->site}, r->barrier, r->phase, true};
       } else if (race.first.thread.block_bits() == race.second.thread.block_bits()) {
         entry.common = {r->module, r->site};
       }
+    });
+  } else if (auto* r = std::get_if<trace::ThreadExit>(&record)) {
+    order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    each_case(operation, r->warp.block, [&](Case& entry) {
+      const FoundRace& race = *entry.race;
+      const ThreadKey lane0 = key_of(operation, r->warp, 0), a = race.first.thread;
+      const bool in_warp = a.block_bits() == lane0.block_bits() && a.warp() == lane0.warp();
+      entry.exited |= now_ > race.first.stamp && in_warp && (r->mask >> (a.thread() % 32) & 1);
     });
   } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);

@@ -75,6 +75,7 @@ class Explainer final : public trace::RecordVisitor {
     Mark common;              // the last synchronization before both that both took part in
     Arrival first, second;    // the last barrier that the one side alone came to between them
     Arrival first_before, second_before;
+    bool exited = false;      // the first's thread, since its access
     Mark early;               // the first's arrival, before its access, at the barrier that the second then waits at
     Mark warp_barrier;        // bar.warp.sync between them, with only one of the lanes in its mask
     std::uint32_t warp_mask = 0;

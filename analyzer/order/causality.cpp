@@ -96,6 +96,8 @@ std::vector<std::uint32_t> Causality::thread_exit(OperationIndex operation, std:
   const ThreadKey key(operation, index, 0);
   Block& at = block(key);
   at.exited += std::uint32_t(std::popcount(mask));
+  at.exited_lanes.resize(32);
+  at.exited_lanes[warp] |= mask;
   const std::uint64_t threads = of->block.count(), blocks = of->cluster.count();
   if (at.over || at.exited < threads) return {};
   at.over = true;
@@ -144,6 +146,8 @@ void Causality::synced(ThreadKey key, Stamp now) { block(key).syncs[key.warp()] 
 
 void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Stamp now) {
   Block& of = block(ThreadKey(operation, index, 0));
+  ++of.barriers;
+  if (of.exited) return barrier_of_the_rest(operation, index, of, now);
   ClockPointer last;
   for (std::uint32_t number : of.threads_with_state) {
     Thread& state = threads_[ThreadKey(operation, index, number).bits];
@@ -152,7 +156,36 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
     state.own = nullptr;
   }
   of.barrier = now;
-  ++of.barriers;
+}
+
+// One entry a warp instead of one for the block, of lanes where some of a warp have exited; what those knew that have
+// is not what the others learn.
+void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t index, Block& of, Stamp now) {
+  const std::uint64_t bits = ThreadKey(operation, index, 0).block_bits();
+  std::vector<ClockEntry> entries{{bits, whole_block, of.barrier}};
+  const Launch* launched = launch(operation);
+  const std::uint64_t threads = launched ? launched->block.count() : 1024;
+  for (std::uint32_t warp = 0; warp < 32 && warp * 32 < threads; ++warp) {
+    const std::uint32_t gone = of.exited_lanes[warp];
+    if (gone == ~0u) continue;
+    of.syncs[warp] = now;
+    if (!gone) {
+      entries.push_back({bits, warp_group(warp), now});
+      continue;
+    }
+    entries.push_back({bits, warp_group(warp), of.warps[warp]});
+    for (std::uint32_t rest = ~gone; rest; rest &= rest - 1)
+      entries.push_back({bits, thread_group(warp * 32 + std::uint32_t(std::countr_zero(rest))), now});
+  }
+  ClockPointer last;
+  for (std::uint32_t number : of.threads_with_state) {
+    if (of.exited_lanes[number / 32] >> (number & 31) & 1) continue;
+    Thread& state = threads_[ThreadKey(operation, index, number).bits];
+    if (state.own && state.own != last) of.common = Clock::join(of.common, state.own);
+    last = std::move(state.own);
+    state.own = nullptr;
+  }
+  of.common = Clock::with(of.common, std::move(entries));
 }
 
 void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
@@ -515,6 +548,11 @@ bool Causality::observed(const Location& location, Stamp write, ThreadKey second
 Stamp Causality::last_sync(ThreadKey thread) const {
   const Block* of = find_block(thread);
   return of && !of->syncs.empty() ? std::max(of->barrier, of->syncs[thread.warp()]) : 0;
+}
+
+bool Causality::has_exited(ThreadKey thread) const {
+  const Block* of = find_block(thread);
+  return of && of->exited && (of->exited_lanes[thread.warp()] >> (thread.thread() & 31) & 1);
 }
 
 std::uint32_t Causality::barriers_passed(ThreadKey thread) const {

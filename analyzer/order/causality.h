@@ -17,8 +17,13 @@
 // Race detection does not use that accident: another run need not have that order. Rules::fence_sc_order applies it,
 // for those who ask what one execution allows.
 //
-// Threads that have exited count as arrived at the barriers of their block. Memory: what blocks that are over knew is
-// forgotten; locations that released nothing are forgotten between launches.
+// Nobody waits for threads that have exited, and barriers do not order what they did either: "prior memory accesses
+// requested by this thread" are performed by whoever executes the barrier (9.7.13.1), its operations synchronize with
+// each other (8.9.4), and the CUDA programming guide (__syncthreads, 5.4.4.1) has "memory ordering among participating
+// threads", though it waits until the others reach the call "or exit". What they did before a barrier that they took
+// part in is ordered by that one.
+//
+// Memory: what blocks that are over knew is forgotten; locations that released nothing are forgotten between launches.
 //
 // Thread-safety: none.
 #pragma once
@@ -167,6 +172,7 @@ class Causality {
     return of ? of->barrier : 0;
   }
 
+  bool has_exited(ThreadKey thread) const; // of a block that is not over
   // For explanations: how many full barriers the block has passed.
   std::uint32_t barriers_passed(ThreadKey thread) const;
 
@@ -221,6 +227,7 @@ class Causality {
     std::vector<Stamp> warps; // of the last full warp barrier
     std::vector<Stamp> syncs; // of the last synchronization of any lane of the warp
     std::uint32_t exited = 0;
+    std::vector<std::uint32_t> exited_lanes; // by warp; empty while all are there
     bool over = false;
     std::vector<std::uint32_t> threads_with_state;
     std::vector<Location> locations; // in its shared memory
@@ -278,6 +285,7 @@ class Causality {
     return !locations_.empty() && location_bits_[location_bit(location)] && locations_.count(location);
   }
   ChainPointer& mbarrier_phase(ThreadKey thread, const Location& object, std::uint32_t phase);
+  void barrier_of_the_rest(OperationIndex operation, std::uint32_t index, Block& block, Stamp now);
   void forget_block(OperationIndex operation, std::uint32_t index, Block& block);
   void forget_locations();
   bool same_cluster(ThreadKey a, ThreadKey b) const;

@@ -55,6 +55,7 @@ struct Barrier {
   std::uint32_t phase = 0;
   std::uint32_t popc = 0, all = 1, any = 0; // of the predicates of barrier.red
   std::uint32_t site = 0;                  // of the first arrival
+  std::uint32_t short_warp = 0;            // lanes that have arrived of a last warp that lacks lanes
   bool mixed = false;                      // several sites, a count that is not the block's, or bar.arrive
   std::array<std::uint32_t, max_warps> waiting{};
 };

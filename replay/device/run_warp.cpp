@@ -317,6 +317,15 @@ void Machine::arrive_together(Block& block, std::uint32_t warp, std::uint32_t la
     rest |= last;
   }
   barrier.arrived += std::uint32_t(__builtin_popcount(lanes));
+  // Thread counts are multiples of the warp size: a warp that lacks lanes counts in full once those that exist are
+  // here.
+  if (const std::uint32_t exist = block.threads_count - warp * warp_lanes; barrier.expected && exist < warp_lanes) {
+    barrier.short_warp |= lanes;
+    if (barrier.short_warp == (1u << exist) - 1) {
+      barrier.arrived += warp_lanes - exist;
+      barrier.short_warp = 0;
+    }
+  }
   if (flags & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or))
     for (std::uint32_t m = lanes; m; m &= m - 1) {
       const bool predicate = block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(m))].arg[2] & 1;
@@ -418,7 +427,7 @@ void Machine::complete(Block& block, std::uint32_t number) {
     block.warps[w].at_barrier &= ~lanes;
     make_ready(block, w, lanes);
   }
-  barrier.arrived = 0;
+  barrier.arrived = barrier.short_warp = 0;
   barrier.mixed = false;
   ++barrier.phase;
   ++progress_;

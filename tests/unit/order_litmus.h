@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/unit/order_records.h"
@@ -54,7 +55,8 @@ class Litmus {
   }
   Litmus& block_barrier(std::uint32_t block) {
     ++group_;
-    for (std::uint32_t thread : {0u, 1u, 33u}) grouped({block, thread}, Event::Kind::block_barrier);
+    for (std::uint32_t thread : {0u, 1u, 33u})
+      if (!gone({block, thread})) grouped({block, thread}, Event::Kind::block_barrier);
     return *this;
   }
   Litmus& warp_barrier(std::uint32_t block) { // of lanes 0 and 1
@@ -62,6 +64,7 @@ class Litmus {
     for (std::uint32_t thread : {0u, 1u}) grouped({block, thread}, Event::Kind::warp_barrier);
     return *this;
   }
+  Litmus& exit(At at) { return add(of(at, Event::Kind::exit)); }
   Litmus& arrive(At at, std::uint32_t phase = 0) { return barrier(at, Event::Kind::arrive, phase); }
   Litmus& sync(At at, std::uint32_t phase = 0) { // arrives as the last, and leaves
     arrive(at, phase);
@@ -165,6 +168,11 @@ class Litmus {
   Litmus& add(const Event& event) {
     execution_.events.push_back(event);
     return *this;
+  }
+  bool gone(At at) const {
+    return std::any_of(execution_.events.begin(), execution_.events.end(), [&](const Event& event) {
+      return event.kind == Event::Kind::exit && event.block == at.block && event.thread == at.thread;
+    });
   }
   Litmus& access(At at, AccessKind kind, std::uint64_t where, Ordering ordering, Scope scope, std::uint32_t bytes) {
     Event event = of(at, Event::Kind::access);

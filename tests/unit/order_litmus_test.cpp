@@ -374,6 +374,41 @@ TEST(LitmusBarriers, Block) {
   Litmus().write(t0, x).block_barrier(0).read(same_block, x).none();
   Litmus().write(t0, x).block_barrier(0).read(t1, x).races({{1, 2}});
 }
+TEST(LitmusBarriers, WhoHasExitedTakesNoPart) { // 9.7.13.1: "prior memory accesses requested by this thread"
+  Litmus().write(same_block, x).exit(same_block).block_barrier(0).read(t0, x).races({{1, 2}});
+  Litmus().read(same_block, x).exit(same_block).block_barrier(0).write(t0, x).races({{1, 2}});
+  Litmus().write(t0, x).exit(t0).block_barrier(0).read(same_warp, x).races({{1, 2}});
+  // Those who are left are ordered as ever, and so is what came before a barrier of them all.
+  Litmus().exit(same_block).write(t0, x).block_barrier(0).read(same_warp, x).none();
+  Litmus().write(same_block, x).block_barrier(0).exit(same_block).block_barrier(0).write(t0, x).none();
+  Litmus()
+      .write(t1, x)
+      .exit(same_block)
+      .write(t1, y, release, gpu)
+      .read(t0, y, acquire, gpu)
+      .block_barrier(0)
+      .read(same_warp, x)
+      .none();
+  // What it had released before is for those who acquire it.
+  Litmus()
+      .write(same_block, x)
+      .write(same_block, y, release, cta)
+      .exit(same_block)
+      .read(t0, y, acquire, cta)
+      .block_barrier(0)
+      .read(same_warp, x)
+      .none();
+}
+TEST(LitmusBarriers, WhatAnExitedThreadHadAcquiredDiesWithIt) {
+  Litmus()
+      .write(t1, x)
+      .write(t1, y, release, gpu)
+      .read(same_block, y, acquire, gpu)
+      .exit(same_block)
+      .block_barrier(0)
+      .read(t0, x)
+      .races({{1, 4}});
+}
 TEST(LitmusBarriers, ArriveAndSync) { // the producer arrives, the consumer waits
   Litmus().write(t0, x).arrive(t0).sync(same_block).read(same_block, x).none();
 }
@@ -389,6 +424,9 @@ TEST(LitmusBarriers, Warp) {
 }
 TEST(LitmusBarriers, Cluster) {
   Litmus(2).write(t0, x).cluster_arrive(t0).cluster_arrive(t1).cluster_wait(t0).cluster_wait(t1).read(t1, x).none();
+}
+TEST(LitmusBarriers, ClusterAfterAnExit) { // 9.7.13.4: "prior to the preceding barrier.cluster.arrive"
+  Litmus(2).write(t0, x).exit(t0).cluster_arrive(t1).cluster_wait(t1).read(t1, x).races({{1, 2}});
 }
 TEST(LitmusBarriers, ClusterRelaxedArrival) {
   Litmus(2)

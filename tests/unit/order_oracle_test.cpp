@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "tests/unit/order_records.h"
 
@@ -43,11 +45,13 @@ class Builder {
   void step(std::uint64_t bits) {
     Choices choose(bits);
     Event event;
-    std::uint32_t what = choose.below(21);
+    std::uint32_t what = choose.below(22);
     event.block = choose.below(2);
     if (launches_ == Launches::both) event.block += choose.below(2) * blocks_per_launch;
     if (launches_ == Launches::second) event.block += blocks_per_launch;
     event.thread = choose.of(threads_of_block);
+    const bool alone = what < 13 || what > 14; // not a barrier, which is for those who are there
+    if (alone && gone(event)) return;
     if (what < 6) {
       weak(event, choose);
     } else if (what < 11) {
@@ -65,8 +69,12 @@ class Builder {
       mbarrier(event, choose);
     } else if (what < 20) {
       bulk(event, choose);
-    } else {
+    } else if (what < 21) {
       dependency(event);
+    } else if (choose.below(2)) {
+      event.kind = Event::Kind::exit;
+      add(event);
+      gone_.insert({event.block, event.thread});
     }
   }
   Execution take() {
@@ -81,6 +89,7 @@ class Builder {
     execution_.events.push_back(event);
     return execution_.events.size() - 1;
   }
+  bool gone(const Event& event) const { return gone_.count({event.block, event.thread}); }
   void weak(Event& event, Choices& choose) {
     event.access = choose.below(2) ? AccessKind::write : AccessKind::read;
     event.bytes = choose.of({4u, 1u, 2u, 8u});
@@ -118,7 +127,7 @@ class Builder {
       for (std::uint32_t i = 0; i < 3; ++i) {
         if (!(members >> i & 1)) continue;
         event.thread = threads_of_block[i];
-        f();
+        if (!gone(event)) f();
       }
     };
     switch (what) {
@@ -293,6 +302,7 @@ class Builder {
   Launches launches_; // that run
   std::uint32_t groups_ = 0;
   std::map<std::uint32_t, std::uint32_t> phases_, cluster_phases_, mbarrier_phases_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> gone_; // (block, thread) that have exited
   std::vector<std::size_t> pending_; // bulk copies that complete on an object
 };
 

@@ -206,6 +206,11 @@ class Records {
         if (first_of_group) {
           auto record = of_warp<trace::WarpBarrier>(event);
           record.mask = event.group % 2 ? 3 : ~0u;  // whole warps have a way of their own
+          for (std::size_t before = 0; before < i; ++before) {
+            const Event& exit = execution_.events[before];
+            const bool of_warp = exit.block == event.block && exit.thread < 32;
+            if (exit.kind == Event::Kind::exit && of_warp) record.mask &= ~(1u << exit.thread);
+          }
           records_.push_back(record);
         }
         break;

@@ -192,6 +192,8 @@ void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
   auto gate = std::make_shared<Gate>();
   bool whole = barrier.synced >= home.alive && home.alive > 0 && (!barrier.wanted || barrier.wanted == home.alive);
   for (const Arrival& a : barrier.arrivals) whole &= a.sync;
+  // Who has exited took no part, and its exit may still be in its warp's queue: then the arrivals say who did.
+  whole &= !shape_.strong || home.alive == shape_.threads;
   if (whole) {
     gate->records.push_back(trace::BlockBarrier{shape_.launch, home.index, number, barrier.phase, shape_.module,
                                                 barrier.arrivals.front().site});
