@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Corners of the rules, many to a program: what is named races_* must be reported, what is named ordered_* must not.
+
+    corners.py --deadheat build/bin/deadheat --source launch.cu --binary launch
+
+Names are those of kernels, or of the namespaces around them. Exit status: 0 all are as they say, 1 not.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+NAME = r"\b((?:races|ordered)_\w+)"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--deadheat", required=True)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--binary", required=True)
+    options = parser.parse_args()
+    with open(options.source) as file:
+        cases = sorted(set(re.findall(r"(?:__global__ void |CASE\()" + NAME, file.read())))
+    deadheat = os.path.abspath(options.deadheat)
+    with tempfile.TemporaryDirectory() as work:
+        trace, report = os.path.join(work, "trace"), os.path.join(work, "report.json")
+        ran = subprocess.run([deadheat, "record", "-o", trace, "--", os.path.abspath(options.binary)], cwd=work, text=True,
+                             stdout=subprocess.PIPE, timeout=120, check=False)
+        subprocess.run([deadheat, "analyze", trace, "--json", report], cwd=work, stdout=subprocess.DEVNULL, timeout=120,
+                       check=False)
+        with open(report) as file:
+            content = json.load(file)
+    problems = []
+    if ran.returncode or ran.stdout != "%d cases\n" % len(cases):
+        problems.append("status %d, said %r, of %d cases" % (ran.returncode, ran.stdout, len(cases)))
+    if not content["summary"]["complete"] or content["memory_errors"] or content["sync_errors"]:
+        problems.append("the trace is not complete, or has errors")
+    found = {}
+    for race in content["races"]:
+        names = {name for side in ("first", "second") for name in re.findall(NAME, race[side].get("kernel") or "")}
+        if len(names) != 1:
+            problems.append("a race of no case, or of several: %s and %s" % (race["first"], race["second"]))
+        for name in names:
+            found[name] = race["why"]
+    for name in cases:
+        if name.startswith("races_") != (name in found):
+            problems.append("%s: %s" % (name, found.get(name, "no race found")))
+    for problem in problems:
+        print(problem)
+    print("%d cases, %d of them races; %d problems" % (len(cases), sum(name.startswith("races") for name in cases),
+                                                     len(problems)))
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

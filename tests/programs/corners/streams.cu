@@ -1,0 +1,254 @@
+// Corners of what orders operations (CUDA programming guide, asynchronous concurrent execution; runtime API, "API
+// synchronization behavior" and "Stream synchronization behavior"). Each case is two operations on the same bytes:
+// in races_* nothing orders them, in ordered_* something does. corners.py reads the names.
+#include <atomic>
+#include <thread>
+
+#include "check.h"
+
+constexpr int count = 64;
+constexpr std::size_t bytes = count * sizeof(int);
+
+// What a case works with: memory of its own and two streams that wait for nobody.
+struct Room {
+  int* data = zeros<int>(count);
+  int* out = zeros<int>(count);
+  std::vector<int> pageable = std::vector<int>(count, 1);
+  cudaStream_t a = make_stream(cudaStreamNonBlocking), b = make_stream(cudaStreamNonBlocking);
+  cudaEvent_t event = nullptr;
+  Room() { CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)); }
+  ~Room() { CHECK(cudaDeviceSynchronize()); }
+};
+
+std::vector<void (*)(Room&)>& cases() {
+  static std::vector<void (*)(Room&)> all;
+  return all;
+}
+
+// Kernels of its own for each case: a race is known by its source lines.
+#define CASE(name)                                                                           \
+  namespace name {                                                                           \
+  __global__ void set(int* d, int value) { d[threadIdx.x] = value; }                         \
+  __global__ void get(const int* d, int* o) { o[threadIdx.x] = d[threadIdx.x]; }             \
+  void write(int* d, cudaStream_t s, int value = 7) { set<<<1, count, 0, s>>>(d, value); }   \
+  void read(const int* d, int* o, cudaStream_t s) { get<<<1, count, 0, s>>>(d, o); }         \
+  void run(Room& room);                                                                      \
+  const bool listed = (cases().push_back(run), true);                                        \
+  }                                                                                          \
+  void name::run(Room& room)
+
+// ---- queries
+
+CASE(ordered_stream_query) {
+  write(room.data, room.a);
+  while (cudaStreamQuery(room.a) != cudaSuccess) {
+  }
+  read(room.data, room.out, room.b);
+}
+CASE(races_query_of_another_stream) {
+  write(room.data, room.a);
+  while (cudaStreamQuery(room.b) != cudaSuccess) {
+  }
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_event_synchronize_by_another_host_thread) {
+  write(room.data, room.a);
+  CHECK(cudaEventRecord(room.event, room.a));
+  std::thread([&] { CHECK(cudaEventSynchronize(room.event)); }).join();
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_host_function_and_wait) {
+  static std::atomic<int> done;
+  write(room.data, room.a);
+  CHECK(cudaLaunchHostFunc(room.a, [](void* to) { static_cast<std::atomic<int>*>(to)->store(1); }, &done));
+  CHECK(cudaStreamSynchronize(room.a));
+  read(room.data, room.out, room.b);
+}
+
+// ---- events
+
+CASE(races_event_never_recorded) { // neither call waits, and both succeed
+  write(room.data, room.a);
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  CHECK(cudaEventSynchronize(room.event));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_record_again) { // the latest record counts
+  CHECK(cudaEventRecord(room.event, room.a));
+  write(room.data, room.a);
+  CHECK(cudaEventRecord(room.event, room.a));
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, room.b);
+}
+CASE(races_record_again_elsewhere) {
+  cudaStream_t other = make_stream(cudaStreamNonBlocking);
+  write(room.data, room.a);
+  CHECK(cudaEventRecord(room.event, room.a));
+  CHECK(cudaEventRecord(room.event, other));
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_record_again_after_the_wait) { // the wait is for the record at that time
+  cudaStream_t other = make_stream(cudaStreamNonBlocking);
+  write(room.data, room.a);
+  CHECK(cudaEventRecord(room.event, room.a));
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  CHECK(cudaEventRecord(room.event, other));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_wait_by_the_default_stream) {
+  write(room.data, room.a);
+  CHECK(cudaEventRecord(room.event, room.a));
+  CHECK(cudaStreamWaitEvent(cudaStreamLegacy, room.event));
+  read(room.data, room.out, cudaStreamLegacy);
+}
+
+// ---- default streams
+
+CASE(ordered_by_work_in_the_default_stream) {
+  cudaStream_t one = make_stream(), other = make_stream();
+  write(room.data, one);
+  write(room.out, cudaStreamLegacy);
+  read(room.data, room.out, other);
+}
+CASE(races_blocking_streams) {
+  cudaStream_t one = make_stream(), other = make_stream();
+  write(room.data, one);
+  read(room.data, room.out, other);
+}
+CASE(ordered_per_thread_before_legacy) {
+  write(room.data, cudaStreamPerThread);
+  read(room.data, room.out, cudaStreamLegacy);
+}
+CASE(races_per_thread_streams_of_two_threads) {
+  write(room.data, cudaStreamPerThread);
+  std::thread([&] { read(room.data, room.out, cudaStreamPerThread); }).join();
+}
+CASE(ordered_before_destroying_the_stream) {
+  cudaStream_t other = make_stream(cudaStreamNonBlocking);
+  write(room.data, other);
+  CHECK(cudaStreamSynchronize(other));
+  CHECK(cudaStreamDestroy(other));
+  read(room.data, room.out, room.b);
+}
+CASE(races_though_the_stream_is_destroyed) { // returns at once; the work goes on
+  cudaStream_t other = make_stream(cudaStreamNonBlocking);
+  write(room.data, other);
+  CHECK(cudaStreamDestroy(other));
+  read(room.data, room.out, room.b);
+}
+
+// ---- copies and sets, and what the host waits for
+
+CASE(ordered_async_copy_to_pageable_memory) { // "will return only once the copy has completed"
+  write(room.data, room.a);
+  CHECK(cudaMemcpyAsync(room.pageable.data(), room.data, bytes, cudaMemcpyDeviceToHost, room.a));
+  write(room.data, room.b, 8);
+}
+CASE(races_async_copy_to_pinned_memory) {
+  int* host = pinned(room.pageable);
+  CHECK(cudaMemcpyAsync(host, room.data, bytes, cudaMemcpyDeviceToHost, room.a));
+  write(room.data, room.b);
+}
+CASE(races_async_copy_from_pageable_memory) { // staged: the host goes on before the device has it
+  CHECK(cudaMemcpyAsync(room.data, room.pageable.data(), bytes, cudaMemcpyHostToDevice, room.a));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_copy_to_the_host) {
+  CHECK(cudaMemcpy(room.pageable.data(), room.data, bytes, cudaMemcpyDeviceToHost));
+  write(room.data, room.b);
+}
+CASE(ordered_copy_from_pinned_memory) {
+  int* host = pinned(room.pageable);
+  CHECK(cudaMemcpy(room.data, host, bytes, cudaMemcpyHostToDevice));
+  read(room.data, room.out, room.b);
+}
+CASE(races_copy_on_the_device) { // "no host-side synchronization is performed"
+  int* other = zeros<int>(count);
+  CHECK(cudaMemcpy(room.data, other, bytes, cudaMemcpyDeviceToDevice));
+  read(room.data, room.out, room.b);
+}
+CASE(races_set) { // asynchronous with respect to the host
+  CHECK(cudaMemset(room.data, 1, bytes));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_set_before_a_blocking_stream) {
+  cudaStream_t blocking = make_stream();
+  CHECK(cudaMemset(room.data, 1, bytes));
+  read(room.data, room.out, blocking);
+}
+CASE(ordered_set_of_pinned_memory) { // "except when the target is pinned host memory"
+  int* host = pinned(room.pageable);
+  CHECK(cudaMemset(host, 1, bytes));
+  read(host, room.out, room.b);
+}
+CASE(races_set_of_rows) {
+  CHECK(cudaMemset2DAsync(room.data, 16, 7, 4, 16, room.a));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_set_of_other_columns) { // exact bytes: these are between the rows
+  CHECK(cudaMemset2DAsync(room.data, 8, 7, 4, 32, room.a));
+  CHECK(cudaMemset2DAsync(room.data + 1, 8, 7, 4, 32, room.b));
+}
+CASE(races_copy_of_registered_memory) {
+  std::vector<int> host(1024, 1);
+  CHECK(cudaHostRegister(host.data(), 4096, cudaHostRegisterMapped));
+  write(host.data(), room.a);
+  CHECK(cudaMemcpyAsync(room.data, host.data(), bytes, cudaMemcpyHostToDevice, room.b));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaHostUnregister(host.data()));
+}
+
+// ---- graphs
+
+cudaGraphExec_t instance(cudaGraph_t graph) {
+  cudaGraphExec_t made;
+  CHECK(cudaGraphInstantiate(&made, graph, 0));
+  return made;
+}
+template <class Work>
+cudaGraph_t captured(cudaStream_t stream, Work&& work) {
+  cudaGraph_t graph;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  work();
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  return graph;
+}
+CASE(ordered_launches_of_one_graph) { // behind its earlier launches, in whatever stream
+  cudaGraphExec_t graph = instance(captured(room.a, [&] { write(room.data, room.a); }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+  CHECK(cudaGraphLaunch(graph, room.b));
+}
+CASE(races_instances_of_one_graph) {
+  cudaGraph_t graph = captured(room.a, [&] { write(room.data, room.a); });
+  CHECK(cudaGraphLaunch(instance(graph), room.a));
+  CHECK(cudaGraphLaunch(instance(graph), room.b));
+}
+
+// ---- stream-ordered memory
+
+CASE(ordered_memory_handed_on) { // the pool waits where another stream gets what was freed
+  int *first, *second;
+  CHECK(cudaMallocAsync(&first, bytes, room.a));
+  write(first, room.a);
+  CHECK(cudaFreeAsync(first, room.a));
+  CHECK(cudaMallocAsync(&second, bytes, room.b));
+  write(second, room.b);
+  CHECK(cudaFreeAsync(second, room.b));
+}
+CASE(races_freed_while_another_stream_writes) {
+  int* memory;
+  CHECK(cudaMallocAsync(&memory, bytes, room.a));
+  CHECK(cudaEventRecord(room.event, room.a));
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  write(memory, room.b);
+  CHECK(cudaFreeAsync(memory, room.a));
+}
+
+int main() {
+  for (void (*run)(Room&) : cases()) {
+    Room room;
+    run(room);
+  }
+  std::printf("%zu cases\n", cases().size());
+}
