@@ -294,6 +294,26 @@ TEST_F(Agents, BoxesOfTensors) {
   }
 }
 
+TEST_F(Agents, LayoutsThatAreNotKnownHaveSharedMemorysSide) {
+  TensorMap map = matrix_map(100, 50, 8, 3);
+  map.laid_out = false;
+  maps_.made(encoded_, map);
+  Seen seen;
+  LaunchLog log(shape_, seen);
+  run(log, 0, 3);
+  log.finish();
+  EXPECT_EQ(log.unplaced(), 3u); // the load by one lane, the store by two
+  const std::vector<trace::BulkCopy> copies = seen.all<trace::BulkCopy>();
+  ASSERT_GE(copies.size(), 3u);
+  EXPECT_EQ(copies[0].destination[0] - shared_window, 1024u);
+  EXPECT_EQ(copies[0].source[0], 0u);
+  for (unsigned lane = 0; lane < 2; ++lane) {
+    EXPECT_EQ(copies[1 + lane].destination[lane], 0u);
+    EXPECT_EQ(copies[1 + lane].source[lane] - shared_window, 1024u);
+    EXPECT_EQ(copies[1 + lane].bytes[lane], 96u);
+  }
+}
+
 TEST_F(Agents, MapsThatNobodySawAreCounted) {
   known_ = false;
   Seen seen;

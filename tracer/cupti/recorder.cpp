@@ -163,11 +163,15 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
     session_.window()->spoil("accesses of its launches are missing");
   if (!complete_)
     session_.incident("lost", "a launch did not end, or its end was not seen: some of its accesses are missing");
-  if (const std::uint64_t unknown = writing_->log.unknown_maps()) {
-    session_.incident("lost", "copies by tensor maps that were not seen being made: their accesses are missing",
-                      unknown);
+  auto missing = [&](const char* what, std::uint64_t count) {
+    if (!count) return;
+    session_.incident("lost", what, count);
     if (in_window_) session_.window()->spoil("accesses of its launches are missing");
-  }
+  };
+  missing("copies by tensor maps that were not seen being made: their accesses are missing",
+          writing_->log.unknown_maps());
+  missing("copies by tensor maps of im2col or interleaved layouts: their accesses to global memory are missing",
+          writing_->log.unplaced());
   if (writing_->log.damaged()) session_.incident("lost", "accesses were recorded that make no sense");
   writing_.reset();
   return true;

@@ -32,7 +32,8 @@ bool LaunchLog::copy_of(const Warp& warp, const ptx::Slot& slot, const std::uint
 }
 
 // A copy for each stretch of the box that lies together in global memory. What lies outside of the tensor is filled in
-// shared memory, and nothing is written of it to the tensor.
+// shared memory, and nothing is written of it to the tensor. Of layouts that are not known one copy, with shared memory's
+// side.
 void LaunchLog::tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, trace::BulkCopy copy,
                               std::vector<trace::BulkCopy>& pieces) {
   const unsigned lane = unsigned(__builtin_ctz(copy.mask));
@@ -42,11 +43,12 @@ void LaunchLog::tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, 
     ++unknown_maps_;
     return;
   }
+  unplaced_ += !map->laid_out;
   std::array<std::int32_t, most_dimensions> at{};
   for (unsigned d = 0; d < slot.dimensions; ++d) at[d] = std::int32_t(u32_at(bytes, slot.coordinates + 128 * d, lane));
   const std::uint64_t shared = copy.destination[lane];
   for (const TensorPiece& piece : pieces_of(*map, at)) {
-    if (!slot.from_tensor && !piece.address) continue;
+    if (!slot.from_tensor && !piece.address && map->laid_out) continue;
     copy.destination[lane] = slot.from_tensor ? shared + piece.offset : piece.address;
     copy.source[lane] = slot.from_tensor ? piece.address : shared + piece.offset;
     copy.bytes[lane] = piece.bytes;

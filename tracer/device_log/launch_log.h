@@ -73,6 +73,7 @@ class LaunchLog {
   std::uint64_t damaged() const { return damaged_; } // segments that made no sense
   std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
   std::uint64_t unknown_maps() const { return unknown_maps_; } // copies of tensors whose maps nobody saw being made
+  std::uint64_t unplaced() const { return unplaced_; } // of which global memory's side is not known (TensorMap::laid_out)
 
   struct Place { // in the shared memory of a block
     std::uint32_t block = 0, offset = 0;
@@ -162,7 +163,7 @@ class LaunchLog {
   bool waits_ = false; // there were waits for mbarriers
   std::unique_ptr<Merge> merge_;
   std::uint32_t unknown_digests_ = 0;
-  std::uint64_t settled_ = 0, damaged_ = 0, guessed_ = 0, unknown_maps_ = 0, own_places_ = 0;
+  std::uint64_t settled_ = 0, damaged_ = 0, guessed_ = 0, unknown_maps_ = 0, unplaced_ = 0, own_places_ = 0;
 };
 
 } // namespace deadheat::device_log

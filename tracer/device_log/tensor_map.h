@@ -2,7 +2,8 @@
 // memory a copy of a box takes (PTX ISA 5.5; CUDA driver API, Tensor Map Object Management).
 //
 // What those bytes mean nobody says. Kernels report a digest of the map that an instruction is given; a map whose
-// making was not seen (made on the device, or changed there) stays unknown, and so does what is copied by it.
+// making was not seen (made on the device, or changed there) stays unknown, and so does what is copied by it; so do maps
+// of packed elements.
 //
 // Thread-safety: TensorMaps locks for itself; the rest are plain values and pure functions.
 #pragma once
@@ -38,7 +39,7 @@ struct TensorMap {
   std::uint32_t element_bytes = 0;
   std::array<std::uint64_t, most_dimensions> size{}, stride{}; // elements; bytes (of dimension 0: an element's)
   std::array<std::uint32_t, most_dimensions> box{}, step{};    // elements that a box spans; every how many are taken
-  // False: only how large a box is in shared memory is known (interleaved layouts, im2col, packed elements).
+  // False: only how large a box is in shared memory is known (interleaved layouts, im2col).
   bool laid_out = true;
   std::uint32_t box_bytes = 0;
 };
