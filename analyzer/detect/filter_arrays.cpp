@@ -72,9 +72,7 @@ void EntryArrays::swept(Name name) const {
   }
 }
 
-EntryArrays::Name EntryArrays::make(unsigned entries) {
-  unsigned size = 0;
-  while (size != twin && lines[size] * 9u < entries) size = size + 1 == sheet ? twin : size + 1;
+EntryArrays::Name EntryArrays::make(unsigned size) {
   const Name made{allocate(size), std::uint8_t(size)};
   clear(made);
   return made;
@@ -86,7 +84,7 @@ bool EntryArrays::move(Name from, Name to) const {
   return good;
 }
 
-EntryArrays::Name EntryArrays::grow(Name from) {
+EntryArrays::Name EntryArrays::grow(Name from, bool second) {
   // Arrays of so many lines have no room any more when they are full to seven eighths. What lies in this one then makes
   // a sheet of 12 bytes an entry.
   constexpr unsigned sheet_after = 10;
@@ -97,12 +95,11 @@ EntryArrays::Name EntryArrays::grow(Name from) {
     each(from, [&](unsigned, const Entry&) { ++count; });
     for (size = sheet_after + 1; size < sheet && lines[size] * 9u < count;) ++size;
   }
-  bool try_sheet = from.size >= sheet_after && from.size < sheet;
+  bool try_sheet = !second && from.size >= sheet_after && from.size < sheet;
   for (;;) {
     if (size == sheet) size = twin;
     const unsigned tried = std::exchange(try_sheet, false) ? sheet : size++;
-    const Name to{allocate(tried), std::uint8_t(tried)};
-    clear(to);
+    const Name to = make(tried);
     if (move(from, to)) {
       free(from.size, from.id);
       return to;

@@ -1,8 +1,8 @@
 // Where the entries of memory that is touched here and there lie: runs of lines of a cache, in a few sizes, named by
 // numbers.
 //
-// Entries of a block, 1024 neighbouring units, lie in an *array* that grows with their number by a half: ten to a
-// line, each with ten bits that say whose it is, found from the unit by arithmetic. Where nearly half of the units
+// Entries of a block, 1024 neighbouring units, lie in an *array* that grows with their number by a third or more: ten
+// to a line, each with ten bits that say whose it is, found from the unit by arithmetic. Where nearly half of the units
 // have an entry, and none has two, a *sheet* takes less: a place for each unit, twelve to a line, and no names. A
 // *twin* has two places for each. So an entry costs 5.4 to 9 bytes, and a look at one reads one line as a rule.
 //
@@ -104,8 +104,10 @@ class EntryArrays {
   bool insert(Name name, unsigned unit, Entry added) const;
   // One of the unit's. True: nothing is left.
   bool erase(Name name, unsigned unit, Entry* entry) const;
-  Name make(unsigned entries); // with room for so many, none of them there yet
-  Name grow(Name from); // a larger one that has the same
+  Name make(unsigned size); // empty
+  // A larger one that has the same. second: there is no room for a second entry of a unit, so that a sheet is of no
+  // use.
+  Name grow(Name from, bool second);
   // Calls each(unit, Entry&) for all entries; it may set segments to 0 and must call swept() then.
   template <typename Each>
   void each(Name name, Each&& each) const;

@@ -3,59 +3,22 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
+#include <cstdint>
 #include <new>
 #include <utility>
 
 namespace deadheat::detect {
 
-namespace {
-
-// Bytes; smaller arrays are the heap's, which keeps the holes that tables leave when they grow.
-constexpr std::size_t mapped_from = std::size_t(1) << 14;
-constexpr std::size_t large_page = slab_bytes;
-
-// Begins where a large page may when it is as large.
-char* map(std::size_t bytes) {
-  const std::size_t room = bytes >= large_page ? bytes + large_page : bytes;
-  void* const got = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+// Begins where a large page may.
+void* allocate_slab(bool large_pages) {
+  void* const got = mmap(nullptr, 2 * slab_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) throw std::bad_alloc();
   char* const from = static_cast<char*>(got);
-  if (room == bytes) return from;
-  char* const begin = from + (large_page - reinterpret_cast<std::uintptr_t>(from) % large_page) % large_page;
-  char* const end = begin + (bytes + 4095) / 4096 * 4096;
-  if (begin > from) munmap(from, std::size_t(begin - from));
-  if (from + room > end) munmap(end, std::size_t(from + room - end));
-  return begin;
-}
-
-} // namespace
-
-// Pages are there at once: one that is read before it is written would be the system's page of zeros first, and the
-// other cores would have to be told, one page at a time, when it becomes one of its own.
-void* allocate_zeroed(std::size_t bytes) {
-  if (bytes < mapped_from) {
-    void* const at = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (!at) throw std::bad_alloc();
-    return std::memset(at, 0, bytes);
-  }
-  char* const begin = map(bytes);
-  if (bytes >= large_page) madvise(begin, bytes, MADV_HUGEPAGE); // a wish
-#ifdef MADV_POPULATE_WRITE
-  if (madvise(begin, bytes, MADV_POPULATE_WRITE) == 0) return begin;
-#endif
-  for (std::size_t at = 0; at < bytes; at += 4096) const_cast<volatile char*>(begin)[at] = 0;
-  return begin;
-}
-void free_zeroed(void* begin, std::size_t bytes) {
-  bytes >= mapped_from ? void(munmap(begin, bytes)) : std::free(begin);
-}
-
-void* allocate_slab(bool large_pages) {
-  char* const slab = map(slab_bytes);
-  if (large_pages) madvise(slab, slab_bytes, MADV_HUGEPAGE); // a wish
-  return slab;
+  const std::size_t before = (slab_bytes - reinterpret_cast<std::uintptr_t>(from) % slab_bytes) % slab_bytes;
+  if (before) munmap(from, before);
+  munmap(from + before + slab_bytes, slab_bytes - before);
+  if (large_pages) madvise(from + before, slab_bytes, MADV_HUGEPAGE); // a wish
+  return from + before;
 }
 void free_slab(void* slab) { munmap(slab, slab_bytes); }
 

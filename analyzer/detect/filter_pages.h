@@ -13,7 +13,6 @@
 // Thread-safety: none.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -90,9 +89,6 @@ struct ShadowPage {
 inline constexpr std::size_t slab_bytes = std::size_t(2) << 20;
 void* allocate_slab(bool large_pages);
 void free_slab(void* slab);
-// So many bytes that are all zero, in large pages where they are many.
-void* allocate_zeroed(std::size_t bytes);
-void free_zeroed(void* begin, std::size_t bytes);
 
 // Arrays of so many, named by numbers.
 template <typename T, std::size_t elements = group_units>
@@ -114,23 +110,6 @@ class CellPool {
   }
   T* at(std::uint32_t id) const { return &slabs_[(id - 1) / slab_arrays][(id - 1) % slab_arrays * elements]; }
   std::uint64_t bytes() const { return used_ * sizeof(T) * elements; }
-  std::uint64_t free_bytes() const { return free_.size() * (sizeof(T) * elements + sizeof(std::uint32_t)); }
-  // Numbers those in use from 1 on and gives the others' memory back: to be called for every name, between the others.
-  void begin_packing() {
-    std::erase_if(free_, [&](std::uint32_t id) { return id > used_; });
-  }
-  void pack(std::uint32_t& id) {
-    if (id <= used_) return;
-    const std::uint32_t to = free_.back();
-    free_.pop_back();
-    std::copy_n(at(id), elements, at(to));
-    id = to;
-  }
-  void end_packing() {
-    next_ = std::uint32_t(used_);
-    slabs_.resize((used_ + slab_arrays - 1) / slab_arrays);
-    free_.shrink_to_fit();
-  }
   // Gives the memory back once nothing is in use.
   void trim() {
     if (used_) return;

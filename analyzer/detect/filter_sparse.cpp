@@ -234,7 +234,7 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
     if (arrays_.insert(found.slot.name(), unit_of(wanted), entry)) return;
     EntryArrays::Name array = found.slot.name();
     do {
-      array = arrays_.grow(array);
+      array = arrays_.grow(array, found.count != 0);
     } while (!arrays_.insert(array, unit_of(wanted), entry));
     found.slot.rename(array);
     if (arrays_.much_free()) pack(true);
@@ -254,7 +254,7 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
 
 EntryArrays::Name SparseCells::collect_block(Region& of, std::uint32_t wanted) {
   static_assert(most_near < ArrayLine::entries);
-  const EntryArrays::Name array = arrays_.make(most_near + 1);
+  const EntryArrays::Name array = arrays_.make(0);
   each_line(of, wanted, [&](Line& line) {
     for (unsigned near = line.near(wanted); near; near &= near - 1) {
       const unsigned place = unsigned(std::countr_zero(near));

@@ -186,6 +186,26 @@ TEST(Sparse, SheetsComeAndGo) {
 }
 
 // Bytes for each entry, at every point of growing: what scattered words cost at most is 3 bytes a byte.
+// Units of a sheet get a second entry, each one once as the first of its block to do so.
+TEST(Sparse, SecondEntriesLeaveSheets) {
+  for (const unsigned count : {620u, 640u}) {
+    SparseCells cells(2);
+    auto put = [&](unsigned block, unsigned unit, const Cell& cell) {
+      const std::uint64_t address = 4ull * (block * 1024 + unit);
+      cells.put(address, cells.find(address), cell, true);
+    };
+    Cell one, two;
+    one.write = two.write = two.reads = 1;
+    for (unsigned block = 0; block < count; ++block) {
+      for (unsigned unit = 0; unit < count; ++unit) put(block, unit, one);
+      ASSERT_TRUE(cells.in_sheet(4ull * block * 1024));
+      put(block, block, two);
+      ASSERT_EQ(cells.find(4ull * (block * 1024 + block)).count, 2u);
+    }
+    EXPECT_EQ(cells.entries(), std::uint64_t(count) * (count + 1));
+  }
+}
+
 TEST(Sparse, CostsLittleForWhatIsTouched) {
   for (const unsigned apart : {1u, 3u, 8u, 16u, 2048u}) {
     SparseCells cells(2);

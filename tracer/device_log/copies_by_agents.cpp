@@ -32,8 +32,8 @@ bool LaunchLog::copy_of(const Warp& warp, const ptx::Slot& slot, const std::uint
 }
 
 // A copy for each stretch of the box that lies together in global memory. What lies outside of the tensor is filled in
-// shared memory, and nothing is written of it to the tensor. Of layouts that are not known one copy, with shared memory's
-// side.
+// shared memory, and nothing is written of it to the tensor. Of layouts that are not known one copy, with shared
+// memory's side.
 void LaunchLog::tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, trace::BulkCopy copy,
                               std::vector<trace::BulkCopy>& pieces) {
   const unsigned lane = unsigned(__builtin_ctz(copy.mask));

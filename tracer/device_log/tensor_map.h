@@ -2,8 +2,8 @@
 // memory a copy of a box takes (PTX ISA 5.5; CUDA driver API, Tensor Map Object Management).
 //
 // What those bytes mean nobody says. Kernels report a digest of the map that an instruction is given; a map whose
-// making was not seen (made on the device, or changed there) stays unknown, and so does what is copied by it; so do maps
-// of packed elements.
+// making was not seen (made on the device, or changed there) stays unknown, and so does what is copied by it; so do
+// maps of packed elements.
 //
 // Thread-safety: TensorMaps locks for itself; the rest are plain values and pure functions.
 #pragma once
