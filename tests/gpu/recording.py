@@ -1,6 +1,7 @@
 """How the scripts of this folder record a process, and look at what came of it."""
 import os
 import shutil
+import subprocess
 
 # For what PyTorch compiles with nvcc: PTX, which is what is instrumented, and lines.
 TRAIN_FLAGS = {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -lineinfo"}
@@ -18,6 +19,13 @@ def environment(tracer, trace, settings="", base=os.environ):
 def said(stderr):
     """The library's lines in a job's standard error."""
     return [line for line in stderr.splitlines() if line.startswith("deadheat")]
+
+
+def lost(deadheat, trace):
+    """What the trace says that it lacks."""
+    info = subprocess.run([deadheat, "info", trace], text=True, capture_output=True, timeout=100)
+    return [line.strip() for line in info.stdout.splitlines() if line.split()[:2] == ["incident", "lost"]] \
+        if info.returncode == 0 else ["no trace: " + info.stderr.strip()[-200:]]
 
 
 def size(trace):

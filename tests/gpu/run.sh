@@ -17,20 +17,23 @@
 #              the output too
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
 #   agents     boxes of tensors (TMA) and multiplications of warpgroups (agents.py)
+#   unusual    a job that is stopped and goes on, cooperative grids of as many blocks as fit (unusual.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
 #   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
 #              where it is asked for: some three minutes
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
+#   assembly   a module that takes long to assemble, on a busy machine (assembly.py; three minutes); only where it is asked
+#              for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-first=programs,races,faults,agents
+first=programs,races,faults,agents,unusual
 second=kernels,training,windows,times
 only=$second,$first
-parts=cost,overhead,kernels,training,times,programs,races,agents,windows,faults,step,hangs,multi
+parts=cost,overhead,kernels,training,times,programs,races,agents,unusual,windows,faults,step,hangs,assembly,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -131,6 +134,13 @@ agents() {
   nvcc -std=c++20 -O3 -lineinfo -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90a,code=compute_90a \
     tests/gpu/agents.cu -o "$work/agents" || return
   python3 tests/gpu/agents.py "${tools[@]}" --binary "$work/agents"
+}
+unusual() {
+  compile unusual || return
+  python3 tests/gpu/unusual.py "${tools[@]}" --binary "$work/unusual"
+}
+assembly() {
+  python3 tests/gpu/assembly.py "${tools[@]}" --program "$build/tests/programs/thrust_sort.fixed"
 }
 hangs() {
   compile hang || return

@@ -373,11 +373,16 @@ bool Recorder::drain(Buffers& b) {
   Rings& rings = *b.rings;
   InContext in(rings.context());
   const std::vector<std::uint64_t> before = rings.read();
+  const auto begun = std::chrono::steady_clock::now();
   bool good = in.good() && rings.refresh();
+  const std::chrono::duration<double> refreshed = std::chrono::steady_clock::now() - begun;
   try {
     if (good && rings.gave_up() > 0) {
       abandon(b, "warps found no room in the buffer in time: from then on accesses are missing");
-      say_once("nobody read the buffer of accesses for long (was the process stopped?): later ones are not recorded");
+      const std::string why = refreshed > std::chrono::seconds(10)
+                                  ? "the driver let nobody read for " + std::to_string(int(refreshed.count())) + " s"
+                                  : "was the process stopped?";
+      say_once("nobody read the buffer of accesses for long (" + why + "): later ones are not recorded");
     } else if (good) {
       begin_round(b);
       good = rings.fetch([&](std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size) {

@@ -212,6 +212,13 @@ void FunctionClone::begin(const Plan& plan) {
   put("add.u32 %dh_t0, %dh_t0, 1;");
   put("setp.lt.u32 %dh_full, %dh_t0, " + std::to_string(device_log::patience) + ";");
   put("@%dh_full bra $dh_wait_" + n + ";");
+  put("ld.global.u64 %dh_half, [%dh_rings+" + std::to_string(offsetof(device_log::Head, busy)) + "];");
+  put("mov.u32 %dh_t0, 0;");
+  put("setp.ne.u64 %dh_full, %dh_half, 0;");
+  put("@%dh_full ld.relaxed.sys.global.u32 %dh_t0, [%dh_half];");
+  put("setp.ne.u32 %dh_full, %dh_t0, 0;");
+  put("mov.u32 %dh_t0, 0;");
+  put("@%dh_full bra $dh_wait_" + n + ";");
   // Nobody makes room: from now on nobody waits, and the reader learns that what comes is worthless.
   put("@%dh_lead st.relaxed.sys.global.u64 [%dh_ring+8], -1;");
   put("@%dh_lead red.relaxed.gpu.global.add.u64 [%dh_rings+8], 1;");

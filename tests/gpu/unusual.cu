@@ -1,0 +1,74 @@
+// Jobs that ask for what recording could break: unusual stopped|cooperative|shared (unusual.py)
+//
+// stopped      says "begun", launches for some seconds, and says what came of it
+// cooperative  a cooperative grid of as many blocks as fit at the same time
+// shared       the same, of blocks that need so much shared memory that this is what limits them
+#include <cooperative_groups.h>
+
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "checked_calls.h"
+
+constexpr int threads = 128;
+
+__global__ void add(int* data, int n) {
+  for (int i = blockIdx.x * threads + threadIdx.x; i < n; i += gridDim.x * threads) data[i] += i % 7;
+}
+
+// Each block leaves a word for the next one, which takes it when all have.
+__global__ void hand_on(int* words, int* sum) {
+  extern __shared__ int own[];
+  own[threadIdx.x] = blockIdx.x + threadIdx.x;
+  __syncthreads();
+  if (threadIdx.x == 0) words[blockIdx.x] = own[threads - 1];
+  cooperative_groups::this_grid().sync();
+  if (threadIdx.x == 0) atomicAdd(sum, words[(blockIdx.x + 1) % gridDim.x]);
+}
+
+static int stopped() {
+  constexpr int n = 1 << 19, launches = 60;
+  int* data = nullptr;
+  CHECK(cudaMalloc(&data, n * sizeof(int)));
+  CHECK(cudaMemset(data, 0, n * sizeof(int)));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("begun\n");
+  std::fflush(stdout);
+  for (int i = 0; i < launches; ++i) {
+    add<<<64, threads>>>(data, n);
+    if (i % 10 == 9) CHECK(cudaDeviceSynchronize());
+  }
+  std::vector<int> result(n);
+  CHECK(cudaMemcpy(result.data(), data, n * sizeof(int), cudaMemcpyDeviceToHost));
+  long sum = 0;
+  for (const int value : result) sum += value;
+  std::printf("sum %ld\n", sum);
+  return 0;
+}
+
+static int cooperative(std::size_t shared) {
+  int device = 0, multiprocessors = 0, blocks = 0;
+  CHECK(cudaGetDevice(&device));
+  CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  CHECK(cudaFuncSetAttribute(hand_on, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
+  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, hand_on, threads, shared));
+  blocks *= multiprocessors;
+  int *words = nullptr, *sum = nullptr, result = 0;
+  CHECK(cudaMalloc(&words, blocks * sizeof(int)));
+  CHECK(cudaMalloc(&sum, sizeof(int)));
+  CHECK(cudaMemset(sum, 0, sizeof(int)));
+  void* arguments[] = {&words, &sum};
+  CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(hand_on), dim3(blocks), dim3(threads), arguments, shared, 0));
+  CHECK(cudaMemcpy(&result, sum, sizeof(int), cudaMemcpyDeviceToHost));
+  std::printf("blocks %d sum %d\n", blocks, result);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+  if (!std::strcmp(what, "stopped")) return stopped();
+  if (!std::strcmp(what, "cooperative")) return cooperative(threads * sizeof(int));
+  if (!std::strcmp(what, "shared")) return cooperative(64 << 10);
+  return 2;
+}

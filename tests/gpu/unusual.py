@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""A job that is stopped in the middle and goes on, and cooperative grids of as many blocks as fit: recorded.
+
+    unusual.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary unusual --work DIR
+
+unusual is unusual.cu. Prints PASS or FAIL a claim; ends in `N passed, N failed`.
+"""
+import argparse
+import json
+import os
+import signal
+import subprocess
+import time
+
+import recording
+from claims import claim, end
+
+arguments = argparse.ArgumentParser()
+for name in ("deadheat", "tracer", "binary", "work"):
+    arguments.add_argument("--" + name, required=True)
+options = arguments.parse_args()
+
+
+def run(what, trace=None, stop=False):
+    """(status, output, what the library said, whether it was stopped in the middle)"""
+    environment = recording.environment(options.tracer, trace, ":buffer=64:budget=8000") if trace else dict(os.environ)
+    job = subprocess.Popen([options.binary, what], env=environment, text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
+    begun, stopped = "", False
+    try:
+        if stop:
+            begun = job.stdout.readline()
+            for _ in range(3):  # wherever its threads and the device are
+                time.sleep(0.2)
+                os.kill(job.pid, signal.SIGSTOP)
+                stopped = job.poll() is None
+                time.sleep(2)
+                os.kill(job.pid, signal.SIGCONT)
+        output, errors = job.communicate(timeout=60)
+    except (subprocess.TimeoutExpired, ProcessLookupError) as why:
+        job.kill()
+        job.wait()
+        return None, "", [str(why)], stopped
+    return job.returncode, begun + output, recording.said(errors) if job.returncode == 0 else [errors[-300:]], stopped
+
+
+def analyze(trace):
+    done = subprocess.run([options.deadheat, "analyze", trace, "--json", "-"], text=True, capture_output=True, timeout=100)
+    return json.loads(done.stdout) if done.returncode in (0, 1) else None
+
+
+alone = run("stopped")
+trace = os.path.join(options.work, "unusual-stopped")
+status, output, said, stopped = run("stopped", trace, True)
+claim(status == 0 and output == alone[1] and not said and stopped,
+      "stopped three times for 2 s while it was recorded: it ends as alone (%s; said %s)" % (output.split("\n")[-2:], said))
+report, lost = analyze(trace), recording.lost(options.deadheat, trace)
+wanted = 60 * 2 * (1 << 19)
+claim(report and report["summary"]["complete"] and report["summary"]["accesses"] == wanted and not report["races"]
+      and not lost, "stopped: all %d accesses of 60 launches are recorded (%s; lost %s)" % (
+          wanted, report and report["summary"], lost))
+for what in ("cooperative", "shared"):
+    alone = run(what)
+    trace = os.path.join(options.work, "unusual-" + what)
+    status, output, said, _ = run(what, trace)
+    claim(status == 0 and output == alone[1], "%s: it ends as alone (%s; said %s)" % (what, output.strip(), said))
+    report = analyze(trace)
+    summary = report["summary"] if report else {"instrumented": 0}
+    if summary["instrumented"]:
+        lost = recording.lost(options.deadheat, trace)
+        claim(summary["complete"] and not report["races"] and not said and not lost,
+              "%s: the grid is recorded, no race (lost %s)" % (what, lost))
+    else:
+        claim(what == "cooperative" and any("of its blocks fit" in line for line in said),
+              "%s: it runs as it is, since fewer blocks would fit, and that is said (%s)" % (what, said))
+end()
