@@ -71,6 +71,20 @@ TEST_F(ReachTest, WhereNoBlockIsParametersReachAllUpToTheNeighboursAndLeftoversN
   EXPECT_EQ(parts, std::vector<Range>({{base, segment}}));
 }
 
+TEST_F(ReachTest, WhereNotAllIsToldTheLastWordCounts) {
+  allocate(1, base);
+  reach.has_gaps();
+  EXPECT_TRUE(reach.block_taken(base, 512));
+  EXPECT_TRUE(reach.block_taken(base + 256, 512));
+  look({base + 300});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 256, 512}}));
+  EXPECT_TRUE(reach.block_given(base + 1024, 512));
+  EXPECT_TRUE(reach.block_given(base + 256, 1024));
+  EXPECT_TRUE(reach.block_taken(base + 512, 512));
+  look({base + 512});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 512, 512}}));
+}
+
 // cuMemMap, several mappings one behind the other: a range lies in one allocation.
 TEST_F(ReachTest, BlocksMayLieInSeveralMappings) {
   allocate(1, base);

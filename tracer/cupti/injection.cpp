@@ -179,6 +179,7 @@ void change_layers(unsigned uppermost, bool detach) {
   if (!session || !the_subscriber) return;
   const unsigned before = layers.exchange(uppermost);
   if (before == uppermost) return;
+  session->journal().has_gaps();
   Own own;
   auto change = [&](Layer layer) {
     const bool was = before >= unsigned(layer), is = uppermost >= unsigned(layer);

@@ -19,6 +19,13 @@ constexpr std::size_t most_room = 8192;   // bytes of arguments that a launch ke
 template <typename What>
 constexpr bool small = std::is_trivially_copyable_v<What> && sizeof(What) <= 64;
 
+template <typename What, typename... Alternatives>
+constexpr std::uint32_t index_of(const std::variant<Alternatives...>*) {
+  std::uint32_t index = 0;
+  (void)((std::is_same_v<What, Alternatives> || (++index, false)) || ...);
+  return index;
+}
+
 template <std::size_t I>
 void restore(Journal::Item& item, const std::uint8_t* bytes) {
   using What = std::variant_alternative_t<I, Journal::Item>;
@@ -44,6 +51,10 @@ std::uint8_t* Journal::append(std::size_t bytes, std::uint32_t kind) {
   std::memcpy(at, &entry, sizeof entry);
   filling_->used += whole;
   next_.store(at + whole, std::memory_order_relaxed);
+  // The lines behind are taken now from the core that read them last: what is appended next does not wait for them.
+  for (std::size_t ahead = 0; ahead < std::min(whole, expected_bytes); ahead += 64) {
+    will_write(at + whole + expected_bytes - ahead);
+  }
   return at + sizeof entry;
 }
 
@@ -75,6 +86,13 @@ void Journal::push(Item item) {
   Item* const address = apart.get();
   std::memcpy(append(sizeof address, kind), &address, sizeof address);
   (void)apart.release();
+}
+
+void Journal::push(const AllocatorBlock& block) {
+  constexpr std::uint32_t kind = index_of<AllocatorBlock>(static_cast<const Item*>(nullptr));
+  if (!layer_on(Layer::journal)) return;
+  std::lock_guard hold(lock_);
+  std::memcpy(append(sizeof block, kind), &block, sizeof block);
 }
 
 void Journal::push(Launched& launched) {
@@ -111,6 +129,7 @@ static std::vector<std::uint64_t> footprint(const Reach& reach, const Kernel& ke
 }
 
 void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
+  if (gaps_) reach_.has_gaps();
   const bool sound = block.bytes > 0 ? reach_.block_taken(block.address, std::uint64_t(block.bytes))
                                      : reach_.block_given(block.address, std::uint64_t(0) - std::uint64_t(block.bytes));
   if (sound) return;

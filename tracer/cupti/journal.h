@@ -84,6 +84,9 @@ class Journal {
     std::lock_guard hold(lock_);
     copy(append_launch(launch, bytes));
   }
+  void push(const AllocatorBlock& block); // hundreds a step
+  // Parts of the run are left out (layers.h): blocks that were not told of are no sign that none can be believed.
+  void has_gaps() { gaps_ = true; }
   static bool fits(std::size_t bytes) { return bytes <= most_arguments; }
   // A launch is under way that will be appended soon: where it will lie is fetched meanwhile. Another core has read
   // these lines last.
@@ -99,7 +102,7 @@ class Journal {
 
  private:
   static constexpr std::size_t block_bytes = std::size_t(128) << 10, most_arguments = block_bytes / 2;
-  static constexpr std::size_t expected_bytes = 256; // of a launch
+  static constexpr std::size_t expected_bytes = 256; // of a launch, or what is appended until the next one
   struct Block {
     std::size_t used = 0;
     alignas(8) std::uint8_t bytes[block_bytes];
@@ -126,6 +129,7 @@ class Journal {
   std::vector<std::unique_ptr<Block>> batch_;
   std::size_t block_ = 0, at_ = 0;  // the first entry of the batch that is not written
   Reach reach_;  // as of what was written last
+  std::atomic<bool> gaps_{false};
   trace::Operation written_; // the launch that was written last: its strings keep their room
 };
 

@@ -35,13 +35,16 @@ void Reach::freed(std::uint32_t allocation) {
   const auto memory = live_.find(known->second);
   if (memory != live_.end() && memory->second.allocation == allocation) {
     // Blocks in it are gone, those that reach into it from below as well.
-    const std::uint64_t end = memory->first + memory->second.bytes;
-    auto block = blocks_.lower_bound(memory->first);
-    while (block != blocks_.begin() && std::prev(block)->first + std::prev(block)->second > memory->first) --block;
-    while (block != blocks_.end() && block->first < end) block = blocks_.erase(block);
+    forget(memory->first, memory->first + memory->second.bytes);
     live_.erase(memory);
   }
   addresses_.erase(known);
+}
+
+void Reach::forget(std::uint64_t begin, std::uint64_t end) {
+  auto block = blocks_.lower_bound(begin);
+  while (block != blocks_.begin() && std::prev(block)->first + std::prev(block)->second > begin) --block;
+  while (block != blocks_.end() && block->first < end) block = blocks_.erase(block);
 }
 
 Reach::Live::const_iterator Reach::holder(std::uint64_t address) const {
@@ -60,6 +63,7 @@ bool Reach::give_up() {
 bool Reach::block_taken(std::uint64_t address, std::uint64_t bytes) {
   if (!believed_ || holder(address) == live_.end()) return true;  // memory that is not known: nothing to narrow
   if (!bytes || address + bytes < address) return give_up();
+  if (gaps_) forget(address, address + bytes);
   const auto above = blocks_.lower_bound(address);
   if (above != blocks_.end() && above->first < address + bytes) return give_up();
   if (above != blocks_.begin() && std::prev(above)->first + std::prev(above)->second > address) return give_up();
@@ -78,9 +82,9 @@ bool Reach::block_given(std::uint64_t address, std::uint64_t bytes) {
   if (block == blocks_.end()) {
     // Where others were told of, one was not: what is free there is not known.
     const auto memory = holder(address);
-    return memory == live_.end() || !memory->second.in_blocks || give_up();
+    return memory == live_.end() || !memory->second.in_blocks || gaps_ || give_up();
   }
-  if (block->second != bytes) return give_up();
+  if (block->second != bytes && !gaps_) return give_up();
   blocks_.erase(block);
   return true;
 }

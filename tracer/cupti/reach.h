@@ -27,6 +27,7 @@ class Reach {
   // False: this makes no sense, and blocks are not believed any more. Later calls do nothing.
   bool block_taken(std::uint64_t address, std::uint64_t bytes);
   bool block_given(std::uint64_t address, std::uint64_t bytes);
+  void has_gaps() { gaps_ = true; } // not all is told from now on: what cannot be is no wonder
 
   // The footprint (deadheat/footprint.h) of a launch with these arguments. alone(offset): the eight bytes there are a
   // parameter of their own, and so meant; inside of structures there may be leftovers that look like pointers.
@@ -55,12 +56,13 @@ class Reach {
   Live::const_iterator holder(std::uint64_t address) const; // of the allocation that holds it; end(): none
   void add(std::uint64_t word, bool alone, std::vector<std::uint64_t>& reached) const;
   void add_parts(std::uint64_t address, std::uint64_t bytes, std::vector<std::uint64_t>& reached) const;
+  void forget(std::uint64_t begin, std::uint64_t end); // blocks that reach into this
   bool give_up();
 
   Live live_;
   std::unordered_map<std::uint32_t, std::uint64_t> addresses_; // of live allocations
   std::map<std::uint64_t, std::uint64_t> blocks_; // live ones: bytes by address
-  bool believed_ = true;
+  bool believed_ = true, gaps_ = false;
 };
 
 } // namespace deadheat::cupti
