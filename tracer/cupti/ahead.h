@@ -1,7 +1,7 @@
 // Fetching memory before it is needed: on the way into a launch, while the driver works, what the way out will touch.
 //
-// Between two launches the program drives most of the library's memory out of its core's caches; what waits for it on
-// the way out of every launch makes up most of what recording operations costs.
+// Between two launches the program drives much of the library's memory out of its core's caches, and the journal's was
+// read last by another core. What fetching it early gains was not shown (tests/gpu/RESULTS.md).
 //
 // Thread-safety: any thread, any address: nothing is read, and nothing faults.
 #pragma once
