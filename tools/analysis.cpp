@@ -70,6 +70,11 @@ po::options_description analysis_options(AnalysisOptions& options) {
 }
 
 Expected<void> check_analysis_options(const AnalysisOptions& options) {
+  constexpr unsigned most_jobs = 1024;
+  if (options.jobs > most_jobs) {
+    return Error{"is more than any machine has", "--jobs " + std::to_string(options.jobs),
+                 "0 to " + std::to_string(most_jobs)};
+  }
   if (options.memory_limit.empty() || parse_size(options.memory_limit)) return {};
   return Error{"is not a size of memory", "--memory-limit " + options.memory_limit, "write it as 512M or 4G"};
 }

@@ -47,7 +47,9 @@ int run(const Arguments& words) {
 
 int main(int argc, char** argv) {
   try {
-    return deadheat::tools::run({argv + 1, argv + argc});
+    const int status = deadheat::tools::run({argv + 1, argv + argc});
+    if (!std::cout.flush()) return deadheat::tools::fail("cannot write to standard output");
+    return status;
   } catch (const std::exception& error) { // a library's: ours return errors
     return deadheat::tools::fail(error.what());
   }

@@ -1,4 +1,9 @@
 // Reports as the subcommands print them.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -94,6 +99,21 @@ Expected<void> suppress(Analysis& analysis, const ReportOptions& options) {
 
 namespace {
 
+// Colors, and lines as long as the terminal's. (https://no-color.org)
+void fit_terminal(report::TextOptions& options, int file) {
+  constexpr unsigned narrowest = 60, widest = 180;
+  if (!isatty(file)) return;
+  auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  options.color = variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+  winsize size = {};
+  if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col) {
+    options.width = std::clamp<unsigned>(size.ws_col, narrowest, widest);
+  }
+}
+
 Expected<void> write_file(const std::string& path, const std::string& text) {
   std::ofstream out(path);
   out << text;
@@ -127,6 +147,7 @@ Expected<void> report(const Analysis& analysis, const ReportOptions& options, bo
   }
   report::TextOptions text_options;
   text_options.limit = options.print_limit;
+  if (options.log_file.empty()) fit_terminal(text_options, text_to_error ? STDERR_FILENO : STDOUT_FILENO);
   std::string text;
   if (options.print_suppressions) text = report::suppressions_for(analysis) + "\n";
   text += report::to_text(analysis, text_options) + more_text;

@@ -26,9 +26,6 @@ class Describer {
     if (!place.site) {
       side.kernel = place.api;
       side.stream = detector_.operations().stream(touch.thread.operation());
-      if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) {
-        side.called_at = info->called_at;
-      }
       return side;
     }
     side.source = place.site->source;
@@ -68,7 +65,7 @@ class Describer {
     race.address = found.address;
     race.bytes = found.bytes;
     race.occurrences = found.occurrences;
-    race.same_value = found.same_value;
+    race.same_value = found.same_value();
     race.why = found.why;
     if (const trace::Allocate* allocation = detector_.allocation(found.allocation); allocation && found.allocation) {
       race.allocation =
@@ -210,7 +207,11 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   Describer describer(detector, nth);
   for (std::size_t i = 0; i < races.size(); ++i) {
     analysis.races.push_back(describer.race(races[i], std::uint32_t(analysis.races.size() + 1)));
-    analysis.races.back().why = explainer.why(i);
+    Race& race = analysis.races.back();
+    race.why = explainer.why(i);
+    for (RaceSide* side : {&race.first, &race.second}) {
+      if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
+    }
   }
   for (const auto& [place, occurrences] : findings.order_dependent) {
     OrderDependent entry;

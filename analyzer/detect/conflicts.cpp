@@ -44,24 +44,39 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class, certainty};
   FoundRace& race = found.races[key];
   Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
-  if (race.occurrences++ == 0) {
+  const unsigned tells = telling(level, one, two, first.writes() && !second.writes());
+  if (race.occurrences++ == 0 || tells > race.telling) {
     race.level = level;
     race.race_class = race_class;
     race.certainty = certainty;
     race.first = one;
     race.second = two;
+    race.telling = tells;
+    race.common = last_known(first, second.thread);
     race.address = overlap.address;
     race.bytes = overlap.bytes;
     race.allocation = overlap.memory ? 0 : allocation_at(overlap.address);
     race.why = why(first, second);
   }
-  if (first.writes() && second.writes()) {
+  if (first.kind == AccessKind::write && second.kind == AccessKind::write) {
     race.any_write_pair = true;
-    race.same_value &= first.digest == second.digest && first.record_bytes && first.address == second.address &&
-                       first.record_bytes == second.record_bytes && first.kind == AccessKind::write &&
-                       second.kind == AccessKind::write;
+    const bool comparable = first.record_bytes && first.address == second.address &&
+                            first.record_bytes == second.record_bytes;
+    (comparable ? race.different_values : race.unknown_values) |= !comparable || first.digest != second.digest;
   }
   add_instance(race, one, two);
+}
+
+// The stamp up to which what the thread of `first` did before it is ordered before what `second` does now. Order within
+// a thread makes these stamps the first ones of all.
+order::Stamp Detector::last_known(const MemoryAccess& first, ThreadKey second) const {
+  if (first.thread.operation() != second.operation()) return 0;
+  order::Stamp known = 0, unknown = first.stamp;
+  while (known + 1 < unknown) {
+    const order::Stamp middle = known + (unknown - known) / 2;
+    (causality_.ordered(first.thread, middle, 0, second) ? known : unknown) = middle;
+  }
+  return known;
 }
 
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
@@ -98,16 +113,14 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
     }
   }
   if (same_block) {
-    std::uint32_t passed = causality_.barriers_passed(b);
-    text = "no barrier orders them: nothing separates them after " +
-           (passed ? "barrier " + std::to_string(passed) + " of the block" : std::string("the start of the block"));
     if (causality_.has_exited(a)) {
       text =
           "no barrier orders them: the thread of the first has exited, and barriers wait for such threads but order "
-          "only "
-          "what those did that come to them";
+          "only what those did that come to them";
     } else if (a.warp() == b.warp()) {
       text = "no barrier orders them: they are lanes of one warp, and no __syncwarp comes between";
+    } else {
+      text = "no barrier orders them: they are in different warps, and no __syncthreads comes between";
     }
   } else {
     text = "they are in different blocks of one launch, and no release and acquire connect them";

@@ -105,6 +105,7 @@ class Detector {
 
   void conflict(Conflict conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
+  order::Stamp last_known(const MemoryAccess& first, order::ThreadKey second) const;
   bool steers_wait_loop(const MemoryAccess& access) const;
   void asynchronous_copy(const trace::AsyncCopy& copy);
   static bool multiplies(const Site& site) { return site.opcode.starts_with("wgmma"); } // or waits for that

@@ -33,10 +33,14 @@ Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& rac
   for (std::size_t i = 0; i < races.size(); ++i) {
     cases_[i].race = &races[i];
     ThreadKey a = races[i].first.thread, b = races[i].second.thread;
+    if (const Place* write = write_of_line(races[i])) {
+      (races[i].any_write_pair ? written_by_many_ : read_on_line_).insert(write->side);
+    }
     if (a.operation() != b.operation()) {
       between_operations_ = true;
       continue;
     }
+    if (races[i].common) by_common_.emplace(races[i].common, i);
     by_block_[a.block_bits()].push_back(i);
     if (b.block_bits() != a.block_bits()) by_block_[b.block_bits()].push_back(i);
   }
@@ -57,18 +61,27 @@ bool Explainer::access(const trace::AccessView& view) {
   const order::Stamp last = now_;
   for (unsigned i = 0; i < count; ++i) {
     now_ = first + i;
-    strong(view, site, order[i]);
+    strong(view, place, order[i]);
   }
   now_ = last;
   return true;
 }
 
-void Explainer::strong(const trace::AccessView& view, const Site& site, unsigned lane) {
+// What races is no message about itself.
+bool Explainer::is_side(const FoundRace& race, PlaceId place) const {
+  const SideId side = detector_.sides().place(place).side;
+  return side == detector_.sides().place(race.first.place).side ||
+         side == detector_.sides().place(race.second.place).side;
+}
+
+void Explainer::strong(const trace::AccessView& view, PlaceId place, unsigned lane) {
+  const Site& site = *detector_.sides().place(place).site;
+  note_common({view.module, view.site});
   ThreadKey thread = key_of(detector_.operation_of(view.warp.launch), view.warp, lane);
   const std::uint64_t memory = view.space == Space::shared ? thread.block_bits() + 1 : 0;
   each_case(thread.operation(), thread.block(), [&](Case& entry) {
     const FoundRace& race = *entry.race;
-    if (now_ <= race.first.stamp) return;
+    if (now_ <= race.first.stamp || is_side(race, place)) return;
     std::pair<std::uint64_t, std::uint64_t> flag{memory, view.address[lane]};
     if (site.access != AccessKind::write && thread.block_bits() == race.second.thread.block_bits() &&
         thread != race.first.thread) {
@@ -94,8 +107,8 @@ void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
   const bool after_first = now_ > race.first.stamp;
   auto meet = [&] {
     Arrival &a = entry.first_before, &b = entry.second_before;
-    if (!a.mark || !b.mark || a.barrier != b.barrier || a.phase != b.phase || !(a.sync || b.sync)) return;
-    (after_first ? entry.early : entry.common) = after_first ? a.mark : b.mark;
+    if (!after_first || !a.mark || !b.mark || a.barrier != b.barrier || a.phase != b.phase) return;
+    if (a.sync || b.sync) entry.early = a.mark;
   };
   if (thread == race.first.thread) {
     if (after_first) {
@@ -131,8 +144,18 @@ void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
   }
 }
 
+void Explainer::note_common(const Mark& mark) {
+  const auto [begin, end] = by_common_.equal_range(now_);
+  for (auto at = begin; at != end; ++at) cases_[at->second].common = mark;
+}
+
 bool Explainer::record(trace::Record& record) {
   ++now_;
+  std::visit(
+      [&](const auto& r) {
+        if constexpr (requires { Mark(r.module, r.site); }) note_common({r.module, r.site});
+      },
+      record);
   if (auto* r = std::get_if<trace::Fence>(&record)) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);
     const PlaceId at = detector_.sides().site(r->module, r->site);
@@ -149,14 +172,11 @@ bool Explainer::record(trace::Record& record) {
     each_case(operation, r->block, [&](Case& entry) {
       const FoundRace& race = *entry.race;
       std::uint64_t block = ThreadKey(operation, r->block, 0).block_bits();
-      if (now_ > race.first.stamp) {
-        entry.barrier |= block == race.first.thread.block_bits();
-        if (entry.message) entry.message->barrier_after |= block == race.second.thread.block_bits();
-        if (entry.exited && block == race.second.thread.block_bits())
-          entry.second = {{r->module, r->site}, r->barrier, r->phase, true};
-      } else if (race.first.thread.block_bits() == race.second.thread.block_bits()) {
-        entry.common = {r->module, r->site};
-      }
+      if (now_ <= race.first.stamp) return;
+      entry.barrier |= block == race.first.thread.block_bits();
+      if (entry.message) entry.message->barrier_after |= block == race.second.thread.block_bits();
+      if (entry.exited && block == race.second.thread.block_bits())
+        entry.second = {{r->module, r->site}, r->barrier, r->phase, true};
     });
   } else if (auto* r = std::get_if<trace::ThreadExit>(&record)) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);
@@ -189,9 +209,7 @@ bool Explainer::record(trace::Record& record) {
           lane0.warp() != a.warp()) {
         return;
       }
-      if (now_ <= entry.race->first.stamp) {
-        if (has_a && has_b) entry.common = {r->module, r->site};
-      } else if (has_a != has_b) {
+      if (now_ > entry.race->first.stamp && has_a != has_b) {
         entry.warp_barrier = {r->module, r->site};
         entry.warp_mask = r->mask;
       }
@@ -231,7 +249,7 @@ bool Explainer::record(trace::Record& record) {
     if (between_operations_) event_records_.push_back(*r);
   } else if (auto* r = std::get_if<trace::Operation>(&record); r && between_operations_) {
     OperationInfo& info = operations_[r->id];
-    info.stream = r->stream;
+    info.called_at = r->call_site;
     if (auto* launch = std::get_if<trace::Launch>(&r->what)) info.what = "kernel " + demangled(launch->kernel);
     if (auto* copy = std::get_if<trace::Copy>(&r->what)) info.what = copy->api;
     if (auto* set = std::get_if<trace::Set>(&r->what)) info.what = set->api;
@@ -380,7 +398,7 @@ void Explainer::explain_operations(const Case& entry, std::vector<std::string>& 
     order::OperationIndex at = clocks.index(record.operation);
     if (record.stream != one || one == two || at <= a || at >= b || clocks.ordered(at, b)) continue;
     out.push_back("event " + std::to_string(record.event) + " is recorded in stream " + std::to_string(one) +
-                  " after the first, but stream " + std::to_string(two) + " does not wait for that record");
+                  " after the first, but nothing before the second waits for that record");
     break;
   }
   constexpr order::OperationIndex furthest = 4096; // operations looked back over
@@ -393,6 +411,29 @@ void Explainer::explain_operations(const Case& entry, std::vector<std::string>& 
     return;
   }
   out.push_back("they have no operation before them in common");
+}
+
+const Place* Explainer::write_of_line(const FoundRace& race) const {
+  const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);
+  if (race.level == RaceLevel::stream || !a.site || !b.site || a.site->source.empty()) return nullptr;
+  if (a.site->source != b.site->source || a.kind == AccessKind::atomic || b.kind == AccessKind::atomic) return nullptr;
+  return a.kind == AccessKind::write ? &a : &b;
+}
+
+void Explainer::explain_values(const FoundRace& race, std::vector<std::string>& out) const {
+  if (!race.any_write_pair) return;
+  if (race.different_values) {
+    out.push_back("they did not always write the same value");
+  } else if (race.same_value()) {
+    out.push_back("they always wrote the same value");
+  } else {
+    out.push_back("whether they wrote the same values is not known");
+  }
+}
+
+std::string Explainer::called_at(std::uint32_t operation) const {
+  auto found = operations_.find(operation);
+  return found == operations_.end() ? "" : found->second.called_at;
 }
 
 std::string Explainer::why(std::size_t index) const {
@@ -415,13 +456,17 @@ std::string Explainer::why(std::size_t index) const {
     }
     if (entry.common) {
       found.push_back("the last synchronization in common is at " + place(entry.common));
-    } else if (!second.site || second.site->kind != SiteKind::bulk_copy) { // they may be, and lack a proxy fence
+    } else if (!race.common) {
       found.push_back("nothing since the launch began synchronizes them");
     }
+    const Place* write = write_of_line(race);
+    if (write && read_on_line_.count(write->side) && written_by_many_.count(write->side)) {
+      found.push_back(
+          "the line reads it and writes it back: of two threads that do so at once, one's update is lost (an atomic "
+          "operation does both in one)");
+    }
   }
-  if (race.any_write_pair) {
-    found.push_back(race.same_value ? "they always wrote the same value" : "they did not always write the same value");
-  }
+  explain_values(race, found);
   std::string text = race.why;
   for (const std::string& more : found) text += (text.empty() ? "" : "; ") + more;
   return text;

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -26,6 +27,8 @@ class Explainer final : public trace::RecordVisitor {
 
   // After the last record: what the detector said of race `index`, and what was found here.
   std::string why(std::size_t index) const;
+  // Where the host submitted an operation that is a side of a race; empty where that is not known.
+  std::string called_at(std::uint32_t operation) const;
 
  private:
   struct Mark { // a site that was executed
@@ -72,7 +75,7 @@ class Explainer final : public trace::RecordVisitor {
   };
   struct Case {
     const FoundRace* race = nullptr;
-    Mark common;              // the last synchronization before both that both took part in
+    Mark common;              // FoundRace::common
     Arrival first, second;    // the last barrier that the one side alone came to between them
     Arrival first_before, second_before;
     bool exited = false;      // the first's thread, since its access
@@ -97,7 +100,8 @@ class Explainer final : public trace::RecordVisitor {
   };
 
   template <typename Each> void each_case(order::OperationIndex operation, std::uint32_t block, Each&& each);
-  void strong(const trace::AccessView& view, const Site& site, unsigned lane);
+  void strong(const trace::AccessView& view, PlaceId place, unsigned lane);
+  bool is_side(const FoundRace& race, PlaceId place) const;
   void barrier(Case& entry, order::ThreadKey thread, const Arrival& arrival);
   void fence(Case& entry, order::ThreadKey thread, const Fence& fence);
   void asynchronous(const trace::Mbarrier& record);
@@ -111,14 +115,19 @@ class Explainer final : public trace::RecordVisitor {
   void explain_block(const Case& entry, std::vector<std::string>& out) const;
   void explain_message(const Case& entry, std::vector<std::string>& out) const;
   void explain_operations(const Case& entry, std::vector<std::string>& out) const;
+  void explain_values(const FoundRace& race, std::vector<std::string>& out) const;
+  void note_common(const Mark& mark);
+  // The write of a race inside a launch whose sides are one line, else null.
+  const Place* write_of_line(const FoundRace& race) const;
 
   const Detector& detector_;
   order::Stamp now_ = 0;
   std::vector<Case> cases_;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_block_; // ThreadKey::block_bits → cases
+  std::unordered_multimap<order::Stamp, std::size_t> by_common_;
+  std::set<SideId> read_on_line_, written_by_many_; // writes that race with a read of their line, and with themselves
   struct OperationInfo {
-    std::string what;
-    std::uint32_t stream = 0;
+    std::string what, called_at;
   };
   std::unordered_map<std::uint32_t, OperationInfo> operations_; // by operation id
   std::unordered_map<std::uint32_t, trace::StreamCreate::Kind> streams_;

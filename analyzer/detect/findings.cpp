@@ -14,6 +14,17 @@ Distance distance(const Touch& first, const Touch& second) {
 
 } // namespace
 
+unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first) {
+  if (level == RaceLevel::stream) return 0;
+  unsigned apart = 0;
+  switch (distance(first, second)) {
+    case Distance::one_warp: break;
+    case Distance::one_block: apart = 1; break;
+    case Distance::blocks: apart = 2; break;
+  }
+  return 2 * apart + write_first;
+}
+
 void add_instance(FoundRace& race, const Touch& first, const Touch& second) {
   FoundRace::Instances& instances = race.instances[std::size_t(distance(first, second))];
   if (instances.size() >= most_instances) return;
@@ -43,15 +54,19 @@ FoundRace::Instances chosen_instances(const FoundRace& race) {
 }
 
 void merge(PartFindings& into, const PartFindings& part) {
-  auto when = [](const FoundRace& race) { return std::tie(race.second.stamp, race.second.thread, race.address); };
+  auto less_telling = [](const FoundRace& a, const FoundRace& b) {
+    return std::tie(b.telling, a.second.stamp, a.second.thread, a.address) >
+           std::tie(a.telling, b.second.stamp, b.second.thread, b.address);
+  };
   for (const auto& [key, race] : part.races) {
     auto [at, fresh] = into.races.try_emplace(key, race);
     FoundRace& known = at->second;
     if (fresh) continue;
-    FoundRace joined = when(race) < when(known) ? race : known;
+    FoundRace joined = less_telling(known, race) ? race : known;
     joined.occurrences = known.occurrences + race.occurrences;
-    joined.same_value = known.same_value && race.same_value;
     joined.any_write_pair = known.any_write_pair || race.any_write_pair;
+    joined.different_values = known.different_values || race.different_values;
+    joined.unknown_values = known.unknown_values || race.unknown_values;
     FoundRace::Instances all;
     for (const auto& some : known.instances) all.insert(all.end(), some.begin(), some.end());
     for (const auto& some : race.instances) all.insert(all.end(), some.begin(), some.end());
@@ -69,15 +84,12 @@ void merge(PartFindings& into, const PartFindings& part) {
 
 std::vector<FoundRace> ranked(const PartFindings& findings) {
   std::vector<FoundRace> result;
-  for (const auto& [key, race] : findings.races) {
-    result.push_back(race);
-    if (!race.any_write_pair) result.back().same_value = false;
-  }
+  for (const auto& [key, race] : findings.races) result.push_back(race);
   // Data races first, then those most likely to matter: not the same value, then what happened first.
   std::stable_sort(result.begin(), result.end(), [](const FoundRace& a, const FoundRace& b) {
     if (a.certainty != b.certainty) return a.certainty < b.certainty;
     if (a.race_class != b.race_class) return a.race_class < b.race_class;
-    if (a.same_value != b.same_value) return b.same_value;
+    if (a.same_value() != b.same_value()) return b.same_value();
     return a.second.stamp < b.second.stamp;
   });
   return result;

@@ -28,14 +28,18 @@ struct FoundRace {
   RaceLevel level = RaceLevel::global;
   RaceClass race_class = RaceClass::data;
   Certainty certainty = Certainty::certain;
+  // The occurrence that stands for all: the most telling one, of these the first.
   Touch first, second;
+  unsigned telling = 0;
+  order::Stamp common = 0; // the first's last synchronization that the second knows of; 0: there is none
   std::uint64_t address = 0;
   std::uint32_t bytes = 0;
-  std::uint64_t occurrences = 0;
-  bool same_value = true; // as far as write-write pairs go
-  bool any_write_pair = false;
   std::uint32_t allocation = 0;
   std::string why;
+  std::uint64_t occurrences = 0;
+  // Of pairs of writes: have there been any, any of the same bytes with different values, any that cannot be compared?
+  bool any_write_pair = false, different_values = false, unknown_values = false;
+  bool same_value() const { return any_write_pair && !different_values && !unknown_values; }
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance
 };
@@ -43,6 +47,9 @@ struct FoundRace {
 // and an order of two lanes of one warp cannot be had from hardware.
 enum class Distance : std::uint8_t { one_block, blocks, one_warp };
 inline constexpr std::size_t most_instances = 16; // of a distance, and of all that chosen_instances() returns
+// What orders the pairs whose threads are furthest apart orders the others too, and where the write came first, what
+// its thread did to tell the other is there to be looked at.
+unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first);
 // Keeps the pair when neither thread occurs in an instance of its distance yet and there is room.
 void add_instance(FoundRace& race, const Touch& first, const Touch& second);
 // Some of every distance where there are several, in the order in which they are to be tried.

@@ -126,7 +126,8 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
     return streams + " is handed memory that was freed (cudaMallocAsync), and nothing made the free wait for stream " +
            std::to_string(a.stream) + ", which may still use it";
   }
-  if (a.stream == b.stream) return "they are unordered nodes of graphs launched into " + streams;
+  if (a.stream == b.stream)
+    return "they are nodes of graphs launched into " + streams + ", and no way along edges leads from one to the other";
   // A wait of the second stream on an event of the first, made for a record that came too early?
   for (auto wait = waits_.rbegin(); wait != waits_.rend(); ++wait) {
     if (wait->stream != b.stream || wait->submitted_before >= second) continue;

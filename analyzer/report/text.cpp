@@ -30,9 +30,19 @@ std::string hexadecimal(std::uint64_t value) {
 }
 std::string triple(const Dim3& at) { return fmt::format("({},{},{})", at.x, at.y, at.z); }
 
-// The last end of a character of `text` at or before `at`.
-std::size_t character_end(const std::string& text, std::size_t at) {
-  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; } // UTF-8
+
+// In characters, all taken to be of one column.
+std::size_t width_of(const std::string& text) {
+  return text.size() - std::size_t(std::count_if(text.begin(), text.end(), continues_character));
+}
+
+// Where the first `width` characters of `text` end.
+std::size_t end_of(const std::string& text, std::size_t width) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at) {
+    if (!continues_character(text[at]) && width-- == 0) break;
+  }
   return at;
 }
 
@@ -49,9 +59,10 @@ std::string shell_word(const std::string& text) {
 Lines wrapped(const std::string& text, std::size_t width, const std::string& further = "") {
   Lines lines;
   std::string rest = text;
-  while (rest.size() > width) {
-    std::size_t at = rest.rfind(' ', width);
-    if (at == std::string::npos || at <= further.size()) at = character_end(rest, width);
+  while (width_of(rest) > width) {
+    const std::size_t end = end_of(rest, width);
+    std::size_t at = rest.rfind(' ', end);
+    if (at == std::string::npos || at <= rest.find_first_not_of(' ')) at = end;
     lines.push_back(rest.substr(0, at));
     std::size_t next = rest.find_first_not_of(' ', at);
     if (next == std::string::npos) return lines;
@@ -62,8 +73,8 @@ Lines wrapped(const std::string& text, std::size_t width, const std::string& fur
 }
 
 std::string cut(const std::string& text, std::size_t width) {
-  if (text.size() <= width) return text;
-  return text.substr(0, character_end(text, width > 1 ? width - 1 : width)) + "~";
+  if (width_of(text) <= width) return text;
+  return text.substr(0, end_of(text, width > 1 ? width - 1 : width)) + "~";
 }
 
 class Writer {
@@ -77,7 +88,11 @@ class Writer {
   void sides(const RaceSide& first, const RaceSide& second) {
     std::size_t column = (width_ - 6) / 2;
     std::string one = std::string("first: ") + word(first.op), two = std::string("second: ") + word(second.op);
-    if (longest_place(first) > column || longest_place(second) > column) {
+    const auto fits = [&](const RaceSide& side) {
+      const Lines whole = places(side);
+      return std::all_of(whole.begin(), whole.end(), [&](const std::string& text) { return width_of(text) <= column; });
+    };
+    if (!fits(first) || !fits(second)) {
       block(one, first);
       line();
       block(two, second);
@@ -87,7 +102,8 @@ class Writer {
     for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
       std::string row = "  " + (i < left.size() ? cut(left[i], column) : "");
       if (i < right.size() && !right[i].empty()) {
-        row.resize(std::max(row.size(), column + 4), ' ');
+        const std::size_t width = width_of(row);
+        row.append(std::max(width, column + 4) - width, ' ');
         row += cut(right[i], column);
       }
       line(row);
@@ -107,7 +123,9 @@ class Writer {
   std::string text() && { return std::move(text_); }
 
  private:
-  static std::size_t longest_place(const RaceSide& side);
+  // Lines of a side that are not broken.
+  static Lines places(const RaceSide& side);
+  void frames(Lines& lines, const RaceSide& side, std::size_t column);
   // An empty heading is left out.
   Lines side(const std::string& heading, const RaceSide& side, std::size_t column);
   void quote(Lines& lines, const SourceFrame& frame, std::size_t column);
@@ -144,7 +162,11 @@ void Writer::quote(Lines& lines, const SourceFrame& frame, std::size_t column) {
   constexpr std::size_t head = 9;
   for (std::string& row : quoted) {
     if (indent != std::string::npos && row.size() > head) row.erase(head, std::min(indent, row.size() - head));
-    lines.push_back(cut(row, column));
+    if (row[0] != '>') {
+      lines.push_back(cut(row, column));
+      continue;
+    }
+    for (std::string& part : wrapped(row, column, std::string(head + 2, ' '))) lines.push_back(std::move(part));
   }
 }
 
@@ -154,10 +176,55 @@ std::string place(const SourceFrame& frame) {
   return printable(frame.file.empty() ? "?" : frame.file) + ":" + number(std::uint64_t(frame.line));
 }
 
-std::size_t Writer::longest_place(const RaceSide& side) {
-  std::size_t longest = 0;
-  for (const SourceFrame& frame : side.source) longest = std::max(longest, place(frame).size() + sizeof "inlined at");
-  return longest;
+// The innermost frame that is shown as a place of its own: what a library did inside it is one line.
+std::size_t innermost_shown(const RaceSide& side) {
+  const SourceFrame* own = own_frame(side.source);
+  return own ? std::size_t(own - side.source.data()) : 0;
+}
+
+// Frames of long chains that are left out: [first, second).
+std::pair<std::size_t, std::size_t> left_out(const RaceSide& side) {
+  constexpr std::size_t inner = 3, outer = 1; // that stay
+  const std::size_t from = innermost_shown(side) + inner, to = side.source.size() - std::min(outer, side.source.size());
+  return from + 1 < to ? std::pair{from, to} : std::pair{side.source.size(), side.source.size()};
+}
+
+std::string frame_line(const RaceSide& side, std::size_t index) {
+  return (index > innermost_shown(side) ? "inlined at " : "at ") + place(side.source[index]);
+}
+
+Lines Writer::places(const RaceSide& side) {
+  Lines lines;
+  const auto [from, to] = left_out(side);
+  for (std::size_t i = innermost_shown(side); i < side.source.size(); ++i) {
+    if (i < from || i >= to) lines.push_back(frame_line(side, i));
+  }
+  return lines;
+}
+
+void Writer::frames(Lines& lines, const RaceSide& side, std::size_t column) {
+  constexpr std::size_t most_of_name = 150;
+  auto add = [&](const std::string& text) {
+    for (std::string& part : wrapped(text, column, "    ")) lines.push_back(std::move(part));
+  };
+  const std::size_t innermost = innermost_shown(side);
+  const auto [from, to] = left_out(side);
+  for (std::size_t i = innermost; i < side.source.size(); ++i) {
+    const SourceFrame& frame = side.source[i];
+    if (i == from) lines.push_back("  and " + counted(to - from, "frame", "frames") + " more, inlined");
+    if (i >= from && i < to) continue;
+    lines.push_back(frame_line(side, i)); // whole: editors and terminals make it a link
+    if (i == innermost && i > 0) {
+      const SourceFrame& called = side.source[i - 1];
+      const std::string file = called.file.substr(called.file.rfind('/') + 1);
+      const std::string name = called.function.empty() ? "a library's code" : printable(demangled(called.function));
+      add("  through " + cut(name, most_of_name) + ", " + printable(file) + ":" + number(std::uint64_t(called.line)) +
+          (i > 1 ? " and " + counted(i - 1, "frame", "frames") + " deeper" : ""));
+    }
+    const std::string function = demangled(frame.function);
+    if (function.empty() || function == demangled(side.kernel)) continue;
+    add("  in " + cut(printable(function), most_of_name));
+  }
 }
 
 Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t column) {
@@ -167,12 +234,11 @@ Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t
   };
   const SourceFrame* own = own_frame(side.source);
   if (!heading.empty()) add(heading + in_brackets(side.opcode));
-  if (!side.kernel.empty()) add((is_operation(side) ? "by " : "in ") + printable(demangled(side.kernel)));
-  for (std::size_t i = 0; i < side.source.size(); ++i) {
-    const SourceFrame& frame = side.source[i];
-    lines.push_back((i ? "inlined at " : "at ") + place(frame)); // whole: editors and terminals make it a link
-    if (!frame.function.empty() && side.source.size() > 1) add("  in " + printable(demangled(frame.function)));
+  constexpr std::size_t most_of_kernel = 250;
+  if (!side.kernel.empty()) { // whole in JSON
+    add((is_operation(side) ? "by " : "in ") + cut(printable(demangled(side.kernel)), most_of_kernel));
   }
+  frames(lines, side, column);
   if (!is_operation(side)) {
     add("block " + triple(side.block) + " thread " + triple(side.thread));
     add("launch " + number(std::uint64_t(side.name.launch)) + " in stream " + number(std::uint64_t(side.stream)) +
@@ -301,7 +367,7 @@ void Writer::race(const Race& race) {
     at += ", byte " + number(race.allocation->offset) + " of allocation " + number(std::uint64_t(race.allocation->id)) +
           " (" + counted(race.allocation->size, "byte", "bytes") + ")";
   }
-  paragraph(at + (race.same_value ? "; both write the same value" : ""));
+  paragraph(at);
   if (race.explored) paragraph("not in the recorded run: explored schedule " + number(race.explored) + " exposed it");
   verdict(race);
   line();
@@ -310,8 +376,8 @@ void Writer::race(const Race& race) {
 // The code of an order-dependent atomic: no one thread of it stands out.
 void Writer::site(const RaceSide& where) {
   paragraph("in " + printable(demangled(where.kernel)) + in_brackets(where.opcode));
-  for (std::size_t i = 0; i < where.source.size(); ++i) line((i ? "  inlined at " : "  at ") + place(where.source[i]));
   Lines lines;
+  frames(lines, where, width_ - 2);
   if (const SourceFrame* own = own_frame(where.source)) quote(lines, *own, width_ - 2);
   for (const std::string& row : lines) line("  " + row);
 }
@@ -377,12 +443,17 @@ void Writer::fault(const Fault& fault, const char* what, const std::string& head
   line();
 }
 
-// "3 races (2 harmful, 1 unreached)".
+// A race that counts without --strict.
+bool is_sure(const Race& race) { return race.race_class == RaceClass::data && race.certainty == Certainty::certain; }
+
+// "3 races (2 harmful, 1 unreached, 1 of strong accesses)".
 std::string total_of(const std::vector<Race>& races) {
-  std::uint64_t shown = 0, suppressed = 0, verdicts[4] = {};
+  std::uint64_t shown = 0, suppressed = 0, possible = 0, strong = 0, verdicts[4] = {};
   for (const Race& race : races) {
     ++(race.suppressed ? suppressed : shown);
-    if (!race.suppressed && std::size_t(race.verdict) < std::size(verdicts)) ++verdicts[std::size_t(race.verdict)];
+    if (race.suppressed) continue;
+    if (std::size_t(race.verdict) < std::size(verdicts)) ++verdicts[std::size_t(race.verdict)];
+    if (!is_sure(race)) ++(race.certainty == Certainty::possible ? possible : strong);
   }
   std::string parts;
   auto add = [&](std::uint64_t count, const std::string& text) {
@@ -392,6 +463,8 @@ std::string total_of(const std::vector<Race>& races) {
     add(verdicts[std::size_t(verdict)], word(verdict));
   }
   if (verdicts[0] != shown) add(verdicts[0], "not replayed");
+  add(possible, "only possible");
+  add(strong, "of strong accesses");
   add(suppressed, "suppressed besides");
   return (shown ? counted(shown, "race", "races") : "no races") + (parts.empty() ? "" : " (" + parts + ")");
 }
@@ -402,8 +475,7 @@ void summary_lines(Writer& writer, const Analysis& analysis, std::uint64_t shown
   std::uint64_t errors = 0, warnings = 0;
   for (const Race& race : analysis.races) {
     if (race.suppressed) continue;
-    bool sure = race.race_class == RaceClass::data && race.certainty == Certainty::certain;
-    ++(sure ? errors : warnings);
+    ++(is_sure(race) ? errors : warnings);
   }
   writer.line("========= RACECHECK SUMMARY: " + counted(shown, "hazard", "hazards") + " displayed (" +
               counted(errors, "error", "errors") + ", " + counted(warnings, "warning", "warnings") + ")");

@@ -72,7 +72,8 @@ DEADHEAT_STREAM_API(cudaStreamWaitEvent, _ptsz, device,
   bool captured = false;
   const cudaError_t status = capture_wait(call, handle, *stream, flags & cudaEventWaitExternal, &captured);
   if (captured || status != cudaSuccess) return status;
-  if (event->recorded) call.device().stream_wait(stream->id, event->id, call.thread.number);
+  // Of an event never recorded: it waits for nothing, and reports say so.
+  call.device().stream_wait(stream->id, event->id, call.thread.number);
   return cudaSuccess;
 }
 

@@ -177,7 +177,7 @@ std::string text(const detect::Findings& findings) {
   for (const detect::FoundRace& race : findings.races) {
     out += std::to_string(int(race.race_class)) + " " + touch(race.first) + " " + touch(race.second) + " " +
            std::to_string(race.address) + "+" + std::to_string(race.bytes) + " x" + std::to_string(race.occurrences) +
-           (race.same_value ? " same" : "") + " " + race.why + " |";
+           (race.same_value() ? " same" : "") + " " + race.why + " |";
     for (const auto& instances : race.instances)
       for (const auto& [first, second] : instances) out += " " + touch(first) + "-" + touch(second);
     out += "\n";
