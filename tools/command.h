@@ -3,12 +3,17 @@
 
 #include <boost/program_options.hpp>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "deadheat/expected.h"
 #include "deadheat/race.h"
+
+namespace deadheat::report {
+class Suppressions;
+}
 
 namespace deadheat::tools {
 
@@ -95,12 +100,13 @@ struct ReportOptions {
   unsigned error_exitcode = 1; // exit status when findings count
   bool print_suppressions = false;
   std::string trace;           // whose times of operations the JSON tells; set by the subcommand, no option
+  std::shared_ptr<report::Suppressions> listed; // what `suppressions` holds; set by check_report_options()
 };
 boost::program_options::options_description report_options(ReportOptions& options);
 // The exit status: 0, or that of --error-exitcode when findings count.
 int finding_status(const Analysis& analysis, const ReportOptions& options);
-// Whether the options can be followed (the file of suppressions read): asked before a long run.
-Expected<void> check_report_options(const ReportOptions& options);
+// Whether the options can be followed: asked before a long run. Reads the file of suppressions, once: it may be a pipe.
+Expected<void> check_report_options(ReportOptions& options);
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options);
 // Writes JSON and SARIF (if asked for) and the text report. `text_to_error`: standard output belongs to a program.
 // `more`: further keys of the JSON; `more_text`: further lines behind the text.

@@ -12,6 +12,7 @@
 #include "analyzer/report/sarif.h"
 #include "analyzer/report/suppress.h"
 #include "analyzer/report/text.h"
+#include "analyzer/report/words.h"
 #include "tools/command.h"
 #include "tools/times.h"
 
@@ -50,7 +51,7 @@ std::uint64_t counted(const Analysis& analysis, const ReportOptions& options) {
   std::uint64_t count = 0;
   for (const Race& race : analysis.races) {
     if (race.suppressed) continue;
-    if (options.strict || (race.race_class == RaceClass::data && race.certainty == Certainty::certain)) ++count;
+    if (options.strict || report::is_sure(race)) ++count;
   }
   if (options.strict) count += analysis.order_dependent.size();
   if (options.count_errors) count += analysis.memory_errors.size() + analysis.sync_errors.size();
@@ -63,7 +64,7 @@ int finding_status(const Analysis& analysis, const ReportOptions& options) {
   return counted(analysis, options) ? int(options.error_exitcode) : 0;
 }
 
-Expected<void> check_report_options(const ReportOptions& options) {
+Expected<void> check_report_options(ReportOptions& options) {
   if (options.error_exitcode > 255) {
     return Error{"is no exit status", "--error-exitcode " + std::to_string(options.error_exitcode), "0 to 255"};
   }
@@ -72,7 +73,9 @@ Expected<void> check_report_options(const ReportOptions& options) {
   }
   if (options.suppressions.empty()) return {};
   Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);
-  return suppressions ? Expected<void>{} : suppressions.error();
+  if (!suppressions) return suppressions.error();
+  options.listed = std::make_shared<report::Suppressions>(std::move(*suppressions));
+  return {};
 }
 
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options) {
@@ -88,12 +91,10 @@ Expected<void> suppress(Analysis& analysis, const ReportOptions& options) {
       say(known.error().message() + "; known races inside CUDA's own libraries count");
     }
   }
-  if (options.suppressions.empty()) return {};
-  Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);
-  if (!suppressions) return suppressions.error();
-  suppressions->apply(analysis);
-  for (const std::string& line : suppressions->used()) say("suppression: " + line);
-  for (const std::string& line : suppressions->unused()) say("unused suppression: " + line);
+  if (!options.listed) return {};
+  options.listed->apply(analysis);
+  for (const std::string& line : options.listed->used()) say("suppression: " + line);
+  for (const std::string& line : options.listed->unused()) say("unused suppression: " + line);
   return {};
 }
 

@@ -199,14 +199,21 @@ json to_json(const Race& race) {
 
 json to_json(const Analysis& analysis) {
   const Summary& summary = analysis.summary;
-  std::uint64_t races = 0;
-  for (const Race& race : analysis.races) races += !race.suppressed;
+  std::uint64_t races = 0, possible = 0, strong = 0;
+  for (const Race& race : analysis.races) {
+    if (race.suppressed) continue;
+    ++races;
+    possible += race.certainty == Certainty::possible;
+    strong += race.certainty == Certainty::certain && race.race_class == RaceClass::strong;
+  }
   json out = {{"version", 1}};
   out["summary"] = {{"launches", summary.launches},
                     {"instrumented", summary.instrumented},
                     {"opaque", summary.opaque},
                     {"accesses", summary.accesses},
                     {"races", races},
+                    {"possible", possible},
+                    {"strong", strong},
                     {"order_dependent", analysis.order_dependent.size()},
                     {"assumed_edges", summary.assumed_edges},
                     {"complete", summary.complete}};

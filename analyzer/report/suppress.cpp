@@ -108,6 +108,8 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
 
 Expected<Suppressions> Suppressions::parse(std::string_view text, const std::string& path) {
   Suppressions suppressions;
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF"; // some editors begin a file so
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (unsigned number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));

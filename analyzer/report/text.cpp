@@ -443,9 +443,6 @@ void Writer::fault(const Fault& fault, const char* what, const std::string& head
   line();
 }
 
-// A race that counts without --strict.
-bool is_sure(const Race& race) { return race.race_class == RaceClass::data && race.certainty == Certainty::certain; }
-
 // "3 races (2 harmful, 1 unreached, 1 of strong accesses)".
 std::string total_of(const std::vector<Race>& races) {
   std::uint64_t shown = 0, suppressed = 0, possible = 0, strong = 0, verdicts[4] = {};

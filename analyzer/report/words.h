@@ -41,6 +41,10 @@ inline const char* word(Rightness rightness) {
 inline std::string counted(std::uint64_t count, const std::string& singular, const std::string& plural) {
   return std::to_string(count) + " " + (count == 1 ? singular : plural);
 }
+// Does it count without --strict?
+inline bool is_sure(const Race& race) {
+  return race.race_class == RaceClass::data && race.certainty == Certainty::certain;
+}
 // Copies, sets and frees have no launch.
 inline bool is_operation(const RaceSide& side) { return side.name.launch == 0; }
 

@@ -2,10 +2,13 @@
 import copy
 import json
 import os
+import pty
+import subprocess
+import threading
 import time
 
 import sarif_check
-from cli_case import Case, marker_line, program, twin
+from cli_case import Case, marker_line, program, settings, twin
 
 
 class Reports(Case):
@@ -103,6 +106,45 @@ class Reports(Case):
         self.record(twin("shared_reduce.racy"))
         for option in ["--json", "--sarif", "--log-file"]:
             self.refused("analyze", option, "nowhere/report", "trace", says=["cannot write", "nowhere/report"])
+
+    def test_full_disk(self):
+        self.record(twin("shared_reduce.racy"))
+        for words in (["analyze", "trace"], ["analyze", "--json", "-", "trace"], ["info", "trace"], ["--help"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([settings.deadheat, *words], cwd=self.directory, stdout=full,
+                                      stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr), (2, b"deadheat: cannot write to standard output\n"), words)
+        for option in ["--json", "--sarif", "--log-file"]:
+            self.refused("analyze", option, "/dev/full", "trace", says=["cannot write", "/dev/full"])
+
+    def test_colors(self):
+        self.record(twin("shared_reduce.racy"))
+
+        def shown(**variables):
+            leader, follower = pty.openpty()
+            environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+            done = subprocess.run([settings.deadheat, "analyze", "trace"], cwd=self.directory, stdout=follower,
+                                  stderr=subprocess.PIPE, env={**environment, "TERM": "xterm", **variables})
+            os.close(follower)
+            text = os.read(leader, 1 << 20)
+            os.close(leader)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            return b"\033[" in text
+
+        self.assertTrue(shown())
+        self.assertFalse(shown(NO_COLOR="1"))
+        self.assertFalse(shown(TERM="dumb"))
+        self.assertNotIn(b"\033[", self.deadheat("analyze", "trace")[1])
+
+    def test_suppressions_from_a_pipe(self):
+        self.record(twin("shared_reduce.racy"))
+        os.mkfifo(self.path("pipe"))
+        for _ in range(2):  # with a byte order mark and CRLF, as some editors write
+            writer = threading.Thread(target=self.write, args=("pipe", b"\xef\xbb\xbfkernel:reduce(*\r\n", 0o600))
+            writer.start()
+            report, _ = self.analyze(options=["--suppress", "pipe"])
+            writer.join()
+            self.assertEqual(report["summary"]["races"], 0)
 
     def test_suppress(self):
         self.record(twin("shared_reduce.racy"))

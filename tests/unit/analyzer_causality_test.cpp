@@ -419,6 +419,84 @@ TEST(WaitLoops, RelaxedPlainAccessesAreStrongUnlessAWaitLoopReadsThem) {
   EXPECT_EQ(races(false, false, true), Races{"5-5 strong"});
 }
 
+// What the report names must mend all pairs: between lanes, warps and blocks it says what the furthest need.
+TEST_F(Causality, ThePairFurthestApartStandsForAll) {
+  auto why = [this](auto&& more) {
+    LittleTrace little = trace;
+    const std::uint32_t l = little.launch();
+    little.access(l, 0, 0, write, data);
+    little.access(l, 0, 1, read, data);
+    more(little, l);
+    Analysis analysis = little.analyze();
+    EXPECT_EQ(analysis.races.size(), 1u);
+    return analysis.races.empty() ? Race{} : analysis.races[0];
+  };
+  Race race = why([](LittleTrace&, std::uint32_t) {});
+  EXPECT_NE(race.why.find("no __syncwarp"), std::string::npos) << race.why;
+  race = why([&](LittleTrace& little, std::uint32_t l) { little.access(l, 0, 40, read, data); });
+  EXPECT_NE(race.why.find("no __syncthreads"), std::string::npos) << race.why;
+  EXPECT_EQ(race.second.thread.x, 40u);
+  race = why([&](LittleTrace& little, std::uint32_t l) {
+    little.access(l, 1, 3, read, data);
+    little.access(l, 0, 40, read, data);
+  });
+  EXPECT_NE(race.why.find("different blocks"), std::string::npos) << race.why;
+  EXPECT_EQ(race.second.block.x, 1u);
+  EXPECT_EQ(race.occurrences, 3u);
+}
+
+// The last synchronization in common is what order says it is, of whichever kind; and where there is none, that is said.
+TEST_F(Causality, TheLastSynchronizationInCommonIsNamed) {
+  auto set = strong(30, AccessKind::write, Ordering::release, Scope::gpu);
+  auto get = strong(31, AccessKind::read, Ordering::acquire, Scope::gpu);
+  for (bool message : {false, true}) {
+    LittleTrace little = trace;
+    const std::uint32_t l = little.launch();
+    if (message) {
+      little.access(l, 0, 0, set, flag, 0, 0, 1);
+      little.access(l, 1, 0, get, flag, 0, 1);
+    }
+    little.access(l, 0, 0, write, data);
+    little.access(l, 1, 0, read, data);
+    const Analysis analysis = little.analyze();
+    ASSERT_EQ(analysis.races.size(), 1u);
+    const std::string& why = analysis.races[0].why;
+    EXPECT_EQ(why.find("last synchronization in common is at a.cu:30") != std::string::npos, message) << why;
+    EXPECT_EQ(why.find("nothing since the launch began") != std::string::npos, !message) << why;
+  }
+}
+
+// The racing accesses are no message about themselves, and a line that reads and writes back is told so.
+TEST_F(Causality, UpdatesOfOneLineAreSaid) {
+  for (std::uint32_t line_of_read : {1u, 2u}) {
+    LittleTrace little;
+    auto store = little.site(1, {.access = AccessKind::write});
+    auto load = little.site(line_of_read, {});
+    const std::uint32_t l = little.launch();
+    for (std::uint32_t block : {0u, 1u}) {
+      little.access(l, block, 0, load, data);
+      little.access(l, block, 0, store, data, block);
+    }
+    const Analysis analysis = little.analyze();
+    ASSERT_EQ(analysis.races.size(), 2u);
+    for (const Race& race : analysis.races) {
+      EXPECT_EQ(race.why.find("one's update is lost") != std::string::npos, line_of_read == 1) << race.why;
+    }
+  }
+}
+
+TEST_F(Causality, ValuesThatCannotBeComparedAreNotSaidToDiffer) {
+  auto wide = trace.site(1, {.access = AccessKind::write, .bytes = 8});
+  auto l = trace.launch();
+  trace.access(l, 0, 0, write, data, 7);
+  trace.access(l, 1, 0, wide, data, 7);
+  const Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_FALSE(analysis.races[0].same_value);
+  EXPECT_NE(analysis.races[0].why.find("whether they wrote the same values is not known"), std::string::npos)
+      << analysis.races[0].why;
+}
+
 TEST_F(Causality, SameValueIsSaid) {
   auto l = trace.launch();
   trace.access(l, 0, 0, write, data, 7);

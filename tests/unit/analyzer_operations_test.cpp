@@ -161,6 +161,7 @@ TEST_F(Operations, CopiesAreAccessesOfTheirExactBytes) {
     copy.api = "cudaMemcpyAsync";
     trace::Operation operation;
     operation.what = copy;
+    operation.call_site = "train.py:7";
     std::uint32_t id = trace.submit(operation, 3);
     trace.begin(id);
     trace.end(id);
@@ -172,6 +173,7 @@ TEST_F(Operations, CopiesAreAccessesOfTheirExactBytes) {
   ASSERT_EQ(analysis.races.size(), 1u);
   EXPECT_EQ(analysis.races[0].second.kernel, "cudaMemcpyAsync");
   EXPECT_EQ(analysis.races[0].second.op, AccessKind::read);
+  EXPECT_EQ(analysis.races[0].second.called_at, "train.py:7");
 }
 
 TEST_F(Operations, LargeSetsMeetSmallAccesses) {

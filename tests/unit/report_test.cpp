@@ -101,7 +101,8 @@ TEST(ReportJson, EmptyAnalysisHasEveryKey) {
                                                  "sync_errors", "warnings"}));
   EXPECT_EQ(report["version"], 1);
   EXPECT_EQ(keys(report["summary"]), (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races",
-                                                            "order_dependent", "assumed_edges", "complete"}));
+                                                            "possible", "strong", "order_dependent",
+                                                            "assumed_edges", "complete"}));
   EXPECT_EQ(report["summary"]["complete"], true);
   for (const char* list : {"races", "order_dependent", "memory_errors", "sync_errors", "warnings"}) {
     EXPECT_EQ(report[list], json::array());
@@ -381,6 +382,54 @@ TEST(ReportText, LongPathsStayWhole) {
   std::string text = to_text(analysis_of({race}), {});
   EXPECT_TRUE(contains(text, race.first.source[0].file + ":12\n")) << text;
   EXPECT_TRUE(contains(text, "  second: read")) << text;
+}
+
+// Of a chain through a library one line; of one that goes deep the ends. JSON has them all.
+TEST(ReportText, InliningFitsAScreen) {
+  Race race = shared_race();
+  const SourceFrame own = race.first.source[0];
+  race.first.source.assign(6, {"_ZN4cuda3std5storeEi", toolkit_header, 80, 1});
+  race.first.source.push_back(own);
+  std::string text = to_text(analysis_of({race}), {});
+  EXPECT_TRUE(contains(text, "at /src/kernels/softmax.cu:12 ")) << text;
+  EXPECT_TRUE(contains(text, "through cuda::std::store(int),")) << text;
+  EXPECT_TRUE(contains(text, "sm_30_intrinsics.hpp:80 and 5 frames deeper")) << text;
+  EXPECT_FALSE(contains(text, toolkit_header)) << text;
+  EXPECT_TRUE(contains(text, "at /src/kernels/softmax.cu:15\n")) << "not side by side\n" << text;
+
+  race.first.source.assign(30, own);
+  for (std::uint32_t i = 0; i < 30; ++i) race.first.source[i].line = 100 + i;
+  text = to_text(analysis_of({race}), {});
+  for (const char* part : {"at /src/kernels/softmax.cu:100", "softmax.cu:102", "and 26 frames more", "softmax.cu:129"}) {
+    EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
+  }
+  EXPECT_FALSE(contains(text, "softmax.cu:103")) << text;
+  EXPECT_EQ(written(analysis_of({race}))["races"][0]["first"]["inlined"].size(), 30u);
+}
+
+TEST(ReportText, LongNamesAreCutAndColumnsCountCharacters) {
+  Race race = shared_race();
+  race.first.kernel = race.second.kernel = "sort<" + std::string(5000, 'x') + ">(int*)";
+  const std::string text = to_text(analysis_of({race}), {});
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 30) << text;
+  race.first.kernel = "\xc3\xa4\xc3\xb6\xc3\xbc(int*)";
+  race.second.kernel = "aou(int*)";
+  const std::string umlauts = to_text(analysis_of({race}), {});
+  const std::size_t two = umlauts.find("in aou(int*)");
+  ASSERT_NE(two, std::string::npos) << umlauts;
+  const std::string head = umlauts.substr(umlauts.rfind('\n', two) + 1, two - umlauts.rfind('\n', two) - 1);
+  EXPECT_EQ(head.size(), 56u + 3) << umlauts; // three characters of two bytes
+}
+
+TEST(ReportText, WhatCountsOnlyWhenStrictIsCountedApart) {
+  Analysis analysis = analysis_of({shared_race(1), shared_race(2), stream_race(3)});
+  analysis.races[1].race_class = RaceClass::strong;
+  analysis.races[2].certainty = Certainty::possible;
+  EXPECT_TRUE(contains(last_line(to_text(analysis, {})), "3 races (1 only possible, 1 of strong accesses)"));
+  const json summary = written(analysis)["summary"];
+  EXPECT_EQ(summary["possible"], 1);
+  EXPECT_EQ(summary["strong"], 1);
+  EXPECT_EQ(summary["races"], 3);
 }
 
 TEST(ReportText, LimitAndColor) {
