@@ -60,8 +60,8 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   }
   if (first.kind == AccessKind::write && second.kind == AccessKind::write) {
     race.any_write_pair = true;
-    const bool comparable = first.record_bytes && first.address == second.address &&
-                            first.record_bytes == second.record_bytes;
+    const bool comparable =
+        first.record_bytes && first.address == second.address && first.record_bytes == second.record_bytes;
     (comparable ? race.different_values : race.unknown_values) |= !comparable || first.digest != second.digest;
   }
   add_instance(race, one, two);

@@ -445,7 +445,8 @@ TEST_F(Causality, ThePairFurthestApartStandsForAll) {
   EXPECT_EQ(race.occurrences, 3u);
 }
 
-// The last synchronization in common is what order says it is, of whichever kind; and where there is none, that is said.
+// The last synchronization in common is what order says it is, of whichever kind; and where there is none, that is
+// said.
 TEST_F(Causality, TheLastSynchronizationInCommonIsNamed) {
   auto set = strong(30, AccessKind::write, Ordering::release, Scope::gpu);
   auto get = strong(31, AccessKind::read, Ordering::acquire, Scope::gpu);

@@ -100,9 +100,9 @@ TEST(ReportJson, EmptyAnalysisHasEveryKey) {
   EXPECT_EQ(keys(report), (std::set<std::string>{"version", "summary", "races", "order_dependent", "memory_errors",
                                                  "sync_errors", "warnings"}));
   EXPECT_EQ(report["version"], 1);
-  EXPECT_EQ(keys(report["summary"]), (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races",
-                                                            "possible", "strong", "order_dependent",
-                                                            "assumed_edges", "complete"}));
+  EXPECT_EQ(keys(report["summary"]),
+            (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races", "possible", "strong",
+                                   "order_dependent", "assumed_edges", "complete"}));
   EXPECT_EQ(report["summary"]["complete"], true);
   for (const char* list : {"races", "order_dependent", "memory_errors", "sync_errors", "warnings"}) {
     EXPECT_EQ(report[list], json::array());
@@ -400,7 +400,8 @@ TEST(ReportText, InliningFitsAScreen) {
   race.first.source.assign(30, own);
   for (std::uint32_t i = 0; i < 30; ++i) race.first.source[i].line = 100 + i;
   text = to_text(analysis_of({race}), {});
-  for (const char* part : {"at /src/kernels/softmax.cu:100", "softmax.cu:102", "and 26 frames more", "softmax.cu:129"}) {
+  for (const char* part :
+       {"at /src/kernels/softmax.cu:100", "softmax.cu:102", "and 26 frames more", "softmax.cu:129"}) {
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
   }
   EXPECT_FALSE(contains(text, "softmax.cu:103")) << text;
