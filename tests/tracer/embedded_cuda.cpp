@@ -249,8 +249,12 @@ EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned flags) {
     return CUDA_SUCCESS;
   });
 }
-// Shared pages of the host get a second place, where kernels reach them.
-EXPORT CUresult cuMemHostRegister_v2(void* page, std::size_t bytes, unsigned) {
+// Shared pages of the host get a second place, where kernels reach them; memory of other devices is only noted.
+EXPORT CUresult cuMemHostRegister_v2(void* page, std::size_t bytes, unsigned flags) {
+  if (flags & CU_MEMHOSTREGISTER_IOMEMORY) {
+    cuMemHostRegister_v2_params p{page, bytes, flags};
+    return CALL(cuMemHostRegister_v2, nullptr, p, { return CUDA_SUCCESS; });
+  }
   constexpr std::uint64_t page_bytes = 4096;
   std::lock_guard hold(lock);
   Expected<trace::Allocate> made = the_device->allocate(trace::Allocate::Kind::pinned, bytes + page_bytes, 0);

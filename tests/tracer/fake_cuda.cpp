@@ -30,8 +30,15 @@ EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *byte
 EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
 }
-EXPORT CUresult cuFuncGetParamInfo(CUfunction, std::size_t index, std::size_t* offset, std::size_t* bytes) {
-  if (index > 1) return CUDA_ERROR_INVALID_VALUE;  // (pointer, int)
+// All kernels take (pointer, int), that of the handle 0x200 a structure of the two.
+EXPORT CUresult cuFuncGetParamInfo(CUfunction f, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+  if (f == reinterpret_cast<CUfunction>(0x200)) {
+    if (index) return CUDA_ERROR_INVALID_VALUE;
+    *offset = 0;
+    *bytes = 16;
+    return CUDA_SUCCESS;
+  }
+  if (index > 1) return CUDA_ERROR_INVALID_VALUE;
   *offset = 8 * index;
   *bytes = index ? 4 : 8;
   return CUDA_SUCCESS;

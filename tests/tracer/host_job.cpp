@@ -4,12 +4,15 @@
 // WHAT: staging (a buffer serves an upload on one stream and a download on another; then the host works on what came,
 // and it is uploaded), mapped (a kernel writes memory of the host that a copy on another stream brings), plane (half of
 // the rows that a kernel writes are downloaded, in two dimensions), hidden (a kernel finds memory of the host through a
-// pointer in memory). FAULT 1: nothing orders the two; 0: the host waits for the first. RANGE 1: between
+// pointer in memory), doorbell (there is memory of another device, which nobody may read). FAULT 1: nothing orders the
+// two; 0: the host waits for the first; doorbell: a kernel is given that memory, or not. RANGE 1: between
 // cuProfilerStart and cuProfilerStop. Prints a sum of what was made, and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
+#include <sys/mman.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,6 +45,15 @@ constexpr const char* text = R"(.version 8.0
   st.global.u32 [%rd3], %r6;
   ret;
 }
+.visible .entry ring(.param .u64 to, .param .u64 doorbell)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [to];
+  mov.u32 %r1, %tid.x;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
 .visible .entry scale(.param .u64 table)
 {
   .reg .b32 %r<8>;
@@ -62,10 +74,11 @@ constexpr const char* text = R"(.version 8.0
 )";
 
 struct Job {
-  CUfunction fill = nullptr, scale = nullptr;
+  CUfunction fill = nullptr, scale = nullptr, ring = nullptr;
   CUstream first = nullptr, second = nullptr;
   CUdeviceptr target = 0, other = 0, source = 0;
   unsigned* host = nullptr;
+  void* registers = nullptr; // of another device
   bool fault = false;
 
   void launch(CUfunction f, CUstream stream, std::vector<void*> parameters) {
@@ -105,6 +118,11 @@ struct Job {
     c.Height = count / width;
     CHECK(cuMemcpy2DAsync_v2(&c, second));
   }
+  void doorbell() {
+    CHECK(cuMemcpyHtoDAsync_v2(target, host, 4 * count, first));
+    if (fault)
+      CHECK(cuLaunchKernel(ring, 1, 1, 1, 1, 1, 1, 0, first, std::array<void*, 2>{&other, &registers}.data(), nullptr));
+  }
   void hidden() {
     CHECK(cuMemcpyHtoDAsync_v2(other, &host, sizeof host, first));
     launch(scale, first, {&other});
@@ -124,6 +142,7 @@ int main(int argc, char** argv) {
   CHECK(cuModuleLoadData(&module, text));
   CHECK(cuModuleGetFunction(&job.fill, module, "fill"));
   CHECK(cuModuleGetFunction(&job.scale, module, "scale"));
+  CHECK(cuModuleGetFunction(&job.ring, module, "ring"));
   CHECK(cuStreamCreateWithPriority(&job.first, CU_STREAM_NON_BLOCKING, 0));
   CHECK(cuStreamCreateWithPriority(&job.second, CU_STREAM_NON_BLOCKING, 0));
   for (CUdeviceptr* memory : {&job.target, &job.other, &job.source}) {
@@ -135,12 +154,18 @@ int main(int argc, char** argv) {
   job.host = static_cast<unsigned*>(locked);
   std::iota(job.host, job.host + count, 100);
   CHECK(cuStreamSynchronize(job.first));
+  if (what == "doorbell") {
+    job.registers = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (job.registers == MAP_FAILED) return 1;
+    CHECK(cuMemHostRegister_v2(job.registers, 4096, CU_MEMHOSTREGISTER_IOMEMORY));
+  }
 
   if (range) CHECK(cuProfilerStart());
   if (what == "staging") job.staging();
   if (what == "mapped") job.mapped();
   if (what == "plane") job.plane();
   if (what == "hidden") job.hidden();
+  if (what == "doorbell") job.doorbell();
   CHECK(cuCtxSynchronize());
   if (range) CHECK(cuProfilerStop());
 

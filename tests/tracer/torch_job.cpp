@@ -2,8 +2,9 @@
 //
 // Two opaque kernels on two streams that nothing orders. WHAT: apart (each has a block of its own, of the same
 // segment), reuse (the first one's block was given back and handed out again, to the second), dangling (the first one's
-// block is given back before it is launched, the second has another one), nonsense (apart, but before it a block is
-// reported over another one). HOW: as in fake_c10.h. Prints how many reports the profiler got, and "done".
+// block is given back before it is launched, the second has another one), structure (as reuse, but the first one's
+// block is given back before it is launched, with a structure that has its address), nonsense (apart, but before it a
+// block is reported over another one). HOW: as in fake_c10.h. Prints how many reports the profiler got, and "done".
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -33,12 +34,20 @@ int main(int argc, char** argv) {
     void* parameters[] = {&pointer, &number};
     cuLaunchKernel(reinterpret_cast<CUfunction>(0x100), 4, 1, 1, 128, 1, 1, 0, stream, parameters, nullptr);
   };
+  const auto launch_with_structure = [](CUdeviceptr pointer, CUstream stream) {
+    struct {
+      CUdeviceptr pointer;
+      std::uint64_t number;
+    } structure{pointer, 0};
+    void* parameters[] = {&structure};
+    cuLaunchKernel(reinterpret_cast<CUfunction>(0x200), 4, 1, 1, 128, 1, 1, 0, stream, parameters, nullptr);
+  };
   const std::uint64_t other = block(1000, how), mine = block(5000, how);
   if (what == "nonsense") tell(mine + 512, 512);
-  if (what == "dangling") give(mine, how);
-  launch(mine + 256, first);
-  if (what == "reuse") {
-    give(mine, how);
+  if (what == "dangling" || what == "structure") give(mine, how);
+  what == "structure" ? launch_with_structure(mine + 256, first) : launch(mine + 256, first);
+  if (what == "reuse" || what == "structure") {
+    if (what == "reuse") give(mine, how);
     launch(block(4000, how), second);
   } else {
     launch(other, second);

@@ -83,7 +83,7 @@ class Case:
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), int(done.stdout.split()[0])
 
-    def host(self, what, fault, ranged=0):
+    def host(self, what, fault, ranged=0, replays=True):
         """What host_job said, recorded with a window, and the report of its replay."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
@@ -94,7 +94,7 @@ class Case:
         job = [os.path.join(os.path.abspath(options.embedded), "host_job"), what, str(fault), str(ranged)]
         done = subprocess.run(job, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
-        return done.stderr.splitlines(), self.replay()
+        return done.stderr.splitlines(), self.replay() if replays else None
 
     def device(self, what, settings="", timeout=60, variables=()):
         """What device_job said, and its status; a job that hangs is ended."""
@@ -225,6 +225,7 @@ def blocks_of_torch(case):
     assert case.torch("apart") == ([], 2, 0)
     assert case.torch("reuse") == ([], 4, 1)
     assert case.torch("dangling") == ([], 3, 0)
+    assert case.torch("structure") == ([], 4, 1)
 
 
 def blocks_that_are_not_told(case):
@@ -439,6 +440,16 @@ def mapped_memory(case):
 
 
 @over_embedded
+def memory_of_another_device(case):
+    """It is never read; where a kernel is given it, the window cannot be used."""
+    for ranged in (0, 1):
+        said, (status, report) = case.host("doorbell", 0, ranged)
+        assert said == [] and status == 0 and not report["races"], (said, report)
+        said, _ = case.host("doorbell", 1, ranged, False)
+        assert len(said) == 1 and "is given memory of another device" in said[0], said
+
+
+@over_embedded
 def copy_of_a_plane(case):
     for ranged in (0, 1):
         page_locked(case, "plane", {3, 5}, ranged)
@@ -550,7 +561,7 @@ cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, w
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, assembly_keeps_the_reader_out, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
-         window_reaches_the_host, staging_buffer, mapped_memory, copy_of_a_plane, window_budget, no_window, no_buffers,
+         window_reaches_the_host, staging_buffer, mapped_memory, memory_of_another_device, copy_of_a_plane, window_budget, no_window, no_buffers,
          timestamps, times_of_races, window_without_end,
          python_lines, python_without_its_lock]
 passed = failed = 0

@@ -107,6 +107,19 @@ TEST_F(HostMemoryTest, ALaunchGetsItsNumberWhenItIsSubmitted) {
   EXPECT_FALSE(memory.anybody_writes());
 }
 
+TEST_F(HostMemoryTest, WhereALaunchFailsTheHostWritesAgain) {
+  EXPECT_TRUE(reads(0, 16));
+  memory.device_writes({at(0), 8, 0, HostMemory::not_submitted, this}, room());
+  memory.withdraw(at(0), nullptr); // another stream's
+  EXPECT_TRUE(memory.anybody_writes());
+  memory.withdraw(at(0), this);
+  EXPECT_FALSE(memory.anybody_writes());
+  bytes[3] = 1;
+  EXPECT_TRUE(reads(0, 16));
+  EXPECT_EQ(told, std::vector<Stretch>{stretch(3, {1})});
+  memory.withdraw(at(0), this); // it is gone already
+}
+
 TEST_F(HostMemoryTest, MemoryThatIsGoneIsForgotten) {
   EXPECT_TRUE(reads(0, 16));
   writes(4, 4, 5);
@@ -121,6 +134,11 @@ TEST_F(HostMemoryTest, WhereThereIsNoRoomItSaysSo) {
   EXPECT_FALSE(reads(0, bytes.size()));
   EXPECT_FALSE(memory.device_reads(at(0), 16, room(), [](auto, auto, auto) { return false; }) &&
                memory.device_writes({at(0), bytes.size(), 1, 1, nullptr}, room()));
+  memory.completed([](const HostMemory::Writer&) { return true; });
+  EXPECT_FALSE(memory.anybody_writes());
+  memory.device_wrote(at(0), bytes.size());
+  memory.forget(at(0), bytes.size());
+  EXPECT_TRUE(memory.device_reads(at(0), 1, room(), [](auto, auto, auto) { return true; }));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_F(ReachTest, WithBlocksItIsBlocks) {
   EXPECT_EQ(parts, std::vector<Range>({{base + 512, 1024}}));
 }
 
-TEST_F(ReachTest, WhereNoBlockIsParametersReachAllUpToTheNeighboursAndLeftoversNothing) {
+TEST_F(ReachTest, WhereNoBlockIsParametersReachAllUpToTheNeighbours) {
   allocate(1, base);
   for (std::uint64_t at : {base, base + 512, base + 4096}) EXPECT_TRUE(reach.block_taken(at, 512));
   EXPECT_TRUE(reach.block_given(base + 512, 512));
@@ -63,12 +63,62 @@ TEST_F(ReachTest, WhereNoBlockIsParametersReachAllUpToTheNeighboursAndLeftoversN
   EXPECT_EQ(parts, std::vector<Range>({{base + 512, 4096 - 512}}));
   look({base + 8192});
   EXPECT_EQ(parts, std::vector<Range>({{base + 4608, segment - 4608}}));
-  look({base + 512, base + 8192}, false);
-  EXPECT_TRUE(parts.empty() && whole.empty());
   EXPECT_TRUE(reach.block_given(base, 512));
   EXPECT_TRUE(reach.block_given(base + 4096, 512));
   look({base + 512});
   EXPECT_EQ(parts, std::vector<Range>({{base, segment}}));
+}
+
+TEST_F(ReachTest, WhereNoBlockIsWordsOfStructuresReachTheBlockThatWasThere) {
+  allocate(1, base);
+  EXPECT_TRUE(reach.block_taken(base, 512));
+  EXPECT_TRUE(reach.block_taken(base + 512, 4096));
+  look({base + 8192}, false); // there was none
+  EXPECT_TRUE(parts.empty() && whole.empty());
+  EXPECT_TRUE(reach.block_given(base + 512, 4096));
+  look({base + 511, base + 600, base + 4608}, false);
+  EXPECT_EQ(parts, std::vector<Range>({{base, 512}, {base + 512, 4096}}));
+  // The largest counts, as far as no live one lies there.
+  EXPECT_TRUE(reach.block_taken(base + 512, 1024));
+  EXPECT_TRUE(reach.block_given(base + 512, 1024));
+  EXPECT_TRUE(reach.block_taken(base + 2048, 512));
+  look({base + 512, base + 3000}, false);
+  EXPECT_EQ(parts, std::vector<Range>({{base + 512, 1536}, {base + 2560, 2048}}));
+  // With its memory, that is gone, too.
+  reach.freed(1);
+  allocate(2, base);
+  EXPECT_TRUE(reach.block_taken(base, 512));
+  look({base + 512}, false);
+  EXPECT_TRUE(parts.empty() && whole.empty());
+}
+
+TEST_F(ReachTest, WhereNoBlockIsNoneOfOtherMemoryIsReached) {
+  allocate(1, base);
+  allocate(2, base + segment);
+  allocate(3, base + 2 * segment);
+  EXPECT_TRUE(reach.block_taken(base + 2 * segment, 512));
+  EXPECT_TRUE(reach.block_taken(base, 512));
+  EXPECT_TRUE(reach.block_taken(base + segment, segment));
+  EXPECT_TRUE(reach.block_given(base + segment, segment));
+  look({base + 1024, base + segment + 5});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 512, segment - 512}, {base + segment, segment}}));
+}
+
+TEST_F(ReachTest, AFormerBlockMayHaveLainInSeveralMappings) {
+  for (std::uint32_t i = 0; i < 4; ++i) allocate(i + 1, base + i * segment);
+  EXPECT_TRUE(reach.block_taken(base, 512));
+  EXPECT_TRUE(reach.block_taken(base + 4096, 2 * segment));
+  EXPECT_TRUE(reach.block_given(base + 4096, 2 * segment));
+  const Range first = {base + 4096, segment - 4096}, second = {base + segment, segment};
+  for (std::uint64_t word : {base + 4096, base + segment, base + 2 * segment + 100}) {
+    look({word}, false);
+    EXPECT_EQ(parts, std::vector<Range>({first, second, {base + 2 * segment, 4096}}));
+    look({word});
+    EXPECT_EQ(parts, std::vector<Range>({{base + 512, segment - 512}, second, {base + 2 * segment, segment}}));
+  }
+  reach.freed(2);
+  look({base + 4096});
+  EXPECT_EQ(parts, std::vector<Range>({{base + 512, segment - 512}}));
 }
 
 TEST_F(ReachTest, WhereNotAllIsToldTheLastWordCounts) {
@@ -96,7 +146,7 @@ TEST_F(ReachTest, BlocksMayLieInSeveralMappings) {
             std::vector<Range>({{base + 4096, segment - 4096}, {base + segment, segment}, {base + 2 * segment, 4096}}));
   reach.freed(1);
   look({base + 2 * segment});
-  EXPECT_EQ(parts, std::vector<Range>({{base + 2 * segment, segment}}));
+  EXPECT_EQ(parts, std::vector<Range>({{base + segment, segment}, {base + 2 * segment, segment}}));
 }
 
 TEST_F(ReachTest, NothingIsBelievedOnceSomethingMakesNoSense) {

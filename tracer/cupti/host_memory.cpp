@@ -25,12 +25,12 @@ void HostMemory::each_page(std::uint64_t address, std::uint64_t bytes, Each&& ea
 }
 
 HostMemory::Page* HostMemory::page(std::uint64_t number, const Room& room) {
-  std::unique_ptr<Page>& found = pages_[number];
-  if (!found) {
+  auto found = pages_.find(number);
+  if (found == pages_.end()) {
     if (!room(cost)) return nullptr;
-    found = std::make_unique<Page>();
+    found = pages_.emplace(number, std::make_unique<Page>()).first;
   }
-  return found.get();
+  return found->second.get();
 }
 
 bool HostMemory::device_reads(std::uint64_t address, std::uint64_t bytes, const Room& room, const Wrote& wrote) {
@@ -93,6 +93,16 @@ void HostMemory::submitted(const Writer& writer) {
       return;
     }
   }
+}
+
+void HostMemory::withdraw(std::uint64_t address, void* handle) {
+  const auto it = std::find_if(writers_.begin(), writers_.end(), [&](const Writer& writer) {
+    return writer.operation == not_submitted && writer.address == address && writer.handle == handle;
+  });
+  if (it == writers_.end()) return; // the memory is gone
+  const Writer writer = *it;
+  writers_.erase(it);
+  settle(writer.address, writer.bytes);
 }
 
 void HostMemory::settle(std::uint64_t address, std::uint64_t bytes) {

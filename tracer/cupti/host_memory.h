@@ -38,6 +38,7 @@ class HostMemory {
   bool device_reads(std::uint64_t address, std::uint64_t bytes, const Room& room, const Wrote& wrote);
   bool device_writes(const Writer& writer, const Room& room);
   void submitted(const Writer& writer); // has its number now
+  void withdraw(std::uint64_t address, void* handle); // the call failed: nothing writes there
   // Those that `over` says have come to an end.
   template <typename Over>
   void completed(Over&& over) {

@@ -79,7 +79,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   if (!exit && !window &&
       (call_watched.way_in == WayIn::ignored ||
        (call_watched.way_in == WayIn::for_accesses && !session->options().accesses))) {
-    if (call_watched.kernel_at != Watched::no_kernel) {
+    if (call_watched.kernel_at != Watched::no_kernel && data->functionParams) {
       CUfunction f = nullptr;
       std::memcpy(&f, static_cast<const char*>(data->functionParams) + call_watched.kernel_at, sizeof f);
       expect_launch(*session, f);

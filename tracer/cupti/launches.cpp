@@ -294,8 +294,9 @@ void finish(Call& call, CUstream stream) {
                                      call.own_handle(stream));
     }
     session.journal().push(pending.launch);
-  } else if (pending.recorded) {
-    session.recorder().cancel(pending.control, pending.recorded);
+  } else {
+    if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
+    if (!pending.on_host.empty()) session.window()->not_launched(pending.on_host, call.own_handle(stream));
   }
   pending.clear();
 }

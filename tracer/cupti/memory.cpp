@@ -64,7 +64,11 @@ void allocate_pinned_with(Call& call, cuMemHostAlloc_params& p) {
   if (call.done()) pinned(call, number(*p.pp), p.bytesize);
 }
 void register_host(Call& call, cuMemHostRegister_v2_params& p) {
-  if (call.done()) pinned(call, number(p.p), p.bytesize);
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  pinned(call, number(p.p), p.bytesize);
+  Window* window = call.session.window();
+  if (window && (p.Flags & CU_MEMHOSTREGISTER_IOMEMORY)) window->of_another_device(number(p.p));
 }
 
 // Frees are noted on the way in: another thread may be given the same address before the call has returned.

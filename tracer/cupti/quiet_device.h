@@ -18,6 +18,7 @@ class Session;
 struct Memory {  // of the program
   std::uint64_t address = 0, bytes = 0;
   bool on_host = false;   // page-locked
+  bool never_read = false;  // reading it may have effects
   bool managed = false;
   bool variable = false;  // of a module
 };

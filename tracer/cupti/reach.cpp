@@ -35,7 +35,9 @@ void Reach::freed(std::uint32_t allocation) {
   const auto memory = live_.find(known->second);
   if (memory != live_.end() && memory->second.allocation == allocation) {
     // Blocks in it are gone, those that reach into it from below as well.
-    forget(memory->first, memory->first + memory->second.bytes);
+    const std::uint64_t end = memory->first + memory->second.bytes;
+    forget(memory->first, end);
+    former_.erase(former_.lower_bound(memory->first), former_.lower_bound(end));
     live_.erase(memory);
   }
   addresses_.erase(known);
@@ -57,6 +59,7 @@ Reach::Live::const_iterator Reach::holder(std::uint64_t address) const {
 bool Reach::give_up() {
   believed_ = false;
   blocks_.clear();
+  former_.clear();
   return false;
 }
 
@@ -72,6 +75,7 @@ bool Reach::block_taken(std::uint64_t address, std::uint64_t bytes) {
   for (auto memory = live_.find(holder(address)->first); memory != live_.end() && memory->first < address + bytes;
        ++memory) {
     memory->second.in_blocks = true;
+    memory->second.goes_on |= memory->first + memory->second.bytes < address + bytes;
   }
   return true;
 }
@@ -86,22 +90,50 @@ bool Reach::block_given(std::uint64_t address, std::uint64_t bytes) {
   }
   if (block->second != bytes && !gaps_) return give_up();
   blocks_.erase(block);
+  if (holder(address) == live_.end()) return true;  // its first mapping is gone
+  std::uint64_t& most = former_[address];
+  most = std::max(most, bytes);
   return true;
 }
 
-void Reach::add(std::uint64_t word, bool alone, std::vector<std::uint64_t>& reached) const {
+bool Reach::add(std::uint64_t word, std::vector<std::uint64_t>& reached) const {
   const auto memory = holder(word);
-  if (memory == live_.end()) return;
-  if (!believed_ || !memory->second.in_blocks) return add_once(reached, memory->second.allocation);
+  if (memory == live_.end()) return true;
+  if (!believed_ || !memory->second.in_blocks) {
+    add_once(reached, memory->second.allocation);
+    return true;
+  }
   const auto above = blocks_.upper_bound(word);
-  const bool some_below = above != blocks_.begin();
-  const auto below = some_below ? std::prev(above) : above;
-  if (some_below && word - below->first < below->second) return add_parts(below->first, below->second, reached);
-  // No block: a parameter may be of one that was given back already, and is somewhere between the live ones.
-  if (!alone) return;
-  const std::uint64_t begin = std::max(some_below ? below->first + below->second : 0, memory->first);
-  const std::uint64_t limit = memory->first + memory->second.bytes;
-  add_once(reached, begin, (above == blocks_.end() ? limit : std::min(above->first, limit)) - begin);
+  if (above == blocks_.begin()) return false;
+  const auto below = std::prev(above);
+  if (word - below->first >= below->second) return false;
+  add_parts(below->first, below->second, reached);
+  return true;
+}
+
+void Reach::add_free(std::uint64_t word, bool alone, std::vector<std::uint64_t>& reached) const {
+  const auto above = blocks_.upper_bound(word);
+  std::uint64_t begin = above == blocks_.begin() ? 0 : std::prev(above)->first + std::prev(above)->second;
+  std::uint64_t end = above == blocks_.end() ? ~std::uint64_t(0) : above->first;
+  if (!alone) {
+    const auto later = former_.upper_bound(word);
+    if (later == former_.begin()) return;
+    const auto [address, bytes] = *std::prev(later);
+    if (word - address >= bytes) return;
+    begin = std::max(begin, address);
+    end = std::min(end, address + bytes);
+  }
+  // Over the mappings that blocks lay in together.
+  auto first = holder(word), last = first;
+  const auto follows = [](const auto& memory, const auto& next) {
+    return memory->second.goes_on && memory->first + memory->second.bytes == next->first;
+  };
+  while (first->first > begin && first != live_.begin() && follows(std::prev(first), first)) --first;
+  while (last->first + last->second.bytes < end && std::next(last) != live_.end() && follows(last, std::next(last))) {
+    ++last;
+  }
+  begin = std::max(begin, first->first);
+  add_parts(begin, std::min(end, last->first + last->second.bytes) - begin, reached);
 }
 
 void Reach::add_parts(std::uint64_t address, std::uint64_t bytes, std::vector<std::uint64_t>& reached) const {

@@ -46,7 +46,9 @@ void note(void* block, std::int64_t bytes) noexcept {
   if (!session || !block || !bytes) return;
   try {
     session->journal().push(deadheat::cupti::Journal::AllocatorBlock{reinterpret_cast<std::uint64_t>(block), bytes});
-  } catch (...) { // out of memory: the block's other half will not fit, and blocks are not believed any more
+  } catch (...) {
+    // Out of memory. The next block that is told of in its place, or its being given back, makes no sense then, and
+    // blocks are not believed any more; until then a launch that gets it may reach less than it should.
   }
 }
 

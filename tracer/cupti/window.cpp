@@ -239,7 +239,7 @@ void Window::begin() {
 void Window::save_memory(Shared& shared) {
   for (const Memory& memory : live_memory()) {
     Kept kept;
-    if (!shared.spend(memory.bytes) || !device_.keep(memory, kept)) {
+    if (memory.never_read || !shared.spend(memory.bytes) || !device_.keep(memory, kept)) {
       device_.drop(kept);
       shared.not_kept.push_back(memory);
       continue;
@@ -305,6 +305,14 @@ trace::Bytes Window::bytes_of(const trace::MemoryRange& source, bool pinned, CUs
     spoil("a copy from an array");
     return {};
   }
+  {
+    std::lock_guard hold(session_.lock);
+    const trace::Allocate* memory = session_.allocation_at(source.address);
+    if (memory && others_.count(memory->address)) {
+      spoil("a copy from memory of another device");
+      return {};
+    }
+  }
   if (pinned && !device_.rest(stream)) spoil("a copy from page-locked memory did not end");
   std::shared_ptr<Shared> shared = std::atomic_load(&shared_);
   if (!shared->spend(source.bytes())) {
@@ -327,8 +335,8 @@ std::vector<Memory> Window::live_memory() {
   std::vector<Memory> memory;
   for (const auto& [address, allocation] : session_.allocations()) {
     using Kind = trace::Allocate::Kind;
-    memory.push_back({address, allocation.bytes, allocation.kind == Kind::pinned, allocation.kind == Kind::managed,
-                      allocation.kind == Kind::symbol});
+    memory.push_back({address, allocation.bytes, allocation.kind == Kind::pinned, others_.count(address) > 0,
+                      allocation.kind == Kind::managed, allocation.kind == Kind::symbol});
   }
   return memory;
 }

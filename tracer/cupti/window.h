@@ -83,8 +83,12 @@ class Window {
   std::vector<trace::Span> before_launch(const std::vector<std::uint8_t>& arguments, CUstream handle);
   void after_launch(const std::vector<trace::Span>& reached, std::uint32_t stream, std::uint32_t operation,
                     CUstream handle);
+  void not_launched(const std::vector<trace::Span>& reached, CUstream handle); // the call failed
   void graph_launched(std::uint32_t stream, std::uint32_t operation, CUstream handle);
   void waited(trace::HostWait::Kind kind, std::uint32_t id); // under the session's lock
+  // The page-locked memory is another device's: reading it may have effects, so it is never read, and a window in which
+  // an operation is given it cannot be used. Under the session's lock, as the other way round.
+  void of_another_device(std::uint64_t address);
   void host_memory_freed(std::uint64_t address, std::uint64_t bytes);
 
   // Around an opaque launch: between the two this thread has the device for itself. True: its effects are known.
@@ -97,6 +101,7 @@ class Window {
   void save_memory(Shared& shared);
   std::vector<Memory> live_memory();
   void opened(); // says so in the journal
+  bool followed(const trace::Allocate& memory) const; // page-locked, and may be read; under the session's lock
   trace::Span on_host(const trace::MemoryRange& range);
   HostMemory::Room room();
   void look(std::uint64_t address, std::uint64_t bytes); // under host_lock_
@@ -111,6 +116,7 @@ class Window {
   std::shared_ptr<Shared> shared_;
   bool looking_ = false; // there is a copy from before the opaque launch that is under way
   std::atomic<CUcontext> seen_{nullptr};
+  std::set<std::uint64_t> others_; // page-locked memory of other devices; under the session's lock
   std::mutex host_lock_; // of what follows; the session's comes first
   HostMemory host_;
   std::set<std::uint64_t> reached_; // page-locked allocations that arguments of launches point into

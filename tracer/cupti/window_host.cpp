@@ -12,16 +12,14 @@
 
 namespace deadheat::cupti {
 
-namespace {
-
-bool page_locked(const trace::Allocate& memory) { return memory.kind == trace::Allocate::Kind::pinned; }
-
-}  // namespace
+bool Window::followed(const trace::Allocate& memory) const {
+  return memory.kind == trace::Allocate::Kind::pinned && !others_.count(memory.address);
+}
 
 // The part of the range that lies in page-locked memory of the program. Under the session's lock.
 trace::Span Window::on_host(const trace::MemoryRange& range) {
   const trace::Allocate* memory = session_.allocation_at(range.address);
-  if (!memory || !page_locked(*memory)) return {};
+  if (!memory || !followed(*memory)) return {};
   return {range.address, std::min(range.extent(), memory->address + memory->bytes - range.address)};
 }
 
@@ -67,7 +65,8 @@ std::vector<trace::Span> Window::before_launch(const std::vector<std::uint8_t>& 
     std::uint64_t word;
     std::memcpy(&word, arguments.data() + at, 8);
     const trace::Allocate* memory = session_.allocation_at(word);
-    if (!memory || !page_locked(*memory)) continue;
+    if (memory && others_.count(memory->address)) spoil("a kernel is given memory of another device");
+    if (!memory || !followed(*memory)) continue;
     const auto same = [&](const trace::Span& span) { return span.address == memory->address; };
     if (std::none_of(reached.begin(), reached.end(), same)) reached.push_back({memory->address, memory->bytes});
   }
@@ -86,13 +85,20 @@ void Window::after_launch(const std::vector<trace::Span>& reached, std::uint32_t
   for (const trace::Span& span : reached) host_.submitted({span.address, span.bytes, stream, operation, handle});
 }
 
-// Its kernels' arguments are not looked at.
+void Window::not_launched(const std::vector<trace::Span>& reached, CUstream handle) {
+  std::lock_guard live(session_.lock); // memory is looked at
+  std::lock_guard hold(host_lock_);
+  for (const trace::Span& span : reached) host_.withdraw(span.address, handle);
+}
+
+// Its kernels' arguments are not looked at: any page-locked memory may be written, and all of it must fit in the
+// budget.
 void Window::graph_launched(std::uint32_t stream, std::uint32_t operation, CUstream handle) {
   if (!open()) return;
   std::lock_guard hold(session_.lock);
   std::lock_guard host(host_lock_);
   for (const auto& [address, memory] : session_.allocations()) {
-    if (page_locked(memory)) host_.device_writes({address, memory.bytes, stream, operation, handle}, room());
+    if (followed(memory)) host_.device_writes({address, memory.bytes, stream, operation, handle}, room());
   }
 }
 
@@ -116,8 +122,11 @@ void Window::waited(trace::HostWait::Kind kind, std::uint32_t id) {
   });
 }
 
+void Window::of_another_device(std::uint64_t address) { others_.insert(address); }
+
 void Window::host_memory_freed(std::uint64_t address, std::uint64_t bytes) {
   std::lock_guard hold(host_lock_);
+  others_.erase(address);
   host_.forget(address, bytes);
   reached_.erase(address);
 }
