@@ -384,7 +384,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
                                unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
   cuLaunchKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra};
   const std::string& name = reinterpret_cast<const Kernel*>(f)->name;
-  return CALL(cuLaunchKernel, name.c_str(), p, { return launch(p); });
+  return CALL(cuLaunchKernel, name.c_str(), p, { return p.gridDimX ? launch(p) : CUDA_ERROR_INVALID_VALUE; });
 }
 EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                           unsigned bz, unsigned shared, CUstream stream, void** parameters) {

@@ -4,9 +4,10 @@
 // WHAT: staging (a buffer serves an upload on one stream and a download on another; then the host works on what came,
 // and it is uploaded), mapped (a kernel writes memory of the host that a copy on another stream brings), plane (half of
 // the rows that a kernel writes are downloaded, in two dimensions), hidden (a kernel finds memory of the host through a
-// pointer in memory), doorbell (there is memory of another device, which nobody may read). FAULT 1: nothing orders the
-// two; 0: the host waits for the first; doorbell: a kernel is given that memory, or not. RANGE 1: between
-// cuProfilerStart and cuProfilerStop. Prints a sum of what was made, and "done".
+// pointer in memory), doorbell (there is memory of another device, which nobody may read), fails (a launch that is
+// given memory of the host fails, then the host writes there). FAULT 1: nothing orders the two; 0: the host waits for
+// the first; doorbell: a kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop.
+// Prints a sum of what was made, and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -123,6 +124,19 @@ struct Job {
     if (fault)
       CHECK(cuLaunchKernel(ring, 1, 1, 1, 1, 1, 1, 0, first, std::array<void*, 2>{&other, &registers}.data(), nullptr));
   }
+  void fails() {
+    CUdeviceptr at = reinterpret_cast<CUdeviceptr>(host);
+    unsigned value = 5;
+    launch(fill, first, {&at, &value});
+    CHECK(cuStreamSynchronize(first));
+    void* parameters[] = {&at, &value};
+    if (cuLaunchKernel(fill, 0, 1, 1, 128, 1, 1, 0, second, parameters, nullptr) == CUDA_SUCCESS) std::exit(1);
+    for (unsigned i = 0; i < count; ++i) host[i] = 9 + i;
+    CHECK(cuMemcpyHtoDAsync_v2(target, host, 4 * count, first));
+    between();
+    value = 7;
+    launch(fill, second, {&target, &value});
+  }
   void hidden() {
     CHECK(cuMemcpyHtoDAsync_v2(other, &host, sizeof host, first));
     launch(scale, first, {&other});
@@ -165,6 +179,7 @@ int main(int argc, char** argv) {
   if (what == "mapped") job.mapped();
   if (what == "plane") job.plane();
   if (what == "hidden") job.hidden();
+  if (what == "fails") job.fails();
   if (what == "doorbell") job.doorbell();
   CHECK(cuCtxSynchronize());
   if (range) CHECK(cuProfilerStop());

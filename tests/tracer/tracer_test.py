@@ -440,6 +440,13 @@ def mapped_memory(case):
 
 
 @over_embedded
+def launch_that_fails(case):
+    """It was given page-locked memory; what the host writes there afterwards is the host's."""
+    for ranged in (0, 1):
+        page_locked(case, "fails", {9, 7}, ranged)
+
+
+@over_embedded
 def memory_of_another_device(case):
     """It is never read; where a kernel is given it, the window cannot be used."""
     for ranged in (0, 1):
@@ -561,7 +568,7 @@ cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, w
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, assembly_keeps_the_reader_out, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
-         window_reaches_the_host, staging_buffer, mapped_memory, memory_of_another_device, copy_of_a_plane, window_budget, no_window, no_buffers,
+         window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device, copy_of_a_plane, window_budget, no_window, no_buffers,
          timestamps, times_of_races, window_without_end,
          python_lines, python_without_its_lock]
 passed = failed = 0
