@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What recording operations only costs a step of a training job.
 
-    cost.py --tracer lib/libdeadheat.so --work DIR [--batches N] [--limit SECONDS] [--job COMMAND…]
+    cost.py --tracer lib/libdeadheat.so --work DIR [--batches N] [--limit SECONDS]
+            [--sequences N] [--no-aim] [--job COMMAND…]
 
 A batch is a dozen processes of the job (train.py --plain --turns), begun together and alive at the same time, of which one
 works at a time: ten steps, of which the last eight are timed. Five of them run alone. Seven run under the library, which
@@ -38,10 +39,13 @@ arguments.add_argument("--work", required=True)
 arguments.add_argument("--batches", type=int, default=5)
 arguments.add_argument("--rounds", type=int, default=13, help="of a batch")
 arguments.add_argument("--limit", type=float, default=210, help="seconds after which no further batch is begun")
+arguments.add_argument("--sequences", type=int, default=16, help="in a batch of the job's: train.py")
+arguments.add_argument("--no-aim", action="store_true", help="say what it costs, and claim nothing")
 arguments.add_argument("--job", nargs=argparse.REMAINDER)
 options = arguments.parse_args()
 steps = (options.rounds + WARM) * 20
-job = options.job or [sys.executable, os.path.join(here, "train.py"), "--plain", "--turns", "--steps", str(steps)]
+job = options.job or [sys.executable, os.path.join(here, "train.py"), "--plain", "--turns", "--steps", str(steps),
+                      "--sequences", str(options.sequences)]
 
 
 def groups_of_cores():
@@ -183,6 +187,8 @@ print("    recorded                              %s" % text(against))
 print("    quarters over processes alone         %s" % " ".join("%.3f" % value for value in statistics.quantiles(
     [value for batch in recorded for value in batch[0]], n=4)))
 claim(len(set(losses)) == 1 and None not in losses, "all have the same losses over %d steps" % steps)
+if options.no_aim:
+    end()
 claim(cost[2] <= AIM, "operations only cost %s times a step of the same process without, at most %.2f" % (text(cost), AIM))
 claim(against[0] <= AIM, "operations only: %s times a step of jobs that run alone, at most %.2f in the middle" % (
     text(against), AIM))

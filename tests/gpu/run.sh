@@ -7,8 +7,10 @@
 # whose names match, such as 'thrust_(sort|by_key)'. Without --only all parts run that need not be asked for by name, in
 # some eleven minutes on sixteen cores; `--only first` and `--only second` are its halves, each under six.
 # Parts, in this order:
-#   cost       what recording operations only costs a training job (cost.py; with PyTorch; four minutes); where it is asked
-#              for
+#   cost       what recording operations only costs a training job whose batches give the GPU something to do (cost.py;
+#              with PyTorch; four minutes); where it is asked for
+#   hostcost   the same with small batches, where a step is as fast as the host can launch it; said, and no claim made;
+#              where it is asked for
 #   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
 #   kernels    what six kernels cost (measure_kernels.py)
 #   training   a training job alone and recorded: losses, what recording costs (check_training.py; with PyTorch)
@@ -33,7 +35,7 @@ cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents,unusual
 second=kernels,training,windows,times
 only=$second,$first
-parts=cost,overhead,kernels,training,times,programs,races,agents,unusual,windows,faults,step,hangs,assembly,multi
+parts=cost,hostcost,overhead,kernels,training,times,programs,races,agents,unusual,windows,faults,step,hangs,assembly,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -156,7 +158,11 @@ train() {
 }
 cost() {
   needs_torch || return 0
-  python3 tests/gpu/cost.py --tracer "$build/lib/libdeadheat.so" --work "$work"
+  python3 tests/gpu/cost.py --tracer "$build/lib/libdeadheat.so" --work "$work" --sequences 256
+}
+hostcost() {
+  needs_torch || return 0
+  python3 tests/gpu/cost.py --tracer "$build/lib/libdeadheat.so" --work "$work" --no-aim
 }
 overhead() {
   needs_torch || return 0

@@ -1,6 +1,7 @@
 """A small GPT in bf16 with AdamW, a side stream that brings data, two CUDA kernels made by load_inline and one of Triton.
 
     train.py [--steps N] [--fault none|stream|barrier|record_stream|scatter] [--plain] [--layers N,N…] [--turns]
+             [--sequences N]
 
 Prints a hash of all losses on standard output, and the median of the milliseconds that a step took (from one wait for
 the device to the next, ten steps each) on standard error. Faults, one at a time: `stream` launches a custom kernel on the legacy default stream while
@@ -10,7 +11,8 @@ custom kernels. --layers: under the preload library, every ten steps go with ano
 (tracer/cupti/layers.h), all of them in turn; what each block took is printed, as JSON. --turns: the process takes turns
 with others: before every ten steps it waits for a line on standard input, and after them it prints what the last eight
 took, `turn MS CPU-MS` a step. The first two bring back what the others drove out of the caches. The line `recorded` or
-`detached` says that the preload library is to record this turn, or is to leave, with CUPTI.
+`detached` says that the preload library is to record this turn, or is to leave, with CUPTI. --sequences: of 128 words, in
+a batch; with the usual 16 a step is as fast as the host can launch it, with 256 the GPU has something to do.
 """
 import argparse
 import ctypes
@@ -29,6 +31,7 @@ parser.add_argument("--fault", default="none", choices=["none", "stream", "barri
 parser.add_argument("--plain", action="store_true")
 parser.add_argument("--layers")
 parser.add_argument("--turns", action="store_true")
+parser.add_argument("--sequences", type=int, default=16)
 options = parser.parse_args()
 layers = [int(layer) for layer in options.layers.split(",")] if options.layers else []
 change_layers = ctypes.CDLL(None).deadheat_layers if layers else None
@@ -90,7 +93,7 @@ if not options.plain:
 
 torch.manual_seed(0)
 device = "cuda"
-width, vocabulary, length, batch = 512, 1000, 128, 16
+width, vocabulary, length, batch = 512, 1000, 128, options.sequences
 
 
 class Block(torch.nn.Module):
