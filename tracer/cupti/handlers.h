@@ -45,9 +45,6 @@ struct cuProfilerStop_params {};
 #undef CALL
 #undef STREAM_CALL
 
-// The way into a launch of which nothing is recorded: what the way out needs is fetched while the driver works.
-void expect_launch(const Session& session, CUfunction f);
-
 // What a graph's nodes do, and submitting them (graphs.cpp, launches.cpp).
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);
 device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t launch);

@@ -27,8 +27,6 @@ struct Watched {
   Handler handler = nullptr;
   WayIn way_in = WayIn::ignored;
   bool per_thread = false;
-  std::uint8_t kernel_at = no_kernel;  // of launches: where their parameters name the kernel
-  static constexpr std::uint8_t no_kernel = 0xff;
 };
 constexpr std::size_t most_calls = 2048;
 Watched watched[most_calls];  // by CUPTI's number of the call
@@ -39,19 +37,12 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
-template <typename Params, void (*handle)(Call&, Params&)>
-constexpr Watched watched_call(WayIn way_in, bool per_thread) {
-  std::size_t kernel_at = Watched::no_kernel;
-  if constexpr (requires(Params p) { p.f; }) kernel_at = offsetof(Params, f);
-  return {adapt<Params, handle>, way_in, per_thread, std::uint8_t(kernel_at)};
-}
-
 void fill_watched() {
 #define CALL(name, handler, way_in) \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name] = watched_call<name##_params, handler>(WayIn::way_in, false);
+  watched[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, WayIn::way_in, false};
 #define STREAM_CALL(name, suffix, handler, way_in) \
   CALL(name, handler, way_in)                      \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = watched_call<name##_params, handler>(WayIn::way_in, true);
+  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, WayIn::way_in, true};
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
@@ -79,11 +70,6 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   if (!exit && !window &&
       (call_watched.way_in == WayIn::ignored ||
        (call_watched.way_in == WayIn::for_accesses && !session->options().accesses))) {
-    if (call_watched.kernel_at != Watched::no_kernel && data->functionParams) {
-      CUfunction f = nullptr;
-      std::memcpy(&f, static_cast<const char*>(data->functionParams) + call_watched.kernel_at, sizeof f);
-      expect_launch(*session, f);
-    }
     return;
   }
   try {

@@ -50,11 +50,6 @@ std::uint8_t* Journal::append(std::size_t bytes, std::uint32_t kind) {
   const Entry entry{std::uint32_t(whole), kind};
   std::memcpy(at, &entry, sizeof entry);
   filling_->used += whole;
-  next_.store(at + whole, std::memory_order_relaxed);
-  // The lines behind are taken now from the core that read them last: what is appended next does not wait for them.
-  for (std::size_t ahead = 0; ahead < std::min(whole, expected_bytes); ahead += 64) {
-    will_write(at + whole + expected_bytes - ahead);
-  }
   return at + sizeof entry;
 }
 

@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "deadheat/trace.h"
-#include "tracer/cupti/ahead.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/reach.h"
 #include "tracer/recorder/writer.h"
@@ -88,12 +87,6 @@ class Journal {
   // Parts of the run are left out (layers.h): blocks that were not told of are no sign that none can be believed.
   void has_gaps() { gaps_ = true; }
   static bool fits(std::size_t bytes) { return bytes <= most_arguments; }
-  // A launch is under way that will be appended soon: where it will lie is fetched meanwhile. Another core has read
-  // these lines last.
-  void expect() const {
-    const std::uint8_t* at = next_.load(std::memory_order_relaxed);
-    for (std::size_t line = 0; line < expected_bytes; line += 64) will_write(at + line);
-  }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
   void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
@@ -102,7 +95,6 @@ class Journal {
 
  private:
   static constexpr std::size_t block_bytes = std::size_t(128) << 10, most_arguments = block_bytes / 2;
-  static constexpr std::size_t expected_bytes = 256; // of a launch, or what is appended until the next one
   struct Block {
     std::size_t used = 0;
     alignas(8) std::uint8_t bytes[block_bytes];
@@ -123,7 +115,6 @@ class Journal {
   std::mutex lock_;  // of the queue
   std::vector<std::unique_ptr<Block>> full_, spare_;
   std::unique_ptr<Block> filling_;
-  std::atomic<const std::uint8_t*> next_{nullptr}; // likely the place of the next entry; for looking ahead only
 
   std::mutex pumping_;  // of what follows
   std::vector<std::unique_ptr<Block>> batch_;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <optional>
 
-#include "tracer/cupti/ahead.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
@@ -56,13 +55,10 @@ using Pending = PendingLaunch;
 
 Pending& pending_launch() { return own(here.pending); }
 
-KnownKernels::Known& place_of(KnownKernels& kernels, CUfunction f) {
-  return kernels.known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
-}
-
 // Most launches are of few kernels: found without a lock.
 Kernel& known_kernel(Call& call, CUfunction f) {
-  KnownKernels::Known& place = place_of(own(here.kernels), f);
+  KnownKernels::Known& place =
+      own(here.kernels).known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
   const std::uint64_t generation = call.session.modules().generation();
   if (place.handle == f && place.context == call.context && place.generation == generation) return *place.kernel;
   Kernel& kernel = call.session.modules().kernel(f, call.symbol, call.context);
@@ -347,15 +343,6 @@ void launch(Call& call, P& p, bool cooperative) {
 }
 
 }  // namespace
-
-void expect_launch(const Session& session, CUfunction f) {
-  session.expect_launch();
-  if (!here.kernels) return;
-  const KnownKernels::Known& place = place_of(*here.kernels, f);
-  if (place.handle != f) return;
-  will_read(&place.kernel->parameters);
-  will_read(place.kernel->parameters.data());
-}
 
 void launch_kernel(Call& call, cuLaunchKernel_params& p) { launch(call, p, false); }
 void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launch(call, p, true); }

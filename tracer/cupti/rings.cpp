@@ -53,8 +53,9 @@ struct Busy {
     if (page == MAP_FAILED) return 0;
     if (!d.cuMemHostRegister_v2 || !d.cuMemHostGetDevicePointer_v2 ||
         d.cuMemHostRegister_v2(page, page_bytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
-        d.cuMemHostGetDevicePointer_v2(&address, page, 0) != CUDA_SUCCESS)
+        d.cuMemHostGetDevicePointer_v2(&address, page, 0) != CUDA_SUCCESS) {
       return 0;
+    }
     std::lock_guard hold(lock);
     words.push_back(new (page) Word(count));
     return address;

@@ -21,7 +21,6 @@
 
 #include "deadheat/options.h"
 #include "deadheat/trace.h"
-#include "tracer/cupti/ahead.h"
 #include "tracer/cupti/journal.h"
 #include "tracer/device_log/tensor_map.h"
 #include "tracer/recorder/writer.h"
@@ -57,14 +56,6 @@ class Session {
   Window* window() { return window_.get(); } // null: no run of it is to be repeated
 
   std::recursive_mutex lock;
-
-  // A launch is under way: what is written down of it afterwards is fetched meanwhile.
-  void expect_launch() const {
-    will_write(&lock);
-    will_write(&next_operation_);
-    will_write(&journal_); // its lock
-    journal_.expect();
-  }
 
   // ---- devices and contexts
   std::uint32_t device_of(CUcontext context); // its number; writes its record the first time. Takes no lock.
