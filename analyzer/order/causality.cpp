@@ -167,14 +167,15 @@ void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t inde
   const std::uint64_t threads = launched ? launched->block.count() : 1024;
   for (std::uint32_t warp = 0; warp < 32 && warp * 32 < threads; ++warp) {
     const std::uint32_t gone = of.exited_lanes[warp];
-    if (gone == ~0u) continue;
+    const std::uint32_t exist = threads - warp * 32 < 32 ? (1u << (threads - warp * 32)) - 1 : ~0u;
+    if (!(exist & ~gone)) continue;
     of.syncs[warp] = now;
     if (!gone) {
       entries.push_back({bits, warp_group(warp), now});
       continue;
     }
     entries.push_back({bits, warp_group(warp), of.warps[warp]});
-    for (std::uint32_t rest = ~gone; rest; rest &= rest - 1)
+    for (std::uint32_t rest = exist & ~gone; rest; rest &= rest - 1)
       entries.push_back({bits, thread_group(warp * 32 + std::uint32_t(std::countr_zero(rest))), now});
   }
   ClockPointer last;

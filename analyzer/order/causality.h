@@ -18,10 +18,11 @@
 // for those who ask what one execution allows.
 //
 // Nobody waits for threads that have exited, and barriers do not order what they did either: "prior memory accesses
-// requested by this thread" are performed by whoever executes the barrier (9.7.13.1), its operations synchronize with
-// each other (8.9.4), and the CUDA programming guide (__syncthreads, 5.4.4.1) has "memory ordering among participating
-// threads", though it waits until the others reach the call "or exit". What they did before a barrier that they took
-// part in is ordered by that one.
+// requested by this thread" are performed by whoever executes the barrier (9.7.13.1), and its operations synchronize
+// with each other (8.9.4). The CUDA programming guide (__syncthreads, 5.4.4.1) waits until the others reach the call
+// "or exit", and has "memory ordering among participating threads: the call to __syncthreads*() intrinsics strongly
+// happens before any participating thread is unblocked from the wait or exits": who has exited made no call. What they
+// did before a barrier that they took part in is ordered by that one.
 //
 // Memory: what blocks that are over knew is forgotten; locations that released nothing are forgotten between launches.
 //

@@ -50,14 +50,21 @@ struct WarpState {
   std::uint32_t exited_unsaid = 0; // exits not yet in the trace
 };
 
+// A thread count is one of whole warps: a warp counts as 32 once all its live lanes have arrived, however many these
+// are (PTX ISA 9.7.13.1: counts are multiples of the warp size; an arrival is a warp's, of its threads that have not
+// exited).
 struct Barrier {
-  std::uint32_t arrived = 0, expected = 0; // expected 0: all live threads
+  std::uint32_t arrived = 0, expected = 0; // threads; expected 0: all live ones, else a count
+  std::uint32_t counted = 0;               // of a count: what has been reached of it
   std::uint32_t phase = 0;
   std::uint32_t popc = 0, all = 1, any = 0; // of the predicates of barrier.red
   std::uint32_t site = 0;                  // of the first arrival
-  std::uint32_t short_warp = 0;            // lanes that have arrived of a last warp that lacks lanes
   bool mixed = false;                      // several sites, a count that is not the block's, or bar.arrive
-  std::array<std::uint32_t, max_warps> waiting{};
+  std::array<std::uint32_t, max_warps> waiting{}; // to leave with its completion
+  std::array<std::uint32_t, max_warps> partial{}; // of a count: lanes that have arrived of warps that do not count yet
+
+  // Does it count a warp of which `live` have not exited?
+  bool whole_warp(std::uint32_t warp, std::uint32_t live) const { return partial[warp] && !(live & ~partial[warp]); }
 };
 
 // A copy that has been issued and not performed: of cp.async, of cp.async.bulk (to one block), or the arrival of
@@ -66,20 +73,20 @@ struct AsyncCopy {
   enum class Kind : std::uint8_t { copy, bulk, arrival };
   std::uint64_t destination = 0, source = 0; // of cp.async offset in shared memory, global address; else generic ones
   std::uint32_t bytes = 0, source_bytes = 0, site = 0;
-  std::uint32_t group = 0;             // of cp.async; of others their own number (AsyncQueue::own_groups and up)
-  std::int32_t hold = -1, until = -1;      // the hold that delays it, and the one that waits for it
+  std::uint32_t group = 0; // of cp.async; of others their own number (AsyncQueue::own_groups and up)
+  std::int32_t hold = -1, until = -1; // the hold that delays it, and the one that waits for it
   Kind kind = Kind::copy;
-  std::uint32_t bulk_group = 0;            // of bulk copies that complete with their group
-  std::uint32_t reduction = 0;             // engine::bulk_reduction
-  std::uint32_t number = 0;                // of the thread's copies
-  std::uint32_t instruction = 0;           // of the thread's that issue copies: to several blocks it issues several
-  std::uint64_t mbarrier = 0;              // generic address; 0: none
-  std::vector<std::uint8_t> data = {};     // the source's bytes, once they have been read
+  std::uint32_t bulk_group = 0; // of bulk copies that complete with their group
+  std::uint32_t reduction = 0; // engine::bulk_reduction
+  std::uint32_t number = 0; // of the thread's copies
+  std::uint32_t instruction = 0; // of the thread's that issue copies: to several blocks it issues several
+  std::uint64_t mbarrier = 0; // generic address; 0: none
+  std::vector<std::uint8_t> data = {}; // the source's bytes, once they have been read
   std::uint32_t history_read = 0, history_write = 0; // of watched runs: groups of Causality; of cp.async one
 };
 struct AsyncQueue { // of one thread
   static constexpr std::uint32_t own_groups = 0x80000000u;
-  std::vector<AsyncCopy> copies;           // in issue order
+  std::vector<AsyncCopy> copies; // in issue order
   std::uint32_t groups = 0, bulk_groups = 0; // committed so far
   std::uint32_t issued = 0, instructions = 0; // copies, and instructions that issue such, so far
   std::uint32_t next_own = own_groups;
@@ -94,16 +101,16 @@ struct MbarrierState {
 struct Block;
 // Blocks that run together and reach each other's shared memory (PTX ISA 5.1.7, 9.7.13.3).
 struct Cluster {
-  std::vector<Block*> blocks;              // by rank
+  std::vector<Block*> blocks; // by rank
   std::vector<std::unique_ptr<Block>> departed; // whose threads have exited
   std::uint32_t phase = 0, missing = 0, arrived = 0; // of barrier.cluster; missing: live threads yet to arrive
 };
 
 struct WatchedThread { // of a watched run (watch.h)
-  std::uint64_t performed = 0;             // visible operations
-  std::uint64_t old_address = 0;           // of the last old value it was given
-  std::uint8_t old_count = 0;              // on end
-  bool stopped_before = false;             // a visible operation, which it performs next
+  std::uint64_t performed = 0; // visible operations
+  std::uint64_t old_address = 0; // of the last old value it was given
+  std::uint8_t old_count = 0; // on end
+  bool stopped_before = false; // a visible operation, which it performs next
 };
 
 struct Launch;
@@ -114,24 +121,32 @@ struct Block {
   std::uint32_t index = 0, threads_count = 0, warps_count = 0;
   std::uint32_t live = 0;
   std::uint32_t ready_warps = 0, used_barriers = 0;
-  bool named = false;                      // a hold names one of its threads
+  bool named = false; // a hold names one of its threads
   engine::EntryPoint entry = nullptr;
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;
   std::array<Barrier, max_barriers> barriers;
   std::map<std::uint32_t, MbarrierState> mbarriers; // in its shared memory, by offset
-  Cluster* cluster = nullptr;              // of clustered launches
+  Cluster* cluster = nullptr; // of clustered launches
   std::vector<std::uint8_t*> cluster_shared; // BlockContext::cluster_shared
-  bool triggered = false;                  // a thread has executed griddepcontrol.launch_dependents
+  bool triggered = false; // a thread has executed griddepcontrol.launch_dependents
   std::vector<AsyncQueue> async; // a thread each; empty until the first copy
-  UndefinedWords undefined;                // of shared memory, by offset
-  UndefinedWords undefined_local;          // of the threads' stacks, by host address
-  std::vector<std::uint32_t> position;     // under random schedules: of each thread in the list of runnable ones
+  UndefinedWords undefined; // of shared memory, by offset
+  UndefinedWords undefined_local; // of the threads' stacks, by host address
+  std::vector<std::uint32_t> position; // under random schedules: of each thread in the list of runnable ones
   std::vector<WatchedThread> watched;
   // The memory behind threads, stacks and shared memory.
   std::uint8_t* memory = nullptr;
   std::uint64_t memory_bytes = 0;
 };
+
+// Has every thread of the block that has not exited arrived at the barrier, to leave with its completion, from one
+// site?
+inline bool whole_block_met(const Block& block, const Barrier& barrier) {
+  bool whole = !barrier.mixed;
+  for (std::uint32_t w = 0; whole && w < block.warps_count; ++w) whole = barrier.waiting[w] == block.warps[w].live;
+  return whole;
+}
 
 // A place in shared memory by its generic address, as `from` sees it: its own, or another block's of its cluster.
 struct SharedPlace {
@@ -148,10 +163,10 @@ struct SiteTable {
   std::uint8_t flags_of(std::uint32_t site) const { return site < flags.size() ? flags[site] : 0; }
   const std::vector<Site>* sites;
   std::vector<std::uint8_t> flags;
-  std::vector<std::uint8_t> stop;          // nonzero: strong access or fence, the natural order stops there
-  bool opaque = false;                     // some touch memory in ways that are not modelled
-  bool asynchronous = false;               // some are copies in bulk, their arrivals, or wait for another launch
-  bool counted = false;                    // some look at mbarriers, or count there, in ways that do not commute
+  std::vector<std::uint8_t> stop; // nonzero: strong access or fence, the natural order stops there
+  bool opaque = false; // some touch memory in ways that are not modelled
+  bool asynchronous = false; // some are copies in bulk, their arrivals, or wait for another launch
+  bool counted = false; // some look at mbarriers, or count there, in ways that do not commute
 };
 
 struct LaunchRequest {
@@ -167,11 +182,11 @@ struct LaunchRequest {
   std::uint32_t dynamic_shared = 0, total_shared = 0;
   std::vector<std::uint8_t> params;
   bool cooperative = false;
-  std::uint64_t grid_workspace = 0;        // device address, of cooperative launches
-  bool reaches_cluster = false;            // KernelInfo::reaches_cluster
+  std::uint64_t grid_workspace = 0; // device address, of cooperative launches
+  bool reaches_cluster = false; // KernelInfo::reaches_cluster
   bool primary_complete = false; // and that is complete already
-  std::uint32_t primary = 0;               // operation that griddepcontrol.wait waits for; 0: none
-  std::uint32_t call_stack = 0;            // bytes beyond the kernel's frame, for calls
+  std::uint32_t primary = 0; // operation that griddepcontrol.wait waits for; 0: none
+  std::uint32_t call_stack = 0; // bytes beyond the kernel's frame, for calls
 };
 
 // Device memory that was found legal, for the ranges that region code asks for.
@@ -199,15 +214,15 @@ struct Launch {
   std::uint32_t cluster_blocks = 1;
   bool clustered = false; // blocks have a Cluster, be it of one
   std::map<std::uint64_t, Cluster> clusters; // running ones, by the index of their first block
-  std::uint64_t triggered = 0;             // blocks that let dependent launches begin
+  std::uint64_t triggered = 0; // blocks that let dependent launches begin
   bool primary_complete = false;
-  std::vector<std::uint64_t> early;        // indices admitted out of turn, above next_block
+  std::vector<std::uint64_t> early; // indices admitted out of turn, above next_block
   std::size_t cursor = 0;
-  std::vector<Awaited> awaited;            // some of what parked threads wait for, to notice early
-  std::vector<std::uint8_t> marked;        // site_stop with the sites of holds
-  bool named = false;                      // a hold names one of its threads
-  std::uint32_t history = 0;               // its number in the store histories
-  LegalRanges legal;                       // of code that runs region by region
+  std::vector<Awaited> awaited; // some of what parked threads wait for, to notice early
+  std::vector<std::uint8_t> marked; // site_stop with the sites of holds
+  bool named = false; // a hold names one of its threads
+  std::uint32_t history = 0; // its number in the store histories
+  LegalRanges legal; // of code that runs region by region
 };
 
 } // namespace deadheat::device

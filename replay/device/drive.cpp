@@ -139,6 +139,7 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
     if (!limited && (idle || spun || rounds >= rounds_of_turns)) {
       std::uint64_t forced = 0;
       for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
+      for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);
       if (!forced) return stuck();
       rounds = 0;
     }
@@ -231,6 +232,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
                      (++rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning))) {
       std::uint64_t forced = 0;
       for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
+      for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);
       if (!forced) return stuck();
       rounds = 0;
     }

@@ -102,6 +102,7 @@ class Machine {
   std::uint64_t wake_all(Launch& launch);
   // Completes rendezvous whose lanes disagree, with a SyncError each. Returns how many.
   std::uint64_t force_rendezvous(Launch& launch);
+  std::uint64_t force_barriers(Launch& launch); // the same of aligned barriers that only a part of a warp has reached
   bool can_go_on(const Launch& launch) const; // some thread is ready: it only made way for others
   bool any_parked(const Launch& launch) const;
   std::uint64_t turns() const { return turns_; }
@@ -189,10 +190,11 @@ class Machine {
   void arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void arrive_together(Block& block, std::uint32_t warp, std::uint32_t lanes, const engine::ThreadContext& first);
   void exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
+  void count_warp(Block& block, Barrier& barrier, std::uint32_t warp);
+  void take(Block& block, Barrier& barrier, std::uint32_t warp, std::uint32_t lanes);
   void complete(Block& block, std::uint32_t barrier);
-  void check_barriers(Block& block);
+  void check_barriers(Block& block, std::uint32_t warp);
   void check_aligned(Block& block, const Barrier& barrier);
-  void check_whole_warps(Block& block, const Barrier& barrier);
   void pass_undefined(Block& block, const Barrier& barrier);
   void check_aligned(Block& block, const engine::RegionRun& run, engine::ThreadContext& who);
   void copy_waits(Block& block, std::uint32_t warp);

@@ -27,6 +27,10 @@ constexpr std::uint32_t round_up_to_warps(std::uint32_t threads) {
   return (threads + warp_lanes - 1) / warp_lanes * warp_lanes;
 }
 
+bool is_reached(const Block& block, const Barrier& barrier) {
+  return barrier.expected ? barrier.counted >= barrier.expected : barrier.arrived >= block.live;
+}
+
 } // namespace
 
 [[gnu::always_inline]] inline Step Machine::resume(Block& block, ThreadContext& thread, std::int64_t quantum) {
@@ -251,7 +255,7 @@ void Machine::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
       perform_rest(block, thread);
       if (control_) control_->copies_performed(block, thread, 0, true);
     }
-  if (block.used_barriers) check_barriers(block);
+  if (block.used_barriers) check_barriers(block, warp);
   if (block.cluster) cluster_exited(block, warp, lanes);
 }
 
@@ -263,11 +267,14 @@ void Machine::leave(Block& block, std::uint32_t warp, std::uint32_t lanes) {
   if (lanes) exited(block, warp, lanes);
 }
 
-void Machine::check_barriers(Block& block) {
+// Lanes of the warp have exited: nobody waits for them any more.
+void Machine::check_barriers(Block& block, std::uint32_t warp) {
   for (std::uint32_t used = block.used_barriers; used; used &= used - 1) {
     const std::uint32_t b = std::uint32_t(__builtin_ctz(used));
-    const Barrier& barrier = block.barriers[b];
-    if (barrier.arrived && barrier.expected == 0 && barrier.arrived >= block.live) complete(block, b);
+    Barrier& barrier = block.barriers[b];
+    if (!barrier.arrived) continue;
+    if (barrier.whole_warp(warp, block.warps[warp].live)) count_warp(block, barrier, warp);
+    if (is_reached(block, barrier)) complete(block, b);
   }
 }
 
@@ -287,7 +294,8 @@ void Machine::arrive(Block& block, std::uint32_t warp, std::uint32_t lanes) {
 }
 
 void Machine::arrive_together(Block& block, std::uint32_t warp, std::uint32_t lanes, const ThreadContext& first) {
-  const std::uint32_t number = std::uint32_t(first.arg[0]) % max_barriers, count = std::uint32_t(first.arg[1]);
+  const std::uint32_t number = std::uint32_t(first.arg[0]) % max_barriers;
+  std::uint32_t count = std::uint32_t(first.arg[1]);
   const std::uint8_t flags = block.launch->request.sites->flags_of(first.pending_site);
   Barrier& barrier = block.barriers[number];
   // Operands a and b of barrier (PTX ISA 9.7.13.1).
@@ -297,51 +305,54 @@ void Machine::arrive_together(Block& block, std::uint32_t warp, std::uint32_t la
     sync_error(block, first,
                "a barrier's thread count is " + std::to_string(count) +
                    (count % warp_lanes ? ", no multiple of the warp size" : ", more threads than the block has"));
+  if (count % warp_lanes) count = 0; // said; what follows is as good as any
   block.used_barriers |= 1u << number;
   if (barrier.arrived == 0) {
     barrier.expected = count;
     barrier.site = first.pending_site;
     barrier.mixed = flags & SiteTable::arrive_only;
-    barrier.popc = barrier.any = 0;
-    barrier.all = 1;
   } else {
     if (barrier.expected != count) sync_error(block, first, "threads arrive at a barrier with different thread counts");
     if (barrier.site != first.pending_site || flags & SiteTable::arrive_only) barrier.mixed = true;
   }
-  // A count that a warp overshoots: the lanes beyond it are the next phase's.
-  const std::uint32_t room = barrier.expected ? barrier.expected - barrier.arrived : warp_lanes;
-  std::uint32_t rest = 0;
-  while (std::uint32_t(__builtin_popcount(lanes)) > room) {
-    const std::uint32_t last = 1u << (31 - __builtin_clz(lanes));
-    lanes &= ~last;
-    rest |= last;
-  }
   barrier.arrived += std::uint32_t(__builtin_popcount(lanes));
-  // Thread counts are multiples of the warp size: a warp that lacks lanes counts in full once those that exist are
-  // here.
-  if (const std::uint32_t exist = block.threads_count - warp * warp_lanes; barrier.expected && exist < warp_lanes) {
-    barrier.short_warp |= lanes;
-    if (barrier.short_warp == (1u << exist) - 1) {
-      barrier.arrived += warp_lanes - exist;
-      barrier.short_warp = 0;
-    }
-  }
-  if (flags & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or))
-    for (std::uint32_t m = lanes; m; m &= m - 1) {
-      const bool predicate = block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(m))].arg[2] & 1;
-      barrier.popc += predicate;
-      barrier.all &= predicate;
-      barrier.any |= predicate;
-    }
-  if (flags & SiteTable::arrive_only) {
-    if (watch_) watch_->arrived(block, warp, lanes, number, barrier.phase);
-    make_ready(block, warp, lanes);
+  block.warps[warp].at_barrier |= lanes;
+  if (flags & SiteTable::arrive_only && watch_) watch_->arrived(block, warp, lanes, number, barrier.phase);
+  if (barrier.expected) {
+    barrier.partial[warp] |= lanes;
+    if (barrier.whole_warp(warp, block.warps[warp].live)) count_warp(block, barrier, warp);
   } else {
-    block.warps[warp].at_barrier |= lanes;
-    barrier.waiting[warp] |= lanes;
+    take(block, barrier, warp, lanes);
   }
-  if (barrier.arrived >= (barrier.expected ? barrier.expected : block.live)) complete(block, number);
-  if (rest) arrive_together(block, warp, rest, block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(rest))]);
+  if (is_reached(block, barrier)) complete(block, number);
+}
+
+void Machine::count_warp(Block& block, Barrier& barrier, std::uint32_t warp) {
+  const std::uint32_t lanes = barrier.partial[warp];
+  barrier.partial[warp] = 0;
+  barrier.counted += warp_lanes;
+  take(block, barrier, warp, lanes);
+}
+
+// Lanes whose arrival counts: those that only arrive have waited for the others of their warp, and go on.
+void Machine::take(Block& block, Barrier& barrier, std::uint32_t warp, std::uint32_t lanes) {
+  const ThreadContext* threads = block.threads + warp * warp_lanes;
+  const SiteTable& sites = *block.launch->request.sites;
+  std::uint32_t pass = 0;
+  for (std::uint32_t m = lanes; m; m &= m - 1) {
+    const ThreadContext& t = threads[__builtin_ctz(m)];
+    const std::uint8_t flags = sites.flags_of(t.pending_site);
+    if (flags & SiteTable::arrive_only) pass |= m & -m;
+    if (!(flags & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or))) continue;
+    const bool predicate = t.arg[2] & 1;
+    barrier.popc += predicate;
+    barrier.all &= predicate;
+    barrier.any |= predicate;
+  }
+  barrier.waiting[warp] |= lanes & ~pass;
+  if (!pass) return;
+  block.warps[warp].at_barrier &= ~pass;
+  make_ready(block, warp, pass);
 }
 
 // barrier.aligned and bar: the lanes of a warp execute the same one (PTX ISA 9.7.13.1).
@@ -360,16 +371,26 @@ void Machine::check_aligned(Block& block, const Barrier& barrier) {
   }
 }
 
-// An aligned barrier that some threads of the block pass: of a warp all lanes or none (PTX ISA 9.7.13.1).
-void Machine::check_whole_warps(Block& block, const Barrier& barrier) {
-  const std::vector<Site>& sites = *block.launch->request.sites->sites;
-  for (std::uint32_t w = 0; w < block.warps_count; ++w) {
-    const std::uint32_t lanes = barrier.waiting[w], exist = block.threads_count - w * warp_lanes;
-    if (!lanes || lanes == (exist >= warp_lanes ? ~0u : (1u << exist) - 1)) continue; // who has exited is missing, too
-    const ThreadContext& t = block.threads[w * warp_lanes + std::uint32_t(__builtin_ctz(lanes))];
-    if (t.pending_site < sites.size() && sites[t.pending_site].aligned)
-      sync_error(block, t, "only some lanes of a warp are at an aligned barrier, in divergent code");
-  }
+// Nobody can go on, and some lanes of a warp are at a barrier with a count, others not. Where it is an aligned one,
+// that is what is wrong (PTX ISA 9.7.13.1): it is said, and the warp counts.
+std::uint64_t Machine::force_barriers(Launch& launch) {
+  const std::vector<Site>& sites = *launch.request.sites->sites;
+  std::uint64_t forced = 0;
+  for (auto& block : launch.resident)
+    for (std::uint32_t used = block->used_barriers; used; used &= used - 1) {
+      const std::uint32_t b = std::uint32_t(__builtin_ctz(used));
+      Barrier& barrier = block->barriers[b];
+      for (std::uint32_t w = 0; w < block->warps_count; ++w) {
+        if (!barrier.partial[w]) continue;
+        const ThreadContext& t = block->threads[w * warp_lanes + std::uint32_t(__builtin_ctz(barrier.partial[w]))];
+        if (t.pending_site >= sites.size() || !sites[t.pending_site].aligned) continue;
+        sync_error(*block, t, "only some lanes of a warp are at an aligned barrier, in divergent code");
+        count_warp(*block, barrier, w);
+        ++forced;
+        if (is_reached(*block, barrier)) complete(*block, b);
+      }
+    }
+  return forced;
 }
 
 // bar.red: what undefined predicates leave open of its results. One that defined predicates settle is defined.
@@ -403,15 +424,12 @@ void Machine::complete(Block& block, std::uint32_t number) {
   Barrier& barrier = block.barriers[number];
   if (recording(block)) {
     say_exits(block);
-    const bool whole =
-        !barrier.mixed && (barrier.expected == 0 || barrier.expected == block.live) && barrier.arrived == block.live;
-    say_barrier(block, number, barrier, whole);
+    say_barrier(block, number, barrier, whole_block_met(block, barrier));
   }
   if (watch_) watch_->barrier_complete(block, number, barrier);
   if (block.named) holds_->met(block, barrier.waiting);
   const SiteTable& sites = *block.launch->request.sites;
   if (barrier.mixed) check_aligned(block, barrier);
-  if (barrier.expected) check_whole_warps(block, barrier);
   const bool red =
       sites.flags_of(barrier.site) & (SiteTable::red_popc | SiteTable::red_and | SiteTable::red_or) || barrier.mixed;
   if (red && block.launch->request.mode.written) pass_undefined(block, barrier);
@@ -427,8 +445,16 @@ void Machine::complete(Block& block, std::uint32_t number) {
     block.warps[w].at_barrier &= ~lanes;
     make_ready(block, w, lanes);
   }
-  barrier.arrived = barrier.short_warp = 0;
+  barrier.arrived = barrier.counted = barrier.popc = barrier.any = 0;
+  barrier.all = 1;
   barrier.mixed = false;
+  for (std::uint32_t w = 0; barrier.expected && w < block.warps_count;
+       ++w) { // who waits for its warp is of the next phase
+    if (!barrier.partial[w]) continue;
+    barrier.arrived += std::uint32_t(__builtin_popcount(barrier.partial[w]));
+    barrier.site = block.threads[w * warp_lanes + std::uint32_t(__builtin_ctz(barrier.partial[w]))].pending_site;
+    barrier.mixed = true; // of one site or not: nobody has looked
+  }
   ++barrier.phase;
   ++progress_;
 }

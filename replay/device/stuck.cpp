@@ -49,7 +49,7 @@ std::string Machine::missing(const Launch& launch) const {
             std::min(warp_lanes, block->threads_count - w * warp_lanes) - std::uint32_t(__builtin_popcount(state.live));
       }
       for (std::uint32_t w = 0; w < block->warps_count; ++w)
-        if (const std::uint32_t others = block->warps[w].live & ~barrier.waiting[w])
+        if (const std::uint32_t others = block->warps[w].live & ~(barrier.waiting[w] | barrier.partial[w]))
           return text + " and waits for " +
                  standing(launch, *block, w * warp_lanes + std::uint32_t(__builtin_ctz(others)));
       return text + (gone ? "; " + std::to_string(gone) + " of the block have exited" : "; the block has no others");

@@ -286,9 +286,7 @@ void Watch::barrier_complete(const Block& block, std::uint32_t number, const Bar
   if (!histories_) return;
   order::Causality& causality = histories_->causality();
   const std::uint32_t operation = block.launch->history;
-  const bool whole =
-      !barrier.mixed && (barrier.expected == 0 || barrier.expected == block.live) && barrier.arrived == block.live;
-  if (whole) return causality.block_barrier(operation, block.index, histories_->tick());
+  if (whole_block_met(block, barrier)) return causality.block_barrier(operation, block.index, histories_->tick());
   for (std::uint32_t w = 0; w < block.warps_count; ++w)
     if (barrier.waiting[w])
       causality.barrier_arrive(operation, block.index, w, barrier.waiting[w], number, barrier.phase, true,

@@ -257,6 +257,7 @@ __global__ void counts(int other) {
 }
 __global__ void part(int every) {
   if (threadIdx.x % 64 / every % 2 == 0) asm volatile("bar.sync 1, 32;" ::: "memory");  // @part
+  __syncthreads();
 }
 __global__ void numbered(int number) {
   asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory");  // @numbered

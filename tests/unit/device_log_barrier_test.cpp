@@ -31,17 +31,21 @@ class Barriers : public testing::TestWithParam<bool> {
     exit.kind = ptx::Slot::Kind::event;
     add("bar.sync", SiteKind::barrier, barrier);
     add("exit", SiteKind::exit, exit);
+    barrier.number = 1;
+    barrier.threads = 64;
+    add("bar.sync", SiteKind::barrier, barrier);
     shape_.launch = 1;
     shape_.threads = 96;
     shape_.strong = GetParam();
     shape_.segments = &segments_;
     shape_.sites = &sites_;
   }
-  void segment(LaunchLog& log, std::uint32_t warp, std::uint32_t number) {
+  static constexpr std::uint32_t bar = 0, exit = 1, of_64 = 2;
+  void segment(LaunchLog& log, std::uint32_t warp, std::uint32_t number, std::uint32_t mask = ~0u) {
     SegmentHeader header;
     header.segment = number;
     header.warp = warp;
-    header.mask = ~0u;
+    header.mask = mask;
     log.segment(reinterpret_cast<const std::uint8_t*>(&header));
   }
   std::vector<ptx::Segment> segments_;
@@ -81,6 +85,59 @@ TEST_P(Barriers, ArrivalsWithoutCompletionAreSaidOfASilentDevice) {
     }
     EXPECT_TRUE(seen.all<trace::BarrierComplete>().empty());
   }
+}
+
+TEST_P(Barriers, CountsAreOfWarpsWhateverHasExited) {
+  shape_.threads = 64;
+  for (int order = 0; order < 3; ++order) {
+    Seen seen;
+    LaunchLog log(shape_, seen);
+    segment(log, 0, of_64);
+    if (order == 0) segment(log, 1, exit, 0xffffff00);
+    segment(log, 1, of_64, 0x0f); // in two parts, as lanes of one warp may come
+    if (order == 1) segment(log, 1, exit, 0xffffff00);
+    segment(log, 1, of_64, 0xf0);
+    if (order == 2) segment(log, 1, exit, 0xffffff00);
+    segment(log, 0, exit);
+    segment(log, 1, exit, 0xff);
+    log.finish();
+    EXPECT_EQ(seen.all<trace::BlockBarrier>().size() + seen.all<trace::BarrierComplete>().size(), 1u) << order;
+    std::uint32_t lanes = 0;
+    for (const auto& arrival : seen.all<trace::BarrierArrive>())
+      lanes += std::uint32_t(__builtin_popcount(arrival.mask));
+    EXPECT_EQ(lanes, GetParam() ? 40u : 0u); // with strong accesses, arrivals say who took part
+  }
+}
+
+TEST_P(Barriers, AFullCountIsNotTheWholeBlock) {
+  shape_.threads = 80;
+  Seen seen;
+  LaunchLog log(shape_, seen);
+  segment(log, 1, exit, 0xffff0000); // 64 are left: of them 48 meet, of two warps
+  segment(log, 0, of_64);
+  segment(log, 2, of_64, 0xffff);
+  log.finish();
+  EXPECT_TRUE(seen.all<trace::BlockBarrier>().empty());
+  EXPECT_EQ(seen.all<trace::BarrierArrive>().size(), 2u);
+  EXPECT_EQ(seen.all<trace::BarrierComplete>().size(), 1u);
+}
+
+// Half of a warp has arrived when a phase is complete without it: it is of the next.
+TEST_P(Barriers, PartsOfWarpsWaitForTheirWarp) {
+  Seen seen;
+  LaunchLog log(shape_, seen);
+  segment(log, 2, of_64, 0xffff);
+  segment(log, 0, of_64);
+  segment(log, 1, of_64);
+  segment(log, 0, of_64);
+  EXPECT_EQ(seen.all<trace::BarrierComplete>().size(), GetParam() ? 0u : 1u); // these are written at the end
+  segment(log, 2, of_64, 0xffff0000);
+  log.finish();
+  EXPECT_EQ(seen.all<trace::BarrierComplete>().size(), 2u);
+  std::uint32_t second_phase = 0;
+  for (const auto& arrival : seen.all<trace::BarrierArrive>())
+    if (arrival.phase == 1) second_phase |= 1u << arrival.warp.warp;
+  EXPECT_EQ(second_phase, 0b101u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Launches, Barriers, testing::Bool());

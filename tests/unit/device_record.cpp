@@ -45,6 +45,24 @@ template <Mode M> std::int32_t hand_over(ThreadContext* t, std::uint8_t* bytes) 
   END
 }
 
+// A barrier of 64 threads: those from the first parameter on and below the second exit before it, the warp that the
+// third names goes past it.
+template <Mode M> std::int32_t counted(ThreadContext* t, std::uint8_t* bytes) {
+  auto& f = frame<Frame>(bytes);
+  BEGIN
+  if (t->linear >= param<std::uint64_t>(t, 0) && t->linear < param<std::uint64_t>(t, 8)) {
+    if (t->linear % 2) { // later than others arrive
+      STRONG_STORE(flag_store, param<std::uint64_t>(t, 24), 1);
+    }
+    return 0;
+  }
+  if (t->warp != param<std::uint64_t>(t, 16)) {
+    BARRIER(named, 1, 64, 0);
+  }
+  BARRIER(bar, 0, 0, 0);
+  END
+}
+
 // A long log in each lane.
 template <Mode M> std::int32_t many(ThreadContext* t, std::uint8_t* bytes) {
   struct Mine : Frame {
@@ -113,6 +131,7 @@ FakeSource make_source() {
   s.site(K::access, AccessKind::write, Ordering::release);
   ADD_KERNEL(s, mixed, 16, 1024);
   ADD_KERNEL(s, hand_over, 16, 1024);
+  ADD_KERNEL(s, counted, 32, 0);
   ADD_KERNEL(s, many, 16, 0);
   ADD_KERNEL(s, staged, 16, 1024);
   ADD_KERNEL(s, flags, 16, 0);
@@ -231,6 +250,26 @@ TEST_F(Record, ArrivalsAreWrittenWhenTheyHappen) {
   const auto all = steps(rig.sink, 0);
   EXPECT_EQ(of_thread(all, 3), (std::vector<std::uint32_t>{store, arrive, store}));
   EXPECT_EQ(of_thread(all, 40), (std::vector<std::uint32_t>{store, named, load}));
+}
+
+TEST_F(Record, CountsAreOfWarpsWhateverHasExited) {
+  const std::uint64_t flag = rig.alloc(4);
+  rig.launch("counted", 1, 64, {40, 64, 9, flag});
+  ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+  EXPECT_EQ(rig.sink.all<trace::BlockBarrier>().size(), 2u);
+  EXPECT_TRUE(rig.sink.all<trace::SyncError>().empty());
+}
+
+TEST_F(Record, AFullCountIsNotTheWholeBlock) {
+  const std::uint64_t flag = rig.alloc(4);
+  rig.launch("counted", 1, 80, {48, 64, 1, flag}); // 64 are left: of them 48 meet, of two warps
+  ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+  const auto arrivals = rig.sink.all<trace::BarrierArrive>();
+  ASSERT_EQ(arrivals.size(), 2u);
+  EXPECT_EQ(arrivals[0].mask, ~0u);
+  EXPECT_EQ(arrivals[1].mask, 0xffffu);
+  EXPECT_EQ(rig.sink.all<trace::BarrierComplete>().size(), 1u);
+  EXPECT_EQ(rig.sink.all<trace::BlockBarrier>().size(), 1u);
 }
 
 TEST_F(Record, LongLogsGrow) {

@@ -43,7 +43,7 @@ struct Event {
     bulk_wait,       // for all but the last `phase` bulk groups of the thread; `relaxed`: their reads only
     proxy_fence,     // fence.proxy.async, of shared memory if `shared`, else of global memory; of both if `relaxed`
     dependency_wait, // griddepcontrol.wait: the first launch is over
-    exit
+    exit             // orders nothing, and needs no rule: later barriers have no event of the thread
   };
   Kind kind = Kind::access;
   std::uint32_t block = 0, thread = 0;  // blocks 0 and 1 are of the first launch, 2 and 3 of the second

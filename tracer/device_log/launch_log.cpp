@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "deadheat/address.h"
 #include "tracer/device_log/merge.h"
@@ -77,7 +78,7 @@ void LaunchLog::segment(const std::uint8_t* bytes) {
       warp.alive &= ~gone;
       home.alive -= std::uint32_t(std::popcount(gone));
       met(warp);
-      complete_all(home);
+      complete_all(home, warp);
       last = home.alive == 0;
     }
   }
@@ -149,23 +150,33 @@ void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std
     left &= ~lanes;
     Barrier& barrier = home.barriers[number];
     barrier.wanted = wanted;
-    const bool sync = !site.arrive_only;
-    // A warp that lacks lanes counts in full (PTX ISA 9.7.13.1: thread counts are multiples of the warp size).
-    const std::uint32_t count = std::uint32_t(std::popcount(lanes));
-    const std::uint32_t exist = std::min(32u, shape_.threads - 32 * warp.number);
-    barrier.arrived += wanted && lanes == warp.alive && exist < 32 && count == exist ? 32 : count;
-    if (sync) {
-      barrier.synced += count;
-      barrier.arrivals.push_back({warp.number, slot.site, lanes, true});
-    } else {
-      barrier.arrivals.push_back({warp.number, slot.site, lanes, false});
+    if (wanted) {
+      count_warp(barrier, warp, lanes);
+      complete(home, number, barrier);
+    }
+    barrier.arrivals.push_back({warp.number, slot.site, lanes, !site.arrive_only, wanted == 0});
+    if (site.arrive_only) {
       auto gate = std::make_shared<Gate>();
       gate->missing = 1;
       gate->records.push_back(arrival(home, number, barrier.arrivals.back()));
       push(warp, {nullptr, nullptr, 0, 0, std::move(gate), nullptr});
     }
+    if (wanted)
+      count_warp(barrier, warp);
+    else
+      barrier.counted += std::uint32_t(std::popcount(lanes));
     complete(home, number, barrier);
   }
+}
+
+// Of a thread count: a warp counts as 32 once all its lanes that have not exited have arrived (PTX ISA 9.7.13.1: counts
+// are multiples of the warp size), and had done so if lanes of it are there `again`: the device had let them go on.
+void LaunchLog::count_warp(Barrier& barrier, const Warp& warp, std::uint32_t again) {
+  std::uint32_t here = 0;
+  for (const Arrival& a : barrier.arrivals) here |= a.warp == warp.number && !a.counts ? a.mask : 0;
+  if (!here || (again ? !(here & again) : (warp.alive & ~here) != 0)) return;
+  for (Arrival& a : barrier.arrivals) a.counts |= a.warp == warp.number;
+  barrier.counted += 32;
 }
 
 trace::BarrierArrive LaunchLog::arrival(const Block& home, std::uint32_t number, const Arrival& a) const {
@@ -180,47 +191,58 @@ trace::BarrierArrive LaunchLog::arrival(const Block& home, std::uint32_t number,
   return record;
 }
 
-void LaunchLog::complete_all(Block& home) {
+void LaunchLog::complete_all(Block& home, const Warp& exited) {
   for (std::uint32_t number = 0; number < 16; ++number) {
-    if (home.barriers[number].arrived) complete(home, number, home.barriers[number]);
+    Barrier& barrier = home.barriers[number];
+    if (barrier.arrivals.empty()) continue;
+    if (barrier.wanted) count_warp(barrier, exited);
+    complete(home, number, barrier);
   }
 }
 
 void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
   const std::uint32_t wanted = barrier.wanted ? barrier.wanted : home.alive;
-  if (!barrier.arrived || barrier.arrived < wanted) return;
+  if (!barrier.counted || barrier.counted < wanted) return;
+  const auto rest = std::stable_partition(barrier.arrivals.begin(), barrier.arrivals.end(),
+                                          [](const Arrival& a) { return a.counts; }); // of the next phase
+  const std::span<const Arrival> arrivals(barrier.arrivals.begin(), rest);
   auto gate = std::make_shared<Gate>();
-  bool whole = barrier.synced >= home.alive && home.alive > 0 && (!barrier.wanted || barrier.wanted == home.alive);
-  for (const Arrival& a : barrier.arrivals) whole &= a.sync;
+  std::uint32_t here = 0;
+  bool whole = home.alive > 0;
+  for (const Arrival& a : arrivals) {
+    here += std::uint32_t(std::popcount(a.mask));
+    whole &= a.sync;
+  }
+  whole &= here >= home.alive;
   // Who has exited took no part, and its exit may still be in its warp's queue: then the arrivals say who did.
   whole &= !shape_.strong || home.alive == shape_.threads;
   if (whole) {
-    gate->records.push_back(trace::BlockBarrier{shape_.launch, home.index, number, barrier.phase, shape_.module,
-                                                barrier.arrivals.front().site});
+    gate->records.push_back(
+        trace::BlockBarrier{shape_.launch, home.index, number, barrier.phase, shape_.module, arrivals.front().site});
   } else {
-    for (const Arrival& a : barrier.arrivals) {
+    for (const Arrival& a : arrivals) {
       if (a.sync) gate->records.push_back(arrival(home, number, a));
     }
     gate->records.push_back(trace::BarrierComplete{shape_.launch, home.index, number, barrier.phase});
   }
   if (shape_.strong) {
-    std::uint64_t at = 0;  // each warp's queue once, those that only arrived too: they arrived before
-    for (const Arrival& a : barrier.arrivals) {
+    std::uint64_t at = 0; // each warp's queue once, those that only arrived too: they arrived before
+    for (const Arrival& a : arrivals) {
       if (at >> a.warp & 1) continue;
       at |= std::uint64_t(1) << a.warp;
       if (!a.sync) continue;
       ++gate->missing;
       home.warps[a.warp].items.push_back({nullptr, nullptr, 0, 0, gate, nullptr});
     }
-    if (!gate->missing) {  // nobody waits: it goes with the last that arrived
+    if (!gate->missing) { // nobody waits: it goes with the last that arrived
       gate->missing = 1;
-      home.warps[barrier.arrivals.back().warp].items.push_back({nullptr, nullptr, 0, 0, gate, nullptr});
+      home.warps[arrivals.back().warp].items.push_back({nullptr, nullptr, 0, 0, gate, nullptr});
     }
   } else {
     for (const trace::Record& record : gate->records) output_.record(record);
   }
-  barrier.arrivals.clear();
-  barrier.arrived = barrier.synced = 0;
+  barrier.arrivals.erase(barrier.arrivals.begin(), rest);
+  barrier.counted = 0;
   ++barrier.phase;
 }
 
@@ -264,9 +286,9 @@ std::uint32_t piece_of(const ptx::Slot& slot, const std::uint8_t* bytes, unsigne
   return std::uint32_t(lane / a_line * distance + lane % a_line * p.piece_bytes);
 }
 
-constexpr std::uint32_t most_filled = 1 << 24;  // bytes: more than shared memory has
+constexpr std::uint32_t most_filled = 1 << 24; // bytes: more than shared memory has
 
-}  // namespace
+} // namespace
 
 // st.bulk: a store of 8 bytes after the other.
 void LaunchLog::fill(trace::AccessView view, const ptx::Slot& slot, const std::uint8_t* bytes, std::uint64_t* address) {
@@ -294,8 +316,8 @@ void LaunchLog::weak(const Warp& warp, const ptx::Slot& slot, const std::uint8_t
   const bool unread = site.opcode.rfind("stmatrix", 0) == 0 || site.opcode.rfind("wmma", 0) == 0;
   if (site.opcode.rfind("ldmatrix", 0) == 0 || site.opcode.rfind("stmatrix", 0) == 0) {
     const bool four = site.opcode.find(".x4") != std::string::npos, two = site.opcode.find(".x2") != std::string::npos;
-    const bool tall = site.opcode.find(".m16n16") != std::string::npos;  // 16 rows a matrix
-    mask &= four || (two && tall) ? ~0u : two || tall ? 0xFFFFu : 0xFFu;  // lanes beyond give no addresses
+    const bool tall = site.opcode.find(".m16n16") != std::string::npos; // 16 rows a matrix
+    mask &= four || (two && tall) ? ~0u : two || tall ? 0xFFFFu : 0xFFu; // lanes beyond give no addresses
   }
   each_lane(mask, [&](unsigned lane) {
     if (slot.narrow) {
@@ -412,4 +434,4 @@ void LaunchLog::finish(bool stalled) {
   kept_.clear();
 }
 
-}  // namespace deadheat::device_log
+} // namespace deadheat::device_log

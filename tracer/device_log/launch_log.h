@@ -121,9 +121,10 @@ class LaunchLog {
   struct Arrival {
     std::uint32_t warp = 0, site = 0, mask = 0;
     bool sync = true;
+    bool counts = true; // false: of a thread count, and its warp has not arrived
   };
   struct Barrier {
-    std::uint32_t phase = 0, arrived = 0, synced = 0, wanted = 0; // wanted: 0 all threads
+    std::uint32_t phase = 0, counted = 0, wanted = 0; // threads; wanted: 0 all of the block
     std::vector<Arrival> arrivals;
   };
   struct Block {
@@ -151,7 +152,8 @@ class LaunchLog {
   void arrive(Block& block, Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   trace::BarrierArrive arrival(const Block& block, std::uint32_t number, const Arrival& arrival) const;
   void complete(Block& block, std::uint32_t number, Barrier& barrier);
-  void complete_all(Block& block);
+  void count_warp(Barrier& barrier, const Warp& warp, std::uint32_t again = 0);
+  void complete_all(Block& block, const Warp& exited);
   void meet(Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   void met(Warp& warp);
   Block& block(std::uint32_t index);

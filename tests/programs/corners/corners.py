@@ -3,7 +3,8 @@
 
     corners.py --deadheat build/bin/deadheat --source launch.cu --binary launch
 
-Names are those of kernels, or of the namespaces around them. Exit status: 0 all are as they say, 1 not.
+Names are those of kernels, or of the namespaces around them. Where lines of a case end in "// @race", one race must be
+between these lines. Exit status: 0 all are as they say, 1 not.
 """
 import argparse
 import json
@@ -22,8 +23,15 @@ def main():
     parser.add_argument("--source", required=True)
     parser.add_argument("--binary", required=True)
     options = parser.parse_args()
+    marked = {} # by case: numbers of lines
     with open(options.source) as file:
-        cases = sorted(set(re.findall(r"(?:__global__ void |CASE\()" + NAME, file.read())))
+        cases, name = set(), None
+        for number, line in enumerate(file, 1):
+            for name in re.findall(r"(?:__global__ void |CASE\()" + NAME, line):
+                cases.add(name)
+            if line.rstrip().endswith("// @race"):
+                marked.setdefault(name, set()).add(number)
+        cases = sorted(cases)
     deadheat = os.path.abspath(options.deadheat)
     with tempfile.TemporaryDirectory() as work:
         trace, report = os.path.join(work, "trace"), os.path.join(work, "report.json")
@@ -38,16 +46,19 @@ def main():
         problems.append("status %d, said %r, of %d cases" % (ran.returncode, ran.stdout, len(cases)))
     if not content["summary"]["complete"] or content["memory_errors"] or content["sync_errors"]:
         problems.append("the trace is not complete, or has errors")
-    found = {}
+    found, between = {}, {}
     for race in content["races"]:
         names = {name for side in ("first", "second") for name in re.findall(NAME, race[side].get("kernel") or "")}
         if len(names) != 1:
             problems.append("a race of no case, or of several: %s and %s" % (race["first"], race["second"]))
         for name in names:
             found[name] = race["why"]
+            between.setdefault(name, []).append({race[side].get("line") for side in ("first", "second")})
     for name in cases:
         if name.startswith("races_") != (name in found):
             problems.append("%s: %s" % (name, found.get(name, "no race found")))
+        elif name in marked and not any(lines and lines <= marked[name] for lines in between[name]):
+            problems.append("%s: no race between the lines %s: %s" % (name, sorted(marked[name]), between[name]))
     for problem in problems:
         print(problem)
     print("%d cases, %d of them races; %d problems" % (len(cases), sum(name.startswith("races") for name in cases),

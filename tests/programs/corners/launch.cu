@@ -2,7 +2,8 @@
 // two accesses are unordered, in those named ordered_* none are. corners.py reads the names.
 #include "check.h"
 
-__device__ int flag, data[64];
+__device__ int flag;
+__device__ alignas(8) int data[64];
 
 __global__ void clear() {
   flag = 0;
@@ -46,6 +47,7 @@ __global__ void ordered_count_changes(int* out) { // barrier 1: of two warps, of
   s[t] = t;
   if (warp < 2) meet<64>();
   if (warp == 0) out[t] = s[t + 32];
+  __syncthreads(); // else the third warp may come to the first meeting
   meet<96>();
   if (warp == 1) out[t] = s[t + 32];
   if (warp > 0) meet<64>();
@@ -54,10 +56,30 @@ __global__ void ordered_count_changes(int* out) { // barrier 1: of two warps, of
 __global__ void races_count_changes(int* out) {
   __shared__ int s[96];
   const int t = threadIdx.x, warp = t / 32;
-  s[t] = t;
+  s[t] = t; // @race
   if (warp < 2) meet<64>();
-  if (warp == 0) out[t] = s[t + 64];
+  if (warp == 0) out[t] = s[t + 64]; // @race
+  __syncthreads();
   meet<96>();
+}
+__global__ void ordered_count_of_a_warp_of_few(int* out) { // 64 threads; some lanes of the second warp exit, two at a time
+  __shared__ int s[64];
+  const int t = threadIdx.x;
+  if (t >= 40) {
+    __syncwarp(3u << (t & 30));
+    return;
+  }
+  s[t] = t;
+  meet<64>();
+  out[t] = s[39 - t];
+}
+__global__ void races_full_count(int* out) { // 80 threads, of which 64 stay: and as many are counted, of other warps
+  __shared__ int s[80];
+  const int t = threadIdx.x, warp = t / 32;
+  if (t >= 48 && t < 64) return;
+  s[t] = t; // @race
+  if (warp != 1) meet<64>();
+  if (warp == 0) out[t] = s[32 + t % 16]; // @race
 }
 __global__ void ordered_arrival_of_half_a_warp(int* out) { // 80 threads: the last warp has 16
   __shared__ int s[16];
@@ -170,14 +192,14 @@ __global__ void ordered_chain(int* out) {
   }
 }
 __global__ void races_chain_of_block_scope(int* out) {
-  FIRST_BLOCK { data[0] = 5; write_release(); }
+  FIRST_BLOCK { data[0] = 5; write_release(); } // @race
   MIDDLE_BLOCK {
     while (read_relaxed() != 1) {}
     atomicAdd_block(&flag, 1);
   }
   LAST_BLOCK {
     while (read_acquire() != 2) {}
-    out[0] = data[0];
+    out[0] = data[0]; // @race
   }
 }
 __device__ int add_acquire(int value) {
@@ -220,11 +242,11 @@ __global__ void ordered_system_scope(int* out) {
   }
 }
 __global__ void races_flag_of_block_scope(int* out) {
-  FIRST_BLOCK { data[0] = 5; __threadfence(); atomicExch_block(&flag, 1); }
+  FIRST_BLOCK { data[0] = 5; __threadfence(); atomicExch_block(&flag, 1); } // @race
   LAST_BLOCK {
     while (atomicAdd(&flag, 0) != 1) {}
     __threadfence();
-    out[0] = data[0];
+    out[0] = data[0]; // @race
   }
 }
 __global__ void ordered_barrier_then_flag(int* out) { // by one thread for its whole block, at both ends
@@ -306,7 +328,8 @@ int main() {
   };
   const Case cases[] = {
       {ordered_red, 1, 48}, {ordered_red_counted, 1, 96}, {races_red_counted, 1, 96}, {ordered_count_changes, 1, 96},
-      {races_count_changes, 1, 96}, {ordered_arrival_of_half_a_warp, 1, 80}, {ordered_two_places, 1, 64},
+      {races_count_changes, 1, 96}, {ordered_count_of_a_warp_of_few, 1, 64}, {races_full_count, 1, 80},
+      {ordered_arrival_of_half_a_warp, 1, 80}, {ordered_two_places, 1, 64},
       {ordered_exits, 1, 64}, {races_exit, 1, 64}, {ordered_masks, 1, 32}, {races_masks, 1, 32},
       {ordered_warp_in_two_places, 1, 32}, {ordered_chain, 3, 32}, {races_chain_of_block_scope, 3, 32},
       {ordered_reductions, 3, 32}, {races_relaxed_reduction, 2, 32}, {ordered_failed_swap, 2, 32},
