@@ -26,8 +26,6 @@
 #   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
 #              where it is asked for: some three minutes
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
-#   assembly   a module that takes long to assemble, on a busy machine (assembly.py; three minutes); only where it is asked
-#              for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
@@ -35,7 +33,7 @@ cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents,unusual
 second=kernels,training,windows,times
 only=$second,$first
-parts=cost,hostcost,overhead,kernels,training,times,programs,races,agents,unusual,windows,faults,step,hangs,assembly,multi
+parts=cost,hostcost,overhead,kernels,training,times,programs,races,agents,unusual,windows,faults,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -140,9 +138,6 @@ agents() {
 unusual() {
   compile unusual || return
   python3 tests/gpu/unusual.py "${tools[@]}" --binary "$work/unusual"
-}
-assembly() {
-  python3 tests/gpu/assembly.py "${tools[@]}" --program "$build/tests/programs/thrust_sort.fixed"
 }
 hangs() {
   compile hang || return

@@ -6,7 +6,6 @@
 //           least limit of the buffers
 // cooperative  two cooperative launches, of 200 blocks and of 100
 // empty     loads a module with a variable of no bytes
-// assembles  a kernel writes more than there is room for, while a module is assembled for long
 // idle      the module is loaded, and nothing else is done
 // no_buffers there is no page-locked memory for the library's buffers (EMBEDDED_NO_PAGE_LOCKED)
 // no_memory  there is no memory for what the library does before an opaque launch of another thread
@@ -84,43 +83,6 @@ constexpr const char* with_empty_variable = R"(.version 8.0
 {
   .reg .b64 %rd<2>;
   mov.u64 %rd1, empty;
-  st.global.u32 [%rd1], 1;
-  ret;
-}
-)";
-
-// Its warps do not wait for room for long (embedded_cuda.cpp).
-constexpr const char* impatient_module = R"(.version 8.0
-.target sm_90
-.address_size 64
-.global .align 4 .u32 impatient;
-.visible .entry fill_often(.param .u64 to)
-{
-  .reg .b32 %r<4>;
-  .reg .b64 %rd<4>;
-  .reg .pred %p;
-  ld.param.u64 %rd1, [to];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.u64 %rd3, %rd1, %rd2;
-  mov.u32 %r2, 0;
-$again:
-  st.global.u32 [%rd3], %r2;
-  add.u32 %r2, %r2, 1;
-  setp.lt.u32 %p, %r2, 3000;
-  @%p bra $again;
-  ret;
-}
-)";
-
-constexpr const char* slow_module = R"(.version 8.0
-.target sm_90
-.address_size 64
-.global .align 4 .u32 slow;
-.visible .entry none()
-{
-  .reg .b64 %rd<2>;
-  mov.u64 %rd1, slow;
   st.global.u32 [%rd1], 1;
   ret;
 }
@@ -240,15 +202,6 @@ int main(int argc, char** argv) {
   if (what == "empty") {
     CUmodule module = nullptr;
     CHECK(cuModuleLoadData(&module, with_empty_variable));
-  }
-  if (what == "assembles") {
-    Job impatient = job;
-    CUmodule module = nullptr;
-    CHECK(cuModuleLoadData(&impatient.module, impatient_module));
-    impatient.launch("fill_often", job.one, job.memory);
-    CHECK(cuModuleLoadData(&module, slow_module));
-    usleep(2'000'000);  // the reader reads; what is to come fits
-    CHECK(cuStreamSynchronize(job.one));
   }
   if (what == "no_memory") no_memory(job);
   if (what == "no_buffers") {

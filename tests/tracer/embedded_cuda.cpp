@@ -4,13 +4,11 @@
 // Thread-safety: one call at a time. A subscriber is called without the lock.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
-#include <sys/mman.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,8 +28,6 @@ using namespace deadheat::test;
 using Kernel = EmbeddedKernel;
 
 constexpr unsigned multiprocessors = 132;
-std::map<void*, CUdeviceptr>& registered =
-    *new std::map<void*, CUdeviceptr>; // pages of the host, and where kernels reach them
 std::recursive_mutex& lock = *new std::recursive_mutex;
 device::Device* the_device = nullptr;
 std::deque<Kernel>& kernels = *new std::deque<Kernel>;  // a CUfunction points into it
@@ -140,29 +136,13 @@ EXPORT CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState* st
   *state = reinterpret_cast<CUlinkState>(new std::string);
   return CUDA_SUCCESS;
 }
-// Warps of a module with a variable called `impatient` lose their patience soon, while the reader is busy only after
-// the usual number of times where EMBEDDED_FEW_WAITS is set.
 EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType, void* data, std::size_t, const char*, unsigned,
                                  CUjit_option*, void**) {
-  std::string& text = *reinterpret_cast<std::string*>(state) = static_cast<const char*>(data);
-  auto replace = [&](std::uint32_t number, const std::string& by) {
-    const std::string last = ", " + std::to_string(number) + ";";
-    for (std::size_t at = 0; (at = text.find(last, at)) != std::string::npos;)
-      text.replace(at + 2, last.size() - 3, by);
-  };
-  if (text.find(" impatient;") == std::string::npos) return CUDA_SUCCESS;
-  replace(device_log::patience, "50");
-  if (!std::getenv("EMBEDDED_FEW_WAITS")) replace(device_log::most_waits, "1000000000");
+  *reinterpret_cast<std::string*>(state) = static_cast<const char*>(data);
   return CUDA_SUCCESS;
 }
-// The driver lets nobody else in while it assembles; kernels go on. A module with a variable called `slow` takes long.
 EXPORT CUresult cuLinkComplete(CUlinkState state, void** image, std::size_t* bytes) {
   auto& text = *reinterpret_cast<std::string*>(state);
-  std::lock_guard hold(lock);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(text.find(" slow;") != std::string::npos);
-  while (std::chrono::steady_clock::now() < until) {
-    if (the_device->wait({trace::HostWait::Kind::device, 0, 0, false, 0}) != device::Progress::hang) break;
-  }
   *image = text.data();
   *bytes = text.size();
   return CUDA_SUCCESS;
@@ -255,25 +235,11 @@ EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned flags) {
     return CUDA_SUCCESS;
   });
 }
-// Shared pages of the host get a second place, where kernels reach them; memory of other devices is only noted.
+// Memory of other devices, which is only noted.
 EXPORT CUresult cuMemHostRegister_v2(void* page, std::size_t bytes, unsigned flags) {
-  if (flags & CU_MEMHOSTREGISTER_IOMEMORY) {
-    cuMemHostRegister_v2_params p{page, bytes, flags};
-    return CALL(cuMemHostRegister_v2, nullptr, p, { return CUDA_SUCCESS; });
-  }
-  constexpr std::uint64_t page_bytes = 4096;
-  std::lock_guard hold(lock);
-  Expected<trace::Allocate> made = the_device->allocate(trace::Allocate::Kind::pinned, bytes + page_bytes, 0);
-  if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
-  void* at = reinterpret_cast<void*>((made->host_address + page_bytes - 1) / page_bytes * page_bytes);
-  if (mremap(page, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at) return CUDA_ERROR_INVALID_VALUE;
-  registered[page] = reinterpret_cast<CUdeviceptr>(at);
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* host, unsigned) {
-  std::lock_guard hold(lock);
-  *address = registered[host];
-  return *address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  cuMemHostRegister_v2_params p{page, bytes, flags};
+  return CALL(cuMemHostRegister_v2, nullptr, p,
+              { return p.Flags & CU_MEMHOSTREGISTER_IOMEMORY ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED; });
 }
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
   cuMemcpyHtoDAsync_v2_params p{to, from, bytes, stream};

@@ -517,23 +517,6 @@ def buffers_that_nobody_read(case):
 
 
 @over_embedded
-def assembly_keeps_the_reader_out(case):
-    """Warps that find no room while the driver assembles a module wait until the reader can read: nothing is lost."""
-    done = case.device("assembles")
-    assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stderr)
-    summary = case.dump()
-    assert "incident" not in summary and re.search(r"accesses +%d\b" % (3000 * 32), summary), summary
-
-
-@over_embedded
-def assembly_without_end(case):
-    """They do not wait for ever."""
-    done = case.device("assembles", variables={"EMBEDDED_FEW_WAITS": "1"})
-    assert done.returncode == 0 and "nobody read the buffer" in done.stderr, (done.returncode, done.stderr)
-    assert re.search(r"incident", case.dump())
-
-
-@over_embedded
 def cooperative(case):
     """A grid that only the original's blocks fit runs as it is; smaller ones are recorded."""
     done = case.device("cooperative")
@@ -574,7 +557,7 @@ def no_window(case):
 
 cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, assembly_keeps_the_reader_out, assembly_without_end, cooperative, empty_variables,
+         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device, copy_of_a_plane, window_budget, no_window, no_buffers,
          timestamps, times_of_races, window_without_end,

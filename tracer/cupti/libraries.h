@@ -27,8 +27,6 @@ namespace deadheat::cupti {
   X(cuMemFree_v2) \
   X(cuMemHostAlloc) \
   X(cuMemFreeHost) \
-  X(cuMemHostRegister_v2) \
-  X(cuMemHostGetDevicePointer_v2) \
   X(cuMemcpyDtoHAsync_v2) \
   X(cuMemcpyHtoDAsync_v2) \
   X(cuMemcpyDtoDAsync_v2) \

@@ -10,7 +10,6 @@
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
-#include "tracer/cupti/rings.h"
 #include "tracer/cupti/session.h"
 #include "tracer/cupti/triton.h"
 #include "tracer/ptx/fatbin.h"
@@ -138,7 +137,6 @@ std::string Modules::assemble(Code& code) {
   // Never with CU_JIT_SPLIT_COMPILE: driver 580 aborts the process over large modules then.
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
   void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
-  const ReaderBusy busy;  // nobody copies meanwhile: it can take minutes
   CUlinkState link = nullptr;
   if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return "the linker cannot be had";
   CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,

@@ -3,9 +3,9 @@
 // The drain copies what kernels have written while they run (on a stream of its own, from a thread of its own), hands
 // each segment to the launch that it belongs to, and makes room in the rings (rings.h). Launches are decoded when the
 // journal comes to them. When the budget is used up, later segments are thrown away: kernels wait for this thread only,
-// and for long (device_log::patience) only where the process stands still, or while the driver assembles a module and
-// lets nobody copy (ReaderBusy). Rings in which a warp gave up are abandoned,
-// and so are rings that hold what makes no sense: nothing more is recorded in their context.
+// and for long (device_log::patience) only where the process stands still, or where the driver lets nobody copy, as it
+// does while it assembles a module. Rings in which a warp gave up are abandoned, and so are rings that hold what makes
+// no sense: nothing more is recorded in their context.
 //
 // What was drained is numbered by rounds, of some 32 MiB. Once everything that warps had reserved when a round began
 // has arrived, the accesses of older rounds can be put in order although the kernel still runs (launch_log.h): so

@@ -1,14 +1,9 @@
 #include "tracer/cupti/rings.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
-#include <new>
 
 #include "tracer/cupti/libraries.h"
 
@@ -32,44 +27,9 @@ class Relaxed {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// The words that warps look at (Head::busy): of each context one, in a page of ours that stays when the context goes.
-struct Busy {
-  using Word = std::atomic<std::uint32_t>;
-  std::mutex lock;
-  std::uint32_t count = 0;
-  std::vector<Word*> words;
-
-  void add(std::uint32_t difference) {
-    std::lock_guard hold(lock);
-    count += difference;
-    for (Word* word : words) word->store(count);
-  }
-  // Its address on the device of the current context; 0: it cannot be had. Shared: a fork does not part the host's page
-  // from the device's.
-  CUdeviceptr make() {
-    const Driver& d = driver();
-    CUdeviceptr address = 0;
-    void* page = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return 0;
-    if (!d.cuMemHostRegister_v2 || !d.cuMemHostGetDevicePointer_v2 ||
-        d.cuMemHostRegister_v2(page, page_bytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
-        d.cuMemHostGetDevicePointer_v2(&address, page, 0) != CUDA_SUCCESS) {
-      return 0;
-    }
-    std::lock_guard hold(lock);
-    words.push_back(new (page) Word(count));
-    return address;
-  }
-  static constexpr std::size_t page_bytes = 4096;
-};
-Busy& busy = *new Busy;
-
 std::uint64_t head_bytes(std::uint32_t rings) { return sizeof(Head) + rings * sizeof(RingState); }
 
 } // namespace
-
-ReaderBusy::ReaderBusy() { busy.add(1); }
-ReaderBusy::~ReaderBusy() { busy.add(-1u); }
 
 std::unique_ptr<Rings> Rings::make(CUcontext context, std::uint64_t bytes) {
   Relaxed relaxed;
@@ -102,8 +62,7 @@ bool Rings::allocate(std::uint64_t bytes) {
       d.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) {
     return false;
   }
-  Head head;
-  head.busy = busy.make();
+  const Head head;
   std::memcpy(states_, &head, sizeof head);
   for (std::uint32_t i = 0; i < count_; ++i) {
     RingState state;

@@ -16,16 +16,6 @@
 
 namespace deadheat::cupti {
 
-// While one of these lives, the driver may keep every other thread from copying, and warps wait for room however long
-// that takes: what it does must end without the device. Any thread.
-class ReaderBusy {
- public:
-  ReaderBusy();
-  ~ReaderBusy();
-  ReaderBusy(const ReaderBusy&) = delete;
-  ReaderBusy& operator=(const ReaderBusy&) = delete;
-};
-
 class Rings {
  public:
   // Of that size together, or as much as there is room for. Null: there is none.

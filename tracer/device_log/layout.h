@@ -28,10 +28,7 @@ static_assert(sizeof(Control) == 32);
 struct Head { // before the rings' states
   std::uint64_t ticket = 1; // of the next strong access
   std::uint64_t gave_up = 0; // segments that found no room in time: what they held is lost
-  // Address of a word in the host's memory, which the reader's process sets without the driver: not 0 while the driver
-  // keeps the reader from reading: warps wait for half an hour then. 0: there is no such word.
-  std::uint64_t busy = 0;
-  std::uint64_t padding[13] = {};
+  std::uint64_t padding[14] = {};
 };
 static_assert(sizeof(Head) == 128);
 
@@ -56,8 +53,6 @@ inline constexpr std::uint64_t tag_key = 0x5dea'dbea'7c0f'fee5;
 inline constexpr std::uint64_t first_position = 4096; // no position is 0
 inline constexpr std::uint32_t slack_bytes = 1 << 18; // behind each ring; the largest segment
 inline constexpr std::uint64_t shared_mark = std::uint64_t(1) << 63; // of addresses: an offset in shared memory
-// Polls of about a microsecond before a warp gives up; where the reader is busy then, as many again, up to so many
-// times.
-inline constexpr std::uint32_t patience = 40'000'000, most_waits = 45;
+inline constexpr std::uint32_t patience = 40'000'000; // polls of about a microsecond before a warp gives up
 
 } // namespace deadheat::device_log

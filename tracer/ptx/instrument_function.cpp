@@ -204,7 +204,6 @@ void FunctionClone::begin(const Plan& plan) {
   put("mov.b64 %dh_pos, {%dh_t1, %dh_t2};");
   put("add.u64 %dh_end, %dh_pos, " + bytes + ";");
   put("mov.u32 %dh_t0, 0;");
-  put("mov.u32 %dh_t1, 0;");
   out_ += "\n$dh_wait_" + n + ":";
   put("setp.le.u64 %dh_full, %dh_end, %dh_limit;");
   put("@%dh_full bra $dh_room_" + n + ";");
@@ -213,19 +212,9 @@ void FunctionClone::begin(const Plan& plan) {
   put("add.u32 %dh_t0, %dh_t0, 1;");
   put("setp.lt.u32 %dh_full, %dh_t0, " + std::to_string(device_log::patience) + ";");
   put("@%dh_full bra $dh_wait_" + n + ";");
-  put("mov.u32 %dh_t0, 0;");
-  put("@!%dh_lead bra $dh_wait_" + n + ";"); // the first lane decides for all: they see the limit that it sets
-  put("ld.global.u64 %dh_half, [%dh_rings+" + std::to_string(offsetof(device_log::Head, busy)) + "];");
-  put("setp.ne.u64 %dh_full, %dh_half, 0;");
-  put("@%dh_full ld.relaxed.sys.global.u32 %dh_t0, [%dh_half];");
-  put("add.u32 %dh_t1, %dh_t1, 1;");
-  put("setp.lt.u32 %dh_full, %dh_t1, " + std::to_string(device_log::most_waits) + ";");
-  put("setp.ne.and.u32 %dh_full, %dh_t0, 0, %dh_full;");
-  put("mov.u32 %dh_t0, 0;");
-  put("@%dh_full bra $dh_wait_" + n + ";");
   // Nobody makes room: from now on nobody waits, and the reader learns that what comes is worthless.
-  put("st.relaxed.sys.global.u64 [%dh_ring+8], -1;");
-  put("red.relaxed.gpu.global.add.u64 [%dh_rings+8], 1;");
+  put("@%dh_lead st.relaxed.sys.global.u64 [%dh_ring+8], -1;");
+  put("@%dh_lead red.relaxed.gpu.global.add.u64 [%dh_rings+8], 1;");
   out_ += "\n$dh_room_" + n + ":";
   put("and.b64 %dh_at, %dh_pos, %dh_wrap;");
   put("add.u64 %dh_at, %dh_at, %dh_base;");
