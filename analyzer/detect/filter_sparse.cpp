@@ -113,14 +113,17 @@ SparseCells::Line& SparseCells::line_or_new(Region& of, std::uint32_t number) {
   return line(of, number);
 }
 
-bool SparseCells::try_insert(Region& of, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
+bool SparseCells::try_insert(Region& of, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who,
+                             std::uint8_t* filled) {
   if (!of.count) return false;
   const std::uint32_t home = this->home(wanted, of.count), step = this->step(wanted, of.count);
   std::uint32_t number = home;
   for (unsigned depth = 0; depth <= most_depth; ++depth) {
-    Line& at = line_or_new(of, number);
-    if (const unsigned empty = at.empty()) {
-      const unsigned place = unsigned(std::countr_zero(empty));
+    const unsigned place =
+        filled ? filled[number] : unsigned(std::countr_zero(line_or_new(of, number).empty() | 1u << slots));
+    if (place < slots) {
+      Line& at = line_or_new(of, number);
+      if (filled) ++filled[number];
       at.key[place] = wanted;
       at.segment[place] = segment;
       at.who[place] = who;
@@ -155,31 +158,14 @@ void SparseCells::resize(Region& of, std::uint32_t count) {
   const Region old = std::exchange(of, {});
   of.count = count;
   of.pieces.assign((count + EntryArrays::piece_lines - 1) / EntryArrays::piece_lines, no_piece);
-  // As try_insert(), but the lines that were just written to are not read.
-  std::vector<std::uint8_t> filled(count);
-  auto take = [&](std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
-    const std::uint32_t home = this->home(wanted, count), step = this->step(wanted, count);
-    std::uint32_t number = home;
-    unsigned depth = 0;
-    for (; filled[number] == slots; number = number + step >= count ? number + step - count : number + step) {
-      if (++depth > most_depth) return false;
-    }
-    Line& at = line_or_new(of, number);
-    const unsigned place = filled[number]++;
-    at.key[place] = wanted;
-    at.segment[place] = segment;
-    at.who[place] = who;
-    ++of.used;
-    if (depth) {
-      std::uint8_t& deepest = line(of, home).depth;
-      deepest = std::max(deepest, std::uint8_t(depth));
-    }
-    return true;
-  };
+  std::vector<std::uint8_t> filled(count); // so that lines that were just written to are not read
   for (std::uint32_t i = 0; i < old.count; ++i) {
     const Line& from = line(old, i);
     for (unsigned place = 0; place < slots; ++place) {
-      if (!from.segment[place] || take(from.key[place], from.segment[place], from.who[place])) continue;
+      if (!from.segment[place] ||
+          try_insert(of, from.key[place], from.segment[place], from.who[place], filled.data())) {
+        continue;
+      }
       left.push_back({from.key[place], from.segment[place], from.who[place]});
     }
     if (i + 1 == old.count || (i + 1) % EntryArrays::piece_lines == 0) {

@@ -284,7 +284,9 @@ class SparseCells {
   void remove(std::uint64_t address, const Found& found, unsigned entry);
   // In a table that has room.
   void insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
-  bool try_insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
+  // filled: of each line, how many places are taken, from the first on; such a line is written without being read.
+  bool try_insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who,
+                  std::uint8_t* filled = nullptr);
   static void clear(Region& of, Line& line, unsigned place) {
     line.key[place] = line.segment[place] = 0;
     --of.used;

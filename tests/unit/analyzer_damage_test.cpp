@@ -106,6 +106,15 @@ class Findings : public ::testing::Test {
   LittleTrace trace;
   std::uint32_t write = trace.site(1, {.access = AccessKind::write});
   std::uint32_t read = trace.site(2, {});
+
+  void run_opaque(const trace::Launch& launch) { // in stream 2
+    trace::Operation operation;
+    operation.launch = 77;
+    operation.what = launch;
+    const std::uint32_t id = trace.submit(operation, 2);
+    trace.begin(id);
+    trace.end(id);
+  }
 };
 
 TEST_F(Findings, NonCoherentReadsOfWhatTheLaunchWrites) {
@@ -182,12 +191,7 @@ TEST_F(Findings, OpaqueKernelsMayHaveTouchedWhatTheyReach) {
   trace::Launch launch;
   launch.kernel = "_Z6opaquePf";
   launch.footprint = {1};
-  trace::Operation operation;
-  operation.launch = 77;
-  operation.what = launch;
-  std::uint32_t id = trace.submit(operation, 2);
-  trace.begin(id);
-  trace.end(id);
+  run_opaque(launch);
   auto l = trace.launch(3);
   trace.access(l, 0, 0, read, memory + 128);
   Analysis analysis = trace.analyze();
@@ -206,12 +210,7 @@ TEST_F(Findings, OpaqueKernelsReachRanges) {
   launch.footprint = {99, std::uint64_t(1) << 40};
   trace::add_range(launch.footprint, memory + 512, 512);
   launch.footprint.push_back(trace::footprint_range | memory);
-  trace::Operation operation;
-  operation.launch = 77;
-  operation.what = launch;
-  std::uint32_t id = trace.submit(operation, 2);
-  trace.begin(id);
-  trace.end(id);
+  run_opaque(launch);
   auto l = trace.launch(3);
   trace.access(l, 0, 0, read, memory + 508);
   trace.access(l, 0, 1, read, memory + 1024);
