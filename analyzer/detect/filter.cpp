@@ -73,14 +73,16 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
 inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level) {
   if (epochs_.apart_from(reads, reads_who, actor)) {
     reads_who = who_of(std::max<unsigned>(reads_who >> 5, std::max<unsigned>(level, whole_operation)), 0);
+    reads = epochs_.joint(reads, actor);
   } else if (epochs_.ordered(reads, reads_who, actor, lane)) {
     reads_who = who_of(level, level == one_lane ? lane : 0);
+    reads = actor.segment;
   } else {
     unsigned wide = epochs_.widened(reads, std::max<unsigned>(reads_who >> 5, level), actor);
     if (wide == one_lane && (reads_who & 31) != lane) wide = whole_warp;
     reads_who = who_of(wide, wide == one_lane ? lane : 0);
+    reads = wide < whole_operation ? actor.segment : epochs_.joint(reads, actor);
   }
-  reads = actor.segment;
 }
 
 inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane) {
@@ -127,14 +129,15 @@ bool Filter::read_group(Group& group, Actor& actor, std::uint8_t pattern, bool o
   group.non_coherent |= outside;
   if (epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern)) {
     group.reads_pattern = pattern;
+    group.reads = actor.segment;
   } else {
     const std::uint8_t old = group.reads_pattern;
     unsigned wide = epochs_.widened(
         group.reads, old >= first_level_pattern ? unsigned(who_at(old, 0) >> 5) : unsigned(one_lane), actor);
     if (wide == one_lane && old != pattern) wide = whole_warp;
     group.reads_pattern = wide == one_lane ? pattern : level_pattern(wide);
+    group.reads = wide < whole_operation ? actor.segment : epochs_.joint(group.reads, actor);
   }
-  group.reads = actor.segment;
   return true;
 }
 

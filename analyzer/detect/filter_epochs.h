@@ -64,6 +64,11 @@ class Epochs {
   bool ordered_write_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own);
   // The level of an epoch that stands for what `segment` at `level` did and for the actor's segment.
   unsigned widened(SegmentId segment, unsigned level, const Actor& actor) const;
+  // Which of the two such an epoch is to name: the later one, since from whole_operation on all up to its stamp counts,
+  // and another block's may have begun after the actor's. (Within a block no barrier lies between the two.)
+  SegmentId joint(SegmentId segment, const Actor& actor) const {
+    return segments_[segment].stamp > segments_[actor.segment].stamp ? segment : actor.segment;
+  }
   bool same_operation(SegmentId segment, const Actor& actor) const;
 
   // Has so much been named that it is time to collect?

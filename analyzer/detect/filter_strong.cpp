@@ -78,6 +78,7 @@ inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& 
     // What comes before stays in what the epoch stands for: whatever it is unordered with is unordered with this.
     if (cell.epoch && !alike) kept = mixed_sizes;
     cell.who = std::uint8_t(lane);
+    cell.epoch = actor.segment;
   } else if (!alike) {
     return false; // reads of two sizes: rare, and too much for a cell
   } else {
@@ -85,8 +86,8 @@ inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& 
     unsigned wide = epochs_.widened(cell.epoch, cell.who >> 5, actor);
     if (wide == one_lane && (cell.who & 31) != lane) wide = whole_warp;
     cell.who = who_of(wide, wide == one_lane ? lane : 0);
+    cell.epoch = wide < whole_operation ? actor.segment : epochs_.joint(cell.epoch, actor);
   }
-  cell.epoch = actor.segment;
   cell.flags = std::uint8_t((cell.flags & 0x0F) | kept | (access.plain ? StrongCell::plain : 0) |
                             (access.write ? StrongCell::writes : 0));
   return true;
@@ -193,7 +194,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
       const auto code = good ? code_of(cell) : std::optional(suspect_code);
       if (!code) return false;
       if (!good) suspects_.add(0, unit.address);
-      *entry = {actor.segment, *code};
+      *entry = {cell.epoch, *code};
       return true;
     }
     unit.found = strong_.find(unit.address);
@@ -206,7 +207,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     if (!join_strong(access, actor, weak, cell, any_unordered)) {
       unit.entry = {actor.segment, suspect_code};
     } else if (const auto code = code_of(cell)) {
-      unit.entry = {actor.segment, *code};
+      unit.entry = {cell.epoch, *code};
     } else {
       return false;
     }
