@@ -438,6 +438,11 @@ bool Merge::fits(const Head& head, unsigned l) const {
 void Merge::place(Head& head, unsigned l, std::uint64_t first) {
   Cell& cell = cells_[head.cell[l]];
   const std::uint32_t bit = 1u << l;
+  if (!cell.touched && head.wrote & bit && !head.what->reads) {
+    cell.beginning = ++places_;
+    cell.until = head.after;
+  }
+  cell.touched = true;
   if (head.what->valued && head.what->reads) {
     cell.bits = head.read[l];
     cell.known = true;
@@ -452,11 +457,12 @@ void Merge::place(Head& head, unsigned l, std::uint64_t first) {
   unlink(head, l);
 }
 
-// Reads that overlap with this write and saw what was there before it come first.
+// Reads that overlap with this write and saw what was there before it come first. Where it is the first to touch the
+// location, nothing tells yet which of them saw the beginning, and which what others write later (saw_beginning).
 void Merge::readers_first(const Head& head, unsigned l) {
   const std::uint32_t bit = 1u << l;
-  if (!(head.wrote & head.known & bit)) return;
   const std::uint32_t cell = head.cell[l];
+  if (!(head.wrote & head.known & bit) || (!cells_[cell].known && !cells_[cell].touched)) return;
   for (std::uint32_t node = cells_[cell].first; node != none;) {
     Head& reader = *heads_[node / 32];
     const unsigned r = node % 32;
@@ -478,25 +484,44 @@ bool Merge::place_earlier(const Head& head, unsigned l) {
   std::uint32_t node = cell.known ? find(head, head.cell[l], cell.bits, 0, false) : none;
   if (node == none) node = find(head, head.cell[l], head.read[l], 0, true); // a store of what was read
   if (node == none) return false;
-  Head& other = *heads_[node / 32];
-  if (cell.first != none) readers_first(other, node % 32);
-  place(other, node % 32, 0);
-  placed(other, 1u << (node % 32));
+  place_first(node);
   return true;
 }
 
-// Nobody has seen the location yet. What overlaps and left what this one read came before it, and so on.
+// A lane of a head that is open, before the one that is being settled.
+void Merge::place_first(std::uint32_t node) {
+  Head& other = *heads_[node / 32];
+  const unsigned l = node % 32;
+  if (cells_[other.cell[l]].first != none) readers_first(other, l);
+  place(other, l, 0);
+  placed(other, 1u << l);
+}
+
+// Nobody has seen the location yet. What overlaps and left what this one read came before it, and so on. Where that
+// ends at a store, the store came first: the same bits may have been there before it, but whoever relies on the store
+// could not tell then.
 void Merge::find_beginning(const Head& head, unsigned l) {
-  Cell& cell = cells_[head.cell[l]];
+  const std::uint32_t at = head.cell[l];
   std::uint64_t value = head.read[l];
   for (int steps = 0; steps < 4096; ++steps) {
-    const std::uint32_t node = find(head, head.cell[l], value, 1, false);
+    const std::uint32_t node = find(head, at, value, 1, false);
     if (node == none || heads_[node / 32]->read[node % 32] == value) break;
     value = heads_[node / 32]->read[node % 32];
     if (value == head.read[l]) break; // a cycle: where it began, nothing tells
   }
-  cell.bits = value;
-  cell.known = true;
+  if (!cells_[at].touched) {
+    if (const std::uint32_t store = find(head, at, value, 0, true); store != none) return place_first(store);
+  }
+  cells_[at].bits = value;
+  cells_[at].known = true;
+}
+
+// A read that overlaps with the first write of the location, and that no write explains: it came before that one.
+bool Merge::saw_beginning(const Head& head, unsigned l) {
+  Cell& cell = cells_[head.cell[l]];
+  if (!cell.beginning || head.wrote >> l & 1 || head.before >= cell.until) return false;
+  if (!cell.began) cell.began = head.read[l];
+  return *cell.began == head.read[l];
 }
 
 void Merge::settle(std::uint32_t w) {
@@ -508,9 +533,9 @@ void Merge::settle(std::uint32_t w) {
       any = false;
       each_lane(head.left, [&](unsigned l) {
         if (!(head.left >> l & 1)) return;
-        const Cell& cell = cells_[head.cell[l]];
-        if (!cell.known && ((head.leading | (head.what->reads ? head.readers : 0)) >> l & 1)) find_beginning(head, l);
-        if (cell.first != none) readers_first(head, l);
+        const bool reads = (head.leading | (head.what->reads ? head.readers : 0)) >> l & 1;
+        if (reads && !cells_[head.cell[l]].known) find_beginning(head, l);
+        if (cells_[head.cell[l]].first != none) readers_first(head, l);
         if (!fits(head, l)) return;
         place(head, l, 0);
         now |= 1u << l;
@@ -524,10 +549,15 @@ void Merge::settle(std::uint32_t w) {
     if (now) placed(head, now);
     const unsigned l = unsigned(__builtin_ctz(head.left));
     if (place_earlier(head, l)) continue;
-    // The location was written by a weak access, or what was read is old: by value alone.
-    ++log_.guessed_;
-    if (!places_) ++places_;
-    place(head, l, 1); // not exact
+    if (saw_beginning(head, l)) {
+      unlink(head, l);
+      head.left &= ~(1u << l);
+      head.first[l] = head.last[l] = cells_[head.cell[l]].beginning;
+    } else { // the location was written by a weak access, or what was read is old: by value alone
+      ++log_.guessed_;
+      if (!places_) ++places_;
+      place(head, l, 1); // not exact
+    }
     const bool ends = !head.left;
     placed(head, 1u << l);
     if (ends) return;

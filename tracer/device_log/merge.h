@@ -21,6 +21,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <queue>
 #include <tuple>
 #include <unordered_map>
@@ -46,6 +47,10 @@ class Merge {
     std::uint64_t bits = 0;
     std::uint32_t first = none, last = none; // lanes of open heads that only read: head * 32 + lane
     bool known = false; // bits are what it holds
+    bool touched = false; // something was placed
+    // Where a store was the first: the place in front of it, the ticket after it, and what was read there.
+    std::uint64_t beginning = 0, until = 0;
+    std::optional<std::uint64_t> began;
   };
   using Place = LaunchLog::Place;
   struct Object { // an mbarrier
@@ -155,6 +160,8 @@ class Merge {
   // The lane of another head with that value that was the first to end, of those that can come before `head`.
   std::uint32_t find(const Head& head, std::uint32_t cell, std::uint64_t value, unsigned side, bool stores) const;
   void find_beginning(const Head& head, unsigned lane); // the value that the location had at first
+  void place_first(std::uint32_t node);
+  bool saw_beginning(const Head& head, unsigned lane);
 
   LaunchLog& log_;
   std::uint64_t& places_; // last given out
