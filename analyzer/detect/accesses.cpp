@@ -44,7 +44,10 @@ void Detector::play(const Batch& batch) {
   for (const Batch::Common& entry : batch.common) {
     weak_until(entry.stamp);
     now_ = base + entry.stamp;
-    if (entry.what == Batch::What::strong) {
+    if (entry.what == Batch::What::missing) {
+      --now_;
+      missing();
+    } else if (entry.what == Batch::What::strong) {
       const StrongAccesses& all = batch.strong[entry.index];
       strong(all, &batch.strong_lanes[all.first], &batch.strong_parts[all.first]);
     } else {
@@ -186,6 +189,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   const PlaceId place = sides_.site(all.module, all.site);
   if (!operation || !place) {
     ++unknown_;
+    causality_.missing(now_); // it may have released and acquired
     return;
   }
   if (all.space != Space::global && all.space != Space::shared) return;

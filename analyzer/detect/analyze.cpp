@@ -8,6 +8,7 @@
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
 #include "analyzer/detect/waits.h"
+#include "deadheat/trace_times.h"
 
 namespace deadheat::detect {
 
@@ -144,38 +145,59 @@ class LogSource final : public Source {
   explicit LogSource(const trace::LogReader& log) : log_(log) {}
   std::size_t chunks() const override { return log_.chunk_count(); }
   void play(std::size_t chunk, trace::RecordVisitor& visitor) const override {
+    if (log_.gap_before(chunk)) visitor.missing();
     Expected<trace::Payload> payload = log_.chunk(chunk);
-    if (!payload) return damaged(chunk, payload.error().what);
+    if (!payload) return damaged(chunk, payload.error().what, visitor);
     trace::Decoder decoder(*payload);
-    for (;;) {
-      switch (decoder.next()) {
+    for (std::uint64_t skipped = 0;;) {
+      const trace::Decoder::Item item = decoder.next();
+      if (decoder.skipped() != skipped) { // of kinds that may order what others do not
+        skipped = decoder.skipped();
+        visitor.missing();
+      }
+      switch (item) {
         case trace::Decoder::Item::access: visitor.access(decoder.access()); break;
         case trace::Decoder::Item::record: visitor.record(decoder.record()); break;
-        case trace::Decoder::Item::damaged: return damaged(chunk, "part of a chunk cannot be read, " + decoder.error());
-        case trace::Decoder::Item::end:
-          if (decoder.skipped()) {
-            std::lock_guard lock(mutex_);
-            skipped_[chunk] = decoder.skipped();
-          }
-          return;
+        case trace::Decoder::Item::damaged:
+          return damaged(chunk, "part of a chunk cannot be read, " + decoder.error(), visitor);
+        case trace::Decoder::Item::end: return whole(chunk, decoder);
       }
     }
   }
   void note_in(trace::LogReader& log) const {
     for (const auto& [chunk, why] : damaged_) log.note_damage(chunk, why);
     for (const auto& [chunk, records] : skipped_) log.note_skipped(chunk, records);
+    for (const auto& [chunk, counts] : counts_) log.note_counts(chunk, counts.first, counts.second);
   }
+  bool skipped() const { return !skipped_.empty(); }
 
  private:
-  void damaged(std::size_t chunk, const std::string& why) const {
+  void damaged(std::size_t chunk, const std::string& why, trace::RecordVisitor& visitor) const {
+    if (chunk + 1 < chunks()) visitor.missing();
     std::lock_guard lock(mutex_);
     damaged_[chunk] = why;
+  }
+  void whole(std::size_t chunk, const trace::Decoder& decoder) const {
+    const trace::ChunkInfo& info = log_.chunk_info(chunk);
+    const bool as_said = decoder.records() == info.records && decoder.accesses() == info.accesses;
+    if (!decoder.skipped() && as_said) return;
+    std::lock_guard lock(mutex_);
+    if (decoder.skipped()) skipped_[chunk] = decoder.skipped();
+    if (!as_said) counts_[chunk] = {decoder.records(), decoder.accesses()};
   }
   const trace::LogReader& log_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::string> damaged_;
   mutable std::map<std::size_t, std::uint64_t> skipped_;
+  mutable std::map<std::size_t, std::pair<std::uint64_t, std::uint64_t>> counts_; // records, accesses
 };
+
+// Chunks of kinds that say something and are not read.
+bool leaves_chunks_out(const trace::LogReader& log) {
+  return std::any_of(log.other_chunks().begin(), log.other_chunks().end(), [](const trace::ChunkInfo& info) {
+    return info.kind != trace::ChunkKind::end && info.kind != trace::times_chunk;
+  });
+}
 
 void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis& analysis) {
   const LogSource source(log);
@@ -239,7 +261,12 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   analysis.summary.opaque += summary.opaque;
   analysis.summary.accesses += summary.accesses;
   analysis.summary.assumed_edges += detector.assumed_edges();
-  analysis.summary.complete &= log.complete() && !detector.refused;
+  analysis.summary.complete &= log.complete() && !detector.refused && !source.skipped() && !leaves_chunks_out(log);
+  if (detector.gaps()) {
+    analysis.warnings.push_back(log.path() + ": records are missing in " +
+                                (detector.gaps() == 1 ? "one place" : std::to_string(detector.gaps()) + " places") +
+                                ": all before counts as ordered before all behind; races across are not reported");
+  }
   if (findings.unchecked) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(

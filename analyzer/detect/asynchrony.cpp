@@ -140,6 +140,7 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
   const PlaceId place = sides_.site(record.module, record.site);
   if (!operation || !place) {
     ++unknown_;
+    causality_.missing(now_);
     return;
   }
   using What = trace::Mbarrier::What;
@@ -202,7 +203,7 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
 
 void Detector::fence(const trace::Fence& fence) {
   const OperationIndex operation = operation_of(fence.warp.launch);
-  if (!operation) return;
+  if (!operation) return causality_.missing(now_);
   const Site* site = site_of(fence.module, fence.site);
   const bool dependency = site && site->kind == SiteKind::dependency;
   each_lane(fence.mask, [&](unsigned lane) {

@@ -52,7 +52,7 @@ struct StrongAccesses { // of a warp, one lane after another, in the order in wh
 };
 
 struct Batch {
-  enum class What : std::uint8_t { strong, small, large };
+  enum class What : std::uint8_t { strong, small, large, missing };
   struct Common {
     std::uint32_t stamp = 0, index = 0;
     What what = What::small;
@@ -92,6 +92,7 @@ class Batcher final : public trace::RecordVisitor {
   Batcher(const Routing& routing, Batch& batch);
   bool access(const trace::AccessView& access) override;
   bool record(trace::Record& record) override;
+  void missing() override;
 
  private:
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);

@@ -1,6 +1,7 @@
 // What cannot be in a trace that says the truth: waits for records that were not made before, graph nodes that wait for
-// what is no node before them, allocations that overlap living ones, operations that end without having begun. Each
-// kind is counted and becomes one warning; a trace with any is not complete.
+// what is no node before them, graphs that end without having been launched, allocations that overlap living ones, frees
+// of what was not allocated, operations that are submitted twice or end without having begun, launches and copies larger
+// than any can be. Each kind is counted and becomes one warning; a trace with any is not complete.
 //
 // Thread-safety: none.
 #pragma once
@@ -20,21 +21,25 @@ class Consistency final : public trace::RecordVisitor {
  public:
   bool access(const trace::AccessView&) override { return true; }
   bool record(trace::Record& record) override;
+  std::uint64_t count() const { return count_; } // of contradictions so far
 
   // One line a kind of contradiction, with how often and the first; none when there are none.
   std::vector<std::string> warnings() const;
 
  private:
-  enum class Kind : std::uint8_t { wait, node, allocation, execution };
+  enum class Kind : std::uint8_t { wait, host, node, graph, allocation, free, execution, extent };
   void found(Kind kind, const std::string& first);
   void allocated(const trace::Allocate& allocation);
+  void submitted(const trace::Operation& operation);
+  void host_waits(const trace::HostWait& wait);
 
+  std::uint64_t count_ = 0;
   struct Count {
     std::uint64_t count = 0;
     std::string first;
   };
   std::map<Kind, Count> found_;
-  std::unordered_set<std::uint32_t> submitted_, running_, event_records_;
+  std::unordered_set<std::uint32_t> submitted_, running_, event_records_, graphs_, empty_;
   std::unordered_map<std::uint32_t, std::uint32_t> graph_of_; // operation → graph launch
   struct Extent {
     std::uint64_t end = 0;

@@ -77,8 +77,28 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
 
 // ---- other records
 
+// What the records between said of order is lost. Whatever they may have ordered counts as ordered: all that was done
+// before what is done from here on (Causality::missing), all that was submitted before what is submitted from here on.
+// Launches that were submitted may have begun in between, and threads of theirs may have come to a barrier.
+void Detector::missing() {
+  constexpr std::uint64_t most_gaps = 1024; // beyond, nothing that follows is compared with anything
+  causality_.missing(++gaps_ > most_gaps ? ~Stamp(0) : now_);
+  if (gaps_ > most_gaps) return;
+  operations_.missing();
+  for (const auto& [id, operation] : submitted_) {
+    const auto* launch = std::get_if<trace::Launch>(&operation.what);
+    const OperationIndex index = launch ? operations_.index(id) : 0;
+    const auto info = launch_infos_.find(index);
+    if (info == launch_infos_.end()) continue;
+    causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
+    info->second.begun = info->second.torn = true;
+  }
+}
+
 void Detector::record(trace::Record& record) {
+  const std::uint64_t contradictions = consistency_.count();
   consistency_.record(record);
+  if (consistency_.count() != contradictions) missing();
   std::visit(
       [&](auto& r) {
         using T = std::decay_t<decltype(r)>;
@@ -124,6 +144,7 @@ void Detector::record(trace::Record& record) {
         } else if constexpr (std::is_same_v<T, trace::BarrierComplete>) {
           if (OperationIndex operation = operation_of(r.launch)) {
             causality_.barrier_complete(operation, r.block, r.barrier, r.phase);
+            if (torn(operation)) causality_.missing(now_); // who waits there may have come unseen
           }
         } else if constexpr (std::is_same_v<T, trace::WarpBarrier>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
@@ -155,6 +176,7 @@ void Detector::record(trace::Record& record) {
               const ThreadKey thread = key_of(operation, r.warp, lane);
               if (matrix) {
                 causality_.matrix_wait(thread, r.pending);
+                if (torn(operation)) causality_.missing(now_); // the warpgroup's threads count groups differently
               } else if (bulk) {
                 causality_.bulk_wait(thread, r.pending, r.read_only, now_);
               } else if (!r.read_only) {

@@ -72,6 +72,7 @@ class Detector {
     std::string called_at;
     trace::Launch launch;
     bool begun = false, silent = false; // silent: it had begun when the device was noted to have gone silent
+    bool torn = false; // records are missing from when it might have run
   };
   order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
   const std::unordered_map<std::uint32_t, order::OperationIndex>& launches() const { return launches_; }
@@ -87,12 +88,19 @@ class Detector {
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
   std::size_t copies_remembered() const { return causality_.groups(); } // asynchronous ones
+  // How often records were missing with others behind them.
+  std::uint64_t gaps() const { return gaps_; }
   // Records that name a launch or site that does not exist, or more memory than there can be; weak accesses are counted
   // with the parts.
   std::uint64_t unknown() const { return unknown_; }
 
  private:
   void record(trace::Record& record);
+  void missing(); // records, here
+  bool torn(order::OperationIndex operation) const {
+    const LaunchInfo* info = gaps_ ? launch_of(operation) : nullptr;
+    return info && info->torn;
+  }
   void weak(const Batch& batch, const WeakAccess& access);
   // Nearer: it comes soon. As Filter::bring(), of the lanes of `mask`.
   std::uint32_t bring(const Batch& batch, const WeakAccess& access, std::uint32_t mask, unsigned step);
@@ -143,7 +151,7 @@ class Detector {
   Shadow shadow_;
   WaitLoops wait_loops_;
   order::Stamp now_ = 0;
-  std::uint64_t unknown_ = 0, range_pages_ = 0;
+  std::uint64_t unknown_ = 0, range_pages_ = 0, gaps_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
   std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number

@@ -443,6 +443,7 @@ bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const
 // ---- questions
 
 bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const {
+  if (stamp <= missing_) return true;
   const Block* of = find_block(second);
   const auto seen_by_thread = [&](auto&& seen) {
     const Thread* state = find_thread(second);
@@ -475,6 +476,7 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
 
 bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second,
                                        bool shared) const {
+  if (stamp <= missing_) return true;
   if (group && group_of(group).bulk) return ordered(first, stamp, group, second); // its completion has the fence
   // A launch begins, or has waited, with the memory of those before it visible to all proxies.
   if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
@@ -492,6 +494,7 @@ bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup 
 }
 
 bool Causality::warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) const {
+  if (stamp <= missing_) return true;
   const Block* of = find_block(second);
   if (first.operation() != second.operation()) {
     if (operations_.ordered(first.operation(), second.operation()) ||
@@ -506,6 +509,7 @@ bool Causality::warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) con
 }
 
 bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Stamp stamp, ThreadKey second) const {
+  if (stamp <= missing_) return true;
   ThreadKey first(operation, index, 0);
   const Block* of = find_block(second);
   if (operation != second.operation()) {
@@ -517,6 +521,7 @@ bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Sta
 }
 
 bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const {
+  if (stamp <= missing_) return true;
   if (operation != second.operation()) return operations_ordered(operation, second);
   const Block* own = find_block(second);
   if (!own || stamp > own->barrier) return false;
@@ -527,6 +532,7 @@ bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadK
 }
 
 bool Causality::knows_no_other_block(ThreadKey thread) const {
+  if (missing_) return false;
   const Block* block = find_block(thread);
   if (block && (block->common || !block->threads_with_state.empty())) return false; // none: it has not synchronized
   const Launch* of = launch(thread.operation());
@@ -548,7 +554,7 @@ bool Causality::observed(const Location& location, Stamp write, ThreadKey second
 
 Stamp Causality::last_sync(ThreadKey thread) const {
   const Block* of = find_block(thread);
-  return of && !of->syncs.empty() ? std::max(of->barrier, of->syncs[thread.warp()]) : 0;
+  return of && !of->syncs.empty() ? std::max({missing_, of->barrier, of->syncs[thread.warp()]}) : missing_;
 }
 
 bool Causality::has_exited(ThreadKey thread) const {

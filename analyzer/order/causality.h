@@ -29,6 +29,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstdint>
@@ -88,6 +89,13 @@ class Causality {
   // its last thread is gone.
   std::vector<std::uint32_t> thread_exit(OperationIndex operation, std::uint32_t block, std::uint32_t warp,
                                          std::uint32_t mask);
+
+  // Records up to the stamp are missing or make no sense. What they ordered is not known, so that everything up to it
+  // counts as ordered before everything after it.
+  void missing(Stamp last) {
+    missing_ = std::max(missing_, last);
+    bulk_pending_.clear(); // which of them complete later is not known either
+  }
 
   // Synchronization, each with the record's stamp (increasing).
   void block_barrier(OperationIndex operation, std::uint32_t block, Stamp now);
@@ -165,7 +173,8 @@ class Causality {
 
   // Synchronization edges that rest on a guess: which write a read saw was not certain.
   std::uint64_t assumed_edges() const { return assumed_edges_; }
-  // Stamp of the last synchronization that orders something the thread's warp did before it with what others do after.
+  // Stamp of the last synchronization that orders something the thread's warp did before it with what others do after;
+  // missing records are one.
   Stamp last_sync(ThreadKey thread) const;
   // Of the last full barrier of its block: all that the block did up to there happens before.
   Stamp last_barrier(ThreadKey thread) const {
@@ -301,6 +310,7 @@ class Causality {
   Rules rules_;
   mutable std::array<RecentBlock, 32> recent_blocks_; // found lately, by the low bits of block_bits
   std::uint64_t assumed_edges_ = 0;
+  Stamp missing_ = 0; // up to here all is ordered before what follows
   std::size_t many_locations_ = 1 << 16; // when to forget those that released nothing
   Chain fence_sc_;
   std::unordered_map<OperationIndex, Launch> launches_;

@@ -49,6 +49,10 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   return at;
 }
 
+void OperationClocks::missing() {
+  for (std::uint32_t chain = 1; chain < chain_length_.size(); ++chain) host_[chain] = chain_length_[chain];
+}
+
 void OperationClocks::apply(const trace::Allocate& record) {
   if (record.kind != trace::Allocate::Kind::pool || !record.bytes) return;
   if (record.bytes > ~record.address) return; // a damaged trace

@@ -30,6 +30,8 @@ class OperationClocks {
   void apply(const trace::GraphLaunch& record) { streams_.graph_begin(record); }
   void apply(const trace::GraphEnd& record) { streams_.graph_end(record); }
   void apply(const trace::Allocate& record);
+  // Records are missing: all operations so far count as complete before any that is submitted from here on.
+  void missing();
 
   OperationIndex index(OperationId id) const;
   OperationId id(OperationIndex index) const { return operations_[index].id; }

@@ -1,5 +1,7 @@
 #include "tracer/recorder/decoder.h"
 
+#include <bit>
+
 #include "deadheat/trace_format.h"
 #include "tracer/recorder/fields.h"
 
@@ -295,7 +297,12 @@ bool Decoder::read_access(unsigned tag) {
 Decoder::Item Decoder::next() {
   while (at_ < end_) {
     const unsigned tag = *at_;
-    if (tag & access_tag) return read_access(tag) ? Item::access : damaged("an access that makes no sense");
+    if (tag & access_tag) {
+      if (!read_access(tag)) return damaged("an access that makes no sense");
+      records_++;
+      accesses_ += std::uint64_t(std::popcount(view_.mask));
+      return Item::access;
+    }
     if (tag >= context_tag && tag < context_tag + 16) {
       if (!read_context(tag)) return damaged("a context that makes no sense");
       continue;
@@ -313,11 +320,13 @@ Decoder::Item Decoder::next() {
         DEADHEAT_TRACE_FRAMED(DEADHEAT_READ)
 #undef DEADHEAT_READ
         default:
+          records_++;
           skipped_++;
           at_ = end;
           continue;
       }
       if (!read) return damaged("a record that makes no sense");
+      records_++;
       at_ = end;
       return Item::record;
     }
@@ -329,7 +338,9 @@ Decoder::Item Decoder::next() {
 #undef DEADHEAT_READ
       default: break;
     }
-    return read ? Item::record : damaged("a record that makes no sense");
+    if (!read) return damaged("a record that makes no sense");
+    records_++;
+    return Item::record;
   }
   return Item::end;
 }

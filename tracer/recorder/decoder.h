@@ -57,7 +57,10 @@ class Decoder {
   Record& record() { return record_; } // may be moved from
   const std::string& error() const { return error_; }
   std::size_t position() const { return std::size_t(at_ - begin_); } // of the next record, in the payload
-  std::uint64_t skipped() const { return skipped_; } // framed records of unknown kinds, so far
+  // So far: records (skipped ones too), lane accesses in them, framed records of unknown kinds, which are skipped.
+  std::uint64_t records() const { return records_; }
+  std::uint64_t accesses() const { return accesses_; }
+  std::uint64_t skipped() const { return skipped_; }
 
  private:
   friend struct FieldReader;
@@ -69,7 +72,7 @@ class Decoder {
 
   const std::uint8_t *begin_, *at_, *end_;
   std::size_t max_strings_;
-  std::uint64_t skipped_ = 0;
+  std::uint64_t records_ = 0, accesses_ = 0, skipped_ = 0;
   std::string error_;
   Record record_;
   AccessView view_;

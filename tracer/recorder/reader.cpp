@@ -15,6 +15,7 @@ namespace deadheat::trace {
 namespace {
 
 constexpr std::size_t scan_bytes = 1 << 16;
+constexpr std::size_t most_losses_said = 8; // one line each; one more for the rest
 
 std::string count_of(std::uint64_t n, const char* what) { return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s"); }
 
@@ -34,7 +35,9 @@ struct LogReader::State {
   std::vector<ChunkInfo> events, others;
   std::optional<EndChunk> end;
   bool sound = true; // nothing missing so far
-  std::vector<bool> reported;
+  std::vector<bool> reported, gaps; // of chunks of events; gaps: something is missing in front
+  std::size_t losses_said = 0, rest_line = 0;
+  std::uint64_t losses = 0, records_lost = 0;
   std::vector<std::string> warnings;
   std::vector<LostRange> lost;
 
@@ -46,12 +49,16 @@ struct LogReader::State {
   bool read_header(std::uint64_t offset, ChunkInfo& info, std::uint16_t& version) const;
   std::uint64_t find_header(std::uint64_t offset) const;
   Expected<void> index();
+  void put_in_order(std::vector<LostRange>& missing);
+  void find_gaps();
   void read_end();
   void warn_kinds();
   Expected<Payload> load(const ChunkInfo& info) const;
   void lose(LostRange range, const std::string& why);
   void lose_chunk(std::size_t number, const std::string& why);
+  void say_lost(std::string line, const LostRange& range);
   void skip(std::size_t number, std::uint64_t records);
+  void compare_counts(std::size_t number, std::uint64_t records, std::uint64_t accesses);
   bool open_next();
   Decoder::Item step();
 };
@@ -104,8 +111,25 @@ void LogReader::State::lose(LostRange range, const std::string& why) {
   }
   if (range.records) line += " (" + count_of(range.records, "record") + ')';
   line += " at offset " + std::to_string(range.offset);
-  warnings.push_back(std::move(line));
+  say_lost(std::move(line), range);
   lost.push_back(range);
+}
+
+void LogReader::State::say_lost(std::string line, const LostRange& range) {
+  losses++;
+  if (losses_said < most_losses_said) {
+    losses_said++;
+    warnings.push_back(std::move(line));
+    return;
+  }
+  records_lost += range.records;
+  line = path + ": lost more in " + count_of(losses - losses_said, "place");
+  if (records_lost) line += " (" + count_of(records_lost, "record") + " at least)";
+  if (!rest_line) {
+    rest_line = warnings.size();
+    warnings.emplace_back();
+  }
+  warnings[rest_line] = std::move(line);
 }
 
 void LogReader::State::lose_chunk(std::size_t number, const std::string& why) {
@@ -120,6 +144,61 @@ void LogReader::State::skip(std::size_t number, std::uint64_t records) {
   reported[number] = true;
   warnings.push_back(path + ": " + count_of(records, "record") + " of unknown kinds skipped in chunk " +
                      std::to_string(events[number].number));
+}
+
+// Header and checksums fit, and the chunk holds more or less than it says: another one, or its writer was wrong.
+void LogReader::State::compare_counts(std::size_t number, std::uint64_t records, std::uint64_t accesses) {
+  const ChunkInfo& info = events[number];
+  if (reported[number] || (info.records == records && info.accesses == accesses)) return;
+  reported[number] = true;
+  sound = false;
+  say_lost(path + ": chunk " + std::to_string(info.number) + " says that it has " + count_of(info.records, "record") +
+               " with " + std::to_string(info.accesses) + " accesses; it has " + std::to_string(records) + " with " +
+               std::to_string(accesses),
+           {});
+}
+
+// Chunks that lie in another order than they were written in, or several times.
+void LogReader::State::put_in_order(std::vector<LostRange>& missing) {
+  sound = false;
+  const auto earlier = [](const ChunkInfo& a, const ChunkInfo& b) { return a.number < b.number; };
+  const auto same = [](const ChunkInfo& a, const ChunkInfo& b) { return a.number == b.number; };
+  std::stable_sort(events.begin(), events.end(), earlier);
+  const auto end = std::unique(events.begin(), events.end(), same);
+  const auto twice = std::uint64_t(events.end() - end);
+  events.erase(end, events.end());
+  std::string line = path + ": chunks are out of order: they are read in the order of their numbers";
+  if (twice) line += ", without " + count_of(twice, "chunk") + " whose number came before";
+  warnings.push_back(std::move(line));
+
+  missing.clear();
+  std::vector<ChunkInfo> all = events;
+  all.insert(all.end(), others.begin(), others.end());
+  std::sort(all.begin(), all.end(), earlier);
+  std::uint64_t expected = 0;
+  for (const ChunkInfo& info : all) {
+    if (info.number > expected) {
+      missing.push_back({info.offset, 0, std::uint32_t(expected), std::uint32_t(info.number - expected), 0, 0});
+    }
+    expected = std::uint64_t(info.number) + 1;
+  }
+}
+
+// Between two chunks of events may be some that hold no events.
+void LogReader::State::find_gaps() {
+  std::vector<std::uint32_t> apart;
+  for (const ChunkInfo& info : others) {
+    if (info.kind == ChunkKind::end || info.kind == times_chunk) apart.push_back(info.number);
+  }
+  std::sort(apart.begin(), apart.end());
+  apart.erase(std::unique(apart.begin(), apart.end()), apart.end());
+  gaps.resize(events.size());
+  for (std::size_t i = 1; i < events.size(); i++) {
+    const std::uint64_t before = events[i - 1].number, between = events[i].number - before - 1;
+    const auto known = std::lower_bound(apart.begin(), apart.end(), events[i].number) -
+                       std::upper_bound(apart.begin(), apart.end(), before);
+    gaps[i] = between != std::uint64_t(std::max<std::ptrdiff_t>(known, 0));
+  }
 }
 
 // Walks from header to header.
@@ -142,6 +221,8 @@ Expected<void> LogReader::State::index() {
     lose({0, offset, 0, 0, 0, 0}, "the log's header is damaged");
   }
 
+  std::vector<LostRange> missing;   // by the numbers of the chunks that are there
+  bool in_order = true;
   std::uint32_t expected = 0;       // number of the next chunk
   std::uint64_t rescan = offset;    // where a header may begin if the next one is not in its place
   while (offset < bytes) {
@@ -166,9 +247,8 @@ Expected<void> LogReader::State::index() {
       continue;
     }
     if (version != format_version) return version_error(version, path);
-    if (info.number > expected) {
-      lose({offset, 0, expected, info.number - expected, 0, 0}, "chunks are missing");
-    }
+    in_order &= info.number >= expected;
+    if (info.number > expected) missing.push_back({offset, 0, expected, info.number - expected, 0, 0});
     expected = info.number + 1;
     const std::uint64_t after = offset + sizeof(ChunkHeader) + info.stored_bytes;
     if (after > bytes) {
@@ -183,7 +263,10 @@ Expected<void> LogReader::State::index() {
     rescan = offset + sizeof(ChunkHeader);
     offset = after;
   }
+  if (!in_order) put_in_order(missing);
+  for (const LostRange& range : missing) lose(range, "chunks are missing");
   reported.resize(events.size());
+  find_gaps();
   read_end();
   warn_kinds();
   return {};
@@ -206,10 +289,25 @@ void LogReader::State::read_end() {
     warnings.push_back(path +
                        ": the recording did not end cleanly: the process was killed or could not write its log; "
                        "what it did last is missing");
-  } else if (end->lost_records) {
+    return;
+  }
+  if (end->lost_records) {
     sound = false;
     warnings.push_back(path + ": " + count_of(end->lost_records, "record") + " could not be written");
   }
+  if (!sound) return; // it speaks of more than is there
+  std::uint64_t records = 0, accesses = 0;
+  for (const ChunkInfo& info : events) {
+    records += info.records;
+    accesses += info.accesses;
+  }
+  const std::uint64_t before = events.size() + others.size() - 1;
+  if (end->records == records && end->accesses == accesses && end->chunks == before) return;
+  sound = false;
+  warnings.push_back(path + ": the end chunk speaks of " + count_of(end->chunks, "chunk") + " with " +
+                     count_of(end->records, "record") + " and " + std::to_string(end->accesses) +
+                     " accesses; there are " + std::to_string(before) + " with " + std::to_string(records) + " and " +
+                     std::to_string(accesses));
 }
 
 // Chunks of kinds that this reader leaves to others.
@@ -280,6 +378,7 @@ Decoder::Item LogReader::State::step() {
     if (item == Decoder::Item::access || item == Decoder::Item::record) return item;
     if (item == Decoder::Item::damaged) lose_chunk(chunk, "part of a chunk cannot be read, " + decoder->error());
     if (decoder->skipped()) skip(chunk, decoder->skipped());
+    compare_counts(chunk, decoder->records(), decoder->accesses());
     decoder.reset();
     chunk++;
   }
@@ -339,7 +438,11 @@ std::size_t LogReader::chunk_count() const { return state_->events.size(); }
 const ChunkInfo& LogReader::chunk_info(std::size_t index) const { return state_->events[index]; }
 Expected<Payload> LogReader::chunk(std::size_t index) const { return state_->load(state_->events[index]); }
 void LogReader::note_damage(std::size_t index, const std::string& why) { state_->lose_chunk(index, why); }
+bool LogReader::gap_before(std::size_t index) const { return state_->gaps[index]; }
 void LogReader::note_skipped(std::size_t index, std::uint64_t records) { state_->skip(index, records); }
+void LogReader::note_counts(std::size_t index, std::uint64_t records, std::uint64_t accesses) {
+  state_->compare_counts(index, records, accesses);
+}
 const std::vector<ChunkInfo>& LogReader::other_chunks() const { return state_->others; }
 Expected<Payload> LogReader::payload(const ChunkInfo& info) const { return state_->load(info); }
 bool LogReader::complete() const { return state_->sound; }

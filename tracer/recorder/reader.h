@@ -1,8 +1,9 @@
 // Reads traces: the logs of a directory, their chunks and records, and the blobs.
 //
 // Damage is not an error: a log is opened if anything of it can be read. Chunks that cannot be read are left out, the
-// reader goes on with the next whole one, and says what is missing, one line each, in warnings(). Errors are for what
-// cannot be read at all: no such trace, not a trace, another version.
+// reader goes on with the next whole one, and says what is missing, one line each, in warnings() (the last one for all
+// that it has no more lines for). Chunks that lie in another order are read in the order of their numbers, each once.
+// Errors are for what cannot be read at all: no such trace, not a trace, another version.
 //
 // Thread-safety: a TraceReader is immutable. A LogReader's chunk() and the members marked const may be called from
 // several threads at once, so that they can decode chunks in parallel, each with a Decoder of its own; next(),
@@ -45,6 +46,7 @@ class RecordVisitor {
   virtual ~RecordVisitor() = default;
   virtual bool access(const AccessView& access) = 0; // valid during the call
   virtual bool record(Record& record) = 0;           // every other record; may be moved from
+  virtual void missing() {}                          // records that were here cannot be read
 };
 
 class LogReader {
@@ -71,10 +73,13 @@ class LogReader {
   const ChunkInfo& chunk_info(std::size_t index) const;
   // The payload of events chunk `index`, verified and decompressed: decode it with a Decoder.
   Expected<Payload> chunk(std::size_t index) const;
-  // What whoever decodes chunks himself found unreadable: noted as the functions above do, once a chunk. Not for
-  // several threads at once.
+  // Is there less than there was between this chunk of events and the one before?
+  bool gap_before(std::size_t index) const;
+  // What whoever decodes chunks himself found unreadable, or how much he found: noted as the functions above do, once a
+  // chunk. Not for several threads at once.
   void note_damage(std::size_t index, const std::string& why);
   void note_skipped(std::size_t index, std::uint64_t records); // of unknown kinds
+  void note_counts(std::size_t index, std::uint64_t records, std::uint64_t accesses);
   // Chunks that are not events (the end chunk included), for readers that know their kind.
   const std::vector<ChunkInfo>& other_chunks() const;
   Expected<Payload> payload(const ChunkInfo& info) const;
