@@ -5,6 +5,7 @@
 //   analyzer_bench [--largest N] [--workers 2,4] [--tsan PATH]
 //       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
+//   analyzer_bench --profile PATTERN [--largest N] --write TRACE   no run: the accesses as a trace for `deadheat analyze`
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "analyzer/detect/find.h"
 #include "tests/bench/analyzer_patterns.h"
 #include "tests/bench/machine_ceiling.h"
+#include "tracer/recorder/writer.h"
 
 namespace {
 
@@ -75,6 +77,27 @@ Cost analysis(Pattern pattern, std::uint64_t accesses, unsigned jobs) {
   });
 }
 
+// The pattern as a trace.
+int write_trace(Pattern pattern, std::uint64_t accesses, const std::string& directory) {
+  auto writer = trace::TraceWriter::create(directory, {});
+  if (!writer) {
+    std::fprintf(stderr, "%s\n", writer.error().message().c_str());
+    return 1;
+  }
+  class Copy final : public trace::RecordVisitor {
+   public:
+    explicit Copy(trace::TraceWriter& to) : to_(to) {}
+    bool access(const trace::AccessView& access) override { return to_.write(access), true; }
+    bool record(trace::Record& record) override { return to_.write(record), true; }
+
+   private:
+    trace::TraceWriter& to_;
+  } copy(**writer);
+  const PatternSource source(pattern, accesses);
+  for (std::size_t chunk = 0; chunk < source.chunks(); ++chunk) source.play(chunk, copy);
+  return (*writer)->finish(0) ? 0 : 1;
+}
+
 double tsan_cpu(const std::string& program, Pattern pattern, std::uint64_t accesses, unsigned threads) {
   const std::string command =
       program + " " + name_of(pattern) + " " + std::to_string(accesses) + " " + std::to_string(threads);
@@ -110,12 +133,13 @@ int main(int argc, char** argv) {
   double largest = 1e8;
   unsigned jobs = 1;
   std::vector<unsigned> workers{2};
-  std::string profiled;
+  std::string profiled, written;
   std::string tsan = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1) + "tsan_patterns";
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!std::strcmp(argv[i], "--largest")) largest = std::strtod(argv[i + 1], nullptr);
     if (!std::strcmp(argv[i], "--tsan")) tsan = argv[i + 1];
     if (!std::strcmp(argv[i], "--profile")) profiled = argv[i + 1];
+    if (!std::strcmp(argv[i], "--write")) written = argv[i + 1];
     if (!std::strcmp(argv[i], "--workers")) {
       workers.clear();
       for (char* at = argv[i + 1]; *at; at += *at == ',') workers.push_back(unsigned(std::strtoul(at, &at, 10)));
@@ -125,6 +149,7 @@ int main(int argc, char** argv) {
   if (!profiled.empty()) {
     for (Pattern pattern : patterns) {
       if (profiled != name_of(pattern)) continue;
+      if (!written.empty()) return write_trace(pattern, std::uint64_t(largest), written);
       const Cost cost = analysis(pattern, std::uint64_t(largest), jobs);
       const double constant = analysis(Pattern::tiled, 1, jobs).peak_bytes;
       std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB, %.2f bytes a byte\n", name_of(pattern),

@@ -105,6 +105,55 @@ class Damage(Case):
                 if status != 2:
                     self.assertIs(json.loads(out)["summary"]["complete"], False)
 
+    def test_logs_that_are_no_files(self):
+        self.record(twin("shared_reduce.racy"))
+        log = self.log()
+        os.rename(self.path(log), self.path("log"))
+
+        def said_of(make):
+            make(self.path(log))
+            line = self.refused("analyze", "trace", says=os.path.basename(log))
+            self.refused("info", "trace", says=os.path.basename(log))
+            (os.rmdir if os.path.isdir(self.path(log)) else os.unlink)(self.path(log))
+            return line
+
+        self.assertIn("is not a regular file", said_of(os.mkfifo))  # and nobody waits for who may write to it
+        self.assertIn("is not a regular file", said_of(os.mkdir))
+        self.assertIn("is not a regular file", said_of(lambda name: os.symlink("/dev/zero", name)))
+        self.assertIn("is not a regular file", said_of(lambda name: os.symlink("/dev/null", name)))
+        self.assertIn("No such file", said_of(lambda name: os.symlink("nowhere", name)))
+        # Beside one that can be read.
+        os.rename(self.path("log"), self.path(log))
+        os.mkdir(self.path("trace/5.log"))
+        self.write("trace/6.log", "")
+        report, err = self.analyze(status=1)
+        self.assertIs(report["summary"]["complete"], False)
+        self.assertEqual(len(report["races"]), 1)
+        self.assertEqual([line.split(":")[0] for line in complaints(err)], ["trace/5.log", "trace/6.log"], err)
+
+    def test_blob_that_is_no_file(self):
+        self.record(twin("shared_reduce.racy"))
+        [blob] = [os.path.join(folder, name) for folder, _, names in os.walk(self.path("trace/blobs")) for name in names]
+        os.unlink(blob)
+        os.mkfifo(blob)
+        self.refused("replay", "trace", says=[os.path.basename(blob), "is not a regular file"])
+
+    def test_logs_nobody_may_read(self):
+        self.record(twin("shared_reduce.racy"))
+        os.chmod(self.path(self.log()), 0)
+        if os.access(self.path(self.log()), os.R_OK):
+            self.skipTest("who runs this may read everything")
+        self.refused("analyze", "trace", says=[os.path.basename(self.log()), "Permission denied"])
+
+    def test_two_analyses_at_once(self):
+        self.record(twin("shared_reduce.racy"))
+        processes = [subprocess.Popen([settings.deadheat, "analyze", "--json", "-", "trace"], cwd=self.directory,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                     for _ in range(6)]
+        answers = [process.communicate(timeout=TIME_LIMIT) for process in processes]
+        self.assertEqual({process.returncode for process in processes}, {1})
+        self.assertEqual(len(set(answers)), 1)
+
     def test_missing_blobs(self):
         self.record(twin("shared_reduce.racy"))
         shutil.rmtree(self.path("trace/blobs"))

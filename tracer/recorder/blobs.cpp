@@ -108,7 +108,10 @@ Expected<void> BlobWriter::write(const std::string& path, std::span<const std::u
 Expected<std::vector<std::uint8_t>> read_blob(const std::string& directory, const BlobHash& hash) {
   const std::string path = blob_path(directory, hash);
   Expected<File> file = File::open(path);
-  if (!file) return Error{"a blob of the trace is missing", path, "was the whole directory copied?"};
+  if (!file && ::access(path.c_str(), F_OK) != 0) {
+    return Error{"a blob of the trace is missing", path, "was the whole directory copied?"};
+  }
+  if (!file) return file.error();
   const Error damaged{"a blob is damaged: its bytes are not those that were recorded", path, "record again"};
   BlobHeader header;
   if (file->read_at(0, &header, sizeof header) != sizeof header || header.magic != blob_magic) return damaged;

@@ -45,9 +45,13 @@ Error system_error(int number, std::string what, std::string where) {
 }
 
 Expected<File> File::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a pipe that nobody writes to holds up whoever opens it.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return system_error(errno, "cannot open it", path);
-  return File(descriptor);
+  File file(descriptor);
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return Error{"is not a regular file", path, {}};
+  return file;
 }
 
 Expected<File> File::create(const std::string& path) {

@@ -50,8 +50,8 @@ Expected<TraceReader> TraceReader::open(const std::string& directory) {
     std::uint32_t copy = 0;
     if (!parse_name(entry->d_name, info, copy)) continue;
     info.path = directory + '/' + info.name;
-    if (::stat(info.path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    info.bytes = std::uint64_t(status.st_size);
+    // What has a log's name and cannot be one is found out when it is opened, not passed over.
+    info.bytes = ::stat(info.path.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? std::uint64_t(status.st_size) : 0;
     found.emplace_back(copy, std::move(info));
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
