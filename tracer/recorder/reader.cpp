@@ -162,13 +162,21 @@ void LogReader::State::compare_counts(std::size_t number, std::uint64_t records,
 void LogReader::State::put_in_order(std::vector<LostRange>& missing) {
   sound = false;
   const auto earlier = [](const ChunkInfo& a, const ChunkInfo& b) { return a.number < b.number; };
-  const auto same = [](const ChunkInfo& a, const ChunkInfo& b) { return a.number == b.number; };
+  const auto differ = [](const ChunkInfo& a, const ChunkInfo& b) {
+    return a.checksum != b.checksum || a.raw_bytes != b.raw_bytes;
+  };
   std::stable_sort(events.begin(), events.end(), earlier);
-  const auto end = std::unique(events.begin(), events.end(), same);
-  const auto twice = std::uint64_t(events.end() - end);
-  events.erase(end, events.end());
+  std::vector<ChunkInfo> kept;
+  for (auto chunk = events.begin(); chunk != events.end();) {
+    const auto next = std::upper_bound(chunk, events.end(), *chunk, earlier);
+    // Of one number and not the same: which of them is the chunk, nobody knows.
+    if (std::none_of(chunk, next, [&](const ChunkInfo& other) { return differ(*chunk, other); })) kept.push_back(*chunk);
+    chunk = next;
+  }
+  const std::uint64_t left_out = events.size() - kept.size();
+  events = std::move(kept);
   std::string line = path + ": chunks are out of order: they are read in the order of their numbers";
-  if (twice) line += ", without " + count_of(twice, "chunk") + " whose number came before";
+  if (left_out) line += ", without " + count_of(left_out, "chunk") + " of numbers that are there twice";
   warnings.push_back(std::move(line));
 
   missing.clear();
