@@ -5,7 +5,8 @@
 //   analyzer_bench [--largest N] [--workers 2,4] [--tsan PATH]
 //       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
-//   analyzer_bench --profile PATTERN [--largest N] --write TRACE   no run: the accesses as a trace for `deadheat analyze`
+//   analyzer_bench --profile PATTERN [--largest N] --write TRACE   no run: the accesses as a trace for `deadheat
+//   analyze`
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -170,7 +170,8 @@ void LogReader::State::put_in_order(std::vector<LostRange>& missing) {
   for (auto chunk = events.begin(); chunk != events.end();) {
     const auto next = std::upper_bound(chunk, events.end(), *chunk, earlier);
     // Of one number and not the same: which of them is the chunk, nobody knows.
-    if (std::none_of(chunk, next, [&](const ChunkInfo& other) { return differ(*chunk, other); })) kept.push_back(*chunk);
+    if (std::none_of(chunk, next, [&](const ChunkInfo& other) { return differ(*chunk, other); }))
+      kept.push_back(*chunk);
     chunk = next;
   }
   const std::uint64_t left_out = events.size() - kept.size();
