@@ -460,6 +460,13 @@ void Recorder::caught_up() {
   }
 }
 
+void Recorder::before_driver_is_busy(std::chrono::milliseconds about) {
+  const auto until = std::chrono::steady_clock::now() + about;
+  while (outstanding_.load() > 0 && !stopping_ && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void Recorder::release() {
   if (outstanding_.load() == 0) return; // a call of the driver that there is no need for: it may not answer any more
   const MyTurn one(draining_, waiting_);

@@ -79,6 +79,9 @@ class Recorder {
   void stop(); // drains what there is, if the driver still answers
   // The thread that drains ends, and finishes the session before. False: there is none. Async-signal-safe.
   bool finish_there(int status);
+  // The driver is about to be kept busy for about that long, and lets nobody read meanwhile: waits until the launches
+  // that write have ended, no longer than that.
+  void before_driver_is_busy(std::chrono::milliseconds about);
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
 
   // Whether the accesses of this launch are to be recorded. Counts it.
