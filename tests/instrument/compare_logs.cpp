@@ -83,7 +83,8 @@ struct Account {
     if (writes) weakly_written.insert(location(w, space, address & piece));
     add(w, lane, "site " + words(site, unsigned(space), address, digest));
   }
-  void strong(const trace::AccessView& a, std::uint32_t site, bool writes) {
+  // Of vectors the engine keeps the first element's value, a device one that all elements make: their digests tell.
+  void strong(const trace::AccessView& a, std::uint32_t site, bool writes, bool vector) {
     std::vector<unsigned> order;
     each_lane(a.mask, [&](unsigned lane) { order.push_back(lane); });
     std::stable_sort(order.begin(), order.end(),
@@ -95,10 +96,10 @@ struct Account {
       }
       const bool wrote = a.wrote >> lane & 1;
       add(a.warp, lane,
-          "strong " + words(site, unsigned(a.space), a.address[lane], a.value_read[lane],
-                            writes ? a.value_written[lane] : 0, wrote, wrote ? a.digest[lane] : 0));
+          "strong " + words(site, unsigned(a.space), a.address[lane], vector ? 0 : a.value_read[lane],
+                            writes && !vector ? a.value_written[lane] : 0, wrote, wrote ? a.digest[lane] : 0));
       if (!wrote) continue;
-      written[location(a.warp, a.space, a.address[lane])].push_back(a.value_written[lane]);
+      written[location(a.warp, a.space, a.address[lane])].push_back(vector ? a.digest[lane] : a.value_written[lane]);
     }
   }
   // What completes a phase comes before the tests that saw it complete.
@@ -348,7 +349,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
       if (!code || code->original[access->site] == ~0u) return;
       const trace::AccessView view = trace::view_of(*access);
       const std::uint32_t site = code->original[access->site];
-      engine.strong(view, site, code->sites[site].access != AccessKind::read);
+      engine.strong(view, site, code->sites[site].access != AccessKind::read, code->sites[site].elements > 1);
       return;
     }
     std::visit(
@@ -459,7 +460,7 @@ struct BufferOutput final : device_log::Output {
   }
   void access(const trace::AccessView& a) override {
     const Site& site = code.sites[a.site];
-    if (a.strong) return run.buffers.strong(a, a.site, site.access != AccessKind::read);
+    if (a.strong) return run.buffers.strong(a, a.site, site.access != AccessKind::read, site.elements > 1);
     each_lane(a.mask, [&](unsigned lane) {
       run.buffers.weak(a.warp, lane, a.site, a.space, a.address[lane], a.digest && !matrix(site) ? a.digest[lane] : 0,
                        site.access != AccessKind::read);

@@ -134,8 +134,8 @@ std::string Modules::assemble(Code& code) {
   }
   char errors[4096] = {};
   const std::string& text = code.instrumentation.text;
-  // About a megabyte a second. A kernel whose buffer is full waits for a reader that the driver holds up, until it gives
-  // up; the same kernel may wait for what the host does next, so that it is not waited for any longer than that.
+  // About a megabyte a second. A kernel whose buffer is full waits for a reader that the driver holds up, until it
+  // gives up; the same kernel may wait for what the host does next, so that it is not waited for any longer than that.
   session_.recorder().before_driver_is_busy(std::chrono::milliseconds(text.size() >> 10));
   // Never with CU_JIT_SPLIT_COMPILE: driver 580 aborts the process over large modules then.
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};

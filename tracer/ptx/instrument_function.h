@@ -114,6 +114,7 @@ class FunctionClone {
   void guard_address(const Instruction& i, bool narrow);
   void load_value(const Operand& value, unsigned bits, const char* to); // 64 bits, zero-extended
   void load_digest(const Operand& value, const Site& site); // into %dh_h
+  void load_folded(const Operand& value, const Site& site);
   void load_vector_digest(const Operand& value, const Site& site); // likewise, of a strong store
   void store_u32(const Instruction& i, const Operand& value, std::uint32_t at);
   void store_value(const Slot& slot, const Operand& value, const Site& site, std::uint32_t at);

@@ -15,8 +15,9 @@ using Kind = Slot::Kind;
 bool is_write(const Site& site) { return site.access == AccessKind::write; }
 bool is_atomic(const Site& site) { return site.access == AccessKind::atomic; }
 
-const Operand& first_of(const Operand& o) {
-  return o.kind == Operand::Kind::vector && !o.elements.empty() ? o.elements[0] : o;
+bool has_sink(const Operand* o) {
+  return o && std::any_of(o->elements.begin(), o->elements.end(),
+                          [](const Operand& element) { return element.kind == Operand::Kind::sink; });
 }
 
 // How many operands a barrier has before its number: bar.red has a result.
@@ -119,10 +120,10 @@ void FunctionClone::share_address(const Instruction& i, const Site& site, Slot& 
 bool FunctionClone::strong_slot(const Instruction& i, const Site& site, Slot& slot, std::uint32_t& size) {
   slot.kind = Kind::strong;
   slot.compares = i.has(Modifier::cas);
-  // Of vectors the first element, which stands for all: one instruction moves them.
-  slot.valued = site.element_bytes <= 8 && (site.elements == 1 || !is_atomic(site)) && i.opcode != Opcode::ldmatrix &&
-                i.opcode != Opcode::stmatrix;
-  slot.short_values = site.element_bytes <= 4;
+  // Of vectors all elements, folded to one value: one instruction moves them.
+  slot.valued = site.element_bytes <= 8 && (site.elements == 1 || (!is_atomic(site) && !has_sink(result_of(i)))) &&
+                i.opcode != Opcode::ldmatrix && i.opcode != Opcode::stmatrix;
+  slot.short_values = site.element_bytes <= 4 && site.elements == 1;
   slot.narrow = site.space == Space::shared;
   slot.ranked = clocks_.cluster && (site.shared_cluster || site.space == Space::generic);
   slot.after_only = clocks_.after_only;
@@ -140,10 +141,10 @@ bool FunctionClone::strong_slot(const Instruction& i, const Site& site, Slot& sl
     if (site.access != AccessKind::write) slot.value_read = array(bytes);
     if (site.access != AccessKind::read) {
       const Operand* value = value_of(i);
-      slot.operand_known = !slot.compares && value && known(first_of(*value));
+      slot.operand_known = !slot.compares && value && known(*value);
       if (slot.operand_known) {
         const unsigned width = site.element_bytes * 8u;
-        slot.number = first_of(*value).bits & (width < 64 ? (std::uint64_t(1) << width) - 1 : ~std::uint64_t(0));
+        slot.number = value->bits & (width < 64 ? (std::uint64_t(1) << width) - 1 : ~std::uint64_t(0));
       } else {
         slot.operand = array(bytes);
       }
@@ -288,8 +289,8 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       if (slot.operand) {
         const Operand* value = value_of(i);
         const Operand* stored = slot.compares && i.operands.size() > 3 ? &i.operands[3] : value;
-        if (stored) store_value(slot, first_of(*stored), site, slot.operand);
-        if (slot.compares && value) store_value(slot, first_of(*value), site, slot.compared);
+        if (stored) store_value(slot, *stored, site, slot.operand);
+        if (slot.compares && value) store_value(slot, *value, site, slot.compared);
       }
       if (slot.digest) {
         load_vector_digest(*value_of(i), site);
@@ -408,7 +409,7 @@ void FunctionClone::after(const Instruction& i, const Slot& slot) {
         put("cvt.u64.u32 %dh_v, %do_r32;");
       }
     } else {
-      load_value(first_of(*result), site.element_bytes * 8, "%dh_v");
+      load_folded(*result, site);
     }
     store_loaded(slot, slot.value_read);
     put("cvt.u32.u64 %dh_t1, %dh_v;");

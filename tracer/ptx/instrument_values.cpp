@@ -80,6 +80,17 @@ void FunctionClone::load_value(const Operand& value, unsigned width, const char*
   if (width < 64) put("and.b64 " + name + ", " + name + ", " + std::to_string((std::uint64_t(1) << width) - 1) + ";");
 }
 
+// To %dh_v: a value itself, a vector such that any one element that differs makes a difference.
+void FunctionClone::load_folded(const Operand& value, const Site& site) {
+  if (value.kind != Operand::Kind::vector) return load_value(value, site.element_bytes * 8u, "%dh_v");
+  for (std::size_t n = 0; n < value.elements.size(); ++n) {
+    load_value(value.elements[n], site.element_bytes * 8u, n == 0 ? "%dh_v" : "%dh_k");
+    if (n == 0) continue;
+    put("mul.lo.s64 %dh_v, %dh_v, -7046029254386353131;");  // 0x9e3779b97f4a7c15
+    put("xor.b64 %dh_v, %dh_v, %dh_k;");
+  }
+}
+
 // As replay/engine/digest.h: up to 4 bytes the value itself; longer ones folded word by word.
 void FunctionClone::load_digest(const Operand& value, const Site& site) {
   const unsigned bytes = site.element_bytes;
@@ -142,7 +153,7 @@ void FunctionClone::store_u32(const Instruction& i, const Operand& value, std::u
 }
 
 void FunctionClone::store_value(const Slot& slot, const Operand& value, const Site& site, std::uint32_t at) {
-  load_value(value, site.element_bytes * 8, "%dh_v");
+  load_folded(value, site);
   store_loaded(slot, at);
 }
 
