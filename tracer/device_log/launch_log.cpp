@@ -36,6 +36,7 @@ LaunchLog::Block& LaunchLog::block(std::uint32_t index) {
       place->warps[w].block = index;
       place->warps[w].number = w;
       place->warps[w].alive = lanes == 32 ? ~0u : (1u << lanes) - 1;
+      place->warps[w].items = WarpQueue(place->warps[w].alive);
     }
   }
   return *place;
@@ -71,7 +72,7 @@ void LaunchLog::segment(const std::uint8_t* bytes) {
     } else if (slot.kind == Kind::warp_sync) {
       meet(warp, slot, bytes);
     } else {
-      push(warp, {&slot, bytes, 0, 0, nullptr, nullptr});
+      push(warp, {&slot, bytes, 0, slot.kind == Kind::event ? executing(slot, bytes) : header.mask, nullptr, nullptr});
     }
     if (slot.kind == Kind::event && site.kind == SiteKind::exit) {
       const std::uint32_t gone = executing(slot, bytes) & warp.alive;
@@ -91,7 +92,7 @@ void LaunchLog::push(Warp& warp, Item item) {
     item.kept = kept_.back().get();
     ++item.kept->items;
   }
-  warp.items.push_back(std::move(item));
+  warp.items.push(std::move(item));
 }
 
 // ---- rounds
@@ -159,7 +160,8 @@ void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std
       auto gate = std::make_shared<Gate>();
       gate->missing = 1;
       gate->records.push_back(arrival(home, number, barrier.arrivals.back()));
-      push(warp, {nullptr, nullptr, 0, 0, std::move(gate), nullptr});
+      if (shape_.strong) barrier.arrivals.back().gate = gate;
+      push(warp, {nullptr, nullptr, 0, lanes, std::move(gate), nullptr});
     }
     if (wanted)
       count_warp(barrier, warp);
@@ -226,17 +228,20 @@ void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
     gate->records.push_back(trace::BarrierComplete{shape_.launch, home.index, number, barrier.phase});
   }
   if (shape_.strong) {
-    std::uint64_t at = 0; // each warp's queue once, those that only arrived too: they arrived before
+    // It stands behind all arrivals: in the queues of the warps that wait, each once, and after those that do not.
+    std::map<std::uint32_t, std::uint32_t> waiting; // lanes, by warp
     for (const Arrival& a : arrivals) {
-      if (at >> a.warp & 1) continue;
-      at |= std::uint64_t(1) << a.warp;
-      if (!a.sync) continue;
+      if (a.sync) waiting[a.warp] |= a.mask;
+      if (!a.gate || !a.gate->missing) continue;
       ++gate->missing;
-      home.warps[a.warp].items.push_back({nullptr, nullptr, 0, 0, gate, nullptr});
+      a.gate->completes = gate;
     }
-    if (!gate->missing) { // nobody waits: it goes with the last that arrived
-      gate->missing = 1;
-      home.warps[arrivals.back().warp].items.push_back({nullptr, nullptr, 0, 0, gate, nullptr});
+    for (const auto& [warp, lanes] : waiting) {
+      ++gate->missing;
+      home.warps[warp].items.push({nullptr, nullptr, 0, lanes, gate, nullptr});
+    }
+    if (!gate->missing) { // nobody waits, and what they did before they arrived is written
+      for (const trace::Record& record : gate->records) output_.record(record);
     }
   } else {
     for (const trace::Record& record : gate->records) output_.record(record);
@@ -363,7 +368,7 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
   }
   const trace::Warp place{shape_.launch, warp.block, warp.number};
   if (!item.slot) {
-    output_.record(trace::WarpBarrier{place, shape_.module, item.site, item.mask});
+    output_.record(trace::WarpBarrier{place, shape_.module, item.site, item.lanes});
     return;
   }
   const ptx::Slot& slot = *item.slot;

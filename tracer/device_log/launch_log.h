@@ -21,6 +21,7 @@
 
 #include "deadheat/trace.h"
 #include "tracer/device_log/layout.h"
+#include "tracer/device_log/warp_queue.h"
 #include "tracer/ptx/instrument.h"
 #include "tracer/recorder/access_view.h"
 
@@ -80,34 +81,13 @@ class LaunchLog {
   struct Place { // in the shared memory of a block
     std::uint32_t block = 0, offset = 0;
   };
-  struct Gate { // a barrier that is complete: in the queues of all warps that were at it
-    std::uint32_t missing = 0;
-    std::vector<trace::Record> records;
-  };
-  struct Kept { // segments that items point into
-    std::size_t used = 0, bytes = 0;
-    std::uint32_t items = 0;
-    std::unique_ptr<std::uint8_t[]> data;
-  };
-  struct Item { // what a warp did
-    const ptx::Slot* slot = nullptr; // null: a gate, or a warp's barrier
-    const std::uint8_t* bytes = nullptr;
-    std::uint32_t site = 0, mask = 0; // of a warp's barrier
-    std::shared_ptr<Gate> gate;
-    Kept* kept = nullptr; // what `bytes` lies in
-  };
   struct Warp {
     std::uint32_t block = 0, number = 0, alive = 0;
-    std::deque<Item> items;
+    WarpQueue items;
     struct Meeting {
       std::uint32_t mask = 0, site = 0, here = 0;
     };
     std::vector<Meeting> meetings; // warp barriers that lanes have not all reached
-
-    void pop() {
-      if (items.front().kept) --items.front().kept->items;
-      items.pop_front();
-    }
   };
   struct Marks { // the latest ticket that was given, and which it was at the end of rounds
     std::uint64_t latest = 0;
@@ -122,6 +102,7 @@ class LaunchLog {
     std::uint32_t warp = 0, site = 0, mask = 0;
     bool sync = true;
     bool counts = true; // false: of a thread count, and its warp has not arrived
+    std::shared_ptr<Gate> gate = nullptr; // of one that does not wait, with strong accesses
   };
   struct Barrier {
     std::uint32_t phase = 0, counted = 0, wanted = 0; // threads; wanted: 0 all of the block

@@ -28,8 +28,6 @@ void Merge::take_in() {
     homes_.push_back({block, std::uint32_t(warps_.size()), none});
     for (LaunchLog::Warp& warp : block->warps) warps_.push_back(&warp);
   }
-  heads_.resize(warps_.size());
-  turns_.resize(warps_.size(), 0);
   blocks_.resize(homes_.size());
 }
 
@@ -53,7 +51,7 @@ std::uint64_t Merge::settle_before(std::uint32_t round) {
 void Merge::run() {
   take_in();
   for (std::uint32_t w = 0; w < warps_.size(); ++w) {
-    if (warps_[w] && !heads_[w]) advance(w);
+    if (warps_[w]) advance(w);
   }
   for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
     if (!blocks_[block].empty()) ready_.push_back(block);
@@ -68,7 +66,7 @@ void Merge::run() {
     if (device_.empty() || device_.top().after >= limit_) break;
     const Entry next = device_.top();
     device_.pop();
-    if (current(next)) settle(next.warp);
+    if (current(next)) settle(next.head);
   }
 }
 
@@ -77,9 +75,7 @@ void Merge::forget_ended() {
   for (Home& home : homes_) {
     if (!home.block || home.block->alive) continue;
     bool written = true;
-    for (std::size_t w = 0; w < home.block->warps.size(); ++w) {
-      written &= !heads_[home.first_warp + w] && home.block->warps[w].items.empty();
-    }
+    for (const LaunchLog::Warp& warp : home.block->warps) written &= warp.items.empty();
     if (!written) continue;
     const std::uint32_t index = home.block->index, count = std::uint32_t(home.block->warps.size());
     for (std::uint32_t w = 0; w < count; ++w) warps_[home.first_warp + w] = nullptr;
@@ -100,20 +96,9 @@ void Merge::finish() {
   round_ = ~0u;
   limit_ = ~std::uint64_t(0);
   run();
-  // Gates that not all warps reached: segments are missing. What there is, is written.
-  for (std::uint32_t w = 0; w < warps_.size(); ++w) {
-    while (warps_[w] && (heads_[w] || !warps_[w]->items.empty())) {
-      if (heads_[w]) {
-        settle(w);
-      } else if (warps_[w]->items.front().gate) {
-        warps_[w]->pop();
-      } else {
-        const std::size_t before = warps_[w]->items.size();
-        advance(w);
-        if (!heads_[w] && warps_[w]->items.size() == before) warps_[w]->pop(); // waits at a cluster's
-      }
-    }
-  }
+  // What waits for threads of a cluster that did not come: segments are missing. What there is, is written.
+  while (pass_stuck_cluster()) run();
+  for (const LaunchLog::Warp* warp : warps_) log_.damaged_ += warp && !warp->items.empty();
 }
 
 // In the order of the ring's tickets, up to an access of global memory: that one must wait for the device's.
@@ -122,50 +107,66 @@ void Merge::settle_block(std::uint32_t block) {
   const std::uint64_t limit = limit_of(block);
   while (!queue.empty()) {
     const Entry next = queue.top();
-    if (next.after >= limit || (current(next) && !heads_[next.warp]->slot->in_block)) return;
+    if (next.after >= limit || (current(next) && !heads_[next.head]->slot->in_block)) return;
     queue.pop();
-    if (current(next)) settle(next.warp);
+    if (current(next)) settle(next.head);
   }
 }
 
 void Merge::advance(std::uint32_t first) {
   std::vector<std::uint32_t> ready{first};
+  advance_all(ready);
+}
+
+void Merge::advance_all(std::vector<std::uint32_t>& ready) {
   while (!ready.empty()) {
     const std::uint32_t w = ready.back();
     ready.pop_back();
-    LaunchLog::Warp& warp = *warps_[w];
-    while (!warp.items.empty() && !heads_[w]) {
-      LaunchLog::Item& item = warp.items.front();
-      if (item.gate) {
-        std::vector<std::uint32_t>& here = waiting_[item.gate.get()];
-        if (std::find(here.begin(), here.end(), w) == here.end()) here.push_back(w);
-        if (here.size() < item.gate->missing) break;
-        log_.write(warp, item);
-        const std::shared_ptr<LaunchLog::Gate> gate = item.gate; // outlives the queues' entries
-        for (std::uint32_t other : here) {
-          warps_[other]->pop();
-          if (other != w) ready.push_back(other);
-        }
-        waiting_.erase(gate.get());
-        continue;
-      }
-      if (item.slot && ticketed(*item.slot)) {
-        open(w);
-        continue;
-      }
-      if (item.slot && item.slot->kind == ptx::Slot::Kind::event) {
-        const SiteKind kind = (*log_.shape_.sites)[item.slot->site].kind;
-        if (kind == SiteKind::cluster_barrier) {
-          if (!at_cluster(w, item, ready)) break;
-          warp.pop();
-          continue;
-        }
-        if (kind == SiteKind::exit) left_cluster(w, executing(*item.slot, item.bytes), ready);
-      }
-      log_.write(warp, item);
-      warp.pop();
+    WarpQueue& queue = warps_[w]->items;
+    for (std::uint32_t item = queue.next(); item != WarpQueue::none; item = queue.next()) {
+      if (begin(w, item, ready)) queue.done(item);
     }
   }
+}
+
+bool Merge::begin(std::uint32_t w, std::uint32_t number, std::vector<std::uint32_t>& ready) {
+  LaunchLog::Warp& warp = *warps_[w];
+  const Item& item = warp.items.item(number);
+  if (item.gate) {
+    item.gate->here.emplace_back(w, number);
+    reached(std::shared_ptr(item.gate), ready);
+    return false;
+  }
+  if (item.slot && ticketed(*item.slot)) return !open(w, number);
+  if (item.slot && item.slot->kind == ptx::Slot::Kind::event) {
+    const Site& site = (*log_.shape_.sites)[item.slot->site];
+    if (site.kind == SiteKind::cluster_barrier) {
+      Cluster& cluster = cluster_of(warp);
+      if (site.wait_only && waits(cluster, {w, number})) {
+        cluster.waiting.emplace_back(w, number);
+        return false;
+      }
+      at_cluster(w, item, ready);
+      return true;
+    }
+    if (site.kind == SiteKind::exit) {
+      left_cluster(w, item.lanes, ready);
+      warp.items.left(item.lanes);
+    }
+  }
+  log_.write(warp, item);
+  return true;
+}
+
+// One more of those that the gate stands for.
+void Merge::reached(const std::shared_ptr<Gate>& gate, std::vector<std::uint32_t>& ready) {
+  if (--gate->missing) return;
+  for (const trace::Record& record : gate->records) log_.output_.record(record);
+  for (const auto& [w, item] : gate->here) {
+    warps_[w]->items.done(item);
+    ready.push_back(w);
+  }
+  if (gate->completes) reached(gate->completes, ready);
 }
 
 const Merge::What& Merge::what_of(const ptx::Slot& slot) {
@@ -183,39 +184,48 @@ const Merge::What& Merge::what_of(const ptx::Slot& slot) {
   return at->second;
 }
 
-void Merge::open(std::uint32_t w) {
+bool Merge::open(std::uint32_t w, std::uint32_t number) {
   LaunchLog::Warp& warp = *warps_[w];
-  const LaunchLog::Item item = warp.items.front();
-  warp.pop();
+  const Item& item = warp.items.item(number);
   const ptx::Slot& slot = *item.slot;
   const What& what = what_of(slot);
-  std::unique_ptr<Head> made;
+  std::uint32_t place = std::uint32_t(heads_.size());
   if (spare_.empty()) {
-    made = std::make_unique<Head>();
+    heads_.push_back(std::make_unique<Head>());
   } else {
-    made = std::move(spare_.back());
+    place = spare_.back();
     spare_.pop_back();
   }
-  Head& head = *made;
+  Head& head = *heads_[place];
   head.slot = &slot;
   head.what = &what;
   head.warp = &warp;
-  head.number = w;
-  head.turn = ++turns_[w];
+  head.number = place;
+  head.of_warp = w;
+  head.item = number;
+  head.turn = ++turns_;
   head.before = slot.after_only ? 0 : u64_at(item.bytes, slot.offset, 0);
   head.after = u64_at(item.bytes, slot.offset + 8, 0);
   head.lanes = head.left = head.shared = head.wrote = head.known = 0;
   head.readers = head.waiting = head.leading = 0;
   if (slot.kind != ptx::Slot::Kind::strong) {
     open_steps(head, item);
-    if (!head.left) {
-      spare_.push_back(std::move(made));
-      return;
-    }
-    heads_[w] = std::move(made);
-    await(head, slot, item);
-    return;
+    if (head.left) await(head, slot, item);
+  } else {
+    open_lanes(head, item);
+    each_lane(head.left, [&](unsigned l) { link(head, l); });
+    if (head.left) await(head, slot, item);
   }
+  if (head.left) return true;
+  head.turn = 0; // every guard was false
+  spare_.push_back(place);
+  return false;
+}
+
+void Merge::open_lanes(Head& head, const Item& item) {
+  const ptx::Slot& slot = *head.slot;
+  const What& what = *head.what;
+  const LaunchLog::Warp& warp = *head.warp;
   auto value_at = [&](std::uint32_t offset, unsigned lane) {
     return slot.short_values ? u32_at(item.bytes, offset, lane) : u64_at(item.bytes, offset, lane);
   };
@@ -263,23 +273,27 @@ void Merge::open(std::uint32_t w) {
     }
   });
   head.left = head.lanes;
-  if (!head.left) { // every guard was false
-    spare_.push_back(std::move(made));
-    return;
-  }
-  heads_[w] = std::move(made);
-  each_lane(head.left, [&](unsigned l) { link(head, l); });
-  await(head, slot, item);
+}
+
+void Merge::close(Head& head) {
+  const std::uint32_t w = head.of_warp;
+  if (head.slot->both_tickets) ready_.push_back(home_[w]);
+  head.turn = 0;
+  spare_.push_back(head.number);
+  ++ended_;
+  warps_[w]->items.done(head.item);
+  advance(w);
 }
 
 // The head's turn comes with the ticket after it.
-void Merge::await(const Head& head, const ptx::Slot& slot, const LaunchLog::Item& item) {
-  const std::uint32_t w = head.number, block = home_[w];
+void Merge::await(const Head& head, const ptx::Slot& slot, const Item& item) {
+  const std::uint32_t w = head.of_warp, block = home_[w];
   if (slot.in_block || slot.both_tickets) {
-    blocks_[block].push({slot.in_block ? head.after : u64_at(item.bytes, slot.offset + 16, 0), head.turn, w});
+    const std::uint64_t after = slot.in_block ? head.after : u64_at(item.bytes, slot.offset + 16, 0);
+    blocks_[block].push({after, head.turn, w, head.number});
     if (ready_.empty() || ready_.back() != block) ready_.push_back(block);
   }
-  if (!slot.in_block) device_.push({head.after, head.turn, w});
+  if (!slot.in_block) device_.push({head.after, head.turn, w, head.number});
 }
 
 // ---- locations
@@ -524,8 +538,8 @@ bool Merge::saw_beginning(const Head& head, unsigned l) {
   return *cell.began == head.read[l];
 }
 
-void Merge::settle(std::uint32_t w) {
-  Head& head = *heads_[w];
+void Merge::settle(std::uint32_t number) {
+  Head& head = *heads_[number];
   if (!head.steps.empty()) return settle_steps(head);
   while (head.left) {
     std::uint32_t now = 0;
@@ -568,11 +582,7 @@ void Merge::placed(Head& head, std::uint32_t lanes) {
   if (!head.what->whole) emit(head, lanes);
   if (head.left) return;
   if (head.what->whole) emit(head, head.lanes);
-  const std::uint32_t w = head.number;
-  ++ended_;
-  spare_.push_back(std::move(heads_[w]));
-  if (head.slot->both_tickets) ready_.push_back(home_[w]);
-  advance(w);
+  close(head);
 }
 
 void Merge::emit(Head& head, std::uint32_t lanes) {

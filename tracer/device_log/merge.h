@@ -1,15 +1,15 @@
 // One order of what the warps of a launch did, in which reads see what they read (launch_log.h).
 //
-// Each warp's queue begins with at most one strong access that has not its place yet, its *head*. Heads are settled in
-// the order of the tickets taken after them: a head that could come before one that is settled is open by then, since
-// what precedes it in its warp took its own ticket earlier. Where heads of one location overlap, the values say which
-// came first.
+// A strong access whose turn has come in its warp's queue (warp_queue.h), and that has not its place yet, is a *head*:
+// one a lane at most. Heads are settled in the order of the tickets taken after them: a head that could come before one
+// that is settled is open by then, since what its lanes did before it took its own ticket earlier. Where heads of one
+// location overlap, the values say which came first.
 //
 // Accesses that took the ring's tickets are compared within their block only, and settled as soon as no strong access
 // of the block to global memory, which took a ticket of the ring too, came before them.
 //
 // Operations on mbarriers are heads too, of one step a lane (or a block that a copy is sent to): merge_async.cpp says
-// what puts them in order. Waits at a cluster's barrier hold their warp back until all its threads have arrived.
+// what puts them in order. Waits at a cluster's barrier hold their lanes back until all its threads have arrived.
 //
 // What is settled before all has come ends with the tickets that may still come, or may still wait in their warps: a
 // head that could come before one with an earlier ticket is known by then. What ended blocks leave behind is forgotten.
@@ -59,7 +59,7 @@ class Merge {
     std::uint32_t expected = 0, pending = 0;
     std::int64_t bytes = 0;
     std::uint32_t phase = 0;
-    std::vector<std::uint32_t> open; // warps whose heads have steps there
+    std::vector<std::uint32_t> open; // heads that have steps there
   };
   struct Step { // what a lane does to an mbarrier
     trace::Mbarrier::What what = trace::Mbarrier::What::init;
@@ -69,11 +69,12 @@ class Merge {
     std::int64_t bytes = 0; // by which the phase's bytes change
     std::uint64_t asked = 0, state = 0; // by a test: parity or state; the state that was read
   };
+  using Waiting = std::pair<std::uint32_t, std::uint32_t>; // a warp, and an item of its queue
   struct Cluster {
     std::uint32_t threads = 0, phase = 0; // phase: those before it are complete
     std::vector<std::uint32_t> arrived; // threads, by phase
     std::map<std::uint32_t, std::uint32_t> gone; // threads that ended, by how often they had arrived
-    std::vector<std::uint32_t> waiting; // warps
+    std::vector<Waiting> waiting;
   };
   // What the strong accesses of a slot do, found once.
   struct What {
@@ -85,9 +86,9 @@ class Merge {
     const ptx::Slot* slot = nullptr;
     const What* what = nullptr;
     LaunchLog::Warp* warp = nullptr;
-    std::uint32_t number = 0; // of the warp
+    std::uint32_t number = 0, of_warp = 0, item = 0; // of the head, the warp, and the item of its queue
     std::uint64_t before = 0, after = 0; // tickets, of the device or of the ring
-    std::uint64_t turn = 0; // which head of its warp it is
+    std::uint64_t turn = 0; // which head of the launch it is; 0: it has ended
     std::uint32_t lanes = 0, left = 0; // that take part; that are not in the order yet
     std::uint32_t shared = 0; // lanes in shared memory
     std::uint32_t wrote = 0, known = 0; // lanes that stored; whose stored value is known
@@ -101,9 +102,9 @@ class Merge {
   };
   struct Entry {
     std::uint64_t after, turn;
-    std::uint32_t warp;
+    std::uint32_t warp, head;
     friend bool operator<(const Entry& a, const Entry& b) {
-      return a.after != b.after ? a.after > b.after : a.warp > b.warp;
+      return std::tie(a.after, a.warp, a.turn) > std::tie(b.after, b.warp, b.turn);
     }
   };
   using Queue = std::priority_queue<Entry>;
@@ -113,12 +114,18 @@ class Merge {
   void forget_ended();
   void forget_cell(std::uint32_t cell);
   std::uint64_t limit_of(std::uint32_t block) const; // tickets of the ring below it have all come
-  void advance(std::uint32_t warp); // writes what can be written; ends at a strong access, a gate or the end
-  void open(std::uint32_t warp); // makes the head of the strong access at the front
-  void await(const Head& head, const ptx::Slot& slot, const LaunchLog::Item& item);
-  bool current(const Entry& entry) const { return heads_[entry.warp] && heads_[entry.warp]->turn == entry.turn; }
+  void advance(std::uint32_t warp); // writes what can be written; other warps' that waited for it, too
+  void advance_all(std::vector<std::uint32_t>& warps);
+  // An item whose turn has come. False: it waits, or is a head. `ready`: warps of which something waited for it.
+  bool begin(std::uint32_t warp, std::uint32_t item, std::vector<std::uint32_t>& ready);
+  void reached(const std::shared_ptr<Gate>& gate, std::vector<std::uint32_t>& ready);
+  bool open(std::uint32_t warp, std::uint32_t item); // makes its head; false: no lane takes part
+  void open_lanes(Head& head, const Item& item);
+  void close(Head& head); // it has its place
+  void await(const Head& head, const ptx::Slot& slot, const Item& item);
+  bool current(const Entry& entry) const { return heads_[entry.head]->turn == entry.turn; }
   void settle_block(std::uint32_t block);
-  void settle(std::uint32_t warp);
+  void settle(std::uint32_t head);
   bool fits(const Head& head, unsigned lane) const;
   void place(Head& head, unsigned lane, std::uint64_t first); // puts the lane next into the order
   bool place_earlier(const Head& head, unsigned lane); // a lane of another head that must come first
@@ -127,7 +134,7 @@ class Merge {
   void emit(Head& head, std::uint32_t lanes);
 
   // merge_async.cpp
-  void open_steps(Head& head, const LaunchLog::Item& item);
+  void open_steps(Head& head, const Item& item);
   std::uint32_t object_of(const Place& at);
   std::uint32_t phase_of(const Head& head, const Step& step) const;
   bool fits(const Head& head, const Step& step) const;
@@ -136,10 +143,12 @@ class Merge {
   bool place_other(const Head& head, std::uint32_t object);
   void settle_steps(Head& head);
   void finish(Head& head);
+  bool pass_stuck_cluster();
   void say(const Head& head, const Step& step, std::uint32_t count, std::uint32_t phase);
   void flush();
   Cluster& cluster_of(const LaunchLog::Warp& warp);
-  bool at_cluster(std::uint32_t warp, const LaunchLog::Item& item, std::vector<std::uint32_t>& ready);
+  void at_cluster(std::uint32_t warp, const Item& item, std::vector<std::uint32_t>& ready);
+  bool waits(const Cluster& cluster, const Waiting& who) const;
   void left_cluster(std::uint32_t warp, std::uint32_t lanes, std::vector<std::uint32_t>& ready);
   void complete(Cluster& cluster, std::vector<std::uint32_t>& ready);
 
@@ -176,8 +185,9 @@ class Merge {
   std::uint64_t limit_ = ~std::uint64_t(0); // tickets of the device below it have all come
   std::uint32_t round_ = ~0u;
   std::uint64_t ended_ = 0; // heads
-  std::vector<std::unique_ptr<Head>> heads_, spare_;
-  std::vector<std::uint64_t> turns_;
+  std::vector<std::unique_ptr<Head>> heads_;
+  std::vector<std::uint32_t> spare_; // heads that have ended
+  std::uint64_t turns_ = 0;
   Queue device_;
   std::vector<Queue> blocks_;
   std::vector<std::uint32_t> ready_; // blocks to look at
@@ -187,7 +197,6 @@ class Merge {
   std::vector<std::uint32_t> free_cells_;
   std::vector<std::uint32_t> buckets_; // first lane of a chain: (head * 32 + lane) * 2 + side
   std::unordered_map<const ptx::Slot*, What> whats_;
-  std::unordered_map<const LaunchLog::Gate*, std::vector<std::uint32_t>> waiting_;
   std::vector<Object> objects_;
   std::unordered_map<std::uint64_t, std::uint32_t> object_numbers_;
   // The phase in which a thread (32 * warp + lane; none: any) last read a state of an object.

@@ -45,7 +45,7 @@ std::uint32_t Merge::object_of(const Place& at) {
   return found->second;
 }
 
-void Merge::open_steps(Head& head, const LaunchLog::Item& item) {
+void Merge::open_steps(Head& head, const Item& item) {
   const ptx::Slot& slot = *item.slot;
   const Site& site = (*log_.shape_.sites)[slot.site];
   Step step;
@@ -97,7 +97,7 @@ void Merge::open_steps(Head& head, const LaunchLog::Item& item) {
 
 // The phase that a state stands for: the thread's own arrival tells, or another's.
 std::uint32_t Merge::phase_of(const Head& head, const Step& step) const {
-  auto found = states_.find({step.object, head.number * 32 + step.lane, step.asked});
+  auto found = states_.find({step.object, head.of_warp * 32 + step.lane, step.asked});
   if (found == states_.end()) found = states_.find({step.object, none, step.asked});
   if (found != states_.end()) return found->second;
   const std::uint32_t phase = objects_[step.object].phase;
@@ -152,7 +152,7 @@ void Merge::place(Head& head, Step& step) {
       }
   }
   if (step.state_known) {
-    states_[{step.object, head.number * 32 + step.lane, step.state}] = phase;
+    states_[{step.object, head.of_warp * 32 + step.lane, step.state}] = phase;
     states_[{step.object, none, step.state}] = phase;
   }
   step.placed = true;
@@ -165,10 +165,9 @@ void Merge::tests_first(const Head& head, std::uint32_t object) {
   for (bool any = true; any;) {
     any = false;
     const std::vector<std::uint32_t> open = objects_[object].open;
-    for (std::uint32_t w : open) {
-      if (w == head.number || !heads_[w]) continue;
-      Head& other = *heads_[w];
-      if (other.before >= head.after) continue;
+    for (std::uint32_t number : open) {
+      Head& other = *heads_[number];
+      if (number == head.number || !other.turn || other.before >= head.after) continue;
       const std::uint32_t left = other.left;
       for (Step& s : other.steps) {
         if (!s.placed && s.object == object && s.what == Op::test && fits(other, s)) place(other, s);
@@ -183,10 +182,9 @@ void Merge::tests_first(const Head& head, std::uint32_t object) {
 bool Merge::place_other(const Head& head, std::uint32_t object) {
   Head* best = nullptr;
   Step* its = nullptr;
-  for (std::uint32_t w : objects_[object].open) {
-    if (w == head.number || !heads_[w]) continue;
-    Head& other = *heads_[w];
-    if (other.before >= head.after || (best && best->after <= other.after)) continue;
+  for (std::uint32_t number : objects_[object].open) {
+    Head& other = *heads_[number];
+    if (number == head.number || other.before >= head.after || (best && best->after <= other.after)) continue;
     auto step = std::find_if(other.steps.begin(), other.steps.end(), [&](const Step& s) {
       return !s.placed && s.object == object && s.what != Op::test && fits(other, s);
     });
@@ -222,13 +220,9 @@ void Merge::settle_steps(Head& head) {
 
 void Merge::finish(Head& head) {
   flush();
-  const std::uint32_t w = head.number;
-  for (const Step& s : head.steps) std::erase(objects_[s.object].open, w);
+  for (const Step& s : head.steps) std::erase(objects_[s.object].open, head.number);
   head.steps.clear();
-  const bool both = head.slot->both_tickets;
-  spare_.push_back(std::move(heads_[w]));
-  if (both) ready_.push_back(home_[w]);
-  advance(w);
+  close(head);
 }
 
 // Lanes that did the same one after another are one record.
@@ -276,23 +270,19 @@ Merge::Cluster& Merge::cluster_of(const LaunchLog::Warp& warp) {
   return cluster;
 }
 
-// False: the threads that are here must wait. `ready`: warps that need not, any more.
-bool Merge::at_cluster(std::uint32_t w, const LaunchLog::Item& item, std::vector<std::uint32_t>& ready) {
+bool Merge::waits(const Cluster& cluster, const Waiting& who) const {
+  bool waits = false;
+  each_lane(warps_[who.first]->items.item(who.second).lanes,
+            [&](unsigned lane) { waits |= arrivals_[32 * who.first + lane] > cluster.phase; });
+  return waits;
+}
+
+// An arrival, or a wait that is over. `ready`: warps that need not wait any more.
+void Merge::at_cluster(std::uint32_t w, const Item& item, std::vector<std::uint32_t>& ready) {
   const LaunchLog::Warp& warp = *warps_[w];
   const Site& site = (*log_.shape_.sites)[item.slot->site];
-  const std::uint32_t lanes = executing(*item.slot, item.bytes);
   Cluster& cluster = cluster_of(warp);
-  if (site.wait_only) {
-    bool complete = true;
-    each_lane(lanes, [&](unsigned lane) { complete &= arrivals_[32 * w + lane] <= cluster.phase; });
-    if (!complete) {
-      if (std::find(cluster.waiting.begin(), cluster.waiting.end(), w) == cluster.waiting.end()) {
-        cluster.waiting.push_back(w);
-      }
-      return false;
-    }
-  }
-  for (std::uint32_t left = lanes; left;) {
+  for (std::uint32_t left = item.lanes; left;) {
     trace::ClusterBarrier record;
     record.warp = {log_.shape_.launch, warp.block, warp.number};
     record.module = log_.shape_.module;
@@ -311,8 +301,7 @@ bool Merge::at_cluster(std::uint32_t w, const LaunchLog::Item& item, std::vector
     if (cluster.arrived.size() <= count + 1) cluster.arrived.resize(count + 2);
     cluster.arrived[count] += std::uint32_t(__builtin_popcount(record.mask));
   }
-  complete(cluster, ready);
-  return true;
+  if (!site.wait_only) complete(cluster, ready);
 }
 
 // Threads that have ended are not waited for.
@@ -331,9 +320,40 @@ void Merge::complete(Cluster& cluster, std::vector<std::uint32_t>& ready) {
     if (here < cluster.threads) return;
     ++cluster.phase;
     if (cluster.arrived.size() <= cluster.phase) cluster.arrived.resize(cluster.phase + 1);
-    ready.insert(ready.end(), cluster.waiting.begin(), cluster.waiting.end());
-    cluster.waiting.clear();
+    for (std::size_t i = 0; i < cluster.waiting.size();) {
+      const auto [w, item] = cluster.waiting[i];
+      if (waits(cluster, cluster.waiting[i])) {
+        ++i;
+        continue;
+      }
+      cluster.waiting.erase(cluster.waiting.begin() + std::ptrdiff_t(i));
+      at_cluster(w, warps_[w]->items.item(item), ready);
+      warps_[w]->items.done(item);
+      ready.push_back(w);
+    }
   }
+}
+
+// Threads did not arrive, or their arrivals are lost. Who went on had not to wait any more; of others, that is not
+// said.
+bool Merge::pass_stuck_cluster() {
+  std::uint32_t first = none; // in an order that does not hang on the table
+  for (const auto& [block, cluster] : clusters_) {
+    if (!cluster.waiting.empty()) first = std::min(first, block);
+  }
+  if (first == none) return false;
+  Cluster& cluster = clusters_[first];
+  ++cluster.phase;
+  if (cluster.arrived.size() <= cluster.phase) cluster.arrived.resize(cluster.phase + 1);
+  std::vector<std::uint32_t> ready;
+  for (const auto& [w, item] : std::exchange(cluster.waiting, {})) {
+    WarpQueue& queue = warps_[w]->items;
+    if (queue.followed(item)) at_cluster(w, queue.item(item), ready);
+    queue.done(item);
+    ready.push_back(w);
+  }
+  advance_all(ready);
+  return true;
 }
 
 } // namespace deadheat::device_log
