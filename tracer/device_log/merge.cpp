@@ -207,7 +207,7 @@ bool Merge::open(std::uint32_t w, std::uint32_t number) {
   head.before = slot.after_only ? 0 : u64_at(item.bytes, slot.offset, 0);
   head.after = u64_at(item.bytes, slot.offset + 8, 0);
   head.lanes = head.left = head.shared = head.wrote = head.known = 0;
-  head.readers = head.waiting = head.leading = 0;
+  head.readers = head.waiting = head.leading = head.vague = head.at_first = 0;
   if (slot.kind != ptx::Slot::Kind::strong) {
     open_steps(head, item);
     if (head.left) await(head, slot, item);
@@ -254,7 +254,10 @@ void Merge::open_lanes(Head& head, const Item& item) {
       head.cell[l] = cell_of(address);
     }
     if (what.writes) head.wrote |= bit;
-    if (!what.valued) return;
+    if (!what.valued) { // as if all values were the same
+      head.known |= bit;
+      return;
+    }
     if (what.reads) head.read[l] = value_at(slot.value_read, l);
     if (!what.writes) return;
     const std::uint64_t operand = slot.operand_known ? slot.number : value_at(slot.operand, l);
@@ -356,17 +359,18 @@ void Merge::forget_cell(std::uint32_t cell) {
 void Merge::link(Head& head, unsigned l) {
   const std::uint32_t bit = 1u << l;
   Cell& cell = cells_[head.cell[l]];
-  if (!head.what->valued) return;
   if (head.wrote & bit) {
     enter(head, l, 0);
     head.waiting |= bit;
-    if (!cell.known && head.what->reads && (head.known & bit)) {
+    // Where there is nothing but atomic operations, each follows the one before, once the first is known.
+    if (head.what->reads && (head.known & bit) && (!cell.known || !head.slot->after_only)) {
       enter(head, l, 1);
       head.leading |= bit;
     }
     return;
   }
   head.readers |= bit;
+  head.stands[l] = 0;
   const std::uint32_t node = head.number * 32 + l;
   head.next[l] = none;
   head.previous[l] = cell.last;
@@ -422,7 +426,8 @@ void Merge::leave(Head& head, unsigned l, unsigned side) {
   if (next != none) heads_[next / 64]->chain_previous[next % 64] = previous;
 }
 
-std::uint32_t Merge::find(const Head& head, std::uint32_t cell, std::uint64_t value, unsigned side, bool stores) const {
+std::uint32_t Merge::find_before(std::uint64_t after, std::uint32_t own, std::uint32_t cell, std::uint64_t value,
+                                 unsigned side, bool stores) const {
   std::uint32_t best = none;
   std::uint64_t least = 0;
   std::uint32_t entry = const_cast<Merge*>(this)->bucket_of(cell, value, side);
@@ -432,7 +437,7 @@ std::uint32_t Merge::find(const Head& head, std::uint32_t cell, std::uint64_t va
     const std::uint32_t node = entry / 2;
     entry = other.chain_next[at];
     if (at % 2 != side || other.cell[l] != cell || other.what->reads == stores || value_of(other, l, side) != value ||
-        other.before >= head.after || (side == 0 && other.number == head.number)) {
+        other.before >= after || (side == 0 && other.number == own)) {
       continue;
     }
     if (best != none && other.after >= least) continue;
@@ -440,173 +445,6 @@ std::uint32_t Merge::find(const Head& head, std::uint32_t cell, std::uint64_t va
     least = other.after;
   }
   return best;
-}
-
-// ---- the order
-
-bool Merge::fits(const Head& head, unsigned l) const {
-  const Cell& cell = cells_[head.cell[l]];
-  return !head.what->valued || !head.what->reads || !cell.known || cell.bits == head.read[l];
-}
-
-void Merge::place(Head& head, unsigned l, std::uint64_t first) {
-  Cell& cell = cells_[head.cell[l]];
-  const std::uint32_t bit = 1u << l;
-  if (!cell.touched && head.wrote & bit && !head.what->reads) {
-    cell.beginning = ++places_;
-    cell.until = head.after;
-  }
-  cell.touched = true;
-  if (head.what->valued && head.what->reads) {
-    cell.bits = head.read[l];
-    cell.known = true;
-  }
-  if (head.wrote & bit) {
-    cell.bits = head.written[l];
-    cell.known = head.known & bit;
-  }
-  head.last[l] = ++places_;
-  head.first[l] = first ? first : head.last[l];
-  head.left &= ~bit;
-  unlink(head, l);
-}
-
-// Reads that overlap with this write and saw what was there before it come first. Where it is the first to touch the
-// location, nothing tells yet which of them saw the beginning, and which what others write later (saw_beginning).
-void Merge::readers_first(const Head& head, unsigned l) {
-  const std::uint32_t bit = 1u << l;
-  const std::uint32_t cell = head.cell[l];
-  if (!(head.wrote & head.known & bit) || (!cells_[cell].known && !cells_[cell].touched)) return;
-  for (std::uint32_t node = cells_[cell].first; node != none;) {
-    Head& reader = *heads_[node / 32];
-    const unsigned r = node % 32;
-    node = reader.next[r];
-    if (reader.number == head.number || reader.before >= head.after || reader.read[r] == head.written[l] ||
-        (cells_[cell].known && cells_[cell].bits != reader.read[r])) {
-      continue;
-    }
-    place(reader, r, 0);
-    const bool ends = !reader.left;
-    placed(reader, 1u << r);
-    if (ends) node = cells_[cell].first; // the list has changed
-  }
-}
-
-// A read that nothing explains yet: some overlapping access must come before it.
-bool Merge::place_earlier(const Head& head, unsigned l) {
-  const Cell& cell = cells_[head.cell[l]];
-  std::uint32_t node = cell.known ? find(head, head.cell[l], cell.bits, 0, false) : none;
-  if (node == none) node = find(head, head.cell[l], head.read[l], 0, true); // a store of what was read
-  if (node == none) return false;
-  place_first(node);
-  return true;
-}
-
-// A lane of a head that is open, before the one that is being settled.
-void Merge::place_first(std::uint32_t node) {
-  Head& other = *heads_[node / 32];
-  const unsigned l = node % 32;
-  if (cells_[other.cell[l]].first != none) readers_first(other, l);
-  place(other, l, 0);
-  placed(other, 1u << l);
-}
-
-// Nobody has seen the location yet. What overlaps and left what this one read came before it, and so on. Where that
-// ends at a store, the store came first: the same bits may have been there before it, but whoever relies on the store
-// could not tell then.
-void Merge::find_beginning(const Head& head, unsigned l) {
-  const std::uint32_t at = head.cell[l];
-  std::uint64_t value = head.read[l];
-  for (int steps = 0; steps < 4096; ++steps) {
-    const std::uint32_t node = find(head, at, value, 1, false);
-    if (node == none || heads_[node / 32]->read[node % 32] == value) break;
-    value = heads_[node / 32]->read[node % 32];
-    if (value == head.read[l]) break; // a cycle: where it began, nothing tells
-  }
-  if (!cells_[at].touched) {
-    if (const std::uint32_t store = find(head, at, value, 0, true); store != none) return place_first(store);
-  }
-  cells_[at].bits = value;
-  cells_[at].known = true;
-}
-
-// A read that overlaps with the first write of the location, and that no write explains: it came before that one.
-bool Merge::saw_beginning(const Head& head, unsigned l) {
-  Cell& cell = cells_[head.cell[l]];
-  if (!cell.beginning || head.wrote >> l & 1 || head.before >= cell.until) return false;
-  if (!cell.began) cell.began = head.read[l];
-  return *cell.began == head.read[l];
-}
-
-void Merge::settle(std::uint32_t number) {
-  Head& head = *heads_[number];
-  if (!head.steps.empty()) return settle_steps(head);
-  while (head.left) {
-    std::uint32_t now = 0;
-    for (bool any = true; any;) {
-      any = false;
-      each_lane(head.left, [&](unsigned l) {
-        if (!(head.left >> l & 1)) return;
-        const bool reads = (head.leading | (head.what->reads ? head.readers : 0)) >> l & 1;
-        if (reads && !cells_[head.cell[l]].known) find_beginning(head, l);
-        if (cells_[head.cell[l]].first != none) readers_first(head, l);
-        if (!fits(head, l)) return;
-        place(head, l, 0);
-        now |= 1u << l;
-        any = true;
-      });
-    }
-    if (!head.left) {
-      placed(head, now);
-      return;
-    }
-    if (now) placed(head, now);
-    const unsigned l = unsigned(__builtin_ctz(head.left));
-    if (place_earlier(head, l)) continue;
-    if (saw_beginning(head, l)) {
-      unlink(head, l);
-      head.left &= ~(1u << l);
-      head.first[l] = head.last[l] = cells_[head.cell[l]].beginning;
-    } else { // the location was written by a weak access, or what was read is old: by value alone
-      ++log_.guessed_;
-      if (!places_) ++places_;
-      place(head, l, 1); // not exact
-    }
-    const bool ends = !head.left;
-    placed(head, 1u << l);
-    if (ends) return;
-  }
-}
-
-void Merge::placed(Head& head, std::uint32_t lanes) {
-  if (!head.what->whole) emit(head, lanes);
-  if (head.left) return;
-  if (head.what->whole) emit(head, head.lanes);
-  close(head);
-}
-
-void Merge::emit(Head& head, std::uint32_t lanes) {
-  std::uint32_t digests[32] = {};
-  each_lane(lanes & head.wrote, [&](unsigned l) {
-    digests[l] = head.slot->digest ? head.digest[l] : digest(head.written[l], head.what->bytes);
-  });
-  trace::AccessView view;
-  view.warp = {log_.shape_.launch, head.warp->block, head.warp->number};
-  view.module = log_.shape_.module;
-  view.site = head.slot->site;
-  view.strong = true;
-  view.address = head.address;
-  view.digest = digests;
-  view.value_read = head.read;
-  view.value_written = head.written;
-  view.order_first = head.first;
-  view.order_last = head.last;
-  for (const bool shared : {false, true}) {
-    view.space = shared ? Space::shared : Space::global;
-    view.mask = lanes & (shared ? head.shared : ~head.shared);
-    view.wrote = view.mask & head.wrote;
-    if (view.mask) log_.output_.access(view);
-  }
 }
 
 } // namespace deadheat::device_log

@@ -21,7 +21,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <queue>
 #include <tuple>
 #include <unordered_map>
@@ -47,10 +46,7 @@ class Merge {
     std::uint64_t bits = 0;
     std::uint32_t first = none, last = none; // lanes of open heads that only read: head * 32 + lane
     bool known = false; // bits are what it holds
-    bool touched = false; // something was placed
-    // Where a store was the first: the place in front of it, the ticket after it, and what was read there.
-    std::uint64_t beginning = 0, until = 0;
-    std::optional<std::uint64_t> began;
+    bool guessed = false; // they are what somebody read: which write left them is not known
   };
   using Place = LaunchLog::Place;
   struct Object { // an mbarrier
@@ -93,6 +89,8 @@ class Merge {
     std::uint32_t shared = 0; // lanes in shared memory
     std::uint32_t wrote = 0, known = 0; // lanes that stored; whose stored value is known
     std::uint64_t address[32], read[32], written[32], first[32], last[32];
+    std::uint64_t stands[32]; // where a read may, before the write that replaced what it saw; 0: there is no such
+    std::uint32_t vague = 0, at_first = 0; // lanes of which that is a guess; that stand before all writes
     std::uint32_t readers = 0, waiting = 0, leading = 0; // lanes in the cells' lists, in the table by what they come
                                                          // after, by what comes after them
     std::uint32_t cell[32], next[32], previous[32];
@@ -126,10 +124,18 @@ class Merge {
   bool current(const Entry& entry) const { return heads_[entry.head]->turn == entry.turn; }
   void settle_block(std::uint32_t block);
   void settle(std::uint32_t head);
+
+  // merge_order.cpp
   bool fits(const Head& head, unsigned lane) const;
   void place(Head& head, unsigned lane, std::uint64_t first); // puts the lane next into the order
+  void place_now(std::uint32_t node);
+  void note_reads(std::uint32_t cell);
+  void atomics_first(const Head& store, unsigned lane);
+  bool produce(const Head& head, std::uint32_t cell, std::uint64_t value, bool guess);
+  void find_beginning(const Head& head, unsigned lane); // the value that the location had at first
+  bool settle_read(Head& head, unsigned lane);
+  bool try_write(Head& head, unsigned lane);
   bool place_earlier(const Head& head, unsigned lane); // a lane of another head that must come first
-  void readers_first(const Head& head, unsigned lane);
   void placed(Head& head, std::uint32_t lanes); // they are: writes them, and ends the head with its last
   void emit(Head& head, std::uint32_t lanes);
 
@@ -167,10 +173,11 @@ class Merge {
   void leave(Head& head, unsigned lane, unsigned side);
   std::uint64_t value_of(const Head& head, unsigned lane, unsigned side) const;
   // The lane of another head with that value that was the first to end, of those that can come before `head`.
-  std::uint32_t find(const Head& head, std::uint32_t cell, std::uint64_t value, unsigned side, bool stores) const;
-  void find_beginning(const Head& head, unsigned lane); // the value that the location had at first
-  void place_first(std::uint32_t node);
-  bool saw_beginning(const Head& head, unsigned lane);
+  std::uint32_t find(const Head& head, std::uint32_t cell, std::uint64_t value, unsigned side, bool stores) const {
+    return find_before(head.after, head.number, cell, value, side, stores);
+  }
+  std::uint32_t find_before(std::uint64_t after, std::uint32_t own, std::uint32_t cell, std::uint64_t value,
+                            unsigned side, bool stores) const;
 
   LaunchLog& log_;
   std::uint64_t& places_; // last given out
@@ -187,7 +194,8 @@ class Merge {
   std::uint64_t ended_ = 0; // heads
   std::vector<std::unique_ptr<Head>> heads_;
   std::vector<std::uint32_t> spare_; // heads that have ended
-  std::uint64_t turns_ = 0;
+  std::uint64_t turns_ = 0, now_ = 0; // now_: the ticket after the head that is settled
+  std::uint32_t settling_ = none, settled_lanes_ = 0; // that head; its lanes that have their place
   Queue device_;
   std::vector<Queue> blocks_;
   std::vector<std::uint32_t> ready_; // blocks to look at
