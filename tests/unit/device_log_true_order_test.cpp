@@ -1,7 +1,8 @@
-// Logs of launches that truly happened, in an order that is known: lanes of warps come apart and meet again, at barriers
-// of blocks and clusters, at mbarriers and around strong accesses, in steps of random order with long sleeps between
-// them, while the rings are drained. What is made of the log must agree with what happened: every lane's own order, every
-// wait after the arrivals that it was for, and every strong read after the write that it saw, as the newest before it.
+// Logs of launches that truly happened, in an order that is known: lanes of warps come apart and meet again, at
+// barriers of blocks and clusters, at mbarriers and around strong accesses, in steps of random order with long sleeps
+// between them, while the rings are drained. What is made of the log must agree with what happened: every lane's own
+// order, every wait after the arrivals that it was for, and every strong read after the write that it saw, as the
+// newest before it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -151,14 +152,15 @@ struct Checker final : Output {
     for (unsigned l = 0; l < 32; ++l) {
       if (a.mask >> l & 1) lanes.push_back(l);
     }
-    std::sort(lanes.begin(), lanes.end(),
-              [&](unsigned x, unsigned y) { return a.order_first[x] < a.order_first[y]; }); // (analyzer/detect/batch.cpp)
+    std::sort(lanes.begin(), lanes.end(), [&](unsigned x, unsigned y) {
+      return a.order_first[x] < a.order_first[y];
+    }); // (analyzer/detect/batch.cpp)
     for (unsigned l : lanes) {
       const bool wrote = a.wrote >> l & 1;
       const What what = What(a.site);
-      const Event* event = next({a.warp.block, a.warp.warp * 32 + l},
-                                {what, a.address[l], std::uint32_t(a.value_read[l]),
-                                 wrote ? std::uint32_t(a.value_written[l]) : 0, 0, wrote, 0});
+      const Event* event =
+          next({a.warp.block, a.warp.warp * 32 + l}, {what, a.address[l], std::uint32_t(a.value_read[l]),
+                                                      wrote ? std::uint32_t(a.value_written[l]) : 0, 0, wrote, 0});
       if (!event) continue;
       std::vector<Write>& here = writes[a.address[l]];
       inexact += a.order_first[l] != a.order_last[l];
@@ -192,7 +194,7 @@ struct Checker final : Output {
     } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
       each(r->warp, r->mask, of_barrier(r->barrier, r->phase));
     } else if (auto* r = std::get_if<trace::Mbarrier>(&record)) {
-      const What what = r->what == trace::Mbarrier::What::init ? object_init
+      const What what = r->what == trace::Mbarrier::What::init     ? object_init
                         : r->what == trace::Mbarrier::What::arrive ? object_arrive
                                                                    : object_wait;
       for (unsigned l = 0; l < 32; ++l) {
@@ -419,7 +421,10 @@ class World {
     const What what = s.todo[s.at];
     const bool of_cluster = what == cluster_arrive || what == cluster_wait;
     const bool of_object = what == object_arrive || what == object_wait;
-    return meetings_[{of_cluster ? 0u : of_object ? 1u : std::uint32_t(what), of_cluster ? s.block / in_cluster : s.block}];
+    return meetings_[{of_cluster  ? 0u
+                      : of_object ? 1u
+                                  : std::uint32_t(what),
+                      of_cluster ? s.block / in_cluster : s.block}];
   }
   // The phase in which it arrived.
   std::uint32_t arrive(Strand& s, std::uint32_t wanted) {

@@ -1,10 +1,10 @@
 // Which strong access of a location comes after which: by the tickets, and by values where tickets overlap.
 //
 // Writes have their place when their turn comes, or when a later one needs what they left: an atomic operation follows
-// the write whose value it read, so before a store that overlaps with it come those that saw what it replaces. Reads that
-// do not write are settled in their turn, when all that they can have seen is open or has its place; a write that
-// replaces what an open read saw notes for it where it may stand. Of several writes that a read can have seen, it is given
-// the newest: that orders most. Where the value was there before, too, its place is an interval.
+// the write whose value it read, so before a store that overlaps with it come those that saw what it replaces. Reads
+// that do not write are settled in their turn, when all that they can have seen is open or has its place; a write that
+// replaces what an open read saw notes for it where it may stand. Of several writes that a read can have seen, it is
+// given the newest: that orders most. Where the value was there before, too, its place is an interval.
 #include <algorithm>
 #include <utility>
 
@@ -39,8 +39,8 @@ void Merge::place(Head& head, unsigned l, std::uint64_t first) {
   unlink(head, l);
 }
 
-// Open reads that can have seen what the write replaces may stand here, before it. Where nobody knows what that is, it is
-// what the location held at first.
+// Open reads that can have seen what the write replaces may stand here, before it. Where nobody knows what that is, it
+// is what the location held at first.
 void Merge::note_reads(std::uint32_t of) {
   const Cell& cell = cells_[of];
   for (std::uint32_t node = cell.first; node != none;) {
@@ -82,8 +82,8 @@ void Merge::atomics_first(const Head& store, unsigned l) {
   }
 }
 
-// Places open heads that can come before `head` so that the last of them leaves `value`. False: they cannot. `guess`: what
-// the first of them saw, the location may have held.
+// Places open heads that can come before `head` so that the last of them leaves `value`. False: they cannot. `guess`:
+// what the first of them saw, the location may have held.
 bool Merge::produce(const Head& head, std::uint32_t cell, std::uint64_t value, bool guess) {
   std::vector<std::uint32_t> chain; // atomic operations, the last one first
   for (;;) {
@@ -163,8 +163,7 @@ bool Merge::settle_read(Head& head, unsigned l) {
 // An atomic operation that nothing explains yet: some overlapping access must come before it.
 bool Merge::place_earlier(const Head& head, unsigned l) {
   const std::uint32_t cell = head.cell[l];
-  const std::uint32_t node =
-      cells_[cell].known ? find(head, cell, cells_[cell].bits, 0, false) : none;
+  const std::uint32_t node = cells_[cell].known ? find(head, cell, cells_[cell].bits, 0, false) : none;
   if (node == none) return produce(head, cell, head.read[l], false);
   place_now(node);
   return true;
