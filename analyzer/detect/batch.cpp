@@ -235,9 +235,7 @@ void Batcher::strong(const trace::AccessView& view) {
 }
 
 // Takes no stamp: it lies between that of what comes before and that of what comes after.
-void Batcher::missing() {
-  batch_.common.push_back({std::uint32_t(batch_.stamps) + 1, 0, Batch::What::missing, 0});
-}
+void Batcher::missing() { batch_.common.push_back({std::uint32_t(batch_.stamps) + 1, 0, Batch::What::missing, 0}); }
 
 bool Batcher::record(trace::Record& record) {
   const std::uint32_t stamp = std::uint32_t(++batch_.stamps);

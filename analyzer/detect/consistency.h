@@ -1,7 +1,7 @@
 // What cannot be in a trace that says the truth: waits for records that were not made before, graph nodes that wait for
-// what is no node before them, graphs that end without having been launched, allocations that overlap living ones, frees
-// of what was not allocated, operations that are submitted twice or end without having begun, launches and copies larger
-// than any can be. Each kind is counted and becomes one warning; a trace with any is not complete.
+// what is no node before them, graphs that end without having been launched, allocations that overlap living ones,
+// frees of what was not allocated, operations that are submitted twice or end without having begun, launches and copies
+// larger than any can be. Each kind is counted and becomes one warning; a trace with any is not complete.
 //
 // Thread-safety: none.
 #pragma once

@@ -40,14 +40,12 @@ const std::map<std::string, Lie>& lies() {
          if (r.kind != HostWait::Kind::event || !r.record_operation) return false;
          return r.record_operation = nowhere, true;
        })},
-      {"node-of-nothing",
-       of<Operation>([](Operation& r) {
+      {"node-of-nothing", of<Operation>([](Operation& r) {
          if (r.node_dependencies.empty()) return false;
          for (auto& before : r.node_dependencies) before = nowhere;
          return true;
        })},
-      {"node-of-itself",
-       of<Operation>([](Operation& r) {
+      {"node-of-itself", of<Operation>([](Operation& r) {
          if (!r.graph_launch) return false;
          r.node_dependencies.push_back(r.id);
          return true;
@@ -55,7 +53,8 @@ const std::map<std::string, Lie>& lies() {
       {"free-nothing", of<Free>([](Free& r) { return r.allocation = nowhere, true; })},
       {"begin-nothing", of<OperationBegin>([](OperationBegin& r) { return r.operation = nowhere, true; })},
       {"end-nothing", of<OperationEnd>([](OperationEnd& r) { return r.operation = nowhere, true; })},
-      {"allocation-everywhere", of<Allocate>([](Allocate& r) { return r.address = 4096, r.bytes = ~0ull - 8192, true; })},
+      {"allocation-everywhere",
+       of<Allocate>([](Allocate& r) { return r.address = 4096, r.bytes = ~0ull - 8192, true; })},
       {"allocation-over-another", of<Allocate>([](Allocate& r) { return r.bytes += std::uint64_t(1) << 32, true; })},
       {"grid-of-4-billion", of<Operation>([](Operation& r) {
          auto* launch = std::get_if<Launch>(&r.what);

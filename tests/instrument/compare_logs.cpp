@@ -53,6 +53,7 @@ struct Account {
   using Thread = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // launch, block, thread
   std::map<Thread, std::vector<std::string>> threads;
   std::map<std::string, std::vector<std::uint64_t>> written;  // by location
+  std::map<std::string, std::map<std::uint64_t, std::uint32_t>> vectors;  // digests by value, by location
   std::uint64_t unexplained = 0;  // of these, those that no weak store explains either
   std::set<std::string> guessed;  // locations, of strong reads whose value no strong write explains
   std::set<std::string> weakly_written;  // pieces of memory that weak stores touched
@@ -99,6 +100,11 @@ struct Account {
           "strong " + words(site, unsigned(a.space), a.address[lane], vector ? 0 : a.value_read[lane],
                             writes && !vector ? a.value_written[lane] : 0, wrote, wrote ? a.digest[lane] : 0));
       if (!wrote) continue;
+      if (vector) {
+        auto& values = vectors[location(a.warp, a.space, a.address[lane])];
+        if (values.try_emplace(a.value_written[lane], a.digest[lane]).first->second != a.digest[lane])
+          disorder = "two vectors have one value: at " + std::to_string(a.address[lane]);
+      }
       written[location(a.warp, a.space, a.address[lane])].push_back(vector ? a.digest[lane] : a.value_written[lane]);
     }
   }

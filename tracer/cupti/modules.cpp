@@ -275,11 +275,11 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   const char* name = symbol;
   if (!name && !owner.library && (!driver().cuFuncGetName || driver().cuFuncGetName(&name, handle) != CUDA_SUCCESS)) {
     name = nullptr;
-    owner.library = true;  // a graph's node names a CUkernel that was never looked up
+    owner.library = true; // a graph's node names a CUkernel that was never looked up
   }
   if (!name && owner.library) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
   made->name = name ? name : "unknown kernel";
-  if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) {  // a graph's node: its handle was never looked up
+  if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) { // a graph's node: its handle was never looked up
     std::lock_guard hold(lock_);
     for (const std::unique_ptr<Code>& other : codes_) {
       if (other->kernel(made->name)) code = other.get();
@@ -301,7 +301,7 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   if (instrumented) {
     made->is_clone = made->name == instrumented->clone;
     if (made->is_clone && made->parameters.size() > instrumented->parameters) {
-      made->parameters.resize(instrumented->parameters);  // the program's own
+      made->parameters.resize(instrumented->parameters); // the program's own
       made->arguments_bytes = 0;
       for (const Kernel::Parameter& p : made->parameters) {
         made->arguments_bytes = std::max(made->arguments_bytes, p.offset + p.bytes);
@@ -343,7 +343,7 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
 
 namespace {
 
-thread_local Code* loading = nullptr;       // from the way in to the way out
+thread_local Code* loading = nullptr; // from the way in to the way out
 
 const void* replaced(Call& call, const void* image) {
   loading = call.session.modules().replacement(image);
@@ -360,7 +360,7 @@ void tie(Call& call, Handle* handle) {
   loading = nullptr;
 }
 
-}  // namespace
+} // namespace
 
 void load_module(Call& call, cuModuleLoadData_params& p) {
   if (!call.exit)
@@ -406,4 +406,4 @@ void kernel_function(Call& call, cuKernelGetFunction_params& p) {
   if (call.done() && p.pFunc) call.session.modules().same(*p.pFunc, p.kernel);
 }
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti
