@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <bitset>
+#include <cstring>
 
 namespace deadheat::detect {
 
@@ -41,9 +42,8 @@ void Filter::collect_segments() {
       for (unsigned i = 0; i < page.few.count; ++i) group(page.few.group[i]);
       for (std::size_t i = 0; page.groups && i < page.group_count(); ++i) group(page.groups[i]);
     });
-    words_.each_name(name);
-    bytes_.each_name(name);
-    strong_.each_name(name);
+    for (SparseCells* cells : {&words_, &bytes_, &strong_}) cells->each_name(name);
+    pairs_.each_name(name);
   });
 }
 
@@ -53,7 +53,8 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
   const std::uint8_t who = who_of(level, level == one_lane ? lane : 0);
   const bool again = cell.reads == actor.segment && !outside && !actor.asynchronous;
   if (again && cell.reads_who == who && level == one_lane) return true;
-  if (!epochs_.ordered_write(cell.write, cell.write_who & 31, actor, lane) ||
+  if (!strong && !outside && level == one_lane && own_write(cell.write, cell.writer(), actor, lane)) return true;
+  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane) ||
       (outside && epochs_.same_operation(cell.write, actor))) {
     return false;
   }
@@ -87,7 +88,7 @@ inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor&
 
 inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane) {
   const bool strong_written = strong && (strong->flags & StrongCell::writes);
-  if (!epochs_.ordered_write(cell.write, cell.write_who & 31, actor, lane) ||
+  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane) ||
       !epochs_.ordered(cell.reads, cell.reads_who, actor, lane) ||
       (strong && !(strong_written ? epochs_.ordered_write(strong->epoch, strong->who, actor, lane)
                                   : epochs_.ordered(strong->epoch, strong->who, actor, lane)))) {
@@ -256,7 +257,7 @@ void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
     bool good = true;
     for (std::uint32_t rest = access.mask; rest && good; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
-      good = epochs_.ordered_write(cell.write, cell.write_who & 31, actor, lane) &&
+      good = epochs_.ordered_write(cell.write, cell.writer(), actor, lane) &&
              (!strong_write || epochs_.ordered(strong->epoch, strong->who, actor, lane));
       if (strong_write) continue;
       if (!cell.write || std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {
@@ -354,22 +355,21 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   SparseCells& others = access.bytes < 4 ? words_ : bytes_;
   if (others.may_have_page(address / page_bytes)) return false;
   const bool any_strong = strong_.may_have_page(address / page_bytes);
-  if (any_strong && access.bytes < 4 && strong_.find(address & ~3ull).count)
-    return false; // the page sorts that out, too
+  if (any_strong && access.bytes < 4 && strong_.find(address & ~3ull)) return false; // the page sorts that out, too
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
     const SparseCells::Found strongly = any_strong && access.bytes >= 4 ? strong_.find(unit) : SparseCells::Found();
-    const std::optional<StrongCell> strong_known = strongly.count ? strong_cell(strongly) : StrongCell();
+    const std::optional<StrongCell> strong_known = strongly ? strong_cell(strongly) : StrongCell();
     if (!strong_known) continue; // suspect
     StrongCell strong_before = *strong_known;
     if (strong_before.flags & StrongCell::read_since) {
       if (!access.write && !access.non_coherent && own(strong_before, actor, lane)) continue;
       separate(unit, strongly);
       strong_before.flags &= std::uint8_t(~StrongCell::read_since);
-    } else if (!access.write && !access.non_coherent && strongly.count && !at && own(strong_before, actor, lane) &&
+    } else if (!access.write && !access.non_coherent && strongly && !at && own(strong_before, actor, lane) &&
                fold_read(unit, strongly)) {
       continue;
     }
-    StrongCell* const strong = strongly.count ? &strong_before : nullptr;
+    StrongCell* const strong = strongly ? &strong_before : nullptr;
     if (!strong && !access.non_coherent && usual(cells, unit, access.write, actor, lane, at, known)) continue;
     const SparseCells::Found found = cells.find(unit);
     Cell cell = found.cell;
@@ -378,6 +378,7 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
       cell.write = known.write;
       cell.write_who |= known.write_who;
     }
+    const Cell before = cell;
     const bool good = access.write ? write(cell, strong, actor, lane)
                                    : read(cell, strong, actor, lane, one_lane, access.non_coherent);
     if (good && access.write && strong) strong_.erase(unit, strongly);
@@ -386,6 +387,7 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
       cell.write_who |= Cell::suspect;
       suspects_.add(0, unit);
     }
+    if (std::memcmp(&cell, &before, sizeof cell) == 0) continue;
     cells.put(unit, found, cell, !at);
     if (at) mark_sparse(*at);
   }
@@ -394,8 +396,8 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
 
 inline bool Filter::usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane,
                           ShadowPage* at, const Cell& known) {
-  if (at && (write || !epochs_.ordered_write(known.write, known.write_who & 31, actor, lane))) return false;
-  Entry* const entry = cells.only_or_new(unit);
+  if (at && (write || !epochs_.ordered_write(known.write, known.writer(), actor, lane))) return false;
+  Entry* const entry = cells.in_array_or_new(unit);
   if (!entry) return false;
   if (!entry->segment) {
     *entry = write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
@@ -408,6 +410,7 @@ inline bool Filter::usual(SparseCells& cells, std::uint64_t unit, bool write, Ac
     *entry = SparseCells::write_entry(actor.segment, lane);
     return true;
   }
+  if (SparseCells::is_write(*entry) && own_write(entry->segment, entry->who & 31, actor, lane)) return true;
   if (!SparseCells::plain_reads(*entry)) return false;
   if (entry->segment == actor.segment && (entry->who == lane || entry->who >= 1 << 5)) return true;
   SegmentId reads = entry->segment;
@@ -442,7 +445,7 @@ void Filter::absorb(ShadowPage& page) {
         Cell& to = pages_.expand(page.groups[number / group_units])[number % group_units];
         if (found.cell.write) {
           to.write = found.cell.write;
-          to.write_who = std::uint8_t((to.write_who & ~31) | (found.cell.write_who & 31));
+          to.write_who = std::uint8_t((to.write_who & ~Cell::writer_bits) | (found.cell.write_who & Cell::writer_bits));
         }
         to.write_who |= found.cell.write_who & (Cell::suspect | Cell::non_coherent);
         to.reads = found.cell.reads;
@@ -475,10 +478,8 @@ void Filter::weak(const Warp& access) {
                       std::min(lane_log2, 2u), access.write, access.non_coherent},
                      actor);
     }
-    if (lanes == 1) return scattered(access, actor);
-  } else {
-    return scattered(access, actor);
   }
+  if (!access.affine || lanes == 1 || !access.memory) return scattered(access, actor); // columns lie far apart
   for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
     each_unit(access.memory, access.address[lane], access.bytes, [&](const Spot& spot) {

@@ -7,6 +7,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -25,7 +26,10 @@ class Filter {
  public:
   // Looks at memory of `active` parts only.
   Filter(const order::Causality& causality, Suspects& suspects, const Partitions& active)
-      : suspects_(suspects), active_(active), epochs_(causality) {}
+      : suspects_(suspects),
+        active_(active),
+        pairs_(&epochs_, unsigned(std::max<std::size_t>(1, units_a_pair * active.count() / partitions))),
+        epochs_(causality) {}
 
   // What every lane of `mask` did, weakly, to `bytes` bytes at its address. stride: of the addresses, where `affine`.
   struct Warp {
@@ -73,7 +77,7 @@ class Filter {
   void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
   std::uint64_t bytes() const {
-    return pages_.bytes() + words_.bytes() + bytes_.bytes() + strong_.bytes() + epochs_.bytes();
+    return pages_.bytes() + words_.bytes() + bytes_.bytes() + strong_.bytes() + pairs_.bytes() + epochs_.bytes();
   }
 
   // Calls each(group) for the groups of copies that memory still names.
@@ -90,6 +94,8 @@ class Filter {
 
  private:
   using Actor = Epochs::Actor;
+  // That share a pair of epochs where each lane has its own: most of a warp, and less the fewer of its lanes are here.
+  static constexpr std::size_t units_a_pair = 24;
   static constexpr unsigned all_one_lane = 40; // as Stretch::lane_log2: more than any stretch has
   struct Stretch { // each lane from `first` on touches 1 << lane_log2 bytes after those of the one before it
     std::uint64_t memory = 0, begin = 0, end = 0;
@@ -143,6 +149,10 @@ class Filter {
 
   // Each returns false when the unit is to become suspect.
   bool read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool non_coherent);
+  // Did the lane itself write it since it synchronized? Whoever comes after that write comes after a read now.
+  static bool own_write(SegmentId write, std::uint8_t writer, const Actor& actor, unsigned lane) {
+    return write == actor.segment && writer == lane && !actor.asynchronous;
+  }
   // Of reads alone, where no write is to come before.
   void read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level);
   bool write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane);
@@ -157,7 +167,8 @@ class Filter {
   Suspects& suspects_;
   const Partitions& active_;
   FilterPages pages_;
-  SparseCells words_{2}, bytes_{0};
+  EpochPairs pairs_;
+  SparseCells words_{2, &pairs_}, bytes_{0, &pairs_};
   SparseCells strong_{2}; // of strong accesses alone: filter_strong.cpp says what their entries are
   bool any_folded_ = false; // weak reads were folded into those
   Epochs epochs_;

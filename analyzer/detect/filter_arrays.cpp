@@ -13,11 +13,8 @@ void EntryArrays::clear(Name name) const {
 }
 
 bool EntryArrays::insert(Name name, unsigned unit, Entry added) const {
-  if (name.size >= sheet) {
-    Entry* place = name.size == sheet ? in_sheet(name.id, unit) : in_twin(at<SheetLine>(name.id), unit);
-    if (name.size == twin && place->segment) ++place;
-    if (place->segment) return false;
-    *place = added;
+  if (name.size == sheet) {
+    *in_sheet(name.id, unit) = added;
     return true;
   }
   ArrayLine* const begin = at<ArrayLine>(name.id);
@@ -32,18 +29,14 @@ bool EntryArrays::insert(Name name, unsigned unit, Entry added) const {
   return false;
 }
 
-bool EntryArrays::erase(Name name, unsigned unit, Entry* entry) const {
+bool EntryArrays::erase(Name name, Entry* entry) const {
   auto line_empty = [&](unsigned line) {
     if (name.size < sheet) return at<ArrayLine>(name.id)[line].taken() == 0;
     const SheetLine& of = at<SheetLine>(name.id)[line];
     return std::all_of(of.entry.begin(), of.entry.end(), [](const Entry& one) { return one.segment == 0; });
   };
   const auto line = unsigned(std::size_t(reinterpret_cast<unsigned char*>(entry) - at<unsigned char>(name.id)) / 64);
-  if (name.size == twin) {
-    Entry* const two = in_twin(at<SheetLine>(name.id), unit);
-    if (entry == two) two[0] = two[1];
-    two[1] = {};
-  } else if (name.size == sheet) {
+  if (name.size == sheet) {
     *entry = {};
   } else {
     ArrayLine& of = at<ArrayLine>(name.id)[line];
@@ -57,17 +50,11 @@ bool EntryArrays::erase(Name name, unsigned unit, Entry* entry) const {
 }
 
 void EntryArrays::swept(Name name) const {
-  if (name.size < sheet) {
-    for (unsigned i = 0; i < lines[name.size]; ++i) {
-      ArrayLine& line = at<ArrayLine>(name.id)[i];
-      for (unsigned rest = line.taken(); rest; rest &= rest - 1) {
-        if (!line.entry[unsigned(std::countr_zero(rest))].segment) line.marks &= ~(rest & -rest);
-      }
-    }
-  } else if (name.size == twin) {
-    for (unsigned unit = 0; unit < units; ++unit) {
-      Entry* const two = in_twin(at<SheetLine>(name.id), unit);
-      if (!two->segment) two[0] = std::exchange(two[1], {});
+  if (name.size == sheet) return;
+  for (unsigned i = 0; i < lines[name.size]; ++i) {
+    ArrayLine& line = at<ArrayLine>(name.id)[i];
+    for (unsigned rest = line.taken(); rest; rest &= rest - 1) {
+      if (!line.entry[unsigned(std::countr_zero(rest))].segment) line.marks &= ~(rest & -rest);
     }
   }
 }
@@ -84,22 +71,13 @@ bool EntryArrays::move(Name from, Name to) const {
   return good;
 }
 
-EntryArrays::Name EntryArrays::grow(Name from, bool second) {
+EntryArrays::Name EntryArrays::grow(Name from) {
   // Arrays of so many lines have no room any more when they are full to seven eighths. What lies in this one then makes
   // a sheet of 12 bytes an entry.
   constexpr unsigned sheet_after = 10;
   static_assert(lines[sheet_after] * ArrayLine::entries * 7 / 8 * 12 > lines[sheet] * 64);
-  unsigned size = from.size + 1u;
-  if (from.size == sheet) { // a second entry of a unit
-    unsigned count = 1;
-    each(from, [&](unsigned, const Entry&) { ++count; });
-    for (size = sheet_after + 1; size < sheet && lines[size] * 9u < count;) ++size;
-  }
-  bool try_sheet = !second && from.size >= sheet_after && from.size < sheet;
-  for (;;) {
-    if (size == sheet) size = twin;
-    const unsigned tried = std::exchange(try_sheet, false) ? sheet : size++;
-    const Name to = make(tried);
+  for (unsigned size = from.size >= sheet_after ? unsigned(sheet) : from.size + 1u;; ++size) {
+    const Name to = make(size);
     if (move(from, to)) {
       free(from.size, from.id);
       return to;

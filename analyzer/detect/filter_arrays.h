@@ -3,12 +3,11 @@
 //
 // Entries of a block, 1024 neighbouring units, lie in an *array* that grows with their number by a third or more: ten
 // to a line, each with ten bits that say whose it is, found from the unit by arithmetic. Where nearly half of the units
-// have an entry, and none has two, a *sheet* takes less: a place for each unit, twelve to a line, and no names. A
-// *twin* has two places for each. So an entry costs 5.4 to 9 bytes, and a look at one reads one line as a rule.
+// have an entry, a *sheet* takes less: a place for each unit, twelve to a line, and no names. So an entry costs 5.4 to
+// 9 bytes, and a look at one reads one line as a rule.
 //
-// Invariants: a run in use has one name, so that pack() may move it; an entry of segment 0 is none, and arrays have
-// none; sheets have a unit's first entry only, twins have no second one without a first.
-// Thread-safety: none.
+// Invariants: a run in use has one name, so that pack() may move it; a unit has one entry at most; an entry of segment
+// 0 is none, and arrays have none. Thread-safety: none.
 #pragma once
 
 #include <emmintrin.h>
@@ -22,14 +21,9 @@
 #include <vector>
 
 #include "analyzer/detect/filter_pages.h"
+#include "analyzer/detect/filter_pairs.h"
 
 namespace deadheat::detect {
-
-struct [[gnu::packed]] Entry {
-  SegmentId segment = 0;
-  std::uint8_t who = 0;
-};
-static_assert(sizeof(Entry) == 5);
 
 // Of an array. What belongs into a line lies in it or in one of the next few.
 struct alignas(64) ArrayLine {
@@ -43,14 +37,15 @@ struct alignas(64) ArrayLine {
   void deepen(unsigned depth) { marks = std::max(marks >> 30, depth) << 30 | (marks & ~0u >> 2); }
   unsigned taken() const { return marks & all; }
   unsigned unit(unsigned place) const { return low[place] | (marks >> (entries + 2 * place) & 3) << 8; }
-  // The places of a unit's entries.
-  [[gnu::always_inline]] unsigned of(unsigned wanted) const {
+  // A unit's entry, or null.
+  [[gnu::always_inline]] Entry* of(unsigned wanted) {
     const __m128i names = _mm_loadu_si128(reinterpret_cast<const __m128i*>(low.data()));
     unsigned alike = unsigned(_mm_movemask_epi8(_mm_cmpeq_epi8(names, _mm_set1_epi8(char(wanted))))) & taken();
-    for (unsigned rest = alike; rest; rest &= rest - 1) {
-      if (unit(unsigned(std::countr_zero(rest))) != wanted) alike ^= rest & -rest;
+    for (; alike; alike &= alike - 1) {
+      const unsigned place = unsigned(std::countr_zero(alike));
+      if (unit(place) == wanted) return &entry[place];
     }
-    return alike;
+    return nullptr;
   }
   // Where there is room.
   Entry* add(unsigned unit, Entry added) {
@@ -72,11 +67,10 @@ static_assert(sizeof(SheetLine) == 64);
 class EntryArrays {
  public:
   static constexpr unsigned units_log2 = 10, units = 1 << units_log2;
-  // Lines of a size: of arrays, of sheets, of twins, and of pieces of tables, which know themselves what is in them.
-  static constexpr std::array<std::uint8_t, 17> lines = {1,  2,  3,  4,  6,   9,  13,  19, 28,
-                                                         42, 54, 72, 96, 128, 86, 171, 64};
-  static constexpr unsigned sheet = 14, twin = 15, piece = 16, piece_lines = lines[piece];
-  static_assert(units <= SheetLine::entries * lines[sheet] && 2 * units <= SheetLine::entries * lines[twin]);
+  // Lines of a size: of arrays, of sheets, and of pieces of tables, which know themselves what is in them.
+  static constexpr std::array<std::uint8_t, 14> lines = {1, 2, 3, 4, 6, 9, 13, 19, 28, 42, 54, 72, 86, 64};
+  static constexpr unsigned sheet = 12, piece = 13, piece_lines = lines[piece];
+  static_assert(units <= SheetLine::entries * lines[sheet]);
   struct Name {
     std::uint32_t id = 0;
     std::uint8_t size = 0;
@@ -92,22 +86,16 @@ class EntryArrays {
   // What a look at the unit's entries reads first.
   [[gnu::always_inline]] const void* first(Name name, unsigned unit) const {
     if (name.size < sheet) return at<ArrayLine>(name.id) + home(name.size, unit);
-    return at<SheetLine>(name.id) + (name.size == sheet ? unit / SheetLine::entries : unit / (SheetLine::entries / 2));
+    return at<SheetLine>(name.id) + unit / SheetLine::entries;
   }
-  // Calls each(Entry&) for the entries of a unit, two at most.
-  template <typename Each>
-  void each_of(Name name, unsigned unit, Each&& each) const;
-  // The unit's entry; null where it has two, or none. fresh: where it has none and there is room at once, one is made,
-  // of segment 0, which the caller is to fill, and `fresh` is set.
-  [[gnu::always_inline]] Entry* only(Name name, unsigned unit, bool* fresh) const;
-  // False: there is no room.
+  // The unit's entry; null where it has none. fresh: where it has none and there is room at once, one is made, of
+  // segment 0, which the caller is to fill, and `fresh` is set.
+  [[gnu::always_inline]] Entry* find(Name name, unsigned unit, bool* fresh = nullptr) const;
+  // Of a unit that has none. False: there is no room.
   bool insert(Name name, unsigned unit, Entry added) const;
-  // One of the unit's. True: nothing is left.
-  bool erase(Name name, unsigned unit, Entry* entry) const;
+  bool erase(Name name, Entry* entry) const; // true: nothing is left
   Name make(unsigned size); // empty
-  // A larger one that has the same. second: there is no room for a second entry of a unit, so that a sheet is of no
-  // use.
-  Name grow(Name from, bool second);
+  Name grow(Name from); // a larger array, or a sheet, that has the same
   // Calls each(unit, Entry&) for all entries; it may set segments to 0 and must call swept() then.
   template <typename Each>
   void each(Name name, Each&& each) const;
@@ -147,10 +135,6 @@ class EntryArrays {
     return spread * lines[size] >> units_log2;
   }
   static unsigned next_line(unsigned size, unsigned line) { return line + 1 == lines[size] ? 0 : line + 1; }
-  static Entry* in_twin(SheetLine* at, unsigned unit) {
-    constexpr unsigned per_line = SheetLine::entries / 2;
-    return &at[unit / per_line].entry[unit % per_line * 2];
-  }
   void clear(Name name) const;
   bool move(Name from, Name to) const;
   void begin_packing();
@@ -167,25 +151,7 @@ class EntryArrays {
   std::size_t spare_ = 0;
 };
 
-template <typename Each>
-inline void EntryArrays::each_of(Name name, unsigned unit, Each&& each) const {
-  if (name.size == sheet) {
-    if (Entry* const one = in_sheet(name.id, unit); one->segment) each(*one);
-  } else if (name.size == twin) {
-    Entry* const two = in_twin(at<SheetLine>(name.id), unit);
-    for (Entry* one = two; one != two + 2 && one->segment; ++one) each(*one);
-  } else {
-    ArrayLine* const begin = at<ArrayLine>(name.id);
-    unsigned number = home(name.size, unit);
-    for (unsigned left = begin[number].depth() + 1; left; --left, number = next_line(name.size, number)) {
-      for (unsigned rest = begin[number].of(unit); rest; rest &= rest - 1) {
-        each(begin[number].entry[unsigned(std::countr_zero(rest))]);
-      }
-    }
-  }
-}
-
-inline Entry* EntryArrays::only(Name name, unsigned unit, bool* fresh) const {
+inline Entry* EntryArrays::find(Name name, unsigned unit, bool* fresh) const {
   if (name.size == sheet) [[likely]] {
     Entry* const one = in_sheet(name.id, unit);
     if (one->segment) return one;
@@ -193,21 +159,13 @@ inline Entry* EntryArrays::only(Name name, unsigned unit, bool* fresh) const {
     *fresh = true;
     return one;
   }
-  if (name.size == twin) {
-    Entry* const two = in_twin(at<SheetLine>(name.id), unit);
-    return two->segment && !two[1].segment ? two : nullptr;
-  }
   ArrayLine* const begin = at<ArrayLine>(name.id);
   unsigned number = home(name.size, unit);
   ArrayLine& first = begin[number];
-  Entry* found = nullptr;
   for (unsigned left = first.depth() + 1; left; --left, number = next_line(name.size, number)) {
-    const unsigned places = begin[number].of(unit);
-    if (!places) continue;
-    if (found || (places & (places - 1))) return nullptr;
-    found = &begin[number].entry[unsigned(std::countr_zero(places))];
+    if (Entry* const found = begin[number].of(unit)) return found;
   }
-  if (found || !fresh || first.taken() == ArrayLine::all) return found;
+  if (!fresh || first.taken() == ArrayLine::all) return nullptr;
   *fresh = true;
   return first.add(unit, {});
 }
@@ -225,10 +183,7 @@ inline void EntryArrays::each(Name name, Each&& each) const {
     return;
   }
   for (unsigned unit = 0; unit < units; ++unit) {
-    Entry* const first = name.size == sheet ? in_sheet(name.id, unit) : in_twin(at<SheetLine>(name.id), unit);
-    for (Entry* one = first; one != first + (name.size == sheet ? 1 : 2); ++one) {
-      if (one->segment) each(unit, *one);
-    }
+    if (Entry* const one = in_sheet(name.id, unit); one->segment) each(unit, *one);
   }
 }
 

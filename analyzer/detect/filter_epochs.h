@@ -69,6 +69,17 @@ class Epochs {
   SegmentId joint(SegmentId segment, const Actor& actor) const {
     return segments_[segment].stamp > segments_[actor.segment].stamp ? segment : actor.segment;
   }
+  // Of two segments, of one of which a later epoch is to stand for both; what they have in common, whole_warp at least,
+  // whole_operation at most, many: nothing; and the warp, block or operation of one.
+  SegmentId later(SegmentId a, SegmentId b) const { return segments_[a].stamp > segments_[b].stamp ? a : b; }
+  unsigned common_level(SegmentId a, SegmentId b) const {
+    const std::uint64_t difference = segments_[a].key ^ segments_[b].key;
+    return difference >> 42 ? many : difference >> 10 ? whole_operation : difference >> 5 ? whole_block : whole_warp;
+  }
+  std::uint64_t group_of(SegmentId segment, unsigned level) const {
+    return segments_[segment].key >> (level == whole_warp ? 5 : level == whole_block ? 10 : 42);
+  }
+  bool of_copy(SegmentId segment) const { return segments_[segment].group != 0; }
   bool same_operation(SegmentId segment, const Actor& actor) const;
 
   // Has so much been named that it is time to collect?

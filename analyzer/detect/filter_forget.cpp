@@ -20,7 +20,7 @@ void Filter::forget_sparse(SparseCells& cells, std::uint64_t address, std::uint6
       unit = (unit / page_bytes + 1) * page_bytes - step;
       continue;
     }
-    if (const SparseCells::Found found = cells.find(unit); found.count) cells.erase(unit, found);
+    if (const SparseCells::Found found = cells.find(unit)) cells.erase(unit, found);
   }
 }
 

@@ -41,9 +41,15 @@ inline constexpr std::uint8_t who_at(std::uint8_t pattern, unsigned unit) {
 }
 
 struct [[gnu::packed]] Cell {
-  static constexpr std::uint8_t suspect = 0x80, non_coherent = 0x40; // in write_who, above the lane
+  // In write_who, above the lane. wide: the write's epoch stands for more than what one lane did, and the level is in
+  // the lane's place (filter_pairs.h).
+  static constexpr std::uint8_t suspect = 0x80, non_coherent = 0x40, wide = 0x20;
+  static constexpr std::uint8_t writer_bits = wide | 31;
   SegmentId write = 0, reads = 0;
   std::uint8_t write_who = 0, reads_who = 0;
+  std::uint8_t writer() const {
+    return who_of(write_who & wide ? write_who & 31u : unsigned(one_lane), write_who & wide ? 0 : write_who & 31u);
+  }
 };
 static_assert(sizeof(Cell) == 10);
 
@@ -108,6 +114,7 @@ class CellPool {
     --used_;
     free_.push_back(id);
   }
+  std::uint32_t count() const { return next_; } // names that are, or were, in use: 1 and on
   T* at(std::uint32_t id) const { return &slabs_[(id - 1) / slab_arrays][(id - 1) % slab_arrays * elements]; }
   std::uint64_t bytes() const { return used_ * sizeof(T) * elements; }
   // Gives the memory back once nothing is in use.

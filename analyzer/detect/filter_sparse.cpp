@@ -8,28 +8,38 @@
 
 namespace deadheat::detect {
 
-std::uint8_t SparseCells::reads_entry(const Cell& cell) {
-  if (cell.write_who & Cell::suspect) return who_of(many, wide_suspect);
+Entry SparseCells::entry_of(const Cell& cell, bool with_write) const {
+  if (cell.write_who & Cell::suspect) return {std::max({1u, cell.reads, cell.write}), who_of(many, wide_suspect)};
+  if (cell.write && with_write) {
+    if (cell.reads || cell.write_who & Cell::wide) return pairs_->put(cell);
+    return write_entry(cell.write, cell.write_who & 31);
+  }
   const bool outside = cell.write_who & Cell::non_coherent;
   if (cell.reads_who >> 5 == one_lane) {
-    return outside ? who_of(non_coherent_level, cell.reads_who & 31) : cell.reads_who;
+    return {cell.reads, outside ? who_of(non_coherent_level, cell.reads_who & 31) : cell.reads_who};
   }
-  return std::uint8_t(cell.reads_who | (outside ? wide_non_coherent : 0));
+  return {cell.reads, std::uint8_t(cell.reads_who | (outside ? wide_non_coherent : 0))};
 }
 
-void SparseCells::read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell) {
-  const unsigned level = who >> 5;
-  if (level == one_lane) {
-    cell.reads_who = who;
-  } else if (level == non_coherent_level) {
-    cell.reads_who = who & 31;
-    cell.write_who |= Cell::non_coherent;
-  } else {
-    cell.reads_who = who & 0xE0;
-    if (who & wide_suspect) cell.write_who |= Cell::suspect;
-    if (who & wide_non_coherent) cell.write_who |= Cell::non_coherent;
+void SparseCells::say(Entry entry, Cell& cell) const {
+  const unsigned level = entry.who >> 5;
+  if (names_pair(entry.who)) return pairs_->get(entry, cell);
+  if (level == write_level) {
+    cell.write = entry.segment;
+    cell.write_who = entry.who & 31;
+    return;
   }
-  cell.reads = segment;
+  cell.reads = entry.segment;
+  if (level == one_lane) {
+    cell.reads_who = entry.who;
+  } else if (level == non_coherent_level) {
+    cell.reads_who = entry.who & 31;
+    cell.write_who = Cell::non_coherent;
+  } else {
+    cell.reads_who = entry.who & 0xE0;
+    if (entry.who & wide_suspect) cell.write_who = Cell::suspect;
+    if (entry.who & wide_non_coherent) cell.write_who |= Cell::non_coherent;
+  }
 }
 
 SparseCells::Region* SparseCells::far_region(std::uint64_t number) const {
@@ -44,15 +54,6 @@ SparseCells::Found SparseCells::find(std::uint64_t address) const {
   const Region* const of = region(address);
   if (!of) return found;
   const std::uint32_t wanted = key(address);
-  auto take = [&](std::uint32_t segment, std::uint8_t who, Found::At at) {
-    if (who >> 5 == write_level) {
-      found.cell.write = segment;
-      found.cell.write_who |= who & 31;
-    } else {
-      read_entry(segment, who, found.cell);
-    }
-    found.at[found.count++ & 1] = at;
-  };
   each_line(*of, wanted, [&](Line& line) {
     if (const unsigned array = line.near(wanted | array_bit)) {
       found.slot = {&line, unsigned(std::countr_zero(array))};
@@ -63,16 +64,18 @@ SparseCells::Found SparseCells::find(std::uint64_t address) const {
       if (!line.segment[place]) continue;
       ++found.near;
       if (line.key[place] != wanted) continue;
-      take(line.segment[place], line.who[place],
-           {reinterpret_cast<unsigned char*>(&line.segment[place]), &line.who[place]});
+      found.at = reinterpret_cast<unsigned char*>(&line.segment[place]);
+      found.who = &line.who[place];
     }
     return false;
   });
   if (found.slot) {
-    arrays_.each_of(found.slot.name(), unit_of(wanted), [&](Entry& entry) {
-      take(entry.segment, entry.who, {reinterpret_cast<unsigned char*>(&entry), &entry.who});
-    });
+    if (Entry* const entry = arrays_.find(found.slot.name(), unit_of(wanted))) {
+      found.at = reinterpret_cast<unsigned char*>(entry);
+      found.who = &entry->who;
+    }
   }
+  if (found && pairs_) say(found.entry(), found.cell);
   return found;
 }
 
@@ -141,11 +144,11 @@ bool SparseCells::try_insert(Region& of, std::uint32_t wanted, std::uint32_t seg
 }
 
 void SparseCells::insert(Region& of, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
-  while (!try_insert(of, wanted, segment, who)) resize(of, of.count + of.count / 6 + 1);
+  while (!try_insert(of, wanted, segment, who)) resize(of, of.count + of.count / 7 + 1);
 }
 
 void SparseCells::make_room(Region& of) {
-  if (100ull * (of.used + 1) > 91ull * slots * of.count) resize(of, of.count + of.count / 6 + 1);
+  if (100ull * (of.used + 1) > 91ull * slots * of.count) resize(of, of.count + of.count / 7 + 1);
 }
 
 // The pieces of the old table are free for the new one as soon as they were copied.
@@ -187,25 +190,19 @@ void SparseCells::release(Region& of) {
 // ---- entries
 
 void SparseCells::put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write) {
-  const bool suspect = cell.write_who & Cell::suspect;
-  std::array<Entry, 2> wanted;
-  unsigned count = 0;
-  if (cell.write && with_write && !suspect) wanted[count++] = {cell.write, who_of(write_level, cell.write_who & 31)};
-  if (const SegmentId reads = suspect ? std::max({1u, cell.reads, cell.write}) : cell.reads) {
-    wanted[count++] = {reads, reads_entry(cell)};
+  const Entry wanted = entry_of(cell, with_write), old = found ? found.entry() : Entry();
+  if (wanted.segment) {
+    put(address, found, wanted);
+  } else if (found) {
+    return erase(address, found);
   }
-  for (unsigned i = 0; i < std::min(count, found.count); ++i) {
-    std::memcpy(found.at[i].segment, &wanted[i].segment, sizeof(SegmentId));
-    *found.at[i].who = wanted[i].who;
-  }
-  for (unsigned i = found.count; i > count; --i) remove(address, found, i - 1);
-  for (unsigned i = found.count; i < count; ++i) add(address, i == found.count ? found : find(address), wanted[i]);
+  if (found && names_pair(old.who)) pairs_->drop(old.segment);
 }
 
 void SparseCells::put(std::uint64_t address, const Found& found, Entry entry) {
-  if (!found.count) return add(address, found, entry);
-  std::memcpy(found.at[0].segment, &entry.segment, sizeof(SegmentId));
-  *found.at[0].who = entry.who;
+  if (!found) return add(address, found, entry);
+  std::memcpy(found.at, static_cast<const void*>(&entry), sizeof(SegmentId));
+  *found.who = entry.who;
 }
 
 void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
@@ -220,7 +217,7 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
     if (arrays_.insert(found.slot.name(), unit_of(wanted), entry)) return;
     EntryArrays::Name array = found.slot.name();
     do {
-      array = arrays_.grow(array, found.count != 0);
+      array = arrays_.grow(array);
     } while (!arrays_.insert(array, unit_of(wanted), entry));
     found.slot.rename(array);
     if (arrays_.much_free()) pack(true);
@@ -253,22 +250,19 @@ EntryArrays::Name SparseCells::collect_block(Region& of, std::uint32_t wanted) {
   return array;
 }
 
-void SparseCells::remove(std::uint64_t address, const Found& found, unsigned number) {
+void SparseCells::erase(std::uint64_t address, const Found& found) {
+  if (!found) return;
   --used_;
-  const Found::At& at = found.at[number];
+  if (names_pair(*found.who)) pairs_->drop(found.entry().segment);
   if (!found.slot) {
-    std::memset(at.segment, 0, sizeof(SegmentId));
+    std::memset(found.at, 0, sizeof(SegmentId));
     --region(address)->used;
     return;
   }
   const EntryArrays::Name array = found.slot.name();
-  if (!arrays_.erase(array, unit_of(key(address)), reinterpret_cast<Entry*>(at.segment))) return;
+  if (!arrays_.erase(array, reinterpret_cast<Entry*>(found.at))) return;
   arrays_.free(array.size, array.id);
   clear(*region(address), *found.slot.line, found.slot.place);
-}
-
-void SparseCells::erase(std::uint64_t address, const Found& found) {
-  for (unsigned i = found.count; i; --i) remove(address, found, i - 1);
 }
 
 void SparseCells::pack(bool soon) {
@@ -329,6 +323,7 @@ void SparseCells::shrink() {
   recent_.fill({});
   pack(false); // what is free counts, and whoever forgets needs it back
   if (!used_) pages_.reset();
+  if (pairs_) pairs_->trim();
 }
 
 } // namespace deadheat::detect

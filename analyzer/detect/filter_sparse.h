@@ -1,18 +1,16 @@
 // What the first pass remembers of memory that is touched here and there: epochs of units of 4 bytes, or of one byte,
 // found by their address.
 //
-// A unit that was both written and read since has two entries, any other one. Entries of blocks that have a few only
-// lie in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is all that a look-up reads as a
-// rule. The table of lines grows by a sixth when it is nearly full, so that an entry costs 10 to 12 bytes at any time.
-// Where more than five entries of a block would lie there, they move to an array (filter_arrays.h), which has one
-// entry in the lines.
+// A unit has one entry, which names a pair of epochs (filter_pairs.h) where it was both written and read since. Entries
+// of blocks that have a few only lie in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is
+// all that a look-up reads as a rule. The table of lines grows by a seventh when it is nearly full, so that an entry
+// costs 10 to 11.5 bytes at any time. Where more than five entries of a block would lie there, they move to an array
+// (filter_arrays.h), which has one entry in the lines.
 //
-// Global memory only. Invariants: tables hold units of one size; a unit has one entry of a kind at most; a block's
-// entries lie all in lines, or all in one array.
+// Global memory only. Invariants: tables hold units of one size; a block's entries lie all in lines, or all in one
+// array.
 // Thread-safety: none.
 #pragma once
-
-#include <emmintrin.h>
 
 #include <array>
 #include <bit>
@@ -25,6 +23,7 @@
 #include <vector>
 
 #include "analyzer/detect/filter_arrays.h"
+#include "analyzer/detect/filter_lines.h"
 #include "analyzer/detect/filter_pages.h"
 #include "analyzer/detect/suspects.h"
 
@@ -32,34 +31,8 @@ namespace deadheat::detect {
 
 class SparseCells {
  private:
-  static constexpr unsigned slots = 7;
-  struct alignas(64) Line {
-    // Of a unit: its number. Of an array: its block's, as array_key() says.
-    std::array<std::uint32_t, slots> key;
-    std::array<std::uint32_t, slots> segment; // 0: nothing. Of an array: its name and 1
-    std::array<std::uint8_t, slots> who; // of an array: its size
-    std::uint8_t depth; // what belongs here lies in so many lines more
-    unsigned empty() const { // places
-      const __m128i zero = _mm_setzero_si128();
-      auto nothing = [&](unsigned from) {
-        const __m128i names = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&segment[from]));
-        return unsigned(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(names, zero))));
-      };
-      return nothing(0) | nothing(3) << 3;
-    }
-    // The places whose keys are of the block that `wanted` is of, as far as they lie in the same way.
-    [[gnu::always_inline]] unsigned near(std::uint32_t wanted) const {
-      static_assert(slots == 7);
-      const __m128i block = _mm_set1_epi32(int(wanted >> EntryArrays::units_log2));
-      auto alike = [&](unsigned from) {
-        const __m128i keys = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&key[from]));
-        const __m128i same = _mm_cmpeq_epi32(_mm_srli_epi32(keys, EntryArrays::units_log2), block);
-        return unsigned(_mm_movemask_ps(_mm_castsi128_ps(same)));
-      };
-      return alike(0) | alike(3) << 3;
-    }
-  };
-  static_assert(sizeof(Line) == 64);
+  static constexpr unsigned slots = EntryLine::slots;
+  using Line = EntryLine;
   struct Slot { // of an array
     Line* line = nullptr;
     unsigned place = 0;
@@ -72,38 +45,36 @@ class SparseCells {
   };
 
  public:
-  explicit SparseCells(unsigned unit_log2) : unit_log2_(unit_log2) {}
+  // pairs: of cells' epochs; null: entries are the caller's.
+  explicit SparseCells(unsigned unit_log2, EpochPairs* pairs = nullptr) : unit_log2_(unit_log2), pairs_(pairs) {}
   SparseCells(const SparseCells&) = delete;
   SparseCells& operator=(const SparseCells&) = delete;
 
-  // A unit's entries, until anything is put or erased.
+  // A unit's entry, until anything is put or erased.
   struct Found {
-    struct At {
-      unsigned char* segment = nullptr; // its four bytes
-      std::uint8_t* who = nullptr;
-    };
-    Cell cell; // what they say; segments 0 when there is none
-    unsigned count = 0;
-    std::array<At, 2> at;
+    Cell cell; // what it says, where there are pairs; segments 0 when there is none
+    unsigned char* at = nullptr; // its segment's four bytes; null: there is none
+    std::uint8_t* who = nullptr;
     Slot slot; // of its block's array
     unsigned near = 0; // entries of its block, where it has no array
+    explicit operator bool() const { return at; }
+    Entry entry() const {
+      Entry entry{0, *who};
+      std::memcpy(static_cast<void*>(&entry), at, sizeof(SegmentId));
+      return entry;
+    }
   };
   Found find(std::uint64_t address) const;
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
-  // The same of an entry that is the unit's only one, and whose `who` is the caller's.
+  // The same of an entry whose `who` is the caller's.
   void put(std::uint64_t address, const Found& found, Entry entry);
-  static SegmentId segment_of(const Found::At& at) {
-    SegmentId segment;
-    std::memcpy(&segment, at.segment, sizeof segment);
-    return segment;
-  }
   void erase(std::uint64_t address, const Found& found);
-  // The unit's entry, where it lies in an array and is the only one; null otherwise.
-  [[gnu::always_inline]] Entry* only(std::uint64_t address) const { return only(address, nullptr); }
+  // The unit's entry, where it lies in an array; null otherwise.
+  [[gnu::always_inline]] Entry* in_array(std::uint64_t address) const { return in_array(address, nullptr); }
   // The same; or, where the unit has none and its array has room, a new one of segment 0, which the caller has to fill.
-  [[gnu::always_inline]] Entry* only_or_new(std::uint64_t address) {
+  [[gnu::always_inline]] Entry* in_array_or_new(std::uint64_t address) {
     bool fresh = false;
-    Entry* const entry = only(address, &fresh);
+    Entry* const entry = in_array(address, &fresh);
     used_ += fresh;
     return entry;
   }
@@ -122,10 +93,10 @@ class SparseCells {
     return slot && slot.name().size == EntryArrays::sheet;
   }
   // Of an entry of a weak write: by which lane.
-  static bool is_write(const Entry& entry) { return entry.who >> 5 == write_level; }
+  static bool is_write(Entry entry) { return entry.who >> 5 == write_level; }
   static Entry write_entry(SegmentId segment, unsigned lane) { return {segment, who_of(write_level, lane)}; }
   // Does the entry say of reads and of nothing else?
-  static bool plain_reads(const Entry& entry) {
+  static bool plain_reads(Entry entry) {
     return entry.who < 1 << 5 || (entry.who < write_level << 5 && !(entry.who & 31));
   }
 
@@ -159,11 +130,16 @@ class SparseCells {
   std::uint64_t bytes() const { return arrays_.bytes() + pieces_ * sizeof(std::uint32_t); }
   unsigned unit_log2() const { return unit_log2_; }
 
+  // Calls name(SegmentId&) for all segments that entries name, but for those in pairs.
   template <typename Name>
   void each_name(Name&& name) {
     each_slot([&](std::uint64_t, Line& line, unsigned place) {
-      if (!is_array(line.key[place])) return name(line.segment[place]);
+      if (!is_array(line.key[place])) {
+        if (!names_pair(line.who[place])) name(line.segment[place]);
+        return;
+      }
       arrays_.each(Slot{&line, place}.name(), [&](unsigned, Entry& entry) {
+        if (names_pair(entry.who)) return;
         SegmentId segment = entry.segment;
         name(segment);
         entry.segment = segment;
@@ -174,20 +150,21 @@ class SparseCells {
   template <typename Forget>
   void forget_if(Forget&& forget) {
     each_slot([&](std::uint64_t high, Line& line, unsigned place) {
-      auto gone = [&](std::uint32_t unit) {
+      auto gone = [&](std::uint32_t unit, Entry entry) {
         const bool is = forget((high | unit) << unit_log2_);
         used_ -= is;
+        if (is && names_pair(entry.who)) pairs_->drop(entry.segment);
         return is;
       };
       if (!is_array(line.key[place])) {
-        if (gone(line.key[place])) line.segment[place] = 0;
+        if (gone(line.key[place], {line.segment[place], line.who[place]})) line.segment[place] = 0;
         return;
       }
       const std::uint32_t first = first_unit(line.key[place]);
       const EntryArrays::Name array = Slot{&line, place}.name();
       bool any = false;
       arrays_.each(array, [&](unsigned unit, Entry& entry) {
-        if (!gone(first | unit)) return;
+        if (!gone(first | unit, entry)) return;
         entry.segment = 0;
         any = true;
       });
@@ -203,8 +180,9 @@ class SparseCells {
   static constexpr std::uint8_t write_level = 6, non_coherent_level = 7;
   static_assert(many < write_level);
   static constexpr std::uint8_t wide_non_coherent = 1, wide_suspect = 16; // in the place of the lane, where it is none
-  static std::uint8_t reads_entry(const Cell& cell);
-  static void read_entry(std::uint32_t segment, std::uint8_t who, Cell& cell);
+  Entry entry_of(const Cell& cell, bool with_write) const; // segment 0: there is nothing to say
+  void say(Entry entry, Cell& cell) const; // what it says
+  bool names_pair(std::uint8_t who) const { return pairs_ && EpochPairs::is_pair(who); }
 
   static constexpr unsigned region_log2 = 31; // units of a region; a key has one bit more
   struct Region {
@@ -273,15 +251,14 @@ class SparseCells {
     });
     return slot;
   }
-  [[gnu::always_inline]] Entry* only(std::uint64_t address, bool* fresh) const {
+  [[gnu::always_inline]] Entry* in_array(std::uint64_t address, bool* fresh) const {
     const Region* const of = region(address);
     if (!of) return nullptr;
     const Slot slot = array_slot(*of, key(address));
-    return slot ? arrays_.only(slot.name(), unit_of(key(address)), fresh) : nullptr;
+    return slot ? arrays_.find(slot.name(), unit_of(key(address)), fresh) : nullptr;
   }
   void prefetch_rest(const Region& of, std::uint32_t key) const;
   void add(std::uint64_t address, const Found& found, Entry entry);
-  void remove(std::uint64_t address, const Found& found, unsigned entry);
   // In a table that has room.
   void insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
   // filled: of each line, how many places are taken, from the first on; such a line is written without being read.
@@ -311,6 +288,7 @@ class SparseCells {
   }
 
   const unsigned unit_log2_;
+  EpochPairs* const pairs_;
   EntryArrays arrays_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Region>> regions_; // by number
   struct Recent {

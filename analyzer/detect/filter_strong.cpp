@@ -67,7 +67,7 @@ inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& 
   const bool before = epochs_.ordered(cell.epoch, cell.who, actor, lane);
   const bool conflict = access.write || (cell.flags & StrongCell::writes);
   const bool alike = (cell.flags & 0xF0) == size;
-  if (!epochs_.ordered(weak.write, weak.write_who & 31, actor, lane) ||
+  if (!epochs_.ordered(weak.write, weak.writer(), actor, lane) ||
       (access.write && !epochs_.ordered(weak.reads, weak.reads_who, actor, lane)) ||
       (access.write && (weak.write_who & Cell::non_coherent) && epochs_.same_operation(weak.reads, actor)) ||
       (!before && conflict && (!alike || access.plain || (cell.flags & StrongCell::plain)))) {
@@ -110,30 +110,30 @@ bool Filter::strong(const Strong& access) {
 }
 
 std::optional<StrongCell> Filter::strong_cell(const SparseCells::Found& found) {
-  const std::uint8_t code = *found.at[0].who;
+  const std::uint8_t code = *found.who;
   if (code == suspect_code) return std::nullopt;
   StrongCell cell = decoded[code];
-  cell.epoch = SparseCells::segment_of(found.at[0]);
+  cell.epoch = found.entry().segment;
   return cell;
 }
 
 bool Filter::fold_read(std::uint64_t unit, const SparseCells::Found& strongly) {
-  const StrongCell cell = decoded[*strongly.at[0].who];
+  const StrongCell cell = decoded[*strongly.who];
   if (cell.flags != (size_of(4) | StrongCell::writes)) return false;
-  if (words_.may_have_page(unit / page_bytes) && words_.find(unit).count) return false;
-  *strongly.at[0].who = std::uint8_t(first_read_since + cell.who);
+  if (words_.may_have_page(unit / page_bytes) && words_.find(unit)) return false;
+  *strongly.who = std::uint8_t(first_read_since + cell.who);
   any_folded_ = true;
   return true;
 }
 
 void Filter::separate(std::uint64_t unit, const SparseCells::Found& strongly) {
-  StrongCell cell = decoded[*strongly.at[0].who];
+  StrongCell cell = decoded[*strongly.who];
   Cell read;
-  read.reads = SparseCells::segment_of(strongly.at[0]);
+  read.reads = strongly.entry().segment;
   read.reads_who = cell.who;
   words_.put(unit, words_.find(unit), read, true);
   cell.flags &= std::uint8_t(~StrongCell::read_since);
-  *strongly.at[0].who = *code_of(cell);
+  *strongly.who = *code_of(cell);
 }
 
 void Filter::separate_page(std::uint64_t address) {
@@ -142,7 +142,7 @@ void Filter::separate_page(std::uint64_t address) {
   for (unsigned i = 0; i < EntryArrays::units; ++i) {
     if (!touched[i]) continue;
     const SparseCells::Found found = strong_.find(address + 4 * i);
-    const std::uint8_t code = *found.at[0].who;
+    const std::uint8_t code = *found.who;
     if (code != suspect_code && code >= first_read_since) separate(address + 4 * i, found);
   }
 }
@@ -171,7 +171,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     unit.address = access.address + 4 * i;
     Cell weak;
     if (const SparseCells::Found strongly = any_folded_ ? strong_.find(unit.address) : SparseCells::Found();
-        strongly.count && *strongly.at[0].who >= first_read_since && *strongly.at[0].who != suspect_code) {
+        strongly && *strongly.who >= first_read_since && *strongly.who != suspect_code) {
       if (count == 1 && !access.plain && access.write && own(*strong_cell(strongly), actor, lane)) return true;
       separate(unit.address, strongly);
     }
@@ -181,12 +181,12 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
       if (group.cells || group.strong || group.suspect || at->shift != 2) return false;
       weak = weak_of(group, of_page % group_units);
       // Later reads are in SparseCells.
-      if (words_.may_have_page(number) && words_.find(unit.address).count) return false;
+      if (words_.may_have_page(number) && words_.find(unit.address)) return false;
     } else if (words_.may_have_page(number)) {
       weak = words_.find(unit.address).cell;
     }
     if (weak.write_who & Cell::suspect) continue;
-    if (Entry* const entry = count == 1 ? strong_.only(unit.address) : nullptr) { // the usual case, in its place
+    if (Entry* const entry = count == 1 ? strong_.in_array(unit.address) : nullptr) { // the usual case, in its place
       if (entry->who == suspect_code) return true;
       StrongCell cell = decoded[entry->who];
       cell.epoch = entry->segment;
@@ -199,7 +199,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     }
     unit.found = strong_.find(unit.address);
     StrongCell cell;
-    if (unit.found.count) {
+    if (unit.found) {
       const std::optional<StrongCell> known = strong_cell(unit.found);
       if (!known) continue;
       cell = *known;
@@ -231,7 +231,7 @@ void Filter::absorb_strong(ShadowPage& page) {
     const SparseCells::Found found = strong_.find(base + offset);
     page.dense = true;
     pages_.refine(page, 2);
-    const std::uint8_t code = *found.at[0].who;
+    const std::uint8_t code = *found.who;
     for (std::uint64_t at = offset; at < offset + 4; at += 1ull << page.shift) {
       const unsigned number = unsigned(at >> page.shift);
       Group& group = page.groups[number / group_units];
@@ -241,7 +241,7 @@ void Filter::absorb_strong(ShadowPage& page) {
       }
       StrongCell& cell = pages_.strong_of(group)[number % group_units];
       cell = decoded[code];
-      cell.epoch = SparseCells::segment_of(found.at[0]);
+      cell.epoch = found.entry().segment;
     }
     strong_.erase(base + offset, found);
   }

@@ -118,7 +118,10 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::scattered: return 4 * hit(double(table_bytes) / 4);
     case Pattern::bytes: return hit(double(byte_table_bytes));
     case Pattern::atomics: return 4 * hit(counters);
-    case Pattern::far_mixed: return 2 * double(accesses);
+    case Pattern::far_mixed:
+    case Pattern::far_handed:
+    case Pattern::far_permuted:
+    case Pattern::handed: return 2 * double(accesses);
     case Pattern::far_rows:
     case Pattern::far_short:
     case Pattern::far_atomics:
@@ -166,14 +169,14 @@ int main(int argc, char** argv) {
   auto each_worker = [&](const char* format, auto&& value) {
     for (unsigned count : workers) std::printf(format, value(count));
   };
-  std::printf("%-11s %5s %8s |", "", "M", "M/s");
+  std::printf("%-12s %5s %8s |", "", "M", "M/s");
   each_worker(" %4u |", [](unsigned count) { return count; });
-  std::printf(" workers: times as fast\n%-27s|", "machine: arithmetic");
+  std::printf(" workers: times as fast\n%-28s|", "machine: arithmetic");
   each_worker(" %4.2f |", arithmetic_gain);
-  std::printf("\n%-27s|", "machine: memory");
+  std::printf("\n%-28s|", "machine: memory");
   each_worker(" %4.2f |", memory_gain);
   std::printf(" %7s | %9s %9s\n", "bytes", "tsan M/s", "us:tsan");
-  std::printf("%-27s|", "pattern, one worker");
+  std::printf("%-28s|", "pattern, one worker");
   each_worker("%6s|", [](unsigned) { return ""; });
   std::printf(" %7s | %9s %9s\n", "a byte", "one core", "cpu");
   for (Pattern pattern : patterns) {
@@ -181,7 +184,7 @@ int main(int argc, char** argv) {
     const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
     const Cost one = analysis(pattern, accesses, 1);
     const double n = double(one.accesses);
-    std::printf("%-11s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / one.cpu / 1e6);
+    std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / one.cpu / 1e6);
     each_worker(" %4.2f |", [&](unsigned count) { return one.wall / analysis(pattern, accesses, count).wall; });
     const double tsan_one = far ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
     std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),

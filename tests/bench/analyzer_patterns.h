@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -25,13 +26,18 @@ enum class Pattern {
   far_rows,    // every warp writes a row of 128 bytes far from all others
   far_short,   // the same with rows of 32 and of 64 bytes in turn
   far_mixed,   // every lane adds to a word far from all others, and reads it
+  far_handed,   // every lane writes such a word; in a second launch a warp reads what one warp has written
+  far_permuted, // the same; in a second launch every lane reads some lane's word
+  handed,       // as far_permuted, of two neighbouring words one
 };
-inline constexpr Pattern patterns[] = {Pattern::tiled,     Pattern::scattered, Pattern::bytes,       Pattern::atomics,
-                                       Pattern::far_words, Pattern::far_bytes, Pattern::far_atomics, Pattern::far_rows,
-                                       Pattern::far_short, Pattern::far_mixed};
+inline constexpr Pattern patterns[] = {
+    Pattern::tiled,      Pattern::scattered,    Pattern::bytes,    Pattern::atomics,   Pattern::far_words,
+    Pattern::far_bytes,  Pattern::far_atomics,  Pattern::far_rows, Pattern::far_short, Pattern::far_mixed,
+    Pattern::far_handed, Pattern::far_permuted, Pattern::handed};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {"tiled",     "scattered",   "bytes",    "atomics",   "far_words",
-                                          "far_bytes", "far_atomics", "far_rows", "far_short", "far_mixed"};
+  static constexpr const char* names[] = {"tiled",      "scattered",    "bytes",    "atomics",   "far_words",
+                                          "far_bytes",  "far_atomics",  "far_rows", "far_short", "far_mixed",
+                                          "far_handed", "far_permuted", "handed"};
   return names[std::size_t(pattern)];
 }
 
@@ -54,27 +60,37 @@ inline std::uint32_t scatter(std::uint64_t i) {
 class PatternSource final : public detect::Source {
  public:
   PatternSource(Pattern pattern, std::uint64_t accesses)
-      : pattern_(pattern), blocks_(std::uint32_t(std::max<std::uint64_t>(2, accesses / per_block(pattern)))) {}
+      : pattern_(pattern), blocks_(std::uint32_t(std::max<std::uint64_t>(2, accesses / per_block(pattern)))) {
+    if (in_two()) blocks_ = std::max(2 * blocks_per_chunk, std::bit_floor(blocks_));
+  }
   std::uint64_t accesses() const { return blocks_ * per_block(pattern_); }
   std::size_t chunks() const override { return (blocks_ + blocks_per_chunk - 1) / blocks_per_chunk; }
 
   void play(std::size_t chunk, trace::RecordVisitor& visitor) const override {
     if (chunk == 0) begin(visitor);
+    if (in_two() && chunk == chunks() / 2) {
+      say(visitor, trace::OperationEnd{1});
+      launch(visitor, 2);
+    }
     const std::uint32_t first = std::uint32_t(chunk) * blocks_per_chunk;
     for (std::uint32_t block = first; block < std::min(blocks_, first + blocks_per_chunk); ++block) {
-      Warp warp(visitor, block);
+      Warp warp(visitor, launch_of(block), block_of(block));
       for (std::uint32_t turn = 0; turn < turns; ++turn) this->turn(warp, block, turn);
       for (std::uint32_t w = 0; w < warps; ++w) {
         trace::ThreadExit exit;
-        exit.warp = {1, block, w};
+        exit.warp = {launch_of(block), block_of(block), w};
         exit.mask = ~0u;
         say(visitor, exit);
       }
     }
-    if (chunk + 1 == chunks()) say(visitor, trace::OperationEnd{1});
+    if (chunk + 1 == chunks()) say(visitor, trace::OperationEnd{in_two() ? 2u : 1u});
   }
 
  private:
+  // Half of the blocks are a second launch's.
+  bool in_two() const { return pattern_ >= Pattern::far_handed; }
+  std::uint32_t launch_of(std::uint32_t block) const { return in_two() && block >= blocks_ / 2 ? 2 : 1; }
+  std::uint32_t block_of(std::uint32_t block) const { return in_two() ? block % (blocks_ / 2) : block; }
   static constexpr std::uint32_t blocks_per_chunk = 8;
   static constexpr std::uint64_t memory = 0xA000'0000'0000;
   enum Site : std::uint32_t { load, put, row, broadcast, store, gather, gather_byte, add, put_byte };
@@ -112,25 +128,28 @@ class PatternSource final : public detect::Source {
     allocation.address = memory;
     allocation.bytes = std::uint64_t(1) << 38;
     say(visitor, allocation);
+    launch(visitor, 1);
+  }
+  void launch(trace::RecordVisitor& visitor, std::uint32_t number) const {
     trace::Launch launch;
     launch.module = 1;
     launch.kernel = "kernel";
-    launch.grid = {blocks_, 1, 1};
+    launch.grid = {in_two() ? blocks_ / 2 : blocks_, 1, 1};
     launch.block = {warps * lanes, 1, 1};
     launch.instrumented = true;
     trace::Operation operation;
-    operation.id = operation.launch = 1;
+    operation.id = operation.launch = number;
     operation.stream = 1;
     operation.what = launch;
     say(visitor, operation);
-    say(visitor, trace::OperationBegin{1});
+    say(visitor, trace::OperationBegin{number});
   }
 
   // The accesses of the warps of a block, as the reader gives them.
   class Warp {
    public:
-    Warp(trace::RecordVisitor& visitor, std::uint32_t block) : visitor_(visitor) {
-      view_.warp = {1, block, 0};
+    Warp(trace::RecordVisitor& visitor, std::uint32_t launch, std::uint32_t block) : visitor_(visitor) {
+      view_.warp = {launch, block, 0};
       view_.module = 1;
       view_.mask = ~0u;
       view_.address = address_.data();
@@ -158,7 +177,9 @@ class PatternSource final : public detect::Source {
       if (strong) order_.fill(++ticket_);
       give(warp, site, Space::global);
     }
-    void barrier(std::uint32_t phase) { say(visitor_, trace::BlockBarrier{1, view_.warp.block, 0, phase, 1, 0}); }
+    void barrier(std::uint32_t phase) {
+      say(visitor_, trace::BlockBarrier{view_.warp.launch, view_.warp.block, 0, phase, 1, 0});
+    }
 
    private:
     void give(std::uint32_t warp, std::uint32_t site, Space space) {
@@ -228,11 +249,26 @@ class PatternSource final : public detect::Source {
               return memory + (((at - i % 2 * lanes) / 2 + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart;
             });
             break;
+          case Pattern::far_handed:
+          case Pattern::far_permuted:
+          case Pattern::handed: give_or_take(warp, w, block, at); break;
           default:
             warp.each(w, add, true, [&](unsigned lane) { return memory + 4ull * (scatter(at + lane) % counters); });
         }
       }
     }
+  }
+
+  // Of patterns in two launches: words are written in one order, and read in another.
+  void give_or_take(Warp& warp, std::uint32_t w, std::uint32_t block, std::uint64_t at) const {
+    const std::uint64_t words = blocks_ / 2 * per_block(pattern_);
+    const bool take = launch_of(block) == 2;
+    warp.each(w, take ? gather : store, false, [&](unsigned lane) {
+      std::uint64_t i = (at + lane) % words; // the place in the order of writing
+      if (take) i = pattern_ == Pattern::far_handed ? (i + words / 2 + lanes) % words : i * 0x85ebca6b % words;
+      const std::uint64_t word = i * 0x9e3779b1u % words;
+      return memory + (pattern_ == Pattern::handed ? 8 * word + 4 * (scatter(word) & 1) : word * far_apart);
+    });
   }
 
   Pattern pattern_;

@@ -435,6 +435,113 @@ TEST(Scale, MemoryTouchedEverywhere) {
   EXPECT_GT(races, 200u);
 }
 
+// Most words of sixteen pages go from thread to thread: between two barriers of all blocks to any, between barriers of
+// blocks within the block, between others not at all; and one in some hundred goes astray.
+std::vector<trace::Record> handed_on(std::uint64_t seed) {
+  Random random(seed);
+  constexpr std::uint32_t blocks = 6, warps = 4, words = 1 << 14;
+  const std::vector<SiteOf> sites{{AccessKind::read, Space::global, 4},
+                                  {AccessKind::write, Space::global, 4},
+                                  {AccessKind::read, Space::global, 4, 1, Ordering::nc},
+                                  {AccessKind::atomic, Space::global, 4, 1, Ordering::acq_rel, Scope::gpu}};
+  std::vector<trace::Record> records = launch(sites, blocks, warps, (words + 1024) * 4);
+  const trace::Operation first = std::get<trace::Operation>(records[2]);
+  std::uint32_t launched = 1, phase = 0;
+  std::uint64_t ticket = 0;
+  auto barriers = [&] {
+    for (std::uint32_t block = 0; block < blocks; ++block)
+      records.push_back(trace::BlockBarrier{launched, block, 0, ++phase, 1, 0});
+  };
+  auto meet = [&] { // all blocks
+    barriers();
+    for (std::uint32_t i = 0; i < 2 * blocks; ++i) { // the second time they see all
+      trace::Access add;
+      add.warp = {launched, i % blocks, 0};
+      add.module = 1;
+      add.site = 3;
+      add.mask = 1;
+      add.address[0] = memory + words * 4;
+      add.value_read[0] = ticket;
+      add.order_first[0] = add.order_last[0] = add.value_written[0] = ++ticket;
+      add.wrote[0] = true;
+      records.push_back(add);
+    }
+    barriers();
+  };
+  const std::uint32_t thinned = 1 + random.below(3), astray = 100 + random.below(1000);
+  std::vector<std::uint32_t> thread_of(words);
+  enum class Hands { any, of_block, own } hands = Hands::any;
+  for (std::uint32_t step = 0, steps = 4 + random.below(4); step < steps; ++step) {
+    const std::uint32_t writes_of_8 = step == 0 ? 8 : random.below(3) * 4, readers = 1 + random.below(2);
+    struct One {
+      std::uint32_t word, site;
+    };
+    std::vector<std::vector<One>> by_thread(blocks * warps * 32);
+    for (std::uint32_t word = 0; word < words; ++word) {
+      if (random.below(4) < thinned - 1) continue;
+      const bool write = random.below(8) < writes_of_8;
+      const std::uint32_t per_block = warps * 32;
+      for (std::uint32_t reader = 0; reader < (write ? 1 : readers); ++reader) {
+        std::uint32_t& thread = thread_of[word];
+        if (hands == Hands::any) thread = random.below(blocks * per_block);
+        if (hands == Hands::of_block) thread = thread / per_block * per_block + random.below(per_block);
+        const std::uint32_t by = random.below(astray) ? thread : random.below(blocks * per_block);
+        by_thread[by].push_back({word, write ? 1u : random.below(50) ? 0u : 2u});
+      }
+    }
+    for (bool any = true; any;) { // warps in turn
+      any = false;
+      for (std::uint32_t warp = 0; warp < blocks * warps; ++warp) {
+        for (std::uint32_t site = 0; site < 3; ++site) {
+          trace::Access access;
+          access.warp = {launched, warp / warps, warp % warps};
+          access.module = 1;
+          access.site = site;
+          for (unsigned lane = 0; lane < 32; ++lane) {
+            std::vector<One>& left = by_thread[warp * 32 + lane];
+            if (left.empty() || left.back().site != site) continue;
+            access.mask |= 1u << lane;
+            access.address[lane] = memory + 4 * left.back().word;
+            left.pop_back();
+          }
+          if (!access.mask) continue;
+          any = true;
+          records.push_back(access);
+        }
+      }
+    }
+    hands = Hands(random.below(3));
+    if (hands == Hands::own) continue;
+    if (hands == Hands::of_block) {
+      barriers();
+    } else if (random.below(2)) {
+      meet();
+    } else {
+      records.push_back(trace::OperationEnd{launched});
+      trace::Operation next = first;
+      next.id = next.launch = ++launched;
+      records.push_back(next);
+      records.push_back(trace::OperationBegin{launched});
+    }
+  }
+  records.push_back(trace::OperationEnd{launched});
+  return records;
+}
+
+TEST(Scale, WordsHandedOn) {
+  std::size_t races = 0;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Chunks chunks(handed_on(seed), 600);
+    ASSERT_EQ(left_out(chunks), "") << "seed " << seed;
+    const std::string expected = found(chunks, 1);
+    races += std::size_t(std::count(expected.begin(), expected.end(), '|'));
+    if (seed % 4 == 0) {
+      ASSERT_EQ(found(chunks, 3), expected) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(races, 20u);
+}
+
 TEST(Scale, ManyAsynchronousCopies) {
   // 100 000 copies that are waited for, one that is not, and one of long ago that nobody ever waited for.
   std::vector<trace::Record> records =

@@ -1,10 +1,11 @@
 // What is remembered of memory touched here and there, against a map that remembers the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
-#include <set>
+#include <vector>
 
 #include "analyzer/detect/filter.h"
 #include "analyzer/detect/filter_sparse.h"
@@ -49,7 +50,7 @@ Cell some_cell(std::mt19937& random) {
 class Model {
  public:
   Model(unsigned unit_log2, std::uint64_t base, unsigned units, unsigned apart, unsigned seed)
-      : cells_(unit_log2), base_(base), units_(units), apart_(apart), random_(seed) {}
+      : cells_(unit_log2, &pairs_), base_(base), units_(units), apart_(apart), random_(seed) {}
 
   // alone: of 1024 cells, those that have one entry.
   void steps(unsigned count, unsigned erased_of_8, unsigned alone = 0) {
@@ -74,10 +75,12 @@ class Model {
     all();
   }
   void rename() {
-    cells_.each_name([](SegmentId& id) { id = id * 3 + 1; });
+    auto name = [](SegmentId& id) { id += id ? 3000 : 0; };
+    cells_.each_name(name);
+    pairs_.each_name(name);
     for (auto& [address, cell] : known_) {
-      if (cell.write) cell.write = cell.write * 3 + 1;
-      if (cell.reads) cell.reads = cell.reads * 3 + 1;
+      if (cell.write) cell.write += 3000;
+      if (cell.reads) cell.reads += 3000;
     }
     all();
   }
@@ -85,6 +88,7 @@ class Model {
     forget(1);
     EXPECT_TRUE(cells_.empty());
     EXPECT_EQ(cells_.bytes(), 0u);
+    EXPECT_EQ(pairs_.bytes(), 0u);
   }
   SparseCells& cells() { return cells_; }
   unsigned in_sheets() const {
@@ -97,16 +101,12 @@ class Model {
   void expect(std::uint64_t address, const SparseCells::Found& found) {
     const auto known = known_.find(address);
     if (known == known_.end()) {
-      EXPECT_EQ(found.count, 0u) << address;
+      EXPECT_FALSE(found) << address;
       return;
     }
     EXPECT_TRUE(same(found.cell, known->second)) << address;
     EXPECT_TRUE(cells_.may_have_page(address / page_bytes));
-    if (cells_.in_sheet(address)) {
-      EXPECT_EQ(found.count, 1u);
-    }
-    if (Entry* const only = cells_.only(address); only && SparseCells::plain_reads(*only)) {
-      EXPECT_EQ(found.count, 1u);
+    if (Entry* const only = cells_.in_array(address); only && SparseCells::plain_reads(*only)) {
       EXPECT_EQ(only->segment, known->second.reads);
       EXPECT_EQ(only->who, known->second.reads_who);
       EXPECT_EQ(known->second.write, 0u);
@@ -117,11 +117,15 @@ class Model {
       const std::uint64_t address = base_ + (std::uint64_t(unit * apart_) << cells_.unit_log2());
       expect(address, cells_.find(address));
     }
-    std::uint64_t entries = 0;
-    for (const auto& [address, cell] : known_) entries += (cell.write != 0) + (cell.reads != 0);
-    EXPECT_EQ(cells_.entries(), entries);
+    EXPECT_EQ(cells_.entries(), known_.size());
+    const auto pairs = std::count_if(known_.begin(), known_.end(), [](const auto& at) {
+      return at.second.write && at.second.reads && !(at.second.write_who & Cell::suspect);
+    });
+    EXPECT_LE(pairs_.count(), std::uint64_t(pairs));
+    EXPECT_EQ(pairs_.count() != 0, pairs != 0);
   }
 
+  EpochPairs pairs_{nullptr, 1};
   SparseCells cells_;
   std::map<std::uint64_t, Cell> known_;
   std::uint64_t base_;
@@ -167,8 +171,8 @@ TEST(Sparse, SheetsComeAndGo) {
     EXPECT_GT(full, units / 2);
     model.rename();
     model.steps(units / 4, 1, 1024); // some are taken away, and come again
-    model.steps(12, 0, 0); // some that have two, which is too much for a sheet
-    EXPECT_LT(model.in_sheets(), full);
+    model.steps(12, 0, 0); // and some that are both written and read
+    EXPECT_GE(model.in_sheets(), full / 2);
     model.forget(3);
     model.steps(8 * units, 0, 1024); // and back
     EXPECT_GT(model.in_sheets(), 0u);
@@ -186,42 +190,24 @@ TEST(Sparse, SheetsComeAndGo) {
 }
 
 // Bytes for each entry, at every point of growing: what scattered words cost at most is 3 bytes a byte.
-// Units of a sheet get a second entry, each one once as the first of its block to do so.
-TEST(Sparse, SecondEntriesLeaveSheets) {
-  for (const unsigned count : {620u, 640u}) {
-    SparseCells cells(2);
-    auto put = [&](unsigned block, unsigned unit, const Cell& cell) {
-      const std::uint64_t address = 4ull * (block * 1024 + unit);
-      cells.put(address, cells.find(address), cell, true);
-    };
-    Cell one, two;
-    one.write = two.write = two.reads = 1;
-    for (unsigned block = 0; block < count; ++block) {
-      for (unsigned unit = 0; unit < count; ++unit) put(block, unit, one);
-      ASSERT_TRUE(cells.in_sheet(4ull * block * 1024));
-      put(block, block, two);
-      ASSERT_EQ(cells.find(4ull * (block * 1024 + block)).count, 2u);
-    }
-    EXPECT_EQ(cells.entries(), std::uint64_t(count) * (count + 1));
-  }
-}
-
 TEST(Sparse, CostsLittleForWhatIsTouched) {
   for (const unsigned apart : {1u, 3u, 8u, 16u, 2048u}) {
     SparseCells cells(2);
     std::mt19937 random(apart);
     constexpr unsigned units = 1 << 19;
-    std::set<unsigned> touched;
+    std::vector<bool> is_touched(units);
+    std::uint64_t touched = 0;
     Cell cell;
     cell.reads = 1;
     for (unsigned i = 0; i < 2 * units; ++i) {
       const unsigned unit = random() % units;
-      if (!touched.insert(unit).second) continue;
+      if (is_touched[unit]) continue;
+      is_touched[unit] = true;
+      ++touched;
       const std::uint64_t address = 4ull * unit * apart;
       cells.put(address, cells.find(address), cell, true);
-      if (touched.size() > 50000 && touched.size() % 1000 == 0) {
-        ASSERT_LE(double(cells.bytes()), 12.0 * double(touched.size()) + 16384)
-            << touched.size() << " words, " << apart;
+      if (touched > 50000 && touched % 1000 == 0) {
+        ASSERT_LE(cells.bytes(), 12 * touched + 16384) << touched << " words, " << apart;
       }
     }
   }
@@ -246,6 +232,72 @@ TEST(Sparse, GivesBackWhatIsForgotten) {
   }
 }
 
+// Pairs of epochs of warps of two launches, put together at random: what a unit's entry says, until the end, is what
+// was put, or more of the same. Where `regular`, each lane reads what its like has written.
+TEST(Pairs, CoverWhatTheyStandFor) {
+  for (const bool regular : {true, false}) {
+    deadheat::order::OperationClocks operations;
+    deadheat::order::Causality causality(operations);
+    Epochs epochs(causality);
+    std::mt19937 random(regular);
+    std::vector<SegmentId> segments[2];
+    for (std::uint32_t i = 0; i < 2048; ++i) {
+      for (const unsigned launch : {0u, 1u}) {
+        const deadheat::order::ThreadKey warp(launch + 1, i / 8, i % 8 * 32);
+        segments[launch].push_back(epochs.actor(warp, 1 + random() % 100000).segment);
+      }
+    }
+    EpochPairs pairs(&epochs, 24);
+    struct Put {
+      Cell cell;
+      Entry entry;
+    };
+    std::vector<Put> all;
+    constexpr unsigned warps_apart = 2048 * 32;
+    for (unsigned i = 0; i < 1 << 16; ++i) {
+      Cell cell;
+      const unsigned from = regular ? i : random() % warps_apart, lane = i & 31;
+      cell.write = segments[random() % 64 == 0][from / 32];
+      cell.write_who = std::uint8_t(from & 31);
+      cell.reads = segments[1][i / 32];
+      const unsigned level = random() % 64 ? unsigned(one_lane) : random() % (many + 1u);
+      cell.reads_who = who_of(level, level == one_lane ? lane : 0);
+      if (random() % 64 == 0) cell.write_who |= Cell::non_coherent;
+      all.push_back({cell, pairs.put(cell)});
+      ASSERT_TRUE(EpochPairs::is_pair(all.back().entry.who));
+    }
+    EXPECT_LE(pairs.count(), all.size() / 24 + 8192) << regular;
+    unsigned exact = 0;
+    for (const Put& put : all) {
+      Cell now;
+      pairs.get(put.entry, now);
+      exact += same(now, put.cell);
+      if (put.cell.reads_who >> 5 < whole_operation) {
+        EXPECT_EQ(now.reads, put.cell.reads);
+      } else {
+        EXPECT_EQ(epochs.group_of(now.reads, whole_operation), epochs.group_of(put.cell.reads, whole_operation));
+        EXPECT_EQ(epochs.later(now.reads, put.cell.reads), now.reads);
+      }
+      EXPECT_EQ(now.reads_who, put.cell.reads_who);
+      EXPECT_EQ(now.write_who & Cell::non_coherent, put.cell.write_who & Cell::non_coherent);
+      if (now.writer() >> 5 == one_lane) {
+        EXPECT_EQ(now.write, put.cell.write);
+        EXPECT_EQ(now.writer(), put.cell.writer());
+      } else {
+        const unsigned level = now.writer() >> 5;
+        EXPECT_EQ(epochs.group_of(now.write, level), epochs.group_of(put.cell.write, level));
+        EXPECT_EQ(epochs.later(put.cell.write, now.write), now.write);
+      }
+    }
+    if (regular) {
+      EXPECT_GT(exact, all.size() * 9 / 10);
+    }
+    for (const Put& put : all) pairs.drop(put.entry.segment);
+    pairs.trim();
+    EXPECT_EQ(pairs.bytes(), 0u);
+  }
+}
+
 // A first pass that looks at a launch of several blocks.
 class Looked {
  public:
@@ -254,23 +306,23 @@ class Looked {
     operation.id = operation.stream = 1;
     operation.what = deadheat::trace::Launch();
     operation_ = operations_.submitted(operation);
-    causality_.launch_begin(operation_, {4, 1, 1}, {64, 1, 1}, {1, 1, 1});
+    causality_.launch_begin(operation_, {4, 1, 1}, {256, 1, 1}, {1, 1, 1});
   }
   void row(std::uint32_t block, std::uint64_t address, std::uint32_t bytes, bool write) {
     weak(block, bytes / 32, write, true, [&](unsigned lane) { return address + bytes / 32 * lane; });
   }
   template <typename Address>
   void weak(std::uint32_t block, std::uint32_t bytes, bool write, bool affine, Address&& address,
-            std::uint32_t mask = ~0u) {
+            std::uint32_t mask = ~0u, unsigned warp = 0, std::int64_t stride = 0) {
     std::array<std::uint64_t, 32> addresses;
     for (unsigned lane = 0; lane < 32; ++lane) addresses[lane] = address(lane);
     Filter::Warp access;
-    access.lane0 = deadheat::order::ThreadKey(operation_, block, 0);
+    access.lane0 = deadheat::order::ThreadKey(operation_, block, warp * 32);
     access.mask = mask;
     access.bytes = bytes;
     access.address = addresses.data();
     access.affine = affine;
-    access.stride = affine ? bytes : 0;
+    access.stride = stride ? stride : affine ? bytes : 0;
     access.write = write;
     access.now = stamp_ += 32;
     filter_.weak(access);
@@ -278,6 +330,7 @@ class Looked {
   void add(std::uint32_t block, unsigned lane, std::uint64_t address) {
     filter_.strong({0, deadheat::order::ThreadKey(operation_, block, lane), address, 4, true, true, false, ++stamp_});
   }
+  void barrier(std::uint32_t block) { causality_.block_barrier(operation_, block, ++stamp_); }
   std::uint64_t bytes() const { return filter_.bytes(); }
   bool suspect(std::uint64_t address) const { return suspects_.touches(0, address, 4); }
 
@@ -345,6 +398,62 @@ TEST(FarApart, ShortRowsCostThreeBytesAByte) {
     looked.row(1, far_base + 2 * apart + 1024, 128, false);
     EXPECT_TRUE(looked.suspect(far_base + 2 * apart + 1024));
     EXPECT_FALSE(looked.suspect(far_base + 2 * apart + 1024 + 4 * lanes));
+  }
+}
+
+TEST(FarApart, ColumnsCostThreeBytesAByte) {
+  for (const std::uint64_t stride : {std::uint64_t(8), std::uint64_t(256), apart}) {
+    Looked looked;
+    constexpr std::uint64_t words = 1 << 15;
+    for (std::uint64_t i = 0; i < words; i += 32) {
+      looked.weak(
+          0, 4, true, true, [&](unsigned lane) { return far_base + (i + lane) * stride; }, ~0u, 0,
+          std::int64_t(stride));
+    }
+    EXPECT_LE(looked.bytes(), 12 * words + 65536) << stride;
+    looked.weak(1, 4, false, false, [&](unsigned lane) { return far_base + 5 * lane * stride; });
+    for (unsigned lane = 0; lane < 32; ++lane) EXPECT_TRUE(looked.suspect(far_base + 5 * lane * stride));
+    EXPECT_FALSE(looked.suspect(far_base + stride));
+  }
+}
+
+// Words that are written, and after a barrier read by other lanes: each by the next warp's, or by any.
+TEST(FarApart, WordsWrittenThenReadCostThreeBytesAByte) {
+  for (const std::uint64_t between : {apart, std::uint64_t(8), std::uint64_t(12)}) {
+    for (const bool any : {false, true}) {
+      Looked looked;
+      constexpr std::uint64_t words = 1 << 17;
+      auto word = [&](std::uint64_t i) { return far_base + i * 0x9e3779b1u % words * between; };
+      auto read = [&](std::uint64_t i) { return word(any ? i * 0x85ebca6b % words : i + 32); };
+      auto each_warp = [&](bool write) {
+        for (std::uint64_t i = 0; i < words; i += 32) {
+          looked.weak(
+              0, 4, write, false, [&](unsigned lane) { return write ? word(i + lane) : read(i + lane); }, ~0u,
+              unsigned(i / 32 % 8));
+          if (i % 4096 == 0) {
+            const std::uint64_t touched = write ? i + 32 : words;
+            ASSERT_LE(looked.bytes(), 12 * touched + 131072) << between << " apart, any: " << any << ", " << touched;
+          }
+        }
+      };
+      each_warp(true);
+      looked.barrier(0);
+      each_warp(false);
+      for (std::uint64_t i = 0; i < words; ++i) ASSERT_FALSE(looked.suspect(word(i)));
+      // Who writes before the next barrier comes after the writes, not after what others read.
+      looked.weak(0, 4, true, false, [&](unsigned lane) { return word(lane + 64); }, ~0u, 5);
+      unsigned unordered = 0;
+      for (unsigned lane = 0; lane < 32; ++lane) unordered += looked.suspect(word(lane + 64));
+      EXPECT_GT(unordered, 24u);
+      // Another block comes after none of it; its own block does, after a barrier.
+      looked.barrier(0);
+      looked.weak(0, 4, true, false, [&](unsigned lane) { return word(lane); });
+      looked.weak(1, 4, false, false, [&](unsigned lane) { return word(lane + 32); });
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        EXPECT_FALSE(looked.suspect(word(lane)));
+        EXPECT_TRUE(looked.suspect(word(lane + 32)));
+      }
+    }
   }
 }
 
