@@ -259,13 +259,22 @@ class PatternSource final : public detect::Source {
     }
   }
 
+  // A permutation of the numbers below a power of two.
+  static std::uint64_t shuffled(std::uint64_t i, std::uint64_t count) {
+    const int half = std::countr_zero(count) / 2;
+    for (int round = 0; round < 3; ++round) {
+      i = i * 0x9e3779b97f4a7c15u % count;
+      i ^= i >> half;
+    }
+    return i;
+  }
   // Of patterns in two launches: words are written in one order, and read in another.
   void give_or_take(Warp& warp, std::uint32_t w, std::uint32_t block, std::uint64_t at) const {
     const std::uint64_t words = blocks_ / 2 * per_block(pattern_);
     const bool take = launch_of(block) == 2;
     warp.each(w, take ? gather : store, false, [&](unsigned lane) {
       std::uint64_t i = (at + lane) % words; // the place in the order of writing
-      if (take) i = pattern_ == Pattern::far_handed ? (i + words / 2 + lanes) % words : i * 0x85ebca6b % words;
+      if (take) i = pattern_ == Pattern::far_handed ? (i + words / 2 + lanes) % words : shuffled(i, words);
       const std::uint64_t word = i * 0x9e3779b1u % words;
       return memory + (pattern_ == Pattern::handed ? 8 * word + 4 * (scatter(word) & 1) : word * far_apart);
     });
