@@ -31,6 +31,7 @@ enum What : std::uint32_t {
   cluster_wait,
   barrier,
   named_barrier, // of both warps
+  named_arrive,
   object_init,
   object_arrive,
   object_wait, // by parity
@@ -89,6 +90,8 @@ struct Code {
     block.number = 1;
     block.threads = threads;
     add("barrier.sync", SiteKind::barrier, block, 0);
+    add("barrier.arrive", SiteKind::barrier, block, 0);
+    sites.back().arrive_only = true;
     ptx::Slot object;
     object.kind = Kind::mbarrier;
     object.narrow = true;
@@ -192,7 +195,10 @@ struct Checker final : Output {
     } else if (auto* r = std::get_if<trace::BlockBarrier>(&record)) {
       for (std::uint32_t t = 0; t < threads; ++t) next({r->block, t}, of_barrier(r->barrier, r->phase));
     } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
-      each(r->warp, r->mask, of_barrier(r->barrier, r->phase));
+      each(r->warp, r->mask, {r->sync ? named_barrier : named_arrive, 0, 0, 0, r->phase, false, 0});
+      arrived[{2000 + r->warp.block, r->phase}] += std::uint32_t(__builtin_popcount(r->mask));
+    } else if (auto* r = std::get_if<trace::BarrierComplete>(&record)) {
+      disorder += arrived[{2000 + r->block, r->phase}] != threads;
     } else if (auto* r = std::get_if<trace::Mbarrier>(&record)) {
       const What what = r->what == trace::Mbarrier::What::init     ? object_init
                         : r->what == trace::Mbarrier::What::arrive ? object_arrive
@@ -329,7 +335,7 @@ class World {
   void part(std::uint32_t block, std::uint32_t warp, std::uint32_t stage) {
     // All warps of a cluster take the same barriers.
     std::mt19937 common(options_.seed * 7919 + stage * 31 + block / in_cluster);
-    const unsigned kind = unsigned(common() % (options_.objects ? 5 : 4));
+    const unsigned kind = unsigned(common() % (options_.objects ? 6 : 5));
     std::array<std::uint32_t, 3> parts{};
     for (unsigned l = 0; l < 32; ++l) parts[options_.parted ? random_() % (1 + random_() % 3) : 0] |= 1u << l;
     for (std::uint32_t lanes : parts) {
@@ -354,7 +360,11 @@ class World {
         strand.todo.push_back(cluster_arrive);
         some();
         strand.todo.push_back(cluster_wait);
-      } else if (kind == 4) {
+      } else if (kind == 4) { // one warp lets the other go, and then they meet
+        strand.todo.push_back(warp == stage % warps ? named_arrive : named_barrier);
+        some();
+        strand.todo.push_back(barrier);
+      } else if (kind == 5) {
         strand.todo.push_back(object_arrive);
         some();
         strand.todo.push_back(object_wait);
@@ -421,10 +431,8 @@ class World {
     const What what = s.todo[s.at];
     const bool of_cluster = what == cluster_arrive || what == cluster_wait;
     const bool of_object = what == object_arrive || what == object_wait;
-    return meetings_[{of_cluster  ? 0u
-                      : of_object ? 1u
-                                  : std::uint32_t(what),
-                      of_cluster ? s.block / in_cluster : s.block}];
+    const std::uint32_t number = of_cluster ? 0u : of_object ? 1u : what == barrier ? 2u : 3u;
+    return meetings_[{number, of_cluster ? s.block / in_cluster : s.block}];
   }
   // The phase in which it arrived.
   std::uint32_t arrive(Strand& s, std::uint32_t wanted) {
@@ -469,12 +477,13 @@ class World {
           return next(s);
         }
         return false;
+      case named_arrive:
       case cluster_arrive:
         if (s.step++ == 0) {
           reserve(s);
           return false;
         }
-        all(s, {what, 0, 0, 0, arrive(s, threads * in_cluster), false, 0});
+        all(s, {what, 0, 0, 0, arrive(s, what == named_arrive ? threads : threads * in_cluster), false, 0});
         publish(s);
         return next(s);
       case cluster_wait:
