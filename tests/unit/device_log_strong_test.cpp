@@ -152,6 +152,15 @@ TEST_F(StrongOrder, AdditionsBehindAStoreThatNobodySaw) { // read before the add
   EXPECT_LT(at[1], at[2]);
 }
 
+TEST_F(StrongOrder, WhatAStoreReplacesWasAddedToBeforeIt) { // the additions end after it, and so does the second
+  const auto at =
+      order({{0, 1, 2, store, 5}, {1, 3, 8, add, 5}, {3, 4, 9, add, 6}, {2, 5, 7, store, 100}, {4, 10, 11, load, 100}});
+  EXPECT_LT(at[0], at[1]);
+  EXPECT_LT(at[1], at[2]);
+  EXPECT_LT(at[2], at[3]);
+  EXPECT_LT(at[3], at[4]);
+}
+
 TEST_F(StrongOrder, PollsThatSawTheStoreOneByOne) {
   const auto at = order({{1, 1, 2, load, 99}, {0, 3, 7, store, 101}, {2, 4, 5, load, 99}, {1, 4, 6, load, 101}});
   EXPECT_LT(at[0], at[1]);
