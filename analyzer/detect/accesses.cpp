@@ -27,6 +27,7 @@ void Detector::play(const Batch& batch) {
   std::array<std::uint32_t, 4> left; // of an access that was brought nearer, by the low bits of its place: lanes
   left.fill(~0u);
   static_assert(Filter::look_ahead < left.size());
+  filter_.forget_brought();
   trace::Record scratch;
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {

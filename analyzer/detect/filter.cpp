@@ -277,21 +277,49 @@ inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address,
 
 std::uint32_t Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses, unsigned step) {
   SparseCells& cells = sparse_of(bytes);
-  const bool any_pages = pages_.count() != 0;
+  const bool any_pages = pages_.count() != 0, one_unit = bytes == 1u << cells.unit_log2();
   std::uint32_t left = 0;
+  Brought* found = brought(addresses);
+  if (step == 0) found = &brought_[next_brought_++ % brought_.size()];
+  if (found && (step == 0 || found->moves != cells.moves())) {
+    found->addresses = addresses;
+    found->moves = cells.moves();
+    found->mask = 0;
+  }
   for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
-    const std::uint64_t address = addresses[std::countr_zero(rest)];
+    const unsigned lane = unsigned(std::countr_zero(rest));
+    const std::uint64_t address = addresses[lane];
+    Entry* place = nullptr;
     if (step == 0) {
       if (any_pages) pages_.prefetch({0, address / page_bytes});
-      if (cells.prefetch(address) || any_pages) left |= rest & -rest;
-      continue;
+      if (cells.prefetch(address, place) || any_pages) left |= rest & -rest;
+    } else {
+      if (any_pages) {
+        if (const ShadowPage* const page = pages_.find({0, address / page_bytes})) __builtin_prefetch(page);
+      }
+      cells.prefetch_entry(address, place);
     }
-    if (any_pages) {
-      if (const ShadowPage* const page = pages_.find({0, address / page_bytes})) __builtin_prefetch(page);
-    }
-    cells.prefetch_entry(address);
+    if (!found || !place || !one_unit || address % bytes || address >= address_limit) continue;
+    found->entry[lane] = place;
+    found->mask |= rest & -rest;
   }
   return left;
+}
+
+inline bool Filter::usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane) {
+  if (write) {
+    if (!SparseCells::is_write(entry) || !epochs_.ordered_write(entry.segment, entry.who & 31, actor, lane))
+      return false;
+    entry = SparseCells::write_entry(actor.segment, lane);
+    return true;
+  }
+  if (SparseCells::is_write(entry) && own_write(entry.segment, entry.who & 31, actor, lane)) return true;
+  if (!SparseCells::plain_reads(entry)) return false;
+  if (entry.segment == actor.segment && (entry.who == lane || entry.who >= 1 << 5)) return true;
+  SegmentId reads = entry.segment;
+  read_epoch(reads, entry.who, actor, lane, one_lane);
+  entry.segment = reads;
+  return true;
 }
 
 // Every lane somewhere. What is left to be brought nearer is, for all lanes at once.
@@ -314,9 +342,23 @@ void Filter::scattered(const Warp& access, Actor& actor) {
       }
     }
   }
+  // Where nothing but entries of one size is known, and where they lie, no more is asked.
+  SparseCells& cells = sparse_of(access.bytes);
+  const bool alone =
+      sparsely && !any_pages && !access.non_coherent && strong_.empty() && (access.bytes < 4 ? words_ : bytes_).empty();
+  Brought* const places = alone ? brought(access.address) : nullptr;
   for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
     const std::uint64_t address = access.address[lane];
+    if (places && (places->mask & rest & -rest) && places->moves == cells.moves()) {
+      Entry& entry = *places->entry[lane];
+      if (!entry.segment) {
+        entry = access.write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
+        cells.count_new();
+        continue;
+      }
+      if (usual_entry(entry, access.write, actor, lane)) continue;
+    }
     ShadowPage* at = any_pages ? page[lane] : nullptr;
     if (sparsely && address < address_limit && address % access.bytes == 0) {
       if (!at) at = pages_.find({0, address / page_bytes}); // another lane may have made it
@@ -404,19 +446,7 @@ inline bool Filter::usual(SparseCells& cells, std::uint64_t unit, bool write, Ac
     if (at) mark_sparse(*at);
     return true;
   }
-  if (write) {
-    if (!SparseCells::is_write(*entry) || !epochs_.ordered_write(entry->segment, entry->who & 31, actor, lane))
-      return false;
-    *entry = SparseCells::write_entry(actor.segment, lane);
-    return true;
-  }
-  if (SparseCells::is_write(*entry) && own_write(entry->segment, entry->who & 31, actor, lane)) return true;
-  if (!SparseCells::plain_reads(*entry)) return false;
-  if (entry->segment == actor.segment && (entry->who == lane || entry->who >= 1 << 5)) return true;
-  SegmentId reads = entry->segment;
-  read_epoch(reads, entry->who, actor, lane, one_lane);
-  entry->segment = reads;
-  return true;
+  return usual_entry(*entry, write, actor, lane);
 }
 
 void Filter::mark_sparse(ShadowPage& page) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -47,6 +48,9 @@ class Filter {
   static constexpr unsigned look_ahead = 2;
   std::uint32_t bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address, unsigned step);
 
+  // Before accesses whose addresses may lie where others lay.
+  void forget_brought() { brought_.fill({}); }
+
   struct Strong {
     std::uint64_t memory = 0;
     order::ThreadKey thread;
@@ -59,8 +63,14 @@ class Filter {
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
   // Brings nearer, in two steps, what a strong access to global memory will look at. False: there is no second step.
-  bool bring_strong(std::uint64_t address) const { return strong_.prefetch(address); }
-  void bring_strong_entry(std::uint64_t address) const { strong_.prefetch_entry(address); }
+  bool bring_strong(std::uint64_t address) const {
+    Entry* place = nullptr;
+    return strong_.prefetch(address, place);
+  }
+  void bring_strong_entry(std::uint64_t address) const {
+    Entry* place = nullptr;
+    strong_.prefetch_entry(address, place);
+  }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
   struct Copy {
@@ -103,6 +113,18 @@ class Filter {
     std::uint32_t unit = 2; // log2 of what begin and end divide into
     bool write = false, non_coherent = false;
   };
+  // Where the entries of a warp's units lie, as bring() found: until something moves.
+  struct Brought {
+    const std::uint64_t* addresses = nullptr; // of the access
+    std::uint64_t moves = 0;
+    std::uint32_t mask = 0; // of lanes whose `entry` is set
+    std::array<Entry*, 32> entry{};
+  };
+  Brought* brought(const std::uint64_t* addresses) {
+    const auto found =
+        std::find_if(brought_.begin(), brought_.end(), [&](auto& at) { return at.addresses == addresses; });
+    return found == brought_.end() ? nullptr : &*found;
+  }
   struct Spot { // a unit of a group
     Group* group = nullptr;
     unsigned unit = 0;
@@ -127,6 +149,8 @@ class Filter {
   // The cases of a unit of sparse() that are quick: one entry, or none where there is a place for it. False: another.
   bool usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane, ShadowPage* at,
              const Cell& known);
+  // The same of an entry that there is.
+  bool usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane);
   void mark_sparse(ShadowPage& page);
   void absorb(ShadowPage& page); // what SparseCells say of it
   void absorb_strong(ShadowPage& page);
@@ -174,6 +198,8 @@ class Filter {
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers
+  std::array<Brought, 4> brought_;
+  unsigned next_brought_ = 0;
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;
 };

@@ -116,6 +116,7 @@ std::uint32_t EntryArrays::allocate(unsigned size) {
 }
 
 void EntryArrays::free(unsigned size, std::uint32_t id) {
+  ++moves_;
   --pools_[size].used;
   pools_[size].free.push_back(id);
 }
@@ -141,6 +142,7 @@ bool EntryArrays::much_free() const {
 
 // Those in use become the first ones of their size.
 void EntryArrays::begin_packing() {
+  ++moves_;
   for (unsigned size = 0; size < pools_.size(); ++size) {
     std::erase_if(pools_[size].free, [&](std::uint32_t id) { return ordinal(size, id) >= pools_[size].used; });
   }

@@ -103,6 +103,8 @@ class EntryArrays {
 
   std::uint32_t allocate(unsigned size); // lines of any contents
   void free(unsigned size, std::uint32_t id);
+  // Changes whenever an entry may lie elsewhere, or be gone.
+  std::uint64_t moves() const { return moves_; }
   std::uint64_t bytes() const;
   // Is so much free that it is time to pack()?
   bool much_free() const;
@@ -149,6 +151,7 @@ class EntryArrays {
   std::vector<Slab> slabs_;
   std::vector<std::uint32_t> unused_; // slabs that are of no size; the last `spare_` of them have memory
   std::size_t spare_ = 0;
+  std::uint64_t moves_ = 0;
 };
 
 inline Entry* EntryArrays::find(Name name, unsigned unit, bool* fresh) const {

@@ -102,26 +102,36 @@ class SparseCells {
 
   // For whoever is about to find() many: two steps, each for all, bring nearer what the next one and find() read.
   // False: there is no further step for this one.
-  [[gnu::always_inline]] bool prefetch(std::uint64_t address) const {
+  // Either may set `place`: where the unit's entry lies, or is to, as long as moves() stays the same.
+  [[gnu::always_inline]] bool prefetch(std::uint64_t address, Entry*& place) const {
     const Region* const of = region(address);
     if (!of || !of->count) return false;
     if (of->count > near_lines) {
       __builtin_prefetch(&line(*of, home(key(address), of->count)), 1);
       return true;
     }
-    prefetch_entry(address);
+    prefetch_entry(address, place);
     return false;
   }
-  [[gnu::always_inline]] void prefetch_entry(std::uint64_t address) const {
+  [[gnu::always_inline]] void prefetch_entry(std::uint64_t address, Entry*& place) const {
     const Region* const of = region(address);
     if (!of || !of->count) return;
     const std::uint32_t wanted = key(address);
     if (const Slot slot = array_slot(*of, wanted)) {
-      __builtin_prefetch(arrays_.first(slot.name(), unit_of(wanted)), 1);
+      const EntryArrays::Name array = slot.name();
+      if (array.size == EntryArrays::sheet) {
+        place = arrays_.in_sheet(array.id, unit_of(wanted));
+        __builtin_prefetch(place, 1);
+      } else {
+        __builtin_prefetch(arrays_.first(array, unit_of(wanted)), 1);
+      }
     } else if (line(*of, home(wanted, of->count)).depth) {
       prefetch_rest(*of, wanted);
     }
   }
+
+  std::uint64_t moves() const { return arrays_.moves(); }
+  void count_new() { ++used_; } // of an entry that the caller put where prefetch() said
 
   // May units of the page have entries? Errs to the side of yes.
   bool may_have_page(std::uint64_t number) const { return used_ && pages_[page_bit(number)]; }

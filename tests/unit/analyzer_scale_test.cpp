@@ -542,6 +542,37 @@ TEST(Scale, WordsHandedOn) {
   EXPECT_GT(races, 20u);
 }
 
+// Block 0 reads all words, block 1 too, in an order of its own, and then block 0 writes them: each is in a race, also
+// where a chunk's accesses lie in memory where those of the chunk before lay.
+TEST(Scale, AChunkIsNotTakenForTheOneBefore) {
+  constexpr std::uint32_t words = 1 << 13, warps = 8;
+  std::vector<trace::Record> records =
+      launch({{AccessKind::read, Space::global, 4}, {AccessKind::write, Space::global, 4}}, 2, warps, words * 4);
+  auto each_word = [&](std::uint32_t block, std::uint32_t site, std::uint32_t factor) {
+    for (std::uint32_t i = 0; i < words; i += 32) {
+      trace::Access access;
+      access.warp = {1, block, i / 32 % warps};
+      access.module = 1;
+      access.site = site;
+      access.mask = ~0u;
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        const std::uint32_t word = (i + lane) * factor % words;
+        access.address[lane] = memory + 4 * (word ^ (word >> 6 & 3));
+      }
+      records.push_back(access);
+    }
+  };
+  each_word(0, 0, 0x9e3779b1);
+  each_word(1, 0, 0x85ebca6b);
+  each_word(0, 1, 0x9e3779b1);
+  records.push_back(trace::OperationEnd{1});
+  for (const std::size_t length : {3u, 5u, 64u}) {
+    const Chunks chunks(records, length);
+    EXPECT_EQ(left_out(chunks), "") << length;
+    EXPECT_EQ(detect::find_races(chunks).suspect_words, words) << length;
+  }
+}
+
 TEST(Scale, ManyAsynchronousCopies) {
   // 100 000 copies that are waited for, one that is not, and one of long ago that nobody ever waited for.
   std::vector<trace::Record> records =
