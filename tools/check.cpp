@@ -30,7 +30,7 @@ int run_check(const Arguments& arguments) {
              "Runs COMMAND, finds its races, and replays each until it is known what it does. Standard output belongs\n"
              "to COMMAND; the report goes to standard error.\n\n"
              "Exit status: 0 no race, 1 races (or --error-exitcode), 2 it could not be done, or a fault or a deadlock\n"
-             "ended what the device ran before there was a race.\n",
+             "ended what the device ran, or it refused a part, before there was a race.\n",
              description, {}, values, status)) {
     return status;
   }
@@ -78,7 +78,8 @@ int run_check(const Arguments& arguments) {
     return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return fault.ends_run; });
   };
   const int found = finding_status(*analysis, reporting);
-  return found == 0 && (cut(analysis->memory_errors) || cut(analysis->sync_errors)) ? 2 : found;
+  const bool unseen = cut(analysis->memory_errors) || cut(analysis->sync_errors) || analysis->refused;
+  return found == 0 && unseen ? 2 : found;
 }
 
 } // namespace deadheat::tools

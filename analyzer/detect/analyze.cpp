@@ -267,6 +267,7 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
                                 (detector.gaps() == 1 ? "one place" : std::to_string(detector.gaps()) + " places") +
                                 ": all before counts as ordered before all behind; races across are not reported");
   }
+  analysis.refused |= detector.refused;
   if (findings.unchecked) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(

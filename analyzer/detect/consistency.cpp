@@ -52,6 +52,7 @@ void Consistency::allocated(const trace::Allocate& allocation) {
 
 void Consistency::submitted(const trace::Operation& operation) {
   for (std::uint32_t before : operation.node_dependencies) {
+    if (event_records_.count(before)) continue; // the node waits for an event that was recorded outside
     auto node = graph_of_.find(before);
     if (node == graph_of_.end() || node->second != operation.graph_launch) {
       found(Kind::node, named("operation", operation.id) + " waits for " + named("operation", before));

@@ -83,7 +83,7 @@ class Detector {
   std::vector<trace::MemoryError> memory_errors;
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
-  bool refused = false; // the device did not run a launch that another would have run
+  bool refused = false; // the device did not do what another would have done: a launch, a call
   bool clean_end = false;
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }

@@ -45,7 +45,9 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   OperationIndex at = OperationIndex(operations_.size());
   indices_[operation.id] = at;
   operations_.push_back(std::move(op));
-  if (auto* copy = std::get_if<trace::Copy>(&operation.what)) host_waits_for(*copy, at);
+  // The launch of a graph returns at once, whatever its copies are called.
+  auto* copy = std::get_if<trace::Copy>(&operation.what);
+  if (copy && !operation.graph_launch) host_waits_for(*copy, at);
   return at;
 }
 

@@ -113,7 +113,12 @@ void StreamOrder::event_recorded(const trace::EventRecord& record) { events_[rec
 OperationId StreamOrder::stream_waits(const trace::StreamWait& record) {
   // Replays name the record that was waited on; in a live run it is the event's record now.
   OperationId id = record.record_operation ? record.record_operation : event_operation(record.event);
-  if (id) streams_[record.stream].pending.push_back(id);
+  if (!id) return id;
+  Stream& stream = streams_[record.stream];
+  // A wait in the legacy stream is an action like any other there: it waits for all blocking streams, and they wait for
+  // it (Runtime API, "Stream synchronization behavior").
+  if (stream.kind == trace::StreamCreate::Kind::legacy) stream.pending = entry_dependencies(stream);
+  stream.pending.push_back(id);
   return id;
 }
 

@@ -189,6 +189,7 @@ struct Analysis {
   std::optional<PrecisionReport> precision;
   std::vector<Fault> memory_errors, sync_errors;
   std::vector<std::string> warnings; // one line each: damage, incidents
+  bool refused = false; // the device did not do what the program asked, and another would have done
 };
 
 } // namespace deadheat

@@ -209,6 +209,7 @@ class DeviceImpl final : public Device, public Environment {
   std::string printed_, stuck_;
   std::optional<trace::MemoryError> fault_;
   bool hangs_ = false, driving_ = false, looked_ = false;
+  bool host_saw_ = false; // memory shared with the host changed: for advance()
   std::uint64_t queries_ = 0;
   mutable ChoiceSummary choices_;
 };

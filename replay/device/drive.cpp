@@ -268,6 +268,7 @@ void DeviceImpl::device_looks() {
 void DeviceImpl::host_looks() {
   if (!options_.sink || host_memory_.empty()) return;
   host_memory_.compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
+    host_saw_ = true;
     say(trace::HostRead{0, address, keep(data, bytes)});
   });
 }
@@ -305,7 +306,14 @@ Progress DeviceImpl::wait_operation(std::uint32_t operation, std::uint32_t host_
 
 void DeviceImpl::advance(std::uint64_t visible_operations) {
   if (incomplete_.empty()) return;
+  std::vector<std::uint32_t> before;
+  for (const auto& [id, pending] : incomplete_) before.push_back(id);
+  host_saw_ = false;
   drive({incomplete_.rbegin()->first}, std::max<std::uint64_t>(visible_operations, 1));
+  if (!host_saw_) return;
+  // The host watches memory that has changed: it may know by that of all that is complete.
+  for (std::uint32_t id : before)
+    if (is_done(id)) say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, 0});
 }
 
 Progress DeviceImpl::drain() {

@@ -390,6 +390,8 @@ bool DeviceImpl::begin(Pending& pending) {
     // Other host threads may drive the device while it runs, even to a fault, which forgets what is queued.
     const std::function<void()> callback = std::move(pending.callback);
     pending.called = true;
+    // What comes before it is complete when it begins, and it can tell any host thread, in ways that are not seen.
+    say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, pending.operation.host_thread});
     driving_ = false;
     mirrors_.to_host();
     callback();

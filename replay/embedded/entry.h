@@ -29,6 +29,8 @@ class Call {
   cudaError_t wait(trace::HostWait::Kind kind, std::uint32_t id = 0);
   cudaError_t query(trace::HostWait::Kind kind, std::uint32_t id = 0);
   cudaError_t wait_operation(std::uint32_t operation);
+  void refused(); // the trace says so
+  bool refusal_noted = false;
 
  private:
   device::Progress wait_while_others_may_help(const std::function<device::Progress()>& drive);
@@ -56,6 +58,7 @@ cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& 
   try {
     Call call(api, null_stream);
     status = body(call);
+    if (status == cudaErrorNotSupported && !call.refusal_noted) call.refused();
   } catch (...) {
     status = exception_status();
   }

@@ -25,7 +25,10 @@ cudaError_t create(Call& call, cudaEvent_t* event, unsigned flags) {
   return cudaSuccess;
 }
 
-cudaError_t record(Call& call, cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags) {
+} // namespace
+
+cudaError_t deadheat::embedded::record_event(Call& call, cudaEvent_t handle, cudaStream_t stream_handle,
+                                             unsigned flags) {
   Event* event = call.event(handle);
   Stream* stream = call.stream(stream_handle);
   if (!event || !stream) return cudaErrorInvalidResourceHandle;
@@ -42,8 +45,6 @@ cudaError_t record(Call& call, cudaEvent_t handle, cudaStream_t stream_handle, u
   return cudaSuccess;
 }
 
-} // namespace
-
 DEADHEAT_API(cudaEventCreate, device, (cudaEvent_t * event), (event)) { return create(call, event, cudaEventDefault); }
 
 DEADHEAT_API(cudaEventCreateWithFlags, device, (cudaEvent_t * event, unsigned flags), (event, flags)) {
@@ -55,12 +56,12 @@ DEADHEAT_API(cudaEventDestroy, device, (cudaEvent_t handle), (handle)) {
 }
 
 DEADHEAT_STREAM_API(cudaEventRecord, _ptsz, device, (cudaEvent_t event, cudaStream_t stream), (event, stream)) {
-  return record(call, event, stream, 0);
+  return record_event(call, event, stream, 0);
 }
 
 DEADHEAT_STREAM_API(cudaEventRecordWithFlags, _ptsz, device, (cudaEvent_t event, cudaStream_t stream, unsigned flags),
                     (event, stream, flags)) {
-  return record(call, event, stream, flags);
+  return record_event(call, event, stream, flags);
 }
 
 DEADHEAT_STREAM_API(cudaStreamWaitEvent, _ptsz, device,

@@ -14,6 +14,7 @@ static constexpr std::uint64_t portable_cluster_blocks = 8, max_cluster_blocks =
 
 // In the trace, once a kernel: what the program did on this device is not all that it does.
 static void note_refusal(Call& call, Function& function, const std::string& why) {
+  call.refusal_noted = true;
   if (std::exchange(function.refused, true)) return;
   call.runtime.recording->record(trace::Incident{"refused", 1, "not run: " + why});
 }
@@ -153,6 +154,11 @@ DEADHEAT_STREAM_API(cudaLaunchCooperativeKernel, _ptsz, device,
   return launch_kernel(call, function, {grid, block, shared, stream}, attributes, arguments);
 }
 
+static cudaError_t refuse_attribute(const char* name) {
+  say_once("cudaLaunchKernelEx: " + std::string(name) + " is not supported by the embedded device");
+  return cudaErrorNotSupported;
+}
+
 static cudaError_t read_attributes(const cudaLaunchConfig_t* config, LaunchAttributes* read) {
   if (!config || (config->numAttrs && !config->attrs)) return cudaErrorInvalidValue;
   LaunchAttributes& attributes = *read;
@@ -166,12 +172,12 @@ static cudaError_t read_attributes(const cudaLaunchConfig_t* config, LaunchAttri
       case cudaLaunchAttributeClusterDimension:
         attributes.cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
         break;
-      case cudaLaunchAttributeProgrammaticEvent:
       case cudaLaunchAttributeLaunchCompletionEvent:
+        attributes.begun = attribute.val.launchCompletionEvent.event;
+        break;
+      case cudaLaunchAttributeProgrammaticEvent: return refuse_attribute("cudaLaunchAttributeProgrammaticEvent");
       case cudaLaunchAttributeDeviceUpdatableKernelNode:
-        say_once("cudaLaunchKernelEx: launch attribute " + std::to_string(attribute.id) +
-                 " is not supported by the embedded device");
-        return cudaErrorNotSupported;
+        return refuse_attribute("cudaLaunchAttributeDeviceUpdatableKernelNode");
       default: break; // hints
     }
   }
@@ -182,7 +188,18 @@ DEADHEAT_STREAM_API(cudaLaunchKernelExC, _ptsz, device,
                     (const cudaLaunchConfig_t* config, const void* function, void** arguments),
                     (config, function, arguments)) {
   LaunchAttributes attributes;
-  if (const cudaError_t status = read_attributes(config, &attributes); status != cudaSuccess) return status;
+  cudaError_t status = read_attributes(config, &attributes);
+  if (status != cudaSuccess) return status;
+  if (attributes.begun) {
+    // Triggered once all blocks have begun, or later (cudaLaunchAttributeLaunchCompletionEvent): all that is certain
+    // then is that what the launch waited for is complete. It is recorded just in front of the launch.
+    const Stream* stream = call.stream(config->stream);
+    if (stream && (stream->capture || attributes.programmatic)) {
+      return refuse_attribute("cudaLaunchAttributeLaunchCompletionEvent of a captured or dependent launch");
+    }
+    status = record_event(call, attributes.begun, config->stream, cudaEventRecordDefault);
+    if (status != cudaSuccess) return status;
+  }
   return launch_kernel(call, function, {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream},
                        attributes, arguments);
 }

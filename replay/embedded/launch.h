@@ -12,6 +12,7 @@ namespace deadheat::embedded {
 struct LaunchAttributes {
   bool cooperative = false, programmatic = false;
   dim3 cluster = {0, 0, 0};  // 0: as the kernel says
+  cudaEvent_t begun = nullptr; // recorded when all blocks have begun
 };
 
 // A kernel that can be launched, its module loaded.

@@ -10,6 +10,7 @@
 #include "replay/embedded/own_ptx.h"
 #include "replay/embedded/runtime.h"
 #include "tracer/ptx/fatbin.h"
+#include "tracer/ptx/link.h"
 
 namespace deadheat::embedded {
 
@@ -151,18 +152,34 @@ static Expected<std::string> text_of(FatBinary& binary, const device::Profile& p
                  "load PTX or a fat binary that holds it"};
   }
   binary.failed = cudaErrorInvalidKernelImage;
-  Expected<std::vector<ptx::FatbinEntry>> entries = binary.wrapper ? ptx::fatbin_entries_of_wrapper(binary.wrapper)
-                                                                   : ptx::fatbin_entries(binary.image, binary.origin);
-  if (!entries) return Error{binary.origin + ": " + entries.error().message()};
-  const ptx::FatbinEntry* image = choose_image(*entries, profile.compute_major * 10 + profile.compute_minor);
-  if (!image) {
+  using Parts = std::vector<std::vector<ptx::FatbinEntry>>;
+  Expected<Parts> parts = Parts{};
+  if (binary.wrapper) {
+    parts = ptx::fatbin_parts_of_wrapper(binary.wrapper);
+  } else if (auto entries = ptx::fatbin_entries(binary.image, binary.origin)) {
+    parts = Parts{std::move(*entries)};
+  } else {
+    parts = entries.error();
+  }
+  if (!parts) return Error{binary.origin + ": " + parts.error().message()};
+  std::vector<std::string> texts; // of source files that were compiled apart, to be linked
+  std::vector<ptx::FatbinEntry> all;
+  for (const std::vector<ptx::FatbinEntry>& part : *parts) {
+    all.insert(all.end(), part.begin(), part.end());
+    const ptx::FatbinEntry* image = choose_image(part, profile.compute_major * 10 + profile.compute_minor);
+    if (!image) continue;
+    Expected<std::string> text = ptx::unpack(*image, binary.origin);
+    if (!text) return text;
+    texts.push_back(std::move(*text));
+  }
+  if (texts.empty()) {
     binary.failed = cudaErrorNoKernelImageForDevice;
     return Error{
         fmt::format("{}: no PTX for compute capability {}.{} (it holds {}): build it with NVCC_APPEND_FLAGS='-gencode "
                     "arch=compute_90,code=compute_90 -lineinfo'",
-                    binary.origin, profile.compute_major, profile.compute_minor, architectures(*entries))};
+                    binary.origin, profile.compute_major, profile.compute_minor, architectures(all))};
   }
-  Expected<std::string> text = ptx::unpack(*image, binary.origin);
+  Expected<std::string> text = ptx::link(texts, binary.origin);
   if (text) binary.failed = cudaSuccess;
   return text;
 }

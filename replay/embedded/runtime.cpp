@@ -65,10 +65,12 @@ void watch(Runtime& runtime) {
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&set, signal);
   pthread_sigmask(SIG_SETMASK, &set, nullptr);
   const auto patience = std::chrono::milliseconds(runtime.options.patience);
+  constexpr unsigned sooner = 20; // where a host function is queued, its host is likely to wait for it
   std::uint64_t seen = runtime.calls;
   auto since = std::chrono::steady_clock::now();
   while (!runtime.ended) {
-    const bool impatient = std::chrono::steady_clock::now() - since >= patience;
+    const auto bearable = runtime.host_functions ? patience / sooner : patience;
+    const bool impatient = std::chrono::steady_clock::now() - since >= bearable;
     std::this_thread::sleep_for(impatient ? std::chrono::milliseconds(1) : std::chrono::milliseconds(50));
     if (runtime.calls != seen) {
       seen = runtime.calls;
@@ -223,6 +225,9 @@ void Runtime::fault_seen() {
 
 // At the end: errors of launches that nobody asked for, and memory that nobody freed.
 void Runtime::note_unfinished() {
+  for (const std::string& name : refused_calls)
+    recording->record(trace::Incident{
+        "refused", 1, "not done: " + name + " was asked for what the embedded device does not support"});
   for (const std::string& line : unasked) {
     trace::MemoryError error;
     error.kind = trace::MemoryError::Kind::api_error;
@@ -242,6 +247,9 @@ void Runtime::note_unfinished() {
     recording->record(error);
   }
 }
+
+// A program that was refused something did not do all that it does: the trace says so at its end.
+void Call::refused() { runtime.refused_calls.insert(api); }
 
 // A failed launch is forgotten by the next call of the same thread that asks for the last error.
 void Runtime::launch_failed(const std::string& kernel, cudaError_t status, ThreadState& thread) {

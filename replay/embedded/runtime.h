@@ -83,10 +83,12 @@ struct Runtime {
   std::uint32_t host_threads = 0;
   std::atomic<bool> ended{false};
   std::vector<std::string> unasked;     // of all threads
+  std::set<std::string> refused_calls;  // entry points that returned cudaErrorNotSupported
   std::unordered_map<std::uint32_t, std::string> allocation_sites; // "allocated by cudaMalloc at file:line"
   unsigned callbacks = 0;               // host callbacks that run now
   bool code_is_watched = false;
-  bool host_can_watch = false;          // pinned or managed memory exists
+  bool host_can_watch = false;          // pinned or managed memory exists, or a host function was submitted
+  std::atomic<unsigned> host_functions{0}; // submitted, and not begun
 
   std::unordered_map<cudaStream_t, std::unique_ptr<Stream>> streams; // a handle is its value's address
   std::unordered_map<cudaEvent_t, std::unique_ptr<Event>> events;

@@ -9,7 +9,10 @@
 namespace deadheat::embedded {
 
 std::function<void()> as_callback(Runtime& runtime, std::function<void()> function) {
+  ++runtime.host_functions;
+  runtime.watch_host_memory();
   return [&runtime, function = std::move(function)] {
+    --runtime.host_functions;
     if (runtime.ended) return; // the program's objects are gone
     ThreadState& thread = thread_state();
     const unsigned depth = ++runtime.callbacks;

@@ -32,6 +32,8 @@ cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const
 
 // Host functions run on the thread that drives the device: they may not call CUDA. The lock is lent meanwhile, since a
 // function may wait for a thread that does; what other threads drive ends before this one goes on.
+cudaError_t record_event(Call& call, cudaEvent_t event, cudaStream_t stream, unsigned flags);
+
 std::function<void()> as_callback(Runtime& runtime, std::function<void()> function);
 
 } // namespace deadheat::embedded

@@ -73,7 +73,10 @@ class Filler {
     if (it != tables_.by_name.end() && tables_.functions[it->second].function->has_body) {
       f_.callees.push_back(it->second);
     } else if (!is_provided(callee.text)) {
-      refuse(i, "function " + std::string(callee.text) + " has no body");
+      // What the device runtime (cudadevrt) calls kernels' launches, its own and those of graphs.
+      const bool launches = callee.text.starts_with("__cudaCDP2") || callee.text == "cudaGraphLaunch";
+      refuse(i, "function " + std::string(callee.text) + " has no body" +
+                    (launches ? " (launches by kernels are not supported)" : ""));
     }
   }
 

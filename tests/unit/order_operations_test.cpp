@@ -4,9 +4,9 @@
 // The rules (CUDA C++ Programming Guide, "Streams", "Events", "CUDA Graphs"; Runtime API, "Stream synchronization
 // behavior" and "API synchronization behavior"): what a stream is given, it does in order. The legacy default stream
 // and every stream that is not non-blocking wait for each other. A wait makes what its stream is given afterwards wait
-// for the event's last record so far. What the host has waited for comes before whatever it submits afterwards. A
-// graph's nodes are ordered by its edges alone; its roots come after what is before it in the stream, all its nodes
-// before what follows there.
+// for the event's last record so far; in the legacy stream it also waits for those others itself. What the host has
+// waited for comes before whatever it submits afterwards. A graph's nodes are ordered by its edges alone; its roots
+// come after what is before it in the stream, all its nodes before what follows there.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -37,7 +37,13 @@ class Naive {
  public:
   // Something in a stream; it comes after what is before it there and in the streams coupled with it.
   std::size_t command(std::uint32_t stream) { return add(stream, true, entry(stream)); }
-  std::size_t wait(std::uint32_t stream, std::size_t record) { return add(stream, true, {record}); }
+  // A wait in the legacy stream is an action like any other there ("Stream synchronization behavior").
+  std::size_t wait(std::uint32_t stream, std::size_t record) {
+    std::vector<std::size_t> after;
+    if (stream_kinds[stream - 1] == Kind::legacy) after = entry(stream);
+    after.push_back(record);
+    return add(stream, true, std::move(after));
+  }
   // A graph's node: after those given, or after what the graph launch comes after. It holds up nothing by itself.
   std::size_t node(std::vector<std::size_t> after) { return add(0, false, std::move(after)); }
   std::size_t graph_end(std::uint32_t stream, std::vector<std::size_t> nodes) {

@@ -206,7 +206,7 @@ Expected<std::vector<FatbinEntry>> fatbin_entries_at(const void* container) {
   return fatbin_entries({bytes, length}, origin);
 }
 
-Expected<std::vector<FatbinEntry>> fatbin_entries_of_wrapper(const void* wrapper) {
+Expected<std::vector<std::vector<FatbinEntry>>> fatbin_parts_of_wrapper(const void* wrapper) {
   constexpr std::string_view origin = "fat binary in memory";
   struct Wrapper {
     std::uint32_t magic, version;
@@ -222,12 +222,22 @@ Expected<std::vector<FatbinEntry>> fatbin_entries_of_wrapper(const void* wrapper
                  "deadheat knows versions 1 and 2"};
   }
   Expected<std::vector<FatbinEntry>> entries = fatbin_entries_at(w.container);
-  if (!entries || w.version == 1 || !w.prelinked) return entries;
+  if (!entries) return entries.error();
+  std::vector<std::vector<FatbinEntry>> parts{std::move(*entries)};
+  if (w.version == 1 || !w.prelinked) return parts;
   for (const void* const* part = static_cast<const void* const*>(w.prelinked); *part; ++part) {
     Expected<std::vector<FatbinEntry>> more = fatbin_entries_at(*part);
     if (!more) return more.error();
-    entries->insert(entries->end(), more->begin(), more->end());
+    parts.push_back(std::move(*more));
   }
+  return parts;
+}
+
+Expected<std::vector<FatbinEntry>> fatbin_entries_of_wrapper(const void* wrapper) {
+  Expected<std::vector<std::vector<FatbinEntry>>> parts = fatbin_parts_of_wrapper(wrapper);
+  if (!parts) return parts.error();
+  std::vector<FatbinEntry> entries;
+  for (const std::vector<FatbinEntry>& part : *parts) entries.insert(entries.end(), part.begin(), part.end());
   return entries;
 }
 

@@ -2,6 +2,8 @@
 // synchronization behavior" and "Stream synchronization behavior"). Each case is two operations on the same bytes:
 // in races_* nothing orders them, in ordered_* something does. corners.py reads the names.
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "check.h"
@@ -65,6 +67,45 @@ CASE(ordered_host_function_and_wait) {
   read(room.data, room.out, room.b);
 }
 
+CASE(ordered_flag_of_a_host_function) { // what comes before it in its stream is complete when it runs
+  static std::atomic<int> done;
+  write(room.data, room.a);
+  CHECK(cudaLaunchHostFunc(room.a, [](void* to) { static_cast<std::atomic<int>*>(to)->store(1); }, &done));
+  while (!done) std::this_thread::yield();
+  read(room.data, room.out, room.b);
+}
+CASE(races_flag_of_a_host_function_elsewhere) {
+  static std::atomic<int> done;
+  write(room.data, room.a);
+  CHECK(cudaLaunchHostFunc(room.b, [](void* to) { static_cast<std::atomic<int>*>(to)->store(1); }, &done));
+  while (!done) std::this_thread::yield();
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_condition_of_a_callback) {
+  static std::mutex guard;
+  static std::condition_variable changed;
+  static bool done = false;
+  write(room.data, room.a);
+  auto tell = [](cudaStream_t, cudaError_t, void*) {
+    const std::lock_guard<std::mutex> hold(guard);
+    done = true;
+    changed.notify_one();
+  };
+  CHECK(cudaStreamAddCallback(room.a, tell, nullptr, 0));
+  std::unique_lock<std::mutex> hold(guard);
+  changed.wait(hold, [] { return done; });
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_flag_in_mapped_memory) { // the launch that sets it comes after the one that writes
+  int* flag;
+  CHECK(cudaHostAlloc(&flag, bytes, cudaHostAllocMapped));
+  *flag = 0;
+  write(room.data, room.a);
+  write(flag, room.a, 5);
+  while (*static_cast<volatile int*>(flag) != 5) std::this_thread::yield();
+  read(room.data, room.out, room.b);
+}
+
 // ---- events
 
 CASE(races_event_never_recorded) { // neither call waits, and both succeed
@@ -103,6 +144,35 @@ CASE(ordered_wait_by_the_default_stream) {
   read(room.data, room.out, cudaStreamLegacy);
 }
 
+// An event that a launch records when its blocks have begun tells nothing of what they write.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), cudaStream_t stream, cudaLaunchAttribute attribute, Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = 1;
+  config.blockDim = count;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  CHECK(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...));
+}
+CASE(races_event_of_begun_blocks) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeLaunchCompletionEvent;
+  attribute.val.launchCompletionEvent.event = room.event;
+  launch(set, room.a, attribute, room.data, 7);
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_before_blocks_that_have_begun) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeLaunchCompletionEvent;
+  attribute.val.launchCompletionEvent.event = room.event;
+  write(room.data, room.a);
+  launch(set, room.a, attribute, zeros<int>(count), 7);
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, room.b);
+}
+
 // ---- default streams
 
 CASE(ordered_by_work_in_the_default_stream) {
@@ -110,6 +180,27 @@ CASE(ordered_by_work_in_the_default_stream) {
   write(room.data, one);
   write(room.out, cudaStreamLegacy);
   read(room.data, room.out, other);
+}
+CASE(ordered_by_a_wait_in_the_default_stream) { // an action there, too, waits for all blocking streams
+  cudaStream_t one = make_stream(), other = make_stream();
+  CHECK(cudaEventRecord(room.event, room.a));
+  write(room.data, one);
+  CHECK(cudaStreamWaitEvent(cudaStreamLegacy, room.event));
+  read(room.data, room.out, other);
+}
+CASE(races_wait_in_a_stream_that_is_not_the_default) {
+  cudaStream_t one = make_stream(), other = make_stream();
+  CHECK(cudaEventRecord(room.event, room.a));
+  write(room.data, one);
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, other);
+}
+CASE(ordered_by_an_event_of_the_default_stream) {
+  cudaStream_t one = make_stream();
+  write(room.data, one);
+  CHECK(cudaEventRecord(room.event, cudaStreamLegacy));
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, room.b);
 }
 CASE(races_blocking_streams) {
   cudaStream_t one = make_stream(), other = make_stream();
@@ -223,6 +314,57 @@ CASE(races_instances_of_one_graph) {
   cudaGraph_t graph = captured(room.a, [&] { write(room.data, room.a); });
   CHECK(cudaGraphLaunch(instance(graph), room.a));
   CHECK(cudaGraphLaunch(instance(graph), room.b));
+}
+
+// The launch of a graph returns at once, whatever copies are in it.
+CASE(races_copy_to_pageable_memory_in_a_graph) {
+  CHECK(cudaGraphLaunch(instance(captured(room.a, [&] {
+    CHECK(cudaMemcpyAsync(room.pageable.data(), room.data, bytes, cudaMemcpyDeviceToHost, room.a));
+  })), room.a));
+  write(room.data, room.b);
+  CHECK(cudaDeviceSynchronize());
+}
+CASE(races_copy_node_to_the_host) {
+  cudaGraph_t graph;
+  cudaGraphNode_t node;
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphAddMemcpyNode1D(&node, graph, nullptr, 0, pinned(room.pageable), room.data, bytes,
+                                 cudaMemcpyDeviceToHost));
+  CHECK(cudaGraphLaunch(instance(graph), room.a));
+  write(room.data, room.b);
+}
+CASE(races_copy_node_from_the_host) {
+  cudaGraph_t graph;
+  cudaGraphNode_t node;
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphAddMemcpyNode1D(&node, graph, nullptr, 0, room.data, pinned(room.pageable), bytes,
+                                 cudaMemcpyHostToDevice));
+  CHECK(cudaGraphLaunch(instance(graph), room.a));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_graph_waits_for_an_event) { // for the record there is when the graph is launched
+  cudaGraphExec_t graph = instance(captured(room.a, [&] {
+    CHECK(cudaStreamWaitEvent(room.a, room.event, cudaEventWaitExternal));
+    read(room.data, room.out, room.a);
+  }));
+  write(room.data, room.b);
+  CHECK(cudaEventRecord(room.event, room.b));
+  CHECK(cudaGraphLaunch(graph, room.a));
+}
+CASE(races_graph_waits_for_an_event_too_early) {
+  cudaGraphExec_t graph = instance(captured(room.a, [&] {
+    CHECK(cudaStreamWaitEvent(room.a, room.event, cudaEventWaitExternal));
+    read(room.data, room.out, room.a);
+  }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+  write(room.data, room.b);
+  CHECK(cudaEventRecord(room.event, room.b));
+}
+CASE(races_other_stream_of_a_graph_launched_twice) { // the launch in the second stream is behind the first, not before it
+  cudaGraphExec_t graph = instance(captured(room.a, [&] { write(room.data, room.a); }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+  CHECK(cudaGraphLaunch(graph, room.b));
+  read(room.data, room.out, room.a);
 }
 
 // ---- stream-ordered memory

@@ -1,0 +1,196 @@
+#include "tracer/ptx/link.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "tracer/ptx/parse.h"
+
+namespace deadheat::ptx {
+
+namespace {
+
+using Linkage = Variable::Linkage;
+
+// What a module-scope name is where it is declared, from what counts least to what counts most.
+enum class Strength { declared, weak, strong, own };
+
+struct Symbol {
+  Strength strength = Strength::declared;
+  std::size_t module = 0; // that has the definition taken, or the first declaration
+  std::set<std::size_t> modules; // that know the name
+};
+
+Strength strength_of(const Variable& variable) {
+  switch (variable.linkage) {
+    case Linkage::extern_: return Strength::declared;
+    case Linkage::weak:
+    case Linkage::common: return Strength::weak;
+    case Linkage::visible: return Strength::strong;
+    case Linkage::none: break;
+  }
+  return Strength::own;
+}
+
+Strength strength_of(const Function& function) {
+  if (!function.has_body) return Strength::declared;
+  if (function.linkage == Linkage::weak || function.linkage == Linkage::common) return Strength::weak;
+  // The host names kernels: theirs are never a module's own.
+  return function.entry || function.linkage == Linkage::visible ? Strength::strong : Strength::own;
+}
+
+bool is_header(const Module::Piece& piece) {
+  if (piece.tokens.empty()) return false;
+  const std::string_view first = piece.tokens.front().text;
+  return first == ".version" || first == ".target" || first == ".address_size";
+}
+
+class Linker {
+ public:
+  Expected<std::string> run(const std::vector<std::string>& texts, const std::string& origin) {
+    for (const std::string& text : texts) {
+      Expected<Module> module = parse(text, origin);
+      if (!module) return module.error();
+      modules_.push_back(std::move(*module));
+    }
+    for (std::size_t m = 0; m < modules_.size(); ++m) collect(m);
+    for (std::size_t m = 0; m < modules_.size(); ++m) rename(m);
+    header();
+    for (std::size_t m = 0; m < modules_.size(); ++m) declarations(m);
+    for (std::size_t m = 0; m < modules_.size(); ++m) variables(m);
+    for (std::size_t m = 0; m < modules_.size(); ++m) definitions(m);
+    out_ += '\n';
+    return std::move(out_);
+  }
+
+ private:
+  void know(const std::string& name, Strength strength, std::size_t m) {
+    Symbol& symbol = symbols_[name];
+    const bool first = symbol.modules.empty();
+    symbol.modules.insert(m);
+    if (strength == Strength::own) {
+      own_[m].insert(name);
+    } else if (first || strength > symbol.strength) {
+      symbol.strength = strength;
+      symbol.module = m;
+    }
+  }
+
+  void collect(std::size_t m) {
+    for (const Variable& variable : modules_[m].variables) know(variable.name, strength_of(variable), m);
+    std::set<std::string> defined; // a declaration and its definition are one
+    for (const Function& function : modules_[m].functions)
+      if (function.has_body) defined.insert(function.name);
+    for (const Function& function : modules_[m].functions)
+      if (function.has_body || !defined.count(function.name)) know(function.name, strength_of(function), m);
+    std::uint32_t last = 0;
+    for (const auto& [number, path] : modules_[m].files) last = std::max(last, number);
+    first_file_[m + 1] = first_file_[m] + last;
+  }
+
+  void rename(std::size_t m) {
+    for (const std::string& name : own_[m]) {
+      if (symbols_[name].modules.size() > 1) renamed_[m][name] = name + "$" + std::to_string(m);
+    }
+  }
+
+  // Is it this module's part of the symbol that stays? A declaration where nothing better exists, once.
+  bool stays(const std::string& name, Strength strength, std::size_t m) {
+    if (strength == Strength::own) return true;
+    const Symbol& symbol = symbols_[name];
+    return symbol.strength == strength && symbol.module == m;
+  }
+
+  void put(const std::vector<Token>& tokens, std::size_t m) {
+    const bool section = !tokens.empty() && tokens.front().text == ".section";
+    std::string_view before;
+    for (const Token& token : tokens) {
+      out_ += token.trivia;
+      const auto renamed = renamed_[m].find(token.text);
+      if (renamed != renamed_[m].end()) {
+        out_ += renamed->second;
+      } else if (before == ".file" || before == ".loc" || before == "inlined_at") {
+        std::uint32_t number = 0;
+        std::from_chars(token.text.data(), token.text.data() + token.text.size(), number);
+        out_ += std::to_string(number ? number + first_file_[m] : 0);
+      } else {
+        out_ += token.text;
+        // Labels of sections: names of inlined functions.
+        if (token.text.starts_with('$') && (section || before == "function_name")) out_ += "$" + std::to_string(m);
+      }
+      before = token.text;
+    }
+  }
+
+  void put(const Function& function, std::size_t m) {
+    put(function.head, m);
+    for (const Statement& statement : function.body) put(statement.tokens, m);
+    put(function.tail, m);
+  }
+
+  void header() { // of the module of the newest version
+    std::size_t newest = 0;
+    for (std::size_t m = 1; m < modules_.size(); ++m)
+      if (modules_[m].version > modules_[newest].version) newest = m;
+    for (const Module::Piece& piece : modules_[newest].pieces)
+      if (is_header(piece)) put(piece.tokens, newest);
+  }
+
+  // Functions that are declared: before all that may name them.
+  void declarations(std::size_t m) {
+    for (const Function& function : modules_[m].functions) {
+      if (function.has_body || (!own_[m].count(function.name) && !declared_.insert(function.name).second)) continue;
+      const auto found = symbols_.find(function.name);
+      std::vector<Token> head = function.head;
+      if (found->second.strength != Strength::declared) // defined in one of them: no longer external
+        std::erase_if(head, [](const Token& token) { return token.text == ".extern"; });
+      put(head, m);
+    }
+  }
+
+  // Variables, source files and whatever else is not a function.
+  void variables(std::size_t m) {
+    const std::vector<Variable>& all = modules_[m].variables;
+    std::size_t next = 0;
+    for (const Module::Piece& piece : modules_[m].pieces) {
+      if (piece.function >= 0 || is_header(piece)) continue;
+      bool declares = false, keep = false;
+      auto names = [&](const std::string& name) {
+        return std::any_of(piece.tokens.begin(), piece.tokens.end(), [&](const Token& t) { return t.text == name; });
+      };
+      for (; next < all.size() && names(all[next].name); ++next) {
+        const Variable& variable = all[next];
+        declares = true;
+        const bool once = strength_of(variable) == Strength::own || placed_.insert({variable.name, m}).second;
+        keep |= once && stays(variable.name, strength_of(variable), m);
+      }
+      if (keep || !declares) put(piece.tokens, m);
+    }
+  }
+
+  void definitions(std::size_t m) {
+    for (const Function& function : modules_[m].functions)
+      if (function.has_body && stays(function.name, strength_of(function), m)) put(function, m);
+  }
+
+  std::vector<Module> modules_;
+  std::map<std::string, Symbol> symbols_;
+  std::map<std::size_t, std::set<std::string>> own_;
+  std::map<std::size_t, std::map<std::string, std::string, std::less<>>> renamed_;
+  std::map<std::size_t, std::uint32_t> first_file_{{0, 0}}; // added to a module's file numbers
+  std::set<std::string> declared_;
+  std::set<std::pair<std::string, std::size_t>> placed_;
+  std::string out_;
+};
+
+} // namespace
+
+Expected<std::string> link(const std::vector<std::string>& modules, const std::string& origin) {
+  if (modules.size() == 1) return modules.front();
+  return Linker().run(modules, origin);
+}
+
+} // namespace deadheat::ptx
