@@ -378,7 +378,8 @@ void Explainer::explain_operations(const Case& entry, std::vector<std::string>& 
   using Kind = trace::StreamCreate::Kind;
   const order::OperationClocks& clocks = detector_.operations();
   order::OperationIndex a = entry.race->first.thread.operation(), b = entry.race->second.thread.operation();
-  if (a > b) std::swap(a, b);
+  const bool swapped = a > b; // they ran in another order than they were submitted in
+  if (swapped) std::swap(a, b);
   if (!a) return;
   const std::uint32_t one = clocks.stream(a), two = clocks.stream(b);
   auto kind = [&](std::uint32_t stream) {
@@ -398,7 +399,8 @@ void Explainer::explain_operations(const Case& entry, std::vector<std::string>& 
     order::OperationIndex at = clocks.index(record.operation);
     if (record.stream != one || one == two || at <= a || at >= b || clocks.ordered(at, b)) continue;
     out.push_back("event " + std::to_string(record.event) + " is recorded in stream " + std::to_string(one) +
-                  " after the first, but nothing before the second waits for that record");
+                  (swapped ? " after the second" : " after the first") + ", but nothing before the " +
+                  (swapped ? "first" : "second") + " waits for that record");
     break;
   }
   constexpr order::OperationIndex furthest = 4096; // operations looked back over

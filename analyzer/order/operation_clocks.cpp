@@ -47,6 +47,7 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   operations_.push_back(std::move(op));
   // The launch of a graph returns at once, whatever its copies are called.
   auto* copy = std::get_if<trace::Copy>(&operation.what);
+  operations_[at].by_host = copy && copy->api == host_itself;
   if (copy && !operation.graph_launch) host_waits_for(*copy, at);
   return at;
 }
@@ -118,6 +119,10 @@ bool OperationClocks::ordered_by_wait(OperationIndex first, OperationIndex secon
 std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex second) const {
   if (first > second) std::swap(first, second);
   const Op &a = operations_[first], &b = operations_[second];
+  if (b.by_host) {
+    return "the host overwrites page-locked memory that an operation in stream " + std::to_string(a.stream) +
+           " has still to read: it never waits for that (cudaStreamSynchronize, cudaEventSynchronize)";
+  }
   std::string streams = "stream " + std::to_string(b.stream);
   if (b.primary) {
     return "the launch in " + streams +

@@ -55,7 +55,7 @@ class OperationClocks {
     std::uint32_t stream = 0, chain = 0, position = 0;
     ChainClock clock; // complete before it starts
     OperationIndex primary = 0; // launch that it need not wait for to begin
-    bool waited = false, allocates = false;
+    bool waited = false, allocates = false, by_host = false;
   };
   struct Memory {
     std::uint64_t address = 0, bytes = 0;

@@ -18,6 +18,10 @@ namespace deadheat::order {
 
 using OperationId = std::uint32_t;
 
+// What the host did to page-locked memory while an operation had still to read it is in the trace as a copy by this
+// name, in a stream of its own (replay/device/host_writes.cpp).
+inline constexpr const char* host_itself = "the host itself";
+
 class StreamOrder {
  public:
   StreamOrder();  // knows stream 1, the legacy default stream

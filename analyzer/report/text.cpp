@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "analyzer/order/stream_order.h"
 #include "analyzer/report/names.h"
 #include "analyzer/report/place.h"
 #include "analyzer/report/source_lines.h"
@@ -244,7 +245,7 @@ Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t
     add("launch " + number(std::uint64_t(side.name.launch)) + " in stream " + number(std::uint64_t(side.stream)) +
         ", execution " + number(side.name.nth + 1) + " by this thread");
     if (!own) add("site " + number(std::uint64_t(side.name.site)) + " (compiled without -lineinfo)");
-  } else if (side.name.operation) {
+  } else if (side.name.operation && side.kernel != order::host_itself) {
     add("operation " + number(std::uint64_t(side.name.operation)) + " of stream " + number(std::uint64_t(side.stream)));
   }
   if (!side.called_at.empty()) add("submitted from " + printable(side.called_at));

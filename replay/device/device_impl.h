@@ -167,6 +167,10 @@ class DeviceImpl final : public Device, public Environment {
   Progress stuck();
   std::string describe_stuck() const;
   void device_looks(); // the device starts to run: what did the host change
+  // host_writes.cpp
+  void host_wrote(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes);
+  bool may_wait_for_host(std::uint32_t operation) const;
+  void look_before(const trace::Copy& copy);
   void host_looks(); // the host has waited: what did the device change, what did it print
   Progress finish_wait(trace::HostWait wait, Progress progress);
 
@@ -210,6 +214,8 @@ class DeviceImpl final : public Device, public Environment {
   std::optional<trace::MemoryError> fault_;
   bool hangs_ = false, driving_ = false, looked_ = false;
   bool host_saw_ = false; // memory shared with the host changed: for advance()
+  std::uint32_t host_stream_ = 0; // of what the host itself did; 0: none yet
+  std::uint32_t callbacks_until_ = 0; // operations before this were submitted before the last host function ended
   std::uint64_t queries_ = 0;
   mutable ChoiceSummary choices_;
 };

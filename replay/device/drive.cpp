@@ -248,7 +248,8 @@ Progress DeviceImpl::drive(const std::vector<std::uint32_t>& until, std::uint64_
   DEADHEAT_CHECK(!driving_);
   driving_ = true;
   mirrors_.to_device();
-  device_looks();
+  if (options_.live && options_.sink)
+    host_memory_.compare([&](auto address, auto data, auto bytes) { host_wrote(address, data, bytes); });
   const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
   host_looks();
   mirrors_.to_host();

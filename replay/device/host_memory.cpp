@@ -17,29 +17,38 @@ void HostMemory::add(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void HostMemory::compare(const Changed& changed) {
-  for (auto& [address, saved] : saved_) {
-    const std::uint64_t size = saved.size();
-    const std::uint8_t* now = at(address);
-    std::uint64_t first = size, last = 0; // of the run that is being collected
-    auto report = [&] {
-      if (first >= last) return;
-      std::memcpy(saved.data() + first, now + first, last - first);
-      changed(address + first, now + first, last - first);
-      first = size;
-      last = 0;
-    };
-    for (std::uint64_t p = 0; p < size; p += page) {
-      const std::uint64_t end = std::min(p + page, size);
-      if (std::memcmp(saved.data() + p, now + p, end - p) == 0) continue;
-      for (std::uint64_t i = p; i < end; ++i) {
-        if (saved[i] == now[i]) continue;
-        if (first < last && i - last >= gap) report();
-        first = std::min(first, i);
-        last = i + 1;
-      }
+  for (auto& [address, saved] : saved_) compare(address, saved, changed);
+}
+
+void HostMemory::compare_at(std::uint64_t address, const Changed& changed) {
+  auto found = saved_.upper_bound(address);
+  if (found == saved_.begin()) return;
+  --found;
+  if (address - found->first < found->second.size()) compare(found->first, found->second, changed);
+}
+
+void HostMemory::compare(std::uint64_t address, std::vector<std::uint8_t>& saved, const Changed& changed) {
+  const std::uint64_t size = saved.size();
+  const std::uint8_t* now = at(address);
+  std::uint64_t first = size, last = 0; // of the run that is being collected
+  auto report = [&] {
+    if (first >= last) return;
+    std::memcpy(saved.data() + first, now + first, last - first);
+    changed(address + first, now + first, last - first);
+    first = size;
+    last = 0;
+  };
+  for (std::uint64_t p = 0; p < size; p += page) {
+    const std::uint64_t end = std::min(p + page, size);
+    if (std::memcmp(saved.data() + p, now + p, end - p) == 0) continue;
+    for (std::uint64_t i = p; i < end; ++i) {
+      if (saved[i] == now[i]) continue;
+      if (first < last && i - last >= gap) report();
+      first = std::min(first, i);
+      last = i + 1;
     }
-    report();
   }
+  report();
 }
 
 void HostMemory::forget(std::uint64_t address, std::uint64_t bytes) {

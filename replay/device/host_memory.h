@@ -22,10 +22,14 @@ class HostMemory {
   bool empty() const { return saved_.empty(); }
   // Reports what differs from the saved copies, and saves it.
   void compare(const Changed& changed);
+  // The same for the allocation that holds `address`.
+  void compare_at(std::uint64_t address, const Changed& changed);
   // [address, address + bytes) was written by whoever looks next: nothing to report.
   void forget(std::uint64_t address, std::uint64_t bytes);
 
  private:
+  static void compare(std::uint64_t address, std::vector<std::uint8_t>& saved, const Changed& changed);
+
   std::map<std::uint64_t, std::vector<std::uint8_t>> saved_;
 };
 

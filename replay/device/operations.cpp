@@ -96,6 +96,7 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
       copy->data = keep(data.data(), data.size());
       has_data = true;
     }
+    look_before(*copy);
     copy->pageable_destination = into_host(*copy) && !find_allocation(copy->destination.address);
   } else if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     data = launch->arguments.inlined;
@@ -397,6 +398,7 @@ bool DeviceImpl::begin(Pending& pending) {
     callback();
     mirrors_.to_device();
     driving_ = true;
+    callbacks_until_ = next_operation_;
   }
   if (fault_) return false;
   complete(id);

@@ -86,6 +86,11 @@ Expected<Progress> DeviceImpl::apply_operation(trace::Operation operation, const
   }
   Expected<std::uint32_t> id = submit_with(std::move(operation), std::move(data), has_data);
   if (!id) return id.error();
+  // What the host did itself is done at once, where the schedule does not ask for anything else.
+  Pending& pending = incomplete_.at(*id);
+  const auto* copy = std::get_if<trace::Copy>(&pending.operation.what);
+  if (copy && copy->api == order::host_itself && !control_ && is_ready(pending) && (!holds_ || holds_->may_begin(*id)))
+    begin(pending);
   return Progress::done;
 }
 

@@ -281,6 +281,53 @@ CASE(ordered_set_of_other_columns) { // exact bytes: these are between the rows
   CHECK(cudaMemset2DAsync(room.data, 8, 7, 4, 32, room.a));
   CHECK(cudaMemset2DAsync(room.data + 1, 8, 7, 4, 32, room.b));
 }
+// The host's own writes into memory out of which a copy is under way. A kernel in front of it names the case.
+void fill(int* host, int with) {
+  for (int i = 0; i < count; ++i) host[i] = with;
+}
+CASE(ordered_refill_of_another_part) {
+  int* host = pinned(std::vector<int>(2 * count, 1));
+  CHECK(cudaMemcpyAsync(room.data, host, bytes, cudaMemcpyHostToDevice, room.a));
+  fill(host + count, 2);
+  read(room.data, room.out, room.a);
+}
+CASE(ordered_refill_behind_an_event) {
+  int* host = pinned(room.pageable);
+  CHECK(cudaMemcpyAsync(room.data, host, bytes, cudaMemcpyHostToDevice, room.a));
+  CHECK(cudaEventRecord(room.event, room.a));
+  while (cudaEventQuery(room.event) != cudaSuccess) std::this_thread::yield();
+  fill(host, 2);
+  CHECK(cudaMemcpyAsync(room.out, host, bytes, cudaMemcpyHostToDevice, room.a));
+  read(room.data, room.out, room.a);
+}
+CASE(ordered_filled_by_a_host_function) {
+  static int* host;
+  host = pinned(room.pageable);
+  CHECK(cudaLaunchHostFunc(room.a, [](void*) { fill(host, 2); }, nullptr));
+  CHECK(cudaMemcpyAsync(room.data, host, bytes, cudaMemcpyHostToDevice, room.a));
+  read(room.data, room.out, room.a);
+}
+CASE(ordered_filled_by_a_kernel) {
+  int* host = pinned(room.pageable);
+  write(host, room.a);
+  CHECK(cudaMemcpyAsync(room.data, host, bytes, cudaMemcpyHostToDevice, room.a));
+  CHECK(cudaMemcpyAsync(room.out, host, bytes, cudaMemcpyHostToDevice, room.a));
+  read(room.data, room.out, room.a);
+}
+__global__ void await_host(const volatile int* flag) {
+  while (*flag != 1) {
+  }
+}
+CASE(ordered_filled_while_a_kernel_waits) { // it holds the copy back until the host has written
+  int* host = pinned(room.pageable);
+  int* flag = pinned(std::vector<int>(1, 0));
+  await_host<<<1, 1, 0, room.a>>>(flag);
+  CHECK(cudaMemcpyAsync(room.data, host, bytes, cudaMemcpyHostToDevice, room.a));
+  fill(host, 2);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  *static_cast<volatile int*>(flag) = 1;
+  read(room.data, room.out, room.a);
+}
 CASE(races_copy_of_registered_memory) {
   std::vector<int> host(1024, 1);
   CHECK(cudaHostRegister(host.data(), 4096, cudaHostRegisterMapped));
