@@ -64,8 +64,8 @@ po::options_description analysis_options(AnalysisOptions& options) {
   description.add_options()("jobs,j", po::value(&options.jobs),
                             "threads to analyze with (0: as many as there are cores); the result is the same")(
       "memory-limit", po::value(&options.memory_limit),
-      "what the analysis may remember of the program's memory, as 512M or 4G (half of the machine's memory); beyond, "
-      "it reads the trace more often");
+      "memory that the analysis may take beside the process itself, as 512M or 4G (half of the machine's memory); "
+      "beyond, it reads the trace more often. At least 64M");
   return description;
 }
 

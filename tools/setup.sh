@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache git python3 llvm-19-dev clang-format-19 zlib1g-dev libzstd-dev liblz4-dev libxxhash-dev libfmt-dev
           nlohmann-json3-dev libboost-program-options-dev libboost-context-dev libgtest-dev libgmock-dev
-          librapidcheck-dev libbenchmark-dev)
+          librapidcheck-dev libbenchmark-dev python3-jsonschema python3-venv)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")

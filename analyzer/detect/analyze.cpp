@@ -199,11 +199,23 @@ bool leaves_chunks_out(const trace::LogReader& log) {
   });
 }
 
+// A limit's parts: chunks that are decoded (a MiB of compact records becomes up to 32 in a batch, one for each worker at
+// least), and what is remembered of memory.
+void share_out(std::uint64_t limit, FindOptions& find) {
+  constexpr std::uint64_t least = std::uint64_t(64) << 20, a_worker = std::uint64_t(128) << 20;
+  find.memory_limit = limit;
+  if (limit < least) return;
+  find.jobs = unsigned(std::min<std::uint64_t>(find.jobs, std::max<std::uint64_t>(1, limit / a_worker)));
+  find.most_bytes_ahead = std::min(find.most_bytes_ahead, limit / 8);
+  const std::uint64_t batches = find.jobs * (std::uint64_t(36) << 20) + find.most_bytes_ahead / 2;
+  find.memory_limit = std::max(limit * 3 / 8, limit - std::min(limit, batches));
+}
+
 void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis& analysis) {
   const LogSource source(log);
   FindOptions find;
   find.jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
-  find.memory_limit = options.memory_limit;
+  if (options.memory_limit) share_out(options.memory_limit, find);
   find.progress = options.progress;
   Findings findings = find_races(source, find);
   const Detector& detector = *findings.detector;

@@ -81,6 +81,7 @@ struct Batch {
 struct Routing {
   unsigned workers = 1;
   bool everything_to_all = false; // accesses whose strength their records do not tell
+  std::uint64_t most_bytes_ahead = std::uint64_t(64) << 20; // of batches that are ready before somebody needs them
   // Of the second pass: weak accesses that touch nothing suspect are left out; digests are kept. The operation of a
   // launch number, where there is exactly one.
   const Suspects* suspects = nullptr;

@@ -86,6 +86,7 @@ class Finder {
       Routing routing;
       routing.workers = workers_;
       routing.everything_to_all = everything_to_all_;
+      routing.most_bytes_ahead = options_.most_bytes_ahead;
       if (pass == Detector::Pass::pairs) {
         routing.suspects = &suspects_;
         routing.operations = launches;

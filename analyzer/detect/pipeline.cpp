@@ -13,8 +13,6 @@ namespace {
 
 // Batches that are ready before the slowest worker needs them: enough that workers seldom wait for each other.
 constexpr std::size_t most_ahead = 16;
-constexpr std::uint64_t most_bytes_ahead = std::uint64_t(64) << 20;
-constexpr std::uint64_t most_spare_bytes = std::uint64_t(32) << 20;
 
 class Run {
  public:
@@ -60,7 +58,7 @@ class Run {
   bool build(std::unique_lock<std::mutex>& lock) {
     std::size_t chunk = first_;
     while (chunk < first_ + slots_.size() && slots_[chunk - first_].taken) ++chunk;
-    if (chunk == first_ + slots_.size() || (chunk != first_ && bytes_ > most_bytes_ahead)) return false;
+    if (chunk == first_ + slots_.size() || (chunk != first_ && bytes_ > routing_.most_bytes_ahead)) return false;
     slots_[chunk - first_].taken = true;
     std::shared_ptr<Batch> batch = spare();
     lock.unlock();
@@ -78,7 +76,7 @@ class Run {
     if (--slots_[chunk - first_].left) return;
     const std::uint64_t bytes = slots_[chunk - first_].batch->bytes();
     bytes_ -= bytes;
-    if (spare_bytes_ + bytes <= most_spare_bytes) {
+    if (spare_bytes_ + bytes <= routing_.most_bytes_ahead / 2) {
       spare_bytes_ += bytes;
       spare_.push_back(std::move(slots_[chunk - first_].batch));
       spare_.back()->clear();

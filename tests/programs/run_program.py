@@ -25,6 +25,9 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
+import schema_check  # noqa: E402
+
 SKIPPED = 77  # exit status, as ctest is told
 TIME_LIMIT = 60  # seconds, for one run of deadheat
 OPERATIONS = ["read", "write", "atomic", "free"]  # the order in which a kind names them here
@@ -166,6 +169,8 @@ def check(deadheat, source, twin, binary, work):
     except (OSError, ValueError, KeyError) as error:
         result.problems.append("exit status %d and no report (%s)\n%s" % (status, error, last_lines(err)))
         return result
+
+    result.problems += schema_check.problems_of(report)[:5]
 
     marker_names = {line: marker for marker, line in markers_of(source).items()}
     found, reasons = set(), {}
