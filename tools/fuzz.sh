@@ -4,6 +4,7 @@
 # A finding is left in build-fuzz/findings, and the command that repeats it is printed.
 # Usage: tools/fuzz.sh [-j N] [--no-build] [--keep FOLDER] [SECONDS [TARGET…]]     (600 seconds when nothing is said)
 #        tools/fuzz.sh --pack FOLDER
+#        tools/fuzz.sh --traces [OPTION…]     recordings of real programs, damaged in every way: tests/cli/damage_traces.py
 #   -j N        N processes at once; where there are more than targets, several of one share what they find, and what
 #               they spent is added up at the end: -j 18 300 is ten minutes for each of nine targets
 #   --keep      leaves in FOLDER/TARGET what was found and reaches code that no seed reaches, the least of it that does
@@ -22,6 +23,10 @@ while [ $# -gt 0 ]; do
     -j) processes=${2:-}; shift ;;
     -j*) processes=${1#-j} ;;
     --no-build) build=0 ;;
+    --traces)
+      shift
+      exec python3 tests/cli/damage_traces.py --deadheat build/bin/deadheat --rewrite build/tests/cli/rewrite_trace \
+        --twins build/tests/programs --keep build-fuzz/traces "$@" ;;
     --keep) keep=${2:-}; [ -n "$keep" ] || usage; shift ;;
     --pack) pack=${2:-}; [ -n "$pack" ] || usage; shift ;;
     -*) usage ;;

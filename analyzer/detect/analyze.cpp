@@ -76,6 +76,28 @@ class Describer {
     return race;
   }
 
+  // Of a template's lines: kernels that race there too, and are not named by the occurrence that stands for all.
+  std::string other_kernels(const FoundRace& found) const {
+    constexpr std::size_t most_named = 3;
+    auto function = [&](PlaceId place) { return detector_.sides().place(place).site->function; };
+    std::set<std::string> others, named;
+    for (PlaceId place : {found.first.place, found.second.place}) {
+      if (detector_.sides().place(place).site) named.insert(function(place));
+    }
+    for (PlaceId place : found.sites) {
+      if (!named.count(function(place))) others.insert(demangled(function(place)));
+    }
+    if (others.empty()) return "";
+    std::string text = "; the same lines race in ";
+    std::size_t count = 0;
+    for (const std::string& name : others) {
+      if (count == most_named) break;
+      text += (count++ ? ", " : "") + name;
+    }
+    if (others.size() > count) text += " and " + std::to_string(others.size() - count) + " more kernels";
+    return text + " too";
+  }
+
   // A fault's place: launch, block, thread and site as the record names them.
   template <typename ErrorRecord>
   RaceSide place(const ErrorRecord& error) const {
@@ -242,7 +264,7 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   for (std::size_t i = 0; i < races.size(); ++i) {
     analysis.races.push_back(describer.race(races[i], std::uint32_t(analysis.races.size() + 1)));
     Race& race = analysis.races.back();
-    race.why = explainer.why(i);
+    race.why = explainer.why(i) + describer.other_kernels(races[i]);
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }

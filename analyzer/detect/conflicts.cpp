@@ -43,6 +43,8 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   Certainty certainty = first.possible || second.possible ? Certainty::possible : Certainty::certain;
   PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class, certainty};
   FoundRace& race = found.races[key];
+  if (a.site) race.sites.insert(first.place);
+  if (b.site) race.sites.insert(second.place);
   Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
   const unsigned tells = telling(level, one, two, first.writes() && !second.writes());
   if (race.occurrences++ == 0 || tells > race.telling) {

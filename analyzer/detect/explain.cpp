@@ -246,7 +246,14 @@ bool Explainer::record(trace::Record& record) {
   } else if (auto* r = std::get_if<trace::StreamCreate>(&record)) {
     streams_[r->stream] = r->kind;
   } else if (auto* r = std::get_if<trace::EventRecord>(&record)) {
-    if (between_operations_) event_records_.push_back(*r);
+    // After each graph the embedded device records an event of its own: no call of the program's.
+    const bool own = embedded_ && after_graph_;
+    after_graph_ = false;
+    if (between_operations_ && !own) event_records_.push_back(*r);
+  } else if (auto* r = std::get_if<trace::Process>(&record)) {
+    embedded_ = r->device_kind == "embedded";
+  } else if (std::holds_alternative<trace::GraphEnd>(record)) {
+    after_graph_ = true;
   } else if (auto* r = std::get_if<trace::Operation>(&record); r && between_operations_) {
     OperationInfo& info = operations_[r->id];
     info.called_at = r->call_site;
@@ -443,6 +450,7 @@ std::string Explainer::why(std::size_t index) const {
   const FoundRace& race = *entry.race;
   ThreadKey a = race.first.thread, b = race.second.thread;
   std::vector<std::string> found;
+  std::string mend; // where it is another one than the synchronization that is missing
   if (a.operation() != b.operation()) {
     explain_operations(entry, found);
   } else {
@@ -452,6 +460,7 @@ std::string Explainer::why(std::size_t index) const {
     if (same_block) explain_block(entry, found);
     explain_asynchronous(entry, found);
     explain_message(entry, found);
+    const bool tried = !found.empty(); // something that was to order them, and falls short
     auto is_volatile = [](const Place& place) { return place.site && place.site->ordering == Ordering::volatile_; };
     if (is_volatile(first) || is_volatile(second)) {
       found.push_back("volatile makes an access happen, it orders nothing");
@@ -463,13 +472,14 @@ std::string Explainer::why(std::size_t index) const {
     }
     const Place* write = write_of_line(race);
     if (write && read_on_line_.count(write->side) && written_by_many_.count(write->side)) {
-      found.push_back(
+      const char* lost =
           "the line reads it and writes it back: of two threads that do so at once, one's update is lost (an atomic "
-          "operation does both in one)");
+          "operation does both in one)";
+      tried ? found.push_back(lost) : mend.assign(lost);
     }
   }
   explain_values(race, found);
-  std::string text = race.why;
+  std::string text = mend + (mend.empty() || race.why.empty() ? "" : "; ") + race.why;
   for (const std::string& more : found) text += (text.empty() ? "" : "; ") + more;
   return text;
 }

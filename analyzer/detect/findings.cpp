@@ -73,6 +73,8 @@ void merge(PartFindings& into, const PartFindings& part) {
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::tie(a.second.stamp, a.second.thread, a.first) < std::tie(b.second.stamp, b.second.thread, b.first);
     });
+    joined.sites = known.sites;
+    joined.sites.insert(race.sites.begin(), race.sites.end());
     joined.instances = {};
     for (const auto& [first, second] : all) add_instance(joined, first, second);
     known = std::move(joined);

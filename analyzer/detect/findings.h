@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,7 @@ struct FoundRace {
   bool same_value() const { return any_write_pair && !different_values && !unknown_values; }
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance
+  std::set<PlaceId> sites; // that its source lines are: of a template, in each kernel made of it
 };
 // How far apart the threads of a pair are. Replay tries one_block first: warps of one block are on the device together,
 // and an order of two lanes of one warp cannot be had from hardware.

@@ -12,6 +12,17 @@ from cli_case import Case, marker_line, program, settings, twin
 
 
 class Reports(Case):
+    def test_kernels_of_one_template(self):
+        self.record(program("templates"))
+        report, _ = self.analyze(status=1)
+        [race] = report["races"]
+        lines = {race[side]["line"] for side in ("first", "second")}
+        self.assertEqual(lines, {marker_line("templates.cu", "WRITE"), marker_line("templates.cu", "READ")})
+        kernels = {"turn<int>(int*)", "turn<double>(double*)"}
+        self.assertIn(race["first"]["kernel"].replace("void ", ""), kernels)
+        [other] = kernels - {race["first"]["kernel"].replace("void ", "")}
+        self.assertRegex(race["why"], "; the same lines race in (void )?%s too" % other.replace("*", "[*]").replace("(", "[(]").replace(")", "[)]"))
+
     def test_json_alone(self):
         self.record(twin("shared_reduce.racy"))
         report, err = self.analyze(status=1)

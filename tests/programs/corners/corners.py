@@ -54,6 +54,9 @@ def main():
         for name in names:
             found[name] = race["why"]
             between.setdefault(name, []).append({race[side].get("line") for side in ("first", "second")})
+    # What the device records for itself after a graph is no event of the program's.
+    if "event" in found.get("races_instances_of_one_graph", "").replace("no event", ""):
+        problems.append("races_instances_of_one_graph names an event: " + found["races_instances_of_one_graph"])
     for name in cases:
         if name.startswith("races_") != (name in found):
             problems.append("%s: %s" % (name, found.get(name, "no race found")))
