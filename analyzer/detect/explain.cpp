@@ -475,7 +475,11 @@ std::string Explainer::why(std::size_t index) const {
       const char* lost =
           "the line reads it and writes it back: of two threads that do so at once, one's update is lost (an atomic "
           "operation does both in one)";
-      tried ? found.push_back(lost) : mend.assign(lost);
+      if (tried) {
+        found.push_back(lost);
+      } else {
+        mend = lost;
+      }
     }
   }
   explain_values(race, found);
