@@ -221,8 +221,8 @@ bool leaves_chunks_out(const trace::LogReader& log) {
   });
 }
 
-// A limit's parts: chunks that are decoded (a MiB of compact records becomes up to 32 in a batch, one for each worker at
-// least), and what is remembered of memory.
+// A limit's parts: chunks that are decoded (a MiB of compact records becomes up to 32 in a batch, one for each worker
+// at least), and what is remembered of memory.
 void share_out(std::uint64_t limit, FindOptions& find) {
   constexpr std::uint64_t least = std::uint64_t(64) << 20, a_worker = std::uint64_t(128) << 20;
   find.memory_limit = limit;

@@ -17,8 +17,8 @@ namespace deadheat::detect {
 
 struct AnalyzeOptions {
   unsigned jobs = 0;              // threads; 0: as many as the machine has cores. The result does not depend on it
-  // Bytes, of all that the analysis keeps; what the process has before it begins comes on top. Less than 64 MiB is taken
-  // for what it remembers of memory alone. 0: half of what the machine has.
+  // Bytes, of all that the analysis keeps; what the process has before it begins comes on top. Less than 64 MiB is
+  // taken for what it remembers of memory alone. 0: half of what the machine has.
   std::uint64_t memory_limit = 0;
   // What is being done, and how far it is, from 0 to 1. Called from any thread, one call at a time.
   std::function<void(const std::string& what, double share)> progress;
