@@ -155,6 +155,7 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
     last = std::move(state.own);
     state.own = nullptr;
   }
+  if (of.fence_order) fences_meet(operation, index, of);
   of.barrier = now;
 }
 

@@ -15,7 +15,7 @@
 //
 // Fence-SC order (8.9.3) orders any two morally strong fence.sc operations in the order that the run happened to take.
 // Race detection does not use that accident: another run need not have that order. Rules::fence_sc_order applies it,
-// for those who ask what one execution allows.
+// for those who ask what one execution allows. Where a read tells the order it is none, and used (fence_order.cpp).
 //
 // Nobody waits for threads that have exited, and barriers do not order what they did either: "prior memory accesses
 // requested by this thread" are performed by whoever executes the barrier (9.7.13.1), and its operations synchronize
@@ -201,7 +201,7 @@ class Causality {
     std::uint64_t value = 0, order_first = 0, order_last = 0;
     Stamp stamp = 0;
     ChainPointer chain;
-    std::size_t contributions = 0; // of the chain up to and with this write
+    std::size_t contributions = 0, fenced = 0; // of the chain up to and with this write
   };
   struct LocationState {
     std::vector<Write> writes; // the last ones, oldest first
@@ -230,6 +230,28 @@ class Causality {
     ClockPointer clock;
     std::vector<ThreadKey> waiting;
   };
+  struct FenceOrder { // of a block's fence.sc of gpu or sys scope: fence_order.cpp
+    struct Fence { // lanes that knew the same
+      std::uint32_t warp = 0, mask = 0;
+      Stamp stamp = 0;
+      ClockPointer own, base; // Thread::own; what each of them knew, and of one lane alone all before its fence
+    };
+    struct Read {
+      ThreadKey thread;
+      Stamp stamp = 0; // 0: a full barrier came after it
+      ChainPointer chain;
+      std::size_t count = 0; // of Chain::fenced
+      ClockPointer brings; // these joined; null until a fence asks
+      ThreadKey taken_by; // whose fence acquired that first, and when; 0: nobody's
+      Stamp taken_at = 0;
+      std::vector<std::uint32_t> taken; // by lanes of each warp
+    };
+    ClockPointer before; // what came before the fences before the last full barrier
+    std::vector<Fence> fences; // since then
+    std::vector<Read> reads;
+    ChainPointer last_chain; // of which this much was joined last
+    Chain::Merged last;
+  };
   struct Block {
     Stamp barrier = 0; // of the last full barrier
     std::uint32_t barriers = 0;
@@ -241,6 +263,7 @@ class Causality {
     bool over = false;
     std::vector<std::uint32_t> threads_with_state;
     std::vector<Location> locations; // in its shared memory
+    std::unique_ptr<FenceOrder> fence_order; // null: nothing to know
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
   };
   struct Launch {
@@ -286,6 +309,16 @@ class Causality {
   void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
   void release(ByScope& released, Scope scope, const ClockPointer& clock);
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);
+  void fence_precedes(ThreadKey thread, const ClockPointer& before, Stamp now);
+  void fence_follows(ThreadKey thread, Stamp now);
+  void fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now);
+  void fences_meet(OperationIndex operation, std::uint32_t index, Block& block);
+  ClockPointer before_fences(ThreadKey writer) const;
+  template <typename LanesOf>
+  ClockPointer joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of) const;
+  void add_entries(const FenceOrder::Fence& fence, ThreadKey of_block, std::uint32_t lanes,
+                   std::vector<ClockEntry>& entries) const;
+  static ClockPointer fenced(FenceOrder& order, const ChainPointer& chain, std::size_t count);
   const Write* observed_write(LocationState& state, const StrongAccess& access);
   bool leaves_nothing(const StrongAccess& access) const;
   static std::size_t location_bit(const Location& location) { // all blocks' shared memory alike

@@ -66,6 +66,11 @@ Stamp Clock::seen_block(ThreadKey thread) const {
   return whole ? at->stamp : 0;
 }
 
+bool Clock::knows(std::uint64_t block) const {
+  const auto at = find(block);
+  return at != entries_.end() && at->block == block;
+}
+
 std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const {
   std::uint64_t count = 0;
   std::uint64_t past = ThreadKey(operation, ~0u, 0).block_bits(),

@@ -73,9 +73,11 @@ class Clock {
   Stamp seen_warp(ThreadKey thread) const;
   // What every thread of its block did up to there; a lower bound that looks at the block only.
   Stamp seen_block(ThreadKey thread) const;
+  bool knows(std::uint64_t block) const; // anything of it?
   // How many whole blocks of `operation`, other than `except`, have been seen up to `stamp`.
   std::uint64_t blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const;
   const std::vector<ClockEntry>& entries() const { return entries_; }
+  friend bool operator==(const Clock&, const Clock&) = default;
 
   static ClockPointer join(const ClockPointer& a, const ClockPointer& b);
   // A clock with `more` (in any order) added.

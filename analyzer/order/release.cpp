@@ -138,6 +138,7 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) 
       state.own = Clock::join(state.own, acquirable(key, *read.chain, read.count, scope));
     }
     state.own = Clock::join(state.own, state.pending_clocks[std::size_t(scope)]);
+    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) fence_follows(key, now);
     if (device_wide(scope)) {  // there is no more to acquire
       state.pending.clear();
       state.pending_clocks = {};
@@ -149,7 +150,9 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) 
     synced(key, now);
   }
   if (is_release(ordering)) {
-    release(thread(key).released, scope, snapshot(key, now));
+    const ClockPointer before = snapshot(key, now);
+    release(thread(key).released, scope, before);
+    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) fence_precedes(key, before, now);
     synced(key, now);
   }
 }
@@ -180,6 +183,7 @@ bool Causality::leaves_nothing(const StrongAccess& access) const {
   if (may_be_known(access.location)) return false;
   if (threads_.empty() || !access.writes) return true;
   if (const Block* of = find_block(access.thread); !of || of->threads_with_state.empty()) return true;
+  if (find_block(access.thread)->fence_order) return false;
   const Thread* state = find_thread(access.thread);
   if (!state) return true;
   auto empty = [](const ByScope& released) {
@@ -201,14 +205,16 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
 
   ChainPointer chain;  // that the read observes
-  std::size_t count = 0;
+  std::size_t count = 0, fenced_count = 0;
   bool latest = false;
   if (access.reads) {
     const Write* seen = observed_write(at, access);
     if (seen && seen->bytes == access.bytes && mutual(seen->writer, seen->scope, access.thread, access.scope)) {
       chain = seen->chain;
       count = seen->contributions;
+      fenced_count = seen->fenced;
       latest = seen == &at.writes.back();
+      if (!access.reduction && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
       bool again = false;  // a wait loop reads the same write many times
       if (!access.writes && rules_.observers) {
         Stamp& observed = chain->observed[access.thread.bits];
@@ -255,6 +261,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       const Contribution& c = chain->contributions[i];
       contribute(*branch, c.thread, c.scope, c.clock, c.with_earlier);
     }
+    branch->fenced.assign(chain->fenced.begin(), chain->fenced.begin() + std::ptrdiff_t(fenced_count));
     chain = branch;
   }
   if (at.chains.empty() || at.chains.back() != chain) {
@@ -278,18 +285,21 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     if (earlier != state->released_at.end()) contribute_all(earlier->second);
     contribute_all(state->released);
   }
+  if (const ClockPointer clock = before_fences(access.thread)) {
+    if (chain->fenced.empty() || chain->fenced.back() != clock) chain->fenced.push_back(clock);
+  }
   // A write that nothing can synchronize with need not be remembered behind another.
-  if (!at.writes.empty() && at.writes.back().chain->contributions.empty()) at.writes.pop_back();
+  if (!at.writes.empty() && at.writes.back().chain->releases_nothing()) at.writes.pop_back();
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
   at.writes.push_back({access.thread, access.scope, access.bytes, access.value_written, access.order_first,
-                       access.order_last, now, chain, chain->contributions.size()});
+                       access.order_last, now, chain, chain->contributions.size(), chain->fenced.size()});
   return continues;
 }
 
 void Causality::forget_locations() {
   if (locations_.size() < many_locations_) return;
   std::erase_if(locations_, [](const auto& at) {
-    return at.second.writes.empty() || at.second.writes.back().chain->contributions.empty();
+    return at.second.writes.empty() || at.second.writes.back().chain->releases_nothing();
   });
   many_locations_ = std::max<std::size_t>(1 << 16, 2 * locations_.size());
   location_bits_.reset();

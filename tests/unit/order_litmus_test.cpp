@@ -173,6 +173,163 @@ TEST(LitmusCoherence, WeakAgainstStrong) { // CoRR and CoWW are no races only am
   Litmus().atomic(t0, x).read(t1, x).races({{1, 2}});
 }
 
+// ---- Fence-SC order that a read tells (8.9.3, 8.10.1): barriers lie between the fences and the flag
+TEST(LitmusFenceOrder, ReaderFencesBehindABarrier) {
+  Litmus()
+      .write(t0, x)
+      .fence(t0, gpu, Ordering::sc)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .block_barrier(1)
+      .fence(t2, gpu, Ordering::sc)
+      .read(t2, x)
+      .none();
+}
+TEST(LitmusFenceOrder, WriterFencesBeforeABarrier) {
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block, gpu, Ordering::sc)
+      .block_barrier(0)
+      .write(t0, y, relaxed, gpu)
+      .read(t1, y, relaxed, gpu)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t1, x)
+      .none();
+}
+TEST(LitmusFenceOrder, BothAndAChain) { // a third block's ticket between the two
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block, gpu, Ordering::sc)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .atomic(same_block, y, relaxed, sys)
+      .atomic(t1, y)
+      .block_barrier(1)
+      .fence(t2, sys, Ordering::sc)
+      .write(t2, x)
+      .none();
+}
+TEST(LitmusFenceOrder, WriteAfterTheFence) {
+  Litmus()
+      .fence(same_block, gpu, Ordering::sc)
+      .write(same_block, x)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .block_barrier(1)
+      .fence(t2, gpu, Ordering::sc)
+      .read(t2, x)
+      .races({{1, 4}});
+}
+TEST(LitmusFenceOrder, ReadBeforeTheFence) {
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block, gpu, Ordering::sc)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .block_barrier(1)
+      .read(t2, x)
+      .fence(t2, gpu, Ordering::sc)
+      .races({{1, 4}});
+}
+TEST(LitmusFenceOrder, NoBarrierBehindTheFence) {
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block, gpu, Ordering::sc)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t1, x)
+      .races({{1, 4}});
+}
+TEST(LitmusFenceOrder, NoBarrierBeforeTheFence) {
+  Litmus()
+      .write(t0, x)
+      .fence(t0, gpu, Ordering::sc)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .fence(t2, gpu, Ordering::sc)
+      .read(t2, x)
+      .races({{1, 4}});
+}
+TEST(LitmusFenceOrder, OfOneKindOnly) { // acq_rel fences have no such order
+  Litmus()
+      .write(t0, x)
+      .fence(t0, gpu, Ordering::sc)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .block_barrier(1)
+      .fence(t2)
+      .read(t2, x)
+      .races({{1, 4}});
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t1, x)
+      .races({{1, 4}});
+}
+TEST(LitmusFenceOrder, OfBlockScope) {
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block, cta, Ordering::sc)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .atomic(t1, y)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t1, x)
+      .races({{1, 4}});
+}
+TEST(LitmusFenceOrder, ReadTooEarly) { // it observes nothing: the order is one run's accident
+  Litmus()
+      .atomic(t1, y)
+      .write(same_block, x)
+      .fence(same_block, gpu, Ordering::sc)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t1, x)
+      .races({{2, 4}});
+}
+TEST(LitmusFenceOrder, ReductionsTellNobody) {
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block, gpu, Ordering::sc)
+      .block_barrier(0)
+      .atomic(t0, y)
+      .reduction(t1, y)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t1, x)
+      .races({{1, 4}});
+}
+TEST(LitmusFenceOrder, FlagOfBlockScope) {
+  Litmus()
+      .write(same_block, x)
+      .fence(same_block, gpu, Ordering::sc)
+      .block_barrier(0)
+      .write(t0, y, relaxed, cta)
+      .read(t1, y, relaxed, gpu)
+      .fence(t1, gpu, Ordering::sc)
+      .read(t1, x)
+      .races({{1, 4}, {2, 3}});
+}
+TEST(LitmusFenceOrder, WhatTheFenceAcquiredIsPassedOn) { // to the other block and back, to another warp
+  const auto passed_on = [](bool fence_between) {
+    Litmus litmus;
+    litmus.write(same_warp, x).fence(same_warp, gpu, Ordering::sc).warp_barrier(0).atomic(t0, y);
+    litmus.atomic(t1, y).block_barrier(1);
+    if (fence_between) litmus.fence(t2, gpu, Ordering::sc).block_barrier(1);
+    litmus.atomic(t1, z).atomic(same_block, z).fence(same_block, gpu, Ordering::sc).write(same_block, x);
+    return litmus;
+  };
+  passed_on(true).none();
+  passed_on(false).races({{1, 6}});
+}
+
 // ---- causality over several threads (8.9.5: base causality is transitive)
 
 TEST(LitmusISA2, Transitive) {

@@ -1,5 +1,6 @@
 #include "tests/unit/order_oracle.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -13,7 +14,7 @@ bool same_thread(const Event& a, const Event& b) { return a.block == b.block && 
 
 class Axioms {
  public:
-  explicit Axioms(const Execution& execution)
+  explicit Axioms(const Execution& execution, bool within_a_block = false)
       : execution_(execution),
         events_(execution.events),
         count_(events_.size()),
@@ -26,6 +27,7 @@ class Axioms {
     Relation base = program_;
     synchronization(base);
     close(base);
+    while (fence_sc_order(base, within_a_block)) close(base);
     base_ = base;
     causality(base);
   }
@@ -249,6 +251,29 @@ class Axioms {
       }
     }
   }
+  // 8.9.3 and 8.10.1: where F1 comes before a write that a read observes which comes before F2, Fence-SC order can not
+  // be the other way round; the write would come before itself in causality order. 8.9.4: F1 synchronizes with F2.
+  // `within_a_block`: only for fences of gpu and sys scope, F1 in the block of the write, and F2 in that of the read.
+  bool fence_sc_order(Relation& base, bool within_a_block) const {
+    auto sc = [&](std::size_t e) { return is_fence(e) && events_[e].ordering == Ordering::sc; };
+    bool more = false;
+    for (std::size_t first = 0; first < count_; ++first) {
+      for (std::size_t second = 0; sc(first) && second < count_; ++second) {
+        if (!sc(second) || base[first][second] || !morally_strong(first, second)) continue;
+        if (within_a_block && std::min(events_[first].scope, events_[second].scope) < Scope::gpu) continue;
+        for (std::size_t w = 0; w < count_ && !base[first][second]; ++w) {
+          for (std::size_t r = 0; base[first][w] && r < count_; ++r) {
+            if (!observation_[w][r] || events_[r].reduction || !base[r][second]) continue;
+            if (within_a_block &&
+                (events_[first].block != events_[w].block || events_[second].block != events_[r].block))
+              continue;
+            base[first][second] = more = true;
+          }
+        }
+      }
+    }
+    return more;
+  }
   // An arrival releases by itself, or ends the pattern of a fence before it (8.8).
   std::vector<std::size_t> release_ends(std::size_t arrival) const {
     std::vector<std::size_t> ends;
@@ -332,8 +357,8 @@ void run(Execution& execution) {
   }
 }
 
-EventPairs data_races(const Execution& execution) {
-  Axioms axioms(execution);
+EventPairs data_races(const Execution& execution, bool within_a_block) {
+  Axioms axioms(execution, within_a_block);
   EventPairs races;
   for (std::size_t b = 0; b < execution.events.size(); ++b) {
     for (std::size_t a = 0; a < b; ++a) {

@@ -82,7 +82,9 @@ void run(Execution& execution);
 
 // Pairs of events (indices, first < second) that are a data race (8.7.1).
 using EventPairs = std::set<std::pair<std::size_t, std::size_t>>;
-EventPairs data_races(const Execution& execution);
+// `within_a_block`: of Fence-SC order (8.9.3) only as much is used as a detector need know (order_oracle.cpp): more
+// races.
+EventPairs data_races(const Execution& execution, bool within_a_block = false);
 // Those that matter: of some byte, no asynchronous copy's write lies between the two. Seeing a copy complete says
 // nothing of what came before the copy (8.9.1.1), but where the copy overwrote that, nobody can tell. A detector that
 // forgets what was overwritten need not find the others.

@@ -77,6 +77,58 @@ class Builder {
       gone_.insert({event.block, event.thread});
     }
   }
+  // Data handed from one block to the other by a flag between fences, with barriers among them; parts are left out.
+  void hand_over(std::uint64_t bits) {
+    Choices choose(bits);
+    const std::uint32_t from = choose.below(2) + (launches_ == Launches::second ? blocks_per_launch : 0);
+    for (const std::uint32_t block : {from, from ^ 1}) {
+      const auto access = [&](AccessKind kind, std::uint64_t address, Ordering ordering, Scope scope) {
+        Event event;
+        event.block = block;
+        event.thread = choose.of(threads_of_block);
+        event.access = kind;
+        event.address = address;
+        event.ordering = ordering;
+        event.scope = scope;
+        event.reduction = kind == AccessKind::atomic && choose.below(8) == 0;
+        if (!gone(event)) add(event);
+      };
+      const auto data = [&] {
+        access(choose.below(3) ? AccessKind::write : AccessKind::read, memory, Ordering::weak, Scope::none);
+      };
+      const auto fence = [&] {
+        Event event;
+        event.block = block;
+        event.thread = choose.of(threads_of_block);
+        event.kind = Event::Kind::fence;
+        event.ordering = choose.below(8) ? Ordering::sc : Ordering::acq_rel;
+        event.scope = choose.of({Scope::gpu, Scope::gpu, Scope::gpu, Scope::sys, Scope::cta});
+        if (!gone(event)) add(event);
+      };
+      const auto meet = [&] {
+        if (choose.below(8) == 0) return;
+        Event event;
+        event.block = block;
+        Choices which(choose.below(3)); // of all, or of the first two
+        barrier(event, which);
+      };
+      const auto flag = [&](AccessKind kind) {
+        access(choose.below(2) ? kind : AccessKind::atomic, memory + 64, Ordering::relaxed,
+               choose.below(8) ? Scope::gpu : Scope::cta);
+      };
+      if (block == from) {
+        data();
+        fence();
+        meet();
+        flag(AccessKind::write);
+      } else {
+        flag(AccessKind::read);
+        meet();
+        fence();
+        data();
+      }
+    }
+  }
   Execution take() {
     run(execution_);
     return std::move(execution_);
@@ -344,7 +396,7 @@ std::string text(const Races& races) {
 
 // Every race that is found is one, and all are found that anybody can tell.
 bool agree(const Races& found, const Records& records) {
-  const Races expected = records.expected(), visible = records.visible();
+  const Races expected = records.at_most(), visible = records.visible();
   return std::includes(expected.begin(), expected.end(), found.begin(), found.end()) &&
          std::includes(found.begin(), found.end(), visible.begin(), visible.end());
 }
@@ -386,7 +438,9 @@ TEST(Oracle, ManyExecutions) {
   for (std::uint64_t round = 0; round < rounds; ++round) {
     Builder builder(round % 2 + 1, round / 4 % 4 == 3);
     std::size_t length = 2 + next() % 28;
-    for (std::size_t i = 0; i < length; ++i) builder.step(next());
+    const bool flags = round % 4 == 1;
+    for (std::size_t i = 0; i < (flags ? length / 4 + 1 : length); ++i)
+      flags&& i % 3 == 0 ? builder.hand_over(next()) : builder.step(next());
     Execution execution = builder.take();
     Records records(execution, round % 4 >= 2);
     Races found = records.found(), expected = records.expected();

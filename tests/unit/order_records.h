@@ -114,6 +114,7 @@ class Records {
     return explainer.why(0);
   }
   Races expected() const { return lines_of(data_races(execution_)); }
+  Races at_most() const { return lines_of(data_races(execution_, true)); }
   Races visible() const { return lines_of(visible_data_races(execution_)); } // visible_data_races
 
  private:
@@ -205,12 +206,17 @@ class Records {
       case Event::Kind::warp_barrier:
         if (first_of_group) {
           auto record = of_warp<trace::WarpBarrier>(event);
-          record.mask = event.group % 2 ? 3 : ~0u;  // whole warps have a way of their own
-          for (std::size_t before = 0; before < i; ++before) {
-            const Event& exit = execution_.events[before];
+          // Whole warps have a way of their own. Lanes that no event names know what the named ones know: where these
+          // exit, nobody may be left to tell.
+          std::uint32_t gone = 0, go = 0;
+          for (std::size_t at = 0; at < execution_.events.size(); ++at) {
+            const Event& exit = execution_.events[at];
             const bool of_warp = exit.block == event.block && exit.thread < 32;
-            if (exit.kind == Event::Kind::exit && of_warp) record.mask &= ~(1u << exit.thread);
+            if (exit.kind != Event::Kind::exit || !of_warp) continue;
+            go |= 1u << exit.thread;
+            if (at < i) gone |= 1u << exit.thread;
           }
+          record.mask = (event.group % 2 || go == 3 ? 3 : ~0u) & ~gone;
           records_.push_back(record);
         }
         break;

@@ -264,6 +264,26 @@ __global__ void ordered_barrier_then_flag(int* out) { // by one thread for its w
     out[t] = data[63 - t];
   }
 }
+// Fence-SC order that the flag's reader tells: fences of others than who writes and reads the flag, barriers between.
+template <int late_write, int early_read> __device__ __forceinline__ void fences_of_all(int* out) {
+  const int t = threadIdx.x;
+  if (blockIdx.x == 0) {
+    if (!late_write) data[t] = t;
+    __threadfence();
+    if (late_write) data[t] = t;
+    __syncthreads();
+    if (t == 0) atomicAdd(&flag, 1);
+  } else {
+    if (t == 0) while (atomicAdd(&flag, 0) != 1) {}
+    __syncthreads();
+    const int early = early_read ? data[63 - t] : 0;
+    __threadfence();
+    out[t] = early + (early_read ? 0 : data[63 - t]);
+  }
+}
+__global__ void ordered_fences_of_all(int* out) { fences_of_all<0, 0>(out); }
+__global__ void races_write_after_the_fence(int* out) { fences_of_all<1, 0>(out); }
+__global__ void races_read_before_the_fence(int* out) { fences_of_all<0, 1>(out); }
 __global__ void ordered_volatile_flag(int* out) { // 64 threads
   __shared__ int s;
   __shared__ volatile int ready;
@@ -334,6 +354,7 @@ int main() {
       {ordered_warp_in_two_places, 1, 32}, {ordered_chain, 3, 32}, {races_chain_of_block_scope, 3, 32},
       {ordered_reductions, 3, 32}, {races_relaxed_reduction, 2, 32}, {ordered_failed_swap, 2, 32},
       {ordered_system_scope, 2, 32}, {races_flag_of_block_scope, 2, 32}, {ordered_barrier_then_flag, 2, 64},
+      {ordered_fences_of_all, 2, 64}, {races_write_after_the_fence, 2, 64}, {races_read_before_the_fence, 2, 64},
       {ordered_volatile_flag, 1, 64}, {races_volatile_flag, 1, 64}, {races_sizes, 2, 32}, {ordered_sizes, 2, 32},
       {races_half_word, 2, 32}, {races_noncoherent_read, 2, 64}, {races_noncoherent_read_of_own_block, 1, 64},
   };
