@@ -76,6 +76,9 @@ class Launch:
         self.number, self.sites, self.block_size, self.cluster, self.grid = number, sites, block_size, cluster, grid
         self.threads, self.memory, self.writes = {}, {}, {}
         self.barriers, self.clusters, self.objects = {}, {}, {}
+        self.sc_fences = {}  # block → what came before each of its fence.sc of gpu or sys scope
+        self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
+        self.told = {}  # block → [(a read, what it was told so)]
         self.exited = set()  # names of threads
         self.copies = 0
         self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
@@ -169,6 +172,8 @@ class Launch:
             if self.both_in_scope(site.scope, block, scope, by_block):  # 8.9.2: observation, of the morally strong
                 heads = released
                 if not site.reduction:
+                    if self.fenced.get(location):
+                        self.told.setdefault(block, []).append((thread.publish(), list(self.fenced[location])))
                     pending = thread.pending.setdefault(location, {})
                     pending.update(heads)
                     if site.ordering in ACQUIRE:
@@ -179,8 +184,13 @@ class Launch:
                    site.strong, site.scope, site_name)
         if not site.strong and wrote:
             self.writes[location] = None
+            self.fenced.pop(location, None)
         if not site.strong or not wrote:
             return
+        fenced = self.fenced.get(location, []) if site.access == "atomic" and last and heads is last[3] else []
+        there = {id(clock) for clock in fenced}
+        more = [clock for clock in self.sc_fences.get(block, []) if id(clock) not in there and self.known(clock, thread)]
+        self.fenced[location] = fenced + more
         # 8.8: what a release pattern that ends in this write begins with.
         released = dict(heads) if site.access == "atomic" else {}
         for scope, clock in thread.fences.items():
@@ -197,13 +207,24 @@ class Launch:
         if clocks:
             thread.sees(*clocks)
 
+    @staticmethod
+    def known(clock, thread):
+        return clock[1] == thread.name or thread.seen.get(clock[1], 0) >= clock[2]
+
     def fence(self, block, warp, mask, ordering, scope):
         for thread in self.lanes(block, warp, mask):
+            # 8.9.3, 8.10.1: a fence.sc before a write that was observed before this one precedes it in Fence-SC order.
+            if ordering == "sc" and scope in ("gpu", "sys"):
+                for read, clocks in self.told.get(block, []):
+                    if self.known(read, thread):
+                        thread.sees(*clocks)
             if ordering in ACQUIRE:
                 for heads in thread.pending.values():
                     self.acquire(thread, scope, heads.values())
             if ordering in RELEASE:
                 thread.fences[scope] = thread.publish()
+                if ordering == "sc" and scope in ("gpu", "sys"):
+                    self.sc_fences.setdefault(block, []).append(thread.fences[scope])
 
     # ---- barriers
 
