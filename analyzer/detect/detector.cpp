@@ -85,6 +85,7 @@ void Detector::missing() {
   causality_.missing(++gaps_ > most_gaps ? ~Stamp(0) : now_);
   if (gaps_ > most_gaps) return;
   operations_.missing();
+  seen_since_.clear();
   for (const auto& [id, operation] : submitted_) {
     const auto* launch = std::get_if<trace::Launch>(&operation.what);
     const OperationIndex index = launch ? operations_.index(id) : 0;
@@ -143,8 +144,9 @@ void Detector::record(trace::Record& record) {
           }
         } else if constexpr (std::is_same_v<T, trace::BarrierComplete>) {
           if (OperationIndex operation = operation_of(r.launch)) {
-            causality_.barrier_complete(operation, r.block, r.barrier, r.phase);
-            if (torn(operation)) causality_.missing(now_); // who waits there may have come unseen
+            // Who waits for the first completion behind a gap may have come unseen; the next is of arrivals behind it.
+            const bool unseen = torn(operation) && seen_since_.insert({operation, r.block, r.barrier}).second;
+            causality_.barrier_complete(operation, r.block, r.barrier, r.phase, unseen);
           }
         } else if constexpr (std::is_same_v<T, trace::WarpBarrier>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
@@ -175,8 +177,7 @@ void Detector::record(trace::Record& record) {
             each_lane(r.mask, [&](unsigned lane) {
               const ThreadKey thread = key_of(operation, r.warp, lane);
               if (matrix) {
-                causality_.matrix_wait(thread, r.pending);
-                if (torn(operation)) causality_.missing(now_); // the warpgroup's threads count groups differently
+                causality_.matrix_wait(thread, r.pending, torn(operation)); // the warpgroup's threads count differently
               } else if (bulk) {
                 causality_.bulk_wait(thread, r.pending, r.read_only, now_);
               } else if (!r.read_only) {
@@ -321,6 +322,7 @@ void Detector::end_operation(std::uint32_t id) {
   if (std::holds_alternative<trace::Launch>(found->second.what)) {
     causality_.launch_end(index);
     forget_shared(index, nullptr);
+    std::erase_if(seen_since_, [&](const auto& barrier) { return std::get<0>(barrier) == index; });
   }
   submitted_.erase(found);
 }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -157,6 +158,8 @@ class Detector {
   std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number
   mutable std::pair<std::uint32_t, order::OperationIndex> recent_launch_{0, 0};
   std::unordered_map<order::OperationIndex, LaunchInfo> launch_infos_;
+  // Barriers (operation, block, barrier) of torn launches that completed since records were missing last.
+  std::set<std::tuple<order::OperationIndex, std::uint32_t, std::uint32_t>> seen_since_;
   std::map<std::uint32_t, trace::Allocate> allocations_;
   std::map<std::uint64_t, std::uint32_t> live_; // address → allocation
 };

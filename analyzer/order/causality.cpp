@@ -209,12 +209,13 @@ void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, st
 }
 
 void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, std::uint32_t barrier,
-                                 std::uint32_t phase) {
+                                 std::uint32_t phase, bool unseen) {
   Block& of = block(ThreadKey(operation, index, 0));
   auto found = of.phases.find({barrier, phase});
   if (found == of.phases.end()) return;
   Phase at = std::move(found->second);
   of.phases.erase(found);
+  if (unseen) of.common = Clock::join(of.common, at.clock);
   ClockPointer last, joined;  // threads of one history share the result
   for (ThreadKey key : at.waiting) {
     Thread& state = thread(key);
@@ -397,10 +398,12 @@ void Causality::matrix_commit(ThreadKey key) {
   state.open_matrix = 0;
 }
 
-void Causality::matrix_wait(ThreadKey key, std::uint32_t pending) {
+void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted) {
+  constexpr Stamp all = Stamp(1) << 32;
   Thread& state = thread(key);
-  if (state.matrix_groups <= pending) return;
-  state.own = Clock::with(state.own, {{key.block_bits(), matrix_group(key.thread()), state.matrix_groups - pending}});
+  if (state.matrix_groups <= pending && !uncounted) return;
+  const Stamp groups = uncounted ? all : state.matrix_groups - pending;
+  state.own = Clock::with(state.own, {{key.block_bits(), matrix_group(key.thread()), groups}});
 }
 
 // ---- proxies and dependent launches

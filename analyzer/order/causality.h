@@ -101,7 +101,9 @@ class Causality {
   void block_barrier(OperationIndex operation, std::uint32_t block, Stamp now);
   void barrier_arrive(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask,
                       std::uint32_t barrier, std::uint32_t phase, bool sync, Stamp now);
-  void barrier_complete(OperationIndex operation, std::uint32_t block, std::uint32_t barrier, std::uint32_t phase);
+  // unseen: arrivals may be missing, so that any thread of the block may be among those who waited.
+  void barrier_complete(OperationIndex operation, std::uint32_t block, std::uint32_t barrier, std::uint32_t phase,
+                        bool unseen = false);
   void warp_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask, Stamp now);
   void fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now);
   // Returns the stamp of the first write of the chain whose last write the access read; 0 when it read none so.
@@ -130,7 +132,8 @@ class Causality {
   // over.
   AsyncGroup matrix_issue(ThreadKey thread, Stamp now);
   void matrix_commit(ThreadKey thread);
-  void matrix_wait(ThreadKey thread, std::uint32_t pending);
+  // uncounted: commits may be missing, and which groups it waited for is not known: for all that there are.
+  void matrix_wait(ThreadKey thread, std::uint32_t pending, bool uncounted = false);
 
   // Groups are remembered as long as somebody may ask about them. Is it time to say about which?
   bool many_groups() const { return async_groups_.size() >= many_groups_; }

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class LittleTrace {
   void add(const T& record) {
     records_.push_back(record);
   }
+
+  // Records are missing here: a chunk says what this analyzer cannot read.
+  void gap() { gaps_.insert(records_.size()); }
 
   void allocate(std::uint32_t id, std::uint64_t address, std::uint64_t bytes) {
     trace::Allocate allocation;
@@ -165,6 +169,7 @@ class LittleTrace {
     add(barrier);
   }
 
+  unsigned jobs = 0; // as many as there are cores
   Analysis analyze() {
     std::string directory = root_ + "/" + std::to_string(++written_) + ".deadheat";
     auto writer = trace::TraceWriter::create(directory, trace::Process{});
@@ -173,9 +178,14 @@ class LittleTrace {
     module.id = 1;
     module.sites = sites_;
     (*writer)->write(module);
-    for (const trace::Record& record : records_) (*writer)->write(record);
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      if (gaps_.count(i)) (*writer)->write_chunk(trace::ChunkKind::snapshots, std::vector<std::uint8_t>(8));
+      (*writer)->write(records_[i]);
+    }
     EXPECT_TRUE((*writer)->finish(0));
-    Expected<Analysis> analysis = detect::analyze(directory, {});
+    detect::AnalyzeOptions options;
+    options.jobs = jobs;
+    Expected<Analysis> analysis = detect::analyze(directory, options);
     EXPECT_TRUE(analysis) << (analysis ? "" : analysis.error().message());
     return analysis ? *analysis : Analysis{};
   }
@@ -196,6 +206,7 @@ class LittleTrace {
   std::string root_;
   std::vector<Site> sites_;
   std::vector<trace::Record> records_;
+  std::set<std::size_t> gaps_; // in front of records
   std::vector<std::uint32_t> launch_operations_;
   std::uint32_t launches_ = 0, operations_ = 0, written_ = 0;
   std::uint64_t ticket_ = 0;

@@ -134,6 +134,17 @@ TEST_F(Warpgroups, TheLatestGroupIsPending) {
   store(0, 4096);
   expect({"10-30"});
 }
+// The second warp's commit is missing: it counts its groups differently, but what it waited for is over.
+TEST_F(Warpgroups, WhoseCommitsAreMissing) {
+  for (std::uint32_t warp : {0, 2, 3}) multiply(warp), commit(warp);
+  trace_.gap();
+  multiply_all(4096);
+  store(5, 8192);
+  wait(1);
+  store(1, 4096);
+  store(6, 8192); // nobody waited for this
+  expect({"30-30"});
+}
 TEST_F(Warpgroups, BulkGroupsAreOthers) {
   multiply_all();
   wait(0, 0, true);

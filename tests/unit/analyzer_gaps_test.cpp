@@ -1,0 +1,105 @@
+// Records that are missing between others: what lies on both sides of the gap counts as ordered, what lies on one side
+// is compared as ever.
+#include "tests/unit/analyzer_traces.h"
+
+namespace deadheat::test {
+namespace {
+
+using Races = std::vector<std::string>;
+
+class Gaps : public testing::Test {
+ protected:
+  LittleTrace trace_;
+  std::uint32_t launch_ = 0;
+
+  std::uint32_t write(std::uint32_t line) { return trace_.site(line, {.access = AccessKind::write}); }
+  void touch(std::uint32_t block, std::uint32_t thread, std::uint32_t line, unsigned word) {
+    trace_.access(launch_, block, thread, write(line), memory + 4 * word);
+  }
+  Races races() {
+    trace_.jobs = 1;
+    const Races alone = trace_.races();
+    trace_.jobs = 4;
+    EXPECT_EQ(trace_.races(), alone);
+    return alone;
+  }
+  // A named barrier of block 0 that `warps` wait at.
+  void arrive(std::initializer_list<std::uint32_t> warps, std::uint32_t phase, std::uint32_t barrier = 1) {
+    for (std::uint32_t warp : warps) {
+      trace::BarrierArrive arrival;
+      arrival.warp = {launch_, 0, warp};
+      arrival.module = 1;
+      arrival.mask = ~0u;
+      arrival.barrier = barrier;
+      arrival.phase = phase;
+      arrival.sync = true;
+      trace_.add(arrival);
+    }
+  }
+  void complete(std::uint32_t phase, std::uint32_t barrier = 1) {
+    trace_.add(trace::BarrierComplete{launch_, 0, barrier, phase});
+  }
+};
+
+TEST_F(Gaps, HideWhatLiesAcrossAndNothingElse) {
+  launch_ = trace_.launch();
+  touch(0, 0, 10, 0);
+  touch(1, 0, 11, 0); // a race before
+  touch(0, 0, 20, 1);
+  trace_.gap();
+  touch(1, 0, 21, 1); // across
+  touch(0, 0, 30, 2);
+  touch(1, 0, 31, 2); // behind
+  EXPECT_EQ(races(), (Races{"10-11", "30-31"}));
+}
+
+TEST_F(Gaps, OfOneLaunchHideNothingOfAnother) {
+  trace_.stream(2);
+  trace_.stream(3);
+  trace_.gap();
+  launch_ = trace_.launch(2);
+  touch(0, 0, 10, 0);
+  trace_.end_launch(launch_);
+  launch_ = trace_.launch(3);
+  touch(0, 0, 11, 0);
+  EXPECT_EQ(races(), Races{"10-11"});
+}
+
+// Named barriers behind the gap order their block alone, and from the second completion on only those who wait.
+TEST_F(Gaps, BarriersBehindThem) {
+  launch_ = trace_.launch(1, {2, 1, 1}, {128, 1, 1});
+  touch(0, 0, 9, 9);
+  trace_.gap();
+  touch(1, 0, 10, 0); // another block
+  touch(0, 0, 20, 1);
+  arrive({0, 1}, 4);
+  complete(4);
+  touch(0, 64, 11, 0);
+  touch(0, 64, 21, 1); // its arrival may be missing
+  touch(0, 96, 30, 2);
+  arrive({0, 1}, 5);
+  complete(5);
+  touch(0, 0, 31, 2); // the fourth warp had arrived nowhere
+  touch(0, 0, 40, 3);
+  arrive({0, 1}, 6);
+  complete(6);
+  touch(0, 32, 41, 3); // ordered
+  touch(0, 64, 42, 3); // of the third warp, which did not wait
+  EXPECT_EQ(races(), (Races{"10-11", "30-31", "40-42", "41-42"}));
+}
+
+TEST_F(Gaps, BehindAnotherGapArrivalsMayBeMissingAgain) {
+  launch_ = trace_.launch(1, {2, 1, 1}, {128, 1, 1});
+  trace_.gap();
+  arrive({0, 1}, 4);
+  complete(4);
+  trace_.gap();
+  touch(0, 0, 20, 1);
+  arrive({0, 1}, 5);
+  complete(5);
+  touch(0, 64, 21, 1);
+  EXPECT_EQ(races(), Races{});
+}
+
+} // namespace
+} // namespace deadheat::test
