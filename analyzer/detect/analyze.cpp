@@ -295,7 +295,7 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   analysis.summary.opaque += summary.opaque;
   analysis.summary.accesses += summary.accesses;
   analysis.summary.assumed_edges += detector.assumed_edges();
-  analysis.summary.complete &= log.complete() && !detector.refused && !source.skipped() && !leaves_chunks_out(log);
+  analysis.summary.complete &= log.complete() && !detector.refused && !detector.lossy && !source.skipped() && !leaves_chunks_out(log);
   if (detector.gaps()) {
     analysis.warnings.push_back(log.path() + ": records are missing in " +
                                 (detector.gaps() == 1 ? "one place" : std::to_string(detector.gaps()) + " places") +

@@ -202,6 +202,7 @@ void Detector::record(trace::Record& record) {
           sync_errors.push_back(r);
         } else if constexpr (std::is_same_v<T, trace::Incident>) {
           refused |= r.kind == "refused";
+          lossy |= r.kind == "lost" || r.kind == "budget" || r.kind == "stalled";
           if (r.kind == "stalled") {
             for (const auto& [id, operation] : submitted_) {
               const auto info = launch_infos_.find(operations_.index(id));

@@ -85,6 +85,7 @@ class Detector {
   std::vector<trace::SyncError> sync_errors;
   std::vector<std::string> incidents;
   bool refused = false; // the device did not do what another would have done: a launch, a call
+  bool lossy = false; // accesses are missing, as the recording says itself
   bool clean_end = false;
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }

@@ -86,6 +86,19 @@ TEST(LyingTraces, SayWhatWasLeftOut) {
   EXPECT_NE(analysis.warnings[0].find("1 records were left out"), std::string::npos);
 }
 
+TEST(LyingTraces, RecordingsThatSayThatTheyAreNotWhole) {
+  for (const auto& [kind, complete] : {std::pair{"lost", false}, {"budget", false}, {"stalled", false}, {"blocks", true}}) {
+    LittleTrace trace;
+    auto l = trace.launch();
+    trace.access(l, 0, 0, trace.site(1, {}), memory);
+    trace.add(trace::Incident{kind, 1, "later accesses are missing"});
+    trace.end_launch(l);
+    Analysis analysis = trace.analyze();
+    EXPECT_EQ(analysis.summary.complete, complete) << kind;
+    EXPECT_EQ(analysis.warnings.size(), 1u) << kind;
+  }
+}
+
 TEST(LyingTraces, CopiesLargerThanMemory) {
   LittleTrace trace;
   trace::Set set;
