@@ -48,7 +48,7 @@ std::vector<const Detector::LaunchInfo*> Detector::silent() const {
   for (const auto& [id, operation] : submitted_) {
     const auto* launch = std::get_if<trace::Launch>(&operation.what);
     const LaunchInfo* info = launch && launch->instrumented ? launch_of(operations_.index(id)) : nullptr;
-    if (info && info->silent) found.push_back(info);
+    if (info && info->silent && !info->torn) found.push_back(info);
   }
   return found;
 }

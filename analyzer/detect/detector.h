@@ -78,7 +78,8 @@ class Detector {
   order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
   const std::unordered_map<std::uint32_t, order::OperationIndex>& launches() const { return launches_; }
   const LaunchInfo* launch_of(order::OperationIndex operation) const;
-  std::vector<const LaunchInfo*> silent() const; // recorded launches that went silent, and did not end
+  // Recorded launches that went silent, and did not end: who came to their barriers is known, nothing is missing.
+  std::vector<const LaunchInfo*> silent() const;
   const trace::Allocate* allocation(std::uint32_t id) const;
   const Summary& summary() const { return summary_; }
   std::vector<trace::MemoryError> memory_errors;

@@ -93,6 +93,21 @@ TEST_F(Waits, OfALogThatWasCutNothingIsSaid) {
   EXPECT_TRUE(errors().empty());
 }
 
+// The others may have arrived unseen, or the launch ended.
+TEST_F(Waits, OfALaunchWithAGapNothingIsSaid) {
+  at_barrier();
+  trace_.gap();
+  silent();
+  EXPECT_TRUE(errors().empty());
+}
+
+TEST_F(Waits, OfALaunchBehindAGapTheyAre) {
+  trace_.gap();
+  at_barrier();
+  silent();
+  EXPECT_EQ(errors().size(), 1u);
+}
+
 TEST_F(Waits, OfALaunchThatWentOnNothingIsSaid) {
   at_barrier();
   silent();
