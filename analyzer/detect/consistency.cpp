@@ -22,7 +22,7 @@ bool extent_possible(const trace::MemoryRange& range) {
 } // namespace
 
 void Consistency::found(Kind kind, const std::string& first) {
-  ++count_;
+  hiding_ += kind != Kind::allocation; // accesses there are told of the later one, whatever is missing
   Count& count = found_[kind];
   if (count.count++ == 0) count.first = first;
 }

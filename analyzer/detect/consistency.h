@@ -21,7 +21,8 @@ class Consistency final : public trace::RecordVisitor {
  public:
   bool access(const trace::AccessView&) override { return true; }
   bool record(trace::Record& record) override;
-  std::uint64_t count() const { return count_; } // of contradictions so far
+  // Contradictions so far that say that records are missing which may have ordered others.
+  std::uint64_t hiding() const { return hiding_; }
 
   // One line a kind of contradiction, with how often and the first; none when there are none.
   std::vector<std::string> warnings() const;
@@ -33,7 +34,7 @@ class Consistency final : public trace::RecordVisitor {
   void submitted(const trace::Operation& operation);
   void host_waits(const trace::HostWait& wait);
 
-  std::uint64_t count_ = 0;
+  std::uint64_t hiding_ = 0;
   struct Count {
     std::uint64_t count = 0;
     std::string first;

@@ -97,9 +97,9 @@ void Detector::missing() {
 }
 
 void Detector::record(trace::Record& record) {
-  const std::uint64_t contradictions = consistency_.count();
+  const std::uint64_t contradictions = consistency_.hiding();
   consistency_.record(record);
-  if (consistency_.count() != contradictions) missing();
+  if (consistency_.hiding() != contradictions) missing();
   std::visit(
       [&](auto& r) {
         using T = std::decay_t<decltype(r)>;

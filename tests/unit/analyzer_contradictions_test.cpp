@@ -51,6 +51,21 @@ TEST_F(Contradictions, OverlappingAllocations) {
   racy_streams();
   expect_warning("allocations overlap");
 }
+// They say nothing of an order: modules that are unloaded leave their symbols behind.
+TEST_F(Contradictions, AllocationsOverlapInTheMidst) {
+  auto write = trace.site(1, {AccessKind::write}), read = trace.site(2, {AccessKind::read});
+  trace.stream(2);
+  trace.stream(3);
+  auto first = trace.launch(2);
+  trace.access(first, 0, 0, write, memory);
+  trace.allocate(2, memory + 100, 8);
+  trace.end_launch(first);
+  auto second = trace.launch(3);
+  trace.access(second, 0, 0, read, memory);
+  trace.end_launch(second);
+  expect_warning("allocations overlap");
+  EXPECT_EQ(trace.analyze().warnings.size(), 1u);
+}
 TEST_F(Contradictions, AllocationAroundAnother) {
   trace.allocate(2, memory - 8, 1 << 20);
   racy_streams();
