@@ -190,6 +190,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   const PlaceId place = sides_.site(all.module, all.site);
   if (!operation || !place) {
     ++unknown_;
+    ++hiding_;
     causality_.missing(now_); // it may have released and acquired
     return;
   }

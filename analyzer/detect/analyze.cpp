@@ -297,11 +297,15 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   analysis.summary.assumed_edges += detector.assumed_edges();
   analysis.summary.complete &= log.complete() && !detector.refused && !detector.lossy && !source.skipped() && !leaves_chunks_out(log);
   if (detector.gaps()) {
-    analysis.warnings.push_back(log.path() + ": records are missing in " +
-                                (detector.gaps() == 1 ? "one place" : std::to_string(detector.gaps()) + " places") +
-                                ": all before counts as ordered before all behind; races across are not reported");
+    analysis.summary.complete = false;
+    analysis.warnings.push_back(
+        log.path() + ": records are missing or contradict others in " +
+        (detector.gaps() == 1 ? "one place" : std::to_string(detector.gaps()) + " places") +
+        ": all before counts as ordered before all behind; races across are not reported" +
+        (detector.gaps() > Detector::most_gaps
+             ? "; behind place " + std::to_string(Detector::most_gaps) + " nothing is compared any more"
+             : ""));
   }
-  analysis.refused |= detector.refused;
   if (findings.unchecked) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(
@@ -317,7 +321,10 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
     analysis.summary.complete = false;
     analysis.warnings.push_back(
         log.path() + ": " + std::to_string(findings.unknown) +
-        " records were left out: they name launches, sites or memory that the trace does not have");
+        " records were left out: they name launches, sites or memory that the trace does not have" +
+        (detector.hiding() ? "; " + std::to_string(detector.hiding()) +
+                                 " of them may have ordered others: races across them are not reported"
+                           : ""));
   }
   for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
 }

@@ -140,7 +140,8 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
   const PlaceId place = sides_.site(record.module, record.site);
   if (!operation || !place) {
     ++unknown_;
-    causality_.missing(now_);
+    ++hiding_;
+    causality_.missing(now_); // it may have arrived and waited
     return;
   }
   using What = trace::Mbarrier::What;
@@ -203,7 +204,7 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
 
 void Detector::fence(const trace::Fence& fence) {
   const OperationIndex operation = operation_of(fence.warp.launch);
-  if (!operation) return causality_.missing(now_);
+  if (!operation) return; // what it would have fenced is counted where it comes
   const Site* site = site_of(fence.module, fence.site);
   const bool dependency = site && site->kind == SiteKind::dependency;
   each_lane(fence.mask, [&](unsigned lane) {

@@ -81,7 +81,6 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
 // before what is done from here on (Causality::missing), all that was submitted before what is submitted from here on.
 // Launches that were submitted may have begun in between, and threads of theirs may have come to a barrier.
 void Detector::missing() {
-  constexpr std::uint64_t most_gaps = 1024; // beyond, nothing that follows is compared with anything
   causality_.missing(++gaps_ > most_gaps ? ~Stamp(0) : now_);
   if (gaps_ > most_gaps) return;
   operations_.missing();

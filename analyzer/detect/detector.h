@@ -91,8 +91,11 @@ class Detector {
   const Consistency& consistency() const { return consistency_; }
   std::uint64_t assumed_edges() const { return causality_.assumed_edges(); }
   std::size_t copies_remembered() const { return causality_.groups(); } // asynchronous ones
-  // How often records were missing with others behind them.
+  // How often records were missing, or contradicted those before, with others behind them.
   std::uint64_t gaps() const { return gaps_; }
+  static constexpr std::uint64_t most_gaps = 1024; // beyond, nothing that follows is compared with anything
+  // Of the unknown records, those that may have ordered others: all before such a one counts as ordered, too.
+  std::uint64_t hiding() const { return hiding_; }
   // Records that name a launch or site that does not exist, or more memory than there can be; weak accesses are counted
   // with the parts.
   std::uint64_t unknown() const { return unknown_; }
@@ -154,7 +157,7 @@ class Detector {
   Shadow shadow_;
   WaitLoops wait_loops_;
   order::Stamp now_ = 0;
-  std::uint64_t unknown_ = 0, range_pages_ = 0, gaps_ = 0;
+  std::uint64_t unknown_ = 0, range_pages_ = 0, gaps_ = 0, hiding_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
   std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number

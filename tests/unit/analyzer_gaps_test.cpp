@@ -101,5 +101,45 @@ TEST_F(Gaps, BehindAnotherGapArrivalsMayBeMissingAgain) {
   EXPECT_EQ(races(), Races{});
 }
 
+// ---- what is said of them
+
+TEST_F(Gaps, TooManyOfThem) {
+  launch_ = trace_.launch();
+  for (unsigned i = 0; i < 1030; ++i) {
+    touch(0, 0, 1, i);
+    trace_.gap();
+  }
+  touch(0, 0, 10, 2000);
+  touch(1, 0, 11, 2000);
+  const Analysis analysis = trace_.analyze();
+  EXPECT_TRUE(analysis.races.empty());
+  EXPECT_FALSE(analysis.summary.complete);
+  ASSERT_FALSE(analysis.warnings.empty());
+  EXPECT_NE(analysis.warnings[0].find("in 1030 places: "), std::string::npos);
+  EXPECT_NE(analysis.warnings[0].find("; behind place 1024 nothing is compared any more"), std::string::npos);
+}
+
+TEST_F(Gaps, StrongAccessesOfUnknownLaunchesMayOrder) {
+  const auto flag =
+      trace_.site(5, {.access = AccessKind::write, .ordering = Ordering::release, .scope = Scope::gpu});
+  launch_ = trace_.launch();
+  touch(0, 0, 10, 0);
+  trace_.access(launch_ + 7, 0, 0, flag, memory + 64);
+  touch(1, 0, 11, 0);
+  const Analysis analysis = trace_.analyze();
+  EXPECT_TRUE(analysis.races.empty());
+  ASSERT_EQ(analysis.warnings.size(), 1u);
+  EXPECT_NE(analysis.warnings[0].find("1 records were left out"), std::string::npos);
+  EXPECT_NE(analysis.warnings[0].find("; 1 of them may have ordered others"), std::string::npos);
+}
+
+TEST_F(Gaps, FencesOfUnknownLaunchesOrderNothing) {
+  launch_ = trace_.launch();
+  touch(0, 0, 10, 0);
+  trace_.fence(launch_ + 7, 0, 0, Scope::gpu);
+  touch(1, 0, 11, 0);
+  EXPECT_EQ(races(), Races{"10-11"});
+}
+
 } // namespace
 } // namespace deadheat::test
