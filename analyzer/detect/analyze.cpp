@@ -182,7 +182,7 @@ class LogSource final : public Source {
         case trace::Decoder::Item::record: visitor.record(decoder.record()); break;
         case trace::Decoder::Item::damaged:
           return damaged(chunk, "part of a chunk cannot be read, " + decoder.error(), visitor);
-        case trace::Decoder::Item::end: return whole(chunk, decoder);
+        case trace::Decoder::Item::end: return whole(chunk, decoder, visitor);
       }
     }
   }
@@ -199,10 +199,11 @@ class LogSource final : public Source {
     std::lock_guard lock(mutex_);
     damaged_[chunk] = why;
   }
-  void whole(std::size_t chunk, const trace::Decoder& decoder) const {
+  void whole(std::size_t chunk, const trace::Decoder& decoder, trace::RecordVisitor& visitor) const {
     const trace::ChunkInfo& info = log_.chunk_info(chunk);
     const bool as_said = decoder.records() == info.records && decoder.accesses() == info.accesses;
     if (!decoder.skipped() && as_said) return;
+    if (!as_said && chunk + 1 < chunks()) visitor.missing();
     std::lock_guard lock(mutex_);
     if (decoder.skipped()) skipped_[chunk] = decoder.skipped();
     if (!as_said) counts_[chunk] = {decoder.records(), decoder.accesses()};

@@ -47,6 +47,24 @@ TEST(TraceWriter, AnUnfinishedLogIsRecognised) {
   EXPECT_EQ(log->warnings().size(), 1u);
 }
 
+TEST(TraceWriter, ARecordThatIsLeftOutLeavesAGap) {
+  const TestDirectory directory;
+  auto writer = TraceWriter::create(directory.path(), process_of(5));
+  ASSERT_TRUE(writer);
+  (*writer)->write(Incident{"before", 1, ""});
+  for (int i = 0; i < 2; i++) (*writer)->write(Incident{"large", 1, std::string(max_record_bytes + 1, 'x')});
+  (*writer)->write(Incident{"behind", 1, ""});
+  (*writer)->write(Incident{"further behind", 1, ""});
+  ASSERT_TRUE((*writer)->finish(0));
+  EXPECT_EQ((*writer)->counts().lost_records, 2u);
+  Expected<LogReader> log = LogReader::open(directory.file("5.log"));
+  ASSERT_TRUE(log);
+  ASSERT_EQ(log->chunk_count(), 3u);
+  EXPECT_FALSE(log->gap_before(1));
+  EXPECT_TRUE(log->gap_before(2));
+  EXPECT_FALSE(log->complete());
+}
+
 TEST(TraceWriter, FinishIsOnceAndLaterRecordsAreLost) {
   const TestDirectory directory;
   auto writer = TraceWriter::create(directory.path(), process_of(5));

@@ -72,6 +72,7 @@ struct TraceWriter::State {
   std::uint32_t chunks = 0;
   std::uint64_t file_bytes = 0;     // up to the end of the last whole chunk
   WriterCounts counts;
+  bool gap = false;                 // a record was left out: the next one stands behind a number that no chunk has
   bool stopped = false;             // failed or finished
   bool reported = false;
   std::optional<Error> error;       // of the call in progress
@@ -83,6 +84,7 @@ struct TraceWriter::State {
   bool write_chunk(ChunkKind kind, std::span<const std::uint8_t> payload, std::uint32_t records,
                    std::uint32_t accesses);
   void lose(std::uint64_t records, const char* why);
+  void show_gap();
   template <class T> void encode(const T& record);
   void flush_if_full() {
     if (encoder.size() >= options.chunk_bytes) flush_events();
@@ -98,6 +100,7 @@ void TraceWriter::State::fail(Error what) {
 
 void TraceWriter::State::lose(std::uint64_t records, const char* why) {
   counts.lost_records += records;
+  gap = true;
   if (!reported) error = Error{std::string("a record was left out: ") + why, path, {}};
   reported = true;
 }
@@ -183,7 +186,20 @@ void TraceWriter::State::flush_events() {
   encoder.clear();
 }
 
+// Readers see from the chunks' numbers where something is missing, and what it may have ordered.
+void TraceWriter::State::show_gap() {
+  if (!gap) return;
+  flush_events();
+  chunks++;
+  gap = false;
+}
+
 template <class T> void TraceWriter::State::encode(const T& record) {
+  show_gap();
+  if (stopped) {
+    counts.lost_records++;
+    return;
+  }
   try {
     encoder.record(record);
   } catch (const std::length_error&) {
@@ -207,6 +223,7 @@ template <class Body> void TraceWriter::locked(Body&& body) noexcept {
       body(*state_);
     } catch (...) { // no memory
       state_->counts.lost_records++;
+      state_->gap = true;
     }
     if (!state_->error) return;
     error.swap(state_->error);
@@ -272,6 +289,7 @@ void TraceWriter::write(const Record& record) noexcept {
 void TraceWriter::write(const AccessView& access) noexcept {
   if (access.mask == 0) return;
   locked([&](State& s) {
+    s.show_gap();
     if (s.stopped) {
       s.counts.lost_records++;
       return;
@@ -290,6 +308,7 @@ void TraceWriter::write_warp(const Warp& warp, std::uint32_t module, const LaneL
     view.module = module;
     merge_warp(lanes, [&](std::uint32_t site, std::uint32_t mask, Space space, const std::uint64_t* address,
                           const std::uint32_t* digest) {
+      s.show_gap();
       if (s.stopped) {
         s.counts.lost_records++;
         return;
