@@ -110,15 +110,17 @@ class Log:
         return self.with_chunks(self.chunks[:number] + [chunk] + self.chunks[number + 1:])
 
 
-Case = collections.namedtuple("Case", "name data honest may_accuse")  # honest: the report may call itself complete
+# honest: the report may call itself complete; keeps: all races must still be there.
+Case = collections.namedtuple("Case", "name data honest may_accuse keeps", defaults=[False])
 
 
 def cuts(log, positions, chance):
     places = {place + by for place in log.boundaries() for by in (-1, 0, 1)} - {len(log.data)}
     places |= {chance.randrange(len(log.data)) for _ in range(40)}
+    all_records = len(log.data) - HEADER.size - len(log.chunks[-1].stored)  # before the end chunk
     for place in sorted(places):
         if 0 <= place < len(log.data):
-            yield Case("cut at byte %d" % place, log.data[:place], False, False)
+            yield Case("cut at byte %d" % place, log.data[:place], False, False, place >= all_records)
 
 
 def holes(log, positions, chance):
@@ -303,6 +305,8 @@ def complaint(case, known, answer, log_name):
     more = race_keys(report) - known
     if more and not case.may_accuse:
         return "accuses %s" % sorted(more, key=str)[0].__repr__()
+    if case.keeps and race_keys(report) != known:
+        return "hides %s" % sorted(known - race_keys(report), key=str)[0].__repr__()
     return None
 
 
