@@ -8,7 +8,6 @@
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
 #include "analyzer/detect/waits.h"
-#include "deadheat/trace_times.h"
 
 namespace deadheat::detect {
 
@@ -191,7 +190,6 @@ class LogSource final : public Source {
     for (const auto& [chunk, records] : skipped_) log.note_skipped(chunk, records);
     for (const auto& [chunk, counts] : counts_) log.note_counts(chunk, counts.first, counts.second);
   }
-  bool skipped() const { return !skipped_.empty(); }
 
  private:
   void damaged(std::size_t chunk, const std::string& why, trace::RecordVisitor& visitor) const {
@@ -214,13 +212,6 @@ class LogSource final : public Source {
   mutable std::map<std::size_t, std::uint64_t> skipped_;
   mutable std::map<std::size_t, std::pair<std::uint64_t, std::uint64_t>> counts_; // records, accesses
 };
-
-// Chunks of kinds that say something and are not read.
-bool leaves_chunks_out(const trace::LogReader& log) {
-  return std::any_of(log.other_chunks().begin(), log.other_chunks().end(), [](const trace::ChunkInfo& info) {
-    return info.kind != trace::ChunkKind::end && info.kind != trace::times_chunk;
-  });
-}
 
 // A limit's parts: chunks that are decoded (a MiB of compact records becomes up to 32 in a batch, one for each worker
 // at least), and what is remembered of memory.
@@ -296,7 +287,7 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   analysis.summary.opaque += summary.opaque;
   analysis.summary.accesses += summary.accesses;
   analysis.summary.assumed_edges += detector.assumed_edges();
-  analysis.summary.complete &= log.complete() && !detector.refused && !detector.lossy && !source.skipped() && !leaves_chunks_out(log);
+  analysis.summary.complete &= log.complete() && !detector.refused && !detector.lossy;
   if (detector.gaps()) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(
@@ -307,6 +298,7 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
              ? "; behind place " + std::to_string(Detector::most_gaps) + " nothing is compared any more"
              : ""));
   }
+  analysis.refused |= detector.refused;
   if (findings.unchecked) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(

@@ -233,7 +233,7 @@ void Detector::allocated(const trace::Allocate& allocation) {
 }
 
 void Detector::freed(const trace::Free& free) {
-  if (free.operation) return;  // in the order of its stream: an operation, which is an access
+  if (free.operation) return; // in the order of its stream: an operation, which is an access
   // cudaFree waits for the device (Programming Guide, "Implicit Synchronization").
   operations_.apply(trace::HostWait{trace::HostWait::Kind::device, 0, 0, false, free.host_thread});
   auto found = allocations_.find(free.allocation);
@@ -250,7 +250,7 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
   access.stamp = now_;
   access.kind = kind;
   access.possible = possible;
-  constexpr std::uint64_t most_rows = 1 << 22, most_pages = 1 << 25;  // a damaged trace asks for more
+  constexpr std::uint64_t most_rows = 1 << 22, most_pages = 1 << 25; // a damaged trace asks for more
   // Rows lie apart in memory.
   const bool overlap = (range.height > 1 && range.pitch < range.width) ||
                        (range.depth > 1 && range.slice / std::max<std::uint64_t>(range.pitch, 1) < range.height - 1);

@@ -87,7 +87,8 @@ TEST(LyingTraces, SayWhatWasLeftOut) {
 }
 
 TEST(LyingTraces, RecordingsThatSayThatTheyAreNotWhole) {
-  for (const auto& [kind, complete] : {std::pair{"lost", false}, {"budget", false}, {"stalled", false}, {"blocks", true}}) {
+  for (const auto& [kind, complete] :
+       {std::pair{"lost", false}, {"budget", false}, {"stalled", false}, {"blocks", true}}) {
     LittleTrace trace;
     auto l = trace.launch();
     trace.access(l, 0, 0, trace.site(1, {}), memory);

@@ -120,8 +120,7 @@ TEST_F(Gaps, TooManyOfThem) {
 }
 
 TEST_F(Gaps, StrongAccessesOfUnknownLaunchesMayOrder) {
-  const auto flag =
-      trace_.site(5, {.access = AccessKind::write, .ordering = Ordering::release, .scope = Scope::gpu});
+  const auto flag = trace_.site(5, {.access = AccessKind::write, .ordering = Ordering::release, .scope = Scope::gpu});
   launch_ = trace_.launch();
   touch(0, 0, 10, 0);
   trace_.access(launch_ + 7, 0, 0, flag, memory + 64);

@@ -225,7 +225,7 @@ TEST(TraceDamage, ReservedAndUnknownKindsAreSkipped) {
     EXPECT_TRUE((*writer)->finish(0));
   }
   const Outcome outcome = read_log(directory.file("9.log"));
-  EXPECT_TRUE(outcome.complete);
+  EXPECT_FALSE(outcome.complete); // they may say what orders the rest
   EXPECT_EQ(outcome.incidents.size(), 2u);
   ASSERT_EQ(outcome.warnings.size(), 2u);
   EXPECT_NE(outcome.warnings[0].find("1 chunk skipped (snapshots)"), std::string::npos);

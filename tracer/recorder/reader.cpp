@@ -142,6 +142,7 @@ void LogReader::State::lose_chunk(std::size_t number, const std::string& why) {
 void LogReader::State::skip(std::size_t number, std::uint64_t records) {
   if (reported[number]) return;
   reported[number] = true;
+  sound = false;
   warnings.push_back(path + ": " + count_of(records, "record") + " of unknown kinds skipped in chunk " +
                      std::to_string(events[number].number));
 }
@@ -336,6 +337,7 @@ void LogReader::State::warn_kinds() {
     for (const auto& [known, name] : names) {
       if (std::uint16_t(known) == *kind) what = name;
     }
+    sound = false;
     warnings.push_back(path + ": " + count_of(std::uint64_t(last - kind), "chunk") + " skipped (" + what +
                        "), which this version does not read");
     kind = last;
