@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ctime>
 #include <map>
 
 #include "tracer/device_log/launch_log.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr std::uint32_t header = 32, lanes4 = 128, lanes8 = 256;
 constexpr std::uint64_t flag = 0x1000;
 
-enum Segment : std::uint32_t { store, load, add, leave };
+enum Segment : std::uint32_t { store, load, add, pair_store, pair_load, vector_add, leave };
 
 struct Access {
   std::uint32_t warp;
@@ -28,15 +29,18 @@ class StrongOrder : public ::testing::Test, public Output {
     make("st.release.gpu.global.u32", AccessKind::write, true);
     make("ld.acquire.gpu.global.u32", AccessKind::read, false);
     make("atom.relaxed.gpu.global.add.u32", AccessKind::atomic, true);
+    make("st.release.gpu.global.v2.u32", AccessKind::write, true, 2);
+    make("ld.acquire.gpu.global.v2.u32", AccessKind::read, false, 2);
+    make("red.relaxed.gpu.global.add.v4.f32", AccessKind::atomic, false, 4);
     Site exit;
-    exit.id = 3;
+    exit.id = leave;
     exit.kind = SiteKind::exit;
     sites.push_back(exit);
     ptx::Segment last;
     last.bytes = header;
     last.ends = true;
     last.slots.emplace_back();
-    last.slots[0].site = 3;
+    last.slots[0].site = leave;
     last.slots[0].offset = header;
     last.slots[0].kind = ptx::Slot::Kind::event;
     segments.push_back(last);
@@ -72,24 +76,26 @@ class StrongOrder : public ::testing::Test, public Output {
   void record(const trace::Record&) override {}
 
  private:
-  void make(const char* opcode, AccessKind access, bool operand) {
+  void make(const char* opcode, AccessKind access, bool operand, std::uint8_t elements = 1) {
     Site site;
     site.id = std::uint32_t(sites.size());
     site.opcode = opcode;
     site.access = access;
     site.space = Space::global;
     site.element_bytes = 4;
+    site.elements = elements;
     ptx::Slot slot;
     slot.site = site.id;
     slot.offset = header;
     slot.kind = ptx::Slot::Kind::strong;
-    slot.valued = slot.short_values = true;
+    slot.valued = operand || access == AccessKind::read;
+    slot.short_values = elements == 1;
     slot.address = header + 32;
-    slot.value_read = slot.address + lanes8;
-    slot.operand = operand ? slot.value_read + lanes4 : 0;
-    slot.digest = access == AccessKind::write ? slot.operand + lanes4 : 0;
+    slot.value_read = slot.valued && access != AccessKind::write ? slot.address + lanes8 : 0;
+    slot.operand = operand ? slot.address + 2 * lanes8 : 0;
+    slot.digest = access == AccessKind::write ? slot.operand + lanes8 : 0;
     ptx::Segment segment;
-    segment.bytes = header + 32 + lanes8 + 3 * lanes4;
+    segment.bytes = header + 32 + 3 * lanes8 + lanes4;
     segment.slots.push_back(slot);
     segments.push_back(segment);
     sites.push_back(site);
@@ -107,8 +113,8 @@ class StrongOrder : public ::testing::Test, public Output {
     put(slot.offset, access.before);
     put(slot.offset + 8, access.after);
     put(slot.address, flag);
-    if (access.what != store) put(slot.value_read, access.value);
-    if (access.what != load) put(slot.operand, access.what == add ? std::uint32_t(1) : access.value);
+    if (slot.value_read) put(slot.value_read, access.value);
+    if (slot.operand) put(slot.operand, access.what == add ? std::uint32_t(1) : access.value);
     return bytes;
   }
 
@@ -166,6 +172,79 @@ TEST_F(StrongOrder, PollsThatSawTheStoreOneByOne) {
   EXPECT_LT(at[0], at[1]);
   EXPECT_LT(at[2], at[1]);
   EXPECT_LT(at[1], at[3]);
+}
+
+TEST_F(StrongOrder, MoreAdditionsInFlightThanAnyBoundOnTheirChain) {
+  constexpr std::uint32_t count = 20'000;
+  std::vector<Access> accesses;
+  for (std::uint32_t i = 0; i < count; ++i) accesses.push_back({i, i + 1, 3 * count - i, add, i});
+  accesses.push_back({count, count + 1, count + 2, load, count});
+  const std::clock_t begin = std::clock();
+  const auto at = order(accesses);
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 5) << "time grows with the square of what is in flight";
+  for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(at[i], i + 1);
+  EXPECT_EQ(at[count], count + 1);
+}
+
+TEST_F(StrongOrder, BlocksThatHaveNotBegunCostTheWritesOfOthersNothing) {
+  // Each reads a counter, and adds to it, one after the other. The log is put in order at its end.
+  constexpr std::uint32_t count = 60'000;
+  std::vector<Access> accesses;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    accesses.push_back({i, 4 * i + 1, 4 * i + 2, load, i});
+    accesses.push_back({i, 4 * i + 3, 4 * i + 4, add, i});
+  }
+  const std::clock_t begin = std::clock();
+  const auto at = order(accesses);
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 5) << "time grows with the square of the blocks";
+  for (std::uint32_t i = 1; i < 2 * count; ++i) ASSERT_LT(at[i - 1], at[i]);
+}
+
+TEST_F(StrongOrder, ReadersWaitForWhatTheySawOnly) {
+  // All add to a counter and poll it, at the same time: each addition replaces what few have read.
+  constexpr std::uint32_t count = 30'000;
+  std::vector<Access> accesses;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    accesses.push_back({i, i + 1, 3 * count + i, add, i});
+    accesses.push_back({count + i, i + 1, 5 * count + i, load, i});
+  }
+  const std::clock_t begin = std::clock();
+  const auto at = order(accesses);
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 5) << "time grows with the square of what is in flight";
+  for (std::uint32_t i = 1; i < count; ++i) {
+    ASSERT_LT(at[2 * i - 2], at[2 * i + 1]); // after what it saw
+    ASSERT_LT(at[2 * i + 1], at[2 * i]);
+  }
+}
+
+TEST_F(StrongOrder, WhatHasNoValuesTellsNothingOfWhatHas) { // of the same bytes; the store of 0 begins after the read
+  const auto at = order({{0, 1, 2, store, 5},
+                         {1, 3, 4, vector_add, 0},
+                         {2, 5, 6, load, 5},
+                         {1, 7, 8, vector_add, 0},
+                         {2, 9, 14, load, 5},
+                         {0, 10, 12, store, 0},
+                         {1, 11, 13, vector_add, 0}});
+  EXPECT_LT(at[0], at[2]);
+  EXPECT_LT(at[1], at[3]);
+  EXPECT_LT(at[4], at[5]);
+}
+
+TEST_F(StrongOrder, VectorsTellNothingOfTheirElements) {
+  const auto at = order({{0, 1, 2, pair_store, 1234},
+                         {1, 3, 4, load, 5},
+                         {2, 5, 6, pair_load, 1234},
+                         {1, 7, 8, load, 5},
+                         {0, 9, 12, pair_store, 4321},
+                         {2, 10, 11, pair_load, 4321}});
+  EXPECT_LT(at[0], at[2]);
+  EXPECT_LT(at[2], at[4]);
+  EXPECT_LT(at[4], at[5]);
+}
+
+TEST_F(StrongOrder, ATicketThatCannotBeHoldsNothingUp) { // of a log that was damaged
+  const auto at = order({{0, 1, ~std::uint64_t(0), store, 101}, {0, 3, 4, load, 101}, {1, 2, 3, load, 101}});
+  EXPECT_LT(at[0], at[1]);
 }
 
 } // namespace

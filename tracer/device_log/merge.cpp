@@ -2,17 +2,40 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "deadheat/address.h"
 #include "tracer/device_log/slots.h"
 
 namespace deadheat::device_log {
 
+namespace {
+
+// Bits that tell kinds in the keys of cells: no address of a device has them (bit 63 is shared_mark), nor an offset in
+// a block's shared memory.
+constexpr unsigned kind_shift = 57, shared_kind_shift = cluster_shift;
+
+// Accesses of other widths, or of vectors, whose elements' values are folded, see other bits at the same address: only
+// tickets put these in order. Accesses of other widths do not synchronize; of a vector the first element may.
+std::uint64_t kind_of(const Site& site, const ptx::Slot& slot) {
+  auto size = [](unsigned n) { return std::uint64_t(std::bit_width(n)); };
+  return std::uint64_t(slot.valued) | (size(site.element_bytes) & 7) << 1 | ((size(site.elements) - 1) & 3) << 4;
+}
+
+// The last ticket of all is left to limits: what has a ticket that cannot be comes in the end.
+std::uint64_t end_ticket(const Item& item, std::uint32_t offset) {
+  return std::min(u64_at(item.bytes, offset, 0), ~std::uint64_t(0) - 1);
+}
+
+} // namespace
+
 Merge::Merge(LaunchLog& log) : log_(log), places_(log.shape_.places ? *log.shape_.places : log.own_places_) {
   keys_.assign(1024, 0);
   indices_.assign(1024, 0);
   const std::size_t lanes = std::size_t(log.shape_.blocks) * ((log.shape_.threads + 31) / 32) * 32;
   buckets_.assign(std::bit_ceil(std::clamp<std::size_t>(lanes, 1024, std::size_t(1) << 24)), none);
+  // As many as overlap at one time.
+  reader_buckets_.assign(std::min<std::size_t>(buckets_.size(), std::size_t(1) << 18), none);
 }
 
 void Merge::take_in() {
@@ -29,6 +52,7 @@ void Merge::take_in() {
     for (LaunchLog::Warp& warp : block->warps) warps_.push_back(&warp);
   }
   blocks_.resize(homes_.size());
+  futures_.resize(homes_.size());
 }
 
 std::uint64_t Merge::limit_of(std::uint32_t block) const {
@@ -80,6 +104,7 @@ void Merge::forget_ended() {
     const std::uint32_t index = home.block->index, count = std::uint32_t(home.block->warps.size());
     for (std::uint32_t w = 0; w < count; ++w) warps_[home.first_warp + w] = nullptr;
     Queue().swap(blocks_[home_[home.first_warp]]);
+    Queue().swap(futures_[home_[home.first_warp]]);
     // Where there are clusters, other blocks may have been there.
     for (std::uint32_t cell = home.cells; cell != none && log_.shape_.cluster.count() == 1;) {
       const std::uint32_t next = cells_[cell].of_block;
@@ -179,6 +204,7 @@ const Merge::What& Merge::what_of(const ptx::Slot& slot) {
     what.valued = slot.valued;
     what.whole = slot.after_only;
     what.bytes = site.element_bytes;
+    what.kind = kind_of(site, slot);
     what.operation = atomic_operation(site.opcode, site.element_bytes);
   }
   return at->second;
@@ -205,15 +231,16 @@ bool Merge::open(std::uint32_t w, std::uint32_t number) {
   head.item = number;
   head.turn = ++turns_;
   head.before = slot.after_only ? 0 : u64_at(item.bytes, slot.offset, 0);
-  head.after = u64_at(item.bytes, slot.offset + 8, 0);
+  head.after = end_ticket(item, slot.offset + 8);
   head.lanes = head.left = head.shared = head.wrote = head.known = 0;
-  head.readers = head.waiting = head.leading = head.vague = head.at_first = 0;
+  head.readers = head.waiting = head.leading = head.vague = head.at_first = head.future = head.walked = 0;
   if (slot.kind != ptx::Slot::Kind::strong) {
     open_steps(head, item);
     if (head.left) await(head, slot, item);
   } else {
     open_lanes(head, item);
     each_lane(head.left, [&](unsigned l) { link(head, l); });
+    if (head.future) (slot.in_block ? futures_[home_[w]] : future_).push({head.before, head.turn, w, place});
     if (head.left) await(head, slot, item);
   }
   if (head.left) return true;
@@ -249,12 +276,12 @@ void Merge::open_lanes(Head& head, const Item& item) {
     head.read[l] = head.written[l] = 0;
     if (shared) {
       const Place at = log_.place_of(warp.block, shared_window + address);
-      head.cell[l] = cell_of(shared_mark | std::uint64_t(at.block) << 32 | at.offset);
+      head.cell[l] = cell_of(shared_mark | std::uint64_t(at.block) << 32 | what.kind << shared_kind_shift | at.offset);
     } else {
-      head.cell[l] = cell_of(address);
+      head.cell[l] = cell_of(what.kind << kind_shift | address);
     }
     if (what.writes) head.wrote |= bit;
-    if (!what.valued) { // as if all values were the same
+    if (!what.valued) { // as if all values were the same: no others are compared with them
       head.known |= bit;
       return;
     }
@@ -292,7 +319,7 @@ void Merge::close(Head& head) {
 void Merge::await(const Head& head, const ptx::Slot& slot, const Item& item) {
   const std::uint32_t w = head.of_warp, block = home_[w];
   if (slot.in_block || slot.both_tickets) {
-    const std::uint64_t after = slot.in_block ? head.after : u64_at(item.bytes, slot.offset + 16, 0);
+    const std::uint64_t after = slot.in_block ? head.after : end_ticket(item, slot.offset + 16);
     blocks_[block].push({after, head.turn, w, head.number});
     if (ready_.empty() || ready_.back() != block) ready_.push_back(block);
   }
@@ -371,6 +398,14 @@ void Merge::link(Head& head, unsigned l) {
   }
   head.readers |= bit;
   head.stands[l] = 0;
+  if (head.before >= now_)
+    head.future |= bit;
+  else
+    join(head, l);
+}
+
+void Merge::join(Head& head, unsigned l) {
+  Cell& cell = cells_[head.cell[l]];
   const std::uint32_t node = head.number * 32 + l;
   head.next[l] = none;
   head.previous[l] = cell.last;
@@ -379,6 +414,18 @@ void Merge::link(Head& head, unsigned l) {
   else
     heads_[cell.last / 32]->next[cell.last % 32] = node;
   cell.last = node;
+  put_in(readers_of(head.cell[l], head.read[l]), head, 2 * l);
+}
+
+void Merge::begin_reads(const Head& settled) {
+  Queue& queue = settled.slot->in_block ? futures_[home_[settled.of_warp]] : future_;
+  while (!queue.empty() && queue.top().after < now_) {
+    const Entry next = queue.top();
+    queue.pop();
+    if (!current(next)) continue;
+    Head& head = *heads_[next.head];
+    each_lane(std::exchange(head.future, 0), [&](unsigned l) { join(head, l); });
+  }
 }
 
 void Merge::unlink(Head& head, unsigned l) {
@@ -386,6 +433,10 @@ void Merge::unlink(Head& head, unsigned l) {
   if (head.waiting & bit) leave(head, l, 0);
   if (head.leading & bit) leave(head, l, 1);
   if (!(head.readers & bit)) return;
+  if (head.future & bit) {
+    head.future &= ~bit;
+    return;
+  }
   Cell& cell = cells_[head.cell[l]];
   const std::uint32_t next = head.next[l], previous = head.previous[l];
   if (previous == none)
@@ -396,11 +447,23 @@ void Merge::unlink(Head& head, unsigned l) {
     cell.last = previous;
   else
     heads_[next / 32]->previous[next % 32] = previous;
+  take_out(readers_of(head.cell[l], head.read[l]), head, 2 * l);
 }
 
+namespace {
+
+std::uint64_t mixed(std::uint32_t cell, std::uint64_t value) {
+  return (value + std::uint64_t(cell) * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u >> 24;
+}
+
+} // namespace
+
 std::uint32_t& Merge::bucket_of(std::uint32_t cell, std::uint64_t value, unsigned side) {
-  const std::uint64_t mixed = (value * 2 + side + std::uint64_t(cell) * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u;
-  return buckets_[(mixed >> 24) & (buckets_.size() - 1)];
+  return buckets_[mixed(cell, value * 2 + side) & (buckets_.size() - 1)];
+}
+
+std::uint32_t& Merge::readers_of(std::uint32_t cell, std::uint64_t value) {
+  return reader_buckets_[mixed(cell, value) & (reader_buckets_.size() - 1)];
 }
 
 std::uint64_t Merge::value_of(const Head& head, unsigned l, unsigned side) const {
@@ -408,8 +471,10 @@ std::uint64_t Merge::value_of(const Head& head, unsigned l, unsigned side) const
 }
 
 void Merge::enter(Head& head, unsigned l, unsigned side) {
-  std::uint32_t& bucket = bucket_of(head.cell[l], value_of(head, l, side), side);
-  const std::uint32_t at = 2 * l + side;
+  put_in(bucket_of(head.cell[l], value_of(head, l, side), side), head, 2 * l + side);
+}
+
+void Merge::put_in(std::uint32_t& bucket, Head& head, std::uint32_t at) {
   head.chain_next[at] = bucket;
   head.chain_previous[at] = none;
   const std::uint32_t entry = head.number * 64 + at;
@@ -418,9 +483,13 @@ void Merge::enter(Head& head, unsigned l, unsigned side) {
 }
 
 void Merge::leave(Head& head, unsigned l, unsigned side) {
-  const std::uint32_t at = 2 * l + side, next = head.chain_next[at], previous = head.chain_previous[at];
+  take_out(bucket_of(head.cell[l], value_of(head, l, side), side), head, 2 * l + side);
+}
+
+void Merge::take_out(std::uint32_t& bucket, Head& head, std::uint32_t at) {
+  const std::uint32_t next = head.chain_next[at], previous = head.chain_previous[at];
   if (previous == none)
-    bucket_of(head.cell[l], value_of(head, l, side), side) = next;
+    bucket = next;
   else
     heads_[previous / 64]->chain_next[previous % 64] = next;
   if (next != none) heads_[next / 64]->chain_previous[next % 64] = previous;

@@ -15,7 +15,7 @@
 // head that could come before one with an earlier ticket is known by then. What ended blocks leave behind is forgotten.
 //
 // Cost: about a hundred nanoseconds a lane, however many wait for one location (but a write costs a step for each read
-// that waits there).
+// that overlaps with it and saw what it replaces).
 //
 // Thread-safety: none.
 #pragma once
@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "tracer/device_log/launch_log.h"
-#include "tracer/device_log/values.h"
+#include "tracer/device_log/merge_state.h"
 
 namespace deadheat::device_log {
 
@@ -38,73 +38,17 @@ class Merge {
   void finish(); // all has come
 
  private:
-  static constexpr std::uint32_t none = ~0u;
+  static constexpr std::uint32_t none = merging::none;
 
-  struct Cell { // a location
-    std::uint64_t key = 0;
-    std::uint32_t of_block = none; // the next one in the same block's shared memory
-    std::uint64_t bits = 0;
-    std::uint32_t first = none, last = none; // lanes of open heads that only read: head * 32 + lane
-    bool known = false; // bits are what it holds
-    bool guessed = false; // they are what somebody read: which write left them is not known
-  };
   using Place = LaunchLog::Place;
-  struct Object { // an mbarrier
-    Place at;
-    bool known = false; // it was initialised
-    std::uint32_t expected = 0, pending = 0;
-    std::int64_t bytes = 0;
-    std::uint32_t phase = 0;
-    std::vector<std::uint32_t> open; // heads that have steps there
-  };
-  struct Step { // what a lane does to an mbarrier
-    trace::Mbarrier::What what = trace::Mbarrier::What::init;
-    bool placed = false, parity = false, increments = true, state_known = false;
-    unsigned lane = 0;
-    std::uint32_t object = 0, count = 0;
-    std::int64_t bytes = 0; // by which the phase's bytes change
-    std::uint64_t asked = 0, state = 0; // by a test: parity or state; the state that was read
-  };
-  using Waiting = std::pair<std::uint32_t, std::uint32_t>; // a warp, and an item of its queue
-  struct Cluster {
-    std::uint32_t threads = 0, phase = 0; // phase: those before it are complete
-    std::vector<std::uint32_t> arrived; // threads, by phase
-    std::map<std::uint32_t, std::uint32_t> gone; // threads that ended, by how often they had arrived
-    std::vector<Waiting> waiting;
-  };
-  // What the strong accesses of a slot do, found once.
-  struct What {
-    bool reads = false, writes = false, valued = false, whole = false;
-    unsigned bytes = 0;
-    AtomicOperation operation;
-  };
-  struct Head {
-    const ptx::Slot* slot = nullptr;
-    const What* what = nullptr;
-    LaunchLog::Warp* warp = nullptr;
-    std::uint32_t number = 0, of_warp = 0, item = 0; // of the head, the warp, and the item of its queue
-    std::uint64_t before = 0, after = 0; // tickets, of the device or of the ring
-    std::uint64_t turn = 0; // which head of the launch it is; 0: it has ended
-    std::uint32_t lanes = 0, left = 0; // that take part; that are not in the order yet
-    std::uint32_t shared = 0; // lanes in shared memory
-    std::uint32_t wrote = 0, known = 0; // lanes that stored; whose stored value is known
-    std::uint64_t address[32], read[32], written[32], first[32], last[32];
-    std::uint64_t stands[32]; // where a read may, before the write that replaced what it saw; 0: there is no such
-    std::uint32_t vague = 0, at_first = 0; // lanes of which that is a guess; that stand before all writes
-    std::uint32_t readers = 0, waiting = 0, leading = 0; // lanes in the cells' lists, in the table by what they come
-                                                         // after, by what comes after them
-    std::uint32_t cell[32], next[32], previous[32];
-    std::uint32_t digest[32]; // of vectors that are stored
-    std::vector<Step> steps; // of mbarriers; `left` counts those that have no place
-    std::uint32_t chain_next[64], chain_previous[64]; // lane * 2: waiting; + 1: leading
-  };
-  struct Entry {
-    std::uint64_t after, turn;
-    std::uint32_t warp, head;
-    friend bool operator<(const Entry& a, const Entry& b) {
-      return std::tie(a.after, a.warp, a.turn) > std::tie(b.after, b.warp, b.turn);
-    }
-  };
+  using Cell = merging::Cell;
+  using Object = merging::Object;
+  using Step = merging::Step;
+  using Cluster = merging::Cluster;
+  using What = merging::What;
+  using Head = merging::Head;
+  using Entry = merging::Entry;
+  using Waiting = merging::Waiting;
   using Queue = std::priority_queue<Entry>;
 
   void take_in(); // blocks that are new
@@ -132,11 +76,15 @@ class Merge {
   void note_reads(std::uint32_t cell);
   void atomics_first(const Head& store, unsigned lane);
   bool produce(const Head& head, std::uint32_t cell, std::uint64_t value, bool guess);
+  std::uint32_t walk_back(const Head& head, std::uint32_t cell, std::uint64_t value);
+  bool walk_to(std::uint32_t node); // false: the walk has come there before
+  void end_walk();
   void find_beginning(const Head& head, unsigned lane); // the value that the location had at first
   bool settle_read(Head& head, unsigned lane);
   bool try_write(Head& head, unsigned lane);
   bool place_earlier(const Head& head, unsigned lane); // a lane of another head that must come first
-  void placed(Head& head, std::uint32_t lanes); // they are: writes them, and ends the head with its last
+  void guess(Head& head); // places a lane that nothing explains
+  bool placed(Head& head, std::uint32_t lanes); // they are: writes them; true: they were its last, and it has ended
   void emit(Head& head, std::uint32_t lanes);
 
   // merge_async.cpp
@@ -159,18 +107,24 @@ class Merge {
   void complete(Cluster& cluster, std::vector<std::uint32_t>& ready);
 
   const What& what_of(const ptx::Slot& slot);
-  std::uint32_t cell_of(std::uint64_t key);
+  std::uint32_t cell_of(std::uint64_t key); // address and kind
   // Where the search for a key begins in a table of mask + 1 entries.
   static std::size_t slot_of_key(std::uint64_t key, std::size_t mask) {
     return (key * 0x9e3779b97f4a7c15u >> 20) & mask;
   }
   void link(Head& head, unsigned lane);
   void unlink(Head& head, unsigned lane);
+  void join(Head& head, unsigned lane); // the readers of its cell
+  void begin_reads(const Head& settled); // of heads that begin before it ends
+  // Readers that have begun, by location and what they saw.
+  std::uint32_t& readers_of(std::uint32_t cell, std::uint64_t value);
   // The table of lanes that write: by the location and the value that they were given before they could (a store: that
   // it stores), and, of locations whose value is not known yet, by the value that an atomic operation leaves.
   std::uint32_t& bucket_of(std::uint32_t cell, std::uint64_t value, unsigned side);
   void enter(Head& head, unsigned lane, unsigned side);
   void leave(Head& head, unsigned lane, unsigned side);
+  void put_in(std::uint32_t& bucket, Head& head, std::uint32_t at);
+  void take_out(std::uint32_t& bucket, Head& head, std::uint32_t at);
   std::uint64_t value_of(const Head& head, unsigned lane, unsigned side) const;
   // The lane of another head with that value that was the first to end, of those that can come before `head`.
   std::uint32_t find(const Head& head, std::uint32_t cell, std::uint64_t value, unsigned side, bool stores) const {
@@ -196,14 +150,18 @@ class Merge {
   std::vector<std::uint32_t> spare_; // heads that have ended
   std::uint64_t turns_ = 0, now_ = 0; // now_: the ticket after the head that is settled
   std::uint32_t settling_ = none, settled_lanes_ = 0; // that head; its lanes that have their place
+  std::vector<std::uint32_t> walk_; // lanes of heads that a walk has come to
   Queue device_;
   std::vector<Queue> blocks_;
+  Queue future_; // by the ticket before
+  std::vector<Queue> futures_; // of blocks
   std::vector<std::uint32_t> ready_; // blocks to look at
   std::vector<std::uint64_t> keys_; // open addressing
   std::vector<std::uint32_t> indices_; // of the keys, plus one; 0: free
   std::vector<Cell> cells_;
   std::vector<std::uint32_t> free_cells_;
   std::vector<std::uint32_t> buckets_; // first lane of a chain: (head * 32 + lane) * 2 + side
+  std::vector<std::uint32_t> reader_buckets_; // likewise; they use the chains' side 0
   std::unordered_map<const ptx::Slot*, What> whats_;
   std::vector<Object> objects_;
   std::unordered_map<std::uint64_t, std::uint32_t> object_numbers_;

@@ -43,15 +43,27 @@ void Merge::place(Head& head, unsigned l, std::uint64_t first) {
 // is what the location held at first.
 void Merge::note_reads(std::uint32_t of) {
   const Cell& cell = cells_[of];
-  for (std::uint32_t node = cell.first; node != none;) {
-    Head& reader = *heads_[node / 32];
-    const unsigned r = node % 32;
-    node = reader.next[r];
-    if (reader.before >= now_ || (cell.known && cell.bits != reader.read[r])) continue;
+  if (cell.first == none) return;
+  auto note = [&](Head& reader, unsigned r) {
+    if (reader.before >= now_) return;
     reader.stands[r] = ++places_;
     const std::uint32_t bit = 1u << r;
     reader.vague = cell.guessed ? reader.vague | bit : reader.vague & ~bit;
     reader.at_first = cell.known ? reader.at_first & ~bit : reader.at_first | bit;
+  };
+  if (cell.known) {
+    for (std::uint32_t entry = readers_of(of, cell.bits); entry != none;) {
+      Head& reader = *heads_[entry / 64];
+      const unsigned r = entry % 64 / 2;
+      if (reader.cell[r] == of && reader.read[r] == cell.bits) note(reader, r);
+      entry = reader.chain_next[entry % 64];
+    }
+    return;
+  }
+  for (std::uint32_t node = cell.first; node != none;) {
+    Head& reader = *heads_[node / 32];
+    note(reader, node % 32);
+    node = reader.next[node % 32];
   }
 }
 
@@ -82,28 +94,53 @@ void Merge::atomics_first(const Head& store, unsigned l) {
   }
 }
 
+// An open atomic operation of the location that overlaps with `head` and left `value`, that this walk (until end_walk)
+// has not come to yet.
+std::uint32_t Merge::walk_back(const Head& head, std::uint32_t cell, std::uint64_t value) {
+  const std::uint32_t node = find(head, cell, value, 1, false);
+  return node != none && walk_to(node) ? node : none;
+}
+
+bool Merge::walk_to(std::uint32_t node) {
+  std::uint32_t& walked = heads_[node / 32]->walked;
+  const std::uint32_t bit = 1u << node % 32;
+  if (walked & bit) return false;
+  walked |= bit;
+  walk_.push_back(node);
+  return true;
+}
+
+void Merge::end_walk() {
+  for (std::uint32_t node : walk_) heads_[node / 32]->walked = 0;
+  walk_.clear();
+}
+
 // Places open heads that can come before `head` so that the last of them leaves `value`. False: they cannot. `guess`:
 // what the first of them saw, the location may have held.
 bool Merge::produce(const Head& head, std::uint32_t cell, std::uint64_t value, bool guess) {
-  std::vector<std::uint32_t> chain; // atomic operations, the last one first
+  bool explained = false;
   for (;;) {
-    if (cells_[cell].known && cells_[cell].bits == value) break;
+    if (cells_[cell].known && cells_[cell].bits == value) {
+      explained = true;
+      break;
+    }
     std::uint32_t node = find(head, cell, value, 0, true);
     if (node != none) {
+      explained = true;
       place_now(node);
       break;
     }
     node = find(head, cell, value, 1, false);
-    if (node == none || node / 32 == head.number || chain.size() >= 4096 ||
-        std::find(chain.begin(), chain.end(), node) != chain.end()) {
-      if (!guess || chain.empty()) return false;
-      note_reads(cell);
-      cells_[cell].bits = value;
-      cells_[cell].known = cells_[cell].guessed = true;
-      break;
-    }
-    chain.push_back(node);
+    if (node == none || node / 32 == head.number || !walk_to(node)) break;
     value = heads_[node / 32]->read[node % 32];
+  }
+  const std::vector<std::uint32_t> chain = walk_; // atomic operations, the last one first
+  end_walk();
+  if (!explained) {
+    if (!guess || chain.empty()) return false;
+    note_reads(cell);
+    cells_[cell].bits = value;
+    cells_[cell].known = cells_[cell].guessed = true;
   }
   for (auto node = chain.rbegin(); node != chain.rend(); ++node) {
     const Head& other = *heads_[*node / 32];
@@ -120,12 +157,11 @@ bool Merge::produce(const Head& head, std::uint32_t cell, std::uint64_t value, b
 void Merge::find_beginning(const Head& head, unsigned l) {
   const std::uint32_t cell = head.cell[l];
   std::uint64_t value = head.read[l];
-  for (int steps = 0; steps < 4096; ++steps) {
-    const std::uint32_t node = find(head, cell, value, 1, false);
-    if (node == none || heads_[node / 32]->read[node % 32] == value) break;
+  // Where they go round, nothing tells where it began.
+  for (std::uint32_t node = walk_back(head, cell, value); node != none; node = walk_back(head, cell, value)) {
     value = heads_[node / 32]->read[node % 32];
-    if (value == head.read[l]) break; // a cycle: where it began, nothing tells
   }
+  end_walk();
   if (const std::uint32_t node = find(head, cell, value, 0, true); node != none) {
     place_now(node);
     return;
@@ -174,6 +210,7 @@ void Merge::settle(std::uint32_t number) {
   if (!head.steps.empty()) return settle_steps(head);
   now_ = head.after;
   settling_ = number;
+  begin_reads(head);
   while (head.left) {
     settled_lanes_ = 0;
     for (std::uint32_t before = 0; before != head.left;) { // what writes first: reads take the newest
@@ -187,43 +224,35 @@ void Merge::settle(std::uint32_t number) {
         if (settle_read(head, l)) settled_lanes_ |= 1u << l;
       });
     }
-    const std::uint32_t now = std::exchange(settled_lanes_, 0);
-    if (now) {
-      const bool ends = !head.left;
-      placed(head, now);
-      if (ends) return;
-      continue;
+    if (!settled_lanes_) {
+      bool found = false;
+      for (std::uint32_t left = head.left & ~head.readers; left && !found; left &= left - 1) {
+        found = place_earlier(head, unsigned(__builtin_ctz(left)));
+      }
+      if (!found) guess(head);
     }
-    const std::uint32_t writers = head.left & ~head.readers;
-    bool found = false;
-    for (std::uint32_t left = writers; left && !found; left &= left - 1) {
-      found = place_earlier(head, unsigned(__builtin_ctz(left)));
-    }
-    if (found) {
-      const bool ends = !head.left;
-      if (settled_lanes_) placed(head, settled_lanes_);
-      if (ends) return;
-      continue;
-    }
-    unsigned l = unsigned(__builtin_ctz(writers ? writers : head.left));
-    // The location was written by a weak access, or what was read is old: by value alone.
-    ++log_.guessed_;
-    if (!places_) ++places_;
-    // Of lanes that saw what others of them left, by other heads' operations too, the first.
-    std::uint64_t value = head.read[l];
-    for (int steps = 0; steps < 4096; ++steps) {
-      const std::uint32_t node = find(head, head.cell[l], value, 1, false);
-      if (node == none || node == number * 32 + l) break;
-      if (node / 32 == number) l = node % 32;
-      value = heads_[node / 32]->read[node % 32];
-    }
-    produce(head, head.cell[l], head.read[l], true);
-    place(head, l, 1); // not exact
-    if (!(head.wrote >> l & 1)) cells_[head.cell[l]].guessed = true;
-    const bool ends = !head.left;
-    placed(head, 1u << l);
-    if (ends) return;
+    if (const std::uint32_t now = std::exchange(settled_lanes_, 0); now && placed(head, now)) return;
   }
+}
+
+// The location was written by a weak access, or what was read is old: by value alone.
+void Merge::guess(Head& head) {
+  const std::uint32_t writers = head.left & ~head.readers;
+  unsigned l = unsigned(__builtin_ctz(writers ? writers : head.left));
+  ++log_.guessed_;
+  if (!places_) ++places_;
+  // Of lanes that saw what others of them left, by other heads' operations too, the first.
+  const std::uint32_t cell = head.cell[l];
+  walk_to(head.number * 32 + l);
+  for (std::uint32_t node = walk_back(head, cell, head.read[l]); node != none;
+       node = walk_back(head, cell, heads_[node / 32]->read[node % 32])) {
+    if (node / 32 == head.number) l = node % 32;
+  }
+  end_walk();
+  produce(head, cell, head.read[l], true);
+  place(head, l, 1); // not exact
+  if (!(head.wrote >> l & 1)) cells_[cell].guessed = true;
+  settled_lanes_ |= 1u << l;
 }
 
 bool Merge::try_write(Head& head, unsigned l) {
@@ -234,11 +263,12 @@ bool Merge::try_write(Head& head, unsigned l) {
   return true;
 }
 
-void Merge::placed(Head& head, std::uint32_t lanes) {
+bool Merge::placed(Head& head, std::uint32_t lanes) {
   if (!head.what->whole) emit(head, lanes);
-  if (head.left) return;
+  if (head.left) return false;
   if (head.what->whole) emit(head, head.lanes);
   close(head);
+  return true;
 }
 
 void Merge::emit(Head& head, std::uint32_t lanes) {

@@ -60,7 +60,7 @@ struct Slot {
   bool guarded = false;
   bool narrow = false; // addresses are u32 offsets in shared memory; else u64 generic ones
   bool compares = false; // strong: a cas
-  bool valued = false; // strong: its values are stored (the first element's, of at most 8 bytes)
+  bool valued = false; // strong: its values are stored (at most 8 bytes an element; vectors are folded to u64)
   bool short_values = false; // strong: values are u32; else u64
   bool operand_known = false; // strong: `number` is the operand
   bool in_block = false; // strong: its tickets are the ring's, not the device's
