@@ -20,6 +20,7 @@
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
 #   agents     boxes of tensors (TMA) and multiplications of warpgroups (agents.py)
 #   unusual    a job that is stopped and goes on, cooperative grids of as many blocks as fit (unusual.py)
+#   busy       what a host calls while a recorded kernel fills the buffer: nothing waits for long (busy.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
@@ -30,10 +31,10 @@
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-first=programs,races,faults,agents,unusual
+first=programs,races,faults,agents,unusual,busy
 second=kernels,training,windows,times
 only=$second,$first
-parts=cost,hostcost,overhead,kernels,training,times,programs,races,agents,unusual,windows,faults,step,hangs,multi
+parts=cost,hostcost,overhead,kernels,training,times,programs,races,agents,unusual,busy,windows,faults,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -138,6 +139,10 @@ agents() {
 unusual() {
   compile unusual || return
   python3 tests/gpu/unusual.py "${tools[@]}" --binary "$work/unusual"
+}
+busy() {
+  compile busy || return
+  python3 tests/gpu/busy.py "${tools[@]}" --binary "$work/busy"
 }
 hangs() {
   compile hang || return

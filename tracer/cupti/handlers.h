@@ -37,6 +37,7 @@ struct Call {
 // name##_params of a _ptsz function has the same members.
 #define CALL(name, handler, way_in) void handler(Call& call, name##_params& p);
 #define STREAM_CALL(name, suffix, handler, way_in) CALL(name, handler, way_in)
+#define UNTIL_IDLE(name, most)
 // Calls without parameters.
 struct cuCtxSynchronize_params {};
 struct cuProfilerStart_params {};
@@ -44,6 +45,7 @@ struct cuProfilerStop_params {};
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
+#undef UNTIL_IDLE
 
 // What a graph's nodes do, and submitting them (graphs.cpp, launches.cpp).
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);

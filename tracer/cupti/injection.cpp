@@ -14,6 +14,7 @@
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/process.h"
+#include "tracer/cupti/recorder.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
 
@@ -27,6 +28,7 @@ struct Watched {
   Handler handler = nullptr;
   WayIn way_in = WayIn::ignored;
   bool per_thread = false;
+  std::chrono::seconds until_idle{};  // the driver is kept until kernels have ended; how long they are waited for
 };
 constexpr std::size_t most_calls = 2048;
 Watched watched[most_calls];  // by CUPTI's number of the call
@@ -43,9 +45,11 @@ void fill_watched() {
 #define STREAM_CALL(name, suffix, handler, way_in) \
   CALL(name, handler, way_in)                      \
   watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, WayIn::way_in, true};
+#define UNTIL_IDLE(name, most) watched[CUPTI_DRIVER_TRACE_CBID_##name].until_idle = most;
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
+#undef UNTIL_IDLE
 }
 
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
@@ -65,7 +69,12 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API || id >= most_calls) return;
   const Watched& call_watched = watched[id];
   Session* session = Session::get();
-  if (!call_watched.handler || !session) return;
+  if (!session) return;
+  if (call_watched.until_idle.count() && !exit && session->options().accesses) {
+    Own own;
+    session->recorder().let_kernels_end(call_watched.until_idle);
+  }
+  if (!call_watched.handler) return;
   Window* window = session->window();
   if (!exit && !window &&
       (call_watched.way_in == WayIn::ignored ||
@@ -110,7 +119,7 @@ void enable(CUpti_CallbackDomain domain, bool on) {
   for (unsigned id = 1; id < most_calls; ++id) {
     bool wanted = false;
     if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-      wanted = watched[id].handler != nullptr;
+      wanted = watched[id].handler || (watched[id].until_idle.count() && Session::get()->options().accesses);
     } else {
       const char* name = nullptr;
       wanted = api.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && named_in_reports(name);

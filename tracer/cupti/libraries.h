@@ -49,6 +49,7 @@ namespace deadheat::cupti {
   X(cuModuleGetFunction) \
   X(cuModuleGetGlobal_v2) \
   X(cuFuncGetModule) \
+  X(cuFuncLoad) \
   X(cuFuncGetName) \
   X(cuKernelGetName) \
   X(cuFuncGetAttribute) \

@@ -134,9 +134,6 @@ std::string Modules::assemble(Code& code) {
   }
   char errors[4096] = {};
   const std::string& text = code.instrumentation.text;
-  // About a megabyte a second. A kernel whose buffer is full waits for a reader that the driver holds up, until it
-  // gives up; the same kernel may wait for what the host does next, so that it is not waited for any longer than that.
-  session_.recorder().before_driver_is_busy(std::chrono::milliseconds(text.size() >> 10));
   // Never with CU_JIT_SPLIT_COMPILE: driver 580 aborts the process over large modules then.
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
   void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
@@ -184,6 +181,7 @@ void Modules::loaded(CUlibrary library, Code* code) {
     code->library = library;
     by_handle_[library] = code;
   }
+  load_kernels(*code);
   find_symbols(*code);
 }
 
@@ -193,6 +191,7 @@ void Modules::loaded(CUmodule module, Code* code) {
     code->handle = module;
     by_handle_[module] = code;
   }
+  load_kernels(*code);
   find_symbols(*code);
 }
 
@@ -243,6 +242,24 @@ std::uint32_t Modules::opaque(const void* owner) {
   return id;
 }
 
+// Kernels and clones, which the driver would load when they are needed first, and then perhaps wait until the kernels
+// that run have ended (CUDA Programming Guide, "Lazy Loading").
+void Modules::load_kernels(const Code& code) {
+  if (!driver().cuFuncLoad) return;
+  session_.recorder().let_kernels_end(Recorder::while_loading);
+  for (const ptx::InstrumentedKernel& made : code.instrumentation.kernels) {
+    for (const std::string& name : {made.name, made.clone}) {
+      CUfunction function = nullptr;
+      CUkernel kernel = nullptr;
+      const bool found =
+          code.library ? driver().cuLibraryGetKernel(&kernel, code.library, name.c_str()) == CUDA_SUCCESS &&
+                             driver().cuKernelGetFunction(&function, kernel) == CUDA_SUCCESS
+                       : driver().cuModuleGetFunction(&function, code.handle, name.c_str()) == CUDA_SUCCESS;
+      if (found) driver().cuFuncLoad(function);
+    }
+  }
+}
+
 // The module's variables are memory that kernels touch.
 void Modules::find_symbols(Code& code) {
   for (const std::string& name : code.instrumentation.variables) {
@@ -257,6 +274,11 @@ void Modules::find_symbols(Code& code) {
     }
     session_.journal().push(trace::Symbol{code.module, name, session_.allocation_at(address)->allocation});
   }
+}
+
+bool Modules::met(CUfunction handle, CUcontext context) {
+  std::lock_guard hold(lock_);
+  return kernels_.count({context, handle});
 }
 
 Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context) {

@@ -69,6 +69,7 @@ class Modules {
 
   // What a launched handle (CUfunction or CUkernel) is. `symbol`: its name as CUPTI tells it; may be null.
   Kernel& kernel(CUfunction handle, const char* symbol, CUcontext context);
+  bool met(CUfunction handle, CUcontext context); // it was asked for before
   // Changes when what is known of a handle may have.
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
@@ -76,6 +77,7 @@ class Modules {
   std::string ptx_for(const void* image, int architecture, std::string& origin);
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin);
   std::string assemble(Code& code); // why it does not; empty: it does
+  void load_kernels(const Code& code);
   void find_symbols(Code& code);
   std::uint32_t opaque(const void* owner);
   template <typename Which>

@@ -345,6 +345,7 @@ std::uint64_t Recorder::take(Buffers& b, std::uint64_t position, const std::uint
     if (!known || position + known->bytes > end) break;
     segment(header, known->bytes, bytes, b.round);
     b.round_bytes += known->bytes;
+    taken_ += known->bytes;
     position += known->bytes;
     bytes += known->bytes;
   }
@@ -460,10 +461,19 @@ void Recorder::caught_up() {
   }
 }
 
-void Recorder::before_driver_is_busy(std::chrono::milliseconds about) {
-  const auto until = std::chrono::steady_clock::now() + about;
-  while (outstanding_.load() > 0 && !stopping_ && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+void Recorder::let_kernels_end(std::chrono::seconds most) {
+  using Clock = std::chrono::steady_clock;
+  const auto begun = Clock::now();
+  auto heard = begun;
+  std::uint64_t taken = taken_;
+  while (outstanding_ > 0 && running_ && !finishing_ && !stopping_) {
+    const auto now = Clock::now();
+    if (const std::uint64_t more = taken_; more != taken) {
+      taken = more;
+      heard = now;
+    }
+    if (now - heard > std::chrono::seconds(1) || now - begun > most) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }
 

@@ -79,9 +79,11 @@ class Recorder {
   void stop(); // drains what there is, if the driver still answers
   // The thread that drains ends, and finishes the session before. False: there is none. Async-signal-safe.
   bool finish_there(int status);
-  // The driver is about to be kept busy for about that long, and lets nobody read meanwhile: waits until the launches
-  // that write have ended, no longer than that.
-  void before_driver_is_busy(std::chrono::milliseconds about);
+  // Before a call that keeps the driver to itself until the kernels that run have ended, or may do so: a kernel that
+  // waits for room would wait for a reader that waits for the driver. Waits until the launches that write have ended, as
+  // long as they do write, and no longer than that: what runs may wait for what the host does next.
+  void let_kernels_end(std::chrono::seconds most);
+  static constexpr std::chrono::seconds while_loading{3}; // code, of which most is loaded early
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
 
   // Whether the accesses of this launch are to be recorded. Counts it.
@@ -135,6 +137,7 @@ class Recorder {
   std::unique_ptr<std::regex> filter_;
   std::atomic<bool> stopping_{false}, running_{false};
   std::atomic<std::uint64_t> outstanding_{0}; // launches that have not ended
+  std::atomic<std::uint64_t> taken_{0}; // bytes
   std::atomic<bool> finishing_{false};
   std::atomic<int> status_{0};
   std::atomic<pthread_t> thread_{}; // that drains
