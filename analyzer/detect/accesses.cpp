@@ -251,7 +251,9 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     strong.value_written = lane.value_written;
     strong.order_first = lane.order_first;
     strong.order_last = lane.order_last;
-    if (waits) wait_loops_.read(place, site.ordering == Ordering::volatile_, strong.thread, memory, lane.address);
+    if (waits)
+      wait_loops_.read(place, site.ordering == Ordering::volatile_ && !site.wait_only, strong.thread, memory,
+                       lane.address);
     // What the access reads, it has seen before it is compared with others; what it releases comes after.
     access.continues = causality_.strong_access(strong, now_);
     access.stored = site.access != AccessKind::atomic || strong.writes;

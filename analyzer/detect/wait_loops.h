@@ -1,8 +1,9 @@
 // Which strong reads are those of wait loops: their value decides when other work may begin, which is synchronization,
 // not a race.
 //
-// A volatile read in a loop waits when each thread reads one address all the time; one that walks through memory is a
-// loop over data. A relaxed read in a loop was written for it.
+// A volatile read in a loop waits when its innermost loop reads one address (Site::wait_only), or, where that is not to
+// be seen, when each thread reads one address all the time; one that walks through memory is a loop over data. A
+// relaxed read in a loop was written for it.
 //
 // Thread-safety: none while adding; const members may be called at once.
 #pragma once
@@ -18,12 +19,12 @@ namespace deadheat::detect {
 
 class WaitLoops {
  public:
-  // A strong read by `place`, which is in a loop; `memory` as elsewhere (partition.h).
-  void read(PlaceId place, bool is_volatile, order::ThreadKey thread, std::uint64_t memory, std::uint64_t address) {
+  // A strong read by `place`, which is in a loop; `memory` as elsewhere (partition.h). may_walk: volatile, and no poll.
+  void read(PlaceId place, bool may_walk, order::ThreadKey thread, std::uint64_t memory, std::uint64_t address) {
     Loop& loop = loops_[place];
     if (loop.walks) return;
     if (loop.polled.size() < most_polled) loop.polled.insert(word(memory, address));
-    if (!is_volatile) return;
+    if (!may_walk) return;
     auto [at, first] = loop.address.try_emplace(thread.bits, address);
     if (first || at->second == address) return;
     loop = {};
@@ -51,7 +52,7 @@ class WaitLoops {
   struct Loop {
     bool walks = false;
     std::unordered_map<std::uint64_t, std::uint64_t> address; // thread → what it reads
-    std::unordered_set<std::uint64_t> polled;                 // words
+    std::unordered_set<std::uint64_t> polled; // words
   };
   std::unordered_map<PlaceId, Loop> loops_;
 };

@@ -55,7 +55,7 @@ struct Site {
   bool in_loop = false; // lies on a cycle of the control-flow graph (spin loops suspend here)
   bool aligned = false; // .aligned form of barriers
   bool arrive_only = false; // bar.arrive, barrier.cluster.arrive: releases, acquires nothing
-  bool wait_only = false; // barrier.cluster.wait
+  bool wait_only = false; // barrier.cluster.wait; a strong read that its innermost loop repeats at one address: a poll
   std::uint8_t element_bytes = 0; // bytes of one element; 0 where not an access
   std::uint8_t elements = 1; // 2, 4, 8 for vectors: one access an element
   std::string type; // element type as the value is used: "f32" where dataflow shows that a b32 is a float

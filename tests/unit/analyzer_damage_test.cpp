@@ -295,6 +295,20 @@ TEST_F(Findings, WaitLoopsAreNoFindings) {
   EXPECT_EQ(trace.races(), Races{});
 }
 
+// A look-back goes from one location to the next, and polls each; a loop over data does not.
+TEST_F(Findings, LookBacksPoll) {
+  for (const bool polls : {true, false}) {
+    LittleTrace trace;
+    auto set = trace.site(5, {.access = AccessKind::write, .ordering = Ordering::volatile_, .scope = Scope::sys});
+    auto look =
+        trace.site(6, {.ordering = Ordering::volatile_, .scope = Scope::sys, .in_loop = true, .wait_only = polls});
+    auto l = trace.launch();
+    for (unsigned i = 0; i < 4; ++i) trace.access(l, 0, i, set, memory + 4 * i, 1, 0, 1);
+    for (unsigned i = 0; i < 4; ++i) trace.access(l, 1, 0, look, memory + 4 * i, 0, 1);
+    EXPECT_EQ(trace.races().size(), polls ? 0u : 1u);
+  }
+}
+
 TEST_F(Findings, DownloadsToPageableMemoryHoldTheHost) {
   trace.stream(2);
   trace.stream(3);

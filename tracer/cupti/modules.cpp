@@ -251,10 +251,10 @@ void Modules::load_kernels(const Code& code) {
     for (const std::string& name : {made.name, made.clone}) {
       CUfunction function = nullptr;
       CUkernel kernel = nullptr;
-      const bool found =
-          code.library ? driver().cuLibraryGetKernel(&kernel, code.library, name.c_str()) == CUDA_SUCCESS &&
-                             driver().cuKernelGetFunction(&function, kernel) == CUDA_SUCCESS
-                       : driver().cuModuleGetFunction(&function, code.handle, name.c_str()) == CUDA_SUCCESS;
+      const bool found = code.library
+                             ? driver().cuLibraryGetKernel(&kernel, code.library, name.c_str()) == CUDA_SUCCESS &&
+                                   driver().cuKernelGetFunction(&function, kernel) == CUDA_SUCCESS
+                             : driver().cuModuleGetFunction(&function, code.handle, name.c_str()) == CUDA_SUCCESS;
       if (found) driver().cuFuncLoad(function);
     }
   }

@@ -80,8 +80,8 @@ class Recorder {
   // The thread that drains ends, and finishes the session before. False: there is none. Async-signal-safe.
   bool finish_there(int status);
   // Before a call that keeps the driver to itself until the kernels that run have ended, or may do so: a kernel that
-  // waits for room would wait for a reader that waits for the driver. Waits until the launches that write have ended, as
-  // long as they do write, and no longer than that: what runs may wait for what the host does next.
+  // waits for room would wait for a reader that waits for the driver. Waits until the launches that write have ended,
+  // as long as they do write, and no longer than that: what runs may wait for what the host does next.
   void let_kernels_end(std::chrono::seconds most);
   static constexpr std::chrono::seconds while_loading{3}; // code, of which most is loaded early
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
