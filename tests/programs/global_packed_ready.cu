@@ -1,5 +1,5 @@
-// Two blocks pass data behind a pair that says how many elements are skipped, none here, and how far the data is: of
-// what is polled only the second half changes. The racy twin lacks the writer's fence.
+// Two blocks pass data behind a pair that says how many elements are skipped, none here, and that the data is there, and
+// then that the writer is done: of what is polled only the second half changes. The racy twin lacks the writer's fence.
 #include "check.h"
 
 constexpr int threads = 64;
@@ -16,20 +16,20 @@ __device__ int2 look(const int2* at) {
 __global__ void pass(const int* in, int* data, int2* state, int* out) {
   unsigned t = threadIdx.x;
   if (blockIdx.x == 0) {
-    if (t == 0) publish(state, {0, 1});
     data[t] = 3 * in[t];  // @A
     __syncthreads();
     if (t == 0) {
 #ifndef RACY
       __threadfence();
 #endif
+      publish(state, {0, 1});
       publish(state, {0, 2});
     }
   } else {
     int skipped = 0;
     if (t == 0) {
       int2 now = look(state);
-      while (now.y != 2) now = look(state);
+      while (now.y == 0) now = look(state);
       skipped = now.x;
       __threadfence();
     }
