@@ -145,8 +145,12 @@ class Linker {
       if (function.has_body || (!own_[m].count(function.name) && !declared_.insert(function.name).second)) continue;
       const auto found = symbols_.find(function.name);
       std::vector<Token> head = function.head;
-      if (found->second.strength != Strength::declared) // defined in one of them: no longer external
-        std::erase_if(head, [](const Token& token) { return token.text == ".extern"; });
+      const Strength strength = found->second.strength; // defined in one of them: declared as it is there
+      if (strength == Strength::own) std::erase_if(head, [](const Token& token) { return token.text == ".extern"; });
+      for (Token& token : head) {
+        if (token.text == ".extern" && strength == Strength::strong) token.text = ".visible";
+        if (token.text == ".extern" && strength == Strength::weak) token.text = ".weak";
+      }
       put(head, m);
     }
   }
