@@ -174,6 +174,12 @@ TEST(LitmusCoherence, WeakAgainstStrong) { // CoRR and CoWW are no races only am
 }
 
 // ---- Fence-SC order that a read tells (8.9.3, 8.10.1): barriers lie between the fences and the flag
+// Block 0 writes x, a thread fences, all meet.
+Litmus fenced(Scope scope = gpu) {
+  Litmus litmus;
+  litmus.write(same_block, x).fence(same_block, scope, Ordering::sc).block_barrier(0);
+  return litmus;
+}
 TEST(LitmusFenceOrder, ReaderFencesBehindABarrier) {
   Litmus()
       .write(t0, x)
@@ -186,21 +192,10 @@ TEST(LitmusFenceOrder, ReaderFencesBehindABarrier) {
       .none();
 }
 TEST(LitmusFenceOrder, WriterFencesBeforeABarrier) {
-  Litmus()
-      .write(same_block, x)
-      .fence(same_block, gpu, Ordering::sc)
-      .block_barrier(0)
-      .write(t0, y, relaxed, gpu)
-      .read(t1, y, relaxed, gpu)
-      .fence(t1, gpu, Ordering::sc)
-      .read(t1, x)
-      .none();
+  fenced().write(t0, y, relaxed, gpu).read(t1, y, relaxed, gpu).fence(t1, gpu, Ordering::sc).read(t1, x).none();
 }
 TEST(LitmusFenceOrder, BothAndAChain) { // a third block's ticket between the two
-  Litmus()
-      .write(same_block, x)
-      .fence(same_block, gpu, Ordering::sc)
-      .block_barrier(0)
+  fenced()
       .atomic(t0, y)
       .atomic(same_block, y, relaxed, sys)
       .atomic(t1, y)
@@ -222,16 +217,7 @@ TEST(LitmusFenceOrder, WriteAfterTheFence) {
       .races({{1, 4}});
 }
 TEST(LitmusFenceOrder, ReadBeforeTheFence) {
-  Litmus()
-      .write(same_block, x)
-      .fence(same_block, gpu, Ordering::sc)
-      .block_barrier(0)
-      .atomic(t0, y)
-      .atomic(t1, y)
-      .block_barrier(1)
-      .read(t2, x)
-      .fence(t2, gpu, Ordering::sc)
-      .races({{1, 4}});
+  fenced().atomic(t0, y).atomic(t1, y).block_barrier(1).read(t2, x).fence(t2, gpu, Ordering::sc).races({{1, 4}});
 }
 TEST(LitmusFenceOrder, NoBarrierBehindTheFence) {
   Litmus()
@@ -274,15 +260,7 @@ TEST(LitmusFenceOrder, OfOneKindOnly) { // acq_rel fences have no such order
       .races({{1, 4}});
 }
 TEST(LitmusFenceOrder, OfBlockScope) {
-  Litmus()
-      .write(same_block, x)
-      .fence(same_block, cta, Ordering::sc)
-      .block_barrier(0)
-      .atomic(t0, y)
-      .atomic(t1, y)
-      .fence(t1, gpu, Ordering::sc)
-      .read(t1, x)
-      .races({{1, 4}});
+  fenced(cta).atomic(t0, y).atomic(t1, y).fence(t1, gpu, Ordering::sc).read(t1, x).races({{1, 4}});
 }
 TEST(LitmusFenceOrder, ReadTooEarly) { // it observes nothing: the order is one run's accident
   Litmus()
@@ -296,21 +274,10 @@ TEST(LitmusFenceOrder, ReadTooEarly) { // it observes nothing: the order is one 
       .races({{2, 4}});
 }
 TEST(LitmusFenceOrder, ReductionsTellNobody) {
-  Litmus()
-      .write(same_block, x)
-      .fence(same_block, gpu, Ordering::sc)
-      .block_barrier(0)
-      .atomic(t0, y)
-      .reduction(t1, y)
-      .fence(t1, gpu, Ordering::sc)
-      .read(t1, x)
-      .races({{1, 4}});
+  fenced().atomic(t0, y).reduction(t1, y).fence(t1, gpu, Ordering::sc).read(t1, x).races({{1, 4}});
 }
 TEST(LitmusFenceOrder, FlagOfBlockScope) {
-  Litmus()
-      .write(same_block, x)
-      .fence(same_block, gpu, Ordering::sc)
-      .block_barrier(0)
+  fenced()
       .write(t0, y, relaxed, cta)
       .read(t1, y, relaxed, gpu)
       .fence(t1, gpu, Ordering::sc)
