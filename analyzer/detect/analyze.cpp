@@ -93,7 +93,8 @@ class Describer {
       if (count == most_named) break;
       text += (count++ ? ", " : "") + name;
     }
-    if (others.size() > count) text += " and " + std::to_string(others.size() - count) + " more kernels";
+    if (const std::size_t more = others.size() - count)
+      text += more == 1 ? " and one more kernel" : " and " + std::to_string(more) + " more kernels";
     return text + " too";
   }
 

@@ -166,13 +166,13 @@ class DeviceImpl final : public Device, public Environment {
   Progress hang(std::string why);
   Progress stuck();
   std::string describe_stuck() const;
-  void device_looks(); // the device starts to run: what did the host change
+  void device_looks(); // an operation begins: what did the host change since drive() looked
+  void host_looks(); // the host has waited: what did the device change, what did it print
+  Progress finish_wait(trace::HostWait wait, Progress progress);
   // host_writes.cpp
   void host_wrote(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes);
   bool may_wait_for_host(std::uint32_t operation) const;
   void look_before(const trace::Copy& copy);
-  void host_looks(); // the host has waited: what did the device change, what did it print
-  Progress finish_wait(trace::HostWait wait, Progress progress);
 
   // replay_apply.cpp
   Expected<Progress> apply_module(const trace::Module& record, const BlobReader& blob);

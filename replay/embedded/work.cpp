@@ -9,10 +9,7 @@
 namespace deadheat::embedded {
 
 std::function<void()> as_callback(Runtime& runtime, std::function<void()> function) {
-  ++runtime.host_functions;
-  runtime.watch_host_memory();
   return [&runtime, function = std::move(function)] {
-    --runtime.host_functions;
     if (runtime.ended) return; // the program's objects are gone
     ThreadState& thread = thread_state();
     const unsigned depth = ++runtime.callbacks;
@@ -43,10 +40,18 @@ cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const
   request.host_thread = call.thread.number;
   request.what = work.what;
   request.call_site = work.call_site;
-  if (work.callback) call.device().next_callback(as_callback(call.runtime, work.callback));
+  if (work.callback) {
+    ++call.runtime.host_functions;
+    call.runtime.watch_host_memory();
+    call.device().next_callback([&runtime = call.runtime, run = as_callback(call.runtime, work.callback)] {
+      --runtime.host_functions;
+      run();
+    });
+  }
   ++call.runtime.submitted;
   Expected<std::uint32_t> id = call.device().submit(std::move(request));
   if (!id) {
+    if (work.callback) --call.runtime.host_functions;
     say_once(std::string(call.api) + ": " + id.error().message());
     return cudaErrorInvalidValue;
   }

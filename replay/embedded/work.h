@@ -30,10 +30,11 @@ cudaError_t submit(Call& call, Stream& stream, Work work, std::uint32_t* operati
 cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,
                        std::uint32_t* operation);
 
-// Host functions run on the thread that drives the device: they may not call CUDA. The lock is lent meanwhile, since a
-// function may wait for a thread that does; what other threads drive ends before this one goes on.
+// Records the event in the stream, or in the capture of it.
 cudaError_t record_event(Call& call, cudaEvent_t event, cudaStream_t stream, unsigned flags);
 
+// Host functions run on the thread that drives the device: they may not call CUDA. The lock is lent meanwhile, since a
+// function may wait for a thread that does; what other threads drive ends before this one goes on.
 std::function<void()> as_callback(Runtime& runtime, std::function<void()> function);
 
 } // namespace deadheat::embedded

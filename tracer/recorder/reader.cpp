@@ -36,7 +36,7 @@ struct LogReader::State {
   std::optional<EndChunk> end;
   bool sound = true; // nothing missing so far
   std::vector<bool> reported, gaps; // of chunks of events; gaps: something is missing in front
-  std::size_t losses_said = 0, rest_line = 0;
+  std::size_t rest_line = 0;
   std::uint64_t losses = 0, records_lost = 0;
   std::vector<std::string> warnings;
   std::vector<LostRange> lost;
@@ -116,14 +116,9 @@ void LogReader::State::lose(LostRange range, const std::string& why) {
 }
 
 void LogReader::State::say_lost(std::string line, const LostRange& range) {
-  losses++;
-  if (losses_said < most_losses_said) {
-    losses_said++;
-    warnings.push_back(std::move(line));
-    return;
-  }
+  if (++losses <= most_losses_said) return warnings.push_back(std::move(line));
   records_lost += range.records;
-  line = path + ": lost more in " + count_of(losses - losses_said, "place");
+  line = path + ": lost more in " + count_of(losses - most_losses_said, "place");
   if (records_lost) line += " (" + count_of(records_lost, "record") + " at least)";
   if (!rest_line) {
     rest_line = warnings.size();

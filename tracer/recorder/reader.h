@@ -1,8 +1,8 @@
 // Reads traces: the logs of a directory, their chunks and records, and the blobs.
 //
 // Damage is not an error: a log is opened if anything of it can be read. Chunks that cannot be read are left out, the
-// reader goes on with the next whole one, and says what is missing, one line each, in warnings() (the last one for all
-// that it has no more lines for). Chunks that lie in another order are read in the order of their numbers, each once.
+// reader goes on with the next whole one, and says what is missing, one line each, in warnings() (one for all that it
+// has no more lines for). Chunks that lie in another order are read in the order of their numbers, each once.
 // Errors are for what cannot be read at all: no such trace, not a trace, another version.
 //
 // Thread-safety: a TraceReader is immutable. A LogReader's chunk() and the members marked const may be called from
