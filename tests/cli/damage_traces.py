@@ -304,9 +304,9 @@ def complaint(case, known, answer, log_name):
         return "incomplete, and not one line each that names the log: %s" % lines
     more = race_keys(report) - known
     if more and not case.may_accuse:
-        return "accuses %s" % sorted(more, key=str)[0].__repr__()
+        return "accuses %r" % (sorted(more, key=str)[0],)
     if case.keeps and race_keys(report) != known:
-        return "hides %s" % sorted(known - race_keys(report), key=str)[0].__repr__()
+        return "hides %r" % (sorted(known - race_keys(report), key=str)[0],)
     return None
 
 
@@ -333,10 +333,10 @@ class Recording:
         out = subprocess.run([options.rewrite, "positions", self.path], check=True, stdout=subprocess.PIPE).stdout
         events = [number for number, chunk in enumerate(self.log.chunks) if chunk.fields["kind"] == EVENTS]
         self.positions = [(events[int(line.split()[0])], int(line.split()[1])) for line in out.decode().splitlines()]
-        status, self.report, lines, self.seconds = analyze(options.deadheat, self.directory)
-        if status not in (0, 1) or lines or not self.report["summary"]["complete"]:
+        status, report, lines, _ = analyze(options.deadheat, self.directory)
+        if status not in (0, 1) or lines or not report["summary"]["complete"]:
             raise SystemExit("%s cannot be analysed: status %s, %s" % (self.name, status, lines))
-        self.known = race_keys(self.report)
+        self.known = race_keys(report)
 
     def answer(self, options, data, jobs=1):
         with open(self.path, "wb") as file:

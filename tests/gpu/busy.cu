@@ -1,6 +1,7 @@
 // What a host may call while a kernel runs that writes more than the buffer of accesses holds: whoever reads that buffer
-// needs the driver, too. `busy CALL` prints how long the call and the kernel took, in seconds, and a sum of what was
-// computed; `busy` alone prints the names of the calls.
+// needs the driver, too. `busy CALL` prints how long the call and the kernel took, in seconds, and how many values
+// were computed; `busy` alone prints the names of the calls.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -124,9 +125,8 @@ int main(int argc, char** argv) {
     CHECK(cudaEventElapsedTime(&kernel, begins, ends));
     std::vector<int> result(count);
     CHECK(cudaMemcpy(result.data(), data, sizeof(int) * count, cudaMemcpyDefault));
-    long sum = 0;
-    for (int value : result) sum += value != 0;
-    std::printf("%s %.2f %.2f %ld\n", name, took.count(), kernel / 1000, sum);
+    const long computed = std::count_if(result.begin(), result.end(), [](int value) { return value != 0; });
+    std::printf("%s %.2f %.2f %ld\n", name, took.count(), kernel / 1000, computed);
     return 0;
   }
   std::fprintf(stderr, "busy: no call '%s'\n", argv[1]);

@@ -82,17 +82,19 @@ struct Checker final : Output {
     }
   }
   void record(const trace::Record& record) override { exits += std::holds_alternative<trace::ThreadExit>(record); }
-  // Values read, by location, and how many of them are not what was there.
-  std::map<std::uint64_t, std::vector<std::uint64_t>> order() {
-    std::map<std::uint64_t, std::vector<std::uint64_t>> order;
-    for (auto& [at, list] : done) {
+  void sort() {
+    for (auto& [at, list] : done)
       std::sort(list.begin(), list.end(), [](const Done& a, const Done& b) { return a.place < b.place; });
+  }
+  std::map<std::uint64_t, std::vector<std::uint64_t>> order() { // values read, by location
+    sort();
+    std::map<std::uint64_t, std::vector<std::uint64_t>> order;
+    for (const auto& [at, list] : done)
       for (const Done& d : list) order[at].push_back(d.read);
-    }
     return order;
   }
-  std::uint64_t wrong() {
-    order();
+  std::uint64_t wrong() { // how many of them are not what was there
+    sort();
     std::uint64_t wrong = inexact;
     for (const auto& [at, list] : done) {
       std::uint32_t value = 0;

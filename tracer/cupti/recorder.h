@@ -84,6 +84,7 @@ class Recorder {
   // as long as they do write, and no longer than that: what runs may wait for what the host does next.
   void let_kernels_end(std::chrono::seconds most);
   static constexpr std::chrono::seconds while_loading{3}; // code, of which most is loaded early
+  static constexpr std::chrono::seconds while_running{60}; // what must have ended
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
 
   // Whether the accesses of this launch are to be recorded. Counts it.

@@ -234,16 +234,17 @@ bool Merge::open(std::uint32_t w, std::uint32_t number) {
   head.after = end_ticket(item, slot.offset + 8);
   head.lanes = head.left = head.shared = head.wrote = head.known = 0;
   head.readers = head.waiting = head.leading = head.vague = head.at_first = head.future = head.walked = 0;
-  if (slot.kind != ptx::Slot::Kind::strong) {
-    open_steps(head, item);
-    if (head.left) await(head, slot, item);
-  } else {
+  if (slot.kind == ptx::Slot::Kind::strong) {
     open_lanes(head, item);
     each_lane(head.left, [&](unsigned l) { link(head, l); });
     if (head.future) (slot.in_block ? futures_[home_[w]] : future_).push({head.before, head.turn, w, place});
-    if (head.left) await(head, slot, item);
+  } else {
+    open_steps(head, item);
   }
-  if (head.left) return true;
+  if (head.left) {
+    await(head, slot, item);
+    return true;
+  }
   head.turn = 0; // every guard was false
   spare_.push_back(place);
   return false;

@@ -143,13 +143,11 @@ class Linker {
   void declarations(std::size_t m) {
     for (const Function& function : modules_[m].functions) {
       if (function.has_body || (!own_[m].count(function.name) && !declared_.insert(function.name).second)) continue;
-      const auto found = symbols_.find(function.name);
       std::vector<Token> head = function.head;
-      const Strength strength = found->second.strength; // defined in one of them: declared as it is there
-      if (strength == Strength::own) std::erase_if(head, [](const Token& token) { return token.text == ".extern"; });
+      const Strength strength = symbols_[function.name].strength; // defined in one of them: declared as it is there
       for (Token& token : head) {
-        if (token.text == ".extern" && strength == Strength::strong) token.text = ".visible";
-        if (token.text == ".extern" && strength == Strength::weak) token.text = ".weak";
+        if (token.text != ".extern" || strength == Strength::declared) continue;
+        token.text = strength == Strength::weak ? ".weak" : ".visible";
       }
       put(head, m);
     }
