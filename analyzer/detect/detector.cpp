@@ -234,9 +234,10 @@ void Detector::allocated(const trace::Allocate& allocation) {
 
 void Detector::freed(const trace::Free& free) {
   if (free.operation) return; // in the order of its stream: an operation, which is an access
-  // cudaFree waits for the device (Programming Guide, "Implicit Synchronization").
-  operations_.apply(trace::HostWait{trace::HostWait::Kind::device, 0, 0, false, free.host_thread});
   auto found = allocations_.find(free.allocation);
+  // cudaFree waits for the device (Programming Guide, "Implicit Synchronization"); of cuModuleUnload nothing says so.
+  if (found == allocations_.end() || found->second.kind != trace::Allocate::Kind::symbol)
+    operations_.apply(trace::HostWait{trace::HostWait::Kind::device, 0, 0, false, free.host_thread});
   if (found == allocations_.end()) return;
   auto at = live_.find(found->second.address);
   if (at != live_.end() && at->second == free.allocation) live_.erase(at);

@@ -127,6 +127,7 @@ std::vector<OperationId> StreamOrder::host_waits(const trace::HostWait& record) 
   switch (record.kind) {
     case trace::HostWait::Kind::device:
       for (const auto& [id, stream] : streams_) {
+        if (record.id && stream.device != record.id - 1) continue;
         add(ids, stream.tail);
         add(ids, stream.pending);
       }

@@ -72,7 +72,7 @@ struct Allocate {
 };
 struct Free {
   std::uint32_t allocation = 0;
-  std::uint32_t operation = 0;          // stream-ordered free; 0: cudaFree
+  std::uint32_t operation = 0;          // stream-ordered free; 0: cudaFree, of a symbol with its module (no order)
   std::uint32_t host_thread = 0;
 };
 
@@ -98,7 +98,7 @@ struct StreamWait {                     // cudaStreamWaitEvent: later work of `s
 // The host learned that work was complete: a synchronization that returned, or a query that returned success.
 struct HostWait {
   enum class Kind : std::uint8_t { device = 0, stream = 1, event = 2, operation = 3 } kind = Kind::device;
-  std::uint32_t id = 0;                 // stream, event or operation
+  std::uint32_t id = 0;                 // stream, event or operation; of device: its number plus one, 0: all of them
   std::uint32_t record_operation = 0;   // of event: the record waited on
   bool query = false;
   std::uint32_t host_thread = 0;

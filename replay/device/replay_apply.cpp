@@ -54,6 +54,7 @@ Expected<Progress> DeviceImpl::apply_free(const trace::Free& record) {
   auto allocation = by_id_.find(record.allocation);
   if (allocation == by_id_.end()) return Error{"the trace frees what it never allocated", {}, "the trace is damaged"};
   const std::uint64_t address = allocation->second.address;
+  if (allocation->second.kind == trace::Allocate::Kind::symbol) return Progress::done; // its module stays
   if (!allocations_.count(address)) return Error{"the trace frees memory twice", {}, "the trace is damaged"};
   Expected<void> ok = record.operation ? release_in_stream(address, record.host_thread, 0, record.operation)
                                        : release_at_once(address, record.host_thread);

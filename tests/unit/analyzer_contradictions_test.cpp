@@ -51,7 +51,7 @@ TEST_F(Contradictions, OverlappingAllocations) {
   racy_streams();
   expect_warning("allocations overlap");
 }
-// They say nothing of an order: modules that are unloaded leave their symbols behind.
+// They say nothing of an order.
 TEST_F(Contradictions, AllocationsOverlapInTheMidst) {
   auto write = trace.site(1, {AccessKind::write}), read = trace.site(2, {AccessKind::read});
   trace.stream(2);
@@ -82,6 +82,30 @@ TEST_F(Contradictions, MemoryReusedAfterAFreeIsNone) {
   trace.allocate(3, memory + 128, 64);
   racy_streams();
   EXPECT_TRUE(trace.analyze().warnings.empty());
+}
+
+// Its module was unloaded between the two launches, which the host did not wait for.
+TEST_F(Contradictions, MemoryOfASymbolThatIsFreedIsHandedOn) {
+  auto write = trace.site(1, {AccessKind::write}), read = trace.site(2, {AccessKind::read});
+  trace.stream(2);
+  trace.stream(3);
+  constexpr std::uint64_t variable = memory + (1 << 24);
+  trace.add(trace::Allocate{2, trace::Allocate::Kind::symbol, variable, 64, 0, 0, 1, "table"});
+  auto first = trace.launch(2);
+  trace.access(first, 0, 0, write, memory);
+  trace.access(first, 0, 0, write, variable);
+  trace.end_launch(first);
+  trace.add(trace::Free{2, 0, 1});
+  trace.allocate(3, variable, 64);
+  auto second = trace.launch(3);
+  trace.access(second, 0, 0, read, memory);
+  trace.access(second, 0, 0, read, variable);
+  trace.end_launch(second);
+  Analysis analysis = trace.analyze();
+  EXPECT_TRUE(analysis.summary.complete);
+  EXPECT_TRUE(analysis.warnings.empty());
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].level, RaceLevel::stream);
 }
 
 // Two streams that each wait for an event that the other records later: nothing of it can have happened.

@@ -182,6 +182,23 @@ TEST_F(Streams, HostWaits) {
   EXPECT_EQ(host(trace::HostWait::Kind::stream, 1), (Ids{4, 5}));  // legacy: what blocking streams have done since
 }
 
+// cudaDeviceSynchronize waits for the current device (Runtime API, "Device Management").
+TEST_F(Streams, TheHostWaitsForOneOfSeveralDevices) {
+  streams.stream_created({2, Kind::non_blocking, 0, 0, 1});
+  streams.stream_created({3, Kind::non_blocking, 0, 1, 1});
+  streams.stream_created({4, Kind::legacy, 0, 1, 1});
+  submit(1, 1);
+  submit(2, 2);
+  submit(3, 3);
+  record(7, 2, 4);
+  submit(5, 4);
+  wait(4, 7);
+  EXPECT_EQ(host(trace::HostWait::Kind::device, 1), (Ids{1, 4}));
+  EXPECT_EQ(host(trace::HostWait::Kind::device, 2), (Ids{3, 4, 5}));  // and what a stream of it waits for
+  EXPECT_EQ(host(trace::HostWait::Kind::device, 3), Ids{});
+  EXPECT_EQ(host(trace::HostWait::Kind::device), (Ids{1, 3, 4, 5}));
+}
+
 TEST_F(Streams, DestroyedStreamsStillHoldTheirWork) {
   create(2, Kind::blocking);
   submit(1, 2);

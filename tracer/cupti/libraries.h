@@ -16,6 +16,7 @@ namespace deadheat::cupti {
 // clang-format off
 #define DEADHEAT_DRIVER_FUNCTIONS(X) \
   X(cuCtxGetDevice) \
+  X(cuCtxGetDevice_v2) \
   X(cuCtxGetCurrent) \
   X(cuCtxSetCurrent) \
   X(cuDeviceGetName) \
@@ -39,6 +40,7 @@ namespace deadheat::cupti {
   X(cuStreamSynchronize) \
   X(cuThreadExchangeStreamCaptureMode) \
   X(cuStreamIsCapturing) \
+  X(cuStreamGetDevice) \
   X(cuStreamGetFlags) \
   X(cuStreamGetPriority) \
   X(cuLibraryGetKernel) \

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -206,9 +207,15 @@ std::uint32_t Session::host_thread() {
 
 // ---- devices
 
-std::uint32_t Session::device_of(CUcontext) {
+std::uint32_t Session::device_of(CUcontext context) {
   CUdevice device = 0;
-  if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return 0;
+  const Driver& d = driver();
+  const bool by_name = context && d.cuCtxGetDevice_v2;
+  if ((by_name ? d.cuCtxGetDevice_v2(&device, context) : d.cuCtxGetDevice(&device)) != CUDA_SUCCESS) return 0;
+  return noted(device);
+}
+
+std::uint32_t Session::noted(CUdevice device) {
   {
     std::lock_guard hold(lock);
     if (devices_[device]) return std::uint32_t(device);
@@ -262,14 +269,17 @@ std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_threa
   int priority = 0;
   driver().cuStreamGetFlags(handle, &flags);
   driver().cuStreamGetPriority(handle, &priority);
-  return created(context, handle, flags & CU_STREAM_NON_BLOCKING ? Kind::non_blocking : Kind::blocking, priority);
+  CUdevice device = 0; // waits and copies may be asked of streams of other devices than the current one
+  const bool told = driver().cuStreamGetDevice && driver().cuStreamGetDevice(handle, &device) == CUDA_SUCCESS;
+  return created(told ? noted(device) : device_of(context), handle,
+                 flags & CU_STREAM_NON_BLOCKING ? Kind::non_blocking : Kind::blocking, priority);
 }
 
-std::uint32_t Session::created(CUcontext context, CUstream handle, trace::StreamCreate::Kind kind, int priority) {
+std::uint32_t Session::created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority) {
   const std::uint32_t id = next_stream_++;
   streams_[handle] = id;
   last_stream_ = 0; // the handle may come again
-  journal_.push(trace::StreamCreate{id, kind, priority, device_of(context), host_thread()});
+  journal_.push(trace::StreamCreate{id, kind, priority, device, host_thread()});
   return id;
 }
 
@@ -348,6 +358,14 @@ void Session::freed(std::uint64_t address) {
   if (found == live_.end()) return;
   journal_.push(trace::Free{found->second.allocation, 0, host_thread()});
   live_.erase(found);
+}
+
+void Session::freed_symbols(const std::vector<std::uint32_t>& allocations) {
+  std::erase_if(live_, [&](const auto& entry) {
+    const bool freed = std::find(allocations.begin(), allocations.end(), entry.second.allocation) != allocations.end();
+    if (freed) journal_.push(trace::Free{entry.second.allocation, 0, host_thread()});
+    return freed;
+  });
 }
 
 void Session::freed_in_stream(std::uint64_t address, std::uint32_t stream) {

@@ -58,11 +58,12 @@ class Session {
   std::recursive_mutex lock;
 
   // ---- devices and contexts
-  std::uint32_t device_of(CUcontext context); // its number; writes its record the first time. Takes no lock.
+  // Its number; writes its record the first time. null: of the current context. Takes no lock.
+  std::uint32_t device_of(CUcontext context);
 
   // ---- streams and events, under lock
   std::uint32_t stream(CUcontext context, CUstream handle, bool per_thread_default);
-  std::uint32_t created(CUcontext context, CUstream handle, trace::StreamCreate::Kind kind, int priority);
+  std::uint32_t created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority);
   void destroyed(CUstream handle);
   std::vector<CUstream> known_streams(); // takes the lock itself
   std::uint32_t event(CUevent handle);
@@ -79,6 +80,7 @@ class Session {
   const std::map<std::uint64_t, trace::Allocate>& allocations() const { return live_; }
   void freed(std::uint64_t address); // at once; nothing if no allocation begins there
   void freed_in_stream(std::uint64_t address, std::uint32_t stream);
+  void freed_symbols(const std::vector<std::uint32_t>& allocations); // with their module
   // The first allocation that begins at or after `address`: for walking over ranges. null: none
   const trace::Allocate* next_allocation(std::uint64_t address) const;
 
@@ -110,6 +112,7 @@ class Session {
 
  private:
   Expected<void> open();
+  std::uint32_t noted(CUdevice device); // its number; writes its record the first time
   void finish_once(int status, bool clean) noexcept;
   bool did_nothing(); // the program submitted no operation
   bool others_in_trace() const; // other processes' logs lie in the trace's directory

@@ -16,7 +16,7 @@ trace::StreamCreate::Kind kind_of(unsigned flags) {
 void stream_made(Call& call, CUstream* handle, unsigned flags, int priority) {
   if (!call.done() || !handle) return;
   std::lock_guard hold(call.session.lock);
-  call.session.created(call.context, *handle, kind_of(flags), priority);
+  call.session.created(call.session.device_of(call.context), *handle, kind_of(flags), priority);
 }
 
 void waited(Call& call, Kind kind, std::uint32_t id, bool query) {
@@ -39,11 +39,12 @@ void callback(Call& call, CUstream handle) {
   call.session.submit(std::move(operation));
 }
 
-void context_synchronized(Call& call) {
+// `context`: null: the current one.
+void context_synchronized(Call& call, CUcontext context) {
   if (!call.done()) return;
   {
     std::lock_guard hold(call.session.lock);
-    waited(call, Kind::device, 0, false);
+    waited(call, Kind::device, call.session.device_of(context) + 1, false);
   }
   call.session.recorder().caught_up();
 }
@@ -106,8 +107,8 @@ void query_event(Call& call, cuEventQuery_params& p) {
   std::lock_guard hold(call.session.lock);
   waited(call, Kind::event, call.session.event(p.hEvent), true);
 }
-void synchronize_context(Call& call, cuCtxSynchronize_params&) { context_synchronized(call); }
-void synchronize_context_v2(Call& call, cuCtxSynchronize_v2_params&) { context_synchronized(call); }
+void synchronize_context(Call& call, cuCtxSynchronize_params&) { context_synchronized(call, nullptr); }
+void synchronize_context_v2(Call& call, cuCtxSynchronize_v2_params& p) { context_synchronized(call, p.ctx); }
 
 void host_function(Call& call, cuLaunchHostFunc_params& p) { callback(call, p.hStream); }
 void stream_callback(Call& call, cuStreamAddCallback_params& p) { callback(call, p.hStream); }
