@@ -1,11 +1,17 @@
 // Jobs that make it hard for the preload library, over embedded_cuda.cpp: device_job WHAT
 //
 // waits     a kernel waits for a flag that the host sets once it has waited for another stream
+// others    while a kernel waits for a flag, four opaque ones are launched for the first time. Says in how many ms
 // leaves    the job ends while a kernel still waits
 // gives_up  no room was made in the buffers for so long that a warp gave up; then more launches, and SIGKILL. Says the
 //           least limit of the buffers
 // cooperative  two cooperative launches, of 200 blocks and of 100
 // empty     loads a module with a variable of no bytes
+// separate, separate_ordered, separate_opaque
+//           two kernels of source files that were compiled apart, the device runtime beside them: one writes a variable
+//           that the other reads, on streams that know nothing of each other, or wait; or another source file has no
+//           PTX. Prints the sum of what was read
+// unloads   a module with a variable is unloaded between two kernels that write the same memory
 // idle      the module is loaded, and nothing else is done
 // no_buffers there is no page-locked memory for the library's buffers (EMBEDDED_NO_PAGE_LOCKED)
 // no_memory  there is no memory for what the library does before an opaque launch of another thread
@@ -16,15 +22,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/tracer/driver_check.h"
+#include "tests/tracer/fat_binary.h"
 
 #include "tracer/device_log/layout.h"
 
@@ -37,6 +48,9 @@ extern "C" void* __libc_malloc(std::size_t bytes);
 extern "C" void* malloc(std::size_t bytes) {
   return until_failure && --until_failure == 0 ? nullptr : __libc_malloc(bytes);
 }
+
+// A function that the device runtime defines: this program's file serves as its code.
+extern "C" __attribute__((used)) void cudaGetParameterBufferV2() {}
 
 namespace {
 
@@ -87,6 +101,86 @@ constexpr const char* with_empty_variable = R"(.version 8.0
   ret;
 }
 )";
+
+constexpr const char* first_part = R"(.version 8.0
+.target sm_90
+.address_size 64
+.extern .func (.param .b32 result) offset_of(.param .b32 value);
+.visible .global .align 4 .b8 weights[128];
+.visible .entry produce()
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<4>;
+  mov.u32 %r1, %tid.x;
+  {
+    .param .b32 value;
+    .param .b32 result;
+    st.param.b32 [value], %r1;
+    call.uni (result), offset_of, (value);
+    ld.param.b32 %r2, [result];
+  }
+  mov.u64 %rd1, weights;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r2;
+  ret;
+}
+)";
+constexpr const char* second_part = R"(.version 8.0
+.target sm_90
+.address_size 64
+.extern .global .align 4 .b8 weights[128];
+.visible .func (.param .b32 result) offset_of(.param .b32 value)
+{
+  .reg .b32 %r<3>;
+  ld.param.b32 %r1, [value];
+  add.u32 %r2, %r1, 100;
+  st.param.b32 [result], %r2;
+  ret;
+}
+.visible .entry consume(.param .u64 to)
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<6>;
+  ld.param.u64 %rd4, [to];
+  mov.u32 %r1, %tid.x;
+  mov.u64 %rd1, weights;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd3, %rd1, %rd2;
+  ld.global.u32 %r2, [%rd3];
+  add.u64 %rd5, %rd4, %rd2;
+  st.global.u32 [%rd5], %r2;
+  ret;
+}
+)";
+
+// Of PTX that is too old to be instrumented.
+constexpr const char* too_old = R"(.version 6.0
+.target sm_70
+.address_size 64
+.visible .entry a() { ret; }
+.visible .entry b() { ret; }
+.visible .entry c() { ret; }
+.visible .entry d() { ret; }
+)";
+
+constexpr const char* with_variable = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .b8 table[256];
+.visible .entry touch()
+{
+  .reg .b64 %rd<2>;
+  mov.u64 %rd1, table;
+  st.global.u32 [%rd1], 1;
+  ret;
+}
+)";
+
+std::string contents(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 struct Job {
   CUmodule module = nullptr;
@@ -141,6 +235,24 @@ void waits(const Job& job) {
   CHECK(cuStreamSynchronize(job.other));
 }
 
+void others(const Job& job) {
+  CUmodule old = nullptr;
+  CHECK(cuModuleLoadData(&old, too_old));
+  job.launch("wait", job.other, job.flag);
+  const auto begun = std::chrono::steady_clock::now();
+  for (const char* name : {"a", "b", "c", "d"}) {
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, old, name));
+    CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, job.one, nullptr, nullptr));
+  }
+  job.launch("fill", job.one, job.memory);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+  CHECK(cuMemsetD32Async(job.flag, 1, 1, job.one));
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuStreamSynchronize(job.other));
+  std::printf("%.0f\n", took.count());
+}
+
 void leaves(const Job& job) {
   job.launch("wait", job.other, job.flag);
   job.launch("fill", job.one, job.memory);
@@ -151,7 +263,7 @@ void gives_up(const Job& job) {
   job.launch("fill", job.one, job.memory);
   job.launch("gives_up", job.one, job.memory);
   CHECK(cuStreamSynchronize(job.one));
-  job.launch("wait", job.other, job.flag);  // in buffers that nobody reads, or unrecorded
+  job.launch("wait", job.other, job.flag); // in buffers that nobody reads, or unrecorded
   CHECK(cuMemsetD32Async(job.flag, 1, 1, job.one));
   CHECK(cuStreamSynchronize(job.one));
   CHECK(cuStreamSynchronize(job.other));
@@ -159,7 +271,40 @@ void gives_up(const Job& job) {
   for (int i = 0; i < 5; ++i) job.launch("fill", job.one, job.memory);
   CHECK(cuStreamSynchronize(job.one));
   std::printf("%llx\n", static_cast<unsigned long long>(job.least_limit()));
-  usleep(1'500'000);  // what there is gets written
+  usleep(1'500'000); // what there is gets written
+}
+
+void separate(const Job& job, bool ordered, bool opaque) {
+  using Kind = fake::FatBinary::Kind;
+  fake::FatBinary binary;
+  binary.part(Kind::ptx, first_part);
+  binary.part(Kind::ptx, second_part);
+  binary.part(Kind::machine_code, contents("/proc/self/exe")); // which defines a function of the device runtime
+  if (opaque) binary.part(Kind::machine_code, contents("/bin/true"));
+  CUmodule module = nullptr;
+  CHECK(cuModuleLoadData(&module, binary.wrapper()));
+  CUfunction produce = nullptr, consume = nullptr;
+  CHECK(cuModuleGetFunction(&produce, module, "produce"));
+  CHECK(cuModuleGetFunction(&consume, module, "consume"));
+  CUdeviceptr to = job.memory;
+  void* parameters[] = {&to};
+  CHECK(cuLaunchKernel(produce, 1, 1, 1, 32, 1, 1, 0, job.one, nullptr, nullptr));
+  if (ordered) CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuLaunchKernel(consume, 1, 1, 1, 32, 1, 1, 0, job.other, parameters, nullptr));
+  unsigned read[32];
+  CHECK(cuMemcpyDtoHAsync_v2(read, job.memory, sizeof read, job.other));
+  CHECK(cuStreamSynchronize(job.other));
+  std::printf("%u\n", std::accumulate(std::begin(read), std::end(read), 0u));
+}
+
+void unloads(const Job& job) {
+  CUmodule module = nullptr;
+  CHECK(cuModuleLoadData(&module, with_variable));
+  job.launch("fill", job.one, job.memory);
+  CHECK(cuModuleUnload(module));
+  job.launch("fill", job.other, job.memory);
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuStreamSynchronize(job.other));
 }
 
 void no_memory(const Job& job) {
@@ -180,7 +325,7 @@ void no_memory(const Job& job) {
   CHECK(cuProfilerStop());
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
@@ -193,6 +338,7 @@ int main(int argc, char** argv) {
   }
   const Job job;
   if (what == "waits") waits(job);
+  if (what == "others") others(job);
   if (what == "leaves") leaves(job);
   if (what == "gives_up") gives_up(job);
   if (what == "cooperative") {
@@ -203,6 +349,8 @@ int main(int argc, char** argv) {
     CUmodule module = nullptr;
     CHECK(cuModuleLoadData(&module, with_empty_variable));
   }
+  if (what == "unloads") unloads(job);
+  if (what.starts_with("separate")) separate(job, what == "separate_ordered", what == "separate_opaque");
   if (what == "no_memory") no_memory(job);
   if (what == "no_buffers") {
     job.launch("fill", job.one, job.memory);

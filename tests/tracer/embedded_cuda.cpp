@@ -18,7 +18,9 @@
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 #include "tracer/device_log/layout.h"
+#include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/instrument.h"
+#include "tracer/ptx/link.h"
 
 namespace {
 
@@ -132,6 +134,23 @@ EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
 
 // ---- code
 
+namespace {
+
+// PTX text as it is; of a fat binary's wrapper all that its parts have, linked.
+std::string text_of(const void* image) {
+  const Expected<std::vector<std::vector<ptx::FatbinEntry>>> parts = ptx::fatbin_parts_of_wrapper(image);
+  if (!parts) return static_cast<const char*>(image);
+  std::vector<std::string> texts;
+  for (const std::vector<ptx::FatbinEntry>& part : *parts) {
+    for (const ptx::FatbinEntry& entry : part) {
+      if (entry.kind == ptx::FatbinEntry::Kind::ptx) texts.push_back(*ptx::unpack(entry, "module"));
+    }
+  }
+  return *ptx::link(texts, "module");
+}
+
+}  // namespace
+
 EXPORT CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState* state) {
   *state = reinterpret_cast<CUlinkState>(new std::string);
   return CUDA_SUCCESS;
@@ -155,12 +174,17 @@ EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   cuModuleLoadData_params p{module, image};
   return CALL(cuModuleLoadData, nullptr, p, {
     std::lock_guard hold(lock);
-    Expected<std::uint32_t> id = the_device->load_module(static_cast<const char*>(p.image), "module");
+    Expected<std::uint32_t> id = the_device->load_module(text_of(p.image), "module");
     if (!id) std::fprintf(stderr, "embedded_cuda: %s\n", id.error().message().c_str());
     if (!id) return CUDA_ERROR_INVALID_PTX;
     *p.module = reinterpret_cast<CUmodule>(std::uint64_t(*id));
     return CUDA_SUCCESS;
   });
+}
+// Its code and variables stay.
+EXPORT CUresult cuModuleUnload(CUmodule module) {
+  cuModuleUnload_params p{module};
+  return CALL(cuModuleUnload, nullptr, p, { return CUDA_SUCCESS; });
 }
 EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   cuModuleGetFunction_params p{function, module, name};

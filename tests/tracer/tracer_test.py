@@ -506,6 +506,15 @@ def kernel_that_waits_for_the_host(case):
 
 
 @over_embedded
+def first_launches_beside_one_that_waits(case):
+    """Code that is loaded may have to wait for kernels that run: for one that waits for the host that is done once."""
+    done = case.device("others")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert int(done.stdout.split()[0]) < 5000, done.stdout
+    assert "missing" not in case.dump(), case.dump()
+
+
+@over_embedded
 def buffers_that_nobody_read(case):
     """A warp that gave up: nobody waits for room any more, and later operations are in a killed job's trace."""
     done = case.device("gives_up")
@@ -525,6 +534,42 @@ def cooperative(case):
     launches = [record for record in records.splitlines() if " kernel fill " in record]
     assert len(launches) == 2, records[:2000]
     assert ["cooperative instrumented" in launch for launch in launches] == [False, True], launches
+
+
+@over_embedded
+def compiled_apart(case):
+    """Source files that were compiled apart are linked and instrumented; not where one of them has no PTX."""
+    for what, races, opaque in (("separate", ["certain"], 0), ("separate_ordered", [], 0), ("separate_opaque", [], 1)):
+        done = case.device(what)
+        assert done.returncode == 0 and done.stdout.splitlines()[0] == str(sum(range(100, 132))), (what, done.stdout)
+        said = done.stderr.splitlines()
+        assert len(said) == opaque and all("without PTX" in line for line in said), (what, said)
+        records = subprocess.run([options.deadheat, "info", "--records", case.trace], text=True, stdout=subprocess.PIPE).stdout
+        launches = [record for record in records.splitlines() if re.search(r" kernel (produce|consume) ", record)]
+        assert [" instrumented" in launch for launch in launches] == [not opaque] * 2, launches
+        analysis = subprocess.run([options.deadheat, "analyze", case.trace, "--json", "-"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        found = json.loads(analysis.stdout)["races"]
+        assert [race["certainty"] for race in found] == races, (what, found)
+        assert all({race["first"]["kernel"], race["second"]["kernel"]} == {"produce", "consume"} for race in found), found
+        shutil.rmtree(case.trace)
+
+
+@over_embedded
+def unloaded_module(case):
+    """Its variables are freed with it, which orders nothing: kernels before and after still race."""
+    done = case.device("unloads")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    records = subprocess.run([options.deadheat, "info", "--records", case.trace], text=True, stdout=subprocess.PIPE).stdout
+    symbol = re.search(r"^allocate (\d+) symbol .*name table", records, re.M)
+    launches = [match.start() for match in re.finditer(r"^operation .* kernel fill ", records, re.M)]
+    freed = re.search(r"^free %s thread" % (symbol and symbol.group(1)), records, re.M)
+    assert freed and len(launches) == 2 and launches[0] < freed.start() < launches[1], records[:3000]
+    analysis = subprocess.run([options.deadheat, "analyze", case.trace, "--json", "-"], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60)
+    report = json.loads(analysis.stdout)
+    assert [race["certainty"] for race in report["races"]] == ["certain"], report["races"]
+    assert report["summary"]["complete"], report["summary"]
 
 
 @over_embedded
@@ -557,7 +602,7 @@ def no_window(case):
 
 cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, kernel_that_waits_for_the_host, buffers_that_nobody_read, cooperative, empty_variables,
+         bad_options, kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read, cooperative, compiled_apart, unloaded_module, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device, copy_of_a_plane, window_budget, no_window, no_buffers,
          timestamps, times_of_races, window_without_end,

@@ -4,6 +4,9 @@ deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test
               LIBS deadheat_device_log)
 # What opaque launches reach: a part of the preload library, without CUDA.
 deadheat_test(tracer_reach_test tracer_reach_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/reach.cpp LIBS deadheat_headers)
+# Who waits for launches that have not ended: likewise.
+deadheat_test(tracer_unfinished_test tracer_unfinished_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/unfinished.cpp
+              LIBS deadheat_headers)
 # What the host writes into page-locked memory: likewise.
 deadheat_test(tracer_host_memory_test tracer_host_memory_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/host_memory.cpp
               LIBS deadheat_headers)

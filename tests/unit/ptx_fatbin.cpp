@@ -73,17 +73,18 @@ TEST(PtxFatbin, Wrappers) {
   std::string main = small_container("main", ""), part = small_container("part", "");
   const void* parts[] = {part.data(), part.data(), nullptr};
   Wrapper one = {0x466243B1, 1, main.data(), nullptr}, two = {0x466243B1, 2, main.data(), parts};
-  EXPECT_EQ(fatbin_entries_of_wrapper(&one)->size(), 1u);
-  Expected<std::vector<FatbinEntry>> entries = fatbin_entries_of_wrapper(&two);
-  ASSERT_TRUE(entries);
-  ASSERT_EQ(entries->size(), 3u);
-  EXPECT_EQ(*unpack((*entries)[2], "x"), "part");
+  EXPECT_EQ(fatbin_parts_of_wrapper(&one)->size(), 1u);
+  Expected<std::vector<std::vector<FatbinEntry>>> all = fatbin_parts_of_wrapper(&two);
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 3u);
+  ASSERT_EQ((*all)[2].size(), 1u);
+  EXPECT_EQ(*unpack((*all)[2][0], "x"), "part");
   Wrapper strange = {0x466243B1, 3, main.data(), nullptr}, wrong = {1, 1, main.data(), nullptr},
           none = {0x466243B1, 1, nullptr, nullptr};
-  EXPECT_FALSE(fatbin_entries_of_wrapper(&strange));
-  EXPECT_FALSE(fatbin_entries_of_wrapper(&wrong));
-  EXPECT_FALSE(fatbin_entries_of_wrapper(&none));
-  EXPECT_FALSE(fatbin_entries_of_wrapper(nullptr));
+  EXPECT_FALSE(fatbin_parts_of_wrapper(&strange));
+  EXPECT_FALSE(fatbin_parts_of_wrapper(&wrong));
+  EXPECT_FALSE(fatbin_parts_of_wrapper(&none));
+  EXPECT_FALSE(fatbin_parts_of_wrapper(nullptr));
 }
 
 // Entries and payloads read without a crash, whatever the bytes; true when all went well.

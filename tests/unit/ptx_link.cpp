@@ -99,6 +99,21 @@ TEST(Link, SharedMemoryOfUnknownSizeIsDeclaredOnce) {
   EXPECT_EQ(linked({part, part}).variables.size(), 1u);
 }
 
+TEST(Link, VersionAndTargetAreTheNewestOfAll) {
+  const std::string newer = ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n",
+                    specific = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry l()\n{\nret;\n}\n",
+                    plain = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry m()\n{\nret;\n}\n";
+  for (const auto& parts : {std::vector{newer, specific, plain}, std::vector{plain, specific, newer}}) {
+    Expected<std::string> text = link(parts, "test");
+    ASSERT_TRUE(bool(text));
+    Expected<Module> module = parse(*text, "linked");
+    ASSERT_TRUE(bool(module));
+    EXPECT_EQ(module->version, 90u);
+    EXPECT_EQ(module->target, "sm_90a");
+    EXPECT_EQ(module->functions.size(), 3u);
+  }
+}
+
 TEST(Link, APartThatIsNoPtxIsAnError) {
   Expected<std::string> text = link({std::string(header), "no PTX"}, "program");
   ASSERT_FALSE(bool(text));

@@ -72,7 +72,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   if (!session) return;
   if (call_watched.until_idle.count() && !exit && session->options().accesses) {
     Own own;
-    session->recorder().let_kernels_end(call_watched.until_idle);
+    session->recorder().let_kernels_end(data->context, call_watched.until_idle);
   }
   if (!call_watched.handler) return;
   Window* window = session->window();

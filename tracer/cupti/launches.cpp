@@ -62,8 +62,8 @@ Kernel& known_kernel(Call& call, CUfunction f) {
   const std::uint64_t generation = call.session.modules().generation();
   if (place.handle == f && place.context == call.context && place.generation == generation) return *place.kernel;
   // Code that is needed for the first time is loaded by the driver (CUDA Programming Guide, "Lazy Loading").
-  if (!call.exit && !call.session.modules().met(f, call.context)) {
-    call.session.recorder().let_kernels_end(Recorder::while_loading);
+  if (!call.exit && !call.session.modules().is_loaded(f, call.symbol, call.context)) {
+    call.session.recorder().let_kernels_end(call.context, Unfinished::while_loading);
   }
   Kernel& kernel = call.session.modules().kernel(f, call.symbol, call.context);
   place = {f, call.context, &kernel, generation};

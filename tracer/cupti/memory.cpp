@@ -1,6 +1,7 @@
 // Allocations, in all their forms.
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/modules.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
@@ -126,12 +127,12 @@ void free_in_stream(Call& call, cuMemFreeAsync_params& p) {
 }
 
 // Variables of modules are memory that the program asks for by name.
-static void global(Call& call, CUdeviceptr* address, std::size_t* bytes, const char* name) {
-  if (!call.done() || !address || !bytes || !name) return;
+static void global(Call& call, const void* owner, CUdeviceptr* address, std::size_t* bytes, const char* name) {
+  if (!call.done() || !address || !*address || !bytes || !*bytes || !name) return;
   std::lock_guard hold(call.session.lock);
-  if (!call.session.allocation_at(*address)) call.session.allocated(Kind::symbol, *address, *bytes, 0, 0, name);
+  call.session.modules().symbol(owner, *address, *bytes, name);
 }
-void library_global(Call& call, cuLibraryGetGlobal_params& p) { global(call, p.dptr, p.bytes, p.name); }
-void module_global(Call& call, cuModuleGetGlobal_v2_params& p) { global(call, p.dptr, p.bytes, p.name); }
+void library_global(Call& call, cuLibraryGetGlobal_params& p) { global(call, p.library, p.dptr, p.bytes, p.name); }
+void module_global(Call& call, cuModuleGetGlobal_v2_params& p) { global(call, p.hmod, p.dptr, p.bytes, p.name); }
 
 }  // namespace deadheat::cupti

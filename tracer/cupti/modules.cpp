@@ -1,77 +1,24 @@
 #include "tracer/cupti/modules.h"
 
-#include <elf.h>
-
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/images.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/session.h"
-#include "tracer/cupti/triton.h"
-#include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/sites.h"
 
 namespace deadheat::cupti {
-
-namespace {
-
-constexpr std::uint32_t wrapper_magic = 0x466243B1, container_magic = 0xBA55ED50;
-
-bool looks_like_ptx(const char* text) {
-  // Comments and white space, then .version: as every PTX text begins.
-  for (int i = 0; i < 4096 && text[i]; ++i) {
-    if (text[i] == '.') return std::strncmp(text + i, ".version", 8) == 0;
-    if (static_cast<unsigned char>(text[i]) >= 0x80) return false;
-  }
-  return false;
-}
-
-}  // namespace
 
 const ptx::InstrumentedKernel* Code::kernel(const std::string& name) const {
   for (const ptx::InstrumentedKernel& k : instrumentation.kernels) {
     if (k.name == name || k.clone == name) return &k;
   }
   return nullptr;
-}
-
-std::string Modules::ptx_for(const void* image, int architecture, std::string& origin) {
-  std::uint32_t magic = 0;
-  std::memcpy(&magic, image, 4);
-  if (magic != wrapper_magic && magic != container_magic) {
-    const auto* text = static_cast<const char*>(image);
-    if (std::memcmp(text, ELFMAG, SELFMAG) == 0) return triton_ptx(image, origin);
-    if (!looks_like_ptx(text)) return {};
-    origin = "PTX of the program";
-    return text;
-  }
-  Expected<std::vector<ptx::FatbinEntry>> entries =
-      magic == wrapper_magic ? ptx::fatbin_entries_of_wrapper(image) : ptx::fatbin_entries_at(image);
-  if (!entries) {
-    say_once("a fat binary cannot be read, its kernels are opaque: " + entries.error().message());
-    return {};
-  }
-  const ptx::FatbinEntry* best = nullptr;
-  for (const ptx::FatbinEntry& entry : *entries) {
-    if (entry.kind != ptx::FatbinEntry::Kind::ptx) continue;
-    const bool specific = entry.flags & (ptx::FatbinEntry::arch_specific | ptx::FatbinEntry::family_specific);
-    const int at = int(entry.architecture);
-    if (at > architecture || (specific && at != architecture)) continue;
-    if (!best || at > int(best->architecture) || (at == int(best->architecture) && specific)) best = &entry;
-  }
-  if (!best) return {};
-  origin = best->name.empty() ? "a fat binary" : std::string(best->name);
-  Expected<std::string> text = ptx::unpack(*best, origin);
-  if (!text) {
-    say_once("PTX cannot be unpacked, its kernels are opaque: " + text.error().message());
-    return {};
-  }
-  return std::move(*text);
 }
 
 std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& origin) {
@@ -165,10 +112,15 @@ Code* Modules::replacement(const void* image) {
   int major = 0, minor = 0;
   driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
   driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-  std::string origin;
-  std::string text = ptx_for(image, major * 10 + minor, origin);
-  if (text.empty()) return nullptr;
-  std::unique_ptr<Code> code = prepare(std::move(text), origin);
+  Expected<DeviceCode> found = device_code(image, major * 10 + minor);
+  if (!found) {
+    const std::string line = "kernels are not recorded, " + found.error().message();
+    say_once(line);
+    session_.incident("opaque", line);
+    return nullptr;
+  }
+  if (found->text.empty()) return nullptr;
+  std::unique_ptr<Code> code = prepare(std::move(found->text), found->origin);
   if (!code) return nullptr;
   std::lock_guard hold(lock_);
   codes_.push_back(std::move(code));
@@ -209,6 +161,10 @@ void Modules::forget(Which&& which) {
 }
 
 void Modules::unloaded(const void* handle) {
+  {
+    std::lock_guard hold(session_.lock);
+    if (auto symbols = symbols_.extract(handle)) session_.freed_symbols(symbols.mapped());
+  }
   std::lock_guard hold(lock_);
   by_handle_.erase(handle);
   opaque_.erase(handle);
@@ -244,9 +200,10 @@ std::uint32_t Modules::opaque(const void* owner) {
 
 // Kernels and clones, which the driver would load when they are needed first, and then perhaps wait until the kernels
 // that run have ended (CUDA Programming Guide, "Lazy Loading").
-void Modules::load_kernels(const Code& code) {
-  if (!driver().cuFuncLoad) return;
-  session_.recorder().let_kernels_end(Recorder::while_loading);
+void Modules::load_kernels(Code& code) {
+  CUcontext context = nullptr;
+  if (!driver().cuFuncLoad || driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
+  session_.recorder().let_kernels_end(context, Unfinished::while_loading);
   for (const ptx::InstrumentedKernel& made : code.instrumentation.kernels) {
     for (const std::string& name : {made.name, made.clone}) {
       CUfunction function = nullptr;
@@ -258,6 +215,8 @@ void Modules::load_kernels(const Code& code) {
       if (found) driver().cuFuncLoad(function);
     }
   }
+  std::lock_guard hold(lock_);
+  code.loaded_in.push_back(context);
 }
 
 // The module's variables are memory that kernels touch.
@@ -269,16 +228,33 @@ void Modules::find_symbols(Code& code) {
                                          : driver().cuModuleGetGlobal_v2(&address, &bytes, code.handle, name.c_str());
     if (result != CUDA_SUCCESS || !address || !bytes) continue;
     std::lock_guard hold(session_.lock);
-    if (!session_.allocation_at(address)) {
-      session_.allocated(trace::Allocate::Kind::symbol, address, bytes, 0, 0, name);
-    }
-    session_.journal().push(trace::Symbol{code.module, name, session_.allocation_at(address)->allocation});
+    const void* owner = code.library ? static_cast<const void*>(code.library) : code.handle;
+    const trace::Allocate& memory = symbol(owner, address, bytes, name);
+    session_.journal().push(trace::Symbol{code.module, name, memory.allocation});
   }
 }
 
-bool Modules::met(CUfunction handle, CUcontext context) {
+const trace::Allocate& Modules::symbol(const void* owner, std::uint64_t address, std::uint64_t bytes,
+                                       const std::string& name) {
+  if (!session_.allocation_at(address)) {
+    session_.allocated(trace::Allocate::Kind::symbol, address, bytes, 0, 0, name);
+    symbols_[owner].push_back(session_.allocation_at(address)->allocation);
+  }
+  return *session_.allocation_at(address);
+}
+
+bool Modules::is_loaded(CUfunction handle, const char* symbol, CUcontext context) {
   std::lock_guard hold(lock_);
-  return kernels_.count({context, handle});
+  if (kernels_.count({context, handle})) return true;
+  const Code* code = code_of(handle);
+  return code && symbol && code->kernel(symbol) &&
+         std::find(code->loaded_in.begin(), code->loaded_in.end(), context) != code->loaded_in.end();
+}
+
+Code* Modules::code_of(CUfunction handle) const {
+  const auto known = owners_.find(handle);
+  const auto of = known == owners_.end() ? by_handle_.end() : by_handle_.find(known->second.owner);
+  return of == by_handle_.end() ? nullptr : of->second;
 }
 
 Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context) {
@@ -290,8 +266,7 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
     if (found != kernels_.end()) return *found->second;
     auto known = owners_.find(handle);
     if (known != owners_.end()) owner = known->second;
-    auto of = by_handle_.find(owner.owner);
-    if (of != by_handle_.end()) code = of->second;
+    code = code_of(handle);
   }
   auto made = std::make_unique<Kernel>();
   const char* name = symbol;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "deadheat/site.h"
+#include "deadheat/trace.h"
 #include "tracer/ptx/instrument.h"
 
 namespace deadheat::cupti {
@@ -32,6 +33,7 @@ struct Code {  // of one load
   std::string image;               // what was handed to the driver
   CUlibrary library = nullptr;     // one of them
   CUmodule handle = nullptr;
+  std::vector<CUcontext> loaded_in; // contexts in which all its kernels are; under the lock of Modules
 
   const ptx::InstrumentedKernel* kernel(const std::string& name) const;
 };
@@ -63,21 +65,24 @@ class Modules {
   void loaded(CUlibrary library, Code* code);
   void loaded(CUmodule module, Code* code);
   void unloaded(const void* handle);
+  // The memory of a module's variable, under the session's lock: bytes are not 0. It is freed with the module.
+  const trace::Allocate& symbol(const void* owner, std::uint64_t address, std::uint64_t bytes, const std::string& name);
   // Where functions come from: looked up in a library (a CUkernel) or a module, or made of a CUkernel.
   void found(const void* function, const void* owner, bool library);
   void same(const void* function, const void* kernel);
 
   // What a launched handle (CUfunction or CUkernel) is. `symbol`: its name as CUPTI tells it; may be null.
   Kernel& kernel(CUfunction handle, const char* symbol, CUcontext context);
-  bool met(CUfunction handle, CUcontext context); // it was asked for before
+  // The driver has its code there: it was asked for before, or is of a module that was loaded early.
+  bool is_loaded(CUfunction handle, const char* symbol, CUcontext context);
   // Changes when what is known of a handle may have.
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
-  std::string ptx_for(const void* image, int architecture, std::string& origin);
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin);
   std::string assemble(Code& code); // why it does not; empty: it does
-  void load_kernels(const Code& code);
+  void load_kernels(Code& code);
+  Code* code_of(CUfunction handle) const; // under lock_; null: none that is known
   void find_symbols(Code& code);
   std::uint32_t opaque(const void* owner);
   template <typename Which>
@@ -97,6 +102,8 @@ class Modules {
   std::vector<std::unique_ptr<Kernel>> retired_; // of code that was unloaded: launches may still speak of them
   std::atomic<std::uint64_t> generation_{1};
   std::unordered_map<const void*, std::uint32_t> opaque_;
+  std::unordered_map<const void*, std::vector<std::uint32_t>>
+      symbols_; // allocations, by owner; under the session's lock
   std::uint32_t next_module_ = 1;
 };
 

@@ -272,8 +272,8 @@ std::shared_ptr<RecordedLaunch> Recorder::expect(std::uint32_t control, const de
     launch->abandoned_ = true;
     return launch;
   }
+  launch->unfinished_ = unfinished_.begin(controlled.buffers->rings->context());
   controlled.launches.push_back(launch);
-  ++outstanding_;
   wake_.notify_all();
   return launch;
 }
@@ -282,7 +282,7 @@ void Recorder::cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunc
   std::lock_guard hold(lock_);
   auto found = controls_.find(control);
   if (found == controls_.end()) return;
-  outstanding_ -= std::erase(found->second.launches, launch);
+  if (std::erase(found->second.launches, launch)) unfinished_.end(launch->unfinished_);
   if (!found->second.again) ended(control);
 }
 
@@ -325,10 +325,11 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
   }
   kept_bytes_ += bytes;
   budget_used_up_ |= !within;
+  launch.unfinished_->bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (complete) {
+    unfinished_.end(launch.unfinished_);
     controlled.launches.erase(controlled.launches.begin());
     if (!controlled.again) ended(header.control);
-    --outstanding_;
   }
 }
 
@@ -345,7 +346,6 @@ std::uint64_t Recorder::take(Buffers& b, std::uint64_t position, const std::uint
     if (!known || position + known->bytes > end) break;
     segment(header, known->bytes, bytes, b.round);
     b.round_bytes += known->bytes;
-    taken_ += known->bytes;
     position += known->bytes;
     bytes += known->bytes;
   }
@@ -411,8 +411,8 @@ void Recorder::abandon(Buffers& b, const char* why) {
     std::lock_guard hold(lock_);
     for (auto& [number, controlled] : controls_) {
       if (controlled.buffers != &b) continue;
-      outstanding_ -= controlled.launches.size();
       for (const std::shared_ptr<RecordedLaunch>& launch : controlled.launches) {
+        unfinished_.end(launch->unfinished_);
         std::lock_guard hold_launch(launch->lock_);
         launch->abandoned_ = true;
       }
@@ -454,31 +454,22 @@ void Recorder::catch_up(Buffers& b) {
 }
 
 void Recorder::caught_up() {
-  if (outstanding_.load() == 0) return;
+  if (unfinished_.none()) return;
   const MyTurn one(draining_, waiting_);
   for (auto& [context, b] : buffers_) {
     if (b) catch_up(*b);
   }
 }
 
-void Recorder::let_kernels_end(std::chrono::seconds most) {
-  using Clock = std::chrono::steady_clock;
-  const auto begun = Clock::now();
-  auto heard = begun;
-  std::uint64_t taken = taken_;
-  while (outstanding_ > 0 && running_ && !finishing_ && !stopping_) {
-    const auto now = Clock::now();
-    if (const std::uint64_t more = taken_; more != taken) {
-      taken = more;
-      heard = now;
-    }
-    if (now - heard > std::chrono::seconds(1) || now - begun > most) return;
+void Recorder::let_kernels_end(CUcontext context, std::chrono::seconds most) {
+  if (unfinished_.none()) return;
+  Unfinished::Wait wait(unfinished_, context, most, Unfinished::Clock::now());
+  while (running_ && !finishing_ && !stopping_ && !wait.over(Unfinished::Clock::now()))
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
 }
 
 void Recorder::release() {
-  if (outstanding_.load() == 0) return; // a call of the driver that there is no need for: it may not answer any more
+  if (unfinished_.none()) return; // a call of the driver that there is no need for: it may not answer any more
   const MyTurn one(draining_, waiting_);
   for (auto& [context, b] : buffers_) {
     if (!b || b->dead) continue;
@@ -503,7 +494,7 @@ void Recorder::run() {
     if (finishing_) return session_.finish(status_, true);
     try {
       bool any = false;
-      if (outstanding_.load() > 0) {
+      if (!unfinished_.none()) {
         std::lock_guard one(draining_);
         for (auto& [context, b] : buffers_) any |= b && drain(*b);
       }
@@ -518,7 +509,7 @@ void Recorder::run() {
     } catch (...) {
     }
     std::unique_lock hold(wake_lock_);
-    wake_.wait_for(hold, outstanding_.load() > 0 ? std::chrono::milliseconds(1) : idle);
+    wake_.wait_for(hold, !unfinished_.none() ? std::chrono::milliseconds(1) : idle);
   }
 }
 

@@ -33,6 +33,7 @@
 
 #include "tracer/cupti/journal.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/unfinished.h"
 #include "tracer/device_log/launch_log.h"
 
 namespace deadheat::cupti {
@@ -57,6 +58,7 @@ class RecordedLaunch final : public Awaited {
   std::mutex lock_;
   std::deque<Arrived> arrived_;
   std::shared_ptr<const std::atomic<std::uint32_t>> whole_; // all that was reserved before this round has arrived
+  std::shared_ptr<Unfinished::Launch> unfinished_; // null: nothing will come
   std::uint64_t exited_ = 0; // threads
   bool complete_ = false;
   bool abandoned_ = false; // nothing more will arrive
@@ -79,12 +81,9 @@ class Recorder {
   void stop(); // drains what there is, if the driver still answers
   // The thread that drains ends, and finishes the session before. False: there is none. Async-signal-safe.
   bool finish_there(int status);
-  // Before a call that keeps the driver to itself until the kernels that run have ended, or may do so: a kernel that
-  // waits for room would wait for a reader that waits for the driver. Waits until the launches that write have ended,
-  // as long as they do write, and no longer than that: what runs may wait for what the host does next.
-  void let_kernels_end(std::chrono::seconds most);
-  static constexpr std::chrono::seconds while_loading{3}; // code, of which most is loaded early
-  static constexpr std::chrono::seconds while_running{60}; // what must have ended
+  // Before a call in that context that keeps the driver to itself until the kernels that run have ended, or may do so:
+  // waits until the launches that write have ended, as long as there is sense in it (unfinished.h).
+  void let_kernels_end(CUcontext context, std::chrono::seconds most);
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
 
   // Whether the accesses of this launch are to be recorded. Counts it.
@@ -137,8 +136,7 @@ class Recorder {
   std::uint32_t in_range_ = 0; // ranges that have begun
   std::unique_ptr<std::regex> filter_;
   std::atomic<bool> stopping_{false}, running_{false};
-  std::atomic<std::uint64_t> outstanding_{0}; // launches that have not ended
-  std::atomic<std::uint64_t> taken_{0}; // bytes
+  Unfinished unfinished_;
   std::atomic<bool> finishing_{false};
   std::atomic<int> status_{0};
   std::atomic<pthread_t> thread_{}; // that drains

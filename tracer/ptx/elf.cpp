@@ -85,6 +85,14 @@ Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
         if (entry.d_tag == DT_NEEDED) file.needed.push_back(string_at(strings, entry.d_un.d_val));
         if (entry.d_tag == DT_SONAME) file.soname = string_at(strings, entry.d_un.d_val);
       }
+    } else if (headers[i].sh_type == SHT_SYMTAB) {
+      Elf64_Sym symbol;
+      for (std::uint64_t at = 0; load(table, at, symbol); at += sizeof symbol) {
+        if (symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
+            ELF64_ST_BIND(symbol.st_info) != STB_LOCAL) {
+          file.functions.push_back(string_at(strings, symbol.st_name));
+        }
+      }
     } else if (headers[i].sh_type == SHT_DYNSYM) {
       Elf64_Sym symbol;
       for (std::uint64_t at = 0; load(table, at, symbol); at += sizeof symbol) {

@@ -1,5 +1,5 @@
-// A bounds-checked look at an ELF-64 file in memory: sections, needed libraries, dynamic symbols. Just what finding
-// fat binaries takes.
+// A bounds-checked look at an ELF-64 file in memory: sections, needed libraries, symbols. Just what finding fat
+// binaries takes.
 //
 // Invariants: views point into the bytes given; no byte of the file is trusted, out-of-range tables are errors.
 //
@@ -28,6 +28,7 @@ struct ElfFile {
   std::vector<std::string_view> needed;   // DT_NEEDED
   std::string_view soname;                // DT_SONAME, or empty
   std::vector<std::string_view> imports;  // undefined dynamic symbols, without version
+  std::vector<std::string_view> functions;  // that it defines for others (.symtab)
 };
 
 // `origin` names the file in errors.

@@ -233,14 +233,6 @@ Expected<std::vector<std::vector<FatbinEntry>>> fatbin_parts_of_wrapper(const vo
   return parts;
 }
 
-Expected<std::vector<FatbinEntry>> fatbin_entries_of_wrapper(const void* wrapper) {
-  Expected<std::vector<std::vector<FatbinEntry>>> parts = fatbin_parts_of_wrapper(wrapper);
-  if (!parts) return parts.error();
-  std::vector<FatbinEntry> entries;
-  for (const std::vector<FatbinEntry>& part : *parts) entries.insert(entries.end(), part.begin(), part.end());
-  return entries;
-}
-
 Expected<std::string> unpack(const FatbinEntry& entry, std::string_view origin) {
   Expected<std::string> bytes = entry.flags & FatbinEntry::zstd  ? unpack_zstd(entry.stored, entry.size, origin)
                                 : entry.flags & FatbinEntry::lz4 ? unpack_lz4(entry.stored, entry.size, origin)

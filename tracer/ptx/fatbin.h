@@ -55,10 +55,9 @@ Expected<std::vector<FatbinEntry>> fatbin_entries(std::string_view container, st
 // section has none.
 Expected<std::vector<FatbinEntry>> fatbin_entries_of_elf(std::string_view elf, std::string_view origin);
 
-// The entries behind a wrapper as given to __cudaRegisterFatBinary: the main container and, of version 2, the prelinked
-// ones. The pointers must be valid (the program's own image): lengths are taken from the container headers.
-Expected<std::vector<FatbinEntry>> fatbin_entries_of_wrapper(const void* wrapper);
-// The same, container by container: each prelinked one is a source file's, and they are to be linked.
+// What is behind a wrapper as given to __cudaRegisterFatBinary, container by container: the main one and, of version 2,
+// the prelinked ones, of a source file each, which are to be linked. The pointers must be valid (the program's own
+// image): lengths are taken from the container headers.
 Expected<std::vector<std::vector<FatbinEntry>>> fatbin_parts_of_wrapper(const void* wrapper);
 
 // As above for a container in memory whose length only its own header tells.

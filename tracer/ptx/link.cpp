@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "tracer/ptx/parse.h"
 
@@ -131,12 +133,25 @@ class Linker {
     put(function.tail, m);
   }
 
-  void header() { // of the module of the newest version
-    std::size_t newest = 0;
-    for (std::size_t m = 1; m < modules_.size(); ++m)
+  void header() {  // of the module of the newest version, with the newest target of all
+    // sm_90a is newer than sm_90: what needs it does not assemble for the other.
+    auto target = [&](std::size_t m) {
+      const std::string& name = modules_[m].target;
+      return std::pair(name.size() > 3 ? std::atoi(name.c_str() + 3) : 0, name.size());
+    };
+    std::size_t newest = 0, for_newest = 0;
+    for (std::size_t m = 1; m < modules_.size(); ++m) {
       if (modules_[m].version > modules_[newest].version) newest = m;
-    for (const Module::Piece& piece : modules_[newest].pieces)
-      if (is_header(piece)) put(piece.tokens, newest);
+      if (target(m) > target(for_newest)) for_newest = m;
+    }
+    for (const Module::Piece& piece : modules_[newest].pieces) {
+      if (!is_header(piece)) continue;
+      if (piece.tokens.front().text != ".target")
+        put(piece.tokens, newest);
+      else
+        for (const Module::Piece& other : modules_[for_newest].pieces)
+          if (is_header(other) && other.tokens.front().text == ".target") put(other.tokens, for_newest);
+    }
   }
 
   // Functions that are declared: before all that may name them.

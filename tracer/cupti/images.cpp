@@ -1,0 +1,112 @@
+#include "tracer/cupti/images.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "tracer/cupti/triton.h"
+#include "tracer/ptx/elf.h"
+#include "tracer/ptx/fatbin.h"
+#include "tracer/ptx/link.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+using Entries = std::vector<ptx::FatbinEntry>;
+using Kind = ptx::FatbinEntry::Kind;
+
+constexpr std::uint32_t wrapper_magic = 0x466243B1, container_magic = 0xBA55ED50;
+
+bool looks_like_ptx(const char* text) {
+  // Comments and white space, then .version: as every PTX text begins.
+  for (int i = 0; i < 4096 && text[i]; ++i) {
+    if (text[i] == '.') return std::strncmp(text + i, ".version", 8) == 0;
+    if (static_cast<unsigned char>(text[i]) >= 0x80) return false;
+  }
+  return false;
+}
+
+// Of the PTX that the device takes, the newest; of equal ones that for this very architecture ("sm_90a").
+const ptx::FatbinEntry* choose(const Entries& entries, int architecture) {
+  const ptx::FatbinEntry* best = nullptr;
+  for (const ptx::FatbinEntry& entry : entries) {
+    if (entry.kind != Kind::ptx) continue;
+    const bool specific = entry.flags & (ptx::FatbinEntry::arch_specific | ptx::FatbinEntry::family_specific);
+    const int at = int(entry.architecture);
+    if (at > architecture || (specific && at != architecture)) continue;
+    if (!best || at > int(best->architecture) || (at == int(best->architecture) && specific)) best = &entry;
+  }
+  return best;
+}
+
+// CUDA's device runtime (libcudadevrt), by a function that it alone defines (CUDA Programming Guide, "Device-side
+// Launch from PTX"). Linking leaves it out: code that calls it does not assemble then.
+bool is_device_runtime(const Entries& entries) {
+  constexpr std::string_view origin = "machine code";
+  for (const ptx::FatbinEntry& entry : entries) {
+    if (entry.kind != Kind::elf) continue;
+    const Expected<std::string> bytes = ptx::unpack(entry, origin);
+    if (!bytes) return false;
+    const Expected<ptx::ElfFile> code = ptx::read_elf(*bytes, origin);
+    return code && std::find(code->functions.begin(), code->functions.end(), "cudaGetParameterBufferV2") !=
+                       code->functions.end();
+  }
+  return false;
+}
+
+Expected<DeviceCode> linked(const std::vector<Entries>& parts, int architecture) {
+  DeviceCode code;
+  std::vector<std::string> texts;
+  std::vector<const Entries*> without;  // PTX
+  for (const Entries& part : parts) {
+    const ptx::FatbinEntry* best = choose(part, architecture);
+    if (!best) {
+      if (&part != &parts.front()) without.push_back(&part);  // the first is the machine code of all, linked
+      continue;
+    }
+    if (code.origin.empty()) code.origin = best->name;
+    Expected<std::string> text = ptx::unpack(*best, "a fat binary");
+    if (!text) return text.error();
+    texts.push_back(std::move(*text));
+  }
+  if (texts.empty()) return DeviceCode{};
+  if (code.origin.empty()) code.origin = "a fat binary";
+  if (!std::all_of(without.begin(), without.end(), [](const Entries* part) { return is_device_runtime(*part); })) {
+    return Error{"source files were compiled apart, and some of them without PTX for this GPU", code.origin,
+                 "build all of them with -gencode arch=compute_90,code=compute_90"};
+  }
+  Expected<std::string> text = ptx::link(texts, code.origin);
+  if (!text) return text.error();
+  code.text = std::move(*text);
+  return code;
+}
+
+}  // namespace
+
+Expected<DeviceCode> device_code(const void* image, int architecture) {
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, image, 4);
+  if (magic == wrapper_magic) {
+    const Expected<std::vector<Entries>> parts = ptx::fatbin_parts_of_wrapper(image);
+    return parts ? linked(*parts, architecture) : parts.error();
+  }
+  if (magic == container_magic) {
+    Expected<Entries> entries = ptx::fatbin_entries_at(image);
+    return entries ? linked({std::move(*entries)}, architecture) : entries.error();
+  }
+  DeviceCode code;
+  const auto* text = static_cast<const char*>(image);
+  if (std::memcmp(text, ELFMAG, SELFMAG) == 0) {
+    code.text = triton_ptx(image, code.origin);
+  } else if (looks_like_ptx(text)) {
+    code = {text, "PTX of the program"};
+  }
+  return code;
+}
+
+}  // namespace deadheat::cupti

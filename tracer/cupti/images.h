@@ -1,0 +1,23 @@
+// The PTX of what a program hands to the driver to load: PTX text, a fat binary's wrapper or container, an ELF file.
+//
+// Thread-safety: pure functions, but for files of Triton's cache.
+#pragma once
+
+#include <string>
+
+#include "deadheat/expected.h"
+
+namespace deadheat::cupti {
+
+struct DeviceCode {
+  std::string text;    // PTX; empty: there is none that the device takes
+  std::string origin;  // what it comes from, in words
+};
+
+// `image`: as given to cuModuleLoadData or cuLibraryLoadData, whose bytes tell what it is. `architecture`: of the
+// device, 90. Of source files that were compiled apart (nvcc -rdc=true) the PTX of all is linked; an Error where some
+// of them has none for the device (but for CUDA's device runtime, which every such program carries), or none that can
+// be read.
+Expected<DeviceCode> device_code(const void* image, int architecture);
+
+}  // namespace deadheat::cupti
