@@ -23,9 +23,11 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
     recent = &actors_[lane0.bits]; // node-based: it stays
     recent->lane0 = lane0;
   }
-  if (!recent->segment || segments_[recent->segment].stamp <= causality_.last_sync(lane0)) {
+  const order::Stamp synchronized = causality_.last_sync(lane0);
+  if (!recent->segment || segments_[recent->segment].stamp <= synchronized) {
     recent->segment = SegmentId(segments_.size());
-    segments_.push_back({lane0.bits, now, 0});
+    const bool from_now = !causality_.last_barrier(lane0) && is_over(lane0);
+    segments_.push_back({lane0.bits, from_now ? now : std::min(now, synchronized + 1), 0});
   }
   recent->apart = false;
   recent->ordered_to = 0;
@@ -151,12 +153,23 @@ void Epochs::renumber(std::vector<SegmentId>& number) {
   if (segments_.capacity() > 2 * collect_at_) segments_.shrink_to_fit();
 }
 
+bool Epochs::is_over(ThreadKey thread) const {
+  const order::OperationIndex operation = thread.operation();
+  if (operation < over_.size() && over_[operation]) return true;
+  const auto blocks = over_blocks_.find(operation);
+  return blocks != over_blocks_.end() && blocks->second.count(thread.block());
+}
+
 void Epochs::forget(order::OperationIndex operation) {
+  over_blocks_.erase(operation);
+  if (over_.size() <= operation) over_.resize(operation + 1);
+  over_[operation] = true;
   std::erase_if(actors_, [&](const auto& at) { return key_from(at.first).operation() == operation; });
   recent_.fill(nullptr);
 }
 
 void Epochs::forget(ThreadKey block) {
+  over_blocks_[block.operation()].insert(block.block());
   for (unsigned warp = 0; warp < 32; ++warp) {
     actors_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
   }

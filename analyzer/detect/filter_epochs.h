@@ -1,8 +1,9 @@
 // Epochs: what the first pass's cells name, and whether it comes before an access.
 //
-// A *segment* is what a warp did between two synchronizations, or one lane's part of an asynchronous copy. An epoch is
-// a segment and whom of it it stands for: `who`, a level and a lane, or for a group of units a pattern
-// (filter_pages.h).
+// A *segment* is what a warp did between two synchronizations, or one lane's part of an asynchronous copy. Its stamp is
+// the first behind the former one, whichever of its accesses are looked at here, so that whether an epoch comes before
+// an access depends on nothing else that is looked at. An epoch is a segment and whom of it it stands for: `who`, a
+// level and a lane, or for a group of units a pattern (filter_pages.h).
 //
 // Questions err to one side: what is said to be ordered is.
 // Thread-safety: none.
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "analyzer/detect/filter_pages.h"
@@ -106,6 +108,7 @@ class Epochs {
     order::AsyncGroup group = 0;
   };
   static_assert(sizeof(Segment) == 20);
+  bool is_over(order::ThreadKey thread) const; // a damaged trace's: what it knew of synchronization is forgotten
   bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
   bool across_proxies(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
   void renumber(std::vector<SegmentId>& number);
@@ -115,6 +118,8 @@ class Epochs {
   std::size_t collect_at_ = 1 << 16;
   std::unordered_map<std::uint64_t, Actor> actors_; // by warp
   std::array<Actor*, 64> recent_{}; // of some warps
+  std::vector<bool> over_; // operations
+  std::unordered_map<order::OperationIndex, std::unordered_set<std::uint32_t>> over_blocks_; // of those that are not
 };
 
 template <typename EachName>

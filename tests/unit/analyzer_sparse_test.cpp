@@ -244,7 +244,8 @@ TEST(Pairs, CoverWhatTheyStandFor) {
     for (std::uint32_t i = 0; i < 2048; ++i) {
       for (const unsigned launch : {0u, 1u}) {
         const deadheat::order::ThreadKey warp(launch + 1, i / 8, i % 8 * 32);
-        segments[launch].push_back(epochs.actor(warp, 1 + random() % 100000).segment);
+        if (i % 8 == 0) causality.block_barrier(launch + 1, i / 8, 1 + random() % 100000);
+        segments[launch].push_back(epochs.actor(warp, ~0ull).segment);
       }
     }
     EpochPairs pairs(&epochs, 24);
@@ -276,7 +277,7 @@ TEST(Pairs, CoverWhatTheyStandFor) {
         EXPECT_EQ(now.reads, put.cell.reads);
       } else {
         EXPECT_EQ(epochs.group_of(now.reads, whole_operation), epochs.group_of(put.cell.reads, whole_operation));
-        EXPECT_EQ(epochs.later(now.reads, put.cell.reads), now.reads);
+        EXPECT_EQ(epochs.later(put.cell.reads, now.reads), now.reads);
       }
       EXPECT_EQ(now.reads_who, put.cell.reads_who);
       EXPECT_EQ(now.write_who & Cell::non_coherent, put.cell.write_who & Cell::non_coherent);
