@@ -121,7 +121,10 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::far_mixed:
     case Pattern::far_handed:
     case Pattern::far_permuted:
-    case Pattern::handed: return 2 * double(accesses);
+    case Pattern::handed:
+    case Pattern::far_zeroed:
+    case Pattern::far_counted:
+    case Pattern::row_zeroed: return 2 * double(accesses);
     case Pattern::far_rows:
     case Pattern::far_short:
     case Pattern::far_atomics:

@@ -29,22 +29,26 @@ enum class Pattern {
   far_handed,   // every lane writes such a word; in a second launch a warp reads what one warp has written
   far_permuted, // the same; in a second launch every lane reads some lane's word
   handed,       // as far_permuted, of two neighbouring words one
+  far_zeroed,   // every lane writes such a word; in a second launch every lane adds to one of them
+  far_counted,  // every lane adds to such a word; in a second launch every lane reads one of them
+  row_zeroed, // every warp writes a row of 128 bytes far from all others; in a second launch lanes add to their words
 };
 inline constexpr Pattern patterns[] = {
-    Pattern::tiled,      Pattern::scattered,    Pattern::bytes,    Pattern::atomics,   Pattern::far_words,
-    Pattern::far_bytes,  Pattern::far_atomics,  Pattern::far_rows, Pattern::far_short, Pattern::far_mixed,
-    Pattern::far_handed, Pattern::far_permuted, Pattern::handed};
+    Pattern::tiled,     Pattern::scattered,  Pattern::bytes,       Pattern::atomics,
+    Pattern::far_words, Pattern::far_bytes,  Pattern::far_atomics, Pattern::far_rows,
+    Pattern::far_short, Pattern::far_mixed,  Pattern::far_handed,  Pattern::far_permuted,
+    Pattern::handed,    Pattern::far_zeroed, Pattern::far_counted, Pattern::row_zeroed};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {"tiled",      "scattered",    "bytes",    "atomics",   "far_words",
-                                          "far_bytes",  "far_atomics",  "far_rows", "far_short", "far_mixed",
-                                          "far_handed", "far_permuted", "handed"};
+  static constexpr const char* names[] = {
+      "tiled",     "scattered", "bytes",      "atomics",      "far_words", "far_bytes",  "far_atomics", "far_rows",
+      "far_short", "far_mixed", "far_handed", "far_permuted", "handed",    "far_zeroed", "far_counted", "row_zeroed"};
   return names[std::size_t(pattern)];
 }
 
 inline constexpr std::uint32_t warps = 8, lanes = 32;
-inline constexpr std::uint32_t turns = 8;                                             // of a block
-inline constexpr std::uint64_t table_bytes = std::uint64_t(1) << 26;                  // 64 MB
-inline constexpr std::uint64_t byte_table_bytes = std::uint64_t(1) << 22;             // 4 MB
+inline constexpr std::uint32_t turns = 8; // of a block
+inline constexpr std::uint64_t table_bytes = std::uint64_t(1) << 26; // 64 MB
+inline constexpr std::uint64_t byte_table_bytes = std::uint64_t(1) << 22; // 4 MB
 inline constexpr std::uint32_t counters = 1 << 16;
 inline constexpr std::uint64_t far_apart = std::uint64_t(1) << 13; // bytes from one to the next
 // Accesses of a warp in a turn, as warps count them.
@@ -251,7 +255,10 @@ class PatternSource final : public detect::Source {
             break;
           case Pattern::far_handed:
           case Pattern::far_permuted:
-          case Pattern::handed: give_or_take(warp, w, block, at); break;
+          case Pattern::handed:
+          case Pattern::far_zeroed:
+          case Pattern::far_counted:
+          case Pattern::row_zeroed: give_or_take(warp, w, block, at); break;
           default:
             warp.each(w, add, true, [&](unsigned lane) { return memory + 4ull * (scatter(at + lane) % counters); });
         }
@@ -272,12 +279,25 @@ class PatternSource final : public detect::Source {
   void give_or_take(Warp& warp, std::uint32_t w, std::uint32_t block, std::uint64_t at) const {
     const std::uint64_t words = blocks_ / 2 * per_block(pattern_);
     const bool take = launch_of(block) == 2;
-    warp.each(w, take ? gather : store, false, [&](unsigned lane) {
-      std::uint64_t i = (at + lane) % words; // the place in the order of writing
-      if (take) i = pattern_ == Pattern::far_handed ? (i + words / 2 + lanes) % words : shuffled(i, words);
-      const std::uint64_t word = i * 0x9e3779b1u % words;
-      return memory + (pattern_ == Pattern::handed ? 8 * word + 4 * (scatter(word) & 1) : word * far_apart);
-    });
+    auto row = [&](std::uint64_t number) { return memory + number * 0x9e3779b1u % (words / lanes) * far_apart; };
+    if (pattern_ == Pattern::row_zeroed) {
+      if (!take) return warp.affine(w, store, Space::global, row(at % words / lanes), 4);
+      return warp.each(w, add, true, [&](unsigned lane) {
+        const std::uint64_t i = shuffled((at + lane) % words, words);
+        return row(i / lanes) + 4 * (i % lanes);
+      });
+    }
+    const bool adds = pattern_ == (take ? Pattern::far_zeroed : Pattern::far_counted);
+    warp.each(w,
+              adds   ? add
+              : take ? gather
+                     : store,
+              adds, [&](unsigned lane) {
+                std::uint64_t i = (at + lane) % words; // the place in the order of writing
+                if (take) i = pattern_ == Pattern::far_handed ? (i + words / 2 + lanes) % words : shuffled(i, words);
+                const std::uint64_t word = i * 0x9e3779b1u % words;
+                return memory + (pattern_ == Pattern::handed ? 8 * word + 4 * (scatter(word) & 1) : word * far_apart);
+              });
   }
 
   Pattern pattern_;
