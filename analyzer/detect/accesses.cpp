@@ -219,16 +219,31 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
   // Which lanes are the worker's is as good as random: no branch asks.
   static_assert(Batch::everybodys >= partitions);
-  std::uint32_t of_worker = 0, all_lanes = 0;
+  std::uint32_t of_worker = 0, all_lanes = 0, everybodys = 0;
   for (unsigned i = 0; i < all.count; ++i) {
-    const unsigned is = unsigned(active_[parts[i] % partitions]) | unsigned(parts[i] >= partitions);
-    of_worker |= is << i;
+    const unsigned whole = unsigned(parts[i] >= partitions);
+    of_worker |= (unsigned(active_[parts[i] % partitions]) | whole) << i;
+    everybodys |= whole;
     all_lanes |= 1u << i;
   }
   if (pass_ == Pass::filter && !in_shared && all.count > 1) {
     std::uint32_t further = 0;
     each_lane(of_worker, [&](unsigned i) { further |= std::uint32_t(filter_.bring_strong(lanes[i].address)) << i; });
     each_lane(further, [&](unsigned i) { filter_.bring_strong_entry(lanes[i].address); });
+  }
+  if (orders_nothing && !in_shared && covering && !full_ && site.elements == 1 && !everybodys) {
+    const Filter::Strong one{0,
+                             key_of(operation, all.warp, 0),
+                             0,
+                             strong.bytes,
+                             covering,
+                             site.access != AccessKind::read,
+                             site.access != AccessKind::atomic,
+                             begin};
+    const std::uint32_t unordered = filter_.strong(one, of_worker, lanes);
+    if (!sides_.place(place).float_add) return;
+    each_lane(unordered, [&](unsigned i) { ++part(0, lanes[i].address).order_dependent[place]; });
+    return;
   }
   for (std::uint32_t rest = orders_nothing ? of_worker : all_lanes; rest; rest &= rest - 1) {
     const unsigned i = unsigned(std::countr_zero(rest));

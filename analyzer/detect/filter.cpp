@@ -289,18 +289,18 @@ std::uint32_t Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::
   for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
     const std::uint64_t address = addresses[lane];
-    Entry* place = nullptr;
+    EntryArrays::Name array{0, SparseCells::no_array};
     if (step == 0) {
       if (any_pages) pages_.prefetch({0, address / page_bytes});
-      if (cells.prefetch(address, place) || any_pages) left |= rest & -rest;
+      if (cells.prefetch(address, array) || any_pages) left |= rest & -rest;
     } else {
-      if (any_pages) {
-        if (const ShadowPage* const page = pages_.find({0, address / page_bytes})) __builtin_prefetch(page);
-      }
-      cells.prefetch_entry(address, place);
+      if (any_pages) pages_.prefetch_page({0, address / page_bytes});
+      cells.prefetch_entry(address, array);
     }
-    if (!found || !place || !one_unit || address % bytes || address >= address_limit) continue;
-    found->entry[lane] = place;
+    if (!found || array.size == SparseCells::no_array || !one_unit || address % bytes || address >= address_limit) {
+      continue;
+    }
+    found->array[lane] = array;
     found->mask |= rest & -rest;
   }
   return left;
@@ -351,13 +351,13 @@ void Filter::scattered(const Warp& access, Actor& actor) {
     const unsigned lane = unsigned(std::countr_zero(rest));
     const std::uint64_t address = access.address[lane];
     if (places && (places->mask & rest & -rest) && places->moves == cells.moves()) {
-      Entry& entry = *places->entry[lane];
-      if (!entry.segment) {
-        entry = access.write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
-        cells.count_new();
+      Entry* const entry = cells.in_or_new(places->array[lane], address);
+      if (entry && !entry->segment) {
+        *entry =
+            access.write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
         continue;
       }
-      if (usual_entry(entry, access.write, actor, lane)) continue;
+      if (entry && usual_entry(*entry, access.write, actor, lane)) continue;
     }
     ShadowPage* at = any_pages ? page[lane] : nullptr;
     if (sparsely && address < address_limit && address % access.bytes == 0) {

@@ -62,14 +62,39 @@ class Filter {
   };
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
+  // The same of lanes of a warp, one after another, each with an address in global memory that lies in active parts.
+  // access: of which the address and the thread's lane are set here. Returns which are unordered.
+  template <typename Lanes>
+  std::uint32_t strong(Strong access, std::uint32_t mask, const Lanes& lanes) {
+    std::uint32_t unordered = 0;
+    const order::ThreadKey lane0 = access.thread;
+    Actor* actor = nullptr;
+    const bool alone = pages_.count() == 0 && words_.empty() && bytes_.empty() && !any_folded_ && access.bytes == 4;
+    for (; mask; mask &= mask - 1) {
+      const unsigned i = unsigned(std::countr_zero(mask));
+      access.address = lanes[i].address;
+      access.thread.bits = lane0.bits + lanes[i].lane;
+      if (alone) {
+        if (!actor) epochs_.look_around(*(actor = &this->actor(lane0, access.now)));
+        bool is = false;
+        if (strong_alone(access, *actor, is)) {
+          unordered |= std::uint32_t(is) << i;
+          continue;
+        }
+      }
+      actor = nullptr;
+      unordered |= std::uint32_t(strong(access)) << i;
+    }
+    return unordered;
+  }
   // Brings nearer, in two steps, what a strong access to global memory will look at. False: there is no second step.
   bool bring_strong(std::uint64_t address) const {
-    Entry* place = nullptr;
-    return strong_.prefetch(address, place);
+    EntryArrays::Name array;
+    return strong_.prefetch(address, array);
   }
   void bring_strong_entry(std::uint64_t address) const {
-    Entry* place = nullptr;
-    strong_.prefetch_entry(address, place);
+    EntryArrays::Name array;
+    strong_.prefetch_entry(address, array);
   }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
@@ -113,12 +138,12 @@ class Filter {
     std::uint32_t unit = 2; // log2 of what begin and end divide into
     bool write = false, non_coherent = false;
   };
-  // Where the entries of a warp's units lie, as bring() found: until something moves.
+  // In which arrays the entries of a warp's units lie, as bring() found: until something moves.
   struct Brought {
     const std::uint64_t* addresses = nullptr; // of the access
     std::uint64_t moves = 0;
-    std::uint32_t mask = 0; // of lanes whose `entry` is set
-    std::array<Entry*, 32> entry{};
+    std::uint32_t mask = 0; // of lanes whose `array` is set
+    std::array<EntryArrays::Name, 32> array{};
   };
   Brought* brought(const std::uint64_t* addresses) {
     const auto found =
@@ -157,6 +182,9 @@ class Filter {
   // False: suspect. `weak`: what is known of the unit's weak accesses. unordered: set where the other access of a pair
   // of atomics is.
   bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
+  // Where nothing but strong accesses here and there are known, in the usual cases of one; false: to be done otherwise.
+  bool strong_alone(const Strong& access, Actor& actor, bool& unordered);
+  bool join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool& unordered);
   // As sparse(), for a strong access.
   bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
   // A weak read of a word here and there by the lane that has just made an atomic access to it is told by that one's

@@ -72,11 +72,10 @@ bool EntryArrays::move(Name from, Name to) const {
 }
 
 EntryArrays::Name EntryArrays::grow(Name from) {
-  // Arrays of so many lines have no room any more when they are full to seven eighths. What lies in this one then makes
-  // a sheet of 12 bytes an entry.
-  constexpr unsigned sheet_after = 10;
-  static_assert(lines[sheet_after] * ArrayLine::entries * 7 / 8 * 12 > lines[sheet] * 64);
-  for (unsigned size = from.size >= sheet_after ? unsigned(sheet) : from.size + 1u;; ++size) {
+  // The largest arrays have no room any more when they are full to seven eighths. What lies in one then makes a sheet
+  // of 12 bytes an entry.
+  static_assert(lines[sheet - 1] * ArrayLine::entries * 7 / 8 * 12 > lines[sheet] * 64);
+  for (unsigned size = from.size + 1u;; ++size) {
     const Name to = make(size);
     if (move(from, to)) {
       free(from.size, from.id);

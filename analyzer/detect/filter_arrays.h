@@ -67,9 +67,17 @@ static_assert(sizeof(SheetLine) == 64);
 class EntryArrays {
  public:
   static constexpr unsigned units_log2 = 10, units = 1 << units_log2;
-  // Lines of a size: of arrays, of sheets, and of pieces of tables, which know themselves what is in them.
-  static constexpr std::array<std::uint8_t, 14> lines = {1, 2, 3, 4, 6, 9, 13, 19, 28, 42, 54, 72, 86, 64};
-  static constexpr unsigned sheet = 12, piece = 13, piece_lines = lines[piece];
+  // Lines of a size: of arrays, of sheets, and of pieces of tables, which know themselves what is in them (smaller ones
+  // have the sizes of arrays).
+  static constexpr std::array<std::uint8_t, 13> lines = {1, 2, 3, 4, 6, 9, 13, 19, 28, 42, 54, 86, 64};
+  static constexpr unsigned sheet = 11, piece = 12;
+  static constexpr std::uint32_t piece_lines = lines[piece];
+  // Of the smallest run of so many lines, piece_lines at most.
+  static constexpr std::uint8_t size_for(std::uint32_t count) {
+    std::uint8_t size = 0;
+    while (lines[size] < count) ++size;
+    return size == sheet ? std::uint8_t(piece) : size;
+  }
   static_assert(units <= SheetLine::entries * lines[sheet]);
   struct Name {
     std::uint32_t id = 0;

@@ -22,17 +22,13 @@ void* allocate_slab(bool large_pages) {
 }
 void free_slab(void* slab) { munmap(slab, slab_bytes); }
 
-FilterPages::~FilterPages() {
-  for (Slot& slot : slots_) delete slot.page;
-}
-
 void FilterPages::grow() {
   std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(std::max<std::size_t>(1024, 2 * slots_.size())));
   mask_ = slots_.size() - 1;
   for (const Slot& slot : old) {
-    if (!slot.page) continue;
-    std::size_t at = PageHash()(slot.key) & mask_;
-    while (slots_[at].page) at = (at + 1) & mask_;
+    if (!slot.id) continue;
+    std::size_t at = slot.hash & mask_;
+    while (slots_[at].id) at = (at + 1) & mask_;
     slots_[at] = slot;
   }
 }
@@ -50,30 +46,29 @@ void FilterPages::free_groups(std::uint32_t id, unsigned shift) {
 }
 
 ShadowPage& FilterPages::get(const PageKey& key, bool& fresh) {
+  ShadowPage* const known = find(key);
+  fresh = !known;
+  if (known) return *known;
   if (2 * (count_ + 1) > slots_.size()) grow();
-  std::size_t at = PageHash()(key) & mask_;
-  while (slots_[at].page && !(slots_[at].key == key)) at = (at + 1) & mask_;
-  fresh = !slots_[at].page;
-  if (fresh) {
-    slots_[at] = {key, new ShadowPage{.key = key, .whole = {}}};
-    ++count_;
-  }
-  return *slots_[at].page;
+  std::size_t at = hash_of(key) & mask_;
+  while (slots_[at].id) at = (at + 1) & mask_;
+  const std::uint32_t id = page_pool_.allocate();
+  slots_[at] = {hash_of(key), id};
+  ++count_;
+  return *new (page_pool_.at(id)) ShadowPage{.key = key, .id = id, .whole = {}};
 }
 
 void FilterPages::erase(const PageKey& key) {
-  if (slots_.empty()) return;
-  std::size_t hole = PageHash()(key) & mask_;
-  for (; !(slots_[hole].key == key); hole = (hole + 1) & mask_) {
-    if (!slots_[hole].page) return;
-  }
-  if (!slots_[hole].page) return;
-  collapse(*slots_[hole].page, {});
-  delete slots_[hole].page;
+  ShadowPage* const page = find(key);
+  if (!page) return;
+  std::size_t hole = hash_of(key) & mask_;
+  while (slots_[hole].id != page->id) hole = (hole + 1) & mask_;
+  collapse(*page, {});
+  page_pool_.free(page->id);
   --count_;
   // Whoever was put farther because of it moves up.
-  for (std::size_t at = (hole + 1) & mask_; slots_[at].page; at = (at + 1) & mask_) {
-    const std::size_t home = PageHash()(slots_[at].key) & mask_;
+  for (std::size_t at = (hole + 1) & mask_; slots_[at].id; at = (at + 1) & mask_) {
+    const std::size_t home = slots_[at].hash & mask_;
     if (((at - home) & mask_) < ((at - hole) & mask_)) continue;
     slots_[hole] = slots_[at];
     hole = at;

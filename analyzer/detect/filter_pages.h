@@ -85,7 +85,7 @@ struct ShadowPage {
   bool sparse = false; // some of its units' reads are in SparseCells
   bool dense = false; // such were taken from there; no more are put there
   Group* groups = nullptr; // in a pool; null: only `few`, which have no cells, and `whole`, which is the others, matter
-  std::uint32_t groups_id = 0;
+  std::uint32_t groups_id = 0, id = 0; // in pools
   Group whole; // of the page, as ranges touched it: no cells
   FewGroups few{}; // of units of 4 bytes
   std::size_t group_count() const { return page_bytes / group_units >> shift; }
@@ -138,10 +138,16 @@ class CellPool {
 
 class FilterPages {
  public:
+  FilterPages() = default;
+  FilterPages(const FilterPages&) = delete;
+  FilterPages& operator=(const FilterPages&) = delete;
   ShadowPage* find(const PageKey& key) const {
     if (slots_.empty()) return nullptr;
-    for (std::size_t at = PageHash()(key) & mask_;; at = (at + 1) & mask_) {
-      if (!slots_[at].page || slots_[at].key == key) return slots_[at].page;
+    const std::uint32_t hash = hash_of(key);
+    for (std::size_t at = hash & mask_;; at = (at + 1) & mask_) {
+      if (!slots_[at].id) return nullptr;
+      if (slots_[at].hash != hash) continue;
+      if (ShadowPage* const page = page_pool_.at(slots_[at].id); page->key == key) return page;
     }
   }
   ShadowPage& get(const PageKey& key, bool& fresh);
@@ -170,15 +176,16 @@ class FilterPages {
   template <typename Each>
   void each_page(Each&& each) const {
     for (const Slot& slot : slots_) {
-      if (slot.page) each(*slot.page);
+      if (slot.id) each(*page_pool_.at(slot.id));
     }
   }
   std::size_t count() const { return count_; }
   std::uint64_t bytes() const {
-    return count_ * (sizeof(ShadowPage) + 16) + slots_.size() * sizeof(Slot) + word_groups_.bytes() +
-           half_groups_.bytes() + byte_groups_.bytes() + cell_pool_.bytes() + strong_pool_.bytes();
+    return page_pool_.bytes() + slots_.size() * sizeof(Slot) + word_groups_.bytes() + half_groups_.bytes() +
+           byte_groups_.bytes() + cell_pool_.bytes() + strong_pool_.bytes();
   }
   void trim() {
+    page_pool_.trim();
     word_groups_.trim();
     half_groups_.trim();
     byte_groups_.trim();
@@ -186,9 +193,14 @@ class FilterPages {
     strong_pool_.trim();
   }
 
-  // For whoever is about to look at many addresses: brings the slot of a page nearer.
+  // For whoever is about to look at many addresses: brings the slot of a page nearer, then the page.
   [[gnu::always_inline]] void prefetch(const PageKey& key) const {
-    if (!slots_.empty()) __builtin_prefetch(&slots_[PageHash()(key) & mask_]);
+    if (!slots_.empty()) __builtin_prefetch(&slots_[hash_of(key) & mask_]);
+  }
+  [[gnu::always_inline]] void prefetch_page(const PageKey& key) const {
+    if (slots_.empty()) return;
+    const Slot& slot = slots_[hash_of(key) & mask_]; // where it is as a rule
+    if (slot.id) __builtin_prefetch(page_pool_.at(slot.id));
   }
   [[gnu::always_inline]] void prefetch_cell(const Group& group, unsigned unit) const {
     if (group.cells) __builtin_prefetch(&cells(group)[unit]);
@@ -197,26 +209,21 @@ class FilterPages {
 
  private:
   struct Slot {
-    PageKey key;
-    ShadowPage* page = nullptr;
+    std::uint32_t hash = 0, id = 0; // of a page; 0: none
   };
+  static std::uint32_t hash_of(const PageKey& key) { return std::uint32_t(PageHash()(key)); }
   void grow();
   void allocate_groups(ShadowPage& page); // for its shift
   void free_groups(std::uint32_t id, unsigned shift);
 
   std::vector<Slot> slots_; // open addressing, at most half full
   std::size_t mask_ = 0, count_ = 0;
+  CellPool<ShadowPage, 1> page_pool_;
   CellPool<Group, 32> word_groups_; // of pages with units of 4 bytes
   CellPool<Group, 64> half_groups_;
   CellPool<Group, 128> byte_groups_;
   CellPool<Cell> cell_pool_;
   CellPool<StrongCell> strong_pool_;
-
- public:
-  FilterPages() = default;
-  FilterPages(const FilterPages&) = delete;
-  FilterPages& operator=(const FilterPages&) = delete;
-  ~FilterPages();
 };
 
 } // namespace deadheat::detect

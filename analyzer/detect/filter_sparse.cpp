@@ -51,11 +51,11 @@ SparseCells::Region* SparseCells::far_region(std::uint64_t number) const {
 
 SparseCells::Found SparseCells::find(std::uint64_t address) const {
   Found found;
-  const Region* const of = region(address);
-  if (!of) return found;
   const std::uint32_t wanted = key(address);
-  each_line(*of, wanted, [&](Line& line) {
-    if (const unsigned array = line.near(wanted | array_bit)) {
+  const LineTable* const of = table(address, wanted);
+  if (!of) return found;
+  of->each_line(wanted, [&](Line& line) {
+    if (const unsigned array = line.near(wanted | LineTable::array_bit)) {
       found.slot = {&line, unsigned(std::countr_zero(array))};
       return true;
     }
@@ -81,15 +81,16 @@ SparseCells::Found SparseCells::find(std::uint64_t address) const {
 
 std::bitset<EntryArrays::units> SparseCells::touched(std::uint64_t address) const {
   std::bitset<EntryArrays::units> units;
-  const Region* const of = region(address);
+  const std::uint32_t wanted = key(address);
+  const LineTable* const of = table(address, wanted);
   if (!of) return units;
-  each_line(*of, key(address), [&](Line& line) {
-    if (const unsigned array = line.near(key(address) | array_bit)) {
+  of->each_line(wanted, [&](Line& line) {
+    if (const unsigned array = line.near(wanted | LineTable::array_bit)) {
       const EntryArrays::Name name = Slot{&line, unsigned(std::countr_zero(array))}.name();
       arrays_.each(name, [&](unsigned unit, const Entry&) { units.set(unit); });
       return true;
     }
-    for (unsigned near = line.near(key(address)); near; near &= near - 1) {
+    for (unsigned near = line.near(wanted); near; near &= near - 1) {
       const unsigned place = unsigned(std::countr_zero(near));
       if (line.segment[place]) units.set(unit_of(line.key[place]));
     }
@@ -98,93 +99,11 @@ std::bitset<EntryArrays::units> SparseCells::touched(std::uint64_t address) cons
   return units;
 }
 
-void SparseCells::prefetch_rest(const Region& of, std::uint32_t wanted) const {
-  each_line(of, wanted, [&, home = true](const Line& line) mutable {
+void SparseCells::prefetch_rest(const LineTable& of, std::uint32_t wanted) {
+  of.each_line(wanted, [&, home = true](const Line& line) mutable {
     if (!std::exchange(home, false)) __builtin_prefetch(&line, 1);
     return false;
   });
-}
-
-// ---- tables of lines
-
-SparseCells::Line& SparseCells::line_or_new(Region& of, std::uint32_t number) {
-  std::uint32_t& piece = of.pieces[number / EntryArrays::piece_lines];
-  if (piece == no_piece) {
-    piece = arrays_.allocate(EntryArrays::piece);
-    std::memset(arrays_.at<unsigned char>(piece), 0, sizeof(Line) * EntryArrays::piece_lines);
-  }
-  return line(of, number);
-}
-
-bool SparseCells::try_insert(Region& of, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who,
-                             std::uint8_t* filled) {
-  if (!of.count) return false;
-  const std::uint32_t home = this->home(wanted, of.count), step = this->step(wanted, of.count);
-  std::uint32_t number = home;
-  for (unsigned depth = 0; depth <= most_depth; ++depth) {
-    const unsigned place =
-        filled ? filled[number] : unsigned(std::countr_zero(line_or_new(of, number).empty() | 1u << slots));
-    if (place < slots) {
-      Line& at = line_or_new(of, number);
-      if (filled) ++filled[number];
-      at.key[place] = wanted;
-      at.segment[place] = segment;
-      at.who[place] = who;
-      ++of.used;
-      if (depth) {
-        std::uint8_t& deepest = line(of, home).depth;
-        deepest = std::max(deepest, std::uint8_t(depth));
-      }
-      return true;
-    }
-    number += step;
-    if (number >= of.count) number -= of.count;
-  }
-  return false;
-}
-
-void SparseCells::insert(Region& of, std::uint32_t wanted, std::uint32_t segment, std::uint8_t who) {
-  while (!try_insert(of, wanted, segment, who)) resize(of, of.count + of.count / 7 + 1);
-}
-
-void SparseCells::make_room(Region& of) {
-  if (100ull * (of.used + 1) > 91ull * slots * of.count) resize(of, of.count + of.count / 7 + 1);
-}
-
-// The pieces of the old table are free for the new one as soon as they were copied.
-void SparseCells::resize(Region& of, std::uint32_t count) {
-  struct Left {
-    std::uint32_t key, segment;
-    std::uint8_t who;
-  };
-  std::vector<Left> left; // for which there was no room
-  const Region old = std::exchange(of, {});
-  of.count = count;
-  of.pieces.assign((count + EntryArrays::piece_lines - 1) / EntryArrays::piece_lines, no_piece);
-  std::vector<std::uint8_t> filled(count); // so that lines that were just written to are not read
-  for (std::uint32_t i = 0; i < old.count; ++i) {
-    const Line& from = line(old, i);
-    for (unsigned place = 0; place < slots; ++place) {
-      if (!from.segment[place] ||
-          try_insert(of, from.key[place], from.segment[place], from.who[place], filled.data())) {
-        continue;
-      }
-      left.push_back({from.key[place], from.segment[place], from.who[place]});
-    }
-    if (i + 1 == old.count || (i + 1) % EntryArrays::piece_lines == 0) {
-      arrays_.free(EntryArrays::piece, old.pieces[i / EntryArrays::piece_lines]);
-    }
-  }
-  for (std::uint32_t i = 0; i < count; i += EntryArrays::piece_lines) line_or_new(of, i);
-  pieces_ += of.pieces.size();
-  pieces_ -= old.pieces.size();
-  for (const Left& one : left) insert(of, one.key, one.segment, one.who);
-}
-
-void SparseCells::release(Region& of) {
-  for (const std::uint32_t piece : of.pieces) arrays_.free(EntryArrays::piece, piece);
-  pieces_ -= of.pieces.size();
-  of = {};
 }
 
 // ---- entries
@@ -206,11 +125,6 @@ void SparseCells::put(std::uint64_t address, const Found& found, Entry entry) {
 }
 
 void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
-  Region* of = region(address);
-  if (!of) {
-    const std::uint64_t number = address >> unit_log2_ >> region_log2;
-    of = (regions_[number] = std::make_unique<Region>()).get();
-  }
   const std::uint32_t wanted = key(address);
   ++used_;
   if (found.slot) {
@@ -223,27 +137,29 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
     if (arrays_.much_free()) pack(true);
     return;
   }
+  if (!region(address)) regions_[address >> unit_log2_ >> region_log2] = std::make_unique<Region>();
+  LineTable& of = *table(address, wanted);
+  const unsigned number = LineTable::number_of(wanted);
   if (found.near >= most_near) {
-    const EntryArrays::Name array = collect_block(*of, wanted);
+    const EntryArrays::Name array = collect_block(of, wanted);
     arrays_.insert(array, unit_of(wanted), entry); // the first one has room
-    insert(*of, array_key(wanted), array.id + 1, array.size);
-    if (of->count > 8 && 100ull * of->used < 76ull * slots * of->count) resize(*of, of->used * 100 / 88 / slots + 1);
+    of.insert(arrays_, number, LineTable::array_key(wanted), array.id + 1, array.size);
+    of.shrink(arrays_);
     return;
   }
-  make_room(*of);
-  insert(*of, wanted, entry.segment, entry.who);
   pages_.set(page_bit(address / page_bytes));
+  if (of.insert(arrays_, number, wanted, entry.segment, entry.who) && arrays_.much_free()) pack(true);
 }
 
-EntryArrays::Name SparseCells::collect_block(Region& of, std::uint32_t wanted) {
+EntryArrays::Name SparseCells::collect_block(LineTable& of, std::uint32_t wanted) {
   static_assert(most_near < ArrayLine::entries);
   const EntryArrays::Name array = arrays_.make(0);
-  each_line(of, wanted, [&](Line& line) {
+  of.each_line(wanted, [&](Line& line) {
     for (unsigned near = line.near(wanted); near; near &= near - 1) {
       const unsigned place = unsigned(std::countr_zero(near));
       if (!line.segment[place]) continue;
       arrays_.insert(array, unit_of(line.key[place]), {line.segment[place], line.who[place]});
-      clear(of, line, place);
+      of.clear(line, place);
     }
     return false;
   });
@@ -256,22 +172,22 @@ void SparseCells::erase(std::uint64_t address, const Found& found) {
   if (names_pair(*found.who)) pairs_->drop(found.entry().segment);
   if (!found.slot) {
     std::memset(found.at, 0, sizeof(SegmentId));
-    --region(address)->used;
+    table(address, key(address))->cleared(1);
     return;
   }
   const EntryArrays::Name array = found.slot.name();
   if (!arrays_.erase(array, reinterpret_cast<Entry*>(found.at))) return;
   arrays_.free(array.size, array.id);
-  clear(*region(address), *found.slot.line, found.slot.place);
+  table(address, key(address))->clear(*found.slot.line, found.slot.place);
 }
 
 void SparseCells::pack(bool soon) {
   arrays_.pack(soon, [&](auto&& name) {
-    for (auto& [number, of] : regions_) {
-      for (std::uint32_t& piece : of->pieces) name(EntryArrays::piece, piece);
+    for (auto& [number, region] : regions_) {
+      for (LineTable& of : *region) of.each_run(arrays_, name);
     }
     each_slot([&](std::uint64_t, Line& line, unsigned place) {
-      if (!is_array(line.key[place])) return;
+      if (!LineTable::is_array(line.key[place])) return;
       EntryArrays::Name array = Slot{&line, place}.name();
       name(array.size, array.id);
       Slot{&line, place}.rename(array);
@@ -279,46 +195,43 @@ void SparseCells::pack(bool soon) {
   });
 }
 
-// Arrays that have become too large for what is in them are made anew, tables too.
-void SparseCells::shrink() {
+// Arrays that have become too large for what is in them are made anew.
+void SparseCells::shrink(LineTable& of, std::uint64_t first) {
   struct Thin {
     std::uint32_t key;
     std::vector<std::pair<unsigned, Entry>> entries;
   };
+  std::vector<Thin> thin;
+  std::uint32_t kept = 0;
+  each_slot(of, [&](Line& line, unsigned place) {
+    ++kept;
+    if (!LineTable::is_array(line.key[place])) return;
+    const EntryArrays::Name array = Slot{&line, place}.name();
+    Thin one{line.key[place], {}};
+    arrays_.each(array, [&](unsigned unit, Entry& entry) { one.entries.emplace_back(unit, entry); });
+    if (one.entries.size() * 12 > EntryArrays::lines[array.size] * sizeof(Line)) return;
+    arrays_.free(array.size, array.id);
+    --kept;
+    line.key[place] = line.segment[place] = 0;
+    if (!one.entries.empty()) thin.push_back(std::move(one));
+  });
+  of.cleared(of.used() - kept);
+  for (const Thin& one : thin) {
+    for (const auto& [unit, entry] : one.entries) {
+      const std::uint64_t address = (first | first_unit(one.key) | unit) << unit_log2_;
+      add(address, find(address), entry);
+      --used_; // it was there
+    }
+  }
+  of.fit(arrays_);
+}
+
+void SparseCells::shrink() {
   for (auto at = regions_.begin(); at != regions_.end();) {
-    Region& of = *at->second;
-    std::vector<Thin> thin;
-    of.used = 0;
-    for (std::uint32_t i = 0; i < of.count; ++i) {
-      Line& line = this->line(of, i);
-      for (unsigned place = 0; place < slots; ++place) {
-        if (!line.segment[place]) continue;
-        ++of.used;
-        if (!is_array(line.key[place])) continue;
-        const EntryArrays::Name array = Slot{&line, place}.name();
-        Thin one{line.key[place], {}};
-        arrays_.each(array, [&](unsigned unit, Entry& entry) { one.entries.emplace_back(unit, entry); });
-        if (one.entries.size() * 12 > EntryArrays::lines[array.size] * sizeof(Line)) continue;
-        arrays_.free(array.size, array.id);
-        clear(of, line, place);
-        if (!one.entries.empty()) thin.push_back(std::move(one));
-      }
-    }
-    const std::uint64_t first = at->first << region_log2;
-    for (const Thin& one : thin) {
-      for (const auto& [unit, entry] : one.entries) {
-        const std::uint64_t address = (first | first_unit(one.key) | unit) << unit_log2_;
-        add(address, find(address), entry);
-        --used_; // it was there
-      }
-    }
-    const std::uint32_t wanted = of.used ? of.used * 100 / 88 / slots + 1 : 0;
-    if (!wanted) {
-      release(of);
-    } else if (wanted < of.count) {
-      resize(of, wanted);
-    }
-    at = of.count ? std::next(at) : regions_.erase(at);
+    for (LineTable& of : *at->second) shrink(of, at->first << region_log2);
+    const bool any =
+        std::any_of(at->second->begin(), at->second->end(), [](const LineTable& of) { return of.lines() != 0; });
+    at = any ? std::next(at) : regions_.erase(at);
   }
   recent_.fill({});
   pack(false); // what is free counts, and whoever forgets needs it back

@@ -2,10 +2,10 @@
 // found by their address.
 //
 // A unit has one entry, which names a pair of epochs (filter_pairs.h) where it was both written and read since. Entries
-// of blocks that have a few only lie in *lines*: 9 bytes each, seven of them and a mark are a line of a cache, which is
-// all that a look-up reads as a rule. The table of lines grows by a seventh when it is nearly full, so that an entry
-// costs 10 to 11.5 bytes at any time. Where more than five entries of a block would lie there, they move to an array
-// (filter_arrays.h), which has one entry in the lines.
+// of blocks that have a few only lie in *lines* (filter_lines.h): 9 bytes each, seven of them and a mark are a line of
+// a cache, which is all that a look-up reads as a rule. Of the tables of lines some are full and some have just grown,
+// so that an entry costs 11.5 bytes or so at any time. Where more than five entries of a block would lie there, they
+// move to an array (filter_arrays.h), which has one entry in the lines.
 //
 // Global memory only. Invariants: tables hold units of one size; a block's entries lie all in lines, or all in one
 // array.
@@ -31,7 +31,6 @@ namespace deadheat::detect {
 
 class SparseCells {
  private:
-  static constexpr unsigned slots = EntryLine::slots;
   using Line = EntryLine;
   struct Slot { // of an array
     Line* line = nullptr;
@@ -82,14 +81,12 @@ class SparseCells {
   std::bitset<EntryArrays::units> touched(std::uint64_t address) const;
   // Are they a few only?
   bool few(std::uint64_t address) const {
-    const Region* const of = region(address);
-    const Slot slot = of ? array_slot(*of, key(address)) : Slot();
+    const Slot slot = array_slot(address);
     return !slot || slot.name().size == 0;
   }
   // Does the unit's block have a place for each unit?
   bool in_sheet(std::uint64_t address) const {
-    const Region* const of = region(address);
-    const Slot slot = of ? array_slot(*of, key(address)) : Slot();
+    const Slot slot = array_slot(address);
     return slot && slot.name().size == EntryArrays::sheet;
   }
   // Of an entry of a weak write: by which lane.
@@ -102,49 +99,59 @@ class SparseCells {
 
   // For whoever is about to find() many: two steps, each for all, bring nearer what the next one and find() read.
   // False: there is no further step for this one.
-  // Either may set `place`: where the unit's entry lies, or is to, as long as moves() stays the same.
-  [[gnu::always_inline]] bool prefetch(std::uint64_t address, Entry*& place) const {
-    const Region* const of = region(address);
-    if (!of || !of->count) return false;
-    if (of->count > near_lines) {
-      __builtin_prefetch(&line(*of, home(key(address), of->count)), 1);
+  // Either may set `array`: where the unit's entry lies, or is to, as long as moves() stays the same.
+  static constexpr std::uint8_t no_array = 0xFF; // as its size
+  [[gnu::always_inline]] bool prefetch(std::uint64_t address, EntryArrays::Name& array) const {
+    const std::uint32_t wanted = key(address);
+    const LineTable* const of = table(address, wanted);
+    if (!of || !of->lines()) return false;
+    if (of->lines() > near_lines) {
+      __builtin_prefetch(&of->first_line(wanted), 1);
       return true;
     }
-    prefetch_entry(address, place);
+    prefetch_entry(address, array);
     return false;
   }
-  [[gnu::always_inline]] void prefetch_entry(std::uint64_t address, Entry*& place) const {
-    const Region* const of = region(address);
-    if (!of || !of->count) return;
+  [[gnu::always_inline]] void prefetch_entry(std::uint64_t address, EntryArrays::Name& array) const {
     const std::uint32_t wanted = key(address);
+    const LineTable* const of = table(address, wanted);
+    if (!of || !of->lines()) return;
     if (const Slot slot = array_slot(*of, wanted)) {
-      const EntryArrays::Name array = slot.name();
-      if (array.size == EntryArrays::sheet) {
-        place = arrays_.in_sheet(array.id, unit_of(wanted));
-        __builtin_prefetch(place, 1);
-      } else {
-        __builtin_prefetch(arrays_.first(array, unit_of(wanted)), 1);
-      }
-    } else if (line(*of, home(wanted, of->count)).depth) {
+      array = slot.name();
+      __builtin_prefetch(arrays_.first(array, unit_of(wanted)), 1);
+    } else if (of->first_line(wanted).depth) {
       prefetch_rest(*of, wanted);
     }
   }
+  // As in_array_or_new(), of an array that is known.
+  [[gnu::always_inline]] Entry* in_or_new(EntryArrays::Name array, std::uint64_t address) {
+    bool fresh = false;
+    Entry* const entry = arrays_.find(array, unit_of(key(address)), &fresh);
+    used_ += fresh;
+    return entry;
+  }
 
   std::uint64_t moves() const { return arrays_.moves(); }
-  void count_new() { ++used_; } // of an entry that the caller put where prefetch() said
 
   // May units of the page have entries? Errs to the side of yes.
   bool may_have_page(std::uint64_t number) const { return used_ && pages_[page_bit(number)]; }
   bool empty() const { return !used_; }
   std::uint64_t entries() const { return used_; }
-  std::uint64_t bytes() const { return arrays_.bytes() + pieces_ * sizeof(std::uint32_t); }
+  std::uint64_t bytes() const {
+    std::uint64_t lists = 0; // of pieces
+    for (const auto& [number, region] : regions_) {
+      lists += sizeof(Region);
+      for (const LineTable& of : *region) lists += of.bytes();
+    }
+    return arrays_.bytes() + lists;
+  }
   unsigned unit_log2() const { return unit_log2_; }
 
   // Calls name(SegmentId&) for all segments that entries name, but for those in pairs.
   template <typename Name>
   void each_name(Name&& name) {
     each_slot([&](std::uint64_t, Line& line, unsigned place) {
-      if (!is_array(line.key[place])) {
+      if (!LineTable::is_array(line.key[place])) {
         if (!names_pair(line.who[place])) name(line.segment[place]);
         return;
       }
@@ -166,7 +173,7 @@ class SparseCells {
         if (is && names_pair(entry.who)) pairs_->drop(entry.segment);
         return is;
       };
-      if (!is_array(line.key[place])) {
+      if (!LineTable::is_array(line.key[place])) {
         if (gone(line.key[place], {line.segment[place], line.who[place]})) line.segment[place] = 0;
         return;
       }
@@ -184,8 +191,8 @@ class SparseCells {
   }
 
  private:
-  static constexpr unsigned most_depth = 200, most_near = 5;
-  static constexpr std::uint32_t near_lines = 4096; // of a table that is in a near cache anyway
+  static constexpr unsigned most_near = 5;
+  static constexpr std::uint32_t near_lines = 4096 / LineTable::of_region; // of a table that is in a near cache anyway
   // `who` of entries: as in cells, but levels that cells do not use say more of one lane.
   static constexpr std::uint8_t write_level = 6, non_coherent_level = 7;
   static_assert(many < write_level);
@@ -194,38 +201,16 @@ class SparseCells {
   void say(Entry entry, Cell& cell) const; // what it says
   bool names_pair(std::uint8_t who) const { return pairs_ && EpochPairs::is_pair(who); }
 
-  static constexpr unsigned region_log2 = 31; // units of a region; a key has one bit more
-  struct Region {
-    std::vector<std::uint32_t> pieces; // of its table of lines, in EntryArrays; no_piece: not there yet
-    std::uint32_t count = 0, used = 0; // lines; slots that are taken
-  };
-  static constexpr std::uint32_t no_piece = ~0u;
-  static constexpr std::uint32_t array_bit = 1u << region_log2;
-  static bool is_array(std::uint32_t key) { return key & array_bit; }
-  static std::uint32_t array_key(std::uint32_t unit) {
-    return array_bit | unit >> EntryArrays::units_log2 << EntryArrays::units_log2;
-  }
-  static std::uint32_t first_unit(std::uint32_t array_key) { return array_key & ~array_bit; }
+  static constexpr unsigned region_log2 = LineTable::key_bits; // units of a region
+  using Region = std::array<LineTable, LineTable::of_region>;
+  static std::uint32_t first_unit(std::uint32_t array_key) { return array_key & ~LineTable::array_bit; }
   static unsigned unit_of(std::uint32_t key) { return key % EntryArrays::units; }
   static std::size_t page_bit(std::uint64_t number) { return number * 0x9e3779b97f4a7c15u >> (64 - page_bits_log2); }
   static constexpr unsigned page_bits_log2 = 20;
 
-  // Alike for all units of a block. Not by what partition_of() multiplies: a worker's pages have some bits of that
-  // product in common, and tables would be full in some places and empty in others.
-  static std::uint64_t mixed(std::uint32_t key) {
-    return ((key & ~array_bit) >> EntryArrays::units_log2) * 0xd6e8feb86659fd93u;
+  std::uint32_t key(std::uint64_t address) const {
+    return std::uint32_t(address >> unit_log2_) & ~LineTable::array_bit;
   }
-  // Monotonous in the hash: a table that grows is copied from front to back.
-  static std::uint32_t home(std::uint32_t key, std::uint32_t count) {
-    return std::uint32_t((std::uint64_t(std::uint32_t(mixed(key) >> 32)) * count) >> 32);
-  }
-  // From one line for the key to the next: near, and not the same for all keys, so that full lines do not cluster.
-  static std::uint32_t step(std::uint32_t key, std::uint32_t count) {
-    const std::uint32_t step = 1 + 2 * (std::uint32_t(mixed(key) >> 24) & 31);
-    return step < count ? step : 1;
-  }
-
-  std::uint32_t key(std::uint64_t address) const { return std::uint32_t(address >> unit_log2_) & ~array_bit; }
   Region* region(std::uint64_t address) const {
     const std::uint64_t number = address >> unit_log2_ >> region_log2;
     Recent& recent = recent_[number % recent_.size()];
@@ -233,66 +218,48 @@ class SparseCells {
     return far_region(number);
   }
   Region* far_region(std::uint64_t number) const;
-  [[gnu::always_inline]] Line& line(const Region& of, std::uint32_t number) const {
-    return arrays_.at<Line>(of.pieces[number / EntryArrays::piece_lines])[number % EntryArrays::piece_lines];
+  [[gnu::always_inline]] LineTable* table(std::uint64_t address, std::uint32_t key) const {
+    Region* const of = region(address);
+    return of ? &(*of)[LineTable::number_of(key)] : nullptr;
   }
-  Line& line_or_new(Region& of, std::uint32_t number);
-  // Calls each(line) for the lines in which the key's block may have something, until that says true.
-  template <typename Each>
-  [[gnu::always_inline]] void each_line(const Region& of, std::uint32_t key, Each&& each) const {
-    if (!of.count) return;
-    const std::uint32_t home = this->home(key, of.count);
-    Line& first = line(of, home);
-    if (each(first) || !first.depth) return;
-    const std::uint32_t step = this->step(key, of.count);
-    std::uint32_t number = home;
-    for (unsigned left = first.depth; left; --left) {
-      number += step;
-      if (number >= of.count) number -= of.count;
-      if (number == home || each(line(of, number))) return; // a small table, and the depth is another key's
-    }
-  }
-  [[gnu::always_inline]] Slot array_slot(const Region& of, std::uint32_t key) const {
+  [[gnu::always_inline]] static Slot array_slot(const LineTable& of, std::uint32_t key) {
     Slot slot;
-    each_line(of, key, [&](Line& line) {
-      const unsigned near = line.near(key | array_bit);
+    of.each_line(key, [&](Line& line) {
+      const unsigned near = line.near(key | LineTable::array_bit);
       if (near) slot = {&line, unsigned(std::countr_zero(near))};
       return near != 0;
     });
     return slot;
   }
+  [[gnu::always_inline]] Slot array_slot(std::uint64_t address) const {
+    const std::uint32_t wanted = key(address);
+    const LineTable* const of = table(address, wanted);
+    return of ? array_slot(*of, wanted) : Slot();
+  }
   [[gnu::always_inline]] Entry* in_array(std::uint64_t address, bool* fresh) const {
-    const Region* const of = region(address);
-    if (!of) return nullptr;
-    const Slot slot = array_slot(*of, key(address));
+    const Slot slot = array_slot(address);
     return slot ? arrays_.find(slot.name(), unit_of(key(address)), fresh) : nullptr;
   }
-  void prefetch_rest(const Region& of, std::uint32_t key) const;
+  static void prefetch_rest(const LineTable& of, std::uint32_t key);
   void add(std::uint64_t address, const Found& found, Entry entry);
-  // In a table that has room.
-  void insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who);
-  // filled: of each line, how many places are taken, from the first on; such a line is written without being read.
-  bool try_insert(Region& of, std::uint32_t key, std::uint32_t segment, std::uint8_t who,
-                  std::uint8_t* filled = nullptr);
-  static void clear(Region& of, Line& line, unsigned place) {
-    line.key[place] = line.segment[place] = 0;
-    --of.used;
-  }
-  EntryArrays::Name collect_block(Region& of, std::uint32_t key); // from lines to a new array
-  void make_room(Region& of);
-  void resize(Region& of, std::uint32_t count);
-  void release(Region& of); // its table
+  EntryArrays::Name collect_block(LineTable& of, std::uint32_t key); // from lines to a new array
   void pack(bool soon); // as EntryArrays
   void shrink();
+  void shrink(LineTable& of, std::uint64_t first_unit);
   // Calls each(first unit of the region, line, place).
   template <typename Each>
   void each_slot(Each&& each) {
-    for (auto& [number, of] : regions_) {
-      for (std::uint32_t i = 0; i < of->count; ++i) {
-        Line& at = line(*of, i);
-        for (unsigned place = 0; place < slots; ++place) {
-          if (at.segment[place]) each(number << region_log2, at, place);
-        }
+    for (auto& [number, region] : regions_) {
+      for (LineTable& of : *region)
+        each_slot(of, [&](Line& at, unsigned place) { each(number << region_log2, at, place); });
+    }
+  }
+  template <typename Each>
+  static void each_slot(LineTable& of, Each&& each) {
+    for (std::uint32_t i = 0; i < of.lines(); ++i) {
+      Line& at = of.line(i);
+      for (unsigned place = 0; place < LineTable::slots; ++place) {
+        if (at.segment[place]) each(at, place);
       }
     }
   }
@@ -306,7 +273,7 @@ class SparseCells {
     Region* region = nullptr;
   };
   mutable std::array<Recent, 64> recent_;
-  std::uint64_t used_ = 0, pieces_ = 0; // entries; of tables
+  std::uint64_t used_ = 0; // entries
   std::bitset<std::size_t(1) << page_bits_log2> pages_; // by hash
 };
 

@@ -64,7 +64,8 @@ inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& 
                                 bool& unordered) {
   const unsigned lane = access.thread.thread() & 31;
   const std::uint8_t size = size_of(access.bytes);
-  const bool before = epochs_.ordered(cell.epoch, cell.who, actor, lane);
+  const bool before =
+      !epochs_.apart_from(cell.epoch, cell.who, actor) && epochs_.ordered(cell.epoch, cell.who, actor, lane);
   const bool conflict = access.write || (cell.flags & StrongCell::writes);
   const bool alike = (cell.flags & 0xF0) == size;
   if (!epochs_.ordered(weak.write, weak.writer(), actor, lane) ||
@@ -147,6 +148,25 @@ void Filter::separate_page(std::uint64_t address) {
   }
 }
 
+// False: what it says then does not fit into an entry.
+inline bool Filter::join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool& unordered) {
+  if (entry.who == suspect_code) return true;
+  StrongCell cell = decoded[entry.who];
+  cell.epoch = entry.segment;
+  const bool good = join_strong(access, actor, weak, cell, unordered);
+  const auto code = good ? code_of(cell) : std::optional(suspect_code);
+  if (!code) return false;
+  if (!good) suspects_.add(0, access.address);
+  entry = {cell.epoch, *code};
+  return true;
+}
+
+bool Filter::strong_alone(const Strong& access, Actor& actor, bool& unordered) {
+  if (access.address % 4 || access.address >= address_limit) return false;
+  Entry* const entry = strong_.in_array(access.address);
+  return entry && join_entry(*entry, access, actor, Cell(), unordered);
+}
+
 bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
   const unsigned lane = access.thread.thread() & 31;
   if (access.memory || !access.covering || (access.bytes != 4 && access.bytes != 8) || access.address % access.bytes ||
@@ -187,15 +207,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     }
     if (weak.write_who & Cell::suspect) continue;
     if (Entry* const entry = count == 1 ? strong_.in_array(unit.address) : nullptr) { // the usual case, in its place
-      if (entry->who == suspect_code) return true;
-      StrongCell cell = decoded[entry->who];
-      cell.epoch = entry->segment;
-      const bool good = join_strong(access, actor, weak, cell, unordered);
-      const auto code = good ? code_of(cell) : std::optional(suspect_code);
-      if (!code) return false;
-      if (!good) suspects_.add(0, unit.address);
-      *entry = {cell.epoch, *code};
-      return true;
+      return join_entry(*entry, access, actor, weak, unordered);
     }
     unit.found = strong_.find(unit.address);
     StrongCell cell;

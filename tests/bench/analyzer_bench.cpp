@@ -5,6 +5,7 @@
 //   analyzer_bench [--largest N] [--workers 2,4] [--tsan PATH]
 //       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
+//   analyzer_bench --profile machine [--workers 2,4]               what the machine itself gives
 //   analyzer_bench --profile PATTERN [--largest N] --write TRACE   no run: the accesses as a trace for `deadheat
 //   analyze`
 #include <sys/resource.h>
@@ -152,6 +153,13 @@ int main(int argc, char** argv) {
       for (char* at = argv[i + 1]; *at; at += *at == ',') workers.push_back(unsigned(std::strtoul(at, &at, 10)));
     }
     if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
+  }
+  if (profiled == "machine") {
+    for (unsigned count : workers) {
+      std::printf("machine, %u workers: arithmetic %.2f, memory %.2f times as fast\n", count, arithmetic_gain(count),
+                  memory_gain(count));
+    }
+    return 0;
   }
   if (!profiled.empty()) {
     for (Pattern pattern : patterns) {

@@ -109,7 +109,7 @@ TEST(Atomics, ThreadsAndMemoryDoNotMatter) {
     const std::string expected = found(chunks, 1);
     lines += expected.find("order ") != std::string::npos;
     for (unsigned jobs : {2u, 3u, 7u}) ASSERT_EQ(found(chunks, jobs), expected) << jobs << ", seed " << seed;
-    for (std::uint64_t limit : {1u << 14, 3u << 13, 1u << 15}) {
+    for (std::uint64_t limit : {10u << 10, 11u << 10, 12u << 10, 13u << 10, 14u << 10}) {
       detect::FindOptions options;
       options.memory_limit = limit;
       const detect::Findings less = detect::find_races(chunks, options);

@@ -1,0 +1,105 @@
+#include "analyzer/detect/filter_lines.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace deadheat::detect {
+
+namespace {
+
+constexpr unsigned full_percent = 91; // of places
+
+} // namespace
+
+// By a fifth or so, from a beginning that is the table's own, and to where a piece ends.
+std::uint32_t LineTable::larger(std::uint32_t count, unsigned number) {
+  double size = 1 + 0.22 * number / of_region;
+  while (size < count + 1) size *= 1.22;
+  const std::uint32_t wanted = std::uint32_t(size), rest = wanted % EntryArrays::piece_lines;
+  return wanted + (rest ? EntryArrays::lines[EntryArrays::size_for(rest)] - rest : 0);
+}
+
+void LineTable::add_piece(EntryArrays& arrays, std::uint32_t number) {
+  const std::uint32_t wanted = std::min(count_ - number * EntryArrays::piece_lines, EntryArrays::piece_lines);
+  Piece& piece = pieces_[number];
+  piece.size = EntryArrays::size_for(wanted);
+  piece.id = arrays.allocate(piece.size);
+  piece.lines = arrays.at<EntryLine>(piece.id);
+  std::memset(static_cast<void*>(piece.lines), 0, sizeof(EntryLine) * wanted);
+}
+
+bool LineTable::try_insert(EntryArrays& arrays, std::uint32_t key, std::uint32_t segment, std::uint8_t who) {
+  if (!count_) return false;
+  const std::uint32_t home = this->home(key, count_), step = this->step(key, count_);
+  std::uint32_t number = home;
+  for (unsigned depth = 0; depth <= most_depth; ++depth) {
+    EntryLine& at = line_or_new(arrays, number);
+    if (const unsigned empty = at.empty()) {
+      const unsigned place = unsigned(std::countr_zero(empty));
+      at.key[place] = key;
+      at.segment[place] = segment;
+      at.who[place] = who;
+      ++used_;
+      if (depth) {
+        std::uint8_t& deepest = line(home).depth;
+        deepest = std::max(deepest, std::uint8_t(depth));
+      }
+      return true;
+    }
+    number += step;
+    if (number >= count_) number -= count_;
+  }
+  return false;
+}
+
+bool LineTable::insert(EntryArrays& arrays, unsigned number, std::uint32_t key, std::uint32_t segment,
+                       std::uint8_t who) {
+  // With room for some more than there are, few are far from where they begin.
+  bool grow = 100ull * (used_ + 1) > std::uint64_t(full_percent) * slots * count_, grown = false;
+  while (grow || !try_insert(arrays, key, segment, who)) {
+    resize(arrays, larger(count_, number));
+    grow = false;
+    grown = true;
+  }
+  return grown;
+}
+
+void LineTable::shrink(EntryArrays& arrays) {
+  if (count_ > 8 && 100ull * used_ < 62ull * slots * count_) resize(arrays, used_ * 100 / 80 / slots + 1);
+}
+
+void LineTable::fit(EntryArrays& arrays) {
+  const std::uint32_t wanted = used_ ? used_ * 100 / 88 / slots + 1 : 0;
+  if (wanted < count_) resize(arrays, wanted);
+}
+
+// The pieces of the old table are free for the new one as soon as they were copied.
+void LineTable::resize(EntryArrays& arrays, std::uint32_t count) {
+  struct Left {
+    std::uint32_t key, segment;
+    std::uint8_t who;
+  };
+  std::vector<Left> left; // for which there was no room
+  const LineTable old = std::exchange(*this, {});
+  count_ = count;
+  pieces_.resize((count + EntryArrays::piece_lines - 1) / EntryArrays::piece_lines);
+  for (std::uint32_t i = 0; i < old.count_; ++i) {
+    const EntryLine& from = old.line(i);
+    for (unsigned taken = ~from.empty() & ((1u << slots) - 1); taken; taken &= taken - 1) {
+      const unsigned place = unsigned(std::countr_zero(taken));
+      if (!try_insert(arrays, from.key[place], from.segment[place], from.who[place])) {
+        left.push_back({from.key[place], from.segment[place], from.who[place]});
+      }
+    }
+    if (i + 1 == old.count_ || (i + 1) % EntryArrays::piece_lines == 0) {
+      const Piece& copied = old.pieces_[i / EntryArrays::piece_lines];
+      arrays.free(copied.size, copied.id);
+    }
+  }
+  for (std::uint32_t i = 0; i < count; i += EntryArrays::piece_lines) line_or_new(arrays, i);
+  for (const Left& one : left) insert(arrays, 0, one.key, one.segment, one.who);
+}
+
+} // namespace deadheat::detect
