@@ -156,8 +156,8 @@ std::uint64_t Machine::mbarrier_test(Block& block, ThreadContext& thread, const 
                                      std::uint64_t address, std::uint64_t operand) {
   constexpr std::uint64_t no = 0, yes = 1, suspend = 2;
   std::uint64_t bits = 0;
+  std::memcpy(&bits, at.bytes(), 8); // what is awaited to change, whether it is an object or not
   if (const MbarrierState* object = mbarrier_object(block, thread, at, "a wait")) {
-    bits = object->bits;
     const std::uint32_t now = MbarrierBits::unpack(bits).phase;
     const bool parity = has(what, MbarrierOp::parity);
     const std::uint32_t asked = parity ? std::uint32_t(operand & 1) : MbarrierBits::unpack(operand).phase;

@@ -199,4 +199,19 @@ TEST_P(Ptx, WrongUseOfMbarriers) {
   }
 }
 
+// Who waits at what was an object once, and whose bits still tell of a phase, hangs.
+TEST(PtxMbarriers, AWaitForWhatIsNoObjectAnyMoreHangs) {
+  for (int mode : {0, 2}) {
+    PtxRig rig(kernel("k",
+                      "mbarrier.init.shared::cta.b64 [%r20], 1;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n"
+                      "mbarrier.inval.shared::cta.b64 [%r20];\n$w:\n"
+                      "mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r20], 0;\n@!%p0 bra $w;"),
+               mode);
+    rig.launch("k", 1, 1, {rig.alloc(64), 0});
+    ASSERT_EQ(rig.sync(), Progress::hang);
+    EXPECT_NE(rig.device->stuck_description().find("not initialised"), std::string::npos)
+        << rig.device->stuck_description();
+  }
+}
+
 } // namespace deadheat::device_test

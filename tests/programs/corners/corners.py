@@ -4,7 +4,8 @@
     corners.py --deadheat build/bin/deadheat --source launch.cu --binary launch
 
 Names are those of kernels, or of the namespaces around them. Where lines of a case end in "// @race", one race must be
-between these lines. Exit status: 0 all are as they say, 1 not.
+between these lines. Cases that are variants of the same lines say which pairs of them must race, and no others do: lines
+end in "// @label", the case's in "// races label-label, label-label". Exit status: 0 all are as they say, 1 not.
 """
 import argparse
 import json
@@ -17,21 +18,38 @@ import tempfile
 NAME = r"\b((?:races|ordered)_\w+)"
 
 
+def read_source(path):
+    """(names of cases; by case: numbers of the lines that it marks; labels by number of line; by case: pairs of labels)"""
+    cases, marked, labels, pairs, name = set(), {}, {}, {}, None
+    with open(path) as file:
+        for number, line in enumerate(file, 1):
+            for name in re.findall(r"(?:__global__ void |CASE\()" + NAME, line):
+                cases.add(name)
+            said = re.search(r"// (?:@(\w+)|races ([\w, -]+))$", line.rstrip())
+            if said and said.group(1) == "race":
+                marked.setdefault(name, set()).add(number)
+            elif said and said.group(1):
+                labels[number] = said.group(1)
+            elif said:
+                pairs[name] = {tuple(sorted(pair.split("-"))) for pair in said.group(2).split(", ")}
+    return sorted(cases), marked, labels, pairs
+
+
+def label_of(side, labels, source):
+    """That of the innermost line which has one; else where the side is."""
+    for frame in side.get("inlined") or [side]:
+        if os.path.basename(frame.get("file") or "") == source and frame.get("line") in labels:
+            return labels[frame["line"]]
+    return "%s:%s" % (os.path.basename(side.get("file") or "?"), side.get("line"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--deadheat", required=True)
     parser.add_argument("--source", required=True)
     parser.add_argument("--binary", required=True)
     options = parser.parse_args()
-    marked = {} # by case: numbers of lines
-    with open(options.source) as file:
-        cases, name = set(), None
-        for number, line in enumerate(file, 1):
-            for name in re.findall(r"(?:__global__ void |CASE\()" + NAME, line):
-                cases.add(name)
-            if line.rstrip().endswith("// @race"):
-                marked.setdefault(name, set()).add(number)
-        cases = sorted(cases)
+    cases, marked, labels, pairs = read_source(options.source)
     deadheat = os.path.abspath(options.deadheat)
     with tempfile.TemporaryDirectory() as work:
         trace, report = os.path.join(work, "trace"), os.path.join(work, "report.json")
@@ -46,7 +64,7 @@ def main():
         problems.append("status %d, said %r, of %d cases" % (ran.returncode, ran.stdout, len(cases)))
     if not content["summary"]["complete"] or content["memory_errors"] or content["sync_errors"]:
         problems.append("the trace is not complete, or has errors")
-    found, between = {}, {}
+    found, between, labelled = {}, {}, {}
     for race in content["races"]:
         names = {name for side in ("first", "second") for name in re.findall(NAME, race[side].get("kernel") or "")}
         if len(names) != 1:
@@ -54,6 +72,8 @@ def main():
         for name in names:
             found[name] = race["why"]
             between.setdefault(name, []).append({race[side].get("line") for side in ("first", "second")})
+            labelled.setdefault(name, set()).add(tuple(sorted(
+                label_of(race[side], labels, os.path.basename(options.source)) for side in ("first", "second"))))
     # What the device records for itself after a graph is no event of the program's.
     if "event" in found.get("races_instances_of_one_graph", "").replace("no event", ""):
         problems.append("races_instances_of_one_graph names an event: " + found["races_instances_of_one_graph"])
@@ -62,6 +82,9 @@ def main():
             problems.append("%s: %s" % (name, found.get(name, "no race found")))
         elif name in marked and not any(lines and lines <= marked[name] for lines in between[name]):
             problems.append("%s: no race between the lines %s: %s" % (name, sorted(marked[name]), between[name]))
+        elif name in pairs and pairs[name] != labelled[name]:
+            problems.append("%s: races %s, should be %s" % (name, *(
+                ", ".join(sorted("-".join(pair) for pair in some)) for some in (labelled[name], pairs[name]))))
     for problem in problems:
         print(problem)
     print("%d cases, %d of them races; %d problems" % (len(cases), sum(name.startswith("races") for name in cases),
