@@ -17,8 +17,8 @@ inline std::vector<Case>& cases() {
   return all;
 }
 
-#define CASE_WITH(attributes, name, blocks, threads, ...)             \
-  __global__ void attributes name(int* out) { __VA_ARGS__(out); }     \
+#define CASE_WITH(attributes, name, blocks, threads, ...)         \
+  __global__ void attributes name(int* out) { __VA_ARGS__(out); } \
   static const bool name##_is_listed = (cases().push_back({#name, name, blocks, threads}), true);
 #define CASE(name, blocks, threads, ...) CASE_WITH(, name, blocks, threads, __VA_ARGS__)
 #define CLUSTER_CASE(name, blocks, threads, ...) CASE_WITH(__cluster_dims__(2), name, blocks, threads, __VA_ARGS__)

@@ -153,27 +153,23 @@ CLUSTER_CASE(races_push_arrives_before, 2, 32, push<Push::arrives_before>) // ra
 
 // ---- what makes an mbarrier known to the other block
 
-enum class Init { relaxed_behind_its_fence, released, relaxed, data_behind_its_fence };
-template <Init how> __device__ __forceinline__ void init(int* out) {
-  __shared__ int s[32];
+enum class Init { relaxed_behind_its_fence, released, relaxed };
+template <Init how> __device__ __forceinline__ void init(int*) {
   __shared__ alignas(8) Barrier full;
   const int t = threadIdx.x;
   const unsigned peer = rank_in_cluster() ^ 1;
-  if (how == Init::data_behind_its_fence && t == 0) s[0] = 5; // @data
   if (t == 0) mbarrier_init(&full, 32); // @made
-  if (t == 0 && (how == Init::relaxed_behind_its_fence || how == Init::data_behind_its_fence)) fence_mbarrier_init();
+  if (t == 0 && how == Init::relaxed_behind_its_fence) fence_mbarrier_init();
   __syncwarp();
   if (how == Init::released) cluster_arrive();
   else cluster_arrive_relaxed();
   cluster_wait();
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(peer_address(&full, peer)) : "memory"); // @arrives
-  if (how == Init::data_behind_its_fence) out[blockIdx.x * 32 + t] = load_peer(peer_address(&s[0], peer)); // @data_read
   cluster_sync();
 }
 CLUSTER_CASE(ordered_init, 2, 32, init<Init::relaxed_behind_its_fence>)
 CLUSTER_CASE(ordered_init_released, 2, 32, init<Init::released>)
 CLUSTER_CASE(races_init_relaxed, 2, 32, init<Init::relaxed>) // races arrives-made
-CLUSTER_CASE(races_init_data_behind_its_fence, 2, 32, init<Init::data_behind_its_fence>) // races data-data_read
 
 // ---- a ring from one block's shared memory into the other's, by bulk copies; stages come back by remote arrivals
 
