@@ -45,6 +45,12 @@ Causality::Thread& Causality::thread(ThreadKey key) {
   return at->second;
 }
 
+Causality::Copies& Causality::copies(ThreadKey key) {
+  Thread& of = thread(key);
+  if (!of.copies) of.copies = std::make_unique<Copies>();
+  return *of.copies;
+}
+
 const Causality::Thread* Causality::find_thread(ThreadKey key) const {
   auto found = threads_.find(key.bits);
   return found == threads_.end() ? nullptr : &found->second;
@@ -125,10 +131,19 @@ std::vector<std::uint32_t> Causality::thread_exit(OperationIndex operation, std:
 
 // ---- clocks of threads ---------------------------------------------------------------------------------------------
 
+ClockPointer Causality::known(ThreadKey key) {
+  Block& of = block(key);
+  const Thread* state = find_thread(key);
+  if (!state || !state->own) return of.common;
+  Block::Known& last = of.last_known;
+  if (last.common != of.common || last.own != state->own)
+    last = {of.common, state->own, Clock::join(of.common, state->own)};
+  return last.both;
+}
+
 ClockPointer Causality::snapshot(ThreadKey key, Stamp now) {
   const Block& of = block(key);
-  const Thread* state = find_thread(key);
-  return Clock::with(Clock::join(of.common, state ? state->own : nullptr),
+  return Clock::with(known(key),
                      {{key.block_bits(), whole_block, of.barrier},
                       {key.block_bits(), warp_group(key.warp()), of.warps[key.warp()]},
                       {key.block_bits(), thread_group(key.thread()), now}});
@@ -289,7 +304,9 @@ AsyncGroup Causality::new_group(ThreadKey key, Stamp now, bool bulk) {
 
 void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about) {
   std::unordered_set<AsyncGroup> open; // whose completion is still to come
-  for (const auto& [bits, state] : threads_) {
+  for (const auto& [bits, thread] : threads_) {
+    if (!thread.copies) continue;
+    const Copies& state = *thread.copies;
     open.insert({state.open_group, state.open_matrix, state.open_bulk.read, state.open_bulk.write});
     open.insert(state.committed.begin(), state.committed.end());
     for (const BulkGroups& groups : state.committed_bulk) open.insert({groups.read, groups.write});
@@ -302,19 +319,19 @@ void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about)
 }
 
 AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
-  Thread& state = thread(key);
+  Copies& state = copies(key);
   if (!state.open_group) state.open_group = new_group(key, now, false);
   return state.open_group;
 }
 
 void Causality::async_commit(ThreadKey key) {
-  Thread& state = thread(key);
+  Copies& state = copies(key);
   state.committed.push_back(state.open_group);  // 0: an empty group; it counts too
   state.open_group = 0;
 }
 
 void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp now) {
-  Thread& state = thread(key);
+  Copies& state = copies(key);
   if (all) {
     async_commit(key);
     pending = 0;
@@ -333,7 +350,7 @@ Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* objec
     return groups;
   }
   // Copies of a group lie apart in time, but all complete when it is waited for.
-  BulkGroups& open = thread(key).open_bulk;
+  BulkGroups& open = copies(key).open_bulk;
   if (!open.read) {
     const BulkGroups groups{make(), make()};
     open = groups;
@@ -361,13 +378,13 @@ void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32
 }
 
 void Causality::bulk_commit(ThreadKey key) {
-  Thread& state = thread(key);
+  Copies& state = copies(key);
   state.committed_bulk.push_back(state.open_bulk); // 0: an empty group; it counts too
   state.open_bulk = {};
 }
 
 void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only, Stamp now) {
-  Thread& state = thread(key);
+  Copies& state = copies(key);
   const std::size_t done = state.committed_bulk.size() - std::min<std::size_t>(state.committed_bulk.size(), pending);
   auto complete = [&](AsyncGroup group) {
     const auto at = async_groups_.find(group);
@@ -383,7 +400,7 @@ void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only,
 }
 
 AsyncGroup Causality::matrix_issue(ThreadKey key, Stamp now) {
-  Thread& state = thread(key);
+  Copies& state = copies(key);
   if (!state.open_matrix) {
     state.open_matrix = new_group(key, now, true);
     async_groups_[state.open_matrix].completion = {key.block_bits(), matrix_group(key.thread()),
@@ -393,7 +410,7 @@ AsyncGroup Causality::matrix_issue(ThreadKey key, Stamp now) {
 }
 
 void Causality::matrix_commit(ThreadKey key) {
-  Thread& state = thread(key);
+  Copies& state = copies(key);
   ++state.matrix_groups;
   state.open_matrix = 0;
 }
@@ -401,8 +418,9 @@ void Causality::matrix_commit(ThreadKey key) {
 void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted) {
   constexpr Stamp all = Stamp(1) << 32;
   Thread& state = thread(key);
-  if (state.matrix_groups <= pending && !uncounted) return;
-  const Stamp groups = uncounted ? all : state.matrix_groups - pending;
+  const std::uint32_t committed = state.copies ? state.copies->matrix_groups : 0;
+  if (committed <= pending && !uncounted) return;
+  const Stamp groups = uncounted ? all : committed - pending;
   state.own = Clock::with(state.own, {{key.block_bits(), matrix_group(key.thread()), groups}});
 }
 

@@ -13,6 +13,12 @@
 // generic read comes before a later asynchronous write by synchronization alone: its value has been returned, and no
 // write can take it back.
 //
+// PTX has few atomic operations on 1 and 2 bytes, so that compilers make them of those on the word around (libcu++ of
+// atom.cas.b32, its loads of ld.b16). By the letter a load of a part and the operation on the whole are not morally
+// strong (8.7.1: complete overlap): they race, and the load observes nothing, so that whatever they should have ordered
+// races too. Here the load observes what it returned; where that orders the two no better, they race. This is of loads
+// of a part of what an atomic operation stored, and of nothing else of different sizes.
+//
 // Fence-SC order (8.9.3) orders any two morally strong fence.sc operations in the order that the run happened to take.
 // Race detection does not use that accident: another run need not have that order. Rules::fence_sc_order applies it,
 // for those who ask what one execution allows. Where a read tells the order it is none, and used (fence_order.cpp).
@@ -37,6 +43,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -201,6 +208,7 @@ class Causality {
     ThreadKey writer;
     Scope scope = Scope::none;
     std::uint32_t bytes = 0;
+    bool atomic = false;
     std::uint64_t value = 0, order_first = 0, order_last = 0;
     Stamp stamp = 0;
     ChainPointer chain;
@@ -215,17 +223,20 @@ class Causality {
     ChainPointer chain;
     std::size_t count = 0;
   };
-  struct Thread {
-    ClockPointer own; // beyond what its block and warp know
-    ByScope released; // at the last release fence of each scope, unless a wider one came later
-    std::vector<Pending> pending;
-    ByScope pending_clocks; // of older pending reads: what a fence of at least that scope acquires
+  struct Copies { // asynchronous ones, of a thread
     AsyncGroup open_group = 0, open_matrix = 0;
     std::uint32_t matrix_groups = 0; // committed
     BulkGroups open_bulk;
     std::deque<BulkGroups> committed_bulk; // not yet waited for; the first bulk_reads_done but for their reads
     std::size_t bulk_reads_done = 0;
     std::deque<AsyncGroup> committed; // not yet waited for
+  };
+  struct Thread {
+    ClockPointer own; // beyond what its block and warp know
+    ByScope released; // at the last release fence of each scope, unless a wider one came later
+    std::vector<Pending> pending;
+    ByScope pending_clocks; // of older pending reads: what a fence of at least that scope acquires
+    std::unique_ptr<Copies> copies; // null: it issued none
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
     std::unordered_map<Location, ByScope, LocationHash> released_at;
   };
@@ -244,21 +255,31 @@ class Causality {
       Stamp stamp = 0; // 0: a full barrier came after it
       ChainPointer chain;
       std::size_t count = 0; // of Chain::fenced
-      ClockPointer brings; // these joined; null until a fence asks
+      ClockPointer brings; // these
       ThreadKey taken_by; // whose fence acquired that first, and when; 0: nobody's
       Stamp taken_at = 0;
       std::vector<std::uint32_t> taken; // by lanes of each warp
     };
     ClockPointer before; // what came before the fences before the last full barrier
     std::vector<Fence> fences; // since then
+    struct Answer { // of before_fences(), the last one: about a thread that knew this
+      ThreadKey writer;
+      ClockPointer own, common;
+      Stamp warp = 0;
+      friend bool operator==(const Answer&, const Answer&) = default;
+    };
+    std::optional<Answer> asked; // none: fences came since then
+    ClockPointer answer, added;
+    ChainPointer added_to; // to which `added` was added last
     std::vector<Read> reads;
-    ChainPointer last_chain; // of which this much was joined last
-    Chain::Merged last;
   };
   struct Block {
     Stamp barrier = 0; // of the last full barrier
     std::uint32_t barriers = 0;
     ClockPointer common; // what all its threads know
+    struct Known { // by a thread: the block's threads often know the same
+      ClockPointer common, own, both;
+    } last_known;
     std::vector<Stamp> warps; // of the last full warp barrier
     std::vector<Stamp> syncs; // of the last synchronization of any lane of the warp
     std::uint32_t exited = 0;
@@ -301,7 +322,9 @@ class Causality {
   Block& block(ThreadKey thread);
   const Block* find_block(ThreadKey thread) const;
   Thread& thread(ThreadKey key);
+  Copies& copies(ThreadKey key);
   const Thread* find_thread(ThreadKey key) const;
+  ClockPointer known(ThreadKey thread); // what its block and itself have seen of others
   ClockPointer snapshot(ThreadKey thread, Stamp now); // what it did up to now, and what it has seen
   void synced(ThreadKey thread, Stamp now); // marks last_sync
   void acquire(ThreadKey thread, const ClockPointer& clock);
@@ -316,13 +339,16 @@ class Causality {
   void fence_follows(ThreadKey thread, Stamp now);
   void fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now);
   void fences_meet(OperationIndex operation, std::uint32_t index, Block& block);
-  ClockPointer before_fences(ThreadKey writer) const;
-  template <typename LanesOf>
-  ClockPointer joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of) const;
+  ClockPointer before_fences(ThreadKey writer);
+  template <typename LanesOf, typename IsBefore>
+  ClockPointer joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of, IsBefore&& is_before) const;
   void add_entries(const FenceOrder::Fence& fence, ThreadKey of_block, std::uint32_t lanes,
                    std::vector<ClockEntry>& entries) const;
-  static ClockPointer fenced(FenceOrder& order, const ChainPointer& chain, std::size_t count);
-  const Write* observed_write(LocationState& state, const StrongAccess& access);
+  void add_fenced(const ChainPointer& chain, ThreadKey writer);
+  template <typename Matches>
+  static const Write* observed_write(const LocationState& state, const StrongAccess& access, std::uint64_t offset,
+                                     Matches&& matches);
+  const Write* observed_around(const StrongAccess& access) const;
   bool leaves_nothing(const StrongAccess& access) const;
   static std::size_t location_bit(const Location& location) { // all blocks' shared memory alike
     return location.address * 0x9e3779b97f4a7c15u >> 50;

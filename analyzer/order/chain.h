@@ -42,9 +42,8 @@ struct Chain {
     ClockPointer clock;
   };
   Merged wide;
-  // What came before fence.sc operations before each of its writes, and the first of these joined (fence_order.cpp).
+  // What came before fence.sc operations before its writes: of the first, the first two…, joined (fence_order.cpp).
   std::vector<ClockPointer> fenced;
-  Merged all_fenced;
   std::unordered_map<std::uint64_t, Merged> blocks; // by block_bits
   std::vector<Observer> observers; // newest last; old ones of long chains are dropped
   std::unordered_map<std::uint64_t, Stamp> observed; // thread → the write that it observed last

@@ -6,131 +6,193 @@ namespace deadheat::order {
 
 namespace {
 
-bool before(const ClockEntry& a, const ClockEntry& b) {
-  return a.block != b.block ? a.block < b.block : a.group < b.group;
-}
-
 // Of the groups of a block those of one kind lie together: its own, and what was made visible to the asynchronous
 // proxy.
 std::uint32_t kind_of(std::uint32_t group) { return group & ~4095u; }
 
-// Appends `entry` to a sorted list unless what is there covers it. `begin`: where entries of its block and kind begin.
-void append(std::vector<ClockEntry>& entries, std::size_t& begin, const ClockEntry& entry) {
-  const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
-  if (entries.empty() || entries.back().block != entry.block || kind_of(entries.back().group) != kind) {
-    begin = entries.size();
-  } else if (entries.back().group == entry.group) {
-    entries.back().stamp = std::max(entries.back().stamp, entry.stamp);
-    return;
-  } else if (kind < dependency_group && group < async_group(0)) {
-    const ClockEntry& widest = entries[begin];
-    if (widest.group == kind + whole_block && widest.stamp >= entry.stamp) return;
-    if (group >= thread_group(0)) { // covered by its warp's entry?
-      const std::uint32_t warp = kind + warp_group((group - thread_group(0)) / 32);
-      for (std::size_t i = begin; i < entries.size() && entries[i].group <= warp; ++i) {
-        if (entries[i].group == warp && entries[i].stamp >= entry.stamp) return;
-      }
-    }
-  }
-  entries.push_back(entry);
-}
-
 }  // namespace
 
-std::vector<ClockEntry>::const_iterator Clock::find(std::uint64_t block) const {
-  return std::lower_bound(entries_.begin(), entries_.end(), block,
-                          [](const ClockEntry& entry, std::uint64_t b) { return entry.block < b; });
+// ---- questions
+
+const Clock* Clock::find(std::uint64_t block) const {
+  const Clock* at = this;
+  while (at->height_) {
+    if (block < at->first_ || block > at->last()) return nullptr;
+    const std::uint64_t part = at->part_of(block);
+    const auto found = std::find_if(at->parts_.begin(), at->parts_.end(),
+                                    [&](const ClockPointer& other) { return at->part_of(other->first_) >= part; });
+    if (found == at->parts_.end()) return nullptr;
+    at = found->get();
+  }
+  return at->first_ == block ? at : nullptr;
 }
 
-Stamp Clock::seen_async(ThreadKey thread) const {
-  std::uint64_t block = thread.block_bits();
-  for (auto at = find(block); at != entries_.end() && at->block == block; ++at) {
-    if (at->group == async_group(thread.thread())) return at->stamp;
-  }
-  return 0;
+Stamp Clock::at(std::uint32_t group) const {
+  const auto found = std::lower_bound(entries_.begin(), entries_.end(), group,
+                                      [](const Entry& entry, std::uint32_t g) { return entry.group < g; });
+  return found != entries_.end() && found->group == group ? found->stamp : 0;
+}
+
+Stamp Clock::entry(std::uint64_t block, std::uint32_t group) const {
+  const Clock* leaf = find(block);
+  return leaf ? leaf->at(group) : 0;
 }
 
 Stamp Clock::seen_warp(ThreadKey thread) const {
-  std::uint64_t block = thread.block_bits();
-  std::uint32_t warp = warp_group(thread.warp());
-  Stamp stamp = 0;
-  for (auto at = find(block); at != entries_.end() && at->block == block && at->group <= warp; ++at) {
-    if (at->group == whole_block || at->group == warp) stamp = std::max(stamp, at->stamp);
-  }
-  return stamp;
+  const Clock* leaf = find(thread.block_bits());
+  return leaf ? std::max(leaf->at(whole_block), leaf->at(warp_group(thread.warp()))) : 0;
 }
 
-Stamp Clock::seen_block(ThreadKey thread) const {
-  auto at = find(thread.block_bits());
-  bool whole = at != entries_.end() && at->block == thread.block_bits() && at->group == whole_block;
-  return whole ? at->stamp : 0;
+Stamp Clock::seen_in(ThreadKey thread, std::uint32_t space) const {
+  const Clock* leaf = find(thread.block_bits());
+  if (!leaf) return 0;
+  return std::max({leaf->at(space + whole_block), leaf->at(space + warp_group(thread.warp())),
+                   leaf->at(space + thread_group(thread.thread()))});
 }
 
-bool Clock::knows(std::uint64_t block) const {
-  const auto at = find(block);
-  return at != entries_.end() && at->block == block;
+template <typename F>
+void Clock::each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const {
+  if (first_ > to || last() < from) return;
+  if (!height_) return f(*this);
+  for (const ClockPointer& part : parts_) part->each_leaf(from, to, f);
 }
 
 std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const {
   std::uint64_t count = 0;
-  std::uint64_t past = ThreadKey(operation, ~0u, 0).block_bits(),
-                skipped = ThreadKey(operation, except, 0).block_bits();
-  for (auto at = find(ThreadKey(operation, 0, 0).block_bits()); at != entries_.end() && at->block <= past; ++at) {
-    if (at->group == whole_block && at->stamp >= stamp && at->block != skipped) ++count;
-  }
+  const std::uint64_t skipped = ThreadKey(operation, except, 0).block_bits();
+  each_leaf(ThreadKey(operation, 0, 0).block_bits(), ThreadKey(operation, ~0u, 0).block_bits(), [&](const Clock& leaf) {
+    if (leaf.first_ != skipped && leaf.at(whole_block) >= stamp) ++count;
+  });
   return count;
-}
-
-Stamp Clock::seen(ThreadKey thread) const { return seen_in(thread, 0); }
-
-Stamp Clock::seen_in(ThreadKey thread, std::uint32_t space) const {
-  const std::uint64_t block = thread.block_bits();
-  const std::uint32_t whole = space + whole_block, warp = space + warp_group(thread.warp()),
-                      own = space + thread_group(thread.thread());
-  Stamp stamp = 0;
-  for (auto at = find(block); at != entries_.end() && at->block == block && at->group <= own; ++at) {
-    if (at->group == whole || at->group == warp || at->group == own) stamp = std::max(stamp, at->stamp);
-  }
-  return stamp;
-}
-
-Stamp Clock::entry(std::uint64_t block, std::uint32_t group) const {
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), ClockEntry{block, group, 0}, before);
-  return at != entries_.end() && at->block == block && at->group == group ? at->stamp : 0;
 }
 
 std::vector<ClockEntry> Clock::proxied(std::uint32_t space) const {
   std::vector<ClockEntry> list;
-  for (const ClockEntry& entry : entries_) {
-    if (kind_of(entry.group) == 0) list.push_back({entry.block, entry.group + space, entry.stamp});
-  }
+  each_leaf(0, ~std::uint64_t(0), [&](const Clock& leaf) {
+    for (const Entry& entry : leaf.entries_) {
+      if (kind_of(entry.group) == 0) list.push_back({leaf.first_, entry.group + space, entry.stamp});
+    }
+  });
   return list;
 }
 
-ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
-  if (!a || a == b) return b;
-  if (!b) return a;
+bool operator==(const Clock& a, const Clock& b) {
+  if (&a == &b) return true;
+  if (a.first_ != b.first_ || a.height_ != b.height_ || a.entries_ != b.entries_) return false;
+  return std::equal(a.parts_.begin(), a.parts_.end(), b.parts_.begin(), b.parts_.end(),
+                    [](const ClockPointer& x, const ClockPointer& y) { return *x == *y; });
+}
+
+// ---- new ones
+
+void Clock::append(const Entry& entry) {
+  const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
+  if (!entries_.empty() && entries_.back().group == entry.group) {
+    entries_.back().stamp = std::max(entries_.back().stamp, entry.stamp);
+    return;
+  }
+  if (kind < dependency_group && whole_block < group && group < async_group(0)) {
+    if (at(kind + whole_block) >= entry.stamp) return;
+    if (group >= thread_group(0) && at(kind + warp_group((group - thread_group(0)) / 32)) >= entry.stamp) return;
+  }
+  entries_.push_back(entry);
+}
+
+ClockPointer Clock::join_leaves(const ClockPointer& a, const ClockPointer& b) {
   auto result = std::make_shared<Clock>();
+  result->first_ = a->first_;
   result->entries_.reserve(a->entries_.size() + b->entries_.size());
-  std::size_t block_begin = 0;
   auto i = a->entries_.begin(), j = b->entries_.begin();
   while (i != a->entries_.end() || j != b->entries_.end()) {
-    bool take_a = j == b->entries_.end() || (i != a->entries_.end() && !before(*j, *i));
-    append(result->entries_, block_begin, take_a ? *i++ : *j++);
+    const bool take_a = j == b->entries_.end() || (i != a->entries_.end() && i->group <= j->group);
+    result->append(take_a ? *i++ : *j++);
   }
   if (result->entries_ == a->entries_) return a;
   if (result->entries_ == b->entries_) return b;
   return result;
 }
 
-ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more) {
-  std::sort(more.begin(), more.end(), before);
-  auto added = std::make_shared<Clock>();
-  std::size_t block_begin = 0;
-  for (const ClockEntry& entry : more) {
-    if (entry.stamp) append(added->entries_, block_begin, entry);
+ClockPointer Clock::join_nodes(const ClockPointer& a, const ClockPointer& b) {
+  std::vector<ClockPointer> parts;
+  parts.reserve(std::size_t(1) << fan);
+  bool same_as_a = true, same_as_b = true;
+  auto i = a->parts_.begin(), j = b->parts_.begin();
+  while (i != a->parts_.end() || j != b->parts_.end()) {
+    const std::uint64_t of_a = i != a->parts_.end() ? a->part_of((*i)->first_) : ~std::uint64_t(0);
+    const std::uint64_t of_b = j != b->parts_.end() ? b->part_of((*j)->first_) : ~std::uint64_t(0);
+    const ClockPointer none, &in_a = of_a <= of_b ? *i++ : none, &in_b = of_b <= of_a ? *j++ : none;
+    parts.push_back(join(in_a, in_b));
+    same_as_a &= parts.back() == in_a;
+    same_as_b &= parts.back() == in_b;
   }
-  return join(clock, added);
+  if (same_as_a) return a;
+  if (same_as_b) return b;
+  auto result = std::make_shared<Clock>();
+  result->first_ = a->first_;
+  result->height_ = a->height_;
+  result->parts_ = std::move(parts);
+  return result;
+}
+
+// `part` lies within one part of `whole`.
+ClockPointer Clock::join_part(const ClockPointer& whole, const ClockPointer& part) {
+  const std::uint64_t number = whole->part_of(part->first_);
+  const auto place = std::find_if(whole->parts_.begin(), whole->parts_.end(),
+                                  [&](const ClockPointer& other) { return whole->part_of(other->first_) >= number; });
+  const bool there = place != whole->parts_.end() && whole->part_of((*place)->first_) == number;
+  const ClockPointer joined = there ? join(*place, part) : part;
+  if (there && joined == *place) return whole;
+  const auto index = place - whole->parts_.begin();
+  auto result = std::make_shared<Clock>();
+  result->first_ = whole->first_;
+  result->height_ = whole->height_;
+  result->parts_.reserve(whole->parts_.size() + !there);
+  result->parts_ = whole->parts_;
+  if (there)
+    result->parts_[std::size_t(index)] = joined;
+  else
+    result->parts_.insert(result->parts_.begin() + index, joined);
+  return result;
+}
+
+// A node over two that have no block in common.
+ClockPointer Clock::above(const ClockPointer& a, const ClockPointer& b) {
+  auto result = std::make_shared<Clock>();
+  for (result->first_ = a->first_; result->first_ != b->first_ >> fan * result->height_ << fan * result->height_;) {
+    ++result->height_;
+    result->first_ = a->first_ >> fan * result->height_ << fan * result->height_;
+  }
+  result->parts_ = a->first_ < b->first_ ? std::vector{a, b} : std::vector{b, a};
+  return result;
+}
+
+ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
+  if (!a || a == b) return b;
+  if (!b) return a;
+  const auto holds = [](const ClockPointer& whole, const ClockPointer& part) {
+    return whole->first_ <= part->first_ && part->first_ <= whole->last();
+  };
+  if (a->height_ > b->height_) return holds(a, b) ? join_part(a, b) : above(a, b);
+  if (a->height_ < b->height_) return holds(b, a) ? join_part(b, a) : above(a, b);
+  if (a->first_ != b->first_) return above(a, b);
+  return a->height_ ? join_nodes(a, b) : join_leaves(a, b);
+}
+
+ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more) {
+  std::sort(more.begin(), more.end(), [](const ClockEntry& a, const ClockEntry& b) {
+    return a.block != b.block ? a.block < b.block : a.group < b.group;
+  });
+  ClockPointer result = clock;
+  for (auto at = more.begin(); at != more.end();) {
+    const std::uint64_t block = at->block;
+    auto leaf = std::make_shared<Clock>();
+    leaf->first_ = block;
+    for (; at != more.end() && at->block == block; ++at) {
+      if (at->stamp) leaf->append({at->group, at->stamp});
+    }
+    if (!leaf->entries_.empty()) result = join(result, leaf);
+  }
+  return result;
 }
 
 }  // namespace deadheat::order

@@ -2,10 +2,13 @@
 //
 // Every record of a trace gets a stamp, counting up in an order in which things can have happened. A clock entry
 // "group g: stamp s" says that everything the threads of g did up to stamp s happens before. Groups are threads, warps
-// and blocks, so that a barrier of a thousand threads is one entry. The entries of one block lie together, the widest
-// group first, and an entry that a wider one covers is dropped.
+// and blocks, so that a barrier of a thousand threads is one entry. An entry that a wider one covers is dropped.
 //
-// Clocks are immutable and shared: a join that adds nothing gives back the clock it was given.
+// A clock is a persistent radix tree over blocks: immutable, and its parts are shared with the clocks that it was made
+// of, so that joining clocks costs what they differ in and not what they have seen. Where one has seen thousands of
+// blocks and ten thousand threads take it over from each other, that is the difference between linear and quadratic
+// (the aim of tree clocks, Mathur et al., ASPLOS 2022, which share nothing and need to know who made a clock). The tree
+// of a given set of blocks is always the same; a join that adds nothing to a clock gives that one back.
 // Thread-safety: immutable values; safe to share.
 #pragma once
 
@@ -35,7 +38,7 @@ struct ThreadKey {
 inline constexpr std::uint32_t largest_operation = (1u << 22) - 1;
 
 struct ClockEntry {
-  std::uint64_t block = 0;  // ThreadKey::block_bits
+  std::uint64_t block = 0; // ThreadKey::block_bits
   std::uint32_t group = 0; // 0: the block; 1 + w: warp w; 64 + t: thread t; further ones below
   Stamp stamp = 0;
   friend bool operator==(const ClockEntry&, const ClockEntry&) = default;
@@ -57,14 +60,14 @@ inline std::uint32_t matrix_group(std::uint32_t thread) { return 16384 + thread 
 inline std::uint32_t mbarrier_group(std::uint64_t offset) { return std::uint32_t(65536 + (offset / 8 & 0xffffff)); }
 
 class Clock;
-using ClockPointer = std::shared_ptr<const Clock>;  // null: nothing seen
+using ClockPointer = std::shared_ptr<const Clock>; // null: nothing seen
 
 class Clock {
  public:
   // Up to which stamp this clock has seen what `thread` did; 0: nothing.
-  Stamp seen(ThreadKey thread) const;
+  Stamp seen(ThreadKey thread) const { return seen_in(thread, 0); }
   // The same for the asynchronous copies that `thread` issued, by the stamp of their issue.
-  Stamp seen_async(ThreadKey thread) const;
+  Stamp seen_async(ThreadKey thread) const { return entry(thread.block_bits(), async_group(thread.thread())); }
   // As seen(), of what was made visible to the asynchronous proxy; `space`: proxied_shared or proxied_global.
   Stamp seen_proxied(ThreadKey thread, std::uint32_t space) const { return seen_in(thread, space); }
   // The stamp of one entry; 0: none.
@@ -72,14 +75,13 @@ class Clock {
   // What every lane of the thread's warp did up to there; a lower bound that looks at the warp and the block only.
   Stamp seen_warp(ThreadKey thread) const;
   // What every thread of its block did up to there; a lower bound that looks at the block only.
-  Stamp seen_block(ThreadKey thread) const;
-  bool knows(std::uint64_t block) const; // anything of it?
+  Stamp seen_block(ThreadKey thread) const { return entry(thread.block_bits(), whole_block); }
+  bool knows(std::uint64_t block) const { return find(block) != nullptr; } // anything of it?
   // How many whole blocks of `operation`, other than `except`, have been seen up to `stamp`.
   std::uint64_t blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const;
-  const std::vector<ClockEntry>& entries() const { return entries_; }
-  friend bool operator==(const Clock&, const Clock&) = default;
+  friend bool operator==(const Clock&, const Clock&);
 
-  static ClockPointer join(const ClockPointer& a, const ClockPointer& b);
+  static ClockPointer join(const ClockPointer& a, const ClockPointer& b); // `a` itself where `b` adds nothing
   // A clock with `more` (in any order) added.
   static ClockPointer with(const ClockPointer& clock, std::vector<ClockEntry> more);
 
@@ -87,9 +89,33 @@ class Clock {
   std::vector<ClockEntry> proxied(std::uint32_t space) const;
 
  private:
+  struct Entry { // of the one block of a leaf
+    std::uint32_t group = 0;
+    Stamp stamp = 0;
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  static constexpr std::uint32_t fan = 4; // log2 of the parts of a node
+
+  std::uint64_t last() const { return first_ + (std::uint64_t(1) << fan * height_) - 1; }
+  std::uint64_t part_of(std::uint64_t block) const { return block >> fan * (height_ - 1); } // number of a part
+  const Clock* find(std::uint64_t block) const; // the leaf; null: nothing seen of it
+  Stamp at(std::uint32_t group) const; // of a leaf; 0: no entry
   Stamp seen_in(ThreadKey thread, std::uint32_t space) const;
-  std::vector<ClockEntry>::const_iterator find(std::uint64_t block) const;  // its first entry
-  std::vector<ClockEntry> entries_;  // sorted by (block, group), no two of a group, none covered by its block's
+  template <typename F>
+  void each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const; // of blocks [from, to], in their order
+  void append(const Entry& entry); // to a leaf, in order of groups, unless what is there covers it
+
+  static ClockPointer join_leaves(const ClockPointer& a, const ClockPointer& b);
+  static ClockPointer join_nodes(const ClockPointer& a, const ClockPointer& b);
+  static ClockPointer join_part(const ClockPointer& whole, const ClockPointer& part);
+  static ClockPointer above(const ClockPointer& a, const ClockPointer& b);
+
+  // Blocks [first, first + 16^height). A leaf (height 0) has entries of its block: no two of a group, none that another
+  // covers, sorted by group. A node has at least two parts, sorted by first_, all of other sixteenths of its blocks.
+  std::uint64_t first_ = 0;
+  std::uint32_t height_ = 0;
+  std::vector<Entry> entries_;
+  std::vector<ClockPointer> parts_;
 };
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

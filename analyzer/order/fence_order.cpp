@@ -24,11 +24,9 @@ namespace deadheat::order {
 
 namespace {
 
-// Bounds, beyond which an order is missed, and no race: of fences and reads the oldest are forgotten, clocks of more
-// entries are left out (threads by the thousand that each take a lock), as are reads of long chains that went on since.
-constexpr std::size_t most_fences = 128, most_reads = 32, most_entries = 2048, most_behind = 1024;
-
-bool large(const ClockPointer& clock) { return clock && clock->entries().size() > most_entries; }
+// Bounds, beyond which an order is missed, and no race: the oldest are forgotten.
+constexpr std::size_t most_fences = 128, most_reads = 32; // of a block
+constexpr std::size_t most_fenced = 1024; // of a chain
 
 } // namespace
 
@@ -38,15 +36,15 @@ void Causality::fence_precedes(ThreadKey key, const ClockPointer& before, Stamp 
   Block& of = block(key);
   if (!of.fence_order) of.fence_order = std::make_unique<FenceOrder>();
   auto& fences = of.fence_order->fences;
+  of.fence_order->asked.reset();
   const Thread* state = find_thread(key);
   const ClockPointer own = state ? state->own : nullptr;
   const std::uint32_t lane = 1u << (key.thread() & 31);
   for (auto at = fences.rbegin(); at != fences.rend() && at->stamp == now && at->warp == key.warp(); ++at) {
     if (at->own != own) continue;
     if (std::has_single_bit(at->mask))
-      at->base =
-          Clock::with(Clock::join(of.common, own), {{key.block_bits(), whole_block, of.barrier},
-                                                    {key.block_bits(), warp_group(key.warp()), of.warps[key.warp()]}});
+      at->base = Clock::with(known(key), {{key.block_bits(), whole_block, of.barrier},
+                                          {key.block_bits(), warp_group(key.warp()), of.warps[key.warp()]}});
     at->mask |= lane;
     return;
   }
@@ -70,18 +68,20 @@ void Causality::add_entries(const FenceOrder::Fence& fence, ThreadKey of_block, 
         {of_block.block_bits(), thread_group(fence.warp * 32 + std::uint32_t(std::countr_zero(rest))), fence.stamp});
 }
 
-// Of a block's fences those that `lanes_of` lets pass, joined. What is known of a thread up to its fence is all that it
-// knew then, so that the latest ones stand for most of the earlier ones; those that knew the same share a clock.
-template <typename LanesOf>
-ClockPointer Causality::joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of) const {
+// Of a block's fences those of lanes that `lanes_of` names and `is_before` confirms, joined. What is known of a thread
+// up to its fence is all that it knew then, so that the latest ones stand for most of the earlier ones; those that knew
+// the same share a clock.
+template <typename LanesOf, typename IsBefore>
+ClockPointer Causality::joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of,
+                               IsBefore&& is_before) const {
   ClockPointer all = order.before;
   const auto& fences = order.fences;
-  const auto not_covered = [&](const FenceOrder::Fence& fence) {
-    std::uint32_t lanes = fence.mask;
-    for (std::uint32_t rest = all ? fence.mask : 0; rest; rest &= rest - 1) {
+  const auto lanes_to_add = [&](const FenceOrder::Fence& fence) {
+    std::uint32_t lanes = fence.mask & lanes_of(fence);
+    for (std::uint32_t rest = lanes; rest; rest &= rest - 1) {
       const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
       const ThreadKey key(of_block.operation(), of_block.block(), fence.warp * 32 + lane);
-      if (all->seen(key) >= fence.stamp) lanes &= ~(1u << lane);
+      if ((all && all->seen(key) >= fence.stamp) || !is_before(fence, key)) lanes &= ~(1u << lane);
     }
     return lanes;
   };
@@ -89,31 +89,52 @@ ClockPointer Causality::joined(const FenceOrder& order, ThreadKey of_block, Lane
     const ClockPointer& base = at->base;
     std::vector<ClockEntry> entries;
     do {
-      if (const std::uint32_t lanes = lanes_of(*at, not_covered(*at))) add_entries(*at, of_block, lanes, entries);
+      if (const std::uint32_t lanes = lanes_to_add(*at)) add_entries(*at, of_block, lanes, entries);
       ++at;
-    } while (at != fences.rend() && (at->base == base || (base && at->base && !large(base) && *at->base == *base)));
-    if (!entries.empty() && !large(base)) all = Clock::join(all, Clock::with(base, std::move(entries)));
+    } while (at != fences.rend() && (at->base == base || (base && at->base && *at->base == *base)));
+    if (!entries.empty()) all = Clock::join(all, Clock::with(base, std::move(entries)));
   }
   return all;
 }
 
-ClockPointer Causality::before_fences(ThreadKey writer) const {
+ClockPointer Causality::before_fences(ThreadKey writer) {
   const Block* of = find_block(writer);
   if (!of || !of->fence_order) return nullptr;
+  FenceOrder& order = *of->fence_order;
   const Thread* state = find_thread(writer);
+  const FenceOrder::Answer asked{writer, state ? state->own : nullptr, of->common, of->warps[writer.warp()]};
+  if (order.asked == asked) return order.answer;
+  order.asked = asked;
   const auto knows_of_it = [&](const ClockPointer& clock) { return clock && clock->knows(writer.block_bits()); };
-  const bool of_others = knows_of_it(of->common) || (state && knows_of_it(state->own));
-  return joined(*of->fence_order, writer, [&](const FenceOrder::Fence& fence, std::uint32_t asked) {
-    const bool same_warp = fence.warp == writer.warp();
-    if (same_warp && fence.stamp <= of->warps[fence.warp]) return asked;
-    std::uint32_t lanes = same_warp ? asked & 1u << (writer.thread() & 31) : 0;
-    for (std::uint32_t rest = of_others ? asked & ~lanes : 0; rest; rest &= rest - 1) {
-      const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
-      if (ordered(ThreadKey(writer.operation(), writer.block(), fence.warp * 32 + lane), fence.stamp, 0, writer))
-        lanes |= 1u << lane;
-    }
-    return lanes;
-  });
+  const bool of_others = knows_of_it(asked.common) || knows_of_it(asked.own);
+  const auto before_it = [&](const FenceOrder::Fence& fence) {
+    return fence.warp == writer.warp() && fence.stamp <= asked.warp;
+  };
+  return order.answer = joined(
+             order, writer,
+             [&](const FenceOrder::Fence& fence) {
+               if (of_others || before_it(fence)) return ~0u;
+               return fence.warp == writer.warp() ? 1u << (writer.thread() & 31) : 0;
+             },
+             [&](const FenceOrder::Fence& fence, ThreadKey key) {
+               return key == writer || before_it(fence) || ordered(key, fence.stamp, 0, writer);
+             });
+}
+
+void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer) {
+  const ClockPointer before = before_fences(writer);
+  if (!before) return;
+  FenceOrder& order = *block(writer).fence_order;
+  if (order.added == before && order.added_to == chain) return; // while it polls
+  order.added = before, order.added_to = chain;
+  auto& fenced = chain->fenced;
+  const ClockPointer last = fenced.empty() ? nullptr : fenced.back();
+  const ClockPointer joined = Clock::join(last, before);
+  if (joined == last) return;
+  // Readers that are far behind learn less than they saw.
+  if (fenced.size() % most_fenced == most_fenced - 1)
+    std::fill(fenced.begin(), fenced.end() - most_fenced / 2, nullptr);
+  fenced.push_back(joined);
 }
 
 // ---- the read that tells, and the fence that comes second
@@ -122,16 +143,17 @@ void Causality::fence_observed(ThreadKey reader, const ChainPointer& chain, std:
   Block& of = block(reader);
   if (!of.fence_order) of.fence_order = std::make_unique<FenceOrder>();
   auto& reads = of.fence_order->reads;
+  const ClockPointer& brings = chain->fenced[count - 1];
   for (FenceOrder::Read& read : reads) {
     if (read.chain != chain || (read.stamp && read.thread != reader)) continue;
     if (read.count >= count) return;
     if (!read.stamp || last_sync(reader) >= read.stamp) continue;
-    read.stamp = now, read.count = count, read.brings = nullptr; // nobody else knows of the earlier one
+    read.stamp = now, read.count = count, read.brings = brings; // nobody else knows of the earlier one
     return;
   }
   if (reads.size() >= most_reads) reads.erase(reads.begin(), reads.begin() + most_reads / 2);
   FenceOrder::Read& read = reads.emplace_back();
-  read.thread = reader, read.stamp = now, read.chain = chain, read.count = count;
+  read.thread = reader, read.stamp = now, read.chain = chain, read.count = count, read.brings = brings;
 }
 
 void Causality::fence_follows(ThreadKey key, Stamp now) {
@@ -142,38 +164,22 @@ void Causality::fence_follows(ThreadKey key, Stamp now) {
     if (!read.taken.empty() && read.taken[key.warp()] & lane) continue;
     if (read.stamp && !ordered(read.thread, read.stamp, 0, key)) continue;
     const bool known = read.taken_at && ordered(read.taken_by, read.taken_at, 0, key);
-    if (!known) {
-      if (!read.brings) read.brings = fenced(*of.fence_order, read.chain, read.count);
-      acquire(key, read.brings);
-    }
+    if (!known) acquire(key, read.brings);
     if (read.taken.empty()) read.taken.resize(32);
     read.taken[key.warp()] |= lane;
     if (!read.taken_at) read.taken_by = key, read.taken_at = now;
   }
 }
 
-// The first `count` of what the chain has fenced, joined.
-ClockPointer Causality::fenced(FenceOrder& order, const ChainPointer& chain, std::size_t count) {
-  const auto go_on = [&](Chain::Merged& from) {
-    for (; from.count < count; ++from.count) from.clock = Clock::join(from.clock, chain->fenced[from.count]);
-    return from.clock;
-  };
-  count = std::min(count, chain->fenced.size());
-  if (chain->all_fenced.count <= count) return go_on(chain->all_fenced);
-  if (order.last_chain != chain || order.last.count > count) order.last = {};
-  order.last_chain = chain;
-  if (count - order.last.count > most_behind) return nullptr;
-  return go_on(order.last);
-}
-
 // ---- a barrier of the whole block: what was before it all know
 
 void Causality::fences_meet(OperationIndex operation, std::uint32_t index, Block& of) {
   FenceOrder& order = *of.fence_order;
-  order.before = joined(order, ThreadKey(operation, index, 0),
-                        [](const FenceOrder::Fence&, std::uint32_t lanes) { return lanes; });
-  if (large(order.before)) order.before = nullptr;
+  order.before = joined(
+      order, ThreadKey(operation, index, 0), [](const FenceOrder::Fence&) { return ~0u; },
+      [](const FenceOrder::Fence&, ThreadKey) { return true; });
   order.fences.clear();
+  order.asked.reset();
   std::erase_if(order.reads, [](const FenceOrder::Read& read) { return read.taken_at; }); // what they brought, all know
   for (FenceOrder::Read& read : order.reads) read.stamp = 0;
 }

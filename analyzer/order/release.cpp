@@ -157,22 +157,36 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) 
   }
 }
 
-const Causality::Write* Causality::observed_write(LocationState& state, const StrongAccess& access) {
-  if (state.writes.empty()) return nullptr;
-  auto value_of = [&](const Write& write) { return write.value == access.value_read; };
-  if (access.order_last == 0) return value_of(state.writes.back()) ? &state.writes.back() : nullptr;
-  if (access.order_first == access.order_last) {
-    for (auto write = state.writes.rbegin(); write != state.writes.rend(); ++write) {
-      if (write->order_last < access.order_first) return value_of(*write) ? &*write : nullptr;
-    }
-    return nullptr;
-  }
-  const Write* seen = nullptr;
+// The write that the access read, which begins `offset` bytes into the location, if that one matches.
+template <typename Matches>
+const Causality::Write* Causality::observed_write(const LocationState& state, const StrongAccess& access,
+                                                  std::uint64_t offset, Matches&& matches) {
+  const bool guess = access.order_first != access.order_last;
   for (auto write = state.writes.rbegin(); write != state.writes.rend(); ++write) {
-    if (write->order_first >= access.order_last || !value_of(*write)) continue;
-    if (!seen) seen = &*write;
+    if (write->bytes <= offset) continue;
+    if (guess ? write->order_first >= access.order_last
+              : access.order_last && write->order_last >= access.order_first)
+      continue; // it comes after the read
+    if (matches(*write)) return &*write;
+    if (!guess) return nullptr;
   }
-  if (seen && (!seen->chain->contributions.empty() && is_acquire(access.ordering))) ++assumed_edges_;
+  return nullptr;
+}
+
+// The atomic operation on a word around the access of which it read a part.
+const Causality::Write* Causality::observed_around(const StrongAccess& access) const {
+  const Write* seen = nullptr;
+  for (std::uint32_t bytes = 2 * access.bytes; access.bytes && bytes <= 8; bytes *= 2) {
+    Location around = access.location;
+    around.address &= ~std::uint64_t(bytes - 1);
+    if (!may_be_known(around)) continue;
+    const std::uint64_t begin = 8 * (access.location.address - around.address);
+    const std::uint64_t part = (std::uint64_t(1) << 8 * access.bytes) - 1;
+    const Write* write = observed_write(locations_.at(around), access, begin / 8, [&](const Write& of) {
+      return of.atomic && of.bytes == bytes && (of.value >> begin & part) == access.value_read;
+    });
+    if (write && (!seen || write->stamp > seen->stamp)) seen = write;
+  }
   return seen;
 }
 
@@ -180,7 +194,7 @@ const Causality::Write* Causality::observed_write(LocationState& state, const St
 // acquire: it need not be remembered.
 bool Causality::leaves_nothing(const StrongAccess& access) const {
   if (rules_.observers || is_release(access.ordering) || is_acquire(access.ordering)) return false;
-  if (may_be_known(access.location)) return false;
+  if (may_be_known(access.location) || (access.reads && !access.writes && observed_around(access))) return false;
   if (threads_.empty() || !access.writes) return true;
   if (const Block* of = find_block(access.thread); !of || of->threads_with_state.empty()) return true;
   if (find_block(access.thread)->fence_order) return false;
@@ -208,12 +222,19 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   std::size_t count = 0, fenced_count = 0;
   bool latest = false;
   if (access.reads) {
-    const Write* seen = observed_write(at, access);
-    if (seen && seen->bytes == access.bytes && mutual(seen->writer, seen->scope, access.thread, access.scope)) {
+    const Write* seen =
+        observed_write(at, access, 0, [&](const Write& write) { return write.value == access.value_read; });
+    if (seen && seen->bytes != access.bytes) seen = nullptr;
+    if (!access.writes) {
+      if (const Write* around = observed_around(access); around && (!seen || around->stamp > seen->stamp)) seen = around;
+    }
+    const bool guessed = access.order_first != access.order_last;
+    if (seen && guessed && !seen->chain->contributions.empty() && is_acquire(access.ordering)) ++assumed_edges_;
+    if (seen && mutual(seen->writer, seen->scope, access.thread, access.scope)) {
       chain = seen->chain;
       count = seen->contributions;
       fenced_count = seen->fenced;
-      latest = seen == &at.writes.back();
+      latest = !at.writes.empty() && seen == &at.writes.back();
       if (!access.reduction && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
       bool again = false;  // a wait loop reads the same write many times
       if (!access.writes && rules_.observers) {
@@ -261,13 +282,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       const Contribution& c = chain->contributions[i];
       contribute(*branch, c.thread, c.scope, c.clock, c.with_earlier);
     }
-    branch->fenced.assign(chain->fenced.begin(), chain->fenced.begin() + std::ptrdiff_t(fenced_count));
+    if (fenced_count) branch->fenced.push_back(chain->fenced[fenced_count - 1]);
     chain = branch;
-  }
-  if (at.chains.empty() || at.chains.back() != chain) {
-    if (!at.chains.empty() && at.chains.back()->observers.empty()) at.chains.pop_back();
-    if (at.chains.size() >= most_chains) at.chains.erase(at.chains.begin());
-    at.chains.push_back(chain);
   }
   if (is_release(access.ordering)) {
     ClockPointer clock = before ? before : snapshot(access.thread, now);
@@ -285,14 +301,21 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     if (earlier != state->released_at.end()) contribute_all(earlier->second);
     contribute_all(state->released);
   }
-  if (const ClockPointer clock = before_fences(access.thread)) {
-    if (chain->fenced.empty() || chain->fenced.back() != clock) chain->fenced.push_back(clock);
+  add_fenced(chain, access.thread);
+  // A write that nothing can synchronize with need not be remembered behind another of its bytes.
+  if (!at.writes.empty() && at.writes.back().bytes <= access.bytes && at.writes.back().chain->releases_nothing())
+    at.writes.pop_back();
+  if (at.chains.empty() || at.chains.back() != chain) {
+    const bool may_be_observed = std::any_of(at.writes.begin(), at.writes.end(), [&](const Write& write) {
+      return !at.chains.empty() && write.chain == at.chains.back();
+    });
+    if (!at.chains.empty() && at.chains.back()->observers.empty() && !may_be_observed) at.chains.pop_back();
+    if (at.chains.size() >= most_chains) at.chains.erase(at.chains.begin());
+    at.chains.push_back(chain);
   }
-  // A write that nothing can synchronize with need not be remembered behind another.
-  if (!at.writes.empty() && at.writes.back().chain->releases_nothing()) at.writes.pop_back();
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
-  at.writes.push_back({access.thread, access.scope, access.bytes, access.value_written, access.order_first,
-                       access.order_last, now, chain, chain->contributions.size(), chain->fenced.size()});
+  at.writes.push_back({access.thread, access.scope, access.bytes, access.reads, access.value_written,
+                       access.order_first, access.order_last, now, chain, chain->contributions.size(), chain->fenced.size()});
   return continues;
 }
 

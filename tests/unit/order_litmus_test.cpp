@@ -484,6 +484,20 @@ TEST(LitmusAtomics, AcqRelBothWays) {
 TEST(LitmusSizes, HalfOfAFlag) {
   Litmus().write(t0, x).write(t0, y, release, gpu, 8).read(t1, y, acquire, gpu, 4).read(t1, x).races({{1, 4}, {2, 3}});
 }
+TEST(LitmusSizes, PartOfWhatAnAtomicStored) { // beyond the letter, by which the first two are as HalfOfAFlag
+  Litmus().write(t0, x).atomic(t0, y, release, gpu, 4).read(t1, y + 2, acquire, gpu, 2).read(t1, x).none();
+  Litmus().write(t0, x).atomic(t0, y, release, gpu, 8).read(t1, y, acquire, gpu, 1).read(t1, x).none();
+  Litmus().write(t0, x).atomic(t0, y, relaxed, gpu, 4).read(t1, y, relaxed, gpu, 1).read(t1, x).races({{1, 4}, {2, 3}});
+  Litmus().write(t0, x).atomic(t0, y, release, cta, 4).read(t1, y, acquire, gpu, 1).read(t1, x).races({{1, 4}, {2, 3}});
+  Litmus().write(t0, x).atomic(t0, y, release, gpu, 4).read(t1, y, acquire, gpu, 8).read(t1, x).races({{1, 4}, {2, 3}});
+  Litmus() // not what it read
+      .write(t0, x)
+      .atomic(t0, y, release, gpu, 4)
+      .write(t0, y + 1, relaxed, gpu, 1)
+      .read(t1, y + 1, acquire, gpu, 1)
+      .read(t1, x)
+      .races({{1, 5}, {2, 4}});
+}
 TEST(LitmusSizes, AtomicsOfDifferentSizes) {
   Litmus().atomic(t0, x, relaxed, gpu, 4).atomic(t1, x, relaxed, gpu, 8).races({{1, 2}});
 }

@@ -108,6 +108,22 @@ class Axioms {
     return !x.memory() || !y.memory() || same_location(a, b);
   }
 
+  // Beyond the letter (analyzer/order/causality.h): a load of a part of what an atomic operation stores observes it. A
+  // compare-and-swap that failed has loaded.
+  bool part_of_atomic(std::size_t whole, std::size_t part) const {
+    const Event &x = events_[whole], &y = events_[part];
+    return x.memory() && x.access == AccessKind::atomic && y.memory() && !y.writes() &&
+           overlap(whole, part) && x.bytes <= 8 && y.bytes < x.bytes && y.address >= x.address &&
+           y.address + y.bytes <= x.address + x.bytes;
+  }
+  // 8.9.2, 8.9.4: may operation a synchronize with b, or be observed by it, where b's pattern reads `read`?
+  bool may_meet(std::size_t a, std::size_t b, std::size_t read) const {
+    const Event &x = events_[a], &y = events_[b];
+    if (saw_[read] < count_ && part_of_atomic(saw_[read], read))
+      return x.strong() && y.strong() && in_scope(x, y) && in_scope(y, x);
+    return morally_strong(a, b);
+  }
+
   // In no thread's program order.
   bool apart(std::size_t e) const {
     const Event::Kind kind = events_[e].kind;
@@ -148,7 +164,7 @@ class Axioms {
   void observation_order() {
     for (std::size_t r = 0; r < count_; ++r) {
       std::size_t w = saw_[r];
-      if (w == count_ || !morally_strong(w, r)) continue;
+      if (w == count_ || !may_meet(w, r, r)) continue;
       observation_[w][r] = true;
       if (events_[w].access != AccessKind::atomic) continue;
       for (std::size_t earlier = 0; earlier < w; ++earlier) {
@@ -194,7 +210,7 @@ class Axioms {
     std::vector<Pattern> acquires = acquire_patterns();
     for (const Pattern& release : release_patterns()) {
       for (const Pattern& acquire : acquires) {
-        if (observation_[release.access][acquire.access] && morally_strong(release.end, acquire.end)) {
+        if (observation_[release.access][acquire.access] && may_meet(release.end, acquire.end, acquire.access)) {
           base[release.end][acquire.end] = true;
         }
       }
