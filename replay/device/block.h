@@ -22,6 +22,7 @@
 #include "replay/engine/compiler.h"
 #include "replay/engine/footprint.h"
 #include "replay/engine/regions.h"
+#include "replay/engine/spin.h"
 
 namespace deadheat::device {
 
@@ -195,11 +196,12 @@ struct LegalRanges {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> known; // a range each: [low, end)
 };
 
-// A value that parked threads wait to see changed.
+// What parked threads wait to see changed: of a scalar or a vector, what they read there last (engine/spin.h).
 struct Awaited {
-  const std::uint8_t* at;
-  std::uint64_t value;
-  std::uint32_t bytes;
+  const std::uint8_t* at = nullptr; // null: it cannot be read
+  std::uint64_t value = 0;
+  std::uint32_t bytes = 0, element_bytes = 0;
+  std::uint64_t now() const { return engine::spin_value(at, bytes, element_bytes); }
 };
 
 struct Launch {

@@ -341,9 +341,7 @@ Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
     }
     if (turns && --turns == 0 && launch.finished != launch.blocks) return fault_ ? Outcome::fault : Outcome::paused;
     for (const Awaited& a : launch.awaited) {
-      std::uint64_t now = 0;
-      std::memcpy(&now, a.at, a.bytes);
-      if (now == a.value) continue;
+      if (a.now() == a.value) continue;
       launch.awaited.clear(); // someone may go on: look from the start
       launch.cursor = 0;
       break;

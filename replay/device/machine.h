@@ -207,10 +207,7 @@ class Machine {
   static void make_threads(const Launch& launch, Block& block);
   const std::uint8_t* readable(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const;
   bool unchanged(const Block& block, const engine::ThreadContext& thread) const;
-  std::uint32_t awaited_bytes(const Block& block, const engine::ThreadContext& thread) const;
-  static std::uint64_t awaited_mask(std::uint32_t bytes) {
-    return bytes >= 8 ? ~std::uint64_t(0) : (std::uint64_t(1) << 8 * bytes) - 1;
-  }
+  Awaited awaited(const Block& block, const engine::ThreadContext& thread) const; // by a thread that is parked
   void perform(Block& block, std::uint32_t thread, const AsyncCopy& copy);
   template <typename Chosen>
   bool perform_where(Block& block, std::uint32_t thread, Chosen&& chosen);

@@ -200,14 +200,11 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
         break;
       }
       Launch& launch = *block.launch;
-      const std::uint32_t bytes = awaited_bytes(block, thread);
-      const std::uint8_t* at = readable(thread, thread.pending_address, bytes);
-      if (at && launch.awaited.size() < max_awaited) {
-        const std::uint64_t value = thread.spin_value & awaited_mask(bytes);
-        if (std::none_of(launch.awaited.begin(), launch.awaited.end(),
-                         [&](const Awaited& a) { return a.at == at && a.value == value; }))
-          launch.awaited.push_back({at, value, bytes});
-      }
+      if (launch.awaited.size() == max_awaited) break;
+      const Awaited mine = awaited(block, thread);
+      if (mine.at && std::none_of(launch.awaited.begin(), launch.awaited.end(),
+                                  [&](const Awaited& a) { return a.at == mine.at && a.value == mine.value; }))
+        launch.awaited.push_back(mine);
       break;
     }
     case Step::async_wait: state.waiting_copy |= bit; break;
@@ -461,10 +458,16 @@ void Machine::complete(Block& block, std::uint32_t number) {
 
 // ---- threads that wait for a value
 
-std::uint32_t Machine::awaited_bytes(const Block& block, const ThreadContext& thread) const {
+Awaited Machine::awaited(const Block& block, const ThreadContext& thread) const {
   const std::vector<Site>& sites = *block.launch->request.sites->sites;
-  return thread.pending_site < sites.size() ? std::clamp<std::uint32_t>(sites[thread.pending_site].element_bytes, 1, 8)
-                                            : 4;
+  Awaited a{.value = thread.spin_value, .bytes = 4, .element_bytes = 4};
+  if (thread.pending_site < sites.size()) {
+    const Site& site = sites[thread.pending_site];
+    a.element_bytes = std::max<std::uint32_t>(site.element_bytes, 1);
+    a.bytes = a.element_bytes * std::max<std::uint32_t>(site.elements, 1);
+  }
+  a.at = readable(thread, thread.pending_address, a.bytes);
+  return a;
 }
 
 const std::uint8_t* Machine::readable(const ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const {
@@ -483,15 +486,12 @@ const std::uint8_t* Machine::readable(const ThreadContext& thread, std::uint64_t
 }
 
 bool Machine::unchanged(const Block& block, const ThreadContext& thread) const {
-  const std::uint32_t bytes = awaited_bytes(block, thread);
-  const std::uint8_t* at = readable(thread, thread.pending_address, bytes);
-  if (!at) return false;
-  std::uint64_t now = 0;
-  std::memcpy(&now, at, bytes);
+  const Awaited a = awaited(block, thread);
+  if (!a.at) return false;
   const std::vector<Site>& sites = *block.launch->request.sites->sites;
   const bool mbarrier = thread.pending_site < sites.size() && sites[thread.pending_site].kind == SiteKind::mbarrier;
-  if (mbarrier) return ((now ^ thread.spin_value) & MbarrierBits::phase_mask) == 0; // arrivals alone change nothing
-  return now == (thread.spin_value & awaited_mask(bytes));
+  if (mbarrier) return ((a.now() ^ a.value) & MbarrierBits::phase_mask) == 0; // arrivals alone change nothing
+  return a.now() == a.value;
 }
 
 bool Machine::wake_if_changed(Block& block, std::uint32_t thread) {

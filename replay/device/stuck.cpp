@@ -57,15 +57,20 @@ std::string Machine::missing(const Launch& launch) const {
   return {};
 }
 
-// Of a thread that looks at a value again and again: the value, and where.
+// Of a thread that looks at a value again and again: the value, of a vector its elements, and where.
 std::string Machine::awaiting(const Block& block, const engine::ThreadContext& t) const {
-  if (!t.pending_address) return {};
-  char text[96];
-  const std::uint32_t bytes = awaited_bytes(block, t);
-  std::snprintf(text, sizeof text, ", which still reads 0x%llx at 0x%llx",
-                static_cast<unsigned long long>(t.spin_value & awaited_mask(bytes)),
-                static_cast<unsigned long long>(t.pending_address));
-  return text;
+  const Awaited a = t.pending_address ? awaited(block, t) : Awaited{};
+  if (!a.at) return {};
+  const auto hex = [](std::uint64_t value) {
+    char text[24];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+    return std::string(text);
+  };
+  const std::uint32_t step = std::min(a.element_bytes, engine::spin_word_bytes);
+  std::string values;
+  for (std::uint32_t at = 0; at < a.bytes; at += step)
+    values += (at ? ", " : "") + hex(engine::spin_value(a.at + at, step, step));
+  return ", which still reads " + (a.bytes > step ? "{" + values + "}" : values) + " at " + hex(t.pending_address);
 }
 
 std::string Machine::stuck(const Launch& launch) const {

@@ -189,7 +189,7 @@ struct ThreadContext {
   LogEntry* log_end = nullptr;
 
   std::uint32_t pending_site = 0;
-  std::uint32_t spin_site = ~0u; // the last strong operation in a loop, its address and the value it read
+  std::uint32_t spin_site = ~0u; // the last strong operation in a loop, its address and what it read (spin.h)
   std::uint64_t spin_address = 0, spin_value = 0;
   std::uint64_t pending_address = 0;
   // The last load of undefined bits that may come to matter (undefined.h).

@@ -4,6 +4,7 @@
 #include "replay/engine/cold_calls.h"
 #include "replay/engine/digest.h"
 #include "replay/engine/region_probe.h"
+#include "replay/engine/spin.h"
 #include "replay/engine/undefined.h"
 
 namespace deadheat::engine {
@@ -249,13 +250,30 @@ void report_strong(Builder& b, const Access& a, llvm::ArrayRef<Value*> read, llv
     body();
 }
 
-void after_strong(Builder& b, const Access* a, Value* read, Value* wrote) {
+namespace {
+
+// The same as engine::spin_value of the bytes.
+Value* spin_value(Builder& b, llvm::ArrayRef<Value*> elements) {
+  auto& ir = b.ir;
+  constexpr unsigned word_bits = 8 * spin_word_bytes;
+  Value* mixed = nullptr;
+  for (Value* element : elements)
+    for (unsigned at = 0; at < element->getType()->getIntegerBitWidth(); at += word_bits) {
+      Value* word = ir.CreateZExtOrTrunc(at ? ir.CreateLShr(element, at) : element, b.i(word_bits));
+      mixed = mixed ? ir.CreateXor(ir.CreateMul(mixed, b.constant(word_bits, spin_multiplier)), word) : word;
+    }
+  return mixed;
+}
+
+} // namespace
+
+void after_strong(Builder& b, const Access* a, llvm::ArrayRef<Value*> read, Value* wrote) {
   if (!b.site || !b.site->in_loop || b.in_regions()) return;  // regions: nothing in a loop waits for others
   auto& ir = b.ir;
   if (a && !may_be_visible(a->place.space)) return;
-  if (a && read) {
+  if (a && !read.empty()) {
     Value* address = b.generic_address(a->place);
-    Value* value = ir.CreateZExtOrTrunc(read, b.i(64));
+    Value* value = spin_value(b, read);
     Value* same_site =
         ir.CreateICmpEQ(b.thread_load(offsetof(ThreadContext, spin_site), 32), b.constant(32, b.site->id));
     Value* same_place = ir.CreateICmpEQ(b.thread_load(offsetof(ThreadContext, spin_address), 64), address);

@@ -39,8 +39,8 @@ void log_access(Builder& b, const Access& access, llvm::ArrayRef<llvm::Value*> w
 void report_strong(Builder& b, const Access& access, llvm::ArrayRef<llvm::Value*> read,
                    llvm::ArrayRef<llvm::Value*> written, llvm::Value* wrote);
 // In loops: stops with Step::spin when a strong operation read what it read the last time and wrote nothing, or when
-// the quantum is used up. `read`: 64 bits, or null for stores and fences. Only registers survive.
-void after_strong(Builder& b, const Access* access, llvm::Value* read, llvm::Value* wrote);
+// the quantum is used up. `read`: its elements; none of stores and fences. Only registers survive.
+void after_strong(Builder& b, const Access* access, llvm::ArrayRef<llvm::Value*> read, llvm::Value* wrote);
 
 // Stops with Step::spin when the quantum, which it decrements, is used up.
 void stop_when_used_up(Builder& b);

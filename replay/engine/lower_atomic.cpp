@@ -161,12 +161,13 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
     for (unsigned n = 0; n < a.elements; ++n)
       b.write(o[0].kind == Operand::Kind::vector ? o[0].elements[n] : o[0], old[n], is_signed(type));
   // Whether it changed anything depends on the others' order, and is nobody's business.
-  if (commutes && !watched) return after_strong(b, &a, nullptr, nullptr);
+  if (commutes && !watched) return after_strong(b, &a, {}, nullptr);
   Value* changes = wrote ? wrote : static_cast<Value*>(b.constant(1, 1));
   report_strong(b, a, old, stored, changes);
   // Read-modify-writes that store what was there are reads to a spinning thread.
   Value* moved = b.ir.CreateICmpNE(old[0], stored[0]);
-  after_strong(b, &a, b.ir.CreateZExtOrTrunc(old[0], b.i(64)), moved);
+  for (unsigned n = 1; n < a.elements; ++n) moved = b.ir.CreateOr(moved, b.ir.CreateICmpNE(old[n], stored[n]));
+  after_strong(b, &a, old, moved);
 }
 
 } // namespace deadheat::engine

@@ -66,12 +66,7 @@ void lower_ld(Builder& b, const ptx::Instruction& i) {
       b.precision->load(element(to, n), b.pointer_at(pointer, n * a.element_bytes), values[n]);
   if (strong) {
     report_strong(b, a, values, {}, nullptr);
-    // Vector loads spin on their first 64 bits.
-    Value* first = b.ir.CreateZExtOrTrunc(values[0], b.i(64));
-    for (unsigned n = 1; n < values.size(); ++n)
-      first = b.ir.CreateXor(b.ir.CreateMul(first, b.constant(64, 0x9e3779b97f4a7c15ull)),
-                             b.ir.CreateZExtOrTrunc(values[n], b.i(64)));
-    after_strong(b, &a, first, nullptr);
+    after_strong(b, &a, values, nullptr);
   } else {
     log_access(b, a, {});
   }
@@ -107,7 +102,7 @@ void lower_st(Builder& b, const ptx::Instruction& i) {
       b.precision->store(element(from, n), b.pointer_at(pointer, n * a.element_bytes), values[n]);
   if (strong) {
     report_strong(b, a, {}, values, nullptr);
-    after_strong(b, &a, nullptr, nullptr);
+    after_strong(b, &a, {}, nullptr);
   }
 }
 
@@ -118,7 +113,7 @@ void lower_fence(Builder& b, const ptx::Instruction&) {
   const bool proxy = b.site->kind == SiteKind::proxy_fence && b.site->proxy == Proxy::async;
   if (b.site->kind != SiteKind::fence && !proxy) return;
   before_fence(b);
-  after_strong(b, nullptr, nullptr, nullptr);
+  after_strong(b, nullptr, {}, nullptr);
 }
 
 // cp.async, its groups and waits (PTX ISA 9.7.9.25).

@@ -1,0 +1,80 @@
+// Threads that wait for a value in a loop, where nobody else goes on before they stop by themselves: what they read
+// must be known again, in whatever form it was read, and its change be seen.
+#include "device_ptx.h"
+
+namespace deadheat::device_test {
+
+using device::Progress;
+
+namespace {
+
+constexpr std::uint64_t budget = 20'000; // visible operations
+
+// Later blocks go first, however long they take.
+device::DeviceOptions later_blocks_first() {
+  device::DeviceOptions options;
+  options.check = true;
+  options.record_accesses = false;
+  options.budget = budget;
+  options.schedule.kind = Schedule::Kind::priorities;
+  options.schedule.order = Schedule::Order::reversed;
+  return options;
+}
+
+// Block 0 performs `store`; block 1 performs `poll`, which sets %p1 when it is to wait on, until it need not.
+std::string waiting(const std::string& store, const std::string& poll) {
+  return kernel("k", "setp.eq.u32 %p0, %r31, 0;\n@%p0 bra $first;\n$again:\n" + poll +
+                         "\n@%p1 bra $again;\nbra $end;\n$first:\n" + store + "\n$end:");
+}
+
+} // namespace
+
+struct Form {
+  const char* poll; // a vector at %rd30 whose elements are 0, 1, 2, …
+  std::uint32_t element_bytes, elements;
+  const char *last, *type; // register with its last element
+};
+const Form forms[] = {
+    {"ld.volatile.global.v2.u32 {%r0, %r1}, [%rd30];", 4, 2, "%r1", "u32"},
+    {"ld.relaxed.gpu.global.v2.u32 {%r0, %r1}, [%rd30];", 4, 2, "%r1", "u32"},
+    {"ld.acquire.gpu.global.v4.u32 {%r0, %r1, %r2, %r3}, [%rd30];", 4, 4, "%r3", "u32"},
+    {"ld.volatile.global.v2.u64 {%rd0, %rd1}, [%rd30];", 8, 2, "%rd1", "u64"},
+    {"ld.volatile.global.v4.u16 {%h0, %h1, %h2, %h3}, [%rd30];", 2, 4, "%h3", "u16"},
+    {"mov.u32 %r4, 0;\natom.relaxed.gpu.global.v2.f32.add {%r0, %r1}, [%rd30], {%r4, %r4};", 4, 2, "%r1", "u32"},
+};
+
+TEST(Spinning, OnVectorsOfWhichOneElementChanges) {
+  for (const Form& form : forms)
+    for (std::uint32_t changed : {0u, form.elements - 1}) {
+      const std::string type = form.type, prefix = type == "u64" ? "%rd" : type == "u16" ? "%h" : "%r";
+      const std::string element = changed ? form.last : prefix + "0";
+      const std::string at = "[%rd30+" + std::to_string(changed * form.element_bytes) + "]";
+      Rig rig(module_of(waiting(
+                  "mov." + type + " " + prefix + "7, 77;\nst.volatile.global." + type + " " + at + ", " + prefix + "7;",
+                  form.poll + ("\nsetp.eq." + type + " %p1, " + element + ", ") + std::to_string(changed) + ";")),
+              nullptr, later_blocks_first());
+      rig.load();
+      std::vector<std::uint8_t> first(32);
+      for (std::uint32_t n = 0; n < form.elements; ++n) first[n * form.element_bytes] = std::uint8_t(n);
+      const std::uint64_t vector = rig.alloc(32), out = rig.alloc(4);
+      rig.copy(trace::Copy::Direction::h2d, vector, std::uint64_t(first.data()), first.size());
+      rig.set(out, 0, 4);
+      rig.launch("k", 2, 1, {vector, out});
+      EXPECT_EQ(rig.sync(), Progress::done) << form.poll << " element " << changed << rig.device->stuck_description();
+    }
+}
+
+TEST(Spinning, OnAVectorThatNobodyWritesIsToldOf) {
+  Rig rig(module_of(waiting("", "ld.volatile.global.v2.u32 {%r0, %r1}, [%rd30];\nsetp.ne.u32 %p1, %r1, 2;")), nullptr,
+          mode_options(1));
+  rig.load();
+  const std::vector<std::uint32_t> pair{0, 1};
+  const std::uint64_t vector = rig.alloc(8), out = rig.alloc(4);
+  rig.copy(trace::Copy::Direction::h2d, vector, std::uint64_t(pair.data()), 8);
+  rig.launch("k", 2, 1, {vector, out});
+  EXPECT_EQ(rig.sync(), Progress::hang);
+  EXPECT_NE(rig.device->stuck_description().find("still reads {0x0, 0x1} at 0x"), std::string::npos)
+      << rig.device->stuck_description();
+}
+
+} // namespace deadheat::device_test
