@@ -1,6 +1,7 @@
 #include "tests/unit/order_outcomes.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -24,17 +25,27 @@ struct Node { // an operation of the program
 
 class Candidates {
  public:
-  explicit Candidates(const Program& program) {
+  // `backwards`: the vectors, by bits in the order of the program, whose second element comes first.
+  Candidates(const Program& program, std::uint32_t backwards) {
     for (std::uint32_t t = 0; t < program.size(); ++t) {
       std::uint32_t barriers = 0;
       for (const Op& op : program[t].ops) {
-        nodes_.push_back({op, t, program[t].block, barriers, 0});
-        barriers += op.kind == Op::Kind::barrier;
-        if (op.writes()) {
-          nodes_.back().value = std::uint32_t(nodes_.size());
-          writes_[op.variable].push_back(nodes_.size() - 1);
+        const std::size_t first = nodes_.size();
+        const bool turned = op.elements == 2 && backwards & 1;
+        if (op.elements == 2) backwards >>= 1;
+        for (std::uint32_t n = 0; n < op.elements; ++n) { // scalars in an order that is not specified (8.2.2)
+          const std::uint32_t element = turned ? 1 - n : n;
+          Op scalar = op;
+          scalar.variable += element;
+          nodes_.push_back({scalar, t, program[t].block, barriers, 0});
+          if (op.writes()) {
+            nodes_.back().value = std::uint32_t(first + 1 + element);
+            writes_[scalar.variable].push_back(nodes_.size() - 1);
+          }
         }
-        if (op.reads()) reads_.push_back(nodes_.size() - 1);
+        for (std::uint32_t element = 0; op.reads() && element < op.elements; ++element)
+          reads_.push_back(first + (turned ? 1 - element : element));
+        barriers += op.kind == Op::Kind::barrier;
         if (op.kind == Op::Kind::fence && op.ordering == Ordering::sc) fences_.push_back(nodes_.size() - 1);
       }
     }
@@ -219,7 +230,10 @@ class Run {
     std::uint32_t value = 0;
     for (const LitmusThread& thread : program) {
       values_.emplace_back();
-      for (std::size_t i = 0; i < thread.ops.size(); ++i) values_.back().push_back(++value);
+      for (const Op& op : thread.ops) {
+        values_.back().push_back(value + 1);
+        value += op.elements;
+      }
     }
   }
 
@@ -264,24 +278,29 @@ class Run {
     }
     order::HistoryAccess access;
     access.thread = key;
-    access.location = {shared_ ? key.block_bits() + 1 : 0, 64 + 4 * op.variable, 4}; // two variables a granule
+    access.location = {shared_ ? key.block_bits() + 1 : 0, 64 + 4 * op.variable, // two variables a granule
+                       4 * op.elements};
     access.ordering = op.ordering;
     access.scope = op.scope;
     access.atomic = op.kind == Op::Kind::exchange;
-    auto bytes = [](std::uint32_t& word) { return reinterpret_cast<std::uint8_t*>(&word); };
-    std::uint32_t before = memory_[op.variable], seen = before, after = value;
+    using Words = std::array<std::uint32_t, 2>;
+    auto bytes = [](Words& words) { return reinterpret_cast<std::uint8_t*>(words.data()); };
+    const std::size_t held = 4 * op.elements;
+    Words before{}, after{value, value + 1};
+    std::memcpy(before.data(), memory_ + op.variable, held);
+    Words seen = before;
     std::size_t age = 0;
     if (op.reads()) {
       const std::size_t choices = histories_.choices(access, bytes(seen));
       if (choices > 1) age = decide_(choices);
       histories_.look(access, age, bytes(seen));
-      read_[t].push_back(seen);
+      read_[t].insert(read_[t].end(), seen.begin(), seen.begin() + op.elements);
     }
     if (op.kind == Op::Kind::read) {
       histories_.read(access, age, bytes(seen));
       return;
     }
-    memory_[op.variable] = value;
+    std::memcpy(memory_ + op.variable, after.data(), held);
     if (op.kind == Op::Kind::write)
       histories_.write(access, bytes(before), bytes(after));
     else
@@ -300,7 +319,15 @@ class Run {
 
 } // namespace
 
-std::set<Outcome> allowed(const Program& program) { return Candidates(program).all(); }
+std::set<Outcome> allowed(const Program& program) {
+  std::uint32_t vectors = 0;
+  for (const LitmusThread& thread : program)
+    for (const Op& op : thread.ops) vectors += op.elements == 2;
+  std::set<Outcome> outcomes;
+  for (std::uint32_t backwards = 0; backwards < 1u << vectors; ++backwards)
+    outcomes.merge(Candidates(program, backwards).all());
+  return outcomes;
+}
 
 std::set<Outcome> shown(const Program& program, bool shared) {
   std::set<Outcome> outcomes;

@@ -2,8 +2,9 @@
 // 8.10, said naively: every candidate execution is made and judged), and those that order::Histories shows when the
 // program's operations are performed in every order with every value that a read may return.
 //
-// A program is a list of threads; every write and read-modify-write stores a value of its own (its number from 1), so
-// that a value tells which write a read saw. 0 is what memory held at first.
+// A program is a list of threads; every write and read-modify-write stores a value of its own (its number from 1, where
+// a vector counts as often as it has elements), so that a value tells which write a read saw. 0 is what memory held at
+// first.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -21,6 +22,7 @@ struct Op {
   std::uint32_t variable = 0;
   Ordering ordering = Ordering::weak;
   Scope scope = Scope::none;
+  std::uint32_t elements = 1; // 2: a vector, of `variable` and the next one (8.2.2)
   bool memory() const { return kind == Kind::read || kind == Kind::write || kind == Kind::exchange; }
   bool reads() const { return kind == Kind::read || kind == Kind::exchange; }
   bool writes() const { return kind == Kind::write || kind == Kind::exchange; }
@@ -31,7 +33,8 @@ struct LitmusThread {
 };
 using Program = std::vector<LitmusThread>;
 
-// What every read returned, thread by thread in program order, and then the last value of each variable.
+// What every read returned, thread by thread in program order, a vector's elements one after the other, and then the
+// last value of each variable.
 using Outcome = std::vector<std::uint32_t>;
 
 std::set<Outcome> allowed(const Program& program);
