@@ -120,7 +120,7 @@ struct Launch {
   std::uint32_t dynamic_shared = 0, static_shared = 0; // bytes
   bool cooperative = false, programmatic = false;      // programmatic stream serialization
   bool instrumented = false;            // its accesses are in the trace
-  Bytes arguments;                      // the parameter block, laid out by .param offsets
+  Bytes arguments;                      // the parameter block, laid out by .param offsets; opaque: only in windows
   std::vector<std::uint64_t> footprint; // of an opaque launch: what its pointer arguments reach (deadheat/footprint.h)
 };
 // Rows of `width` bytes, `pitch` bytes from one to the next (0: without gaps), `height` of them a slice; `slice` bytes

@@ -27,12 +27,13 @@ struct ReachTest : testing::Test {
     reach.allocated(memory);
   }
   void look(const std::vector<std::uint64_t>& words, bool alone = true) {
-    std::vector<std::uint8_t> arguments(words.size() * 8);
-    std::memcpy(arguments.data(), words.data(), arguments.size());
+    std::vector<std::uint64_t> marked, reached;
+    for (std::uint64_t word : words) marked.push_back(Reach::marked(word, alone));
     whole.clear();
     parts.clear();
+    reach.of(marked, reached);
     trace::each_reached(
-        reach.of(arguments, [&](std::size_t) { return alone; }), [&](std::uint32_t id) { whole.push_back(id); },
+        reached, [&](std::uint32_t id) { whole.push_back(id); },
         [&](std::uint64_t address, std::uint64_t bytes) { parts.emplace_back(address, bytes); });
   }
 };

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -32,6 +33,7 @@ struct Watched {
 };
 constexpr std::size_t most_calls = 2048;
 Watched watched[most_calls];  // by CUPTI's number of the call
+bool comes_by[most_calls];    // likewise: on the way in something is done
 
 template <typename Params, void (*handle)(Call&, Params&)>
 void adapt(Call& call, void* params) {
@@ -39,7 +41,7 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
-void fill_watched() {
+void fill_watched(const Session& session) {
 #define CALL(name, handler, way_in) \
   watched[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, WayIn::way_in, false};
 #define STREAM_CALL(name, suffix, handler, way_in) \
@@ -50,12 +52,19 @@ void fill_watched() {
 #undef CALL
 #undef STREAM_CALL
 #undef UNTIL_IDLE
+  const bool accesses = session.options().accesses, window = session.options().window && accesses;
+  for (std::size_t id = 0; id < most_calls; ++id) {
+    const Watched& call = watched[id];
+    const bool looks = call.way_in == WayIn::looked_at || (call.way_in == WayIn::for_accesses && accesses) || window;
+    comes_by[id] = (call.handler && looks) || (call.until_idle.count() && accesses);
+  }
 }
 
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
-  if (here.own_calls || !layer_on(Layer::handlers)) return;
   const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
   const bool exit = data->callbackSite == CUPTI_API_EXIT;
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && !exit && id < most_calls && !comes_by[id]) return;
+  if (here.own_calls || !layer_on(Layer::handlers)) return;
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
     if (!exit && !here.runtime_call) {
       here.runtime_call = data->functionName;
@@ -76,11 +85,6 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
   }
   if (!call_watched.handler) return;
   Window* window = session->window();
-  if (!exit && !window &&
-      (call_watched.way_in == WayIn::ignored ||
-       (call_watched.way_in == WayIn::for_accesses && !session->options().accesses))) {
-    return;
-  }
   try {
     Own own;
     if (window && !exit) window->pass(data->context);
@@ -159,7 +163,7 @@ bool subscribe(bool timestamps, std::string& why) {
               : std::string("CUPTI cannot be used: ") + (text ? text : "unknown error");
     return false;
   }
-  fill_watched();
+  fill_watched(*Session::get());
   with_timestamps = timestamps;
   enable(CUPTI_CB_DOMAIN_DRIVER_API, true);
   enable(CUPTI_CB_DOMAIN_RUNTIME_API, true);
@@ -167,15 +171,16 @@ bool subscribe(bool timestamps, std::string& why) {
   return true;
 }
 
-std::atomic<unsigned> layers{unsigned(Layer::all)};
+constinit Hot hot;
 
 void change_layers(unsigned uppermost, bool detach) {
   Session* session = Session::get();
   if (!session || !the_subscriber) return;
-  const unsigned before = layers.exchange(uppermost);
+  Own own;
+  if (layer_on(Layer::all) && uppermost < unsigned(Layer::all)) session->journal().pump(session->writer());
+  const unsigned before = std::min(hot.layers.exchange(uppermost), unsigned(Layer::all));
   if (before == uppermost) return;
   session->journal().has_gaps();
-  Own own;
   auto change = [&](Layer layer) {
     const bool was = before >= unsigned(layer), is = uppermost >= unsigned(layer);
     return is - was;

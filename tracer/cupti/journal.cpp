@@ -34,31 +34,23 @@ void restore(Journal::Item& item, const std::uint8_t* bytes) {
 
 }  // namespace
 
-std::uint8_t* Journal::append(std::size_t bytes, std::uint32_t kind) {
-  const std::size_t whole = (sizeof(Entry) + bytes + 7) & ~std::size_t(7);
-  if (filling_ && filling_->used + whole > sizeof filling_->bytes) full_.push_back(std::move(filling_));
-  if (!filling_) {
-    if (spare_.empty()) {
-      filling_ = std::make_unique_for_overwrite<Block>();
-    } else {
-      filling_ = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    filling_->used = 0;
-  }
-  std::uint8_t* at = filling_->bytes + filling_->used;
-  const Entry entry{std::uint32_t(whole), kind};
-  std::memcpy(at, &entry, sizeof entry);
-  filling_->used += whole;
-  return at + sizeof entry;
+void Journal::close_block() {
+  if (!filling_) return;
+  filling_->used = std::size_t(fill_ - filling_->bytes);
+  full_.push_back(std::move(filling_));
+  fill_ = end_ = nullptr;
 }
 
-std::uint8_t* Journal::append_launch(const LaunchFacts& launch, std::size_t bytes) {
-  const std::uint32_t size = std::uint32_t(bytes);
-  std::uint8_t* at = append(sizeof launch + sizeof size + bytes, launch_kind);
-  std::memcpy(at, &launch, sizeof launch);
-  std::memcpy(at + sizeof launch, &size, sizeof size);
-  return at + sizeof launch + sizeof size;
+void Journal::open_block() {
+  close_block();
+  if (spare_.empty()) {
+    filling_ = std::make_unique_for_overwrite<Block>();
+  } else {
+    filling_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  fill_ = filling_->bytes;
+  end_ = fill_ + sizeof filling_->bytes;
 }
 
 void Journal::push(Item item) {
@@ -91,14 +83,7 @@ void Journal::push(const AllocatorBlock& block) {
 }
 
 void Journal::push(Launched& launched) {
-  if (!layer_on(Layer::journal)) {
-  } else if (launched.plain() && fits(launched.arguments.size())) {
-    push(launched, launched.arguments.size(), [&](std::uint8_t* to) {
-      if (!launched.arguments.empty()) std::memcpy(to, launched.arguments.data(), launched.arguments.size());
-    });
-  } else {
-    push(Item(std::make_unique<Launched>(std::move(launched))));
-  }
+  if (layer_on(Layer::journal)) push(Item(std::make_unique<Launched>(std::move(launched))));
   launched.clear();
 }
 
@@ -113,14 +98,17 @@ void Journal::Launched::clear() {
 }
 
 // Of a launch whose parameters are not known every word counts as one.
-static std::vector<std::uint64_t> footprint(const Reach& reach, const Kernel& kernel,
-                                            std::span<const std::uint8_t> arguments) {
-  return reach.of(arguments, [&](std::size_t at) {
+static void words_of(const Kernel& kernel, std::span<const std::uint8_t> arguments, std::vector<std::uint64_t>& words) {
+  words.clear();
+  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, arguments.data() + at, 8);
     const auto& all = kernel.parameters;
-    return all.empty() || std::any_of(all.begin(), all.end(), [&](const Kernel::Parameter& parameter) {
-             return parameter.offset == at && parameter.bytes == 8;
-           });
-  });
+    words.push_back(
+        Reach::marked(word, all.empty() || std::any_of(all.begin(), all.end(), [&](const Kernel::Parameter& parameter) {
+                              return parameter.offset == at && parameter.bytes == 8;
+                            })));
+  }
 }
 
 void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
@@ -135,7 +123,7 @@ void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
   writer.write(trace::Incident{"blocks", 1, line});
 }
 
-void Journal::write(const LaunchFacts& l, std::span<const std::uint8_t> arguments, const Launched* more,
+void Journal::write(const LaunchFacts& l, std::span<std::uint64_t> words, const Launched* more,
                     trace::TraceWriter& writer) {
   const Kernel& kernel = *l.kernel;
   trace::Operation& operation = written_;
@@ -152,8 +140,9 @@ void Journal::write(const LaunchFacts& l, std::span<const std::uint8_t> argument
   launch.instrumented = more && more->accesses;
   launch.programmatic = l.programmatic && launch.instrumented;  // when an opaque one waits, nothing tells
   launch.footprint.clear();
-  if (!launch.instrumented) launch.footprint = footprint(reach_, kernel, arguments);
-  writer.bytes(arguments, launch.arguments);
+  if (!launch.instrumented) reach_.of(words, launch.footprint);
+  writer.bytes(more ? std::span<const std::uint8_t>(more->arguments) : std::span<const std::uint8_t>(),
+               launch.arguments);
   operation.id = l.operation;
   operation.stream = l.stream;
   operation.host_thread = l.host_thread;
@@ -173,7 +162,10 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
         if constexpr (std::is_same_v<What, std::shared_ptr<Awaited>>) {
           return what->write(writer, last_chance);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<Launched>>) {
-          if (what->kernel) write(*what, what->arguments, what.get(), writer);
+          if (what->kernel) {
+            words_of(*what->kernel, what->arguments, words_);
+            write(*what, words_, what.get(), writer);
+          }
           what->kernel = nullptr;  // the launch itself is written
           if (what->accesses && !what->accesses->write(writer, last_chance)) return false;
           writer.write(trace::OperationEnd{what->operation});
@@ -207,10 +199,10 @@ bool Journal::write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter&
   if (entry.kind == launch_kind) {
     if (!keep) return true;
     LaunchFacts facts;
-    std::uint32_t size = 0;
     std::memcpy(&facts, bytes, sizeof facts);
-    std::memcpy(&size, bytes + sizeof facts, sizeof size);
-    write(facts, {bytes + sizeof facts + sizeof size, size}, nullptr, writer);
+    words_.resize((entry.bytes - sizeof entry - sizeof facts) / sizeof(std::uint64_t));
+    if (!words_.empty()) std::memcpy(words_.data(), bytes + sizeof facts, words_.size() * sizeof(std::uint64_t));
+    write(facts, words_, nullptr, writer);
     writer.write(trace::OperationEnd{facts.operation});
     return true;
   }
@@ -240,8 +232,8 @@ void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
         if (spare_.size() < most_spare) spare_.push_back(std::move(block));
       }
       batch_.clear();
+      close_block();
       batch_.swap(full_);
-      if (filling_) batch_.push_back(std::move(filling_));
     }
     if (batch_.empty()) return;
     for (; block_ < batch_.size(); ++block_, at_ = 0) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,7 @@
 
 #include "deadheat/trace.h"
 #include "tracer/cupti/layers.h"
+#include "tracer/cupti/quick_lock.h"
 #include "tracer/cupti/reach.h"
 #include "tracer/recorder/writer.h"
 
@@ -50,13 +52,12 @@ class Journal {
     bool cooperative = false, programmatic = false;
   };
   struct Launched : LaunchFacts {
-    std::vector<std::uint8_t> arguments;
+    std::vector<std::uint8_t> arguments;  // in the trace, too
     std::shared_ptr<Awaited> accesses;  // null: not recorded
     std::string python;                 // the line that launched; empty: not known
     bool by_effect = false;             // an opaque launch in a window: what it changed
     std::vector<trace::Effects::Change> effects;
 
-    bool plain() const { return !accesses && python.empty() && !by_effect; }
     void clear();  // as made, but for the room that the arguments have
   };
   struct EventRecorded {
@@ -76,17 +77,21 @@ class Journal {
 
   void push(Item item);
   void push(Launched& launched);  // leaves it clear
-  // One of which nothing is recorded; `copy` puts its arguments, of so many bytes, where it is told to.
-  template <typename Copy>
-  void push(const LaunchFacts& launch, std::size_t bytes, Copy&& copy) {
+  // One of which nothing is recorded. `words` puts those of its arguments that may be addresses (Reach::marked) where
+  // it is told to, at most `most`, and says how many there are.
+  template <typename Words>
+  void push(const LaunchFacts& launch, std::size_t most, Words&& words) {
     if (!layer_on(Layer::journal)) return;
     std::lock_guard hold(lock_);
-    copy(append_launch(launch, bytes));
+    std::uint8_t* at = room(sizeof launch + most * sizeof(std::uint64_t));
+    std::memcpy(at, &launch, sizeof launch);
+    const std::size_t count = words(reinterpret_cast<std::uint64_t*>(at + sizeof launch));
+    append(sizeof launch + count * sizeof(std::uint64_t), launch_kind);
   }
+  static constexpr std::size_t most_words = 4096;
   void push(const AllocatorBlock& block); // hundreds a step
   // Parts of the run are left out (layers.h): blocks that were not told of are no sign that none can be believed.
   void has_gaps() { gaps_ = true; }
-  static bool fits(std::size_t bytes) { return bytes <= most_arguments; }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
   void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
@@ -94,33 +99,48 @@ class Journal {
   void pump(trace::TraceWriter& writer, bool last_chance = false);
 
  private:
-  static constexpr std::size_t block_bytes = std::size_t(128) << 10, most_arguments = block_bytes / 2;
+  static constexpr std::size_t block_bytes = std::size_t(128) << 10;
   struct Block {
     std::size_t used = 0;
     alignas(8) std::uint8_t bytes[block_bytes];
   };
-  struct Entry {  // in front of its bytes; of launches their arguments follow the facts
-    std::uint32_t bytes = 0, kind = 0;  // bytes: with this; kind: which of Item, or launch_kind
+  struct Entry { // in front of its bytes; of launches words of their arguments follow the facts
+    std::uint32_t bytes = 0, kind = 0; // bytes: with this; kind: which of Item, or launch_kind
   };
   static constexpr std::uint32_t launch_kind = std::variant_size_v<Item>;
 
-  std::uint8_t* append(std::size_t bytes, std::uint32_t kind);  // under lock_
-  std::uint8_t* append_launch(const LaunchFacts& launch, std::size_t bytes);  // likewise; where its arguments go
+  // Under lock_: where the bytes of the next entry go; makes an entry of them, and returns the same.
+  std::uint8_t* room(std::size_t bytes) {
+    if (std::size_t(end_ - fill_) < sizeof(Entry) + bytes + 7) [[unlikely]]
+      open_block();
+    return fill_ + sizeof(Entry);
+  }
+  std::uint8_t* append(std::size_t bytes, std::uint32_t kind) {
+    std::uint8_t* const at = room(bytes);
+    const Entry entry{std::uint32_t((sizeof entry + bytes + 7) & ~std::size_t(7)), kind};
+    std::memcpy(fill_, &entry, sizeof entry);
+    fill_ += entry.bytes;
+    return at;
+  }
+  void close_block(); // likewise: it is filled
+  void open_block();
   bool write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter& writer, bool last_chance);
-  bool write(Item& item, trace::TraceWriter& writer, bool last_chance);  // false: more of it is to come
-  void write(const LaunchFacts& launch, std::span<const std::uint8_t> arguments, const Launched* more,
+  bool write(Item& item, trace::TraceWriter& writer, bool last_chance); // false: more of it is to come
+  void write(const LaunchFacts& launch, std::span<std::uint64_t> words, const Launched* more,
              trace::TraceWriter& writer);
   void write(const AllocatorBlock& block, trace::TraceWriter& writer);
 
-  std::mutex lock_;  // of the queue
-  std::vector<std::unique_ptr<Block>> full_, spare_;
+  alignas(64) QuickLock lock_; // of the queue
+  std::uint8_t *fill_ = nullptr, *end_ = nullptr; // room in the block that is being filled
   std::unique_ptr<Block> filling_;
+  std::vector<std::unique_ptr<Block>> full_, spare_;
 
-  std::mutex pumping_;  // of what follows
+  std::mutex pumping_; // of what follows
   std::vector<std::unique_ptr<Block>> batch_;
-  std::size_t block_ = 0, at_ = 0;  // the first entry of the batch that is not written
-  Reach reach_;  // as of what was written last
+  std::size_t block_ = 0, at_ = 0; // the first entry of the batch that is not written
+  Reach reach_; // as of what was written last
   std::atomic<bool> gaps_{false};
+  std::vector<std::uint64_t> words_; // of the launch that is being written
   trace::Operation written_; // the launch that was written last: its strings keep their room
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/hot.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/nvtx.h"
@@ -59,7 +60,7 @@ Pending& pending_launch() { return own(here.pending); }
 Kernel& known_kernel(Call& call, CUfunction f) {
   KnownKernels::Known& place =
       own(here.kernels).known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
-  const std::uint64_t generation = call.session.modules().generation();
+  const std::uint64_t generation = hot.known_kernels.load(std::memory_order_acquire);
   if (place.handle == f && place.context == call.context && place.generation == generation) return *place.kernel;
   // Code that is needed for the first time is loaded by the driver (CUDA Programming Guide, "Lazy Loading").
   if (!call.exit && !call.session.modules().is_loaded(f, call.symbol, call.context)) {
@@ -100,6 +101,24 @@ void arguments_of(const Kernel& kernel, void** parameters, void** extra, std::ve
     }
     if (bytes) block.assign(static_cast<const std::uint8_t*>(bytes), static_cast<const std::uint8_t*>(bytes) + size);
   }
+}
+
+// What of the arguments may point into memory. Returns how many words that is.
+std::size_t words_of(const Session& session, const Kernel& kernel, void** parameters, std::uint64_t* to) {
+  std::uint64_t* const begin = to;
+  const auto [least, most] = session.extent();
+  for (const Kernel::Words& words : kernel.words) {
+    const auto* at = static_cast<const std::uint8_t*>(parameters[words.parameter]);
+    if (!at) continue;
+    at += words.skip;
+    for (unsigned i = 0; i < words.count; ++i, at += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, at, 8);
+      *to = Reach::marked(word, words.alone);
+      to += word - least < most - least;
+    }
+  }
+  return std::size_t(to - begin);
 }
 
 // Allocations that words of the arguments of a graph's node point into.
@@ -310,13 +329,16 @@ void submit_plain(Call& call, Journal::LaunchFacts& facts, CUfunction f, void** 
   facts.kernel = &kernel;
   facts.ranges = nvtx_ranges();
   if (facts.cluster.count() == 1) facts.cluster = compiled_cluster(kernel);
+  const bool known = parameters || (!extra && kernel.parameters.empty());
+  if (known && kernel.most_words <= Journal::most_words && !session.activity()) [[likely]] {
+    facts.stream = session.stream_again(call.context, stream, call.per_thread);
+    session.number(facts);
+    return session.journal().push(facts, kernel.most_words,
+                                  [&](std::uint64_t* to) { return words_of(session, kernel, parameters, to); });
+  }
   std::lock_guard hold(session.lock);
   facts.stream = call.stream(stream);
   session.number(facts);
-  if (parameters && Journal::fits(kernel.arguments_bytes)) {
-    return session.journal().push(facts, kernel.arguments_bytes,
-                                  [&](std::uint8_t* to) { copy_arguments(kernel, parameters, to); });
-  }
   Journal::Launched& launch = pending_launch().launch;
   launch.clear();
   static_cast<Journal::LaunchFacts&>(launch) = facts;

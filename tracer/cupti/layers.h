@@ -6,7 +6,7 @@
 // Thread-safety: layer_on from any thread; change_layers while no other thread is in a call of the driver.
 #pragma once
 
-#include <atomic>
+#include "tracer/cupti/hot.h"
 
 namespace deadheat::cupti {
 
@@ -21,9 +21,7 @@ enum class Layer : unsigned {
   all,
 };
 
-extern std::atomic<unsigned> layers; // the uppermost one
-
-inline bool layer_on(Layer layer) { return layers.load(std::memory_order_relaxed) >= unsigned(layer); }
+inline bool layer_on(Layer layer) { return hot.layers.load(std::memory_order_relaxed) >= unsigned(layer); }
 void change_layers(unsigned uppermost, bool detach = false); // detach: with none of them; CUPTI ends what it began
 
 } // namespace deadheat::cupti

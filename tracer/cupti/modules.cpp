@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/hot.h"
 #include "tracer/cupti/images.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
@@ -157,7 +158,7 @@ void Modules::forget(Which&& which) {
     retired_.push_back(std::move(at->second));
     at = kernels_.erase(at);
   }
-  ++generation_;
+  hot.known_kernels.fetch_add(1, std::memory_order_release);
 }
 
 void Modules::unloaded(const void* handle) {
@@ -257,6 +258,20 @@ Code* Modules::code_of(CUfunction handle) const {
   return of == by_handle_.end() ? nullptr : of->second;
 }
 
+namespace {
+
+void find_words(Kernel& kernel) {
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const Kernel::Parameter& p = kernel.parameters[i];
+    const std::size_t skip = (8 - p.offset % 8) % 8, count = p.bytes < skip ? 0 : (p.bytes - skip) / 8;
+    if (!count) continue;
+    kernel.words.push_back({std::uint16_t(i), std::uint16_t(skip), std::uint16_t(count), p.bytes == 8});
+    kernel.most_words += count;
+  }
+}
+
+} // namespace
+
 Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context) {
   Owner owner;
   Code* code = nullptr;
@@ -329,6 +344,7 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   std::size_t bytes = 0;
   for (const Kernel::Parameter& p : made->parameters) bytes += p.bytes;
   made->gaps = bytes != made->arguments_bytes;
+  find_words(*made);
   std::lock_guard hold(lock_);
   if (!made->code) made->opaque_module = opaque(owner.owner);
   std::unique_ptr<Kernel>& place = kernels_[{context, handle}];

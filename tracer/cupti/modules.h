@@ -38,20 +38,28 @@ struct Code {  // of one load
   const ptx::InstrumentedKernel* kernel(const std::string& name) const;
 };
 
-struct Kernel {  // what a launch's handle stands for
-  std::string name;                // mangled
-  Code* code = nullptr;            // null: opaque
+struct alignas(64) Kernel {  // what a launch's handle stands for
+  // What each launch looks at lies together.
   const ptx::InstrumentedKernel* instrumented = nullptr;
-  CUfunction clone = nullptr;      // null: not (or no longer) to be used
-  bool is_clone = false;           // the handle is a clone's: a graph's node that was given it
-  std::uint32_t static_shared = 0;
-  std::uint32_t most_threads = 1024;   // of a block of the clone
+  struct Words { // of a parameter, that may be addresses: its aligned eight bytes
+    std::uint16_t parameter = 0, skip = 0, count = 0; // skip: bytes in front of the first
+    bool alone = false; // the one is all of it
+  };
+  std::vector<Words> words; // of all that have some
+  std::size_t most_words = 0; // together
   struct Parameter {
     std::size_t offset = 0, bytes = 0;
   };
   std::vector<Parameter> parameters;
-  std::size_t arguments_bytes = 0;     // of all of them
-  bool gaps = false;                   // some of these bytes are no parameter's
+
+  std::string name;                // mangled
+  Code* code = nullptr;            // null: opaque
+  CUfunction clone = nullptr;      // null: not (or no longer) to be used
+  bool is_clone = false;           // the handle is a clone's: a graph's node that was given it
+  bool gaps = false;                   // some bytes of its arguments are no parameter's
+  std::uint32_t static_shared = 0;
+  std::uint32_t most_threads = 1024;   // of a block of the clone
+  std::size_t arguments_bytes = 0;     // of all parameters
   std::uint32_t opaque_module = 0; // its number in the trace when there is no code
 };
 
@@ -75,8 +83,6 @@ class Modules {
   Kernel& kernel(CUfunction handle, const char* symbol, CUcontext context);
   // The driver has its code there: it was asked for before, or is of a module that was loaded early.
   bool is_loaded(CUfunction handle, const char* symbol, CUcontext context);
-  // Changes when what is known of a handle may have.
-  std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin);
@@ -100,7 +106,6 @@ class Modules {
   std::unordered_map<const void*, Code*> by_handle_;
   std::map<std::pair<CUcontext, CUfunction>, std::unique_ptr<Kernel>> kernels_;
   std::vector<std::unique_ptr<Kernel>> retired_; // of code that was unloaded: launches may still speak of them
-  std::atomic<std::uint64_t> generation_{1};
   std::unordered_map<const void*, std::uint32_t> opaque_;
   std::unordered_map<const void*, std::vector<std::uint32_t>>
       symbols_; // allocations, by owner; under the session's lock

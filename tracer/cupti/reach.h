@@ -34,21 +34,10 @@ class Reach {
   bool block_given(std::uint64_t address, std::uint64_t bytes);
   void has_gaps() { gaps_ = true; } // not all is told from now on: what cannot be is no wonder
 
-  // The footprint (deadheat/footprint.h) of a launch with these arguments. alone(offset): the eight bytes there are a
-  // parameter of their own, and so meant.
-  template <typename Alone>
-  std::vector<std::uint64_t> of(std::span<const std::uint8_t> arguments, Alone&& alone) const {
-    std::vector<std::uint64_t> reached;
-    if (live_.empty()) return reached;
-    const std::uint64_t least = live_.begin()->first;
-    const std::uint64_t most = live_.rbegin()->first + live_.rbegin()->second.bytes;
-    for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
-      std::uint64_t word;
-      std::memcpy(&word, arguments.data() + at, 8);
-      if (word >= least && word < most && !add(word, reached)) add_free(word, alone(at), reached);
-    }
-    return reached;
-  }
+  // Appends the footprint (deadheat/footprint.h) of a launch to `reached`, by addresses. Its words: eight bytes of its
+  // arguments each that may be an address, marked where they are a parameter of their own, and so meant.
+  static std::uint64_t marked(std::uint64_t word, bool alone) { return word << 1 | std::uint64_t(alone); }
+  void of(std::span<std::uint64_t> words, std::vector<std::uint64_t>& reached) const; // leaves them in another order
 
  private:
   struct Memory {
@@ -58,17 +47,25 @@ class Reach {
     bool goes_on = false; // there was one that lay in the next as well
   };
   using Live = std::map<std::uint64_t, Memory>; // by address
+  struct Block { // that lives
+    std::uint64_t bytes = 0;
+    bool in_one = false; // allocation
+  };
+  using Blocks = std::map<std::uint64_t, Block>; // likewise
 
   Live::const_iterator holder(std::uint64_t address) const; // of the allocation that holds it; end(): none
-  bool add(std::uint64_t word, std::vector<std::uint64_t>& reached) const; // false: it lies between blocks
+  static std::uint64_t end_of(Blocks::const_iterator block) { return block->first + block->second.bytes; }
+  std::uint64_t add_block(std::uint64_t word, std::vector<std::uint64_t>& reached) const; // its end; 0: it is in none
   void add_free(std::uint64_t word, bool alone, std::vector<std::uint64_t>& reached) const;
-  void add_parts(std::uint64_t address, std::uint64_t bytes, std::vector<std::uint64_t>& reached) const;
+  // once: no part that is there already
+  void add_parts(std::uint64_t address, std::uint64_t bytes, bool once, std::vector<std::uint64_t>& reached) const;
   void forget(std::uint64_t begin, std::uint64_t end); // blocks that reach into this
   bool give_up();
 
   Live live_;
   std::unordered_map<std::uint32_t, std::uint64_t> addresses_; // of live allocations
-  std::map<std::uint64_t, std::uint64_t> blocks_; // live ones: bytes by address
+  Blocks blocks_;
+  Blocks::node_type spare_; // of blocks_, to be used again
   std::map<std::uint64_t, std::uint64_t> former_; // where blocks began that were given back: the most bytes of one
   bool believed_ = true, gaps_ = false;
 };

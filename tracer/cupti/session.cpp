@@ -23,12 +23,6 @@
 
 namespace deadheat::cupti {
 
-namespace {
-
-std::atomic<Session*> the_session{nullptr};
-
-}  // namespace
-
 void say(const std::string& line) {
   const std::string text = "deadheat: " + line + "\n";
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -43,8 +37,6 @@ void say_once(const std::string& line) {
   }
   say(line);
 }
-
-Session* Session::get() { return the_session.load(std::memory_order_acquire); }
 
 Session::~Session() = default;
 Session::Session() : modules_(std::make_unique<Modules>(*this)), recorder_(std::make_unique<Recorder>(*this)) {}
@@ -70,8 +62,8 @@ bool Session::start() {
   }
   // A child has none of the threads that may hold locks of the session: nothing here is to be called in it.
   pthread_atfork(nullptr, nullptr, [] {
-    layers = unsigned(Layer::nothing);
-    the_session.store(nullptr);
+    hot.layers = unsigned(Layer::nothing);
+    hot.session.store(nullptr);
   });
   auto* session = new Session;  // never destroyed
   session->options_ = std::move(*options);
@@ -81,9 +73,9 @@ bool Session::start() {
     say("nothing is recorded: " + opened.error().message());
     return false;
   }
-  the_session.store(session, std::memory_order_release);
+  hot.session.store(session, std::memory_order_release);
   if (!subscribe(session->options_.timestamps, why)) {
-    the_session.store(nullptr, std::memory_order_release);
+    hot.session.store(nullptr, std::memory_order_release);
     say("nothing is recorded: " + why);
     session->incident("untraced", why);
     session->finish(0, false);
@@ -275,10 +267,27 @@ std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_threa
                  flags & CU_STREAM_NON_BLOCKING ? Kind::non_blocking : Kind::blocking, priority);
 }
 
+std::uint32_t Session::stream_again(CUcontext context, CUstream handle, bool per_thread_default) {
+  // The default stream is the context's: no stream has its address.
+  const void* key = handle && handle != CU_STREAM_LEGACY ? static_cast<const void*>(handle) : context;
+  const bool shared = handle != CU_STREAM_PER_THREAD && (handle || !per_thread_default);
+  const std::uint32_t changes = stream_changes_.load(std::memory_order_acquire);
+  if (shared && key == here.stream_key && changes == here.stream_changes) return here.stream;
+  std::lock_guard hold(lock);
+  const std::uint32_t id = stream(context, handle, per_thread_default);
+  if (shared) {
+    here.stream_key = key;
+    here.stream = id;
+    here.stream_changes = changes;
+  }
+  return id;
+}
+
 std::uint32_t Session::created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority) {
   const std::uint32_t id = next_stream_++;
   streams_[handle] = id;
   last_stream_ = 0; // the handle may come again
+  stream_changes_.fetch_add(1, std::memory_order_release);
   journal_.push(trace::StreamCreate{id, kind, priority, device, host_thread()});
   return id;
 }
@@ -289,6 +298,7 @@ void Session::destroyed(CUstream handle) {
   journal_.push(trace::StreamDestroy{found->second, host_thread()});
   streams_.erase(found);
   last_stream_ = 0;
+  stream_changes_.fetch_add(1, std::memory_order_release);
 }
 
 std::vector<CUstream> Session::known_streams() {
@@ -338,6 +348,8 @@ void Session::allocated(trace::Allocate::Kind kind, std::uint64_t address, std::
   record.host_thread = host_thread();
   record.name = std::move(name);
   live_[address] = record;
+  if (address < least_address_) least_address_ = address;
+  if (address + bytes > most_address_) most_address_ = address + bytes;
   journal_.push(record);
 }
 

@@ -17,10 +17,12 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "deadheat/options.h"
 #include "deadheat/trace.h"
+#include "tracer/cupti/hot.h"
 #include "tracer/cupti/journal.h"
 #include "tracer/device_log/tensor_map.h"
 #include "tracer/recorder/writer.h"
@@ -39,7 +41,7 @@ struct Kernel;
 
 class Session {
  public:
-  static Session* get(); // null while nothing is recorded
+  static Session* get() { return hot.session.load(std::memory_order_acquire); } // null while nothing is recorded
   static bool start(); // reads DEADHEAT_OPTIONS, opens the trace, subscribes; says why not
   void finish(int status, bool clean) noexcept; // writes what is left; the second call does nothing
   // The process ends at once, wherever this thread stands: the recorder's thread finishes the trace. Returns when it
@@ -63,6 +65,8 @@ class Session {
 
   // ---- streams and events, under lock
   std::uint32_t stream(CUcontext context, CUstream handle, bool per_thread_default);
+  // The same, without the lock: it is taken where the thread asked for another stream before.
+  std::uint32_t stream_again(CUcontext context, CUstream handle, bool per_thread_default);
   std::uint32_t created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority);
   void destroyed(CUstream handle);
   std::vector<CUstream> known_streams(); // takes the lock itself
@@ -81,13 +85,18 @@ class Session {
   void freed(std::uint64_t address); // at once; nothing if no allocation begins there
   void freed_in_stream(std::uint64_t address, std::uint32_t stream);
   void freed_symbols(const std::vector<std::uint32_t>& allocations); // with their module
+  // Where all allocations lie that there ever were: from, up to. Without the lock.
+  std::pair<std::uint64_t, std::uint64_t> extent() const {
+    return {least_address_.load(std::memory_order_relaxed), most_address_.load(std::memory_order_relaxed)};
+  }
   // The first allocation that begins at or after `address`: for walking over ranges. null: none
   const trace::Allocate* next_allocation(std::uint64_t address) const;
 
   // ---- operations, under lock
   // Appends the operation, and its execution at once; `launch`: what its accesses come from. Returns its id.
   std::uint32_t submit(trace::Operation operation, std::shared_ptr<Awaited> launch = nullptr);
-  void number(Journal::LaunchFacts& launch); // its operation's, and its own if it has none: before it is pushed
+  // Its operation's, and its own if it has none: before it is pushed. Under lock where there are timestamps.
+  void number(Journal::LaunchFacts& launch);
   std::uint32_t next_operation() { return next_operation_++; }
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
@@ -123,8 +132,6 @@ class Session {
   Journal journal_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<Window> window_;
-  std::unique_ptr<Activity> activity_;
   std::atomic<bool> finished_{false}, ended_{false}; // finish() has begun, has returned
   std::atomic<int> finishing_{0}; // the thread that is in it
   std::atomic<clockid_t> headway_{CLOCK_PROCESS_CPUTIME_ID}; // time of the thread that finishes, or will
@@ -132,8 +139,12 @@ class Session {
   int process_ = 0; // pid: a child of vfork that leaves is nothing to us
 
   // What every launch needs lies together.
-  alignas(64) std::uint32_t next_operation_ = 1;
-  std::uint32_t next_launch_ = 1, next_stream_ = 2, next_event_ = 1, next_allocation_ = 1, next_graph_launch_ = 1;
+  alignas(64) std::atomic<std::uint32_t> next_operation_{1}, next_launch_{1};
+  std::atomic<std::uint32_t> stream_changes_{1}; // handles that came or went
+  std::unique_ptr<Window> window_;
+  std::unique_ptr<Activity> activity_;
+  std::atomic<std::uint64_t> least_address_{~std::uint64_t(0)}, most_address_{0}; // of allocations
+  std::uint32_t next_stream_ = 2, next_event_ = 1, next_allocation_ = 1, next_graph_launch_ = 1;
   CUcontext last_context_ = nullptr; // whose default stream was asked for last
   std::uint32_t last_default_ = 0;
   std::uint32_t last_stream_ = 0; // of last_handle_; 0: none

@@ -15,15 +15,18 @@ struct ApiNames; // injection.cpp
 struct Ranges; // nvtx.cpp
 
 struct alignas(64) ThreadState {
-  int own_calls = 0; // > 0: the tracer itself is calling
+  std::uint16_t own_calls = 0; // > 0: the tracer itself is calling
+  bool takes = true; // it may take what a thread that has ended left behind: none of the pointers below is there yet
   std::uint32_t number = 0; // of the thread; 0: it has none yet
   const char* runtime_call = nullptr; // what the program called, while it is in the runtime
   PendingLaunch* pending = nullptr;
   KnownKernels* kernels = nullptr;
   Ranges* ranges = nullptr;
   ApiNames* names = nullptr;
-  bool takes = true; // it may take what a thread that has ended left behind: none of these is there yet
+  const void* stream_key = nullptr; // of the stream that it launched into last: Session::stream_again
+  std::uint32_t stream = 0, stream_changes = 0;
 };
+static_assert(sizeof(ThreadState) == 64);
 
 // In the library's own part of the thread's block: found without a call (it is small enough for libraries that are
 // loaded late).

@@ -6,6 +6,16 @@
 
 namespace deadheat::trace {
 
+// A varint of nine or ten bytes: the lowest 56 bits are spread over eight at once.
+static std::uint8_t* put_long_varint(std::uint8_t* p, std::uint64_t v) {
+  std::uint64_t low = (v & 0x0000'0000'0FFF'FFFF) | (v & 0x00FF'FFFF'F000'0000) << 4;
+  low = (low & 0x0000'3FFF'0000'3FFF) | (low & 0x0FFF'C000'0FFF'C000) << 2;
+  low = (low & 0x007F'007F'007F'007F) | (low & 0x3F80'3F80'3F80'3F80) << 1;
+  low |= 0x8080'8080'8080'8080;
+  std::memcpy(p, &low, 8);
+  return put_varint(p + 8, v >> 56);
+}
+
 // Walks the fields of a record and appends them.
 struct FieldWriter {
   Encoder& e;
@@ -35,6 +45,11 @@ struct FieldWriter {
   void item(const std::vector<std::uint8_t>& v) {
     number(v.size());
     bytes(v.data(), v.size());
+  }
+  void item(const std::vector<std::uint64_t>& v) { // footprints: hundreds of addresses
+    number(v.size());
+    e.make_room(10 * v.size());
+    for (const std::uint64_t n : v) e.at_ = n >> 56 ? put_long_varint(e.at_, n) : put_varint(e.at_, n);
   }
   template <class T> void item(const std::vector<T>& v) {
     number(v.size());
