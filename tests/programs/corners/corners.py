@@ -3,8 +3,8 @@
 
     corners.py --deadheat build/bin/deadheat --source launch.cu --binary launch
 
-Names are those of kernels, or of the namespaces around them. Where lines of a case end in "// @race", one race must be
-between these lines. Cases that are variants of the same lines say which pairs of them must race, and no others do: lines
+Names are those of kernels, or of the namespaces around them. Where lines of a case, or of the function template that is all
+its body, end in "// @race", one race must be between these lines. Suppressed races do not count. Cases that are variants of the same lines say which pairs of them must race, and no others do: lines
 end in "// @label", the case's in "// races label-label, label-label". Exit status: 0 all are as they say, 1 not.
 """
 import argparse
@@ -21,10 +21,14 @@ NAME = r"\b((?:races|ordered)_\w+)"
 def read_source(path):
     """(names of cases; by case: numbers of the lines that it marks; labels by number of line; by case: pairs of labels)"""
     cases, marked, labels, pairs, name = set(), {}, {}, {}, None
+    bodies = {}  # by case: the function template that is all its body
     with open(path) as file:
         for number, line in enumerate(file, 1):
             for name in re.findall(r"(?:__global__ void |CASE\()" + NAME, line):
                 cases.add(name)
+                bodies.update((name, body) for body in re.findall(r"\{ (\w+)<.*\}$", line))
+            for name in re.findall(r"^__device__ .*?(\w+)\(", line):
+                pass  # lines marked from here on are the function's
             said = re.search(r"// (?:@(\w+)|races ([\w, -]+))$", line.rstrip())
             if said and said.group(1) == "race":
                 marked.setdefault(name, set()).add(number)
@@ -32,6 +36,7 @@ def read_source(path):
                 labels[number] = said.group(1)
             elif said:
                 pairs[name] = {tuple(sorted(pair.split("-"))) for pair in said.group(2).split(", ")}
+    marked.update((case, marked[body]) for case, body in bodies.items() if case.startswith("races_") and body in marked)
     return sorted(cases), marked, labels, pairs
 
 
@@ -66,6 +71,8 @@ def main():
         problems.append("the trace is not complete, or has errors")
     found, between, labelled = {}, {}, {}
     for race in content["races"]:
+        if race.get("suppressed"):
+            continue
         names = {name for side in ("first", "second") for name in re.findall(NAME, race[side].get("kernel") or "")}
         if len(names) != 1:
             problems.append("a race of no case, or of several: %s and %s" % (race["first"], race["second"]))
