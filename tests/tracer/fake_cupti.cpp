@@ -1,4 +1,5 @@
 // A stand-in for libcupti.so.13 over fake_cuda.cpp. FAKE_CUPTI_BUSY in the environment: another tool has subscribed.
+// FAKE_CUPTI_CALLS: a file for the numbers of the driver's calls that are watched.
 //
 // Activities: each kernel takes 500 ns. Every tenth one is told of twice, first as a copy; every hundredth has another
 // kernel's name.
@@ -37,7 +38,15 @@ EXPORT CUptiResult cuptiFinalize() {
 }
 EXPORT CUptiResult cuptiEnableCallback(std::uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
                                        CUpti_CallbackId id) {
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) fake_enable(id, on);
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
+    fake_enable(id, on);
+    if (const char* path = std::getenv("FAKE_CUPTI_CALLS"); path && on) {
+      if (std::FILE* file = std::fopen(path, "a")) {
+        std::fprintf(file, "%u\n", unsigned(id));
+        std::fclose(file);
+      }
+    }
+  }
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiGetResultString(CUptiResult, const char** text) { return *text = "a result", CUPTI_SUCCESS; }

@@ -333,6 +333,21 @@ def detaches(case):
     assert case.launches() == 1800 and "DEADHEAT_LAYERS" in case.dump(), case.dump()
 
 
+def watches_what_it_needs(case):
+    """Each callback costs time: where only operations are recorded, calls that tell of accesses are not watched."""
+    watched = {}
+    for settings in ("", ":accesses=0"):
+        calls = os.path.join(case.work, "calls" + settings)
+        status, said = case.run(1000, 1, "return", settings=settings, environment={"FAKE_CUPTI_CALLS": calls})
+        assert (status, said, case.launches()) == (3, [], 900), (status, said)
+        with open(calls) as numbers:
+            watched[settings] = {int(number) for number in numbers}
+        shutil.rmtree(case.trace)
+    launch, tensor_map, attributes = 307, 697, 85 # CUPTI_DRIVER_TRACE_CBID_
+    assert {launch, tensor_map, attributes} <= watched[""], watched
+    assert launch in watched[":accesses=0"] < watched[""] and not {tensor_map, attributes} & watched[":accesses=0"], watched
+
+
 def no_cupti(case):
     status, said = case.run(100, 1, "return", settings=":cupti=/no/such/libcupti.so")
     assert status == 3 and len(said) == 1 and "libcupti" in said[0], said
@@ -600,7 +615,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
+cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read, cooperative, compiled_apart, unloaded_module, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,

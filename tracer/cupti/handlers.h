@@ -38,6 +38,7 @@ struct Call {
 #define CALL(name, handler, way_in) void handler(Call& call, name##_params& p);
 #define STREAM_CALL(name, suffix, handler, way_in) CALL(name, handler, way_in)
 #define UNTIL_IDLE(name, most)
+#define FOR_ACCESSES(name)
 // Calls without parameters.
 struct cuCtxSynchronize_params {};
 struct cuProfilerStart_params {};
@@ -46,6 +47,7 @@ struct cuProfilerStop_params {};
 #undef CALL
 #undef STREAM_CALL
 #undef UNTIL_IDLE
+#undef FOR_ACCESSES
 
 // What a graph's nodes do, and submitting them (graphs.cpp, launches.cpp).
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);

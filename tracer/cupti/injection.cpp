@@ -29,6 +29,7 @@ struct Watched {
   Handler handler = nullptr;
   WayIn way_in = WayIn::ignored;
   bool per_thread = false;
+  bool for_accesses = false;  // else it is not watched
   std::chrono::seconds until_idle{};  // the driver is kept until kernels have ended; how long they are waited for
 };
 constexpr std::size_t most_calls = 2048;
@@ -47,11 +48,13 @@ void fill_watched(const Session& session) {
 #define STREAM_CALL(name, suffix, handler, way_in) \
   CALL(name, handler, way_in)                      \
   watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, WayIn::way_in, true};
+#define FOR_ACCESSES(name) watched[CUPTI_DRIVER_TRACE_CBID_##name].for_accesses = true;
 #define UNTIL_IDLE(name, most) watched[CUPTI_DRIVER_TRACE_CBID_##name].until_idle = most;
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
 #undef UNTIL_IDLE
+#undef FOR_ACCESSES
   const bool accesses = session.options().accesses, window = session.options().window && accesses;
   for (std::size_t id = 0; id < most_calls; ++id) {
     const Watched& call = watched[id];
@@ -123,7 +126,9 @@ void enable(CUpti_CallbackDomain domain, bool on) {
   for (unsigned id = 1; id < most_calls; ++id) {
     bool wanted = false;
     if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-      wanted = watched[id].handler || (watched[id].until_idle.count() && Session::get()->options().accesses);
+      const Watched& call = watched[id];
+      wanted = Session::get()->options().accesses ? call.handler || call.until_idle.count()
+                                                  : call.handler && !call.for_accesses;
     } else {
       const char* name = nullptr;
       wanted = api.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && named_in_reports(name);
