@@ -202,9 +202,8 @@ std::uint32_t Session::host_thread() {
 std::uint32_t Session::device_of(CUcontext context) {
   CUdevice device = 0;
   const Driver& d = driver();
-  const bool by_name = context && d.cuCtxGetDevice_v2;
-  if ((by_name ? d.cuCtxGetDevice_v2(&device, context) : d.cuCtxGetDevice(&device)) != CUDA_SUCCESS) return 0;
-  return noted(device);
+  const bool told = context && d.cuCtxGetDevice_v2 && d.cuCtxGetDevice_v2(&device, context) == CUDA_SUCCESS;
+  return told || d.cuCtxGetDevice(&device) == CUDA_SUCCESS ? noted(device) : 0;
 }
 
 std::uint32_t Session::noted(CUdevice device) {
