@@ -32,6 +32,7 @@ class Site:
         if self.ordering in ("volatile", "mmio"):
             self.scope = "sys"  # 8.4: relaxed, at system scope
         self.reduction = self.opcode.startswith("red.")
+        self.outside = self.ordering == "nc"  # of the model (8.1): it need not see what its launch writes
 
 
 class Thread:
@@ -79,6 +80,9 @@ class Launch:
         self.sc_fences = {}  # block → what came before each of its fence.sc of gpu or sys scope
         self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
         self.told = {}  # block → [(a read, what it was told so)]
+        self.links = {}  # (location, write) → (its chain of read-modify-writes, its place there)
+        self.observers = {}  # chain → [(the place of the last write that a read observed, the read)]
+        self.chains = 0
         self.exited = set()  # names of threads
         self.copies = 0
         self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
@@ -135,6 +139,12 @@ class Launch:
             return clock.get((space, earlier), 0) >= earlier_epoch
         return clock.get(earlier, 0) >= earlier_epoch
 
+    def observed(self, location, write, name, clock):
+        """8.9.5, causality order's second clause: a read that comes before observed the write."""
+        chain, place = self.links.get((location, write), (0, 0))
+        return any(place <= last and (name[:2] == reader or clock.get(reader, 0) >= epoch)
+                   for last, (_, reader, epoch) in self.observers.get(chain, []))
+
     def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site):
         """Holds one access against all earlier ones of its bytes (8.7.1). Names that end in text are of bulk copies."""
         owner, at = self.place(space, block, address)
@@ -150,7 +160,11 @@ class Launch:
                  other_site) = other
                 if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
                     continue
-                if self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
+                outside = self.sites[site].outside or self.sites[other_site].outside
+                if not outside and self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
+                    continue
+                if (other_strong and other_kind != "read" and
+                        self.observed(other_location, (other_name, other_epoch), name, clock)):
                     continue
                 if (strong and other_strong and location == other_location and
                         self.both_in_scope(scope, block, other_scope, other_block)):
@@ -167,10 +181,11 @@ class Launch:
         location = self.place(space, block, address) + (site.size,)
         last = self.writes.get(location) if site.strong else None
         heads = {}  # (thread, scope) → (block, scope, what came before); of a thread the last stands for all
+        link = None  # the write that it observes
         if site.access != "write" and last and last[2] == values[0]:
-            by_block, scope, _, released, atomic = last
+            by_block, scope, _, released, atomic, last_link = last
             if self.both_in_scope(site.scope, block, scope, by_block):  # 8.9.2: observation, of the morally strong
-                heads = released
+                heads, link = released, last_link
                 if not site.reduction:
                     if self.fenced.get(location):
                         self.told.setdefault(block, []).append((thread.publish(), list(self.fenced[location])))
@@ -182,6 +197,11 @@ class Launch:
         # after what it saw released. A failed compare-and-swap is an atomic operation too (8.7.1 asks whether one may write).
         self.touch(thread.name, block, thread.seen, thread.epoch, space, address, site.size, site.access,
                    site.strong, site.scope, site_name)
+        write = (thread.name, thread.epoch)
+        if link:
+            self.observers.setdefault(link[0], []).append((link[1], thread.publish()))
+        elif site.strong and wrote:
+            thread.epoch += 1  # one of its own for each write that may be observed
         if not site.strong and wrote:
             self.writes[location] = None
             self.fenced.pop(location, None)
@@ -199,7 +219,11 @@ class Launch:
         if site.ordering in RELEASE:
             own[thread.name, site.scope] = (block, site.scope, thread.publish())
         released.update(own)
-        self.writes[location] = (block, site.scope, values[1], released, site.access == "atomic")
+        if site.access != "atomic" or not link:
+            self.chains += 1
+            link = (self.chains, 0)
+        link = self.links[location, write] = (link[0], link[1] + 1)
+        self.writes[location] = (block, site.scope, values[1], released, site.access == "atomic", link)
 
     def acquire(self, thread, scope, heads):
         """8.9.4: a release synchronizes with an acquire that saw it, where each is in the other's scope."""
@@ -252,14 +276,15 @@ class Launch:
 
     # ---- asynchronous copies: each comes after its issue, and before nothing but what waits for it (8.9.1.1)
 
-    def copy(self, block, warp, lane, site_name, size, destination, source):
+    def copy(self, block, warp, lane, site_name, size, destination, source, source_size):
         thread = self.thread(block, 32 * warp + lane)
         self.copies += 1
         name = thread.name + (self.copies,)
         seen, own, epoch = thread.publish()
         clock = dict(seen)
         clock[own] = epoch
-        self.touch(name, block, clock, 1, "global", source, size, "read", False, "none", site_name)
+        if source_size:
+            self.touch(name, block, clock, 1, "global", source, source_size, "read", False, "none", site_name)
         self.touch(name, block, clock, 1, "shared", destination, size, "write", False, "none", site_name)
         thread.open_group.append(name)
 
@@ -344,6 +369,11 @@ class Launch:
         thread = self.thread(block, 32 * warp + lane)
         key = (of_block, address)
         phases = self.objects.setdefault(key, {})
+        site = self.sites[site_name]
+        if "mbarrier." in site.opcode.split("::")[0]:  # it touches the object; but for who makes and ends it, atomically
+            alone = what in ("init", "inval")
+            self.touch(thread.name, of_block, thread.seen, thread.epoch, "shared", address, 8, site.access, not alone,
+                       "none" if alone else "sys", site_name)
         if what in ("arrive", "arrive_drop"):
             # It releases by itself, or ends the pattern of a fence before it (8.8).
             heads = phases.setdefault(phase, [])
@@ -428,9 +458,13 @@ class Launch:
     def read_async_copy(self, word):
         block, warp, threads, at = self.threads_of(word)
         size = int(word[at + 1])
-        for thread, ends in zip(threads, word[at + 2:]):
-            destination, source = (int(text, 16) for text in ends.split("<-"))
-            self.copy(block, warp, thread.name[1] % 32, word[8], size, destination, source)
+        at += 2
+        for thread in threads:
+            destination, source = (int(text, 16) for text in word[at].split("<-"))
+            at, source_size = at + 1, size
+            if at < len(word) and word[at] == "read":
+                at, source_size = at + 2, int(word[at + 1])
+            self.copy(block, warp, thread.name[1] % 32, word[8], size, destination, source, source_size)
 
     def read_async_commit(self, word):
         self.commit(self.threads_of(word)[2], ".bulk" in self.sites[word[8]].opcode)

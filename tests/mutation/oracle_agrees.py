@@ -3,7 +3,8 @@
 
     oracle_agrees.py --deadheat build/bin/deadheat --binaries build/tests/programs [-j N] [NAME…]
 
-NAME is that of a binary, with its twin (shared_sum.racy); all shared_ and global_ ones where none is named. Of the
+NAME is that of a binary, with its twin (shared_sum.racy); all shared_ and global_ ones, and the corners of launches, where
+none is named. Of the
 analyzer, data races within a launch are looked at, those too that a suppression names. Exit status: 0 when they agree, on
 some pairs at least, and the oracle says nothing of one program in five at most.
 """
@@ -20,6 +21,7 @@ import launch_oracle
 
 FOUND = 1  # exit status of analyze: there are findings
 MOST_UNKNOWN = 5  # one of so many programs
+CORNERS = ("launch", "idioms", "handover", "pipelines", "clusters", "locks")
 
 
 def lines_of_oracle(records):
@@ -72,9 +74,10 @@ def main():
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth of them")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
-    binaries = [path for twin in ("racy", "fixed") for path in glob.glob(os.path.join(options.binaries, "*." + twin))
-                if (os.path.basename(path) in options.names if options.names
-                    else os.path.basename(path).startswith(("shared_", "global_")))]
+    paths = [path for twin in ("racy", "fixed") for path in glob.glob(os.path.join(options.binaries, "*." + twin))]
+    paths += [os.path.join(options.binaries, "corners_" + name) for name in CORNERS]
+    binaries = [path for path in paths if (os.path.basename(path) in options.names if options.names else
+                                           os.path.basename(path).startswith(("shared_", "global_", "corners_")))]
     binaries = [os.path.abspath(path) for path in sorted(binaries)][::options.every]
     differ = unknown = pairs = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

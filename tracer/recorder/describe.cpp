@@ -312,6 +312,7 @@ struct Describe {
     for (std::uint32_t rest = r.mask; rest; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
       line.word(Line::hex_of(r.destination[lane]) + "<-" + Line::hex_of(r.source[lane]));
+      if (r.source_bytes[lane] < r.bytes) line.field("read", r.source_bytes[lane]); // the others become 0
     }
     return line.take();
   }
