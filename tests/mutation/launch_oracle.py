@@ -27,7 +27,10 @@ RANK_BITS = 24  # shared addresses: the rank of the block in its cluster, plus o
 class Site:
     def __init__(self, word):  # site M:N OPCODE ACCESS ORDERING SCOPE elements E of_bytes B …
         self.opcode, self.access, self.ordering, self.scope = word[2:6]
-        self.size = int(word[7]) * int(word[9])
+        self.elements, self.element = int(word[7]), int(word[9])
+        self.size = self.elements * self.element
+        if self.opcode.endswith("f16x2"):  # packed types are vectors, too (8.2.3)
+            self.elements, self.element = 2 * self.elements, self.element // 2
         self.strong = self.ordering in STRONG
         if self.ordering in ("volatile", "mmio"):
             self.scope = "sys"  # 8.4: relaxed, at system scope
@@ -195,8 +198,9 @@ class Launch:
                         self.acquire(thread, site.scope, pending.values())
         # Now, since a release synchronizes with the last operation of an acquire pattern (8.9.4): an acquire by itself comes
         # after what it saw released. A failed compare-and-swap is an atomic operation too (8.7.1 asks whether one may write).
-        self.touch(thread.name, block, thread.seen, thread.epoch, space, address, site.size, site.access,
-                   site.strong, site.scope, site_name)
+        for element in range(site.elements):  # of a vector each is an access
+            self.touch(thread.name, block, thread.seen, thread.epoch, space, address + element * site.element, site.element,
+                       site.access, site.strong, site.scope, site_name)
         write = (thread.name, thread.epoch)
         if link:
             self.observers.setdefault(link[0], []).append((link[1], thread.publish()))

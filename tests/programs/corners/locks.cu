@@ -1,5 +1,5 @@
 // Algorithms that hand memory from block to block with loads, stores, atomics and fences of PTX: queue locks, sequence locks,
-// rings, deques, look-back, barriers of bits. In cases named races_* one ordering, scope or step is weakened, left out or
+// rings, deques, look-back, barriers of bits, sums. In cases named races_* one ordering, scope or step is weakened, left out or
 // misplaced, in those named ordered_* none. corners.py reads the names, and which lines must race.
 #include "cases.h"
 
@@ -403,5 +403,48 @@ CASE(ordered_look_back_value_apart, 6, 32, look_back<Look::value_apart>)
 CASE(races_look_back_two_plain_words, 6, 32, look_back<Look::two_plain_words>) // races look-state
 CASE(races_look_back_value_apart_unreleased, 6, 32, look_back<Look::value_apart_unreleased>) // races value-value_read
 CASE(races_look_back_value_apart_unacquired, 6, 32, look_back<Look::value_apart_unacquired>) // races value-value_read
+
+// ---- a reduction over lanes, warps and blocks: the last block adds up
+
+enum class Levels {
+  right, no_barrier_of_warps, no_barrier_of_rounds, ticket_release, ticket_acquire, ticket_of_block, no_barrier_behind_ticket,
+  every_warp_takes_a_ticket
+};
+template <Levels wrong> __device__ __forceinline__ void levels(int* out) {
+  __shared__ int partial[2], last;
+  const int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  auto over_block = [&](int v) {
+    v = __reduce_add_sync(~0u, v);
+    if (lane == 0) partial[warp] = v; // @partial
+    if (wrong != Levels::no_barrier_of_warps) __syncthreads();
+    v = partial[0] + partial[1]; // @partials
+    if (wrong != Levels::no_barrier_of_rounds) __syncthreads();
+    return v;
+  };
+  if (t == 0) last = 0;
+  const int sum = over_block(t) + over_block(blockIdx.x);
+  const bool takes = wrong == Levels::every_warp_takes_a_ticket ? lane == 0 : t == 0;
+  if (t == 32) data[blockIdx.x] = sum; // @block_sum
+  if (wrong != Levels::every_warp_takes_a_ticket) __syncthreads();
+  if (takes) {
+    int old;
+    if (wrong == Levels::ticket_release) asm volatile("atom.release.gpu.global.add.s32 %0, [%1], 1;" : "=r"(old) : "l"(&acks) : "memory");
+    else if (wrong == Levels::ticket_acquire) asm volatile("atom.acquire.gpu.global.add.s32 %0, [%1], 1;" : "=r"(old) : "l"(&acks) : "memory");
+    else if (wrong == Levels::ticket_of_block) asm volatile("atom.acq_rel.cta.global.add.s32 %0, [%1], 1;" : "=r"(old) : "l"(&acks) : "memory"); // @ticket
+    else asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(old) : "l"(&acks) : "memory");
+    if (t == 0) last = old >= int(gridDim.x) - 1; // @last
+  }
+  if (wrong != Levels::no_barrier_behind_ticket) __syncthreads();
+  if (!last) return; // @is_last
+  if (t < gridDim.x) out[t] = data[t]; // @sums
+}
+CASE(ordered_levels, 4, 64, levels<Levels::right>)
+CASE(races_levels_no_barrier_of_warps, 4, 64, levels<Levels::no_barrier_of_warps>) // races partial-partials
+CASE(races_levels_no_barrier_of_rounds, 4, 64, levels<Levels::no_barrier_of_rounds>) // races partial-partials
+CASE(races_levels_ticket_release, 4, 64, levels<Levels::ticket_release>) // races block_sum-sums
+CASE(races_levels_ticket_acquire, 4, 64, levels<Levels::ticket_acquire>) // races block_sum-sums
+CASE(races_levels_ticket_of_block, 4, 64, levels<Levels::ticket_of_block>) // races block_sum-sums, ticket-ticket
+CASE(races_levels_no_barrier_behind_ticket, 4, 64, levels<Levels::no_barrier_behind_ticket>) // races is_last-last
+CASE(races_levels_every_warp_takes_a_ticket, 4, 64, levels<Levels::every_warp_takes_a_ticket>) // races block_sum-sums, sums-sums
 
 int main(int, char** arguments) { run_cases(clear, arguments[1]); }
