@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint32_t nowhere = ~0u;
 constexpr std::size_t looks_a_stop = 4;   // parked threads looked at when an agent stopped
 constexpr std::int64_t endless = std::int64_t(1) << 60;
+constexpr std::int64_t fair_quantum = 64;
 } // namespace
 
 Control::Control(const Schedule& schedule) : schedule_(schedule), state_(schedule.seed * 2 + 1) {
@@ -466,6 +467,14 @@ bool Control::choose_driven(Machine& machine, const std::vector<std::uint32_t>& 
   return true;
 }
 
+// The decision behind which agents are drawn at random (control.h); ~0: there is none.
+std::uint64_t Control::fair_from(const Machine& machine) const {
+  const auto& list = schedule_.switches;
+  const bool random = schedule_.kind == Schedule::Kind::random; // is fair
+  if (!machine.budget() || random || driven() || next_switch_ < list.size()) return ~std::uint64_t(0);
+  return (list.empty() ? 0 : list.back().step) + machine.budget() / 4; // which counts turns besides
+}
+
 std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& operations) {
   if (driven() && !parked_.empty()) look_again(machine, true);
   if (forced_stop_ && !parked_.empty()) look_again(machine, false);
@@ -488,7 +497,9 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
   std::int64_t quantum = endless;
   bool departs = false;
   const bool walks = schedule_.kind == Schedule::Kind::uniform;
-  if (chooser_ || schedule_.kind == Schedule::Kind::random || priorities_ || walks) {
+  const std::uint64_t last_unfair = fair_from(machine);
+  const bool fair = number > last_unfair;
+  if (chooser_ || schedule_.kind == Schedule::Kind::random || priorities_ || walks || fair) {
     find_usual();
     if (priorities_ && current_.block) {
       Choice running;
@@ -497,6 +508,7 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
       if (gave_way_) priorities_->gives_way(agent_of(running));
     }
     if (chooser_      ? !choose_driven(machine, operations, chosen, quantum)
+        : fair        ? !draw(operations, chosen)
         : walks       ? !walk(operations, chosen, quantum)
         : priorities_ ? !highest(operations, chosen)
                       : !draw(operations, chosen))
@@ -505,7 +517,10 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
               (chosen.kind == Agent::Kind::thread
                    ? chosen.thread.block != usual.thread.block || chosen.thread.thread != usual.thread.thread
                    : chosen.kind != Agent::Kind::operation || chosen.operation != usual.operation);
-    if (!walks && !chooser_) quantum = priorities_ ? priorities_->until_change(number) : draw_quantum();
+    if (fair)
+      quantum = fair_quantum;
+    else if (!walks && !chooser_)
+      quantum = priorities_ ? priorities_->until_change(number) : draw_quantum();
   } else {
     const auto& list = schedule_.switches;
     find_usual();
@@ -520,6 +535,7 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
     }
     if (next_switch_ < list.size()) quantum = std::int64_t(list[next_switch_].step - number);
   }
+  if (!fair) quantum = std::int64_t(std::min(std::uint64_t(quantum), last_unfair - number + 1));
   machine.set_decision(number);
   if (departs) {
     ++switched_;

@@ -12,7 +12,10 @@
 // meant to perform the next of them, drawn by how many each has left; the others stop before theirs. Everything else is
 // drawn at random.
 //
-// Threads that spin look again when their value has changed, which is found out at stops that no quantum caused.
+// Threads that spin look again when their value has changed, which is found out at stops that no quantum caused. Loops
+// that wait for what lies in several places are not known as such: whatever the schedule, when a quarter of the run's budget
+// is used up (of a list of switches, since its last one) agents are drawn at random, so that the budget's end means a
+// loop that goes on for ever though everybody gets their turn.
 //
 // Thread-safety: none.
 #pragma once
@@ -84,6 +87,7 @@ class Control {
   };
   std::uint64_t random();
   std::int64_t draw_quantum();
+  std::uint64_t fair_from(const Machine& machine) const;
   bool find_default(Machine& machine, const std::vector<std::uint32_t>& operations, Choice& choice) const;
   bool find(const Machine& machine, const std::vector<std::uint32_t>& operations, const Agent& agent,
             Choice& choice) const;

@@ -124,6 +124,7 @@ class Machine {
   std::uint64_t progress() const { return progress_; }
   std::uint64_t spins() const { return spins_; }   // fruitless looks
   std::uint64_t visible() const { return exec_.visible; }
+  std::uint64_t budget() const { return options_.budget; }
   bool over_budget() const { return options_.budget && exec_.visible + turns_ > options_.budget; }
   const std::optional<trace::MemoryError>& fault() const { return fault_; }
 

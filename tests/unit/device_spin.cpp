@@ -64,6 +64,43 @@ TEST(Spinning, OnVectorsOfWhichOneElementChanges) {
     }
 }
 
+// One who waits for two places at once goes on looking; the other gets his turn all the same.
+TEST(Spinning, OnSeveralPlaces) {
+  const std::string both = "st.relaxed.gpu.global.u32 [%rd30], 1;\nst.relaxed.gpu.global.u32 [%rd30+64], 1;";
+  for (const char* how : {"ld.volatile.global.u32 %r0, [%rd30];\nld.volatile.global.u32 %r1, [%rd30+64];\n",
+                          "atom.relaxed.gpu.global.or.b32 %r0, [%rd30], 0;\natom.relaxed.gpu.global.or.b32 %r1, "
+                          "[%rd30+64], 0;\n"}) {
+    using Kind = Schedule::Kind;
+    for (const Kind kind : {Kind::priorities, Kind::uniform, Kind::switches}) {
+      device::DeviceOptions options = later_blocks_first();
+      options.schedule.kind = kind;
+      if (kind != Kind::priorities) options.schedule.order = Schedule::Order::random;
+      std::string kernel = waiting(both, std::string(how) + "and.b32 %r2, %r0, %r1;\nsetp.eq.u32 %p1, %r2, 0;");
+      if (kind != Kind::priorities) // the first block goes first, and waits
+        kernel.replace(kernel.find("setp.eq.u32 %p0"), 11, "setp.ne.u32");
+      Rig rig(module_of(kernel), nullptr, options);
+      rig.load();
+      const std::uint64_t flags = rig.alloc(128), out = rig.alloc(4);
+      rig.set(flags, 0, 128);
+      rig.launch("k", 2, 1, {flags, out});
+      EXPECT_EQ(rig.sync(), Progress::done) << how << "kind " << int(kind) << rig.device->stuck_description();
+    }
+  }
+}
+// Though everybody gets their turn, nobody ends it.
+TEST(Spinning, OnSeveralPlacesThatNobodyWritesEndsWithTheBudget) {
+  Rig rig(module_of(waiting("",
+                            "ld.volatile.global.u32 %r0, [%rd30];\nld.volatile.global.u32 %r1, [%rd30+64];\n"
+                            "and.b32 %r2, %r0, %r1;\nsetp.eq.u32 %p1, %r2, 0;")),
+          nullptr, later_blocks_first());
+  rig.load();
+  const std::uint64_t flags = rig.alloc(128), out = rig.alloc(4);
+  rig.set(flags, 0, 128);
+  rig.launch("k", 2, 1, {flags, out});
+  EXPECT_EQ(rig.sync(), Progress::hang);
+  EXPECT_NE(rig.device->stuck_description().find("budget"), std::string::npos);
+}
+
 TEST(Spinning, OnAVectorThatNobodyWritesIsToldOf) {
   Rig rig(module_of(waiting("", "ld.volatile.global.v2.u32 {%r0, %r1}, [%rd30];\nsetp.ne.u32 %p1, %r1, 2;")), nullptr,
           mode_options(1));
