@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "tracer/device_log/launch_log.h"
+#include "tests/unit/device_log_rings.h"
 
 namespace deadheat::device_log {
 namespace {
@@ -126,7 +126,7 @@ class Device {
   std::uint64_t run(bool early, Checker& checker) {
     LaunchLog log(shape_, checker);
     std::uint64_t most = 0;
-    std::uint32_t round = 1, awaited = 0; // awaited: round for whose beginning something is still to come
+    Rounds rounds;
     for (std::uint32_t left = std::uint32_t(warps_.size()); left;) {
       for (int i = 0; i < 400 && left; ++i) {
         const std::uint32_t resident = std::min<std::uint32_t>(24, std::uint32_t(warps_.size()));
@@ -135,20 +135,10 @@ class Device {
         while (first_ < warps_.size() && warps_[first_].done) ++first_;
         if (first_ == warps_.size()) first_ = 0;
       }
-      if (!awaited) { // a round ends, and another begins
-        log.mark(round++);
-        awaited = round;
-        for (Ring& ring : rings_) ring.reserved_then = ring.segments.size();
-      }
-      bool arrived = true;
-      for (Ring& ring : rings_) arrived &= drain(ring, log) >= ring.reserved_then;
-      if (awaited && arrived) {
-        if (early) log.settle(awaited);
-        awaited = 0;
-      }
+      rounds.drain(rings_, log, early);
       most = std::max(most, log.held());
     }
-    for (Ring& ring : rings_) drain(ring, log);
+    for (Ring& ring : rings_) ring.drain(log);
     early_ = log.settled();
     log.finish();
     EXPECT_EQ(log.damaged(), 0u);
@@ -160,28 +150,12 @@ class Device {
   std::uint64_t early() const { return early_; }
 
  private:
-  struct Reserved {
-    std::vector<std::uint8_t> bytes;
-    bool whole = false;
-  };
-  struct Ring {
-    std::deque<Reserved> segments;
-    std::size_t read = 0, reserved_then = 0;
-    std::uint64_t ticket = 1;
-  };
   struct Warp {
     std::uint32_t stage = 0, steps = 0;
     Segment what = add;
     std::size_t at = 0; // in the ring
     bool done = false;
   };
-
-  static std::size_t drain(Ring& ring, LaunchLog& log) {
-    for (; ring.read < ring.segments.size() && ring.segments[ring.read].whole; ++ring.read) {
-      log.segment(ring.segments[ring.read].bytes.data());
-    }
-    return ring.read;
-  }
 
   Segment next(const Warp& warp) {
     if (warp.steps == steps_) return leave;
@@ -201,9 +175,7 @@ class Device {
     switch (warp.stage++) {
       case 0: {
         warp.what = next(warp);
-        warp.at = ring.segments.size();
-        ring.segments.emplace_back();
-        ring.segments.back().bytes.resize(code_.segments[warp.what].bytes, 0);
+        warp.at = ring.reserve(code_.segments[warp.what].bytes);
         SegmentHeader head;
         head.segment = warp.what;
         head.block = w;

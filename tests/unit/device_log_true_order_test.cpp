@@ -8,11 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <random>
 
-#include "tracer/device_log/launch_log.h"
+#include "tests/unit/device_log_rings.h"
 
 namespace deadheat::device_log {
 namespace {
@@ -259,7 +258,7 @@ class World {
   void run(Checker& checker) {
     checker.numbers = &numbers_;
     LaunchLog log(shape_, checker);
-    std::uint32_t round = 1, awaited = 0;
+    Rounds rounds;
     while (!strands_.empty()) {
       for (int i = 0; i < 300 && !strands_.empty(); ++i) {
         const std::size_t who = random_() % strands_.size();
@@ -275,19 +274,9 @@ class World {
         }
         ASSERT_LT(++steps_, 4'000'000u) << "what happens here has no end";
       }
-      if (!awaited) {
-        log.mark(round++);
-        awaited = round;
-        for (Ring& ring : rings_) ring.reserved_then = ring.segments.size();
-      }
-      bool arrived = true;
-      for (Ring& ring : rings_) arrived &= drain(ring, log) >= ring.reserved_then;
-      if (arrived) {
-        if (options_.early) log.settle(awaited);
-        awaited = 0;
-      }
+      rounds.drain(rings_, log, options_.early);
     }
-    for (Ring& ring : rings_) drain(ring, log);
+    for (Ring& ring : rings_) ring.drain(log);
     settled = log.settled();
     log.finish();
     EXPECT_EQ(log.damaged(), 0u);
@@ -306,14 +295,6 @@ class World {
     std::uint32_t left = 0; // lanes that have yet to perform it
     std::uint64_t before = 0;
   };
-  struct Reserved {
-    std::vector<std::uint8_t> bytes;
-    bool whole = false;
-  };
-  struct Ring {
-    std::deque<Reserved> segments;
-    std::size_t read = 0, reserved_then = 0;
-  };
   struct Location {
     std::uint32_t value = 0, number = 0;
   };
@@ -323,13 +304,6 @@ class World {
   };
 
   static std::uint32_t first_value(std::uint32_t location) { return 1 + location; }
-
-  static std::size_t drain(Ring& ring, LaunchLog& log) {
-    for (; ring.read < ring.segments.size() && ring.segments[ring.read].whole; ++ring.read) {
-      log.segment(ring.segments[ring.read].bytes.data());
-    }
-    return ring.read;
-  }
 
   // The warp's lanes that go together in a stage, each part with what it does.
   void part(std::uint32_t block, std::uint32_t warp, std::uint32_t stage) {
@@ -398,9 +372,7 @@ class World {
   }
   void reserve(Strand& s) {
     Ring& ring = rings_[s.block % rings_.size()];
-    s.segment = ring.segments.size();
-    ring.segments.emplace_back();
-    ring.segments.back().bytes.resize(code_.segments[s.todo[s.at]].bytes, 0);
+    s.segment = ring.reserve(code_.segments[s.todo[s.at]].bytes);
     SegmentHeader head;
     head.segment = s.todo[s.at];
     head.block = s.block;
