@@ -58,7 +58,7 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
       (outside && epochs_.same_operation(cell.write, actor))) {
     return false;
   }
-  if (strong && (strong->flags & StrongCell::writes) &&
+  if (strong && comes_after_writes(*strong, actor) &&
       (!epochs_.ordered_write(strong->epoch, strong->who, actor, lane) ||
        (outside && epochs_.same_operation(strong->epoch, actor)))) {
     return false;
@@ -253,7 +253,7 @@ void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
     Cell& cell = pages_.expand(*spot.group)[spot.unit];
     if (cell.write_who & Cell::suspect) return;
     const StrongCell* strong = spot.group->strong ? &pages_.strong(*spot.group)[spot.unit] : nullptr;
-    const bool strong_write = strong && (strong->flags & StrongCell::writes);
+    const bool strong_write = strong && comes_after_writes(*strong, actor);
     bool good = true;
     for (std::uint32_t rest = access.mask; rest && good; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
@@ -400,7 +400,7 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   if (any_strong && access.bytes < 4 && strong_.find(address & ~3ull)) return false; // the page sorts that out, too
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
     const SparseCells::Found strongly = any_strong && access.bytes >= 4 ? strong_.find(unit) : SparseCells::Found();
-    const std::optional<StrongCell> strong_known = strongly ? strong_cell(strongly) : StrongCell();
+    const std::optional<StrongCell> strong_known = strongly ? strong_cell(strongly.entry()) : StrongCell();
     if (!strong_known) continue; // suspect
     StrongCell strong_before = *strong_known;
     if (strong_before.flags & StrongCell::read_since) {
@@ -428,6 +428,9 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
       if (at) return false; // found again there
       cell.write_who |= Cell::suspect;
       suspects_.add(0, unit);
+    }
+    if (good && !access.write && strong && !at && !found && as_weak(cell, *strong, actor)) {
+      strong_.erase(unit, strongly);
     }
     if (std::memcmp(&cell, &before, sizeof cell) == 0) continue;
     cells.put(unit, found, cell, !at);

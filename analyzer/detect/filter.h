@@ -184,7 +184,8 @@ class Filter {
   bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
   // Where nothing but strong accesses here and there are known, in the usual cases of one; false: to be done otherwise.
   bool strong_alone(const Strong& access, Actor& actor, bool& unordered);
-  bool join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool& unordered);
+  // forget: words_ has an entry, which says `weak`, and may be erased.
+  bool join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool forget, bool& unordered);
   // As sparse(), for a strong access.
   bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
   // A weak read of a word here and there by the lane that has just made an atomic access to it is told by that one's
@@ -196,11 +197,21 @@ class Filter {
   void separate(std::uint64_t unit, const SparseCells::Found& strongly);
   void separate_page(std::uint64_t address);
   // What strong accesses to a word here and there were; none: it is suspect.
-  static std::optional<StrongCell> strong_cell(const SparseCells::Found& found);
+  static std::optional<StrongCell> strong_cell(Entry entry);
+  // Can what came before a strong access, which the cell says, be forgotten but for StrongCell::after_weak?
+  bool can_forget(const Cell& weak, const StrongCell& cell, const Actor& actor) const;
+  // Writes and reads of a word here and there, for one entry: strong ones that weak reads came after. False: they
+  // cannot be.
+  bool as_weak(Cell& cell, const StrongCell& strong, const Actor& actor) const;
   void forget_sparse(SparseCells& cells, std::uint64_t address, std::uint64_t bytes);
 
   // Each returns false when the unit is to become suspect.
   bool read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool non_coherent);
+  // Is an access to be ordered behind the strong one, if that is not to be a race with a weak one that the cell says?
+  bool comes_after_writes(const StrongCell& strong, const Actor& actor) const {
+    return (strong.flags & StrongCell::writes) ||
+           ((strong.flags & StrongCell::after_weak) && !epochs_.same_operation(strong.epoch, actor));
+  }
   // Did the lane itself write it since it synchronized? Whoever comes after that write comes after a read now.
   static bool own_write(SegmentId write, std::uint8_t writer, const Actor& actor, unsigned lane) {
     return write == actor.segment && writer == lane && !actor.asynchronous;

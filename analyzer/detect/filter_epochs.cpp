@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "deadheat/expected.h"
+
 namespace deadheat::detect {
 
 using order::ThreadKey;
@@ -137,6 +139,13 @@ bool Epochs::same_operation(SegmentId segment, const Actor& actor) const {
   return segment && key_from(segments_[segment].key).operation() == actor.lane0.operation();
 }
 
+bool Epochs::before_operation(SegmentId segment, const Actor& actor) const {
+  const Segment& at = segments_[segment];
+  const order::OperationIndex from = key_from(at.key).operation(), to = actor.lane0.operation();
+  // Asked for a block that there is not, so that what some threads have waited for does not count.
+  return from != to && causality_.operation_ordered(from, at.stamp, ThreadKey(to, ~0u, 0));
+}
+
 void Epochs::renumber(std::vector<SegmentId>& number) {
   SegmentId kept = 1;
   for (std::size_t id = 1; id < number.size(); ++id) {
@@ -150,6 +159,7 @@ void Epochs::renumber(std::vector<SegmentId>& number) {
   }
   segments_.resize(kept);
   collect_at_ = std::max<std::size_t>(1 << 16, 2 * segments_.size());
+  DEADHEAT_CHECK(collect_at_ < std::size_t(1) << 31); // a name's highest bit is others' (filter_sparse.h)
   if (segments_.capacity() > 2 * collect_at_) segments_.shrink_to_fit();
 }
 

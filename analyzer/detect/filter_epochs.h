@@ -81,6 +81,8 @@ class Epochs {
   std::uint64_t group_of(SegmentId segment, unsigned level) const {
     return segments_[segment].key >> (level == whole_warp ? 5 : level == whole_block ? 10 : 42);
   }
+  // Does all of the epoch's operation come before all of the actor's? Not of `many`.
+  bool before_operation(SegmentId segment, const Actor& actor) const;
   bool of_copy(SegmentId segment) const { return segments_[segment].group != 0; }
   bool same_operation(SegmentId segment, const Actor& actor) const;
 

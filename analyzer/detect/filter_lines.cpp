@@ -66,8 +66,10 @@ bool LineTable::insert(EntryArrays& arrays, unsigned number, std::uint32_t key, 
   return grown;
 }
 
-void LineTable::shrink(EntryArrays& arrays) {
-  if (count_ > 8 && 100ull * used_ < 62ull * slots * count_) resize(arrays, used_ * 100 / 80 / slots + 1);
+bool LineTable::shrink(EntryArrays& arrays) {
+  if (count_ <= 8 || 100ull * used_ >= 70ull * slots * count_) return false;
+  resize(arrays, used_ * 100 / 82 / slots + 1);
+  return true;
 }
 
 void LineTable::fit(EntryArrays& arrays) {

@@ -92,8 +92,8 @@ class LineTable {
     --used_;
   }
   void cleared(std::uint32_t places) { used_ -= places; } // whose segments the caller has set to 0
-  // No larger than what is there needs, if it is much larger.
-  void shrink(EntryArrays& arrays);
+  // No larger than what is there needs, if it is much larger: true.
+  bool shrink(EntryArrays& arrays);
   void fit(EntryArrays& arrays); // the same, if it is larger at all
   // Calls name(size, id&) for all runs that it has of EntryArrays, which may move them.
   template <typename Name>

@@ -172,7 +172,9 @@ void SparseCells::erase(std::uint64_t address, const Found& found) {
   if (names_pair(*found.who)) pairs_->drop(found.entry().segment);
   if (!found.slot) {
     std::memset(found.at, 0, sizeof(SegmentId));
-    table(address, key(address))->cleared(1);
+    LineTable& of = *table(address, key(address));
+    of.cleared(1);
+    if (of.shrink(arrays_) && arrays_.much_free()) pack(true);
     return;
   }
   const EntryArrays::Name array = found.slot.name();

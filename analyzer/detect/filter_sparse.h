@@ -44,7 +44,8 @@ class SparseCells {
   };
 
  public:
-  // pairs: of cells' epochs; null: entries are the caller's.
+  // pairs: of cells' epochs; null: entries are the caller's, the highest bit of a segment (callers_bit) as well.
+  static constexpr SegmentId callers_bit = 1u << 31;
   explicit SparseCells(unsigned unit_log2, EpochPairs* pairs = nullptr) : unit_log2_(unit_log2), pairs_(pairs) {}
   SparseCells(const SparseCells&) = delete;
   SparseCells& operator=(const SparseCells&) = delete;
@@ -150,16 +151,19 @@ class SparseCells {
   // Calls name(SegmentId&) for all segments that entries name, but for those in pairs.
   template <typename Name>
   void each_name(Name&& name) {
+    auto of_entry = [&](SegmentId segment) {
+      const SegmentId bit = pairs_ ? 0 : segment & callers_bit;
+      segment &= ~bit;
+      name(segment);
+      return segment | bit;
+    };
     each_slot([&](std::uint64_t, Line& line, unsigned place) {
       if (!LineTable::is_array(line.key[place])) {
-        if (!names_pair(line.who[place])) name(line.segment[place]);
+        if (!names_pair(line.who[place])) line.segment[place] = of_entry(line.segment[place]);
         return;
       }
       arrays_.each(Slot{&line, place}.name(), [&](unsigned, Entry& entry) {
-        if (names_pair(entry.who)) return;
-        SegmentId segment = entry.segment;
-        name(segment);
-        entry.segment = segment;
+        if (!names_pair(entry.who)) entry.segment = of_entry(entry.segment);
       });
     });
   }

@@ -40,11 +40,21 @@ constexpr std::array<StrongCell, codes + 32> decoded = [] {
 }();
 static_assert(StrongCell::writes == 2 * StrongCell::plain);
 
-std::optional<std::uint8_t> code_of(const StrongCell& cell) {
-  const unsigned level = cell.who >> 5, size = cell.flags & 0xF0u, kind = (cell.flags & 0x0Fu) / StrongCell::plain;
+// Of one that there is a code for.
+std::optional<Entry> entry_of(const StrongCell& cell) {
+  const unsigned level = cell.who >> 5, size = cell.flags & 0xF0u, kind = (cell.flags & 0x0Cu) / StrongCell::plain;
   if (level == complete_operation || (size != size_of(4) && size != size_of(8)) || !kind) return std::nullopt;
   const unsigned whom = level == one_lane ? cell.who & 31u : level == many ? 35 : 31 + level;
-  return std::uint8_t(((kind - 1) * 2 + (size == size_of(8))) * 36 + whom);
+  const SegmentId bit = cell.flags & StrongCell::after_weak ? SparseCells::callers_bit : 0;
+  return Entry{cell.epoch | bit, std::uint8_t(((kind - 1) * 2 + (size == size_of(8))) * 36 + whom)};
+}
+
+// Of one that is not suspect.
+StrongCell cell_of(Entry entry) {
+  StrongCell cell = decoded[entry.who];
+  cell.epoch = entry.segment & ~SparseCells::callers_bit;
+  if (entry.segment & SparseCells::callers_bit) cell.flags |= StrongCell::after_weak;
+  return cell;
 }
 
 // What the group says of a unit's weak accesses, without cells.
@@ -72,6 +82,11 @@ inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& 
       (access.write && !epochs_.ordered(weak.reads, weak.reads_who, actor, lane)) ||
       (access.write && (weak.write_who & Cell::non_coherent) && epochs_.same_operation(weak.reads, actor)) ||
       (!before && conflict && (!alike || access.plain || (cell.flags & StrongCell::plain)))) {
+    return false;
+  }
+  // The weak accesses that it came after come before all of its operation, and of whatever is after that.
+  if ((cell.flags & StrongCell::after_weak) && !epochs_.same_operation(cell.epoch, actor) &&
+      !(before && epochs_.before_operation(cell.epoch, actor))) {
     return false;
   }
   std::uint8_t kept = size;
@@ -110,12 +125,27 @@ bool Filter::strong(const Strong& access) {
   return unordered && !access.plain;
 }
 
-std::optional<StrongCell> Filter::strong_cell(const SparseCells::Found& found) {
-  const std::uint8_t code = *found.who;
-  if (code == suspect_code) return std::nullopt;
-  StrongCell cell = decoded[code];
-  cell.epoch = found.entry().segment;
-  return cell;
+std::optional<StrongCell> Filter::strong_cell(Entry entry) {
+  return entry.who == suspect_code ? std::nullopt : std::optional(cell_of(entry));
+}
+
+bool Filter::can_forget(const Cell& weak, const StrongCell& cell, const Actor& actor) const {
+  auto over = [&](SegmentId segment, std::uint8_t who) {
+    return !segment || (who >> 5 < many && epochs_.before_operation(segment, actor));
+  };
+  return cell.who >> 5 <= whole_operation && epochs_.same_operation(cell.epoch, actor) &&
+         over(weak.write, weak.writer()) && over(weak.reads, weak.reads_who);
+}
+
+// Whoever comes after the reads comes after what they read; a strong read that does not is suspect then. Those that
+// wait for a word read it strongly, as a rule, before anybody reads it weakly.
+bool Filter::as_weak(Cell& cell, const StrongCell& strong, const Actor& actor) const {
+  const unsigned level = strong.who >> 5;
+  if (!(strong.flags & StrongCell::writes) || level == many || (cell.write_who & Cell::non_coherent)) return false;
+  if ((strong.flags & StrongCell::plain) && !epochs_.before_operation(strong.epoch, actor)) return false;
+  cell.write = strong.epoch;
+  cell.write_who |= level == one_lane ? strong.who & 31 : Cell::wide | level;
+  return true;
 }
 
 bool Filter::fold_read(std::uint64_t unit, const SparseCells::Found& strongly) {
@@ -128,13 +158,13 @@ bool Filter::fold_read(std::uint64_t unit, const SparseCells::Found& strongly) {
 }
 
 void Filter::separate(std::uint64_t unit, const SparseCells::Found& strongly) {
-  StrongCell cell = decoded[*strongly.who];
+  StrongCell cell = cell_of(strongly.entry());
   Cell read;
-  read.reads = strongly.entry().segment;
+  read.reads = cell.epoch;
   read.reads_who = cell.who;
   words_.put(unit, words_.find(unit), read, true);
   cell.flags &= std::uint8_t(~StrongCell::read_since);
-  *strongly.who = *code_of(cell);
+  *strongly.who = entry_of(cell)->who;
 }
 
 void Filter::separate_page(std::uint64_t address) {
@@ -149,22 +179,28 @@ void Filter::separate_page(std::uint64_t address) {
 }
 
 // False: what it says then does not fit into an entry.
-inline bool Filter::join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool& unordered) {
+inline bool Filter::join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool forget,
+                               bool& unordered) {
   if (entry.who == suspect_code) return true;
-  StrongCell cell = decoded[entry.who];
-  cell.epoch = entry.segment;
-  const bool good = join_strong(access, actor, weak, cell, unordered);
-  const auto code = good ? code_of(cell) : std::optional(suspect_code);
-  if (!code) return false;
-  if (!good) suspects_.add(0, access.address);
-  entry = {cell.epoch, *code};
+  StrongCell cell = cell_of(entry);
+  if (!join_strong(access, actor, weak, cell, unordered)) {
+    suspects_.add(0, access.address);
+    entry.who = suspect_code;
+    return true;
+  }
+  const bool forgets = forget && can_forget(weak, cell, actor);
+  if (forgets) cell.flags |= StrongCell::after_weak;
+  const auto wanted = entry_of(cell);
+  if (!wanted) return false;
+  entry = *wanted;
+  if (forgets) words_.erase(access.address, words_.find(access.address));
   return true;
 }
 
 bool Filter::strong_alone(const Strong& access, Actor& actor, bool& unordered) {
   if (access.address % 4 || access.address >= address_limit) return false;
   Entry* const entry = strong_.in_array(access.address);
-  return entry && join_entry(*entry, access, actor, Cell(), unordered);
+  return entry && join_entry(*entry, access, actor, Cell(), false, unordered);
 }
 
 bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
@@ -182,6 +218,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     std::uint64_t address = 0;
     SparseCells::Found found;
     Entry entry;
+    bool forgets = false; // what words_ says
   };
   std::array<Unit, 2> units;
   const unsigned count = access.bytes / 4;
@@ -190,9 +227,10 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
     Unit& unit = units[i];
     unit.address = access.address + 4 * i;
     Cell weak;
+    bool weakly = false; // words_ says that
     if (const SparseCells::Found strongly = any_folded_ ? strong_.find(unit.address) : SparseCells::Found();
         strongly && *strongly.who >= first_read_since && *strongly.who != suspect_code) {
-      if (count == 1 && !access.plain && access.write && own(*strong_cell(strongly), actor, lane)) return true;
+      if (count == 1 && !access.plain && access.write && own(cell_of(strongly.entry()), actor, lane)) return true;
       separate(unit.address, strongly);
     }
     if (at) {
@@ -203,31 +241,36 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
       // Later reads are in SparseCells.
       if (words_.may_have_page(number) && words_.find(unit.address)) return false;
     } else if (words_.may_have_page(number)) {
-      weak = words_.find(unit.address).cell;
+      const SparseCells::Found known = words_.find(unit.address);
+      weak = known.cell;
+      weakly = bool(known);
     }
     if (weak.write_who & Cell::suspect) continue;
     if (Entry* const entry = count == 1 ? strong_.in_array(unit.address) : nullptr) { // the usual case, in its place
-      return join_entry(*entry, access, actor, weak, unordered);
+      return join_entry(*entry, access, actor, weak, weakly, unordered);
     }
     unit.found = strong_.find(unit.address);
     StrongCell cell;
     if (unit.found) {
-      const std::optional<StrongCell> known = strong_cell(unit.found);
+      const std::optional<StrongCell> known = strong_cell(unit.found.entry());
       if (!known) continue;
       cell = *known;
     }
     if (!join_strong(access, actor, weak, cell, any_unordered)) {
       unit.entry = {actor.segment, suspect_code};
-    } else if (const auto code = code_of(cell)) {
-      unit.entry = {cell.epoch, *code};
-    } else {
-      return false;
+      continue;
     }
+    unit.forgets = weakly && can_forget(weak, cell, actor);
+    if (unit.forgets) cell.flags |= StrongCell::after_weak;
+    const auto wanted = entry_of(cell);
+    if (!wanted) return false;
+    unit.entry = *wanted;
   }
   for (unsigned i = 0; i < count; ++i) {
     if (!units[i].entry.segment) continue;
     if (units[i].entry.who == suspect_code) suspects_.add(0, units[i].address);
     strong_.put(units[i].address, i ? strong_.find(units[i].address) : units[i].found, units[i].entry);
+    if (units[i].forgets) words_.erase(units[i].address, words_.find(units[i].address));
   }
   if (at) mark_sparse(*at);
   unordered |= any_unordered;
@@ -252,8 +295,7 @@ void Filter::absorb_strong(ShadowPage& page) {
         continue;
       }
       StrongCell& cell = pages_.strong_of(group)[number % group_units];
-      cell = decoded[code];
-      cell.epoch = found.entry().segment;
+      cell = cell_of(found.entry());
     }
     strong_.erase(base + offset, found);
   }

@@ -122,5 +122,65 @@ TEST(Atomics, ThreadsAndMemoryDoNotMatter) {
   EXPECT_GT(more_goes, 30u);
 }
 
+// Words far from each other, weakly and strongly touched in turn by launches in one stream or in two, so that what one
+// entry tells of a word changes all the time.
+std::vector<trace::Record> words_in_turn(std::uint64_t seed) {
+  Random random(seed);
+  std::vector<SiteOf> sites;
+  for (unsigned bytes : {4u, 8u}) {
+    sites.push_back({AccessKind::read, Space::global, bytes});
+    sites.push_back({AccessKind::write, Space::global, bytes});
+    sites.push_back({AccessKind::atomic, Space::global, bytes, 1, Ordering::relaxed, Scope::gpu});
+    sites.push_back({AccessKind::read, Space::global, bytes, 1, Ordering::relaxed, Scope::gpu});
+    sites.push_back({AccessKind::write, Space::global, bytes, 1, Ordering::relaxed, Scope::gpu});
+  }
+  sites.push_back({AccessKind::atomic, Space::global, 4, 1, Ordering::acq_rel, Scope::gpu});
+  std::vector<trace::Record> records = launch(sites, 3, 2, 1 << 16);
+  const auto operation = std::get<trace::Operation>(records[2]);
+  records.resize(2);
+  std::uint64_t ticket = 0;
+  const std::uint32_t others = random.below(3) ? 20 : 3; // one access of so many is by another thread than the word's
+  for (std::uint32_t number = 1; number <= 5; ++number) {
+    trace::Operation now = operation;
+    now.id = now.launch = number;
+    now.stream = random.below(5) ? 1 : 2;
+    records.push_back(now);
+    records.push_back(trace::OperationBegin{number});
+    const std::uint32_t kind = random.below(5);
+    for (std::uint32_t i = 0, count = 20 + random.below(40); i < count; ++i) {
+      const std::uint32_t place = random.below(12), owner = random.below(others) ? place : random.below(12);
+      trace::Access access;
+      access.warp = {number, owner % 3, owner / 3 % 2};
+      if (random.below(10) == 0) {
+        records.push_back(trace::BlockBarrier{number, access.warp.block, 0, i, 1, 0});
+        continue;
+      }
+      access.module = 1;
+      access.site = (random.below(3) ? kind : random.below(5)) + (place < 3 && random.below(4) ? 5 : 0);
+      if (random.below(15) == 0) access.site = 10;
+      const SiteOf& of = sites[access.site];
+      const unsigned lane = owner / 6;
+      access.mask = 1u << lane;
+      access.address[lane] = memory + detect::page_bytes * (access.site == 10 ? 15 : place) +
+                             (of.bytes == 4 && place < 3 ? 4 * random.below(2) : 0);
+      if (is_strong(of.ordering)) {
+        access.order_first[lane] = access.order_last[lane] = ++ticket;
+        access.value_read[lane] = ticket - 1;
+        access.value_written[lane] = ticket;
+        access.wrote[lane] = of.access != AccessKind::read;
+      }
+      records.push_back(access);
+    }
+    if (random.below(4)) records.push_back(trace::OperationEnd{number});
+  }
+  return records;
+}
+
+TEST(Atomics, WordsThatAreTouchedWeaklyAndStronglyInTurn) {
+  std::size_t races = 0;
+  ASSERT_NO_FATAL_FAILURE(compare_ways([](std::uint64_t seed) { return words_in_turn(seed); }, 600, 40, 3, races));
+  EXPECT_GT(races, 500u);
+}
+
 } // namespace
 } // namespace deadheat::test

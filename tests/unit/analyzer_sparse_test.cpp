@@ -466,6 +466,40 @@ TEST(FarApart, WordsWrittenThenReadCostThreeBytesAByte) {
   }
 }
 
+// Words that one launch writes and the next one adds to, or the other way round: one entry a word tells of both.
+TEST(FarApart, WordsWrittenAndCountedCostThreeBytesAByte) {
+  constexpr std::uint64_t words = 1 << 16;
+  auto word = [&](std::uint64_t i) { return far_base + i * 0x9e3779b1u % words * apart; };
+  for (const bool adds_first : {false, true}) {
+    SCOPED_TRACE(adds_first);
+    Looked looked;
+    auto weakly = [&](bool write) {
+      for (std::uint64_t i = 0; i < words; i += 32) {
+        looked.weak(
+            std::uint32_t(i / 32 % 4), 4, write, false, [&](unsigned lane) { return word(i + lane); }, ~0u,
+            unsigned(i / 128 % 8));
+      }
+    };
+    auto add = [&](std::uint32_t block) {
+      for (std::uint64_t i = 0; i < words; ++i) looked.add((block + i) % 4, i % 32, word(i));
+    };
+    for (unsigned round = 0; round < 3; ++round) {
+      if (adds_first || round) add(0);
+      EXPECT_LE(looked.bytes(), 12 * words + 131072) << round;
+      looked.launch();
+      weakly(!adds_first);
+      EXPECT_LE(looked.bytes(), 12 * words + 131072) << round;
+      looked.launch();
+    }
+    add(0);
+    add(1); // of other blocks: atomics all the same
+    EXPECT_LE(looked.bytes(), 12 * words + 131072);
+    for (std::uint64_t i = 0; i < words; ++i) ASSERT_FALSE(looked.suspect(word(i)));
+    looked.weak(3, 4, adds_first, false, [&](unsigned lane) { return word(lane); }, ~0u, 5);
+    for (unsigned lane = 0; lane < 32; ++lane) EXPECT_TRUE(looked.suspect(word(lane)));
+  }
+}
+
 TEST(FarApart, WordsOfAtomicsThatAreReadCostNoPage) {
   Looked looked;
   constexpr std::uint64_t words = 32 * 1000;
