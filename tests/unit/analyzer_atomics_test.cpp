@@ -143,10 +143,10 @@ std::vector<trace::Record> words_in_turn(std::uint64_t seed) {
   for (std::uint32_t number = 1; number <= 5; ++number) {
     trace::Operation now = operation;
     now.id = now.launch = number;
-    now.stream = random.below(5) ? 1 : 2;
+    now.stream = random.below(3) ? 2 : 3; // 1 is the legacy stream
     records.push_back(now);
     records.push_back(trace::OperationBegin{number});
-    const std::uint32_t kind = random.below(5);
+    const std::uint32_t kind = random.below(2) ? 2 : random.below(5); // mostly atomics
     for (std::uint32_t i = 0, count = 20 + random.below(40); i < count; ++i) {
       const std::uint32_t place = random.below(12), owner = random.below(others) ? place : random.below(12);
       trace::Access access;
@@ -156,7 +156,7 @@ std::vector<trace::Record> words_in_turn(std::uint64_t seed) {
         continue;
       }
       access.module = 1;
-      access.site = (random.below(3) ? kind : random.below(5)) + (place < 3 && random.below(4) ? 5 : 0);
+      access.site = (random.below(12) ? kind : random.below(5)) + (place < 3 && random.below(4) ? 5 : 0);
       if (random.below(15) == 0) access.site = 10;
       const SiteOf& of = sites[access.site];
       const unsigned lane = owner / 6;

@@ -32,7 +32,7 @@ std::vector<trace::Record> here_and_there(std::uint64_t seed, bool everywhere = 
   for (std::uint32_t number = 1; number <= 6; ++number) {
     trace::Operation now = operation;
     now.id = number;
-    now.stream = random.below(4) ? 1 : 2;
+    now.stream = random.below(4) ? 2 : 3; // 1 is the legacy stream
     now.launch = 0;
     if (number % 2) { // a set
       trace::Set set;

@@ -303,10 +303,10 @@ TEST(Pairs, CoverWhatTheyStandFor) {
 class Looked {
  public:
   Looked() : causality_(operations_), filter_(causality_, suspects_, all()) { launch(); }
-  void launch() { // after the one before
+  void launch(std::uint32_t stream = 2) { // after the one before of the stream
     deadheat::trace::Operation operation;
     operation.id = ++launches_;
-    operation.stream = 1;
+    operation.stream = stream;
     operation.what = deadheat::trace::Launch();
     operation_ = operations_.submitted(operation);
     causality_.launch_begin(operation_, {4, 1, 1}, {256, 1, 1}, {1, 1, 1});
@@ -497,6 +497,9 @@ TEST(FarApart, WordsWrittenAndCountedCostThreeBytesAByte) {
     for (std::uint64_t i = 0; i < words; ++i) ASSERT_FALSE(looked.suspect(word(i)));
     looked.weak(3, 4, adds_first, false, [&](unsigned lane) { return word(lane); }, ~0u, 5);
     for (unsigned lane = 0; lane < 32; ++lane) EXPECT_TRUE(looked.suspect(word(lane)));
+    looked.launch(3); // nothing orders it with those of the other stream, weak ones among them
+    looked.add(0, 1, word(64));
+    EXPECT_TRUE(looked.suspect(word(64)));
   }
 }
 
