@@ -1,6 +1,8 @@
 // Kernels as the host sees them: attributes, names, handles, occupancy (Runtime API, "Execution Control",
 // "Occupancy").
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "replay/embedded/launch.h"
 
@@ -17,8 +19,11 @@ DEADHEAT_API(cudaFuncGetAttributes, device, (cudaFuncAttributes * attributes, co
   attributes->localSizeBytes = kernel.info->local_bytes;
   attributes->maxThreadsPerBlock = int(kernel.info->max_threads);
   attributes->numRegs = 32; // nobody allocates registers here: what most kernels have
-  attributes->ptxVersion = attributes->binaryVersion =
-      int(call.device().profile().compute_major * 10 + call.device().profile().compute_minor);
+  attributes->binaryVersion = int(call.device().profile().compute_major * 10 + call.device().profile().compute_minor);
+  attributes->ptxVersion = attributes->binaryVersion;
+  // That of the PTX, which may be older: CUB looks up what it compiled for it.
+  const std::string& target = call.device().module(kernel.function->binary->module)->ptx().target; // "sm_75"
+  if (target.starts_with("sm_")) attributes->ptxVersion = std::atoi(target.c_str() + 3);
   attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(call.device().profile(), kernel));
   attributes->preferredShmemCarveout = kernel.function->carveout;
   return cudaSuccess;

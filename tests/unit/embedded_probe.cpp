@@ -40,6 +40,12 @@ TEST(EmbeddedProbe, ReturnsWhatAGpuReturns) {
   }
 }
 
+// CUB asks which PTX was taken, and refuses where it compiled nothing for the answer.
+TEST(EmbeddedProbe, PtxIsOfTheVersionThatItWasCompiledFor) {
+  const Ran ran = run("older", {});
+  EXPECT_NE(ran.output.find(" ptx 75 bin 90\n"), std::string::npos) << ran.output;
+}
+
 TEST(EmbeddedProbe, FaultsStickAsOnAGpu) {
   const std::vector<std::string> expected = lines_of_file("fault.expected");
   ASSERT_EQ(expected.size(), 4u);
