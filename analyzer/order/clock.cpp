@@ -1,6 +1,7 @@
 #include "analyzer/order/clock.h"
 
 #include <algorithm>
+#include <array>
 
 namespace deadheat::order {
 
@@ -85,27 +86,46 @@ bool operator==(const Clock& a, const Clock& b) {
 
 // ---- new ones
 
-void Clock::append(const Entry& entry) {
-  const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
-  if (!entries_.empty() && entries_.back().group == entry.group) {
+// The entries of the block and of its warps that a leaf has so far, of the kind that was appended last.
+class Clock::Wider {
+ public:
+  bool covers(const Entry& entry) {
+    const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
+    if (kind >= dependency_group || group >= async_group(0)) return false;
+    if (kind != kind_) {
+      stamps_.fill(0);
+      kind_ = kind;
+    }
+    if (group < stamps_.size()) {
+      if (group != whole_block && stamps_[whole_block] >= entry.stamp) return true;
+      stamps_[group] = std::max(stamps_[group], entry.stamp);
+      return false;
+    }
+    return stamps_[whole_block] >= entry.stamp || stamps_[warp_group((group - thread_group(0)) / 32)] >= entry.stamp;
+  }
+
+ private:
+  std::uint32_t kind_ = 0;
+  std::array<Stamp, 33> stamps_{};
+};
+
+void Clock::append(const Entry& entry, Wider& wider) {
+  if (wider.covers(entry)) return;
+  if (!entries_.empty() && entries_.back().group == entry.group)
     entries_.back().stamp = std::max(entries_.back().stamp, entry.stamp);
-    return;
-  }
-  if (kind < dependency_group && whole_block < group && group < async_group(0)) {
-    if (at(kind + whole_block) >= entry.stamp) return;
-    if (group >= thread_group(0) && at(kind + warp_group((group - thread_group(0)) / 32)) >= entry.stamp) return;
-  }
-  entries_.push_back(entry);
+  else
+    entries_.push_back(entry);
 }
 
 ClockPointer Clock::join_leaves(const ClockPointer& a, const ClockPointer& b) {
   auto result = std::make_shared<Clock>();
   result->first_ = a->first_;
   result->entries_.reserve(a->entries_.size() + b->entries_.size());
+  Wider wider;
   auto i = a->entries_.begin(), j = b->entries_.begin();
   while (i != a->entries_.end() || j != b->entries_.end()) {
     const bool take_a = j == b->entries_.end() || (i != a->entries_.end() && i->group <= j->group);
-    result->append(take_a ? *i++ : *j++);
+    result->append(take_a ? *i++ : *j++, wider);
   }
   if (result->entries_ == a->entries_) return a;
   if (result->entries_ == b->entries_) return b;
@@ -186,9 +206,10 @@ ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more
   for (auto at = more.begin(); at != more.end();) {
     const std::uint64_t block = at->block;
     auto leaf = std::make_shared<Clock>();
+    Wider wider;
     leaf->first_ = block;
     for (; at != more.end() && at->block == block; ++at) {
-      if (at->stamp) leaf->append({at->group, at->stamp});
+      if (at->stamp) leaf->append({at->group, at->stamp}, wider);
     }
     if (!leaf->entries_.empty()) result = join(result, leaf);
   }

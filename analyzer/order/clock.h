@@ -103,7 +103,8 @@ class Clock {
   Stamp seen_in(ThreadKey thread, std::uint32_t space) const;
   template <typename F>
   void each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const; // of blocks [from, to], in their order
-  void append(const Entry& entry); // to a leaf, in order of groups, unless what is there covers it
+  class Wider;
+  void append(const Entry& entry, Wider& wider); // to a leaf, in order of groups, unless what is there covers it
 
   static ClockPointer join_leaves(const ClockPointer& a, const ClockPointer& b);
   static ClockPointer join_nodes(const ClockPointer& a, const ClockPointer& b);
