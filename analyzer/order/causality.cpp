@@ -143,10 +143,9 @@ ClockPointer Causality::known(ThreadKey key) {
 
 ClockPointer Causality::snapshot(ThreadKey key, Stamp now) {
   const Block& of = block(key);
-  return Clock::with(known(key),
-                     {{key.block_bits(), whole_block, of.barrier},
-                      {key.block_bits(), warp_group(key.warp()), of.warps[key.warp()]},
-                      {key.block_bits(), thread_group(key.thread()), now}});
+  return Clock::with(known(key), {{key.block_bits(), whole_block, of.barrier},
+                                  {key.block_bits(), warp_group(key.warp()), of.warps[key.warp()]},
+                                  {key.block_bits(), thread_group(key.thread()), now}});
 }
 
 void Causality::acquire(ThreadKey key, const ClockPointer& clock) {

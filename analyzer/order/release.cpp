@@ -164,8 +164,7 @@ const Causality::Write* Causality::observed_write(const LocationState& state, co
   const bool guess = access.order_first != access.order_last;
   for (auto write = state.writes.rbegin(); write != state.writes.rend(); ++write) {
     if (write->bytes <= offset) continue;
-    if (guess ? write->order_first >= access.order_last
-              : access.order_last && write->order_last >= access.order_first)
+    if (guess ? write->order_first >= access.order_last : access.order_last && write->order_last >= access.order_first)
       continue; // it comes after the read
     if (matches(*write)) return &*write;
     if (!guess) return nullptr;
@@ -226,7 +225,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
         observed_write(at, access, 0, [&](const Write& write) { return write.value == access.value_read; });
     if (seen && seen->bytes != access.bytes) seen = nullptr;
     if (!access.writes) {
-      if (const Write* around = observed_around(access); around && (!seen || around->stamp > seen->stamp)) seen = around;
+      if (const Write* around = observed_around(access); around && (!seen || around->stamp > seen->stamp))
+        seen = around;
     }
     const bool guessed = access.order_first != access.order_last;
     if (seen && guessed && !seen->chain->contributions.empty() && is_acquire(access.ordering)) ++assumed_edges_;
@@ -315,7 +315,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   }
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
   at.writes.push_back({access.thread, access.scope, access.bytes, access.reads, access.value_written,
-                       access.order_first, access.order_last, now, chain, chain->contributions.size(), chain->fenced.size()});
+                       access.order_first, access.order_last, now, chain, chain->contributions.size(),
+                       chain->fenced.size()});
   return continues;
 }
 

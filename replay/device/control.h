@@ -13,9 +13,9 @@
 // drawn at random.
 //
 // Threads that spin look again when their value has changed, which is found out at stops that no quantum caused. Loops
-// that wait for what lies in several places are not known as such: whatever the schedule, when a quarter of the run's budget
-// is used up (of a list of switches, since its last one) agents are drawn at random, so that the budget's end means a
-// loop that goes on for ever though everybody gets their turn.
+// that wait for what lies in several places are not known as such: whatever the schedule, when a quarter of the run's
+// budget is used up (of a list of switches, since its last one) agents are drawn at random, so that the budget's end
+// means a loop that goes on for ever though everybody gets their turn.
 //
 // Thread-safety: none.
 #pragma once

@@ -112,9 +112,8 @@ class Axioms {
   // compare-and-swap that failed has loaded.
   bool part_of_atomic(std::size_t whole, std::size_t part) const {
     const Event &x = events_[whole], &y = events_[part];
-    return x.memory() && x.access == AccessKind::atomic && y.memory() && !y.writes() &&
-           overlap(whole, part) && x.bytes <= 8 && y.bytes < x.bytes && y.address >= x.address &&
-           y.address + y.bytes <= x.address + x.bytes;
+    return x.memory() && x.access == AccessKind::atomic && y.memory() && !y.writes() && overlap(whole, part) &&
+           x.bytes <= 8 && y.bytes < x.bytes && y.address >= x.address && y.address + y.bytes <= x.address + x.bytes;
   }
   // 8.9.2, 8.9.4: may operation a synchronize with b, or be observed by it, where b's pattern reads `read`?
   bool may_meet(std::size_t a, std::size_t b, std::size_t read) const {
@@ -168,14 +167,14 @@ class Axioms {
       observation_[w][r] = true;
       if (events_[w].access != AccessKind::atomic) continue;
       for (std::size_t earlier = 0; earlier < w; ++earlier) {
-        if (observation_[earlier][w]) observation_[earlier][r] = true;  // w is Z
+        if (observation_[earlier][w]) observation_[earlier][r] = true; // w is Z
       }
     }
   }
 
   struct Pattern {
     std::size_t end, access;
-  };  // of a release: first operation, write; of an acquire: last, read
+  }; // of a release: first operation, write; of an acquire: last, read
 
   bool is_fence(std::size_t e) const { return events_[e].kind == Event::Kind::fence; }
   // 8.8
@@ -226,7 +225,7 @@ class Axioms {
           base[a][b] = true;
         }
         bool group = (x.kind == Kind::block_barrier || x.kind == Kind::warp_barrier) && x.kind == y.kind;
-        if (group && x.group == y.group && a != b) base[a][b] = true;  // arrival of one, departure of the other
+        if (group && x.group == y.group && a != b) base[a][b] = true; // arrival of one, departure of the other
         if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase) {
           if (!x.relaxed) base[a][b] = true;
           for (std::size_t e = 0; x.relaxed && e < a; ++e) { // 9.7.13.3: a fence before it does what it leaves out

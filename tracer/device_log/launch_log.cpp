@@ -387,7 +387,8 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
       record.source[lane] = source;
       record.destination[lane] = u32_at(item.bytes, slot.offset + 256, lane) & cluster_offset_mask;
       record.source_bytes[lane] = u32_at(item.bytes, slot.offset + 384, lane);
-      record.digest[lane] = unknown_digest();
+      // Nobody read what it copied: two copies of one place are taken to write the same, and all others not.
+      record.digest[lane] = digest(source ^ std::uint64_t(record.source_bytes[lane]) << 56, 8);
     });
     if (record.mask) output_.record(record);
     return;
