@@ -289,7 +289,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     ClockPointer clock = before ? before : snapshot(access.thread, now);
     contribute(*chain, access.thread, access.scope, clock, before != nullptr);
     synced(access.thread, now);
-    release(thread(access.thread).released_at[sized], access.scope, clock);
+    // Of a later write that is no part of this chain it brings what came with the chain, too.
+    release(thread(access.thread).released_at[sized], access.scope, before ? snapshot(access.thread, now) : clock);
   }
   if (const Thread* state = find_thread(access.thread)) {
     auto contribute_all = [&](const ByScope& released) {

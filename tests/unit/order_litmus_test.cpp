@@ -479,6 +479,17 @@ TEST(LitmusAtomics, AcqRelBothWays) {
       .none();
 }
 
+TEST(LitmusAtomics, AStoreBehindARelayBringsWhatItRelayed) { // 8.8: the pattern's first operation is the atomic one
+  Litmus()
+      .write(t1, x)
+      .atomic(t1, y, acq_rel, gpu)
+      .atomic(t0, y, acq_rel, gpu)
+      .write(t0, y, relaxed, gpu)
+      .read(same_block, y, acquire, gpu)
+      .read(same_block, x)
+      .none();
+}
+
 // ---- mixed sizes (8.2.1 overlap, 8.7 moral strength wants complete overlap)
 
 TEST(LitmusSizes, HalfOfAFlag) {
