@@ -307,10 +307,10 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (!at.writes.empty() && at.writes.back().bytes <= access.bytes && at.writes.back().chain->releases_nothing())
     at.writes.pop_back();
   if (at.chains.empty() || at.chains.back() != chain) {
-    const bool may_be_observed = std::any_of(at.writes.begin(), at.writes.end(), [&](const Write& write) {
-      return !at.chains.empty() && write.chain == at.chains.back();
-    });
-    if (!at.chains.empty() && at.chains.back()->observers.empty() && !may_be_observed) at.chains.pop_back();
+    const auto of_last = [&](const Write& write) { return write.chain == at.chains.back(); };
+    const bool in_vain = !at.chains.empty() && at.chains.back()->observers.empty() &&
+                         std::none_of(at.writes.begin(), at.writes.end(), of_last); // nobody observed it, or will
+    if (in_vain) at.chains.pop_back();
     if (at.chains.size() >= most_chains) at.chains.erase(at.chains.begin());
     at.chains.push_back(chain);
   }
