@@ -33,12 +33,13 @@ class Case:
         self.work = tempfile.mkdtemp()
         self.trace = os.path.join(self.work, "trace")
 
-    def run(self, *words, settings="", output=None, environment=None, limit=None):
+    def run(self, *words, settings="", output=None, environment=None, limit=None,
+            tracer=os.path.abspath(options.tracer)):
         """The job's status, output and what was said, under the library."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         text = "output=%s:device=gpu:cupti=%s%s" % (output or self.trace, cupti, settings)
         variables = dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder), DEADHEAT_OPTIONS=text,
-                         LD_PRELOAD=os.path.abspath(options.tracer), **(environment or {}))
+                         LD_PRELOAD=tracer, **(environment or {}))
         # AddressSanitizer must come first; the tracer is not built with it for this test.
         before = None
         if limit:
@@ -156,6 +157,17 @@ def whole(case):
     status, said = case.run(1000, 1, "return")
     assert (status, said) == (3, []), (status, said)
     assert case.launches() == 900, case.dump()
+
+
+def by_another_name(case):
+    """Builds are told apart by their names; another library may come before it."""
+    copy = os.path.join(case.work, "build-1.so")
+    shutil.copy(options.tracer, copy)
+    for preloaded in (copy, "libm.so.6 " + copy):
+        trace = os.path.join(case.work, "trace-%d" % len(preloaded))
+        status, said = case.run(100, 1, "return", output=trace, tracer=preloaded)
+        assert status == 3, (status, said)
+        assert case.launches(trace) == 90, (preloaded, case.dump(trace))
 
 
 def threads(case):
@@ -615,7 +627,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
+cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, by_another_name, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read, cooperative, compiled_apart, unloaded_module, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include <cupti_driver_cbid.h>
 
@@ -240,14 +241,25 @@ __attribute__((visibility("default"), noreturn)) void _Exit(int status) { _exit(
 
 }  // extern "C"
 
+// LD_PRELOAD names this file, by whatever name it has: files there are separated by colons or spaces (ld.so(8)), and
+// what leads to them may hold tokens that are replaced.
+static bool preloaded(const char* file) {
+  const char* list = std::getenv("LD_PRELOAD");
+  const auto last_part = [](std::string_view path) { return path.substr(path.rfind('/') + 1); };
+  for (std::string_view rest = list ? list : ""; !rest.empty();) {
+    const std::size_t end = std::min(rest.find_first_of(": "), rest.size());
+    if (end && last_part(rest.substr(0, end)) == last_part(file)) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
 // Preloaded, the library is in every process of the job, compilers and shells among them: it does nothing there but
 // say where the driver finds it. The driver loads it again by that name, and gets this same copy.
 __attribute__((constructor)) static void name_itself() {
-  const char* preloaded = std::getenv("LD_PRELOAD");
-  if (!preloaded || !std::strstr(preloaded, "libdeadheat.so")) return;
   Dl_info here{};
-  if (dladdr(reinterpret_cast<const void*>(&InitializeInjection), &here) && here.dli_fname) {
-    setenv("CUDA_INJECTION64_PATH", here.dli_fname, 0);
-    setenv("NVTX_INJECTION64_PATH", here.dli_fname, 0);
-  }
+  if (!dladdr(reinterpret_cast<const void*>(&InitializeInjection), &here) || !here.dli_fname) return;
+  if (!preloaded(here.dli_fname)) return;
+  setenv("CUDA_INJECTION64_PATH", here.dli_fname, 0);
+  setenv("NVTX_INJECTION64_PATH", here.dli_fname, 0);
 }
