@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What recording operations only costs a step of a training job.
 
-    cost.py --tracer lib/libdeadheat.so --work DIR [--batches N] [--limit SECONDS]
-            [--sequences N] [--no-aim] [--job COMMAND…]
+    cost.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --work DIR [--against OTHER.so]
+            [--batches N] [--limit SECONDS] [--sequences N] [--no-aim] [--job COMMAND…]
 
 A batch is a dozen processes of the job (train.py --plain --turns), begun together and alive at the same time, of which one
 works at a time: ten steps, of which the last eight are timed. Five of them run alone. Seven run under the library, which
 records one of their turns and leaves the next to the job, in random order: it enables nothing then, and takes CUPTI out
-of the process (cuptiFinalize). In a round every process has two turns, one after the other, on the same few cores, which
+of the process (cuptiFinalize). With --against, four of each kind: alone, under the library, and under that other build of it;
+both are compared with each other, and nothing is claimed of what they cost. In a round every process has two turns, one after the other, on the same few cores, which
 change from round to round; all of it in random order.
 
 Two processes that are the same differ by several percent for as long as they live: by the addresses that they got, by
@@ -17,7 +18,8 @@ left to chance on purpose: were they fixed, alone and recorded would have one la
 two layouts would be part of the result, however often it is measured.
 
 Of every number the median over processes is printed with an interval that holds it in 90 of 100 cases: what processes
-drawn at random from those of each batch say (bootstrap). Prints PASS or FAIL a claim; ends in `N passed, N failed`.
+drawn at random from those of each batch say (bootstrap). What every process recorded is counted in its trace: one that
+recorded less than a launch a step is a failure, since its turns cost nothing for another reason. Prints PASS or FAIL a claim; ends in `N passed, N failed`.
 """
 import argparse
 import os
@@ -26,15 +28,20 @@ import statistics
 import sys
 import time
 
+import recording
 import turns
 from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
-ALONE, RECORDED = 5, 7  # processes of a batch
+COUNTS = {"alone": 5, "recorded": 7}  # processes of a batch
+COUNTS_OF_TWO = {"alone": 4, "recorded": 4, "other": 4}  # with another build
+STEPS = 10  # of a turn
 AIM = 1.05
 WARM = 2  # rounds
 arguments = argparse.ArgumentParser()
+arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer", required=True)
+arguments.add_argument("--against", help="another build of the library, by any name")
 arguments.add_argument("--work", required=True)
 arguments.add_argument("--batches", type=int, default=5)
 arguments.add_argument("--rounds", type=int, default=13, help="of a batch")
@@ -43,7 +50,9 @@ arguments.add_argument("--sequences", type=int, default=16, help="in a batch of 
 arguments.add_argument("--no-aim", action="store_true", help="say what it costs, and claim nothing")
 arguments.add_argument("--job", nargs=argparse.REMAINDER)
 options = arguments.parse_args()
-steps = (options.rounds + WARM) * 20
+counts = COUNTS_OF_TWO if options.against else COUNTS
+tracers = {"recorded": options.tracer, "other": options.against}
+steps = (options.rounds + WARM) * 2 * STEPS
 job = options.job or [sys.executable, os.path.join(here, "train.py"), "--plain", "--turns", "--steps", str(steps),
                       "--sequences", str(options.sequences)]
 
@@ -76,8 +85,8 @@ def median_of(part):
     return lambda batches: statistics.median(value for batch in batches for value in batch[part])
 
 
-def quotient(batches):
-    return median_of(1)(batches) / median_of(0)(batches)
+def quotient_of(part, other):
+    return lambda batches: median_of(part)(batches) / median_of(other)(batches)
 
 
 def text(found):
@@ -87,10 +96,9 @@ def text(found):
 class Batch:
     def __init__(self, number):
         self.trouble = ""
-        self.processes = [("alone", turns.Process(job, "alone-%d" % i, None, options.tracer, options.work,
-                                                  os.sched_getaffinity(0))) for i in range(ALONE)]
-        self.processes += [("recorded", turns.Process(job, "recorded-%d" % i, {}, options.tracer,
-                                                      options.work, os.sched_getaffinity(0))) for i in range(RECORDED)]
+        self.processes = [(kind, turns.Process(job, "%s-%d" % (kind, i), None if kind == "alone" else {},
+                                               tracers.get(kind), options.work, os.sched_getaffinity(0)))
+                          for kind, count in counts.items() for i in range(count)]
         self.number = number
         self.taken = [[] for _ in self.processes]  # by process and round: what turn took, (ms, ms of CPU) each
         self.losses = []
@@ -108,7 +116,7 @@ class Batch:
             took = [{} for _ in self.processes]
             for at in random.sample(range(len(self.processes)), len(self.processes)):
                 kind, process = self.processes[at]
-                turns_of_it = ["recorded", "detached"] if kind == "recorded" else ["one", "other"]
+                turns_of_it = ["one", "other"] if kind == "alone" else ["recorded", "detached"]
                 for how in random.sample(turns_of_it, 2):
                     took[at][how] = process.turn(how)
                     if not took[at][how]:
@@ -122,27 +130,33 @@ class Batch:
     def end(self):
         return [process.end() for _, process in self.processes]
 
+    def launches(self, kind):
+        """What the traces of processes of that kind have, a recorded step each. Once they have ended."""
+        recorded = STEPS * (options.rounds + WARM)
+        return [recording.launches(options.deadheat, process.trace) / recorded
+                for its_kind, process in self.processes if its_kind == kind]
+
     def within(self, what):
-        """(of the processes alone: one turn against the other; of the recorded ones: recorded against detached), medians
-        over rounds. what: 0 of time, 1 of CPU time."""
-        found = {"alone": [], "recorded": []}
+        """Of each kind: one turn against the other, of the recorded ones recorded against detached, medians over rounds.
+        what: 0 of time, 1 of CPU time."""
+        found = {kind: [] for kind in counts}
         for (kind, _), rounds in zip(self.processes, self.taken):
-            over, under = ("recorded", "detached") if kind == "recorded" else ("one", "other")
+            over, under = ("one", "other") if kind == "alone" else ("recorded", "detached")
             found[kind].append(statistics.median(turn[over][what] / max(turn[under][what], 1e-6) for turn in rounds))
-        return found["alone"], found["recorded"]
+        return tuple(found.values())
 
     def against_alone(self, how):
-        """Levels of the processes alone, and of the recorded ones when they are `how`: medians over rounds of what a turn
-        took against the round's middle turn alone."""
+        """Levels of the processes of each kind, of the recorded ones when they are `how`: medians over rounds of what a
+        turn took against the round's middle turn alone."""
         middle = [statistics.median(turn[name][0] for (kind, _), rounds in zip(self.processes, self.taken)
                                     if kind == "alone" for turn in [rounds[number]] for name in turn)
                   for number in range(options.rounds)]
-        level = {"alone": [], "recorded": []}
+        level = {kind: [] for kind in counts}
         for (kind, _), rounds in zip(self.processes, self.taken):
-            names = [how] if kind == "recorded" else ["one", "other"]
+            names = ["one", "other"] if kind == "alone" else [how]
             level[kind].append(statistics.median(turn[name][0] / middle[number] for number, turn in enumerate(rounds)
                                                  for name in names))
-        return level["alone"], level["recorded"]
+        return tuple(level.values())
 
     def step(self):
         return statistics.median(turn[name][0] for (kind, _), rounds in zip(self.processes, self.taken)
@@ -151,6 +165,7 @@ class Batch:
 
 os.environ["PYTHONHASHSEED"] = "0"  # of all of them
 begun, longest, batches, statuses, losses = time.time(), 0, [], [], []
+launches = {kind: [] for kind in tracers if kind in counts}  # a recorded step, by process
 for number in range(options.batches):
     since = time.time()
     if since - begun + longest > options.limit:
@@ -166,29 +181,43 @@ for number in range(options.batches):
         continue
     batches.append(batch)
     losses += batch.losses
-    alone, recorded = batch.within(0)
-    print("  batch %d, %.0f s: alone %.3f ms a step; recorded against detached, by process: %s" % (
-        number + 1, time.time() - since, batch.step(), " ".join("%.3f" % value for value in sorted(recorded))), flush=True)
+    for kind in launches:
+        launches[kind] += batch.launches(kind)
+    print("  batch %d, %.0f s: alone %.3f ms a step%s" % (number + 1, time.time() - since, batch.step(), "".join(
+        "; %s against detached, by process: %s" % (kind, " ".join("%.3f" % value for value in sorted(found)))
+        for kind, found in zip(counts, batch.within(0)) if kind != "alone")), flush=True)
 claim(batches and not any(statuses), "%d of %d processes ended with status 0" % (statuses.count(0), len(statuses)))
 if not batches:
     end()
+for kind, found in launches.items():
+    claim(min(found) >= 1, "%s has %.1f to %.1f launches a recorded step in the traces of its %d processes, at least 1" % (
+        tracers[kind], min(found), max(found), len(found)))
 time_within, cpu_within = ([batch.within(what) for batch in batches] for what in (0, 1))
 detached, recorded = ([batch.against_alone(how) for batch in batches] for how in ("detached", "recorded"))
-cost, against = interval(median_of(1), time_within), interval(quotient, recorded)
-print("  within processes, of %d alone and %d recorded, %d rounds each:" % (
-    ALONE * len(batches), RECORDED * len(batches), options.rounds))
+print("  within processes, of %s, %d rounds each:" % (
+    ", ".join("%d %s" % (count * len(batches), kind) for kind, count in counts.items()), options.rounds))
 print("    alone, one turn against the other     %s" % text(interval(median_of(0), time_within)))
-print("    recorded, against detached            %s; CPU time %s" % (text(cost), text(interval(median_of(1), cpu_within))))
-print("    quarters over processes               %s" % " ".join("%.3f" % value for value in statistics.quantiles(
-    [value for batch in time_within for value in batch[1]], n=4)))
+for part, kind in enumerate(counts):
+    if part:
+        print("    %-37s %s; CPU time %s" % (kind + ", against detached", text(interval(median_of(part), time_within)),
+                                           text(interval(median_of(part), cpu_within))))
+        print("    quarters over processes               %s" % " ".join("%.3f" % value for value in statistics.quantiles(
+            [value for batch in time_within for value in batch[part]], n=4)))
 print("  between processes, against those alone:")
-print("    detached                              %s" % text(interval(quotient, detached)))
-print("    recorded                              %s" % text(against))
+for part, kind in enumerate(counts):
+    if part:
+        print("    %-37s %s" % (kind + ": detached", text(interval(quotient_of(part, 0), detached))))
+        print("    %-37s %s" % ("recorded", text(interval(quotient_of(part, 0), recorded))))
 print("    quarters over processes alone         %s" % " ".join("%.3f" % value for value in statistics.quantiles(
     [value for batch in recorded for value in batch[0]], n=4)))
 claim(len(set(losses)) == 1 and None not in losses, "all have the same losses over %d steps" % steps)
-if options.no_aim:
+if options.against:
+    for name, found in (("time", time_within), ("CPU time", cpu_within)):
+        print("  %s against %s, each against itself detached: %s of %s" % (
+            options.tracer, options.against, text(interval(quotient_of(1, 2), found)), name))
+if options.no_aim or options.against:
     end()
+cost, against = interval(median_of(1), time_within), interval(quotient_of(1, 0), recorded)
 claim(cost[2] <= AIM, "operations only cost %s times a step of the same process without, at most %.2f" % (text(cost), AIM))
 claim(against[0] <= AIM, "operations only: %s times a step of jobs that run alone, at most %.2f in the middle" % (
     text(against), AIM))

@@ -28,6 +28,13 @@ def lost(deadheat, trace):
         if info.returncode == 0 else ["no trace: " + info.stderr.strip()[-200:]]
 
 
+def launches(deadheat, trace):
+    """How many launches the trace has; 0: there is none that can be read."""
+    info = subprocess.run([deadheat, "info", trace], text=True, capture_output=True, timeout=100)
+    counts = [int(line.split()[1]) for line in info.stdout.splitlines() if line.split()[:1] == ["launches"]]
+    return sum(counts) if info.returncode == 0 else 0
+
+
 def size(trace):
     """Bytes of all of its files."""
     return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(trace) for name in names)

@@ -158,11 +158,11 @@ train() {
 }
 cost() {
   needs_torch || return 0
-  python3 tests/gpu/cost.py --tracer "$build/lib/libdeadheat.so" --work "$work" --sequences 256
+  python3 tests/gpu/cost.py "${tools[@]}" --sequences 256
 }
 hostcost() {
   needs_torch || return 0
-  python3 tests/gpu/cost.py --tracer "$build/lib/libdeadheat.so" --work "$work" --no-aim
+  python3 tests/gpu/cost.py "${tools[@]}" --no-aim
 }
 overhead() {
   needs_torch || return 0

@@ -76,7 +76,7 @@ class Process:
         trace = os.path.join(work, "turns-" + kind.replace(" ", "-"))
         if variables is not None:
             environment = recording.environment(tracer, trace, ":accesses=0", {**environment, **variables})
-        self.kind, self.errors = kind, trace + ".err"
+        self.kind, self.errors, self.trace = kind, trace + ".err", trace
         with open(self.errors, "w") as errors:
             self.process = subprocess.Popen(job, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             stderr=errors, preexec_fn=lambda: os.sched_setaffinity(0, cores))

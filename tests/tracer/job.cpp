@@ -5,8 +5,9 @@
 // return), forks (children that free memory and leave, while other threads launch), crash (a launch whose argument
 // cannot be read; the handler of the signal calls _exit), sigwait (all threads block a signal, and one waits for it),
 // short (threads that launch and end, one behind the other; says by how many KiB memory has grown), empty (allocates
-// nothing, in a stream), detach (takes CUPTI out of the process for a while), or time (says nanoseconds of the first
-// thread's CPU a launch; it pauses after every 200, as jobs do).
+// nothing, in a stream), detach (takes CUPTI out of the process for a while), time (says nanoseconds of the first
+// thread's CPU a launch; it pauses after every 200, as jobs do), or turns (takes THREADS turns of ten times LAUNCHES, with
+// other processes: tests/gpu/train.py, --turns).
 #include <cuda.h>
 #include <dlfcn.h>
 #include <malloc.h>
@@ -19,6 +20,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <string>
 #include <thread>
@@ -121,6 +123,22 @@ bool waits_for_signal() {
   return sigtimedwait(&set, nullptr, &most) == SIGTERM;
 }
 
+void take_turns(int launches, int turns) {
+  std::printf("turn\n");
+  std::fflush(stdout);
+  char line[64];
+  for (int i = 0; i < turns && std::fgets(line, sizeof line, stdin); ++i) {
+    if (std::strcmp(line, "recorded\n") == 0)
+      reinterpret_cast<void (*)(unsigned)>(dlsym(RTLD_DEFAULT, "deadheat_layers"))(7);
+    else if (std::strcmp(line, "detached\n") == 0)
+      reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "deadheat_detach"))();
+    const double taken = work(10 * launches, false) / 1e7;
+    std::printf("turn %.6f %.6f\n", taken, taken);
+    std::fflush(stdout);
+  }
+  std::printf("losses none\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -128,6 +146,7 @@ int main(int argc, char** argv) {
   const int launches = std::atoi(argv[1]), threads = std::atoi(argv[2]);
   const std::string end = argv[3];
   cuInit(0);
+  if (end == "turns") return take_turns(launches, threads), 0;
   std::vector<std::thread> workers;
   for (int t = 1; t < threads; ++t) workers.emplace_back(work, launches, end != "time", end == "time");
   const double taken = work(launches, end != "time", end == "time");

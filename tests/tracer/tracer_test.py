@@ -170,6 +170,25 @@ def by_another_name(case):
         assert case.launches(trace) == 90, (preloaded, case.dump(trace))
 
 
+def cost_of_two_builds(case):
+    """The comparison of two builds (tests/gpu/cost.py) fails where one of them records nothing."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu", "cost.py")
+    other, deaf = os.path.join(case.work, "other.so"), os.path.join(case.work, "deaf.so")
+    for against, ends in ((other, 0), (deaf, 1)):
+        shutil.copy(options.tracer, against)
+        words = ["--deadheat", options.deadheat, "--tracer", options.tracer, "--against", against, "--work", case.work,
+                 "--batches", "1", "--rounds", "3", "--job", job, "20", "10", "turns"]
+        if against == deaf:  # as a library whose name nobody knew did
+            with open(deaf, "r+b") as file:
+                bytes_of_it = file.read().replace(b"CUDA_INJECTION64_PATH", b"CUDA_INJECTION99_PATH")
+                file.seek(0)
+                file.write(bytes_of_it)
+        done = subprocess.run([sys.executable, script, *words], text=True, capture_output=True, timeout=60,
+                              env=dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder)))
+        assert done.returncode == ends, done.stdout + done.stderr
+        assert ("FAIL %s has 0.0" % deaf in done.stdout) == bool(ends), done.stdout
+
+
 def threads(case):
     status, said = case.run(2000, 8, "return")
     assert (status, said) == (3, []), (status, said)
@@ -627,7 +646,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, by_another_name, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
+cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read, cooperative, compiled_apart, unloaded_module, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
