@@ -125,10 +125,10 @@ void instantiated(Call& call, CUgraphExec* executable, CUgraph graph) {
 }  // namespace
 
 void begin_capture(Call& call, cuStreamBeginCapture_v2_params&) {
-  if (call.done()) ++call.session.captures;
+  if (call.done()) ++call.session.captures();
 }
 void end_capture(Call& call, cuStreamEndCapture_params&) {
-  if (call.exit && call.session.captures > 0) --call.session.captures;
+  if (call.exit && call.session.captures() > 0) --call.session.captures();
 }
 
 void instantiate(Call& call, cuGraphInstantiate_v2_params& p) { instantiated(call, p.phGraphExec, p.hGraph); }

@@ -31,7 +31,10 @@ struct Call {
   // The stream, by a handle that other calls understand.
   CUstream own_handle(CUstream handle) const { return !handle && per_thread ? CU_STREAM_PER_THREAD : handle; }
   // The stream is being captured: the call makes a graph node, no operation.
-  bool captured(CUstream handle) const;
+  bool captured(CUstream handle) const {
+    return session.captures().load(std::memory_order_relaxed) > 0 && is_captured(handle);
+  }
+  bool is_captured(CUstream handle) const; // the driver says so: it is asked while there are captures
 };
 
 // name##_params of a _ptsz function has the same members.

@@ -26,16 +26,16 @@ namespace {
 
 using Handler = void (*)(Call&, void*);
 enum class WayIn : std::uint8_t { ignored, for_accesses, looked_at };  // driver_calls.def
-struct Watched {
+struct alignas(32) Watched {  // in one line of memory
   Handler handler = nullptr;
   WayIn way_in = WayIn::ignored;
   bool per_thread = false;
   bool for_accesses = false;  // else it is not watched
+  bool comes_by = false;      // on the way in something is done
   std::chrono::seconds until_idle{};  // the driver is kept until kernels have ended; how long they are waited for
 };
 constexpr std::size_t most_calls = 2048;
 Watched watched[most_calls];  // by CUPTI's number of the call
-bool comes_by[most_calls];    // likewise: on the way in something is done
 
 template <typename Params, void (*handle)(Call&, Params&)>
 void adapt(Call& call, void* params) {
@@ -57,41 +57,55 @@ void fill_watched(const Session& session) {
 #undef UNTIL_IDLE
 #undef FOR_ACCESSES
   const bool accesses = session.options().accesses, window = session.options().window && accesses;
-  for (std::size_t id = 0; id < most_calls; ++id) {
-    const Watched& call = watched[id];
+  for (Watched& call : watched) {
     const bool looks = call.way_in == WayIn::looked_at || (call.way_in == WayIn::for_accesses && accesses) || window;
-    comes_by[id] = (call.handler && looks) || (call.until_idle.count() && accesses);
+    call.comes_by = (call.handler && looks) || (call.until_idle.count() && accesses);
   }
 }
 
-void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
+// The runtime's calls: reports name operations by them.
+[[gnu::noinline]] void on_runtime_call(const CUpti_CallbackData& data) {
+  const bool exit = data.callbackSite == CUPTI_API_EXIT;
+  if (!exit && !here.runtime_call) {
+    here.runtime_call = data.functionName;
+    Activity::runtime_call(data.correlationId);
+  } else if (exit && here.runtime_call == data.functionName) {
+    here.runtime_call = nullptr;
+    Activity::runtime_call(0);
+  }
+}
+
+[[gnu::cold]] void not_recorded(Session& session) noexcept {
+  try {
+    if (Window* window = session.window()) window->spoil("a call in it could not be recorded");
+    session.incident("lost", "a call could not be recorded");
+  } catch (...) {
+  }
+}
+
+// This and all that a launch of an opaque kernel comes through lies together (gnu::hot): little of it is in the caches
+// when it is called.
+[[gnu::hot]] void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
   const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
   const bool exit = data->callbackSite == CUPTI_API_EXIT;
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && !exit && id < most_calls && !comes_by[id]) return;
+  const bool of_driver = domain == CUPTI_CB_DOMAIN_DRIVER_API && id < most_calls;
+  if (of_driver && !exit && !watched[id].comes_by) return;
   if (here.own_calls || !layer_on(Layer::handlers)) return;
-  if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
-    if (!exit && !here.runtime_call) {
-      here.runtime_call = data->functionName;
-      Activity::runtime_call(data->correlationId);
-    } else if (exit && here.runtime_call == data->functionName) {
-      here.runtime_call = nullptr;
-      Activity::runtime_call(0);
-    }
+  if (!of_driver) {
+    if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) on_runtime_call(*data);
     return;
   }
-  if (domain != CUPTI_CB_DOMAIN_DRIVER_API || id >= most_calls) return;
   const Watched& call_watched = watched[id];
   Session* session = Session::get();
   if (!session) return;
-  if (call_watched.until_idle.count() && !exit && session->options().accesses) {
+  if (!exit && call_watched.until_idle.count() && session->options().accesses) {
     Own own;
     session->recorder().let_kernels_end(data->context, call_watched.until_idle);
   }
   if (!call_watched.handler) return;
-  Window* window = session->window();
   try {
     Own own;
-    if (window && !exit) window->pass(data->context);
+    if (Window* window = session->window(); window && !exit) window->pass(data->context);
     Call call{*session,
               data->context,
               data->symbolName,
@@ -100,14 +114,11 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, c
               exit,
               exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
               data->correlationData};
-    if (session->activity()) Activity::driver_call(data->correlationId);
+    if (session->activity()) [[unlikely]]
+      Activity::driver_call(data->correlationId);
     call_watched.handler(call, const_cast<void*>(data->functionParams));
   } catch (...) {  // out of memory, most likely: what this call did is not in the trace
-    try {
-      if (window) window->spoil("a call in it could not be recorded");
-      session->incident("lost", "a call could not be recorded");
-    } catch (...) {
-    }
+    not_recorded(*session);
   }
 }
 
@@ -154,9 +165,6 @@ const std::string& Call::api() const {
   if (fresh) at->second = plain_name(function);
   return at->second;
 }
-
-Own::Own() { ++here.own_calls; }
-Own::~Own() { --here.own_calls; }
 
 bool subscribe(bool timestamps, std::string& why) {
   const Cupti& api = cupti();

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tracer/cupti/thread.h"
+
 namespace deadheat::cupti {
 
 // Subscribes to driver and runtime calls. False when somebody else has done so, and `why` says who may have.
@@ -11,8 +13,8 @@ bool subscribe(bool timestamps, std::string& why);
 // Keeps the callbacks of what this thread calls from being looked at: the tracer's own driver calls.
 class Own {
  public:
-  Own();
-  ~Own();
+  Own() { ++here.own_calls; }
+  ~Own() { --here.own_calls; }
 };
 
 }  // namespace deadheat::cupti

@@ -75,7 +75,7 @@ void Journal::push(Item item) {
   (void)apart.release();
 }
 
-void Journal::push(const AllocatorBlock& block) {
+[[gnu::hot]] void Journal::push(const AllocatorBlock& block) {
   constexpr std::uint32_t kind = index_of<AllocatorBlock>(static_cast<const Item*>(nullptr));
   if (!layer_on(Layer::journal)) return;
   std::lock_guard hold(lock_);

@@ -56,12 +56,8 @@ using Pending = PendingLaunch;
 
 Pending& pending_launch() { return own(here.pending); }
 
-// Most launches are of few kernels: found without a lock.
-Kernel& known_kernel(Call& call, CUfunction f) {
-  KnownKernels::Known& place =
-      own(here.kernels).known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
-  const std::uint64_t generation = hot.known_kernels.load(std::memory_order_acquire);
-  if (place.handle == f && place.context == call.context && place.generation == generation) return *place.kernel;
+[[gnu::noinline]] Kernel& looked_up_kernel(Call& call, CUfunction f, KnownKernels::Known& place,
+                                           std::uint64_t generation) {
   // Code that is needed for the first time is loaded by the driver (CUDA Programming Guide, "Lazy Loading").
   if (!call.exit && !call.session.modules().is_loaded(f, call.symbol, call.context)) {
     call.session.recorder().let_kernels_end(call.context, Unfinished::while_loading);
@@ -69,6 +65,17 @@ Kernel& known_kernel(Call& call, CUfunction f) {
   Kernel& kernel = call.session.modules().kernel(f, call.symbol, call.context);
   place = {f, call.context, &kernel, generation};
   return kernel;
+}
+
+// Most launches are of few kernels: found without a lock.
+inline Kernel& known_kernel(Call& call, CUfunction f) {
+  KnownKernels::Known& place =
+      own(here.kernels).known[(reinterpret_cast<std::uintptr_t>(f) * 0x9e3779b97f4a7c15u) >> 55];
+  const std::uint64_t generation = hot.known_kernels.load(std::memory_order_acquire);
+  if (place.handle == f && place.context == call.context && place.generation == generation) [[likely]] {
+    return *place.kernel;
+  }
+  return looked_up_kernel(call, f, place, generation);
 }
 
 void copy_arguments(const Kernel& kernel, void** parameters, std::uint8_t* to) {
@@ -320,30 +327,38 @@ void finish(Call& call, CUstream stream) {
   pending.clear();
 }
 
+// A launch of which nothing is recorded, whose parameters are not known or of which timestamps are asked for.
+[[gnu::noinline]] void submit_whole(Call& call, const Journal::LaunchFacts& facts, void** parameters, void** extra,
+                                    CUstream stream) {
+  Session& session = call.session;
+  std::lock_guard hold(session.lock);
+  Journal::Launched& launch = pending_launch().launch;
+  launch.clear();
+  static_cast<Journal::LaunchFacts&>(launch) = facts;
+  launch.stream = call.stream(stream);
+  session.number(launch);
+  arguments_of(*facts.kernel, parameters, extra, launch.arguments);
+  session.journal().push(launch);
+}
+
 // The way out of a launch of which nothing is recorded: on the way in, nothing was done.
-void submit_plain(Call& call, Journal::LaunchFacts& facts, CUfunction f, void** parameters, void** extra,
-                  CUstream stream) {
+[[gnu::hot]] void submit_plain(Call& call, Journal::LaunchFacts& facts, CUfunction f, void** parameters, void** extra,
+                         CUstream stream) {
   if (!call.done() || call.captured(stream)) return;
   Session& session = call.session;
   const Kernel& kernel = known_kernel(call, f);
   facts.kernel = &kernel;
   facts.ranges = nvtx_ranges();
-  if (facts.cluster.count() == 1) facts.cluster = compiled_cluster(kernel);
+  if (kernel.instrumented && facts.cluster.count() == 1) [[unlikely]]
+    facts.cluster = compiled_cluster(kernel);
   const bool known = parameters || (!extra && kernel.parameters.empty());
-  if (known && kernel.most_words <= Journal::most_words && !session.activity()) [[likely]] {
-    facts.stream = session.stream_again(call.context, stream, call.per_thread);
-    session.number(facts);
-    return session.journal().push(facts, kernel.most_words,
-                                  [&](std::uint64_t* to) { return words_of(session, kernel, parameters, to); });
+  if (!known || kernel.most_words > Journal::most_words || session.activity()) [[unlikely]] {
+    return submit_whole(call, facts, parameters, extra, stream);
   }
-  std::lock_guard hold(session.lock);
-  facts.stream = call.stream(stream);
+  facts.stream = session.stream_again(call.context, stream, call.per_thread);
   session.number(facts);
-  Journal::Launched& launch = pending_launch().launch;
-  launch.clear();
-  static_cast<Journal::LaunchFacts&>(launch) = facts;
-  arguments_of(kernel, parameters, extra, launch.arguments);
-  session.journal().push(launch);
+  session.journal().push(facts, kernel.most_words,
+                         [&](std::uint64_t* to) { return words_of(session, kernel, parameters, to); });
 }
 
 // Whether something must be done on the way in. The kernel has a clone, or a window looks at what it changes.
@@ -370,10 +385,10 @@ void launch(Call& call, P& p, bool cooperative) {
 
 }  // namespace
 
-void launch_kernel(Call& call, cuLaunchKernel_params& p) { launch(call, p, false); }
+[[gnu::hot]] void launch_kernel(Call& call, cuLaunchKernel_params& p) { launch(call, p, false); }
 void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launch(call, p, true); }
 
-void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
+[[gnu::hot]] void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
   if (!p.config) return;
   const CUlaunchConfig& c = *p.config;
   if (call.exit && here.pending && here.pending->prepared) return finish(call, c.hStream);

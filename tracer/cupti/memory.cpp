@@ -33,8 +33,7 @@ void in_stream(Call& call, CUdeviceptr address, std::uint64_t bytes, CUstream ha
 
 }  // namespace
 
-bool Call::captured(CUstream handle) const {
-  if (session.captures.load(std::memory_order_relaxed) <= 0) return false;
+bool Call::is_captured(CUstream handle) const {
   if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return driver().cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;

@@ -127,7 +127,7 @@ bool QuietDevice::prepare() {
 
 bool QuietDevice::rest() {
   if (!context_) return true;  // nothing has run
-  if (session_.captures.load() > 0) return false;  // asking would end the capture
+  if (session_.captures().load() > 0) return false;  // asking would end the capture
   Current current(context_);
   if (!current.set() || !prepare()) return false;
   const auto until = std::chrono::steady_clock::now() + patience;

@@ -191,10 +191,9 @@ void Session::write_incidents() {
   incidents_.clear();
 }
 
-std::uint32_t Session::host_thread() {
+std::uint32_t Session::first_host_thread() {
   static std::atomic<std::uint32_t> next{1};
-  if (!here.number) here.number = next++;
-  return here.number;
+  return here.number = next++;
 }
 
 // ---- devices
@@ -266,16 +265,12 @@ std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_threa
                  flags & CU_STREAM_NON_BLOCKING ? Kind::non_blocking : Kind::blocking, priority);
 }
 
-std::uint32_t Session::stream_again(CUcontext context, CUstream handle, bool per_thread_default) {
-  // The default stream is the context's: no stream has its address.
-  const void* key = handle && handle != CU_STREAM_LEGACY ? static_cast<const void*>(handle) : context;
-  const bool shared = handle != CU_STREAM_PER_THREAD && (handle || !per_thread_default);
+std::uint32_t Session::another_stream(CUcontext context, CUstream handle, bool per_thread_default, bool shared) {
   const std::uint32_t changes = stream_changes_.load(std::memory_order_acquire);
-  if (shared && key == here.stream_key && changes == here.stream_changes) return here.stream;
   std::lock_guard hold(lock);
   const std::uint32_t id = stream(context, handle, per_thread_default);
   if (shared) {
-    here.stream_key = key;
+    here.stream_key = stream_key(context, handle);
     here.stream = id;
     here.stream_changes = changes;
   }
@@ -410,11 +405,8 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   return id;
 }
 
-void Session::number(Journal::LaunchFacts& launch) {
-  launch.operation = next_operation();
-  launch.host_thread = host_thread();
-  if (!launch.launch) launch.launch = next_launch();
-  if (activity_) activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
+void Session::timed(const Journal::LaunchFacts& launch) {
+  activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
 }
 
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {

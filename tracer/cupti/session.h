@@ -24,6 +24,7 @@
 #include "deadheat/trace.h"
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/journal.h"
+#include "tracer/cupti/thread.h"
 #include "tracer/device_log/tensor_map.h"
 #include "tracer/recorder/writer.h"
 
@@ -66,7 +67,14 @@ class Session {
   // ---- streams and events, under lock
   std::uint32_t stream(CUcontext context, CUstream handle, bool per_thread_default);
   // The same, without the lock: it is taken where the thread asked for another stream before.
-  std::uint32_t stream_again(CUcontext context, CUstream handle, bool per_thread_default);
+  std::uint32_t stream_again(CUcontext context, CUstream handle, bool per_thread_default) {
+    const bool shared = handle != CU_STREAM_PER_THREAD && (handle || !per_thread_default);
+    if (shared && stream_key(context, handle) == here.stream_key &&
+        here.stream_changes == stream_changes_.load(std::memory_order_acquire)) [[likely]] {
+      return here.stream;
+    }
+    return another_stream(context, handle, per_thread_default, shared);
+  }
   std::uint32_t created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority);
   void destroyed(CUstream handle);
   std::vector<CUstream> known_streams(); // takes the lock itself
@@ -96,7 +104,13 @@ class Session {
   // Appends the operation, and its execution at once; `launch`: what its accesses come from. Returns its id.
   std::uint32_t submit(trace::Operation operation, std::shared_ptr<Awaited> launch = nullptr);
   // Its operation's, and its own if it has none: before it is pushed. Under lock where there are timestamps.
-  void number(Journal::LaunchFacts& launch);
+  void number(Journal::LaunchFacts& launch) {
+    launch.operation = next_operation();
+    launch.host_thread = host_thread();
+    if (!launch.launch) launch.launch = next_launch();
+    if (activity_) [[unlikely]]
+      timed(launch);
+  }
   std::uint32_t next_operation() { return next_operation_++; }
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
@@ -111,10 +125,10 @@ class Session {
   std::unordered_map<CUgraphExec, Executable> executables;
   std::uint32_t next_graph = 1;
   device_log::TensorMaps tensor_maps; // locks for itself
-  std::atomic<int> captures{0}; // captures that are under way: streams are asked only then
+  std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
 
   void incident(const std::string& kind, const std::string& text, std::uint64_t times = 1); // said once in the trace
-  std::uint32_t host_thread(); // number of the calling thread
+  std::uint32_t host_thread() { return here.number ? here.number : first_host_thread(); } // number of the calling thread
 
   Session();
   ~Session();
@@ -122,6 +136,13 @@ class Session {
  private:
   Expected<void> open();
   std::uint32_t noted(CUdevice device); // its number; writes its record the first time
+  // The default stream is the context's: no stream has its address.
+  static const void* stream_key(CUcontext context, CUstream handle) {
+    return handle && handle != CU_STREAM_LEGACY ? static_cast<const void*>(handle) : context;
+  }
+  std::uint32_t another_stream(CUcontext context, CUstream handle, bool per_thread_default, bool shared);
+  std::uint32_t first_host_thread();
+  void timed(const Journal::LaunchFacts& launch);
   void finish_once(int status, bool clean) noexcept;
   bool did_nothing(); // the program submitted no operation
   bool others_in_trace() const; // other processes' logs lie in the trace's directory
@@ -138,9 +159,11 @@ class Session {
   std::atomic<bool> said_error_{false}; // that the trace cannot be written
   int process_ = 0; // pid: a child of vfork that leaves is nothing to us
 
-  // What every launch needs lies together.
-  alignas(64) std::atomic<std::uint32_t> next_operation_{1}, next_launch_{1};
+  // What every launch needs lies together, in one line of memory.
+  alignas(64) std::atomic<std::uint32_t> next_operation_{1};
+  std::atomic<std::uint32_t> next_launch_{1};
   std::atomic<std::uint32_t> stream_changes_{1}; // handles that came or went
+  std::atomic<int> captures_{0};
   std::unique_ptr<Window> window_;
   std::unique_ptr<Activity> activity_;
   std::atomic<std::uint64_t> least_address_{~std::uint64_t(0)}, most_address_{0}; // of allocations

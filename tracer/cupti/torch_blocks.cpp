@@ -73,8 +73,8 @@ Report real(const void* caller) {
 } // namespace
 
 // Exceptions of the profiler pass through: there is nothing here that they could leave behind.
-void deadheat_block_report(void* block, std::int64_t bytes, std::size_t allocated, std::size_t reserved,
-                           std::uint32_t device) {
+[[gnu::hot]] void deadheat_block_report(void* block, std::int64_t bytes, std::size_t allocated, std::size_t reserved,
+                                        std::uint32_t device) {
   if (std::uint8_t(device) == cuda) note(block, bytes);
   if (const Report report = real(__builtin_return_address(0))) report(block, bytes, allocated, reserved, device);
 }

@@ -52,7 +52,7 @@ void Window::device_writes(const trace::MemoryRange& range, std::uint32_t stream
   std::lock_guard hold(host_lock_);
   host_.device_writes({span.address, span.bytes, stream, operation, handle}, room());
   // It has ended already where the call waited for it.
-  if (session_.captures.load() == 0 && driver().cuStreamQuery && driver().cuStreamQuery(handle) == CUDA_SUCCESS) {
+  if (session_.captures().load() == 0 && driver().cuStreamQuery && driver().cuStreamQuery(handle) == CUDA_SUCCESS) {
     host_.completed([&](const HostMemory::Writer& writer) { return writer.operation == operation; });
   }
 }
@@ -114,7 +114,7 @@ void Window::waited(trace::HostWait::Kind kind, std::uint32_t id) {
            (kind == Kind::event && record && writer.stream == record_stream && writer.operation < record);
   });
   // What was waited for may itself have waited for others.
-  if (!host_.anybody_writes() || session_.captures.load() > 0 || !driver().cuStreamQuery) return;
+  if (!host_.anybody_writes() || session_.captures().load() > 0 || !driver().cuStreamQuery) return;
   host_.completed([&](const HostMemory::Writer& writer) {
     const auto stream = static_cast<CUstream>(writer.handle);
     return writer.operation != HostMemory::not_submitted && session_.known(stream) &&
