@@ -30,8 +30,7 @@ arguments.add_argument("--steps", type=int, default=1600, help="of a process")
 arguments.add_argument("--rounds", type=int, default=3, help="of processes, one after the other")
 arguments.add_argument("--limit", type=float, default=95, help="seconds after which no further process is started")
 options = arguments.parse_args()
-names = ["not subscribed", "subscriber only", "and NVTX ranges", "driver callbacks, empty", "and the runtime's, empty",
-         "handlers, nothing kept", "journal, nothing written", "everything"]
+names = recording.LAYERS
 layers = range(len(names))
 trace = os.path.join(options.work, "overhead")
 begun = time.time()

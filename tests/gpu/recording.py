@@ -7,6 +7,9 @@ import subprocess
 TRAIN_FLAGS = {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -lineinfo"}
 # Each tensor is an allocation: the footprints of opaque kernels are those of tensors, not of what the allocator keeps.
 TENSORS = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+# The library's layers (tracer/cupti/layers.h), each on top of the one before.
+LAYERS = ["not subscribed", "subscriber only", "and NVTX ranges", "driver callbacks, empty", "and the runtime's, empty",
+          "handlers, nothing kept", "journal, nothing written", "everything"]
 
 
 def environment(tracer, trace, settings="", base=os.environ):

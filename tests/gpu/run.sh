@@ -12,6 +12,8 @@
 #   hostcost   the same with small batches, where a step is as fast as the host can launch it; said, and no claim made;
 #              where it is asked for
 #   overhead   where the time goes that recording operations costs (overhead.py; with PyTorch); where it is asked for
+#   calls      what a launch, an event and a copy cost their thread, by layers of the library (calls.py; a minute); where
+#              it is asked for
 #   kernels    what six kernels cost (measure_kernels.py)
 #   training   a training job alone and recorded: losses, what recording costs (check_training.py; with PyTorch)
 #   times      device timestamps, of work whose times are known (times.py)
@@ -34,7 +36,7 @@ cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents,unusual,busy
 second=kernels,training,windows,times
 only=$second,$first
-parts=cost,hostcost,overhead,kernels,training,times,programs,races,agents,unusual,busy,windows,faults,step,hangs,multi
+parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,windows,faults,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -167,6 +169,10 @@ hostcost() {
 overhead() {
   needs_torch || return 0
   python3 tests/gpu/overhead.py "${tools[@]}"
+}
+calls() {
+  compile calls || return
+  python3 tests/gpu/calls.py "${tools[@]}" --binary "$work/calls"
 }
 training() { train --only losses; }
 faults() { train --only faults; }

@@ -6,8 +6,8 @@
 // cannot be read; the handler of the signal calls _exit), sigwait (all threads block a signal, and one waits for it),
 // short (threads that launch and end, one behind the other; says by how many KiB memory has grown), empty (allocates
 // nothing, in a stream), detach (takes CUPTI out of the process for a while), time (says nanoseconds of the first
-// thread's CPU a launch; it pauses after every 200, as jobs do), or turns (takes THREADS turns of ten times LAUNCHES, with
-// other processes: tests/gpu/train.py, --turns).
+// thread's CPU a launch; it pauses after every 200, as jobs do), or turns (takes THREADS turns of ten times LAUNCHES,
+// with other processes: tests/gpu/train.py, --turns).
 #include <cuda.h>
 #include <dlfcn.h>
 #include <malloc.h>

@@ -343,7 +343,7 @@ void finish(Call& call, CUstream stream) {
 
 // The way out of a launch of which nothing is recorded: on the way in, nothing was done.
 [[gnu::hot]] void submit_plain(Call& call, Journal::LaunchFacts& facts, CUfunction f, void** parameters, void** extra,
-                         CUstream stream) {
+                               CUstream stream) {
   if (!call.done() || call.captured(stream)) return;
   Session& session = call.session;
   const Kernel& kernel = known_kernel(call, f);

@@ -189,7 +189,9 @@ void put(Function** table, unsigned size, int id, F function) {
 
 }  // namespace
 
-[[gnu::hot]] const std::string* nvtx_ranges() { return here.ranges && here.ranges->depth ? &here.ranges->now->path : nullptr; }
+[[gnu::hot]] const std::string* nvtx_ranges() {
+  return here.ranges && here.ranges->depth ? &here.ranges->now->path : nullptr;
+}
 
 }  // namespace deadheat::cupti
 

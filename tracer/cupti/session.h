@@ -128,7 +128,9 @@ class Session {
   std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
 
   void incident(const std::string& kind, const std::string& text, std::uint64_t times = 1); // said once in the trace
-  std::uint32_t host_thread() { return here.number ? here.number : first_host_thread(); } // number of the calling thread
+  std::uint32_t host_thread() {
+    return here.number ? here.number : first_host_thread();
+  } // number of the calling thread
 
   Session();
   ~Session();
