@@ -5,6 +5,7 @@
 #include "analyzer/detect/detector.h"
 #include "deadheat/address.h"
 #include "deadheat/lanes.h"
+#include "deadheat/vector_values.h"
 
 namespace deadheat::detect {
 
@@ -210,9 +211,12 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   order::StrongAccess strong;
   strong.ordering = site.ordering;
   strong.scope = site.scope;
-  strong.bytes = std::min<std::uint32_t>(element_bytes(site), most_lane_bytes);
+  strong.bytes = access.bytes = std::min<std::uint32_t>(element_bytes(site), most_lane_bytes);
   strong.reads = site.access != AccessKind::write;
   strong.reduction = site.opcode.rfind("red", 0) == 0;
+  const std::uint32_t elements = std::clamp<std::uint32_t>(site.elements, 1, most_lane_bytes / strong.bytes);
+  const bool values_known =
+      elements == 1 || (site.access != AccessKind::atomic && packed(strong.bytes, elements)); // of each element
   const order::Stamp begin = now_;
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
@@ -260,34 +264,41 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     }
     access.stamp = now_;
     access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
-    strong.location = {memory, lane.address, 0};
     strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && lane.wrote);
-    strong.value_read = lane.value_read;
-    strong.value_written = lane.value_written;
     strong.order_first = lane.order_first;
     strong.order_last = lane.order_last;
-    if (waits)
-      wait_loops_.read(place, site.ordering == Ordering::volatile_ && !site.wait_only, strong.thread, memory,
-                       lane.address);
-    // What the access reads, it has seen before it is compared with others; what it releases comes after.
-    access.continues = causality_.strong_access(strong, now_);
     access.stored = site.access != AccessKind::atomic || strong.writes;
     access.digest = lane.digest;
     PartFindings* const mine =
         active_.test(partition_of(memory, lane.address / page_bytes)) ? &part(memory, lane.address) : nullptr;
-    if (full_) {
-      if (mine) ++mine->unchecked;
-      continue;
+    if (full_ && mine) ++mine->unchecked;
+    const bool looks =
+        !full_ && (pass_ == Pass::pairs || mine || (lane.address % page_bytes) + most_lane_bytes > page_bytes);
+    // What the access reads, it has seen before it is compared with others; what it releases comes after. The elements
+    // of a vector, whose order is unspecified (8.2.2), count as one: what one acquires comes before all.
+    order::Stamp continues[most_lane_bytes];
+    for (unsigned e = 0; e < elements; ++e) {
+      strong.location = {memory, lane.address + std::uint64_t(e) * strong.bytes, 0};
+      if (values_known) {
+        strong.value_read = element_of(lane.value_read, e, strong.bytes);
+        strong.value_written = element_of(lane.value_written, e, strong.bytes);
+      } else {
+        strong.form = elements << 8 | e;
+      }
+      if (waits)
+        wait_loops_.read(place, site.ordering == Ordering::volatile_ && !site.wait_only, strong.thread, memory,
+                         lane.address, strong.location.address);
+      continues[e] = causality_.strong_access(strong, now_);
     }
-    if (pass_ == Pass::pairs) {
-      touch(memory, access, site, lane.address);
-      continue;
-    }
-    if (!mine && (lane.address % page_bytes) + most_lane_bytes <= page_bytes) continue;
-    for (unsigned e = 0; e < site.elements && std::uint64_t(e) * strong.bytes < most_lane_bytes; ++e) {
-      bool unordered =
-          filter_.strong({memory, access.thread, lane.address + std::uint64_t(e) * strong.bytes, strong.bytes, covering,
-                          site.access != AccessKind::read, site.access != AccessKind::atomic, now_});
+    for (unsigned e = 0; e < elements && looks; ++e) {
+      access.address = lane.address + std::uint64_t(e) * strong.bytes;
+      access.continues = continues[e];
+      if (pass_ == Pass::pairs) {
+        shadow_.access(memory, access);
+        continue;
+      }
+      const bool unordered = filter_.strong({memory, access.thread, access.address, strong.bytes, covering,
+                                             site.access != AccessKind::read, site.access != AccessKind::atomic, now_});
       if (unordered && mine && sides_.place(place).float_add) ++mine->order_dependent[place];
     }
   }

@@ -20,10 +20,12 @@ namespace deadheat::detect {
 class WaitLoops {
  public:
   // A strong read by `place`, which is in a loop; `memory` as elsewhere (partition.h). may_walk: volatile, and no poll.
-  void read(PlaceId place, bool may_walk, order::ThreadKey thread, std::uint64_t memory, std::uint64_t address) {
+  // `element`: the address of the one of the vector at `address`.
+  void read(PlaceId place, bool may_walk, order::ThreadKey thread, std::uint64_t memory, std::uint64_t address,
+            std::uint64_t element) {
     Loop& loop = loops_[place];
     if (loop.walks) return;
-    if (loop.polled.size() < most_polled) loop.polled.insert(word(memory, address));
+    if (loop.polled.size() < most_polled) loop.polled.insert(word(memory, element));
     if (!may_walk) return;
     auto [at, first] = loop.address.try_emplace(thread.bits, address);
     if (first || at->second == address) return;

@@ -72,6 +72,9 @@ struct StrongAccess {
   bool reads = false, writes = false;
   bool reduction = false; // red: its read forms no acquire pattern
   std::uint64_t value_read = 0, value_written = 0;
+  // Not 0: an element of a vector ("modelled as a set of equivalent memory operations with a scalar data-type", 8.2.2):
+  // which one, of how many. The values are the whole vector's, and say nothing beside those of another form.
+  std::uint32_t form = 0;
   // Place in the location's order: a read reads the last write with a smaller ticket. Equal when exact; both 0: the
   // order of the calls.
   std::uint64_t order_first = 0, order_last = 0;
@@ -207,7 +210,7 @@ class Causality {
   struct Write { // a strong write, as far as reads may still observe it
     ThreadKey writer;
     Scope scope = Scope::none;
-    std::uint32_t bytes = 0;
+    std::uint32_t bytes = 0, form = 0;
     bool atomic = false;
     std::uint64_t value = 0, order_first = 0, order_last = 0;
     Stamp stamp = 0;
@@ -345,6 +348,7 @@ class Causality {
   void add_entries(const FenceOrder::Fence& fence, ThreadKey of_block, std::uint32_t lanes,
                    std::vector<ClockEntry>& entries) const;
   void add_fenced(const ChainPointer& chain, ThreadKey writer);
+  enum class Match : std::uint8_t { no, perhaps, yes };
   template <typename Matches>
   static const Write* observed_write(const LocationState& state, const StrongAccess& access, std::uint64_t offset,
                                      Matches&& matches);

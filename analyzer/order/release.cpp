@@ -107,7 +107,7 @@ void Causality::await(ThreadKey key, const Location& location, const ChainPointe
   if (!count) return;
   Thread& state = thread(key);
   for (Pending& read : state.pending) {
-    if (read.chain != chain) continue;
+    if (read.chain != chain || !(read.location == location)) continue;
     read.count = std::max(read.count, count);
     return;
   }
@@ -157,19 +157,23 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) 
   }
 }
 
-// The write that the access read, which begins `offset` bytes into the location, if that one matches.
+// The write that the access read, which begins `offset` bytes into the location, as far as its value matches. Where its
+// place is not exact, one whose value tells goes before one whose value does not.
 template <typename Matches>
 const Causality::Write* Causality::observed_write(const LocationState& state, const StrongAccess& access,
                                                   std::uint64_t offset, Matches&& matches) {
   const bool guess = access.order_first != access.order_last;
+  const Write* perhaps = nullptr;
   for (auto write = state.writes.rbegin(); write != state.writes.rend(); ++write) {
     if (write->bytes <= offset) continue;
     if (guess ? write->order_first >= access.order_last : access.order_last && write->order_last >= access.order_first)
       continue; // it comes after the read
-    if (matches(*write)) return &*write;
-    if (!guess) return nullptr;
+    const Match match = matches(*write);
+    if (match == Match::yes) return &*write;
+    if (!guess) return match == Match::no ? nullptr : &*write;
+    if (match == Match::perhaps && !perhaps) perhaps = &*write;
   }
-  return nullptr;
+  return perhaps;
 }
 
 // The atomic operation on a word around the access of which it read a part.
@@ -182,7 +186,9 @@ const Causality::Write* Causality::observed_around(const StrongAccess& access) c
     const std::uint64_t begin = 8 * (access.location.address - around.address);
     const std::uint64_t part = (std::uint64_t(1) << 8 * access.bytes) - 1;
     const Write* write = observed_write(locations_.at(around), access, begin / 8, [&](const Write& of) {
-      return of.atomic && of.bytes == bytes && (of.value >> begin & part) == access.value_read;
+      if (!of.atomic || of.bytes != bytes) return Match::no;
+      if (of.form || access.form) return Match::perhaps;
+      return (of.value >> begin & part) == access.value_read ? Match::yes : Match::no;
     });
     if (write && (!seen || write->stamp > seen->stamp)) seen = write;
   }
@@ -217,12 +223,16 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (fresh) location_bits_.set(location_bit(access.location));
   if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
 
-  ChainPointer chain;  // that the read observes
+  ChainPointer chain; // that the read observes
   std::size_t count = 0, fenced_count = 0;
   bool latest = false;
   if (access.reads) {
-    const Write* seen =
-        observed_write(at, access, 0, [&](const Write& write) { return write.value == access.value_read; });
+    const bool exact = access.order_first == access.order_last;
+    const Write* seen = observed_write(at, access, 0, [&](const Write& write) {
+      if (write.form != access.form) return Match::perhaps;
+      if (write.value == access.value_read) return Match::yes;
+      return exact && access.form ? Match::perhaps : Match::no; // others may have written the vector's other elements
+    });
     if (seen && seen->bytes != access.bytes) seen = nullptr;
     if (!access.writes) {
       if (const Write* around = observed_around(access); around && (!seen || around->stamp > seen->stamp))
@@ -236,7 +246,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       fenced_count = seen->fenced;
       latest = !at.writes.empty() && seen == &at.writes.back();
       if (!access.reduction && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
-      bool again = false;  // a wait loop reads the same write many times
+      bool again = false; // a wait loop reads the same write many times
       if (!access.writes && rules_.observers) {
         Stamp& observed = chain->observed[access.thread.bits];
         again = observed == seen->stamp;
@@ -251,13 +261,13 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     }
   }
 
-  Location sized = access.location;  // release and acquire patterns are of one location
+  Location sized = access.location; // release and acquire patterns are of one location
   sized.bytes = access.bytes;
-  ClockPointer before;  // what a read-modify-write releases, without what it acquires from this chain
+  ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
   bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
   if (acquires) {
     Thread& state = thread(access.thread);
-    for (const Pending& read : state.pending) {  // earlier strong reads of the same location (8.8)
+    for (const Pending& read : state.pending) { // earlier strong reads of the same location (8.8)
       if (!(read.location == sized)) continue;
       state.own = Clock::join(state.own, acquirable(access.thread, *read.chain, read.count, access.scope));
     }
@@ -275,7 +285,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (!chain) {
     chain = std::make_shared<Chain>();
     chain->first = now;
-  } else if (!latest) {  // it read an older write: a branch of that chain
+  } else if (!latest) { // it read an older write: a branch of that chain
     auto branch = std::make_shared<Chain>();
     branch->first = now;
     for (std::size_t i = 0; i < std::min(count, chain->contributions.size()); ++i) {
@@ -315,7 +325,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     at.chains.push_back(chain);
   }
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
-  at.writes.push_back({access.thread, access.scope, access.bytes, access.reads, access.value_written,
+  at.writes.push_back({access.thread, access.scope, access.bytes, access.form, access.reads, access.value_written,
                        access.order_first, access.order_last, now, chain, chain->contributions.size(),
                        chain->fenced.size()});
   return continues;

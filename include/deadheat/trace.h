@@ -243,7 +243,7 @@ struct Access {
   std::array<std::uint64_t, 32> address{}; // valid for lanes of mask
   std::array<std::uint32_t, 32> digest{}; // of writes and atomics: 32-bit digest of the bytes written
   // Strong accesses and atomics only (site.ordering strong): values and place in the location's order.
-  std::array<std::uint64_t, 32> value_read{}, value_written{}; // low 64 bits
+  std::array<std::uint64_t, 32> value_read{}, value_written{}; // low 64 bits; of vectors: vector_values.h
   std::array<std::uint64_t, 32> order_first{}, order_last{}; // ticket interval; equal when exact
   std::array<bool, 32> wrote{}; // an atomic that stored (a failed cas does not)
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "deadheat/address.h"
+#include "deadheat/vector_values.h"
 #include "replay/device/control.h"
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
@@ -51,9 +52,13 @@ struct MachineServices {
                      std::uint64_t written, std::uint32_t wrote) {
     Machine& m = machine(t);
     Recorder::Strong& s = m.recorder_->lanes[t->lane].strong;
-    const std::uint32_t element = block(t).launch->request.sites->sites->at(site).element_bytes;
-    const std::uint32_t digest = engine::digest(&written, std::min(element, 8u));
-    if (s.done && s.site == site) { // the next element of a vector: one record, of the first
+    const Site& what = block(t).launch->request.sites->sites->at(site);
+    const std::uint32_t bytes = what.element_bytes;
+    const std::uint32_t digest = engine::digest(&written, std::min(bytes, 8u));
+    if (s.done && s.site == site) { // the next element of a vector: one record
+      const std::uint32_t index = std::uint32_t(address - s.address) / std::max(bytes, 1u);
+      s.read = with_element(s.read, read, index, bytes, what.elements);
+      s.written = with_element(s.written, written, index, bytes, what.elements);
       if (wrote) s.digest = s.digest * engine::digest_multiplier ^ digest;
       return;
     }

@@ -53,7 +53,6 @@ struct Account {
   using Thread = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // launch, block, thread
   std::map<Thread, std::vector<std::string>> threads;
   std::map<std::string, std::vector<std::uint64_t>> written;  // by location
-  std::map<std::string, std::map<std::uint64_t, std::uint32_t>> vectors;  // digests by value, by location
   std::uint64_t unexplained = 0;  // of these, those that no weak store explains either
   std::set<std::string> guessed;  // locations, of strong reads whose value no strong write explains
   std::set<std::string> weakly_written;  // pieces of memory that weak stores touched
@@ -84,8 +83,9 @@ struct Account {
     if (writes) weakly_written.insert(location(w, space, address & piece));
     add(w, lane, "site " + words(site, unsigned(space), address, digest));
   }
-  // Of vectors the engine keeps the first element's value, a device one that all elements make: their digests tell.
-  void strong(const trace::AccessView& a, std::uint32_t site, bool writes, bool vector) {
+  // Of atomic operations on vectors a device keeps no values: their digests tell.
+  void strong(const trace::AccessView& a, const Site& of, std::uint32_t site) {
+    const bool vector = of.elements > 1 && of.access == AccessKind::atomic, writes = of.access != AccessKind::read;
     std::vector<unsigned> order;
     each_lane(a.mask, [&](unsigned lane) { order.push_back(lane); });
     std::stable_sort(order.begin(), order.end(),
@@ -100,11 +100,6 @@ struct Account {
           "strong " + words(site, unsigned(a.space), a.address[lane], vector ? 0 : a.value_read[lane],
                             writes && !vector ? a.value_written[lane] : 0, wrote, wrote ? a.digest[lane] : 0));
       if (!wrote) continue;
-      if (vector) {
-        auto& values = vectors[location(a.warp, a.space, a.address[lane])];
-        if (values.try_emplace(a.value_written[lane], a.digest[lane]).first->second != a.digest[lane])
-          disorder = "two vectors have one value: at " + std::to_string(a.address[lane]);
-      }
       written[location(a.warp, a.space, a.address[lane])].push_back(vector ? a.digest[lane] : a.value_written[lane]);
     }
   }
@@ -355,7 +350,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
       if (!code || code->original[access->site] == ~0u) return;
       const trace::AccessView view = trace::view_of(*access);
       const std::uint32_t site = code->original[access->site];
-      engine.strong(view, site, code->sites[site].access != AccessKind::read, code->sites[site].elements > 1);
+      engine.strong(view, code->sites[site], site);
       return;
     }
     std::visit(
@@ -466,7 +461,7 @@ struct BufferOutput final : device_log::Output {
   }
   void access(const trace::AccessView& a) override {
     const Site& site = code.sites[a.site];
-    if (a.strong) return run.buffers.strong(a, a.site, site.access != AccessKind::read, site.elements > 1);
+    if (a.strong) return run.buffers.strong(a, site, a.site);
     each_lane(a.mask, [&](unsigned lane) {
       run.buffers.weak(a.warp, lane, a.site, a.space, a.address[lane], a.digest && !matrix(site) ? a.digest[lane] : 0,
                        site.access != AccessKind::read);

@@ -134,8 +134,18 @@ class Axioms {
       const std::size_t end = apart(b) ? events_[b].group + 1 : b;
       for (std::size_t a = 0; a < end; ++a) {
         program_[a][b] = same_thread(events_[a], events_[b]) && !apart(a);
+        if (events_[b].continued && a + 1 == b) program_[a][b] = false;
       }
     }
+  }
+  // Elements of a vector are in no order that is specified (8.2.2). Where one releases or acquires, all count as having
+  // done so: `f` of each.
+  template <typename F>
+  void each_element(std::size_t e, F&& f) const {
+    while (events_[e].continued) --e;
+    do {
+      f(e++);
+    } while (e < count_ && events_[e].continued);
   }
 
   // Which write each strong read saw, where it saw one write whole.
@@ -210,7 +220,8 @@ class Axioms {
     for (const Pattern& release : release_patterns()) {
       for (const Pattern& acquire : acquires) {
         if (observation_[release.access][acquire.access] && may_meet(release.end, acquire.end, acquire.access)) {
-          base[release.end][acquire.end] = true;
+          each_element(release.end,
+                       [&](std::size_t a) { each_element(acquire.end, [&](std::size_t b) { base[a][b] = true; }); });
         }
       }
     }

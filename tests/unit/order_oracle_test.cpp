@@ -172,6 +172,11 @@ class Builder {
     }
     if (event.ordering == Ordering::volatile_) event.scope = Scope::sys;
     add(event);
+    const bool both = event.bytes == 4 && event.access != AccessKind::atomic && event.address % 8 == 0;
+    if (!both || choose.below(3)) return;
+    event.address += event.bytes;
+    event.continued = true;
+    add(event);
   }
   void barrier(Event& event, Choices& choose) {
     std::uint32_t what = choose.below(5), mask = choose.below(7) + 1;

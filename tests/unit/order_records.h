@@ -51,7 +51,10 @@ class Records {
       bool second_of_copy = (event.kind == Kind::copy || event.kind == Kind::bulk) && !lines_.empty() &&
                             event.access == AccessKind::write && !event.generic;
       if (second_of_copy) line = lines_.back();  // one instruction
+      if (event.continued) line = lines_.back();
       lines_.push_back(line);
+      const std::size_t next = module.sites.size() + 1;
+      if (next < execution.events.size() && execution.events[next].continued) site.elements = 2;
       site.source.push_back({"", "a.cu", line, 1});
       site.id = std::uint32_t(module.sites.size());
       module.sites.push_back(site);
@@ -165,14 +168,19 @@ class Records {
         i == 0 || execution_.events[i - 1].group != event.group || execution_.events[i - 1].kind != event.kind;
     switch (event.kind) {
       case Event::Kind::access: {
+        if (event.continued) break;
         auto record = of_warp<trace::Access>(event);
         record.module = 1;
         record.site = std::uint32_t(i);
         record.space = event.shared ? Space::shared : Space::global;
         record.address[lane] = event.address + rank_bits(event);
         if (event.strong()) {
+          const bool vector = i + 1 < execution_.events.size() && execution_.events[i + 1].continued;
+          const Event& other = execution_.events[i + vector];
           record.value_read[lane] = event.reads() ? event.value_read : 0;
           record.value_written[lane] = event.writes() ? event.value_written : 0;
+          if (vector && event.reads()) record.value_read[lane] |= other.value_read << 32;
+          if (vector && event.writes()) record.value_written[lane] |= other.value_written << 32;
           record.order_first[lane] = record.order_last[lane] = i + 1;
           record.wrote[lane] = event.writes();
         }

@@ -1,4 +1,5 @@
 // Addresses, values, digests and tickets: how a clone finds and stores them.
+#include "deadheat/vector_values.h"
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/instrument_function.h"
 
@@ -80,13 +81,17 @@ void FunctionClone::load_value(const Operand& value, unsigned width, const char*
   if (width < 64) put("and.b64 " + name + ", " + name + ", " + std::to_string((std::uint64_t(1) << width) - 1) + ";");
 }
 
-// To %dh_v: a value itself, a vector such that any one element that differs makes a difference.
+// To %dh_v: a value itself; a vector's as deadheat/vector_values.h says.
 void FunctionClone::load_folded(const Operand& value, const Site& site) {
   if (value.kind != Operand::Kind::vector) return load_value(value, site.element_bytes * 8u, "%dh_v");
+  const unsigned bits = site.element_bytes * 8u;
   for (std::size_t n = 0; n < value.elements.size(); ++n) {
-    load_value(value.elements[n], site.element_bytes * 8u, n == 0 ? "%dh_v" : "%dh_k");
+    load_value(value.elements[n], bits, n == 0 ? "%dh_v" : "%dh_k");
     if (n == 0) continue;
-    put("mul.lo.s64 %dh_v, %dh_v, -7046029254386353131;");  // 0x9e3779b97f4a7c15
+    if (packed(site.element_bytes, site.elements))
+      put("shl.b64 %dh_k, %dh_k, " + std::to_string(bits * n) + ";");
+    else
+      put("mul.lo.s64 %dh_v, %dh_v, " + std::to_string(std::int64_t(vector_multiplier)) + ";");
     put("xor.b64 %dh_v, %dh_v, %dh_k;");
   }
 }
