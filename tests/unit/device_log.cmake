@@ -2,6 +2,8 @@
 deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test.cpp device_log_mbarrier_test.cpp
               device_log_rounds_test.cpp device_log_strong_test.cpp device_log_true_order_test.cpp
               LIBS deadheat_device_log)
+# What makes kernels leave it.
+deadheat_test(ptx_instrument_test ptx_instrument_test.cpp LIBS deadheat_ptx)
 # What opaque launches reach: a part of the preload library, without CUDA.
 deadheat_test(tracer_reach_test tracer_reach_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/reach.cpp LIBS deadheat_headers)
 # Who waits for launches that have not ended: likewise.

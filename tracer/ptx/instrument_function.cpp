@@ -154,6 +154,20 @@ Function FunctionClone::head() const {
 
 std::string FunctionClone::declaration() { return "\n" + print_head(head()) + ";\n"; }
 
+// dropped_bits of the strong loads of vectors that have such elements.
+std::set<unsigned> FunctionClone::dropped_widths() const {
+  std::set<unsigned> widths;
+  for (const auto& [statement, slot] : slots_) {
+    if (!slot.valued || sites_[slot.site].access != AccessKind::read) continue;
+    const Operand* result = result_of(*function_.body[statement].instruction());
+    if (!result || result->kind != Operand::Kind::vector) continue;
+    for (const Operand& element : result->elements) {
+      if (element.kind == Operand::Kind::sink) widths.insert(dropped_bits(sites_[slot.site]));
+    }
+  }
+  return widths;
+}
+
 void FunctionClone::prologue() {
   put(".reg .b64 %dh_rings, %dh_ring, %dh_base, %dh_wrap, %dh_pos, %dh_end, %dh_limit, %dh_at, %dh_wide, %dh_half;");
   put(".reg .b64 %dh_a, %dh_b, %dh_k, %dh_v, %dh_since, %do_a, %do_r64;");
@@ -162,6 +176,10 @@ void FunctionClone::prologue() {
   put(".reg .b32 %do_s, %do_r32;");
   put(".reg .b16 %dh_w16, %do_r16;");
   put(".reg .pred %dh_lead, %dh_full, %dh_q, %dh_g, %dh_won;");
+  // As many as the longest vector has: eight of .b32, from sm_100 on (PTX ISA 9.7.9.8, ld).
+  for (const unsigned bits : dropped_widths()) {
+    put(".reg .b" + std::to_string(bits) + " %do_e" + std::to_string(bits) + "_<8>;");
+  }
   if (!function_.entry) {
     put(std::string("ld.param.b64 %dh_rings, [") + control + "];");
     put(std::string("ld.param.b64 %dh_ring, [") + control + "+8];");

@@ -39,6 +39,9 @@ struct Clocks {
 };
 Clocks clocks_of(const Module& module, const SiteTable& sites);
 
+// Bits of the registers that elements are read into which the program drops (`_`): there are no smaller ones.
+inline unsigned dropped_bits(const Site& site) { return site.element_bytes < 2 ? 16 : site.element_bytes * 8u; }
+
 // Whether what a copy that completes on an mbarrier does is recorded.
 bool follows(const Instruction& bulk_copy);
 
@@ -70,6 +73,7 @@ class FunctionClone {
   void plan_test(std::uint32_t statement, const Block& block);
   Function head() const;
   void prologue();
+  std::set<unsigned> dropped_widths() const;
   void begin(const Plan& plan);
   void end(const Plan& plan);
   void call(const Instruction& i, const Statement& statement);
@@ -113,6 +117,10 @@ class FunctionClone {
   void mark_space(); // %dh_a: offsets in shared memory get their mark, local memory becomes all ones
   void guard_address(const Instruction& i, bool narrow);
   void load_value(const Operand& value, unsigned bits, const char* to); // 64 bits, zero-extended
+  void load_register(const std::string& v, unsigned has, unsigned bits,
+                     const char* to); // likewise; `has`: its own bits
+  std::string element_name(const Operand& vector, std::size_t n, const Site& site) const;
+  std::string whole_vector(const Operand& vector, const Site& site) const;
   void load_digest(const Operand& value, const Site& site); // into %dh_h
   void load_folded(const Operand& value, const Site& site);
   void load_vector_digest(const Operand& value, const Site& site); // likewise, of a strong store

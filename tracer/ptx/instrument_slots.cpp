@@ -15,11 +15,6 @@ using Kind = Slot::Kind;
 bool is_write(const Site& site) { return site.access == AccessKind::write; }
 bool is_atomic(const Site& site) { return site.access == AccessKind::atomic; }
 
-bool has_sink(const Operand* o) {
-  return o && std::any_of(o->elements.begin(), o->elements.end(),
-                          [](const Operand& element) { return element.kind == Operand::Kind::sink; });
-}
-
 // How many operands a barrier has before its number: bar.red has a result.
 std::size_t barrier_operand(const Instruction& i) { return i.has(Modifier::red) ? 1 : 0; }
 
@@ -121,8 +116,8 @@ bool FunctionClone::strong_slot(const Instruction& i, const Site& site, Slot& sl
   slot.kind = Kind::strong;
   slot.compares = i.has(Modifier::cas);
   // Of vectors all elements, folded to one value: one instruction moves them.
-  slot.valued = site.element_bytes <= 8 && (site.elements == 1 || (!is_atomic(site) && !has_sink(result_of(i)))) &&
-                i.opcode != Opcode::ldmatrix && i.opcode != Opcode::stmatrix;
+  slot.valued = site.element_bytes <= 8 && (site.elements == 1 || !is_atomic(site)) && i.opcode != Opcode::ldmatrix &&
+                i.opcode != Opcode::stmatrix;
   slot.short_values = site.element_bytes <= 4 && site.elements == 1;
   slot.narrow = site.space == Space::shared;
   slot.ranked = clocks_.cluster && (site.shared_cluster || site.space == Space::generic);
@@ -378,6 +373,8 @@ void FunctionClone::instruction(const Instruction& i, const Site& site) {
       line += address;
     else if (o.kind == Operand::Kind::sink && k == 0 && scalar && !site.shared_cluster)
       line += result;
+    else if (o.kind == Operand::Kind::vector && k == 0 && site.access == AccessKind::read && site.element_bytes <= 8)
+      line += whole_vector(o, site);
     else
       line += text_of(o);
   }

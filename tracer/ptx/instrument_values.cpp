@@ -60,8 +60,11 @@ void FunctionClone::guard_address(const Instruction& i, bool narrow) {
 // ---- values
 
 void FunctionClone::load_value(const Operand& value, unsigned width, const char* to) {
-  const std::string name = to, v = text_of(value);
-  const unsigned has = register_bits(value);
+  load_register(text_of(value), value.kind == Operand::Kind::f32 ? 32 : register_bits(value), width, to);
+}
+
+void FunctionClone::load_register(const std::string& v, unsigned has, unsigned width, const char* to) {
+  const std::string name = to;
   if (has == 8 || has == 1) {
     put("mov.u64 " + name + ", 0;");
     return;
@@ -72,24 +75,36 @@ void FunctionClone::load_value(const Operand& value, unsigned width, const char*
   } else if (has == 32) {
     put("mov.b32 %dh_t1, " + v + ";");
     put("cvt.u64.u32 " + name + ", %dh_t1;");
-  } else if (value.kind == Operand::Kind::f32) {
-    put("mov.b32 %dh_t1, " + v + ";");
-    put("cvt.u64.u32 " + name + ", %dh_t1;");
   } else {
     put("mov.b64 " + name + ", " + v + ";");
   }
   if (width < 64) put("and.b64 " + name + ", " + name + ", " + std::to_string((std::uint64_t(1) << width) - 1) + ";");
 }
 
+// Elements that the program drops (`_`) are read into registers of the clone's.
+std::string FunctionClone::element_name(const Operand& vector, std::size_t n, const Site& site) const {
+  if (vector.elements[n].kind != Operand::Kind::sink) return text_of(vector.elements[n]);
+  return "%do_e" + std::to_string(dropped_bits(site)) + "_" + std::to_string(n);
+}
+
+std::string FunctionClone::whole_vector(const Operand& vector, const Site& site) const {
+  std::string text;
+  for (std::size_t n = 0; n < vector.elements.size(); ++n) text += (n ? ", " : "{") + element_name(vector, n, site);
+  return text + "}";
+}
+
 // To %dh_v: a value itself; a vector's as deadheat/vector_values.h says.
 void FunctionClone::load_folded(const Operand& value, const Site& site) {
-  if (value.kind != Operand::Kind::vector) return load_value(value, site.element_bytes * 8u, "%dh_v");
-  const unsigned bits = site.element_bytes * 8u;
+  const unsigned width = site.element_bytes * 8u;
+  if (value.kind != Operand::Kind::vector) return load_value(value, width, "%dh_v");
   for (std::size_t n = 0; n < value.elements.size(); ++n) {
-    load_value(value.elements[n], bits, n == 0 ? "%dh_v" : "%dh_k");
+    const Operand& element = value.elements[n];
+    const bool dropped = element.kind == Operand::Kind::sink;
+    load_register(element_name(value, n, site), dropped ? dropped_bits(site) : register_bits(element), width,
+                  n == 0 ? "%dh_v" : "%dh_k");
     if (n == 0) continue;
     if (packed(site.element_bytes, site.elements))
-      put("shl.b64 %dh_k, %dh_k, " + std::to_string(bits * n) + ";");
+      put("shl.b64 %dh_k, %dh_k, " + std::to_string(width * n) + ";");
     else
       put("mul.lo.s64 %dh_v, %dh_v, " + std::to_string(std::int64_t(vector_multiplier)) + ";");
     put("xor.b64 %dh_v, %dh_v, %dh_k;");

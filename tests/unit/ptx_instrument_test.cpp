@@ -1,0 +1,61 @@
+// What the instrumenter makes of instructions that few programs have.
+#include <gtest/gtest.h>
+
+#include "tracer/ptx/instrument.h"
+#include "tracer/ptx/parse.h"
+#include "tracer/ptx/sites.h"
+
+namespace deadheat::ptx {
+namespace {
+
+struct Made {
+  Instrumentation instrumentation;
+  std::string clone; // its text
+  const Slot& slot() const { return instrumentation.segments[0].slots[0]; }
+};
+
+// Of a kernel with one instruction.
+Made made_of(const std::string& instruction) {
+  const std::string text =
+      ".version 8.8\n.target sm_90\n.address_size 64\n\n.visible .entry k(.param .u64 p)\n{\n"
+      "\t.reg .b16 %h<8>;\n\t.reg .b32 %r<8>;\n\t.reg .b64 %d<8>;\n\tld.param.u64 %d1, [p];\n\t" +
+      instruction + "\n\tret;\n}\n";
+  const Expected<Module> module = parse(text, "test");
+  EXPECT_TRUE(module) << module.error().message();
+  Expected<Instrumentation> made = instrument(*module, site_table(*module));
+  EXPECT_TRUE(made) << made.error().message();
+  EXPECT_TRUE(parse(made->text, "instrumented"));
+  const std::size_t begin = made->text.find(clone_prefix);
+  EXPECT_NE(begin, std::string::npos);
+  std::string clone = made->text.substr(begin);
+  return {std::move(*made), std::move(clone)};
+}
+
+// Values of vectors tell their places in the order of strong accesses: all elements are needed.
+TEST(InstrumentTest, ElementsThatAreDroppedHaveRegisters) {
+  const Made words = made_of("ld.volatile.global.v4.u32 {_, %r1, _, %r2}, [%d1];");
+  EXPECT_TRUE(words.slot().valued);
+  EXPECT_NE(words.clone.find("ld.volatile.global.v4.u32 {%do_e32_0, %r1, %do_e32_2, %r2}, [%do_a];"), std::string::npos)
+      << words.clone;
+  EXPECT_NE(words.clone.find(".reg .b32 %do_e32_<8>;"), std::string::npos);
+  EXPECT_NE(words.clone.find("mov.b32 %dh_t1, %do_e32_2;"), std::string::npos); // is part of the value that is stored
+
+  const Made long_words = made_of("ld.acquire.gpu.global.v2.u64 {%d2, _}, [%d1];");
+  EXPECT_TRUE(long_words.slot().valued);
+  EXPECT_NE(long_words.clone.find("{%d2, %do_e64_1}, [%do_a];"), std::string::npos) << long_words.clone;
+
+  const Made bytes = made_of("ld.volatile.shared.v4.u8 {%h1, _, %h3, %h4}, [%r1];");
+  EXPECT_TRUE(bytes.slot().valued);
+  EXPECT_NE(bytes.clone.find("{%h1, %do_e16_1, %h3, %h4}, [%do_s];"), std::string::npos) << bytes.clone;
+}
+
+TEST(InstrumentTest, RegistersAreAddedWhereElementsAreDropped) {
+  const Made whole = made_of("ld.volatile.global.v2.u32 {%r1, %r2}, [%d1];");
+  EXPECT_TRUE(whole.slot().valued);
+  EXPECT_EQ(whole.clone.find("%do_e"), std::string::npos) << whole.clone;
+  const Made weak = made_of("ld.global.v2.u32 {_, %r2}, [%d1];");
+  EXPECT_NE(weak.clone.find("ld.global.v2.u32 {_, %r2}, [%d1];"), std::string::npos) << weak.clone;
+}
+
+} // namespace
+} // namespace deadheat::ptx
