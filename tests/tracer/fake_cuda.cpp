@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <vector>
 
 #include "tests/tracer/callbacks.h"
 
@@ -30,17 +31,20 @@ EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *byte
 EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
 }
-// All kernels take (pointer, int), that of the handle 0x200 a structure of the two.
+// All kernels take (pointer, int); that of the handle 0x200 a structure of the two; that of 0x300 as much as there is
+// room for (CUDA C++ Programming Guide, "Kernel Function Parameters"): a structure of 32 744 bytes, an int and a
+// pointer.
 EXPORT CUresult cuFuncGetParamInfo(CUfunction f, std::size_t index, std::size_t* offset, std::size_t* bytes) {
-  if (f == reinterpret_cast<CUfunction>(0x200)) {
-    if (index) return CUDA_ERROR_INVALID_VALUE;
-    *offset = 0;
-    *bytes = 16;
-    return CUDA_SUCCESS;
-  }
-  if (index > 1) return CUDA_ERROR_INVALID_VALUE;
-  *offset = 8 * index;
-  *bytes = index ? 4 : 8;
+  struct Parameter {
+    std::size_t offset, bytes;
+  };
+  static const std::vector<Parameter> usual{{0, 8}, {8, 4}}, structure{{0, 16}},
+      large{{0, 32744}, {32744, 4}, {32752, 8}};
+  const auto number = reinterpret_cast<std::uintptr_t>(f);
+  const auto& all = number == 0x200 ? structure : number == 0x300 ? large : usual;
+  if (index >= all.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = all[index].offset;
+  *bytes = all[index].bytes;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {

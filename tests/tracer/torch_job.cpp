@@ -3,14 +3,19 @@
 // Two opaque kernels on two streams that nothing orders. WHAT: apart (each has a block of its own, of the same
 // segment), reuse (the first one's block was given back and handed out again, to the second), dangling (the first one's
 // block is given back before it is launched, the second has another one), structure (as reuse, but the first one's
-// block is given back before it is launched, with a structure that has its address), nonsense (apart, but before it a
-// block is reported over another one). HOW: as in fake_c10.h. Prints how many reports the profiler got, and "done".
+// block is given back before it is launched, with a structure that has its address), lists, lists-first, lists-last
+// (the first one has a structure with the addresses of a thousand blocks, at its begin and its end, as ATen's
+// multi_tensor_apply hands them over; the second one's block is none of them, the first or the last of them), nonsense
+// (apart, but before it a block is reported over another one). HOW: as in fake_c10.h. Prints how many reports the
+// profiler got, and "done".
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "tests/tracer/fake_c10.h"
 
@@ -42,6 +47,25 @@ int main(int argc, char** argv) {
     void* parameters[] = {&structure};
     cuLaunchKernel(reinterpret_cast<CUfunction>(0x200), 4, 1, 1, 128, 1, 1, 0, stream, parameters, nullptr);
   };
+  const auto launch_with_lists = [](const std::vector<CUdeviceptr>& blocks, CUstream stream) {
+    std::vector<CUdeviceptr> structure(32744 / 8);
+    std::copy(blocks.begin(), blocks.end() - 1, structure.begin());
+    structure.back() = blocks.back();
+    int number = 0;
+    CUdeviceptr pointer = blocks[1];
+    void* parameters[] = {structure.data(), &number, &pointer};
+    cuLaunchKernel(reinterpret_cast<CUfunction>(0x300), 4, 1, 1, 128, 1, 1, 0, stream, parameters, nullptr);
+  };
+  if (what.rfind("lists", 0) == 0) {
+    const std::uint64_t before = block(512, how);
+    std::vector<CUdeviceptr> blocks;
+    for (int i = 0; i < 1000; ++i) blocks.push_back(block(512, how));
+    block(512, how);
+    launch_with_lists(blocks, first);
+    launch(what == "lists" ? before : what == "lists-first" ? blocks.front() : blocks.back(), second);
+    std::printf("%ld reports\ndone\n", reports());
+    return 0;
+  }
   const std::uint64_t other = block(1000, how), mine = block(5000, how);
   if (what == "nonsense") tell(mine + 512, 512);
   if (what == "dangling" || what == "structure") give(mine, how);

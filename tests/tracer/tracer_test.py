@@ -259,6 +259,12 @@ def blocks_of_torch(case):
     assert case.torch("structure") == ([], 4, 1)
 
 
+def lists_of_blocks(case):
+    """An opaque kernel reaches each block whose address is in its parameters, of any size, and no other."""
+    for what, races in (("lists", 0), ("lists-first", 1), ("lists-last", 1)):
+        assert case.torch(what) == ([], 1002, races), what
+
+
 def blocks_that_are_not_told(case):
     """An allocator that reports in another way is not followed, and gets its reports."""
     assert case.torch("apart", "old") == ([], 2, 1)
@@ -646,7 +652,7 @@ def no_window(case):
     assert done.returncode == 2 and "--window" in done.stderr, (done.returncode, done.stderr)
 
 
-cases = [blocks_of_torch, blocks_that_are_not_told, blocks_that_make_no_sense, whole, by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
+cases = [blocks_of_torch, lists_of_blocks, blocks_that_are_not_told, blocks_that_make_no_sense, whole, by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
          bad_options, kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read, cooperative, compiled_apart, unloaded_module, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,

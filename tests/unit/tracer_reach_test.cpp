@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,70 @@ TEST_F(ReachTest, WithBlocksItIsBlocks) {
   look({base + 600, base + 1535, base + segment});
   EXPECT_EQ(whole, std::vector<std::uint32_t>{2});
   EXPECT_EQ(parts, std::vector<Range>({{base + 512, 1024}}));
+}
+
+// What ATen's kernels over lists of tensors are handed, by value: addresses of `lists` lists, elements of each tensor,
+// and of every block which tensor and which part of it it works on (aten/src/ATen/native/cuda/MultiTensorApply.cuh,
+// TensorListMetadata). As many as fit into 4 KB of parameters, or into 32 764 bytes (CUDA C++ Programming Guide,
+// "Kernel Function Parameters").
+template <std::size_t lists, std::size_t tensors, std::size_t blocks>
+struct TensorLists {
+  std::uint64_t addresses[lists][tensors];
+  std::int64_t elements[tensors];
+  std::uint8_t block_to_tensor[blocks];
+  std::int32_t block_to_part[blocks], start;
+};
+
+template <typename Lists>
+struct ReachOfLists : ReachTest {
+  Lists given{};
+  std::size_t tensors = std::size(given.elements);
+
+  // Blocks of 512 bytes, of which each second one is a tensor's. Returns what is reached when the first `used` are
+  // handed over.
+  std::vector<Range> hand_over(std::size_t used) {
+    std::vector<Range> expected;
+    const std::size_t count = std::size(given.addresses) * tensors;
+    allocate(1, base, count * 1024);
+    allocate(2, base + count * 1024, segment);
+    for (std::size_t i = 0; i < 2 * count; ++i) EXPECT_TRUE(reach.block_taken(base + i * 512, 512));
+    for (std::size_t list = 0; list < std::size(given.addresses); ++list) {
+      for (std::size_t i = 0; i < used; ++i) {
+        const std::uint64_t block = base + (list * tensors + i) * 1024;
+        given.addresses[list][i] = block + (list ? 128 : 0); // views of it
+        expected.emplace_back(block, 512);
+      }
+    }
+    for (std::size_t i = 0; i < used; ++i) given.elements[i] = std::int64_t(1) << (i % 40);
+    for (std::size_t i = 0; i < std::size(given.block_to_tensor); ++i) {
+      given.block_to_tensor[i] = std::uint8_t(i);
+      given.block_to_part[i] = std::int32_t(i / 3);
+    }
+    std::vector<std::uint64_t> words(sizeof given / 8);
+    std::memcpy(words.data(), &given, words.size() * 8);
+    look(words, false);
+    EXPECT_TRUE(whole.empty());
+    return expected;
+  }
+};
+
+struct ReachOfListsTest : ReachOfLists<TensorLists<4, 36, 320>> {};
+struct ReachOfLargeListsTest : ReachOfLists<TensorLists<4, 252, 2240>> {};
+static_assert(sizeof(TensorLists<4, 252, 2240>) > 4096 && sizeof(TensorLists<4, 252, 2240>) <= 32764);
+
+TEST_F(ReachOfListsTest, EachTensorOfListsIsReachedAndNothingElse) {
+  const std::vector<Range> expected = hand_over(36);
+  EXPECT_EQ(parts, expected);
+}
+
+TEST_F(ReachOfListsTest, ListsMayBeShorter) {
+  const std::vector<Range> expected = hand_over(5);
+  EXPECT_EQ(parts, expected);
+}
+
+TEST_F(ReachOfLargeListsTest, EachTensorOfListsIsReachedAndNothingElse) {
+  const std::vector<Range> expected = hand_over(252);
+  EXPECT_EQ(parts, expected);
 }
 
 TEST_F(ReachTest, WhereNoBlockIsParametersReachAllUpToTheNeighbours) {
