@@ -1,9 +1,8 @@
 // Barriers in logs of instrumented kernels: complete ones, and what is said of those that nobody completes.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "tests/unit/device_log_seen.h"
+#include "tests/unit/device_log_segments.h"
 
 namespace deadheat::device_log {
 namespace {
@@ -12,44 +11,26 @@ namespace {
 class Barriers : public testing::TestWithParam<bool> {
  protected:
   Barriers() {
-    auto add = [&](const char* opcode, SiteKind kind, ptx::Slot slot) {
-      Site site;
-      site.id = slot.site = std::uint32_t(sites_.size());
-      site.kind = kind;
-      site.opcode = opcode;
-      slot.offset = sizeof(SegmentHeader);
-      ptx::Segment segment;
-      segment.bytes = sizeof(SegmentHeader);
-      segment.ends = kind == SiteKind::exit;
-      segment.slots.push_back(slot);
-      segments_.push_back(segment);
-      sites_.push_back(site);
-    };
-    ptx::Slot barrier, exit;
+    ptx::Slot barrier;
     barrier.kind = ptx::Slot::Kind::barrier;
     barrier.number_known = barrier.threads_known = true;
-    exit.kind = ptx::Slot::Kind::event;
-    add("bar.sync", SiteKind::barrier, barrier);
-    add("exit", SiteKind::exit, exit);
+    code_.add("bar.sync", SiteKind::barrier, barrier);
+    code_.add_exit();
     barrier.number = 1;
     barrier.threads = 64;
-    add("bar.sync", SiteKind::barrier, barrier);
-    shape_.launch = 1;
-    shape_.threads = 96;
+    code_.add("bar.sync", SiteKind::barrier, barrier);
+    shape_ = code_.shape(1, 96);
     shape_.strong = GetParam();
-    shape_.segments = &segments_;
-    shape_.sites = &sites_;
   }
   static constexpr std::uint32_t bar = 0, exit = 1, of_64 = 2;
   void segment(LaunchLog& log, std::uint32_t warp, std::uint32_t number, std::uint32_t mask = ~0u) {
-    SegmentHeader header;
-    header.segment = number;
-    header.warp = warp;
-    header.mask = mask;
-    log.segment(reinterpret_cast<const std::uint8_t*>(&header));
+    SegmentHeader head;
+    head.segment = number;
+    head.warp = warp;
+    head.mask = mask;
+    log.segment(reinterpret_cast<const std::uint8_t*>(&head));
   }
-  std::vector<ptx::Segment> segments_;
-  std::vector<Site> sites_;
+  Segments code_;
   Shape shape_;
 };
 

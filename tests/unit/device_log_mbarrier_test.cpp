@@ -9,12 +9,12 @@
 
 #include "deadheat/address.h"
 #include "tests/unit/device_log_seen.h"
+#include "tests/unit/device_log_segments.h"
 
 namespace deadheat::device_log {
 namespace {
 
 using What = trace::Mbarrier::What;
-constexpr std::uint32_t lanes4 = 128, lanes8 = 256, header = 32;
 
 struct TrueBarrier {
   std::uint32_t expected = 0, pending = 0, phase = 0;
@@ -30,26 +30,8 @@ struct TrueBarrier {
 
 // Segments of one slot each, as tracer/ptx/instrument_async.cpp lays them out.
 enum Segment : std::uint32_t { init, arrive, arrive_expect, wait_parity, wait_state, copy, leave };
-struct Code {
-  std::vector<ptx::Segment> segments;
-  std::vector<Site> sites;
-
+struct Code : Segments {
   Code() {
-    auto add = [&](const char* opcode, SiteKind kind, ptx::Slot slot, std::uint32_t bytes) {
-      Site site;
-      site.id = slot.site = std::uint32_t(sites.size());
-      site.kind = kind;
-      site.opcode = opcode;
-      site.space = Space::shared;
-      site.wait_only = site.opcode.find("_wait") != std::string::npos;
-      slot.offset = header;
-      ptx::Segment segment;
-      segment.bytes = header + bytes;
-      segment.ends = kind == SiteKind::exit;
-      segment.slots.push_back(slot);
-      segments.push_back(segment);
-      sites.push_back(site);
-    };
     ptx::Slot slot;
     slot.kind = ptx::Slot::Kind::mbarrier;
     slot.narrow = true;
@@ -79,9 +61,7 @@ struct Code {
     bulk.size = bulk.object + lanes8;
     add("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", SiteKind::bulk_copy, bulk,
         32 + 3 * lanes8 + lanes4);
-    ptx::Slot exit;
-    exit.kind = ptx::Slot::Kind::event;
-    add("exit", SiteKind::exit, exit, 0);
+    add_exit();
   }
 };
 

@@ -5,61 +5,39 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <random>
 
 #include "tests/unit/device_log_rings.h"
+#include "tests/unit/device_log_segments.h"
 
 namespace deadheat::device_log {
 namespace {
 
-constexpr std::uint32_t header = 32, lanes4 = 128, lanes8 = 256;
 constexpr std::uint64_t memory = 0x1000;
 
 enum Segment : std::uint32_t { add, exchange, load, leave, add_shared };
-struct Code {
-  std::vector<ptx::Segment> segments;
-  std::vector<Site> sites;
-
+struct Code : Segments {
   // mixed: what is done to global memory takes the ring's tickets too.
   explicit Code(bool mixed) {
-    auto make = [&](const char* opcode, SiteKind kind, AccessKind access, bool operand, bool shared = false) {
-      Site site;
-      site.id = std::uint32_t(sites.size());
-      site.kind = kind;
-      site.opcode = opcode;
-      site.access = access;
-      site.space = shared ? Space::shared : Space::global;
-      site.ordering = Ordering::relaxed;
-      site.element_bytes = 4;
+    auto make = [&](const char* opcode, AccessKind access, Space space = Space::global) {
       ptx::Slot slot;
-      slot.site = site.id;
-      slot.offset = header;
-      ptx::Segment segment;
-      segment.bytes = header;
-      if (kind == SiteKind::exit) {
-        slot.kind = ptx::Slot::Kind::event;
-        segment.ends = true;
-      } else {
-        slot.kind = ptx::Slot::Kind::strong;
-        slot.valued = slot.short_values = true;
-        slot.in_block = shared;
-        slot.both_tickets = mixed && !shared;
-        slot.address = header + 32;
-        slot.value_read = slot.address + lanes8;
-        slot.operand = operand ? slot.value_read + lanes4 : 0;
-        segment.bytes += 32 + lanes8 + 2 * lanes4;
-      }
-      segment.slots.push_back(slot);
-      segments.push_back(segment);
-      sites.push_back(site);
+      slot.kind = ptx::Slot::Kind::strong;
+      slot.valued = slot.short_values = true;
+      slot.in_block = space == Space::shared;
+      slot.both_tickets = mixed && !slot.in_block;
+      slot.address = header + 32;
+      slot.value_read = slot.address + lanes8;
+      slot.operand = access == AccessKind::read ? 0 : slot.value_read + lanes4;
+      Site& site = Segments::add(opcode, SiteKind::access, slot, 32 + lanes8 + 2 * lanes4);
+      site.access = access;
+      site.space = space;
     };
-    make("atom.relaxed.gpu.global.add.u32", SiteKind::access, AccessKind::atomic, true);
-    make("atom.relaxed.gpu.global.exch.b32", SiteKind::access, AccessKind::atomic, true);
-    make("ld.relaxed.gpu.global.u32", SiteKind::access, AccessKind::read, false);
-    make("exit", SiteKind::exit, AccessKind::read, false);
-    make("atom.relaxed.cta.shared.add.u32", SiteKind::access, AccessKind::atomic, true, true);
+    make("atom.relaxed.gpu.global.add.u32", AccessKind::atomic);
+    make("atom.relaxed.gpu.global.exch.b32", AccessKind::atomic);
+    make("ld.relaxed.gpu.global.u32", AccessKind::read);
+    add_exit();
+    make("atom.relaxed.cta.shared.add.u32", AccessKind::atomic, Space::shared);
   }
 };
 
@@ -113,12 +91,7 @@ class Device {
   // warps do is to the shared memory of their block.
   Device(std::uint32_t blocks, std::uint32_t steps, unsigned seed, bool counters, bool mixed = false)
       : random_(seed), code_(mixed), steps_(steps), counters_(counters), mixed_(mixed) {
-    shape_.launch = 1;
-    shape_.blocks = blocks;
-    shape_.threads = 2; // one warp of two lanes
-    shape_.strong = true;
-    shape_.segments = &code_.segments;
-    shape_.sites = &code_.sites;
+    shape_ = code_.shape(blocks, 2); // one warp of two lanes
     warps_.resize(blocks);
   }
 
@@ -168,10 +141,8 @@ class Device {
     Warp& warp = warps_[w];
     if (warp.done) return false;
     Ring& ring = rings_[w % rings_.size()];
-    const ptx::Slot& slot = code_.segments[warp.what].slots[0];
-    auto put = [&](std::uint32_t offset, auto value) {
-      std::memcpy(ring.segments[warp.at].bytes.data() + offset, &value, sizeof value);
-    };
+    const ptx::Slot& slot = code_.slot(warp.what);
+    auto put = [&](std::uint32_t offset, auto value) { device_log::put(ring.segments[warp.at].bytes, offset, value); };
     switch (warp.stage++) {
       case 0: {
         warp.what = next(warp);

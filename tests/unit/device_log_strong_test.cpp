@@ -1,16 +1,14 @@
 // The order of strong accesses whose tickets overlap, where values must tell it: what each read saw came before it.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <ctime>
 #include <map>
 
-#include "tracer/device_log/launch_log.h"
+#include "tests/unit/device_log_segments.h"
 
 namespace deadheat::device_log {
 namespace {
 
-constexpr std::uint32_t header = 32, lanes4 = 128, lanes8 = 256;
 constexpr std::uint64_t flag = 0x1000;
 
 enum Segment : std::uint32_t { store, load, add, pair_store, pair_load, vector_add, leave };
@@ -32,29 +30,13 @@ class StrongOrder : public ::testing::Test, public Output {
     make("st.release.gpu.global.v2.u32", AccessKind::write, true, 2);
     make("ld.acquire.gpu.global.v2.u32", AccessKind::read, false, 2);
     make("red.relaxed.gpu.global.add.v4.f32", AccessKind::atomic, false, 4);
-    Site exit;
-    exit.id = leave;
-    exit.kind = SiteKind::exit;
-    sites.push_back(exit);
-    ptx::Segment last;
-    last.bytes = header;
-    last.ends = true;
-    last.slots.emplace_back();
-    last.slots[0].site = leave;
-    last.slots[0].offset = header;
-    last.slots[0].kind = ptx::Slot::Kind::event;
-    segments.push_back(last);
+    code.add_exit();
   }
 
   // The places that the accesses get, in the order in which they are given.
   std::vector<std::uint64_t> order(const std::vector<Access>& accesses) {
-    Shape shape;
-    shape.launch = 1;
+    Shape shape = code.shape(0, 1);
     for (const Access& access : accesses) shape.blocks = std::max<std::uint64_t>(shape.blocks, access.warp + 1);
-    shape.threads = 1;
-    shape.strong = true;
-    shape.segments = &segments;
-    shape.sites = &sites;
     places.clear();
     LaunchLog log(shape, *this);
     for (const Access& access : accesses) log.segment(bytes_of(access).data());
@@ -77,16 +59,7 @@ class StrongOrder : public ::testing::Test, public Output {
 
  private:
   void make(const char* opcode, AccessKind access, bool operand, std::uint8_t elements = 1) {
-    Site site;
-    site.id = std::uint32_t(sites.size());
-    site.opcode = opcode;
-    site.access = access;
-    site.space = Space::global;
-    site.element_bytes = 4;
-    site.elements = elements;
     ptx::Slot slot;
-    slot.site = site.id;
-    slot.offset = header;
     slot.kind = ptx::Slot::Kind::strong;
     slot.valued = operand || access == AccessKind::read;
     slot.short_values = elements == 1;
@@ -94,32 +67,28 @@ class StrongOrder : public ::testing::Test, public Output {
     slot.value_read = slot.valued && access != AccessKind::write ? slot.address + lanes8 : 0;
     slot.operand = operand ? slot.address + 2 * lanes8 : 0;
     slot.digest = access == AccessKind::write ? slot.operand + lanes8 : 0;
-    ptx::Segment segment;
-    segment.bytes = header + 32 + 3 * lanes8 + lanes4;
-    segment.slots.push_back(slot);
-    segments.push_back(segment);
-    sites.push_back(site);
+    Site& site = code.add(opcode, SiteKind::access, slot, 32 + 3 * lanes8 + lanes4);
+    site.access = access;
+    site.elements = elements;
   }
   std::vector<std::uint8_t> bytes_of(const Access& access) const {
-    std::vector<std::uint8_t> bytes(segments[access.what].bytes, 0);
-    auto put = [&](std::uint32_t offset, auto value) { std::memcpy(bytes.data() + offset, &value, sizeof value); };
+    std::vector<std::uint8_t> bytes(code.segments[access.what].bytes, 0);
     SegmentHeader head;
     head.segment = access.what;
     head.block = access.warp;
     head.mask = 1;
-    put(0, head);
+    put(bytes, 0, head);
     if (access.what == leave) return bytes;
-    const ptx::Slot& slot = segments[access.what].slots[0];
-    put(slot.offset, access.before);
-    put(slot.offset + 8, access.after);
-    put(slot.address, flag);
-    if (slot.value_read) put(slot.value_read, access.value);
-    if (slot.operand) put(slot.operand, access.what == add ? std::uint32_t(1) : access.value);
+    const ptx::Slot& slot = code.slot(access.what);
+    put(bytes, slot.offset, access.before);
+    put(bytes, slot.offset + 8, access.after);
+    put(bytes, slot.address, flag);
+    if (slot.value_read) put(bytes, slot.value_read, access.value);
+    if (slot.operand) put(bytes, slot.operand, access.what == add ? std::uint32_t(1) : access.value);
     return bytes;
   }
 
-  std::vector<ptx::Segment> segments;
-  std::vector<Site> sites;
+  Segments code;
   std::map<std::uint32_t, std::vector<std::uint64_t>> places;
 };
 
