@@ -5,7 +5,9 @@
 //   analyzer_bench [--largest N] [--workers 2,4] [--tsan PATH]
 //       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
-//   analyzer_bench --profile machine [--workers 2,4]               what the machine itself gives
+//   analyzer_bench --profile machine [--workers 2,4]               what the machine itself gives, and which processors
+//       share no core
+//   --cpus 0,2,4                  with any of them: J workers run on the first J of these
 //   analyzer_bench --profile PATTERN [--largest N] --write TRACE   no run: the accesses as a trace for `deadheat
 //   analyze`
 #include <sys/resource.h>
@@ -19,6 +21,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/detect/find.h"
@@ -66,8 +69,16 @@ Cost measure(const std::function<Cost()>& body) {
   return cost;
 }
 
+std::vector<int> cpus; // to run on; none: any
+
+// As many of them as there are workers, so that each has one.
+void spread(unsigned jobs) {
+  if (jobs <= cpus.size()) run_on({cpus.begin(), cpus.begin() + jobs});
+}
+
 Cost analysis(Pattern pattern, std::uint64_t accesses, unsigned jobs) {
   return measure([=] {
+    spread(jobs);
     const PatternSource source(pattern, accesses);
     detect::FindOptions options;
     options.jobs = jobs;
@@ -148,16 +159,26 @@ int main(int argc, char** argv) {
     if (!std::strcmp(argv[i], "--tsan")) tsan = argv[i + 1];
     if (!std::strcmp(argv[i], "--profile")) profiled = argv[i + 1];
     if (!std::strcmp(argv[i], "--write")) written = argv[i + 1];
+    auto numbers = [&](auto&& add) {
+      for (char* at = argv[i + 1]; *at; at += *at == ',') add(std::strtoul(at, &at, 10));
+    };
     if (!std::strcmp(argv[i], "--workers")) {
       workers.clear();
-      for (char* at = argv[i + 1]; *at; at += *at == ',') workers.push_back(unsigned(std::strtoul(at, &at, 10)));
+      numbers([&](unsigned long count) { workers.push_back(unsigned(count)); });
     }
+    if (!std::strcmp(argv[i], "--cpus")) numbers([](unsigned long cpu) { cpus.push_back(int(cpu)); });
     if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
   }
   if (profiled == "machine") {
+    if (cpus.empty()) {
+      std::printf("processors that share no core: ");
+      for (const char* comma = ""; int cpu : cpus_apart()) std::printf("%s%d", std::exchange(comma, ","), cpu);
+      std::printf("\n");
+    }
     for (unsigned count : workers) {
-      std::printf("machine, %u workers: arithmetic %.2f, memory %.2f times as fast\n", count, arithmetic_gain(count),
-                  memory_gain(count));
+      spread(count);
+      std::printf("machine, %u workers: arithmetic %.2f, pipelines %.2f, memory %.2f times as fast\n", count,
+                  arithmetic_gain(count), pipelines_gain(count), memory_gain(count));
     }
     return 0;
   }
@@ -184,6 +205,8 @@ int main(int argc, char** argv) {
   each_worker(" %4u |", [](unsigned count) { return count; });
   std::printf(" workers: times as fast\n%-28s|", "machine: arithmetic");
   each_worker(" %4.2f |", arithmetic_gain);
+  std::printf("\n%-28s|", "machine: pipelines");
+  each_worker(" %4.2f |", pipelines_gain);
   std::printf("\n%-28s|", "machine: memory");
   each_worker(" %4.2f |", memory_gain);
   std::printf(" %7s | %9s %9s\n", "bytes", "tsan M/s", "us:tsan");

@@ -6,8 +6,11 @@
 // Thread-safety: starts threads of its own and joins them.
 #pragma once
 
+#include <sched.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -30,7 +33,8 @@ inline double gain(unsigned threads, const std::function<void(unsigned)>& work) 
   return threads * seconds(1) / seconds(threads);
 }
 
-// Additions and multiplications in registers.
+// Additions and multiplications in registers, each of which waits for the one before: what two threads of one core
+// gain, too.
 inline double arithmetic_gain(unsigned threads) {
   return gain(threads, [](unsigned thread) {
     std::uint64_t a = thread, b = 1;
@@ -40,6 +44,63 @@ inline double arithmetic_gain(unsigned threads) {
       asm volatile("" : "+r"(b));
     }
   });
+}
+
+// As many operations at once as a core has pipelines for: threads that share a core share that.
+inline void fill_pipelines(std::uint64_t turns) {
+  std::uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
+  for (std::uint64_t i = 0; i < turns; ++i) {
+    a += i, b ^= i, c -= i, d += b, e ^= a, f += c, g -= i, h ^= i;
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g), "+r"(h));
+  }
+}
+inline double pipelines_gain(unsigned threads) {
+  return gain(threads, [](unsigned) { fill_pipelines(200'000'000); });
+}
+
+inline void run_on(const std::vector<int>& cpus) { // this thread, and those that it starts
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu : cpus) CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+// Of the processors that the process may use, some that share no pipelines with each other, by measurement: a virtual
+// machine does not tell which are threads of one core.
+inline std::vector<int> cpus_apart() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  auto seconds = [](std::vector<int> cpus) {
+    double best = 1e9;
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      std::atomic<std::size_t> ready{0};
+      std::vector<double> took(cpus.size());
+      {
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < cpus.size(); ++i) {
+          threads.emplace_back([&, i] {
+            run_on({cpus[i]});
+            for (++ready; ready < cpus.size();) std::this_thread::yield();
+            const auto begin = std::chrono::steady_clock::now();
+            fill_pipelines(1'000'000);
+            took[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+          });
+        }
+      }
+      best = std::min(best, *std::max_element(took.begin(), took.end()));
+    }
+    return best;
+  };
+  std::vector<int> apart;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    const double alone = seconds({cpu});
+    const bool shares =
+        std::any_of(apart.begin(), apart.end(), [&](int other) { return seconds({other, cpu}) > 1.35 * alone; });
+    if (!shares) apart.push_back(cpu);
+  }
+  return apart;
 }
 
 // Words of 64 MB a thread, each somewhere, read and written: what looking up scattered accesses costs at least.
