@@ -69,7 +69,7 @@ class Filter {
     std::uint32_t unordered = 0;
     const order::ThreadKey lane0 = access.thread;
     Actor* actor = nullptr;
-    const bool alone = pages_.count() == 0 && words_.empty() && bytes_.empty() && !any_folded_ && access.bytes == 4;
+    const bool alone = pages_.count() == 0 && bytes_.empty() && access.bytes == 4;
     for (; mask; mask &= mask - 1) {
       const unsigned i = unsigned(std::countr_zero(mask));
       access.address = lanes[i].address;
@@ -90,11 +90,11 @@ class Filter {
   // Brings nearer, in two steps, what a strong access to global memory will look at. False: there is no second step.
   bool bring_strong(std::uint64_t address) const {
     EntryArrays::Name array;
-    return strong_.prefetch(address, array);
+    return words_.prefetch(address, array);
   }
   void bring_strong_entry(std::uint64_t address) const {
     EntryArrays::Name array;
-    strong_.prefetch_entry(address, array);
+    words_.prefetch_entry(address, array);
   }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
@@ -111,7 +111,9 @@ class Filter {
   // A copy or set, or the freeing of memory.
   void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
+  // More than there can be where names run out: whoever looks at fewer parts needs fewer.
   std::uint64_t bytes() const {
+    if (epochs_.too_many()) return ~0ull >> 1;
     return pages_.bytes() + words_.bytes() + bytes_.bytes() + strong_.bytes() + pairs_.bytes() + epochs_.bytes();
   }
 
@@ -178,26 +180,30 @@ class Filter {
   bool usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane);
   void mark_sparse(ShadowPage& page);
   void absorb(ShadowPage& page); // what SparseCells say of it
-  void absorb_strong(ShadowPage& page);
+  void absorb_strong(Group& group, unsigned unit, Entry entry);
   // False: suspect. `weak`: what is known of the unit's weak accesses. unordered: set where the other access of a pair
   // of atomics is.
   bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
-  // Where nothing but strong accesses here and there are known, in the usual cases of one; false: to be done otherwise.
+  // The usual cases of an atomic operation on a word here and there of which nothing but strong accesses is known;
+  // false: to be done otherwise.
   bool strong_alone(const Strong& access, Actor& actor, bool& unordered);
-  // forget: words_ has an entry, which says `weak`, and may be erased.
-  bool join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool forget, bool& unordered);
   // As sparse(), for a strong access.
   bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
   // A weak read of a word here and there by the lane that has just made an atomic access to it is told by that one's
-  // entry; these say of a cell whether it is the lane's, fold the read in (false: it cannot be), and take it out again.
+  // entry (StrongCell::read_since); these say of a cell whether it is the lane's, and what was read.
   static bool own(const StrongCell& cell, const Actor& actor, unsigned lane) {
     return cell.epoch == actor.segment && cell.who == lane && !actor.asynchronous;
   }
-  bool fold_read(std::uint64_t unit, const SparseCells::Found& strongly);
-  void separate(std::uint64_t unit, const SparseCells::Found& strongly);
-  void separate_page(std::uint64_t address);
-  // What strong accesses to a word here and there were; none: it is suspect.
+  static Cell read_since(const StrongCell& cell) {
+    Cell read;
+    read.reads = cell.epoch;
+    read.reads_who = cell.who;
+    return read;
+  }
+  // What strong accesses to a word here and there were, and an entry that says it; none: it is suspect, or there is no
+  // code for it.
   static std::optional<StrongCell> strong_cell(Entry entry);
+  static std::optional<Entry> strong_entry(const StrongCell& cell);
   // Can what came before a strong access, which the cell says, be forgotten but for StrongCell::after_weak?
   bool can_forget(const Cell& weak, const StrongCell& cell, const Actor& actor) const;
   // Writes and reads of a word here and there, for one entry: strong ones that weak reads came after. False: they
@@ -231,9 +237,9 @@ class Filter {
   const Partitions& active_;
   FilterPages pages_;
   EpochPairs pairs_;
-  SparseCells words_{2, &pairs_}, bytes_{0, &pairs_};
-  SparseCells strong_{2}; // of strong accesses alone: filter_strong.cpp says what their entries are
-  bool any_folded_ = false; // weak reads were folded into those
+  // Strong accesses to words are told by the caller's entries: in words_, where nothing else is known of the word, else
+  // in strong_.
+  SparseCells words_{2, &pairs_}, bytes_{0, &pairs_}, strong_{2};
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers

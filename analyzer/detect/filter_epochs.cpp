@@ -159,7 +159,7 @@ void Epochs::renumber(std::vector<SegmentId>& number) {
   }
   segments_.resize(kept);
   collect_at_ = std::max<std::size_t>(1 << 16, 2 * segments_.size());
-  DEADHEAT_CHECK(collect_at_ < std::size_t(1) << 31); // a name's highest bit is others' (filter_sparse.h)
+  DEADHEAT_CHECK(collect_at_ <= most_segments);
   if (segments_.capacity() > 2 * collect_at_) segments_.shrink_to_fit();
 }
 

@@ -88,6 +88,9 @@ class Epochs {
 
   // Has so much been named that it is time to collect?
   bool crowded() const { return segments_.size() >= collect_at_; }
+  // There are no more names than that. From a quarter on, less is to be remembered.
+  static constexpr SegmentId most_segments = 1u << 30;
+  bool too_many() const { return segments_.size() >= most_segments / 4; }
   // Renumbers the segments that something still names, so that the others' memory is free. each_name(name) calls
   // name(SegmentId&) for all names that cells hold.
   template <typename EachName>

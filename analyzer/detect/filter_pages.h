@@ -57,6 +57,7 @@ struct [[gnu::packed]] StrongCell {
   // In flags, below log2(bytes) << 4. read_since: weakly, too, by the same lane, and nobody else did; not in pages.
   // after_weak: weak accesses of operations that came before the epoch's came first, which nothing else tells.
   static constexpr std::uint8_t read_since = 1, after_weak = 2, plain = 4, writes = 8;
+  static constexpr std::uint8_t of_atomics = 0x30 | writes; // of 4 bytes, and nothing else
   SegmentId epoch = 0;
   std::uint8_t who = 0, flags = 0;
 };

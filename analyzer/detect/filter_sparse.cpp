@@ -23,7 +23,8 @@ Entry SparseCells::entry_of(const Cell& cell, bool with_write) const {
 
 void SparseCells::say(Entry entry, Cell& cell) const {
   const unsigned level = entry.who >> 5;
-  if (names_pair(entry.who)) return pairs_->get(entry, cell);
+  if (entry.segment & callers) return;
+  if (names_pair(entry)) return pairs_->get(entry, cell);
   if (level == write_level) {
     cell.write = entry.segment;
     cell.write_who = entry.who & 31;
@@ -75,7 +76,7 @@ SparseCells::Found SparseCells::find(std::uint64_t address) const {
       found.who = &entry->who;
     }
   }
-  if (found && pairs_) say(found.entry(), found.cell);
+  if (found) say(found.entry(), found.cell);
   return found;
 }
 
@@ -109,16 +110,22 @@ void SparseCells::prefetch_rest(const LineTable& of, std::uint32_t wanted) {
 // ---- entries
 
 void SparseCells::put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write) {
-  const Entry wanted = entry_of(cell, with_write), old = found ? found.entry() : Entry();
+  const Entry wanted = entry_of(cell, with_write);
   if (wanted.segment) {
-    put(address, found, wanted);
-  } else if (found) {
-    return erase(address, found);
+    place(address, found, wanted);
+  } else {
+    erase(address, found);
   }
-  if (found && names_pair(old.who)) pairs_->drop(old.segment);
 }
 
 void SparseCells::put(std::uint64_t address, const Found& found, Entry entry) {
+  entry.segment |= callers;
+  place(address, found, entry);
+}
+
+// The pair that is wanted counts its unit before the old one loses it: they may be the same.
+void SparseCells::place(std::uint64_t address, const Found& found, Entry entry) {
+  if (found && names_pair(found.entry())) pairs_->drop(found.entry().segment);
   if (!found) return add(address, found, entry);
   std::memcpy(found.at, static_cast<const void*>(&entry), sizeof(SegmentId));
   *found.who = entry.who;
@@ -169,7 +176,7 @@ EntryArrays::Name SparseCells::collect_block(LineTable& of, std::uint32_t wanted
 void SparseCells::erase(std::uint64_t address, const Found& found) {
   if (!found) return;
   --used_;
-  if (names_pair(*found.who)) pairs_->drop(found.entry().segment);
+  if (names_pair(found.entry())) pairs_->drop(found.entry().segment);
   if (!found.slot) {
     std::memset(found.at, 0, sizeof(SegmentId));
     LineTable& of = *table(address, key(address));

@@ -1,7 +1,8 @@
 // What the first pass remembers of memory that is touched here and there: epochs of units of 4 bytes, or of one byte,
 // found by their address.
 //
-// A unit has one entry, which names a pair of epochs (filter_pairs.h) where it was both written and read since. Entries
+// A unit has one entry, which names a pair of epochs (filter_pairs.h) where it was both written and read since, or says
+// something else that only the caller understands: what strong accesses to it were (filter_strong.cpp). Entries
 // of blocks that have a few only lie in *lines* (filter_lines.h): 9 bytes each, seven of them and a mark are a line of
 // a cache, which is all that a look-up reads as a rule. Of the tables of lines some are full and some have just grown,
 // so that an entry costs 11.5 bytes or so at any time. Where more than five entries of a block would lie there, they
@@ -44,15 +45,17 @@ class SparseCells {
   };
 
  public:
-  // pairs: of cells' epochs; null: entries are the caller's, the highest bit of a segment (callers_bit) as well.
-  static constexpr SegmentId callers_bit = 1u << 31;
+  // In the segment of an entry: `callers`: its `who` is the caller's, and so is a further bit of the segment.
+  static constexpr SegmentId callers = 1u << 31, callers_bit = 1u << 30;
+  static_assert(Epochs::most_segments <= callers_bit);
+  // pairs: of cells' epochs; null: no cell is both written and read.
   explicit SparseCells(unsigned unit_log2, EpochPairs* pairs = nullptr) : unit_log2_(unit_log2), pairs_(pairs) {}
   SparseCells(const SparseCells&) = delete;
   SparseCells& operator=(const SparseCells&) = delete;
 
   // A unit's entry, until anything is put or erased.
   struct Found {
-    Cell cell; // what it says, where there are pairs; segments 0 when there is none
+    Cell cell; // what it says, unless it is the caller's; segments 0 when there is none
     unsigned char* at = nullptr; // its segment's four bytes; null: there is none
     std::uint8_t* who = nullptr;
     Slot slot; // of its block's array
@@ -63,10 +66,11 @@ class SparseCells {
       std::memcpy(static_cast<void*>(&entry), at, sizeof(SegmentId));
       return entry;
     }
+    bool is_callers() const { return at && (entry().segment & callers); }
   };
   Found find(std::uint64_t address) const;
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
-  // The same of an entry whose `who` is the caller's.
+  // The same of an entry that is the caller's.
   void put(std::uint64_t address, const Found& found, Entry entry);
   void erase(std::uint64_t address, const Found& found);
   // The unit's entry, where it lies in an array; null otherwise.
@@ -90,10 +94,10 @@ class SparseCells {
     const Slot slot = array_slot(address);
     return slot && slot.name().size == EntryArrays::sheet;
   }
-  // Of an entry of a weak write: by which lane.
+  // Of an entry of a weak write, which is not the caller's: by which lane.
   static bool is_write(Entry entry) { return entry.who >> 5 == write_level; }
   static Entry write_entry(SegmentId segment, unsigned lane) { return {segment, who_of(write_level, lane)}; }
-  // Does the entry say of reads and of nothing else?
+  // Does it say of reads and of nothing else?
   static bool plain_reads(Entry entry) {
     return entry.who < 1 << 5 || (entry.who < write_level << 5 && !(entry.who & 31));
   }
@@ -151,20 +155,19 @@ class SparseCells {
   // Calls name(SegmentId&) for all segments that entries name, but for those in pairs.
   template <typename Name>
   void each_name(Name&& name) {
-    auto of_entry = [&](SegmentId segment) {
-      const SegmentId bit = pairs_ ? 0 : segment & callers_bit;
-      segment &= ~bit;
+    auto renamed = [&](Entry entry) {
+      if (names_pair(entry)) return entry.segment;
+      const SegmentId bits = entry.segment & (callers | callers_bit);
+      SegmentId segment = entry.segment & ~bits;
       name(segment);
-      return segment | bit;
+      return segment | bits;
     };
     each_slot([&](std::uint64_t, Line& line, unsigned place) {
       if (!LineTable::is_array(line.key[place])) {
-        if (!names_pair(line.who[place])) line.segment[place] = of_entry(line.segment[place]);
+        line.segment[place] = renamed({line.segment[place], line.who[place]});
         return;
       }
-      arrays_.each(Slot{&line, place}.name(), [&](unsigned, Entry& entry) {
-        if (!names_pair(entry.who)) entry.segment = of_entry(entry.segment);
-      });
+      arrays_.each(Slot{&line, place}.name(), [&](unsigned, Entry& entry) { entry.segment = renamed(entry); });
     });
   }
   // Drops the units for which forget(address) says so; gives memory back.
@@ -174,7 +177,7 @@ class SparseCells {
       auto gone = [&](std::uint32_t unit, Entry entry) {
         const bool is = forget((high | unit) << unit_log2_);
         used_ -= is;
-        if (is && names_pair(entry.who)) pairs_->drop(entry.segment);
+        if (is && names_pair(entry)) pairs_->drop(entry.segment);
         return is;
       };
       if (!LineTable::is_array(line.key[place])) {
@@ -203,7 +206,8 @@ class SparseCells {
   static constexpr std::uint8_t wide_non_coherent = 1, wide_suspect = 16; // in the place of the lane, where it is none
   Entry entry_of(const Cell& cell, bool with_write) const; // segment 0: there is nothing to say
   void say(Entry entry, Cell& cell) const; // what it says
-  bool names_pair(std::uint8_t who) const { return pairs_ && EpochPairs::is_pair(who); }
+  bool names_pair(Entry entry) const { return !(entry.segment & callers) && EpochPairs::is_pair(entry.who); }
+  void place(std::uint64_t address, const Found& found, Entry entry);
 
   static constexpr unsigned region_log2 = LineTable::key_bits; // units of a region
   using Region = std::array<LineTable, LineTable::of_region>;

@@ -1,7 +1,8 @@
 // The first pass's strong accesses.
 //
-// Those to words here and there are remembered in SparseCells of their own: one entry a word, whose `who` says what a
-// StrongCell does. What does not fit into it has a page.
+// Those to words here and there have an entry of SparseCells, whose `who` says what a StrongCell does: in the word's
+// own place where nothing else is known of it, or as much as the strong ones tell, else beside it. What does not fit
+// into an entry has a page.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -34,28 +35,16 @@ constexpr std::array<StrongCell, codes + 32> decoded = [] {
   }
   for (unsigned lane = 0; lane < 32; ++lane) {
     list[first_read_since + lane].who = std::uint8_t(lane);
-    list[first_read_since + lane].flags = std::uint8_t(size_of(4) | StrongCell::writes | StrongCell::read_since);
+    list[first_read_since + lane].flags = StrongCell::of_atomics | StrongCell::read_since;
   }
   return list;
 }();
-static_assert(StrongCell::writes == 2 * StrongCell::plain);
-
-// Of one that there is a code for.
-std::optional<Entry> entry_of(const StrongCell& cell) {
-  const unsigned level = cell.who >> 5, size = cell.flags & 0xF0u, kind = (cell.flags & 0x0Cu) / StrongCell::plain;
-  if (level == complete_operation || (size != size_of(4) && size != size_of(8)) || !kind) return std::nullopt;
-  const unsigned whom = level == one_lane ? cell.who & 31u : level == many ? 35 : 31 + level;
-  const SegmentId bit = cell.flags & StrongCell::after_weak ? SparseCells::callers_bit : 0;
-  return Entry{cell.epoch | bit, std::uint8_t(((kind - 1) * 2 + (size == size_of(8))) * 36 + whom)};
-}
-
-// Of one that is not suspect.
-StrongCell cell_of(Entry entry) {
-  StrongCell cell = decoded[entry.who];
-  cell.epoch = entry.segment & ~SparseCells::callers_bit;
-  if (entry.segment & SparseCells::callers_bit) cell.flags |= StrongCell::after_weak;
-  return cell;
-}
+static_assert(StrongCell::writes == 2 * StrongCell::plain &&
+              StrongCell::of_atomics == (size_of(4) | StrongCell::writes));
+// Atomic operations on 4 bytes of several blocks.
+constexpr std::uint8_t of_blocks = 2 * 36 + 31 + whole_operation;
+static_assert(decoded[of_blocks].who == who_of(whole_operation, 0) &&
+              decoded[of_blocks].flags == StrongCell::of_atomics);
 
 // What the group says of a unit's weak accesses, without cells.
 Cell weak_of(const Group& group, unsigned unit) {
@@ -126,7 +115,21 @@ bool Filter::strong(const Strong& access) {
 }
 
 std::optional<StrongCell> Filter::strong_cell(Entry entry) {
-  return entry.who == suspect_code ? std::nullopt : std::optional(cell_of(entry));
+  if (entry.who == suspect_code) return std::nullopt;
+  StrongCell cell = decoded[entry.who];
+  cell.epoch = entry.segment & ~(SparseCells::callers | SparseCells::callers_bit);
+  if (entry.segment & SparseCells::callers_bit) cell.flags |= StrongCell::after_weak;
+  return cell;
+}
+
+std::optional<Entry> Filter::strong_entry(const StrongCell& cell) {
+  const unsigned level = cell.who >> 5, size = cell.flags & 0xF0u, kind = (cell.flags & 0x0Cu) / StrongCell::plain;
+  if (level == complete_operation || (size != size_of(4) && size != size_of(8)) || !kind) return std::nullopt;
+  const unsigned whom = level == one_lane ? cell.who & 31u : level == many ? 35 : 31 + level;
+  const unsigned code = cell.flags & StrongCell::read_since ? first_read_since + whom
+                                                            : ((kind - 1) * 2 + (size == size_of(8))) * 36 + whom;
+  const SegmentId bit = cell.flags & StrongCell::after_weak ? SparseCells::callers_bit : 0;
+  return Entry{cell.epoch | SparseCells::callers | bit, std::uint8_t(code)};
 }
 
 bool Filter::can_forget(const Cell& weak, const StrongCell& cell, const Actor& actor) const {
@@ -148,59 +151,27 @@ bool Filter::as_weak(Cell& cell, const StrongCell& strong, const Actor& actor) c
   return true;
 }
 
-bool Filter::fold_read(std::uint64_t unit, const SparseCells::Found& strongly) {
-  const StrongCell cell = decoded[*strongly.who];
-  if (cell.flags != (size_of(4) | StrongCell::writes)) return false;
-  if (words_.may_have_page(unit / page_bytes) && words_.find(unit)) return false;
-  *strongly.who = std::uint8_t(first_read_since + cell.who);
-  any_folded_ = true;
-  return true;
-}
-
-void Filter::separate(std::uint64_t unit, const SparseCells::Found& strongly) {
-  StrongCell cell = cell_of(strongly.entry());
-  Cell read;
-  read.reads = cell.epoch;
-  read.reads_who = cell.who;
-  words_.put(unit, words_.find(unit), read, true);
-  cell.flags &= std::uint8_t(~StrongCell::read_since);
-  *strongly.who = entry_of(cell)->who;
-}
-
-void Filter::separate_page(std::uint64_t address) {
-  if (!any_folded_ || !strong_.may_have_page(address / page_bytes)) return;
-  const std::bitset<EntryArrays::units> touched = strong_.touched(address);
-  for (unsigned i = 0; i < EntryArrays::units; ++i) {
-    if (!touched[i]) continue;
-    const SparseCells::Found found = strong_.find(address + 4 * i);
-    const std::uint8_t code = *found.who;
-    if (code != suspect_code && code >= first_read_since) separate(address + 4 * i, found);
+bool Filter::strong_alone(const Strong& access, Actor& actor, bool& unordered) {
+  if (access.address % 4 || access.address >= address_limit || !access.write || access.plain) return false;
+  Entry* const entry = words_.in_array(access.address);
+  if (!entry || !(entry->segment & SparseCells::callers)) return false;
+  const SegmentId bits = entry->segment & (SparseCells::callers | SparseCells::callers_bit);
+  if (entry->who == of_blocks && epochs_.apart_from(entry->segment & ~bits, who_of(whole_operation, 0), actor)) {
+    // One more of those, none of which orders any; what came before them comes before their operation.
+    entry->segment = epochs_.joint(entry->segment & ~bits, actor) | bits;
+    return unordered = true;
   }
-}
-
-// False: what it says then does not fit into an entry.
-inline bool Filter::join_entry(Entry& entry, const Strong& access, Actor& actor, const Cell& weak, bool forget,
-                               bool& unordered) {
-  if (entry.who == suspect_code) return true;
-  StrongCell cell = cell_of(entry);
-  if (!join_strong(access, actor, weak, cell, unordered)) {
+  if (entry->who == suspect_code) return true;
+  if (entry->who >= first_read_since) return false;
+  StrongCell cell = *strong_cell(*entry);
+  if (!join_strong(access, actor, Cell(), cell, unordered)) {
     suspects_.add(0, access.address);
-    entry.who = suspect_code;
+    entry->who = suspect_code;
     return true;
   }
-  const bool forgets = forget && can_forget(weak, cell, actor);
-  if (forgets) cell.flags |= StrongCell::after_weak;
-  const auto wanted = entry_of(cell);
-  if (!wanted) return false;
-  entry = *wanted;
-  if (forgets) words_.erase(access.address, words_.find(access.address));
-  return true;
-}
-
-bool Filter::strong_alone(const Strong& access, Actor& actor, bool& unordered) {
-  if (access.address % 4 || access.address >= address_limit) return false;
-  Entry* const entry = strong_.in_array(access.address);
-  return entry && join_entry(*entry, access, actor, Cell(), false, unordered);
+  const auto wanted = strong_entry(cell);
+  if (wanted) *entry = *wanted;
+  return bool(wanted);
 }
 
 bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
@@ -216,9 +187,10 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
   if (bytes_.may_have_page(number)) return false;
   struct Unit {
     std::uint64_t address = 0;
-    SparseCells::Found found;
-    Entry entry;
-    bool forgets = false; // what words_ says
+    SparseCells::Found found, beside; // in words_; in strong_
+    Entry entry; // of segment 0: nothing changes
+    bool alone = false; // it is to be in words_
+    std::optional<Cell> read; // or this
   };
   std::array<Unit, 2> units;
   const unsigned count = access.bytes / 4;
@@ -226,79 +198,76 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
   for (unsigned i = 0; i < count; ++i) {
     Unit& unit = units[i];
     unit.address = access.address + 4 * i;
-    Cell weak;
-    bool weakly = false; // words_ says that
-    if (const SparseCells::Found strongly = any_folded_ ? strong_.find(unit.address) : SparseCells::Found();
-        strongly && *strongly.who >= first_read_since && *strongly.who != suspect_code) {
-      if (count == 1 && !access.plain && access.write && own(cell_of(strongly.entry()), actor, lane)) return true;
-      separate(unit.address, strongly);
+    unit.found = words_.find(unit.address);
+    unit.alone = !unit.found || unit.found.is_callers();
+    if (strong_.may_have_page(number)) unit.beside = strong_.find(unit.address);
+    Cell weak = unit.found.cell;
+    StrongCell cell;
+    if (const SparseCells::Found& known = unit.found.is_callers() ? unit.found : unit.beside) {
+      const std::optional<StrongCell> strong = strong_cell(known.entry());
+      if (!strong) continue; // suspect
+      cell = *strong;
+    }
+    if (cell.flags & StrongCell::read_since) {
+      if (count == 1 && !access.plain && access.write && own(cell, actor, lane)) return true;
+      cell.flags &= std::uint8_t(~StrongCell::read_since);
+      unit.read = weak = read_since(cell);
+      unit.alone = false;
     }
     if (at) {
       const unsigned of_page = unsigned(unit.address % page_bytes >> at->shift);
       const Group& group = FilterPages::group_of(*at, of_page / group_units);
       if (group.cells || group.strong || group.suspect || at->shift != 2) return false;
       weak = weak_of(group, of_page % group_units);
-      // Later reads are in SparseCells.
-      if (words_.may_have_page(number) && words_.find(unit.address)) return false;
-    } else if (words_.may_have_page(number)) {
-      const SparseCells::Found known = words_.find(unit.address);
-      weak = known.cell;
-      weakly = bool(known);
+      if (!unit.alone) return false; // later reads
     }
     if (weak.write_who & Cell::suspect) continue;
-    if (Entry* const entry = count == 1 ? strong_.in_array(unit.address) : nullptr) { // the usual case, in its place
-      return join_entry(*entry, access, actor, weak, weakly, unordered);
-    }
-    unit.found = strong_.find(unit.address);
-    StrongCell cell;
-    if (unit.found) {
-      const std::optional<StrongCell> known = strong_cell(unit.found.entry());
-      if (!known) continue;
-      cell = *known;
-    }
     if (!join_strong(access, actor, weak, cell, any_unordered)) {
       unit.entry = {actor.segment, suspect_code};
+      unit.alone = true;
       continue;
     }
-    unit.forgets = weakly && can_forget(weak, cell, actor);
-    if (unit.forgets) cell.flags |= StrongCell::after_weak;
-    const auto wanted = entry_of(cell);
+    if (!unit.alone && can_forget(weak, cell, actor)) {
+      unit.alone = true;
+      cell.flags |= StrongCell::after_weak;
+    }
+    const auto wanted = strong_entry(cell);
     if (!wanted) return false;
     unit.entry = *wanted;
   }
   for (unsigned i = 0; i < count; ++i) {
-    if (!units[i].entry.segment) continue;
-    if (units[i].entry.who == suspect_code) suspects_.add(0, units[i].address);
-    strong_.put(units[i].address, i ? strong_.find(units[i].address) : units[i].found, units[i].entry);
-    if (units[i].forgets) words_.erase(units[i].address, words_.find(units[i].address));
+    Unit& unit = units[i];
+    if (!unit.entry.segment) continue;
+    if (unit.entry.who == suspect_code) suspects_.add(0, unit.address);
+    if (i) { // the first one's may have moved it
+      unit.found = words_.find(unit.address);
+      unit.beside = strong_.find(unit.address);
+    }
+    if (unit.alone) {
+      words_.put(unit.address, unit.found, unit.entry);
+      strong_.erase(unit.address, unit.beside);
+      continue;
+    }
+    if (unit.read) words_.put(unit.address, unit.found, *unit.read, true);
+    strong_.put(unit.address, unit.beside ? unit.beside : strong_.find(unit.address), unit.entry);
   }
   if (at) mark_sparse(*at);
   unordered |= any_unordered;
   return true;
 }
 
-void Filter::absorb_strong(ShadowPage& page) {
-  if (!strong_.may_have_page(page.key.number)) return;
-  const std::uint64_t base = page.key.number * page_bytes;
-  const std::bitset<EntryArrays::units> touched = strong_.touched(base);
-  for (std::uint64_t offset = 0; offset < page_bytes; offset += 4) {
-    if (!touched[offset / 4]) continue;
-    const SparseCells::Found found = strong_.find(base + offset);
-    page.dense = true;
-    pages_.refine(page, 2);
-    const std::uint8_t code = *found.who;
-    for (std::uint64_t at = offset; at < offset + 4; at += 1ull << page.shift) {
-      const unsigned number = unsigned(at >> page.shift);
-      Group& group = page.groups[number / group_units];
-      if (code == suspect_code) {
-        pages_.expand(group)[number % group_units].write_who |= Cell::suspect;
-        continue;
-      }
-      StrongCell& cell = pages_.strong_of(group)[number % group_units];
-      cell = cell_of(found.entry());
-    }
-    strong_.erase(base + offset, found);
+void Filter::absorb_strong(Group& group, unsigned unit, Entry entry) {
+  const std::optional<StrongCell> known = strong_cell(entry);
+  if (!known) {
+    pages_.expand(group)[unit].write_who |= Cell::suspect;
+    return;
   }
+  StrongCell& cell = pages_.strong_of(group)[unit];
+  cell = *known;
+  if (!(cell.flags & StrongCell::read_since)) return;
+  cell.flags &= std::uint8_t(~StrongCell::read_since);
+  pages_.expand(group)[unit].reads = cell.epoch;
+  pages_.expand(group)[unit].reads_who = cell.who;
 }
 
 } // namespace deadheat::detect

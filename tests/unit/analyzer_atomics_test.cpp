@@ -122,9 +122,9 @@ TEST(Atomics, ThreadsAndMemoryDoNotMatter) {
   EXPECT_GT(more_goes, 30u);
 }
 
-// Words far from each other, weakly and strongly touched in turn by launches in one stream or in two, so that what one
-// entry tells of a word changes all the time.
-std::vector<trace::Record> words_in_turn(std::uint64_t seed) {
+// Words so far from each other, weakly and strongly touched in turn by launches in one stream or in two, so that what
+// one entry tells of a word changes all the time.
+std::vector<trace::Record> words_in_turn(std::uint64_t seed, std::uint64_t apart) {
   Random random(seed);
   std::vector<SiteOf> sites;
   for (unsigned bytes : {4u, 8u}) {
@@ -161,8 +161,8 @@ std::vector<trace::Record> words_in_turn(std::uint64_t seed) {
       const SiteOf& of = sites[access.site];
       const unsigned lane = owner / 6;
       access.mask = 1u << lane;
-      access.address[lane] = memory + detect::page_bytes * (access.site == 10 ? 15 : place) +
-                             (of.bytes == 4 && place < 3 ? 4 * random.below(2) : 0);
+      access.address[lane] =
+          memory + apart * (access.site == 10 ? 15 : place) + (of.bytes == 4 && place < 3 ? 4 * random.below(2) : 0);
       if (is_strong(of.ordering)) {
         access.order_first[lane] = access.order_last[lane] = ++ticket;
         access.value_read[lane] = ticket - 1;
@@ -178,8 +178,80 @@ std::vector<trace::Record> words_in_turn(std::uint64_t seed) {
 
 TEST(Atomics, WordsThatAreTouchedWeaklyAndStronglyInTurn) {
   std::size_t races = 0;
-  ASSERT_NO_FATAL_FAILURE(compare_ways([](std::uint64_t seed) { return words_in_turn(seed); }, 600, 40, 3, races));
+  auto far = [](std::uint64_t seed) { return words_in_turn(seed, detect::page_bytes); };
+  ASSERT_NO_FATAL_FAILURE(compare_ways(far, 600, 40, 3, races));
   EXPECT_GT(races, 500u);
+}
+
+TEST(Atomics, NeighboursThatAreTouchedWeaklyAndStronglyInTurn) {
+  std::size_t races = 0;
+  auto near = [](std::uint64_t seed) { return words_in_turn(seed, 8); };
+  ASSERT_NO_FATAL_FAILURE(compare_ways(near, 600, 40, 3, races));
+  EXPECT_GT(races, 500u);
+}
+
+// Lanes of three blocks add to sixteen neighbouring words in one launch and in a second; a third one reads them. The
+// launches are in the streams that are named.
+std::vector<trace::Record> sums_of_launches(const std::vector<std::uint32_t>& streams) {
+  std::vector<trace::Record> records = launch(
+      {{AccessKind::read, Space::global, 4}, {AccessKind::atomic, Space::global, 4, 1, Ordering::relaxed, Scope::gpu}},
+      3, 1, 1 << 16);
+  const auto operation = std::get<trace::Operation>(records[2]);
+  records.resize(2);
+  std::uint64_t ticket = 0;
+  for (std::uint32_t number = 1; number <= streams.size(); ++number) {
+    trace::Operation now = operation;
+    now.id = now.launch = number;
+    now.stream = streams[number - 1];
+    records.push_back(now);
+    records.push_back(trace::OperationBegin{number});
+    for (std::uint32_t block = 0; block < 3; ++block) {
+      trace::Access access;
+      access.warp = {number, block, 0};
+      access.module = 1;
+      access.site = number == streams.size() ? load : sum;
+      access.mask = 0xFFFF;
+      for (unsigned lane = 0; lane < 16; ++lane) {
+        access.address[lane] = memory + 4 * (lane * 5 % 16);
+        access.order_first[lane] = access.order_last[lane] = ++ticket;
+        access.value_read[lane] = ticket - 1;
+        access.value_written[lane] = ticket;
+        access.wrote[lane] = access.site == sum;
+      }
+      records.push_back(access);
+    }
+    records.push_back(trace::OperationEnd{number});
+  }
+  return records;
+}
+
+TEST(Atomics, OneLaunchsDoNotStandForAnothers) {
+  // One after another: of each word's three in a launch, two are unordered with others.
+  const detect::Findings ordered = detect::find_races(Chunks(sums_of_launches({2, 2, 2}), 20));
+  EXPECT_TRUE(ordered.races.empty());
+  ASSERT_EQ(ordered.order_dependent.size(), 1u);
+  EXPECT_EQ(ordered.order_dependent.begin()->second, 2u * 2 * 16);
+  // The reader comes after those of the second launch, and not after those of the first.
+  const detect::Findings apart = detect::find_races(Chunks(sums_of_launches({2, 3, 3}), 20));
+  EXPECT_EQ(apart.races.size(), 1u);
+}
+
+// A thread adds to a word and reads it weakly; what else happens to the word or near it does not hide that read from
+// the addition of another block.
+TEST(Atomics, AReadAfterwardsIsNotForgotten) {
+  enum class Then { nothing, row_of_its_page, ordered_addition, ordered_read };
+  for (const Then then : {Then::nothing, Then::row_of_its_page, Then::ordered_addition, Then::ordered_read}) {
+    SCOPED_TRACE(int(then));
+    Records records(2);
+    records.access(0, sum, page(0));
+    records.access(0, load, page(0));
+    if (then == Then::row_of_its_page) records.access(0, load, page(0) + 2048, ~0u);
+    if (then == Then::ordered_addition || then == Then::ordered_read) records.barrier(0);
+    if (then == Then::ordered_addition) records.access(0, sum, page(0), 2);
+    if (then == Then::ordered_read) records.access(0, load, page(0) - 4, 2); // the second lane, the same word
+    records.access(1, sum, page(0));
+    EXPECT_EQ(detect::find_races(Chunks(records.end(), 20)).races.size(), 1u);
+  }
 }
 
 } // namespace

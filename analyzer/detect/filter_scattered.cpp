@@ -1,0 +1,249 @@
+// The first pass's weak accesses of lanes that lie anywhere, and what it knows of memory here and there.
+#include <algorithm>
+#include <bit>
+#include <bitset>
+#include <cstring>
+#include <optional>
+
+#include "analyzer/detect/filter.h"
+#include "analyzer/detect/filter_units.h"
+
+namespace deadheat::detect {
+
+// The group and unit of what is one unit of a page that is known.
+inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes) {
+  if (!at || at->sparse || !at->groups || bytes != 1u << at->shift || address % bytes) return {};
+  const unsigned number = unsigned(address % page_bytes >> at->shift);
+  return {&at->groups[number / group_units], number % group_units, address};
+}
+
+std::uint32_t Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses, unsigned step) {
+  SparseCells& cells = sparse_of(bytes);
+  const bool any_pages = pages_.count() != 0, one_unit = bytes == 1u << cells.unit_log2();
+  std::uint32_t left = 0;
+  Brought* found = brought(addresses);
+  if (step == 0) found = &brought_[next_brought_++ % brought_.size()];
+  if (found && (step == 0 || found->moves != cells.moves())) {
+    found->addresses = addresses;
+    found->moves = cells.moves();
+    found->mask = 0;
+  }
+  for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
+    const unsigned lane = unsigned(std::countr_zero(rest));
+    const std::uint64_t address = addresses[lane];
+    EntryArrays::Name array{0, SparseCells::no_array};
+    if (step == 0) {
+      if (any_pages) pages_.prefetch({0, address / page_bytes});
+      if (cells.prefetch(address, array) || any_pages) left |= rest & -rest;
+    } else {
+      if (any_pages) pages_.prefetch_page({0, address / page_bytes});
+      cells.prefetch_entry(address, array);
+    }
+    if (!found || array.size == SparseCells::no_array || !one_unit || address % bytes || address >= address_limit) {
+      continue;
+    }
+    found->array[lane] = array;
+    found->mask |= rest & -rest;
+  }
+  return left;
+}
+
+inline bool Filter::usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane) {
+  if (entry.segment & SparseCells::callers) return false;
+  if (write) {
+    if (!SparseCells::is_write(entry) || !epochs_.ordered_write(entry.segment, entry.who & 31, actor, lane))
+      return false;
+    entry = SparseCells::write_entry(actor.segment, lane);
+    return true;
+  }
+  if (SparseCells::is_write(entry) && own_write(entry.segment, entry.who & 31, actor, lane)) return true;
+  if (!SparseCells::plain_reads(entry)) return false;
+  if (entry.segment == actor.segment && (entry.who == lane || entry.who >= 1 << 5)) return true;
+  SegmentId reads = entry.segment;
+  read_epoch(reads, entry.who, actor, lane, one_lane);
+  entry.segment = reads;
+  return true;
+}
+
+// Every lane somewhere. What is left to be brought nearer is, for all lanes at once.
+void Filter::scattered(const Warp& access, Actor& actor) {
+  const bool sparsely = access.memory == 0 && access.bytes <= 16 && std::has_single_bit(access.bytes);
+  const bool any_pages = pages_.count() != 0;
+  epochs_.look_around(actor);
+  ShadowPage* page[32];
+  if (any_pages) {
+    for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
+      page[lane] = pages_.find({access.memory, access.address[lane] / page_bytes});
+      if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group)
+        __builtin_prefetch(at.group);
+    }
+    for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+      const unsigned lane = unsigned(std::countr_zero(rest));
+      if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group) {
+        pages_.prefetch_cell(*at.group, at.unit);
+      }
+    }
+  }
+  // Where nothing but entries of one size is known, and where they lie, no more is asked.
+  SparseCells& cells = sparse_of(access.bytes);
+  const bool alone =
+      sparsely && !any_pages && !access.non_coherent && strong_.empty() && (access.bytes < 4 ? words_ : bytes_).empty();
+  Brought* const places = alone ? brought(access.address) : nullptr;
+  for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+    const unsigned lane = unsigned(std::countr_zero(rest));
+    const std::uint64_t address = access.address[lane];
+    if (places && (places->mask & rest & -rest) && places->moves == cells.moves()) {
+      Entry* const entry = cells.in_or_new(places->array[lane], address);
+      if (entry && !entry->segment) {
+        *entry =
+            access.write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
+        continue;
+      }
+      if (entry && usual_entry(*entry, access.write, actor, lane)) continue;
+    }
+    ShadowPage* at = any_pages ? page[lane] : nullptr;
+    if (sparsely && address < address_limit && address % access.bytes == 0) {
+      if (!at) at = pages_.find({0, address / page_bytes}); // another lane may have made it
+      if (sparse(access, actor, lane, at)) continue;
+    }
+    auto one = [&](const Spot& spot) {
+      touch(spot, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
+    };
+    if (const Spot spot = spot_of(at, address, access.bytes); spot.group) {
+      one(spot);
+    } else {
+      each_unit(access.memory, address, access.bytes, one);
+    }
+  }
+}
+
+// ---- memory that is touched here and there
+
+bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at) {
+  const std::uint64_t address = access.address[lane];
+  SparseCells& cells = sparse_of(access.bytes);
+  const std::uint64_t step = 1ull << cells.unit_log2();
+  Cell known; // what the page says of each unit; it must say the same of all
+  if (at) {
+    // Only reads of what was written as a group, or never, and not read since, have their place in SparseCells then.
+    const std::uint32_t number = std::uint32_t(address % page_bytes >> at->shift);
+    const Group& group = FilterPages::group_of(*at, number / group_units);
+    if (at->dense || access.write || group.cells || group.strong || group.suspect || group.reads) return false;
+    if (access.bytes > 1u << at->shift && &group != &at->whole && group.write) return false; // several lanes' writes
+    known.write = group.write;
+    if (group.write) known.write_who = who_at(group.write_pattern, number % group_units) & 31;
+  } else if (!active_.test(partition_of(0, address / page_bytes))) {
+    return true;
+  }
+  // The other size's units may say something of the same bytes: the page sorts that out.
+  SparseCells& others = access.bytes < 4 ? words_ : bytes_;
+  if (others.may_have_page(address / page_bytes)) return false;
+  const bool any_strong = access.bytes >= 4 && strong_.may_have_page(address / page_bytes);
+  for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
+    SparseCells::Found strongly = any_strong ? strong_.find(unit) : SparseCells::Found();
+    const bool beside = bool(strongly); // weak accesses are known, too
+    if (!beside && !access.non_coherent && usual(cells, unit, access.write, actor, lane, at, known)) continue;
+    const SparseCells::Found found = cells.find(unit);
+    if (!beside && found.is_callers()) strongly = found;
+    Cell cell = found.cell;
+    if (cell.write_who & Cell::suspect) continue;
+    StrongCell before;
+    bool read_before = false;
+    if (strongly) {
+      const std::optional<StrongCell> strong = strong_cell(strongly.entry());
+      if (!strong) continue; // suspect
+      before = *strong;
+      read_before = before.flags & StrongCell::read_since;
+      if (!beside && !access.write && !access.non_coherent && !at && own(before, actor, lane)) {
+        if (read_before) continue;
+        if (before.flags == StrongCell::of_atomics) {
+          before.flags |= StrongCell::read_since;
+          cells.put(unit, found, *strong_entry(before));
+          continue;
+        }
+      }
+      before.flags &= std::uint8_t(~StrongCell::read_since);
+      if (read_before) cell = read_since(before);
+    }
+    if (at) {
+      cell.write = known.write;
+      cell.write_who |= known.write_who;
+    }
+    const Cell weakly = cell;
+    StrongCell strong = before;
+    const bool good = access.write
+                          ? write(cell, strongly ? &strong : nullptr, actor, lane)
+                          : read(cell, strongly ? &strong : nullptr, actor, lane, one_lane, access.non_coherent);
+    if (!good) {
+      if (at) return false; // found again there
+      cell.write_who |= Cell::suspect;
+      suspects_.add(0, unit);
+    }
+    if (good && access.write && beside) strong_.erase(unit, strongly);
+    if (std::memcmp(&cell, &weakly, sizeof cell) == 0) continue;
+    if (good && !access.write && strongly && !beside && (at || read_before || !as_weak(cell, strong, actor))) {
+      strong_.put(unit, strong_.find(unit), *strong_entry(strong)); // there is no room for both
+    }
+    cells.put(unit, found, cell, !at);
+    if (at) mark_sparse(*at);
+  }
+  return true;
+}
+
+inline bool Filter::usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane,
+                          ShadowPage* at, const Cell& known) {
+  if (at && (write || !epochs_.ordered_write(known.write, known.writer(), actor, lane))) return false;
+  Entry* const entry = cells.in_array_or_new(unit);
+  if (!entry) return false;
+  if (!entry->segment) {
+    *entry = write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
+    if (at) mark_sparse(*at);
+    return true;
+  }
+  return usual_entry(*entry, write, actor, lane);
+}
+
+void Filter::mark_sparse(ShadowPage& page) {
+  if (page.sparse) return;
+  page.sparse = true;
+  last_key_ = {~0ull, ~0ull};
+}
+
+void Filter::absorb(ShadowPage& page) {
+  page.sparse = false;
+  const std::uint64_t base = page.key.number * page_bytes;
+  for (SparseCells* from : {&words_, &bytes_, &strong_}) {
+    if (!from->may_have_page(page.key.number)) continue;
+    const std::uint64_t step = 1ull << from->unit_log2();
+    std::bitset<EntryArrays::units> touched;
+    for (std::uint64_t offset = 0; offset < page_bytes; offset += step) {
+      const std::uint64_t unit = offset / step % EntryArrays::units;
+      if (unit == 0) touched = from->touched(base + offset);
+      if (!touched[unit]) continue;
+      const SparseCells::Found found = from->find(base + offset);
+      page.dense = true;
+      pages_.refine(page, from->unit_log2());
+      const bool strong = found.is_callers();
+      for (std::uint64_t at = offset; at < offset + step; at += 1ull << page.shift) {
+        const unsigned number = unsigned(at >> page.shift);
+        Group& group = page.groups[number / group_units];
+        if (strong) {
+          absorb_strong(group, number % group_units, found.entry());
+          continue;
+        }
+        Cell& to = pages_.expand(group)[number % group_units];
+        if (found.cell.write) {
+          to.write = found.cell.write;
+          to.write_who = std::uint8_t((to.write_who & ~Cell::writer_bits) | (found.cell.write_who & Cell::writer_bits));
+        }
+        to.write_who |= found.cell.write_who & (Cell::suspect | Cell::non_coherent);
+        to.reads = found.cell.reads;
+        to.reads_who = found.cell.reads_who;
+      }
+      from->erase(base + offset, found);
+    }
+  }
+}
+
+} // namespace deadheat::detect

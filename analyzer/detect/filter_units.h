@@ -1,0 +1,66 @@
+// What the first pass does to what is known of one unit; of Filter, whose files alone include it.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+
+#include "analyzer/detect/filter.h"
+
+namespace deadheat::detect {
+
+inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, unsigned lane, Level level, bool outside) {
+  const std::uint8_t who = who_of(level, level == one_lane ? lane : 0);
+  const bool again = cell.reads == actor.segment && !outside && !actor.asynchronous;
+  if (again && cell.reads_who == who && level == one_lane) return true;
+  if (!strong && !outside && level == one_lane && own_write(cell.write, cell.writer(), actor, lane)) return true;
+  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane) ||
+      (outside && epochs_.same_operation(cell.write, actor))) {
+    return false;
+  }
+  if (strong && comes_after_writes(*strong, actor) &&
+      (!epochs_.ordered_write(strong->epoch, strong->who, actor, lane) ||
+       (outside && epochs_.same_operation(strong->epoch, actor)))) {
+    return false;
+  }
+  if (again && cell.reads_who >= 1 << 5) return true; // one more of those that the epoch stands for
+  if (outside) cell.write_who |= Cell::non_coherent;
+  SegmentId reads = cell.reads;
+  read_epoch(reads, cell.reads_who, actor, lane, level);
+  cell.reads = reads;
+  return true;
+}
+
+inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level) {
+  if (epochs_.apart_from(reads, reads_who, actor)) {
+    reads_who = who_of(std::max<unsigned>(reads_who >> 5, std::max<unsigned>(level, whole_operation)), 0);
+    reads = epochs_.joint(reads, actor);
+  } else if (epochs_.ordered(reads, reads_who, actor, lane)) {
+    reads_who = who_of(level, level == one_lane ? lane : 0);
+    reads = actor.segment;
+  } else {
+    unsigned wide = epochs_.widened(reads, std::max<unsigned>(reads_who >> 5, level), actor);
+    if (wide == one_lane && (reads_who & 31) != lane) wide = whole_warp;
+    reads_who = who_of(wide, wide == one_lane ? lane : 0);
+    reads = wide < whole_operation ? actor.segment : epochs_.joint(reads, actor);
+  }
+}
+
+inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane) {
+  const bool strong_written = strong && (strong->flags & StrongCell::writes);
+  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane) ||
+      !epochs_.ordered(cell.reads, cell.reads_who, actor, lane) ||
+      (strong && !(strong_written ? epochs_.ordered_write(strong->epoch, strong->who, actor, lane)
+                                  : epochs_.ordered(strong->epoch, strong->who, actor, lane)))) {
+    return false;
+  }
+  if ((cell.write_who & Cell::non_coherent) && epochs_.same_operation(cell.reads, actor)) return false;
+  if (strong) *strong = StrongCell{};
+  cell.write = actor.segment;
+  cell.write_who = std::uint8_t(lane);
+  cell.reads = 0;
+  cell.reads_who = 0;
+  return true;
+}
+
+} // namespace deadheat::detect
