@@ -1,10 +1,11 @@
 // What calls of the runtime cost the thread that makes them: calls ROUNDS
 //
-// A launch of an empty kernel, an event's recording and a small copy on the device, each with what it needs in the
-// caches (hot), and with other data and code in them (cold), as where a job has done something else since its last
-// call. Under the preload library with each of its layers in turn (tracer/cupti/layers.h), in random order; the layer -1
-// is the process without CUPTI (deadheat_detach). Prints "CALL LAYER NANOSECONDS" for each of them, medians over all
-// calls; without the library as of layer 0.
+// A launch of an empty kernel, an event's recording, a small copy on the device and a question that the library does not
+// watch (whether a stream is captured, which PyTorch's allocator asks), each with what it needs in the caches (hot), and
+// with other data and code in them (cold), as where a job has done something else since its last call. Under the preload
+// library with each of its layers in turn (tracer/cupti/layers.h), in random order; the layer -1 is the process without
+// CUPTI (deadheat_detach). Prints "CALL LAYER NANOSECONDS" for each of them, medians over all calls; without the library
+// as of layer 0.
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -28,7 +29,8 @@ constexpr int all_layers = 7, calls_of_a_block = 200, warm_calls = 20; // fewer 
 class Other {
  public:
   Other() : data_(std::size_t(3) << 20) {
-    code_ = static_cast<std::uint8_t*>(mmap(nullptr, code_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    void* const pages = mmap(nullptr, code_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    code_ = static_cast<std::uint8_t*>(pages);
     for (std::size_t at = 0; at < code_bytes; at += line) {
       code_[at] = at + line < code_bytes ? 0xeb : 0xc3; // jmp to the next line; ret
       code_[at + 1] = line - 2;
@@ -89,7 +91,10 @@ int main(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     std::shuffle(order.begin(), order.end(), chance);
     for (const int layer : order) {
-      if (change) layer < 0 ? detach() : change(unsigned(layer));
+      if (change) {
+        change(1); // CUPTI is there
+        layer < 0 ? detach() : change(unsigned(layer));
+      }
       for (const bool cold : {false, true}) {
         const std::string how = cold ? "-cold" : "-hot";
         Other* const between = cold ? &other : nullptr;
@@ -97,6 +102,8 @@ int main(int argc, char** argv) {
         measure([&] { CHECK(cudaEventRecord(event, stream)); }, between, took[{"event" + how, layer}]);
         measure([&] { CHECK(cudaMemcpyAsync(memory, memory + 512, 4, cudaMemcpyDeviceToDevice, stream)); }, between,
                 took[{"copy" + how, layer}]);
+        cudaStreamCaptureStatus status{};
+        measure([&] { CHECK(cudaStreamIsCapturing(stream, &status)); }, between, took[{"question" + how, layer}]);
       }
     }
   }

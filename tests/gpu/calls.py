@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a call costs the thread that makes it, by layers of the library: launches, events, copies.
+"""What a call costs the thread that makes it, by layers of the library: launches, events, copies, questions.
 
     calls.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary calls --work DIR [--rounds N]
              [--against OTHER.so]
@@ -29,7 +29,8 @@ least = {}  # nanoseconds, by build, call and layer
 def run(number, build):
     trace = os.path.join(options.work, "calls-%d" % number)
     environment = recording.environment(build, trace, ":accesses=0") if build else None
-    done = subprocess.run([options.binary, str(options.rounds)], text=True, capture_output=True, env=environment, timeout=120)
+    done = subprocess.run([options.binary, str(options.rounds)], text=True, capture_output=True, env=environment,
+                          timeout=120)
     if done.returncode or not done.stdout.endswith("done\n"):
         claim(False, "%s: status %d: %s" % (build or "alone", done.returncode, done.stderr[-300:]))
         end()
@@ -45,11 +46,11 @@ for _ in range(3):
     for number, build in enumerate(builds):
         run(number, build)
 calls = sorted({call for _, call, _ in least})
-print("  nanoseconds a call          " + "".join("%12s" % call for call in calls))
-print("  %-28s" % "alone" + "".join("%12.0f" % least[0, call, 0] for call in calls))
+print("  nanoseconds a call          " + "".join("%14s" % call for call in calls))
+print("  %-28s" % "alone" + "".join("%14.0f" % least[0, call, 0] for call in calls))
 for number, build in list(enumerate(builds))[1:]:
     print("  under " + build)
     for layer, name in names.items():
-        print("    %-26s" % name + "".join("%12.0f" % least[number, call, layer] for call in calls))
+        print("    %-26s" % name + "".join("%14.0f" % least[number, call, layer] for call in calls))
 claim(True, "calls of %d builds were measured" % (len(builds) - 1))
 end()

@@ -7,9 +7,10 @@
 A batch is a dozen processes of the job (train.py --plain --turns), begun together and alive at the same time, of which one
 works at a time: ten steps, of which the last eight are timed. Five of them run alone. Seven run under the library, which
 records one of their turns and leaves the next to the job, in random order: it enables nothing then, and takes CUPTI out
-of the process (cuptiFinalize). With --against, four of each kind: alone, under the library, and under that other build of it;
-both are compared with each other, and nothing is claimed of what they cost. In a round every process has two turns, one after the other, on the same few cores, which
-change from round to round; all of it in random order.
+of the process (cuptiFinalize). With --against there are four of each kind: alone, under the library, and under that
+other build of it; the builds are compared with each other, and nothing is claimed of what they cost. In a round every
+process has two turns, one after the other, on the same few cores, which change from round to round; all of it in random
+order.
 
 Two processes that are the same differ by several percent for as long as they live: by the addresses that they got, by
 what of the caches they have. So the cost is first taken within each process, recorded against detached, where that
@@ -19,7 +20,8 @@ two layouts would be part of the result, however often it is measured.
 
 Of every number the median over processes is printed with an interval that holds it in 90 of 100 cases: what processes
 drawn at random from those of each batch say (bootstrap). What every process recorded is counted in its trace: one that
-recorded less than a launch a step is a failure, since its turns cost nothing for another reason. Prints PASS or FAIL a claim; ends in `N passed, N failed`.
+recorded less than a launch a step is a failure, since its turns cost nothing for another reason. Prints PASS or FAIL a
+claim; ends in `N passed, N failed`.
 """
 import argparse
 import os
