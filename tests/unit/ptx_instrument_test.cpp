@@ -49,6 +49,18 @@ TEST(InstrumentTest, ElementsThatAreDroppedHaveRegisters) {
   EXPECT_NE(bytes.clone.find("{%h1, %do_e16_1, %h3, %h4}, [%do_s];"), std::string::npos) << bytes.clone;
 }
 
+// From sm_100 on elements of a vector that is stored may be left out, and are not written then.
+TEST(InstrumentTest, StoresOfPartsOfVectorsAreLeftOut) {
+  for (const std::string opcode : {"st.global.v8.b32", "st.relaxed.gpu.global.v8.b32"}) {
+    const std::string store = opcode + " [%d1], {%r1, _, %r2, %r1, _, _, %r1, %r2};";
+    const Made made = made_of(store);
+    EXPECT_EQ(made.instrumentation.kernels[0].left_out, 1u);
+    EXPECT_NE(made.clone.find(store), std::string::npos) << made.clone;
+    EXPECT_EQ(made.clone.find(", _;"), std::string::npos) << made.clone;
+  }
+  EXPECT_EQ(made_of("st.global.v4.b32 [%d1], {%r1, %r2, %r2, %r1};").instrumentation.kernels[0].left_out, 0u);
+}
+
 TEST(InstrumentTest, RegistersAreAddedWhereElementsAreDropped) {
   const Made whole = made_of("ld.volatile.global.v2.u32 {%r1, %r2}, [%d1];");
   EXPECT_TRUE(whole.slot().valued);

@@ -15,6 +15,11 @@ using Kind = Slot::Kind;
 bool is_write(const Site& site) { return site.access == AccessKind::write; }
 bool is_atomic(const Site& site) { return site.access == AccessKind::atomic; }
 
+bool has_sink(const Operand* o) {
+  return o && std::any_of(o->elements.begin(), o->elements.end(),
+                          [](const Operand& element) { return element.kind == Operand::Kind::sink; });
+}
+
 // How many operands a barrier has before its number: bar.red has a result.
 std::size_t barrier_operand(const Instruction& i) { return i.has(Modifier::red) ? 1 : 0; }
 
@@ -164,8 +169,9 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
     case SiteKind::access: {
       if (site.space == Space::local || site.space == Space::constant || site.space == Space::param) return false;
       const std::optional<MatrixPieces> pieces = matrix_pieces(i);
+      // Of a vector that is stored, elements that are dropped are not written: a site names whole vectors only.
       if ((i.opcode == Opcode::wmma && !(pieces && pieces->piece_bytes)) || !address_of(i) ||
-          address_of(i)->elements.size() != 1) {
+          address_of(i)->elements.size() != 1 || has_sink(value_of(i))) {
         ++left_out_;
         return false;
       }
