@@ -159,6 +159,7 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
     access.place = place;
     access.kind = site.access;
     access.bytes = access.record_bytes = mbarrier_bytes;
+    access.initializes = order::initializes(site);
     access.address = object.address;
     if (!whole) { // atomic to each other, wherever their threads are
       access.ordering = Ordering::relaxed;
@@ -207,6 +208,7 @@ void Detector::fence(const trace::Fence& fence) {
   if (!operation) return; // what it would have fenced is counted where it comes
   const Site* site = site_of(fence.module, fence.site);
   const bool dependency = site && site->kind == SiteKind::dependency;
+  const order::Restriction restriction = site ? order::restriction_of(*site) : order::Restriction::none;
   each_lane(fence.mask, [&](unsigned lane) {
     const ThreadKey thread = key_of(operation, fence.warp, lane);
     if (dependency) {
@@ -215,7 +217,7 @@ void Detector::fence(const trace::Fence& fence) {
       const bool both = !site || site->space == Space::generic;
       causality_.proxy_fence(thread, both || site->space == Space::shared, both || site->space == Space::global, now_);
     } else {
-      causality_.fence(thread, fence.ordering, fence.scope, now_);
+      causality_.fence(thread, fence.ordering, fence.scope, now_, restriction);
     }
   });
   if (dependency) operations_.waited(operation);

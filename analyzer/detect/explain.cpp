@@ -162,9 +162,14 @@ bool Explainer::record(trace::Record& record) {
     if (r->proxy == Proxy::async) proxy_fence(*r);
     if (r->proxy != Proxy::generic || (at && detector_.sides().place(at).site->kind == SiteKind::dependency))
       return true;
+    const bool restricted = at && order::restriction_of(*detector_.sides().place(at).site) != order::Restriction::none;
     each_case(operation, r->warp.block, [&](Case& entry) {
       each_lane(r->mask, [&](unsigned lane) {
-        fence(entry, key_of(operation, r->warp, lane), {{r->module, r->site}, r->ordering, r->scope});
+        const ThreadKey thread = key_of(operation, r->warp, lane);
+        if (!restricted) return fence(entry, thread, {{r->module, r->site}, r->ordering, r->scope});
+        const FoundRace& race = *entry.race;
+        if (now_ > race.first.stamp && (thread == race.first.thread || thread == race.second.thread))
+          entry.restricted = {r->module, r->site};
       });
     });
   } else if (auto* r = std::get_if<trace::BlockBarrier>(&record)) {

@@ -84,6 +84,7 @@ class Explainer final : public trace::RecordVisitor {
     std::uint32_t warp_mask = 0;
     Mark warp_value;          // shfl, vote, match, redux between them
     Fence first_fence, second_fence;
+    Mark restricted; // such a fence (order::Restriction) of either thread since the first access
     Mark async_wait;
     std::uint32_t async_pending = 0;
     bool async_reads_only = false;

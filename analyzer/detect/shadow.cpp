@@ -120,6 +120,9 @@ bool Shadow::morally_strong(const MemoryAccess& first, const MemoryAccess& secon
 bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
                      Lanes* unordered) const {
   const bool across = second.proxy == Proxy::async && first.proxy == Proxy::generic && first.writes();
+  const order::Restriction what = !memory             ? order::Restriction::none
+                                  : first.initializes ? order::Restriction::mbarrier_init
+                                                      : order::Restriction::shared;
   auto lanes = [](const MemoryAccess& access, auto&& each) {
     std::uint32_t base = access.thread.thread() & ~31u;
     if (access.lanes == 1) return each(access.thread);
@@ -133,7 +136,7 @@ bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const Memo
   return lanes(second, [&](order::ThreadKey to) {
     return lanes(first, [&](order::ThreadKey from) {
       if (across ? causality_.ordered_across_proxies(from, first.stamp, first.group, to, memory != 0)
-                 : causality_.ordered(from, first.stamp, first.group, to)) {
+                 : causality_.ordered(from, first.stamp, first.group, to, what)) {
         return true;
       }
       *unordered = {from, to};

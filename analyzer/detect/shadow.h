@@ -43,6 +43,7 @@ struct MemoryAccess {
   Proxy proxy = Proxy::generic;
   order::Stamp continues = 0; // as Causality::strong_access returns it
   bool possible = false; // an opaque kernel's footprint: it may not touch this at all
+  bool initializes = false; // mbarrier.init
   bool stored = true; // false: an atomic that left memory as it was (a failed cas)
   bool atomic_operation() const { return kind == AccessKind::atomic; }
   bool writes() const { return kind != AccessKind::read; }

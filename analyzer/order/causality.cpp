@@ -463,7 +463,7 @@ bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const
 
 // ---- questions
 
-bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const {
+bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, Restriction what) const {
   if (stamp <= missing_) return true;
   const Block* of = find_block(second);
   const auto seen_by_thread = [&](auto&& seen) {
@@ -476,10 +476,16 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     const AsyncState& copies = group_of(group);
     if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
     if (copies.bulk) {
-      if (copies.completion.stamp && seen_entry(second, copies.completion)) return true;
+      ClockEntry completion = copies.completion;
+      if (completion.stamp && seen_entry(second, completion)) return true;
+      completion.group += only_shared_bulk;
+      if (completion.stamp && what != Restriction::none && seen_entry(second, completion)) return true;
     } else {
       if (of && of->common && of->common->seen_async(first) >= stamp) return true;
       if (seen_by_thread([&](const Clock& clock) { return clock.seen_async(first); })) return true;
+      if (what != Restriction::none &&
+          seen_entry(second, {first.block_bits(), only_shared + async_group(first.thread()), stamp}))
+        return true;
     }
     if (!copies.complete) return false;
     stamp = copies.complete;
@@ -492,13 +498,19 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     if (of && !of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
   }
   if (of && of->common && of->common->seen(first) >= stamp) return true;
-  return seen_by_thread([&](const Clock& clock) { return clock.seen(first); });
+  if (seen_by_thread([&](const Clock& clock) { return clock.seen(first); })) return true;
+  if (what == Restriction::none) return false;
+  if (of && of->common && of->common->seen_shared(first) >= stamp) return true;
+  if (seen_by_thread([&](const Clock& clock) { return clock.seen_shared(first); })) return true;
+  return what == Restriction::mbarrier_init &&
+         seen_entry(second, {first.block_bits(), inits_group(first.thread()), stamp});
 }
 
 bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second,
                                        bool shared) const {
   if (stamp <= missing_) return true;
-  if (group && group_of(group).bulk) return ordered(first, stamp, group, second); // its completion has the fence
+  if (group && group_of(group).bulk) // its completion has the fence
+    return ordered(first, stamp, group, second, shared ? Restriction::shared : Restriction::none);
   // A launch begins, or has waited, with the memory of those before it visible to all proxies.
   if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
   const std::uint32_t space = shared ? proxied_shared : proxied_global;

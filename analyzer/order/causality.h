@@ -51,6 +51,7 @@
 #include "analyzer/order/chain.h"
 #include "analyzer/order/clock.h"
 #include "analyzer/order/operation_clocks.h"
+#include "analyzer/order/restriction.h"
 #include "deadheat/memory_model.h"
 
 namespace deadheat::order {
@@ -115,7 +116,7 @@ class Causality {
   void barrier_complete(OperationIndex operation, std::uint32_t block, std::uint32_t barrier, std::uint32_t phase,
                         bool unseen = false);
   void warp_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask, Stamp now);
-  void fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now);
+  void fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of = Restriction::none);
   // Returns the stamp of the first write of the chain whose last write the access read; 0 when it read none so.
   Stamp strong_access(const StrongAccess& access, Stamp now);
   // A sufficient condition, for any thread and location: strong_access() would remember nothing.
@@ -163,8 +164,10 @@ class Causality {
   void mbarrier_test(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope);
 
   // Does the access (thread, stamp, group) happen before what `second` does now? Program order included; for accesses
-  // of asynchronous copies, their group must have been waited for.
-  bool ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second) const;
+  // of asynchronous copies, their group must have been waited for. `what`: the least class of operations that the first
+  // access, and with it the second, belongs to.
+  bool ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second,
+               Restriction what = Restriction::none) const;
   // The same for a write through the generic proxy and an access through the asynchronous one, to shared memory or not.
   bool ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, bool shared) const;
   // Is the strong write (stamp) to `location` observed by a strong read that happens before what `second` does at
@@ -337,6 +340,7 @@ class Causality {
   Scope reach(const Contribution& contribution, ThreadKey thread) const;
   void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
   void release(ByScope& released, Scope scope, const ClockPointer& clock);
+  void restricted_fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of);
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);
   void fence_precedes(ThreadKey thread, const ClockPointer& before, Stamp now);
   void fence_follows(ThreadKey thread, Stamp now);

@@ -10,6 +10,7 @@ namespace {
 // Of the groups of a block those of one kind lie together: its own, and what was made visible to the asynchronous
 // proxy.
 std::uint32_t kind_of(std::uint32_t group) { return group & ~4095u; }
+constexpr std::uint32_t everything = 0; // the kind of what was done to any memory
 
 }  // namespace
 
@@ -71,10 +72,27 @@ std::vector<ClockEntry> Clock::proxied(std::uint32_t space) const {
   std::vector<ClockEntry> list;
   each_leaf(0, ~std::uint64_t(0), [&](const Clock& leaf) {
     for (const Entry& entry : leaf.entries_) {
-      if (kind_of(entry.group) == 0) list.push_back({leaf.first_, entry.group + space, entry.stamp});
+      const std::uint32_t kind = kind_of(entry.group);
+      if (kind == everything || (kind == only_shared && space == proxied_shared))
+        list.push_back({leaf.first_, entry.group - kind + space, entry.stamp});
     }
   });
   return list;
+}
+
+ClockPointer Clock::of_shared(const ClockPointer& clock) {
+  if (!clock) return nullptr;
+  std::vector<ClockEntry> list;
+  clock->each_leaf(0, ~std::uint64_t(0), [&](const Clock& leaf) {
+    for (const Entry& entry : leaf.entries_) {
+      const std::uint32_t kind = kind_of(entry.group);
+      if (kind == proxied_global || kind == dependency_group) continue;
+      const bool bulk = entry.group >= mbarrier_group(0) && entry.group < only_shared_bulk;
+      const std::uint32_t more = kind == everything ? only_shared : bulk ? only_shared_bulk : 0;
+      list.push_back({leaf.first_, entry.group + more, entry.stamp});
+    }
+  });
+  return with(nullptr, std::move(list));
 }
 
 bool operator==(const Clock& a, const Clock& b) {

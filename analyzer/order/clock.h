@@ -52,10 +52,14 @@ inline std::uint32_t async_group(std::uint32_t thread) { return 2048 + thread; }
 // The same three with this added: what a fence.proxy.async since has made visible to the asynchronous proxy, of shared
 // and of global memory.
 inline constexpr std::uint32_t proxied_shared = 4096, proxied_global = 8192;
+// The same, and the copies, of what they did to shared memory only; of bulk copies (mbarrier_group).
+inline constexpr std::uint32_t only_shared = 12288, only_shared_bulk = 1 << 25;
 // Of an operation (block ~0): its threads that have this have waited for the launch before it.
-inline constexpr std::uint32_t dependency_group = 12288;
+inline constexpr std::uint32_t dependency_group = 16384;
 // Matrix multiplications (wgmma) of the thread's warpgroup that are over, by the number of their group.
-inline std::uint32_t matrix_group(std::uint32_t thread) { return 16384 + thread / 128; }
+inline std::uint32_t matrix_group(std::uint32_t thread) { return 20480 + thread / 128; }
+// Of what the thread did its initializations of mbarrier objects only.
+inline std::uint32_t inits_group(std::uint32_t thread) { return 24576 + thread; }
 // Bulk copies that completed on the mbarrier at that offset of the block's shared memory, by stamp of completion.
 inline std::uint32_t mbarrier_group(std::uint64_t offset) { return std::uint32_t(65536 + (offset / 8 & 0xffffff)); }
 
@@ -70,6 +74,8 @@ class Clock {
   Stamp seen_async(ThreadKey thread) const { return entry(thread.block_bits(), async_group(thread.thread())); }
   // As seen(), of what was made visible to the asynchronous proxy; `space`: proxied_shared or proxied_global.
   Stamp seen_proxied(ThreadKey thread, std::uint32_t space) const { return seen_in(thread, space); }
+  // As seen(), where only what was done to shared memory counts.
+  Stamp seen_shared(ThreadKey thread) const { return seen_in(thread, only_shared); }
   // The stamp of one entry; 0: none.
   Stamp entry(std::uint64_t block, std::uint32_t group) const;
   // What every lane of the thread's warp did up to there; a lower bound that looks at the warp and the block only.
@@ -87,6 +93,8 @@ class Clock {
 
   // Entries for all that this clock has seen, as visible to the asynchronous proxy.
   std::vector<ClockEntry> proxied(std::uint32_t space) const;
+  // What the clock has seen done to shared memory.
+  static ClockPointer of_shared(const ClockPointer& clock);
 
  private:
   struct Entry { // of the one block of a leaf

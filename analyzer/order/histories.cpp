@@ -93,7 +93,10 @@ bool Histories::morally_strong(const Version& version, const Place& place, const
 }
 
 bool Histories::comes_before(ThreadKey writer, Stamp stamp, AsyncGroup group, const HistoryAccess& read) const {
-  if (!read.async_proxy) return causality_.ordered(writer, stamp, group, read.thread);
+  if (!read.async_proxy) {
+    const Restriction what = read.location.block ? Restriction::shared : Restriction::none;
+    return causality_.ordered(writer, stamp, group, read.thread, what);
+  }
   return causality_.ordered_across_proxies(writer, stamp, group, read.thread, read.location.block != 0);
 }
 

@@ -130,8 +130,9 @@ void Causality::release(ByScope& released, Scope scope, const ClockPointer& cloc
 
 // ---- fences and strong accesses
 
-void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) {
+void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, Restriction of) {
   if (scope == Scope::none) return;
+  if (of != Restriction::none) return restricted_fence(key, ordering, scope, now, of);
   if (is_acquire(ordering)) {
     Thread& state = thread(key);
     for (const Pending& read : state.pending) {
@@ -155,6 +156,22 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now) 
     if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) fence_precedes(key, before, now);
     synced(key, now);
   }
+}
+
+// It takes the place of no other: what those ordered, it orders in part.
+void Causality::restricted_fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, Restriction of) {
+  Thread& state = thread(key);
+  if (is_acquire(ordering) && of == Restriction::shared) {
+    ClockPointer seen = state.pending_clocks[std::size_t(scope)];
+    for (const Pending& read : state.pending) seen = Clock::join(seen, acquirable(key, *read.chain, read.count, scope));
+    state.own = Clock::join(state.own, Clock::of_shared(seen));
+  }
+  if (!is_release(ordering)) return;
+  ClockPointer& released = state.released[std::size_t(scope)];
+  released = Clock::join(released, of == Restriction::shared
+                                       ? Clock::of_shared(snapshot(key, now))
+                                       : Clock::with(nullptr, {{key.block_bits(), inits_group(key.thread()), now}}));
+  synced(key, now);
 }
 
 // The write that the access read, which begins `offset` bytes into the location, as far as its value matches. Where its

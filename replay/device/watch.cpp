@@ -197,7 +197,8 @@ void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, S
   const Site& site = *now_.traits->site;
   if (site.kind == SiteKind::fence) {
     if (histories_)
-      histories_->causality().fence(key(block, thread.linear), site.ordering, site.scope, histories_->tick());
+      histories_->causality().fence(key(block, thread.linear), site.ordering, site.scope, histories_->tick(),
+                                    order::restriction_of(site));
     note(block, thread, false);
     ++watched.performed;
     return;

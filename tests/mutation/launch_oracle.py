@@ -140,6 +140,10 @@ class Launch:
         observed completion implies (9.7.9.25.4)."""
         if isinstance(name[-1], str) and not isinstance(earlier[-1], str) and earlier_kind != "read":
             return clock.get((space, earlier), 0) >= earlier_epoch
+        if earlier_kind == "init" and clock.get(("inits", earlier), 0) >= earlier_epoch:
+            return True
+        if space == "shared" and clock.get(("of shared", earlier), 0) >= earlier_epoch:
+            return True
         return clock.get(earlier, 0) >= earlier_epoch
 
     def observed(self, location, write, name, clock):
@@ -254,6 +258,28 @@ class Launch:
                 if ordering == "sc" and scope in ("gpu", "sys"):
                     self.sc_fences.setdefault(block, []).append(thread.fences[scope])
 
+    @staticmethod
+    def of_shared(clock):
+        """What the clock says of accesses to shared memory, and of nothing else."""
+        seen, name, epoch = clock
+        there = {("of shared", of) if isinstance(of[0], int) else of: reached for of, reached in seen.items()}
+        return there, ("of shared", name) if isinstance(name[0], int) else name, epoch
+
+    def restricted_fence(self, threads, ordering, scope, inits):
+        """9.7.13.4: of the thread's own mbarrier.init alone, or of accesses to shared memory alone."""
+        for thread in threads:
+            if ordering in ACQUIRE and not inits:
+                for heads in thread.pending.values():
+                    self.acquire(thread, scope, [(of, far, self.of_shared(clock)) for of, far, clock in heads.values()])
+            if ordering in RELEASE:
+                clock = thread.publish()
+                seen, name, epoch = ({}, ("inits", clock[1]), clock[2]) if inits else self.of_shared(clock)
+                if scope in thread.fences:  # it takes nothing from what an earlier one released
+                    earlier, by, reached = thread.fences[scope]
+                    seen = {**seen, **{of: max(at, seen.get(of, 0)) for of, at in earlier.items()}}
+                    seen[by] = max(seen.get(by, 0), reached)
+                thread.fences[scope] = (seen, name, epoch)
+
     # ---- barriers
 
     def meet(self, threads):
@@ -350,7 +376,7 @@ class Launch:
             merged[thread.name] = thread.epoch
             for space in spaces:
                 for name, epoch in list(merged.items()):
-                    if name[0] not in ("shared", "global") and merged.get((space, name), 0) < epoch:
+                    if name[0] not in ("shared", "global", "of shared", "inits") and merged.get((space, name), 0) < epoch:
                         merged[space, name] = epoch
             thread.seen = merged
             thread.epoch += 1
@@ -376,7 +402,8 @@ class Launch:
         site = self.sites[site_name]
         if "mbarrier." in site.opcode.split("::")[0]:  # it touches the object; but for who makes and ends it, atomically
             alone = what in ("init", "inval")
-            self.touch(thread.name, of_block, thread.seen, thread.epoch, "shared", address, 8, site.access, not alone,
+            self.touch(thread.name, of_block, thread.seen, thread.epoch, "shared", address, 8,
+                       "init" if what == "init" else site.access, not alone,
                        "none" if alone else "sys", site_name)
         if what in ("arrive", "arrive_drop"):
             # It releases by itself, or ends the pattern of a fence before it (8.8).
@@ -435,6 +462,8 @@ class Launch:
         if word[at + 2] != "generic":
             spaces = [space for space in ("shared", "global") if space in opcode] or ["shared", "global"]
             self.proxy_fence(threads, spaces)
+        elif ".mbarrier_init" in opcode or ".sync_restrict" in opcode:
+            self.restricted_fence(threads, word[at], word[at + 1], ".mbarrier_init" in opcode)
         elif word[at] != "weak":  # griddepcontrol.wait
             self.fence(block, warp, mask, word[at], word[at + 1])
 

@@ -19,17 +19,18 @@ class Axioms {
         events_(execution.events),
         count_(events_.size()),
         program_(none()),
-        observation_(none()),
-        causality_(none()) {
+        observation_(none()) {
     program_order();
     reads_from();
     observation_order();
-    Relation base = program_;
-    synchronization(base);
-    close(base);
-    while (fence_sc_order(base, within_a_block)) close(base);
-    base_ = base;
-    causality(base);
+    for (const bool shared : {false, true}) {
+      Relation base = program_;
+      synchronization(base, shared);
+      close(base);
+      while (fence_sc_order(base, within_a_block)) close(base);
+      base_[shared] = base;
+      causality_[shared] = causality(base);
+    }
   }
 
   // Is there a byte of both that no copy's write between them covers?
@@ -54,8 +55,10 @@ class Axioms {
 
  private:
   bool before(std::size_t a, std::size_t b) const {
-    return async_proxy(a) != async_proxy(b) ? across_proxies(a, b) : causality_[a][b];
+    return async_proxy(a) != async_proxy(b) ? across_proxies(a, b) : causality_[of_shared(a, b)][a][b];
   }
+  // 9.7.13.4: what a fence with .sync_restrict orders as others do.
+  bool of_shared(std::size_t a, std::size_t b) const { return events_[a].shared && events_[b].shared; }
   bool asynchronous(std::size_t e) const { return bulk(e) || events_[e].kind == Event::Kind::copy; }
   bool bulk(std::size_t e) const { return events_[e].kind == Event::Kind::bulk; }
   bool async_proxy(std::size_t e) const { return bulk(e) && !events_[e].generic; }
@@ -63,13 +66,14 @@ class Axioms {
   // comes before the other's access with a proxy fence between. A completion that was observed implies one
   // (9.7.9.25.4); a generic read needs none: what it returned no later write can change.
   bool across_proxies(std::size_t x, std::size_t y) const {
-    if (async_proxy(x) || !events_[x].writes()) return base_[x][y];
+    const Relation& base = base_[of_shared(x, y)];
+    if (async_proxy(x) || !events_[x].writes()) return base[x][y];
     for (std::size_t fence = 0; fence < count_; ++fence) {
       const Event& by = events_[fence];
       bool kind = by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed);
       // A launch is over with all that it wrote visible, to whoever waited for it.
       kind = kind || (by.kind == Event::Kind::dependency_wait && by.launch() != events_[x].launch());
-      if (kind && base_[x][fence] && base_[fence][y]) return true;
+      if (kind && base[x][fence] && base[fence][y]) return true;
     }
     return false;
   }
@@ -215,10 +219,12 @@ class Axioms {
   }
 
   // 8.9.4
-  void synchronization(Relation& base) {
+  // `shared`: as far as accesses to shared memory are concerned.
+  void synchronization(Relation& base, bool shared) {
     std::vector<Pattern> acquires = acquire_patterns();
     for (const Pattern& release : release_patterns()) {
       for (const Pattern& acquire : acquires) {
+        if (!shared && (events_[release.end].of_shared || events_[acquire.end].of_shared)) continue;
         if (observation_[release.access][acquire.access] && may_meet(release.end, acquire.end, acquire.access)) {
           each_element(release.end,
                        [&](std::size_t a) { each_element(acquire.end, [&](std::size_t b) { base[a][b] = true; }); });
@@ -240,7 +246,8 @@ class Axioms {
         if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase) {
           if (!x.relaxed) base[a][b] = true;
           for (std::size_t e = 0; x.relaxed && e < a; ++e) { // 9.7.13.3: a fence before it does what it leaves out
-            if (is_fence(e) && program_[e][a] && is_release(events_[e].ordering) && events_[e].scope >= Scope::cluster)
+            if (is_fence(e) && program_[e][a] && is_release(events_[e].ordering) && events_[e].scope >= Scope::cluster &&
+                (shared || !events_[e].of_shared))
               base[e][b] = true;
           }
         }
@@ -251,6 +258,7 @@ class Axioms {
         if (x.kind == Kind::mbarrier_arrive && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
             x.phase <= y.phase && a < b) {
           for (std::size_t release : release_ends(a)) {
+            if (events_[release].of_shared && !shared) continue;
             if (in_scope(x, y) && in_scope(y, x) && in_scope(events_[release], y)) base[release][b] = true;
           }
         }
@@ -340,22 +348,23 @@ class Axioms {
   }
 
   // 8.9.5
-  void causality(const Relation& base) {
-    causality_ = base;
+  Relation causality(const Relation& base) const {
+    Relation causality = base;
     for (std::size_t a = 0; a < count_; ++a) {
       for (std::size_t via = 0; via < count_; ++via) {
         if (!observation_[a][via]) continue;
         for (std::size_t b = 0; b < count_; ++b) {
-          if (base[via][b]) causality_[a][b] = true;
+          if (base[via][b]) causality[a][b] = true;
         }
       }
     }
+    return causality;
   }
 
   const Execution& execution_;
   const std::vector<Event>& events_;
   std::size_t count_;
-  Relation program_, observation_, causality_, base_;
+  Relation program_, observation_, causality_[2], base_[2]; // [1]: between accesses to shared memory
   std::vector<std::size_t> saw_;
 };
 

@@ -57,6 +57,7 @@ struct Event {
   bool reduction = false;                           // red
   bool stored = true;                               // false: an atomic that did not store (a failed cas)
   std::uint64_t value_read = 0, value_written = 0;  // of strong accesses; filled in by run()
+  bool of_shared = false; // of fences: of what is done to shared memory only (.sync_restrict)
   bool continued = false; // the next element of a vector (8.2.2): after the event before, by the same instruction
   std::uint32_t owner = ~0u; // of accesses to shared memory: the block whose memory it is; ~0: its own
   std::uint32_t line = 0;

@@ -43,7 +43,7 @@ class Records {
       site.ordering = event.ordering;
       site.scope = event.scope;
       site.element_bytes = std::uint8_t(event.bytes);
-      site.opcode = event.reduction ? "red.add.u32" : "atom.add.u32";
+      site.opcode = event.of_shared ? "fence.sync_restrict" : event.reduction ? "red.add.u32" : "atom.add.u32";
       auto alike = std::make_tuple(event.kind, event.access, event.ordering, event.scope, event.bytes, event.shared,
                                    event.reduction);
       std::uint32_t line = event.line;
@@ -189,6 +189,8 @@ class Records {
       }
       case Event::Kind::fence: {
         auto record = of_warp<trace::Fence>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
         record.ordering = event.ordering;
         record.scope = event.scope;
         records_.push_back(record);

@@ -53,7 +53,7 @@ __device__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.releas
 // ---- each block reads the other's
 
 enum class Swap {
-  right, fenced, unfenced, fence_of_the_block, fence_before_the_write, written_late, read_early, no_barrier
+  right, fenced, unfenced, fence_of_the_block, fence_of_inits, fence_before_the_write, written_late, read_early, no_barrier
 };
 template <Swap wrong> __device__ __forceinline__ void swap(int* out) {
   __shared__ int s[64];
@@ -65,6 +65,7 @@ template <Swap wrong> __device__ __forceinline__ void swap(int* out) {
   if (wrong != Swap::written_late) s[t] = t; // @write
   if (wrong == Swap::fenced) fence_cluster();
   if (wrong == Swap::fence_of_the_block) fence_cta();
+  if (wrong == Swap::fence_of_inits) fence_mbarrier_init();
   if (wrong == Swap::right || wrong == Swap::written_late || wrong == Swap::read_early) cluster_arrive();
   else if (wrong != Swap::no_barrier) cluster_arrive_relaxed();
   if (wrong == Swap::written_late) s[t] = t; // @write_late
@@ -78,6 +79,7 @@ CLUSTER_CASE(ordered_swap, 2, 64, swap<Swap::right>)
 CLUSTER_CASE(ordered_swap_relaxed_behind_a_fence, 2, 64, swap<Swap::fenced>)
 CLUSTER_CASE(races_swap_relaxed, 2, 64, swap<Swap::unfenced>) // races read-write
 CLUSTER_CASE(races_swap_relaxed_behind_a_fence_of_the_block, 2, 64, swap<Swap::fence_of_the_block>) // races read-write
+CLUSTER_CASE(races_swap_relaxed_behind_a_fence_of_inits, 2, 64, swap<Swap::fence_of_inits>) // races read-write
 CLUSTER_CASE(races_swap_relaxed_fence_before_the_write, 2, 64, swap<Swap::fence_before_the_write>) // races read-write
 CLUSTER_CASE(races_swap_written_late, 2, 64, swap<Swap::written_late>) // races read-write_late
 CLUSTER_CASE(races_swap_read_early, 2, 64, swap<Swap::read_early>) // races read_early-write
@@ -153,14 +155,16 @@ CLUSTER_CASE(races_push_arrives_before, 2, 32, push<Push::arrives_before>) // ra
 
 // ---- what makes an mbarrier known to the other block
 
-enum class Init { relaxed_behind_its_fence, released, relaxed };
+enum class Init { relaxed_behind_its_fence, relaxed_behind_a_fence, fence_of_another_thread, released, relaxed };
 template <Init how> __device__ __forceinline__ void init(int*) {
   __shared__ alignas(8) Barrier full;
   const int t = threadIdx.x;
   const unsigned peer = rank_in_cluster() ^ 1;
   if (t == 0) mbarrier_init(&full, 32); // @made
   if (t == 0 && how == Init::relaxed_behind_its_fence) fence_mbarrier_init();
+  if (t == 0 && how == Init::relaxed_behind_a_fence) fence_cluster();
   __syncwarp();
+  if (t == 1 && how == Init::fence_of_another_thread) fence_mbarrier_init();
   if (how == Init::released) cluster_arrive();
   else cluster_arrive_relaxed();
   cluster_wait();
@@ -169,7 +173,54 @@ template <Init how> __device__ __forceinline__ void init(int*) {
 }
 CLUSTER_CASE(ordered_init, 2, 32, init<Init::relaxed_behind_its_fence>)
 CLUSTER_CASE(ordered_init_released, 2, 32, init<Init::released>)
+CLUSTER_CASE(ordered_init_behind_a_fence, 2, 32, init<Init::relaxed_behind_a_fence>)
+CLUSTER_CASE(races_init_fence_of_another_thread, 2, 32, init<Init::fence_of_another_thread>) // races arrives-made
 CLUSTER_CASE(races_init_relaxed, 2, 32, init<Init::relaxed>) // races arrives-made
+
+// ---- fences of what is done to shared memory alone
+
+enum class Restricted { shared, released_only, acquired_only, global };
+template <Restricted what> __device__ __forceinline__ void restricted(int* out) {
+  __shared__ int s[32];
+  const int t = threadIdx.x;
+  const unsigned peer = rank_in_cluster() ^ 1;
+  if (what == Restricted::global) input[blockIdx.x * 32 + t] = t; // @kept
+  else s[t] = t; // @kept_here
+  if (what != Restricted::acquired_only) asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
+  cluster_arrive_relaxed();
+  cluster_wait();
+  if (what == Restricted::global) out[blockIdx.x * 32 + t] = input[(blockIdx.x ^ 1) * 32 + t]; // @looked_up
+  else out[blockIdx.x * 32 + t] = load_peer(peer_address(&s[31 - t], peer)); // @looked_up_there
+  cluster_sync();
+}
+CLUSTER_CASE(ordered_restricted, 2, 32, restricted<Restricted::shared>)
+CLUSTER_CASE(races_restricted_global, 2, 32, restricted<Restricted::global>) // races kept-looked_up
+CLUSTER_CASE(races_restricted_unreleased, 2, 32, restricted<Restricted::acquired_only>) // races kept_here-looked_up_there
+
+template <bool global> __device__ __forceinline__ void restricted_acquire(int* out) { // by a flag that the peer polls
+  __shared__ int s[32];
+  __shared__ int raised;
+  const int t = threadIdx.x;
+  if (t == 0) raised = 0;
+  cluster_sync();
+  if (rank_in_cluster() == 0) {
+    if (t == 0) {
+      if (global) input[0] = 3; // @put
+      else s[0] = 3; // @put_here
+      fence_cluster();
+      asm volatile("st.relaxed.cluster.shared::cluster.s32 [%0], 1;" ::"r"(peer_address(&raised, 1)) : "memory");
+    }
+  } else if (t == 0) {
+    for (int seen = 0, tries = 0; !seen && tries < 1 << 20; ++tries)
+      asm volatile("ld.relaxed.cluster.shared::cta.s32 %0, [%1];" : "=r"(seen) : "r"(shared_address(&raised)) : "memory");
+    asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
+    if (global) out[0] = input[0]; // @got
+    else out[0] = load_peer(peer_address(&s[0], 0));
+  }
+  cluster_sync();
+}
+CLUSTER_CASE(ordered_restricted_acquire, 2, 32, restricted_acquire<false>)
+CLUSTER_CASE(races_restricted_acquire_of_global, 2, 32, restricted_acquire<true>) // races got-put
 
 // ---- a ring from one block's shared memory into the other's, by bulk copies; stages come back by remote arrivals
 
