@@ -15,21 +15,10 @@ namespace {
 constexpr std::size_t most_spare = 16;    // blocks that wait to be used again
 constexpr std::size_t most_room = 8192;   // bytes of arguments that a launch keeps room for
 
-// Items that lie in the queue as they are.
-template <typename What>
-constexpr bool small = std::is_trivially_copyable_v<What> && sizeof(What) <= 64;
-
-template <typename What, typename... Alternatives>
-constexpr std::uint32_t index_of(const std::variant<Alternatives...>*) {
-  std::uint32_t index = 0;
-  (void)((std::is_same_v<What, Alternatives> || (++index, false)) || ...);
-  return index;
-}
-
 template <std::size_t I>
 void restore(Journal::Item& item, const std::uint8_t* bytes) {
   using What = std::variant_alternative_t<I, Journal::Item>;
-  if constexpr (small<What>) std::memcpy(&item.emplace<I>(), bytes, sizeof(What));
+  if constexpr (Journal::small<What>) std::memcpy(&item.emplace<I>(), bytes, sizeof(What));
 }
 
 }  // namespace
@@ -55,31 +44,11 @@ void Journal::open_block() {
 
 void Journal::push(Item item) {
   if (!layer_on(Layer::journal)) return;
-  std::unique_ptr<Item> apart;
-  const std::uint32_t kind = std::uint32_t(item.index());
-  std::visit(
-      [&](auto& what) {
-        using What = std::decay_t<decltype(what)>;
-        if constexpr (small<What>) {
-          std::lock_guard hold(lock_);
-          std::memcpy(append(sizeof what, kind), &what, sizeof what);
-        } else {
-          apart = std::make_unique<Item>(std::move(item));
-        }
-      },
-      item);
-  if (!apart) return;
+  auto held = std::make_unique<Item>(std::move(item));
   std::lock_guard hold(lock_);
-  Item* const address = apart.get();
-  std::memcpy(append(sizeof address, kind), &address, sizeof address);
-  (void)apart.release();
-}
-
-[[gnu::hot]] void Journal::push(const AllocatorBlock& block) {
-  constexpr std::uint32_t kind = index_of<AllocatorBlock>(static_cast<const Item*>(nullptr));
-  if (!layer_on(Layer::journal)) return;
-  std::lock_guard hold(lock_);
-  std::memcpy(append(sizeof block, kind), &block, sizeof block);
+  Item* const address = held.get();
+  std::memcpy(append(sizeof address, std::uint32_t(held->index()) | apart), &address, sizeof address);
+  (void)held.release();
 }
 
 void Journal::push(Launched& launched) {
@@ -206,19 +175,18 @@ bool Journal::write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter&
     writer.write(trace::OperationEnd{facts.operation});
     return true;
   }
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    constexpr bool is_small[] = {small<std::variant_alternative_t<I, Item>>...};
-    if (is_small[entry.kind]) {
-      Item item;
-      constexpr void (*restorers[])(Item&, const std::uint8_t*) = {restore<I>...};
-      restorers[entry.kind](item, bytes);
-      return !keep || write(item, writer, last_chance);
-    }
-    Item* apart = nullptr;
-    std::memcpy(&apart, bytes, sizeof apart);
-    if (keep && !write(*apart, writer, last_chance)) return false;
-    delete apart;
+  if (entry.kind & apart) {
+    Item* item = nullptr;
+    std::memcpy(&item, bytes, sizeof item);
+    if (keep && !write(*item, writer, last_chance)) return false;
+    delete item;
     return true;
+  }
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    constexpr void (*restorers[])(Item&, const std::uint8_t*) = {restore<I>...};
+    Item item;
+    restorers[entry.kind](item, bytes);
+    return !keep || write(item, writer, last_chance);
   }(std::make_index_sequence<std::variant_size_v<Item>>());
 }
 

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <type_traits>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -77,6 +78,16 @@ class Journal {
 
   void push(Item item);
   void push(Launched& launched);  // leaves it clear
+  // Items that lie in the queue as they are.
+  template <typename What>
+  static constexpr bool small = std::is_trivially_copyable_v<What> && sizeof(What) <= 64;
+  template <typename What>
+    requires small<What>
+  void push(const What& what) {
+    if (!layer_on(Layer::journal)) return;
+    std::lock_guard hold(lock_);
+    std::memcpy(append(sizeof what, kind_of<What>(static_cast<const Item*>(nullptr))), &what, sizeof what);
+  }
   // One of which nothing is recorded. `words` puts those of its arguments that may be addresses (Reach::marked) where
   // it is told to, at most `most`, and says how many there are.
   template <typename Words>
@@ -89,7 +100,6 @@ class Journal {
     append(sizeof launch + count * sizeof(std::uint64_t), launch_kind);
   }
   static constexpr std::size_t most_words = 4096;
-  void push(const AllocatorBlock& block); // hundreds a step
   // Parts of the run are left out (layers.h): blocks that were not told of are no sign that none can be believed.
   void has_gaps() { gaps_ = true; }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
@@ -105,9 +115,17 @@ class Journal {
     alignas(8) std::uint8_t bytes[block_bytes];
   };
   struct Entry { // in front of its bytes; of launches words of their arguments follow the facts
-    std::uint32_t bytes = 0, kind = 0; // bytes: with this; kind: which of Item, or launch_kind
+    std::uint32_t bytes = 0, kind = 0; // bytes: with this; kind: which of Item, as it is or `apart`; or launch_kind
   };
   static constexpr std::uint32_t launch_kind = std::variant_size_v<Item>;
+  static constexpr std::uint32_t apart = 1u << 31; // the entry is the address of an Item
+  template <typename What, typename... Alternatives>
+  static constexpr std::uint32_t kind_of(const std::variant<Alternatives...>*) {
+    static_assert((std::is_same_v<What, Alternatives> || ...));
+    std::uint32_t kind = 0;
+    (void)((std::is_same_v<What, Alternatives> || (++kind, false)) || ...);
+    return kind;
+  }
 
   // Under lock_: where the bytes of the next entry go; makes an entry of them, and returns the same.
   std::uint8_t* room(std::size_t bytes) {
