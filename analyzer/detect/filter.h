@@ -68,22 +68,13 @@ class Filter {
   std::uint32_t strong(Strong access, std::uint32_t mask, const Lanes& lanes) {
     std::uint32_t unordered = 0;
     const order::ThreadKey lane0 = access.thread;
-    Actor* actor = nullptr;
-    const bool alone = pages_.count() == 0 && bytes_.empty() && access.bytes == 4;
+    Actor* const actor = mask ? &this->actor(lane0, access.now) : nullptr;
+    if (actor) epochs_.look_around(*actor);
     for (; mask; mask &= mask - 1) {
       const unsigned i = unsigned(std::countr_zero(mask));
       access.address = lanes[i].address;
       access.thread.bits = lane0.bits + lanes[i].lane;
-      if (alone) {
-        if (!actor) epochs_.look_around(*(actor = &this->actor(lane0, access.now)));
-        bool is = false;
-        if (strong_alone(access, *actor, is)) {
-          unordered |= std::uint32_t(is) << i;
-          continue;
-        }
-      }
-      actor = nullptr;
-      unordered |= std::uint32_t(strong(access)) << i;
+      unordered |= std::uint32_t(strong(access, *actor)) << i;
     }
     return unordered;
   }
@@ -173,10 +164,7 @@ class Filter {
   SparseCells& sparse_of(std::uint32_t bytes) { return bytes < 4 ? bytes_ : words_; }
   // Looks at a lane's access by SparseCells; false: its page must be looked at. at: the page, if there is one.
   bool sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at);
-  // The cases of a unit of sparse() that are quick: one entry, or none where there is a place for it. False: another.
-  bool usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane, ShadowPage* at,
-             const Cell& known);
-  // The same of an entry that there is.
+  // The cases of an entry that are quick. False: another.
   bool usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane);
   void mark_sparse(ShadowPage& page);
   void absorb(ShadowPage& page); // what SparseCells say of it
@@ -184,11 +172,14 @@ class Filter {
   // False: suspect. `weak`: what is known of the unit's weak accesses. unordered: set where the other access of a pair
   // of atomics is.
   bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
-  // The usual cases of an atomic operation on a word here and there of which nothing but strong accesses is known;
-  // false: to be done otherwise.
-  bool strong_alone(const Strong& access, Actor& actor, bool& unordered);
-  // As sparse(), for a strong access.
+  bool strong(const Strong& access, Actor& actor);
+  // The usual cases of one to a word here and there of which nothing but strong accesses is known, as the entry says.
+  // False: another.
+  bool strong_alone(const SparseCells::Found& found, const Strong& access, Actor& actor, bool& unordered);
+  // As sparse(), for a strong access; and where it is not as simple. first: what words_ has of its first word.
   bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
+  bool strong_units(const Strong& access, Actor& actor, ShadowPage* at, const SparseCells::Found& first,
+                    bool& unordered);
   // A weak read of a word here and there by the lane that has just made an atomic access to it is told by that one's
   // entry (StrongCell::read_since); these say of a cell whether it is the lane's, and what was read.
   static bool own(const StrongCell& cell, const Actor& actor, unsigned lane) {

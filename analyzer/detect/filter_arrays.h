@@ -168,6 +168,7 @@ inline Entry* EntryArrays::find(Name name, unsigned unit, bool* fresh) const {
     if (one->segment) return one;
     if (!fresh) return nullptr;
     *fresh = true;
+    *one = {};
     return one;
   }
   ArrayLine* const begin = at<ArrayLine>(name.id);

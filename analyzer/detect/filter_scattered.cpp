@@ -143,10 +143,24 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
     SparseCells::Found strongly = any_strong ? strong_.find(unit) : SparseCells::Found();
     const bool beside = bool(strongly); // weak accesses are known, too
-    if (!beside && !access.non_coherent && usual(cells, unit, access.write, actor, lane, at, known)) continue;
-    const SparseCells::Found found = cells.find(unit);
+    const bool quick = !beside && !access.non_coherent &&
+                       (!at || (!access.write && epochs_.ordered_write(known.write, known.writer(), actor, lane)));
+    const SparseCells::Found found = quick ? cells.find_or_new(unit) : cells.find(unit);
+    if (quick && found) { // the usual cases
+      Entry entry = found.entry();
+      if (!entry.segment) {
+        found.set(access.write ? SparseCells::write_entry(actor.segment, lane)
+                               : Entry{actor.segment, std::uint8_t(lane)});
+        if (at) mark_sparse(*at);
+        continue;
+      }
+      if (usual_entry(entry, access.write, actor, lane)) {
+        found.set(entry);
+        continue;
+      }
+    }
     if (!beside && found.is_callers()) strongly = found;
-    Cell cell = found.cell;
+    Cell cell = cells.cell(found);
     if (cell.write_who & Cell::suspect) continue;
     StrongCell before;
     bool read_before = false;
@@ -191,19 +205,6 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   return true;
 }
 
-inline bool Filter::usual(SparseCells& cells, std::uint64_t unit, bool write, Actor& actor, unsigned lane,
-                          ShadowPage* at, const Cell& known) {
-  if (at && (write || !epochs_.ordered_write(known.write, known.writer(), actor, lane))) return false;
-  Entry* const entry = cells.in_array_or_new(unit);
-  if (!entry) return false;
-  if (!entry->segment) {
-    *entry = write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
-    if (at) mark_sparse(*at);
-    return true;
-  }
-  return usual_entry(*entry, write, actor, lane);
-}
-
 void Filter::mark_sparse(ShadowPage& page) {
   if (page.sparse) return;
   page.sparse = true;
@@ -225,6 +226,7 @@ void Filter::absorb(ShadowPage& page) {
       page.dense = true;
       pages_.refine(page, from->unit_log2());
       const bool strong = found.is_callers();
+      const Cell cell = from->cell(found);
       for (std::uint64_t at = offset; at < offset + step; at += 1ull << page.shift) {
         const unsigned number = unsigned(at >> page.shift);
         Group& group = page.groups[number / group_units];
@@ -233,13 +235,13 @@ void Filter::absorb(ShadowPage& page) {
           continue;
         }
         Cell& to = pages_.expand(group)[number % group_units];
-        if (found.cell.write) {
-          to.write = found.cell.write;
-          to.write_who = std::uint8_t((to.write_who & ~Cell::writer_bits) | (found.cell.write_who & Cell::writer_bits));
+        if (cell.write) {
+          to.write = cell.write;
+          to.write_who = std::uint8_t((to.write_who & ~Cell::writer_bits) | (cell.write_who & Cell::writer_bits));
         }
-        to.write_who |= found.cell.write_who & (Cell::suspect | Cell::non_coherent);
-        to.reads = found.cell.reads;
-        to.reads_who = found.cell.reads_who;
+        to.write_who |= cell.write_who & (Cell::suspect | Cell::non_coherent);
+        to.reads = cell.reads;
+        to.reads_who = cell.reads_who;
       }
       from->erase(base + offset, found);
     }

@@ -50,36 +50,6 @@ SparseCells::Region* SparseCells::far_region(std::uint64_t number) const {
   return found->second.get();
 }
 
-SparseCells::Found SparseCells::find(std::uint64_t address) const {
-  Found found;
-  const std::uint32_t wanted = key(address);
-  const LineTable* const of = table(address, wanted);
-  if (!of) return found;
-  of->each_line(wanted, [&](Line& line) {
-    if (const unsigned array = line.near(wanted | LineTable::array_bit)) {
-      found.slot = {&line, unsigned(std::countr_zero(array))};
-      return true;
-    }
-    for (unsigned near = line.near(wanted); near; near &= near - 1) {
-      const unsigned place = unsigned(std::countr_zero(near));
-      if (!line.segment[place]) continue;
-      ++found.near;
-      if (line.key[place] != wanted) continue;
-      found.at = reinterpret_cast<unsigned char*>(&line.segment[place]);
-      found.who = &line.who[place];
-    }
-    return false;
-  });
-  if (found.slot) {
-    if (Entry* const entry = arrays_.find(found.slot.name(), unit_of(wanted))) {
-      found.at = reinterpret_cast<unsigned char*>(entry);
-      found.who = &entry->who;
-    }
-  }
-  if (found) say(found.entry(), found.cell);
-  return found;
-}
-
 std::bitset<EntryArrays::units> SparseCells::touched(std::uint64_t address) const {
   std::bitset<EntryArrays::units> units;
   const std::uint32_t wanted = key(address);
@@ -127,8 +97,7 @@ void SparseCells::put(std::uint64_t address, const Found& found, Entry entry) {
 void SparseCells::place(std::uint64_t address, const Found& found, Entry entry) {
   if (found && names_pair(found.entry())) pairs_->drop(found.entry().segment);
   if (!found) return add(address, found, entry);
-  std::memcpy(found.at, static_cast<const void*>(&entry), sizeof(SegmentId));
-  *found.who = entry.who;
+  found.set(entry);
 }
 
 void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {

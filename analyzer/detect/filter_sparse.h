@@ -55,7 +55,6 @@ class SparseCells {
 
   // A unit's entry, until anything is put or erased.
   struct Found {
-    Cell cell; // what it says, unless it is the caller's; segments 0 when there is none
     unsigned char* at = nullptr; // its segment's four bytes; null: there is none
     std::uint8_t* who = nullptr;
     Slot slot; // of its block's array
@@ -66,21 +65,34 @@ class SparseCells {
       std::memcpy(static_cast<void*>(&entry), at, sizeof(SegmentId));
       return entry;
     }
+    void set(Entry entry) const { // of one that names no pair
+      std::memcpy(at, static_cast<const void*>(&entry), sizeof(SegmentId));
+      *who = entry.who;
+    }
     bool is_callers() const { return at && (entry().segment & callers); }
   };
-  Found find(std::uint64_t address) const;
+  Found find(std::uint64_t address) const { return find(address, nullptr); }
+  // The same; or, where the unit has none and its array has room, a new one of segment 0, which the caller has to fill.
+  Found find_or_new(std::uint64_t address) {
+    bool fresh = false;
+    const Found found = find(address, &fresh);
+    used_ += fresh;
+    return found;
+  }
+  // What it says, unless it is the caller's; segments 0 when there is none.
+  Cell cell(const Found& found) const {
+    Cell cell;
+    if (found) say(found.entry(), cell);
+    return cell;
+  }
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
   // The same of an entry that is the caller's.
   void put(std::uint64_t address, const Found& found, Entry entry);
   void erase(std::uint64_t address, const Found& found);
   // The unit's entry, where it lies in an array; null otherwise.
-  [[gnu::always_inline]] Entry* in_array(std::uint64_t address) const { return in_array(address, nullptr); }
-  // The same; or, where the unit has none and its array has room, a new one of segment 0, which the caller has to fill.
-  [[gnu::always_inline]] Entry* in_array_or_new(std::uint64_t address) {
-    bool fresh = false;
-    Entry* const entry = in_array(address, &fresh);
-    used_ += fresh;
-    return entry;
+  [[gnu::always_inline]] Entry* in_array(std::uint64_t address) const {
+    const Slot slot = array_slot(address);
+    return slot ? arrays_.find(slot.name(), unit_of(key(address))) : nullptr;
   }
   // Which units of the address's block have entries.
   std::bitset<EntryArrays::units> touched(std::uint64_t address) const;
@@ -128,7 +140,7 @@ class SparseCells {
       prefetch_rest(*of, wanted);
     }
   }
-  // As in_array_or_new(), of an array that is known.
+  // As find_or_new(), of an array that is known.
   [[gnu::always_inline]] Entry* in_or_new(EntryArrays::Name array, std::uint64_t address) {
     bool fresh = false;
     Entry* const entry = arrays_.find(array, unit_of(key(address)), &fresh);
@@ -244,10 +256,7 @@ class SparseCells {
     const LineTable* const of = table(address, wanted);
     return of ? array_slot(*of, wanted) : Slot();
   }
-  [[gnu::always_inline]] Entry* in_array(std::uint64_t address, bool* fresh) const {
-    const Slot slot = array_slot(address);
-    return slot ? arrays_.find(slot.name(), unit_of(key(address)), fresh) : nullptr;
-  }
+  [[gnu::always_inline]] Found find(std::uint64_t address, bool* fresh) const;
   static void prefetch_rest(const LineTable& of, std::uint32_t key);
   void add(std::uint64_t address, const Found& found, Entry entry);
   EntryArrays::Name collect_block(LineTable& of, std::uint32_t key); // from lines to a new array
@@ -284,5 +293,34 @@ class SparseCells {
   std::uint64_t used_ = 0; // entries
   std::bitset<std::size_t(1) << page_bits_log2> pages_; // by hash
 };
+
+inline SparseCells::Found SparseCells::find(std::uint64_t address, bool* fresh) const {
+  Found found;
+  const std::uint32_t wanted = key(address);
+  const LineTable* const of = table(address, wanted);
+  if (!of) return found;
+  of->each_line(wanted, [&](Line& line) {
+    if (const unsigned array = line.near(wanted | LineTable::array_bit)) {
+      found.slot = {&line, unsigned(std::countr_zero(array))};
+      return true;
+    }
+    for (unsigned near = line.near(wanted); near; near &= near - 1) {
+      const unsigned place = unsigned(std::countr_zero(near));
+      if (!line.segment[place]) continue;
+      ++found.near;
+      if (line.key[place] != wanted) continue;
+      found.at = reinterpret_cast<unsigned char*>(&line.segment[place]);
+      found.who = &line.who[place];
+    }
+    return false;
+  });
+  if (found.slot) {
+    if (Entry* const entry = arrays_.find(found.slot.name(), unit_of(wanted), fresh)) {
+      found.at = reinterpret_cast<unsigned char*>(entry);
+      found.who = &entry->who;
+    }
+  }
+  return found;
+}
 
 } // namespace deadheat::detect

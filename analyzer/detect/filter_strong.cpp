@@ -99,9 +99,13 @@ inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& 
 }
 
 bool Filter::strong(const Strong& access) {
+  return strong(
+      access,
+      actor(ThreadKey(access.thread.operation(), access.thread.block(), access.thread.thread() & ~31u), access.now));
+}
+
+bool Filter::strong(const Strong& access, Actor& actor) {
   const unsigned lane = access.thread.thread() & 31;
-  Actor& actor = this->actor(ThreadKey(access.thread.operation(), access.thread.block(), access.thread.thread() & ~31u),
-                             access.now);
   bool unordered = false;
   if (strong_sparse(access, actor, unordered)) return unordered && !access.plain;
   each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {
@@ -151,31 +155,30 @@ bool Filter::as_weak(Cell& cell, const StrongCell& strong, const Actor& actor) c
   return true;
 }
 
-bool Filter::strong_alone(const Strong& access, Actor& actor, bool& unordered) {
-  if (access.address % 4 || access.address >= address_limit || !access.write || access.plain) return false;
-  Entry* const entry = words_.in_array(access.address);
-  if (!entry || !(entry->segment & SparseCells::callers)) return false;
-  const SegmentId bits = entry->segment & (SparseCells::callers | SparseCells::callers_bit);
-  if (entry->who == of_blocks && epochs_.apart_from(entry->segment & ~bits, who_of(whole_operation, 0), actor)) {
+inline bool Filter::strong_alone(const SparseCells::Found& found, const Strong& access, Actor& actor, bool& unordered) {
+  Entry entry = found.entry();
+  if (entry.who == suspect_code) return true;
+  const SegmentId bits = entry.segment & (SparseCells::callers | SparseCells::callers_bit);
+  if (entry.who == of_blocks && access.write && !access.plain &&
+      epochs_.apart_from(entry.segment & ~bits, who_of(whole_operation, 0), actor)) {
     // One more of those, none of which orders any; what came before them comes before their operation.
-    entry->segment = epochs_.joint(entry->segment & ~bits, actor) | bits;
+    entry.segment = epochs_.joint(entry.segment & ~bits, actor) | bits;
+    found.set(entry);
     return unordered = true;
   }
-  if (entry->who == suspect_code) return true;
-  if (entry->who >= first_read_since) return false;
-  StrongCell cell = *strong_cell(*entry);
+  if (entry.who >= first_read_since) return false;
+  StrongCell cell = *strong_cell(entry);
   if (!join_strong(access, actor, Cell(), cell, unordered)) {
     suspects_.add(0, access.address);
-    entry->who = suspect_code;
+    found.set({entry.segment, suspect_code});
     return true;
   }
   const auto wanted = strong_entry(cell);
-  if (wanted) *entry = *wanted;
+  if (wanted) found.set(*wanted);
   return bool(wanted);
 }
 
 bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
-  const unsigned lane = access.thread.thread() & 31;
   if (access.memory || !access.covering || (access.bytes != 4 && access.bytes != 8) || access.address % access.bytes ||
       access.address >= address_limit) {
     return false;
@@ -185,6 +188,15 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
   if (at && at->dense) return false;
   if (!at && !active_.test(partition_of(0, number))) return true;
   if (bytes_.may_have_page(number)) return false;
+  const SparseCells::Found found = words_.find(access.address);
+  if (!at && access.bytes == 4 && found.is_callers() && strong_alone(found, access, actor, unordered)) return true;
+  return strong_units(access, actor, at, found, unordered);
+}
+
+bool Filter::strong_units(const Strong& access, Actor& actor, ShadowPage* at, const SparseCells::Found& first,
+                          bool& unordered) {
+  const unsigned lane = access.thread.thread() & 31;
+  const std::uint64_t number = access.address / page_bytes;
   struct Unit {
     std::uint64_t address = 0;
     SparseCells::Found found, beside; // in words_; in strong_
@@ -198,10 +210,10 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
   for (unsigned i = 0; i < count; ++i) {
     Unit& unit = units[i];
     unit.address = access.address + 4 * i;
-    unit.found = words_.find(unit.address);
+    unit.found = i ? words_.find(unit.address) : first;
     unit.alone = !unit.found || unit.found.is_callers();
     if (strong_.may_have_page(number)) unit.beside = strong_.find(unit.address);
-    Cell weak = unit.found.cell;
+    Cell weak = words_.cell(unit.found);
     StrongCell cell;
     if (const SparseCells::Found& known = unit.found.is_callers() ? unit.found : unit.beside) {
       const std::optional<StrongCell> strong = strong_cell(known.entry());

@@ -56,11 +56,22 @@ class Model {
   void steps(unsigned count, unsigned erased_of_8, unsigned alone = 0) {
     for (unsigned i = 0; i < count; ++i) {
       const std::uint64_t address = base_ + (std::uint64_t(random_() % units_ * apart_) << cells_.unit_log2());
-      const SparseCells::Found found = cells_.find(address);
-      expect(address, found);
+      const SparseCells::Found found = random_() % 2 ? cells_.find(address) : cells_.find_or_new(address);
+      if (found && !found.entry().segment) {
+        EXPECT_FALSE(known_.contains(address));
+      } else {
+        expect(address, found);
+      }
+      callers_.erase(address);
       if (random_() % 8 < erased_of_8) {
         cells_.erase(address, found);
         known_.erase(address);
+      } else if (random_() % 8 == 0) { // the caller's
+        const Entry entry{SegmentId(1 + random_() % 1000) | (random_() % 2 ? SparseCells::callers_bit : 0),
+                          std::uint8_t(random_())};
+        cells_.put(address, found, entry);
+        callers_[address] = {entry.segment | SparseCells::callers, entry.who};
+        known_[address] = {};
       } else {
         known_[address] = random_() % 1024 < alone ? reads_only(random_) : some_cell(random_);
         cells_.put(address, found, known_[address], true);
@@ -72,6 +83,7 @@ class Model {
     auto gone = [&](std::uint64_t address) { return (address >> cells_.unit_log2()) % modulus == 0; };
     cells_.forget_if(gone);
     std::erase_if(known_, [&](const auto& at) { return gone(at.first); });
+    std::erase_if(callers_, [&](const auto& at) { return gone(at.first); });
     all();
   }
   void rename() {
@@ -82,6 +94,7 @@ class Model {
       if (cell.write) cell.write += 3000;
       if (cell.reads) cell.reads += 3000;
     }
+    for (auto& [address, entry] : callers_) entry.segment += 3000;
     all();
   }
   void nothing_left() {
@@ -104,7 +117,14 @@ class Model {
       EXPECT_FALSE(found) << address;
       return;
     }
-    EXPECT_TRUE(same(found.cell, known->second)) << address;
+    EXPECT_TRUE(same(cells_.cell(found), known->second)) << address;
+    const auto callers = callers_.find(address);
+    ASSERT_EQ(found.is_callers(), callers != callers_.end()) << address;
+    if (found.is_callers()) {
+      EXPECT_EQ(found.entry().segment, callers->second.segment);
+      EXPECT_EQ(found.entry().who, callers->second.who);
+      return;
+    }
     EXPECT_TRUE(cells_.may_have_page(address / page_bytes));
     if (Entry* const only = cells_.in_array(address); only && SparseCells::plain_reads(*only)) {
       EXPECT_EQ(only->segment, known->second.reads);
@@ -128,6 +148,7 @@ class Model {
   EpochPairs pairs_{nullptr, 1};
   SparseCells cells_;
   std::map<std::uint64_t, Cell> known_;
+  std::map<std::uint64_t, Entry> callers_; // of those, what is not a cell
   std::uint64_t base_;
   unsigned units_, apart_;
   std::mt19937 random_;
