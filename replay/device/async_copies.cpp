@@ -123,6 +123,7 @@ bool Machine::perform_where(Block& block, std::uint32_t thread, Chosen&& chosen)
     }
     if (block.named) holds_->show(copy);
     perform(block, thread, copy);
+    ++exec_.changes;
     if (block.named) detour_ |= holds_->copied(copy);
     if (control_ && copy.kind != Kind::copy) control_->copy_performed(block, thread, copy.group);
   }

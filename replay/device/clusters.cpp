@@ -107,6 +107,7 @@ void Machine::settle_cluster(Block& block, std::uint32_t warp) {
     }
   }
   if (arrive) {
+    ++exec_.changes;
     for (std::uint32_t m = arrive & (state.cluster_arrived | state.cluster_complete); m; m &= m - 1)
       sync_error(block, threads[__builtin_ctz(m)], "barrier.cluster.arrive twice without barrier.cluster.wait between");
     say_cluster(block, warp, arrive, false, cluster.phase);

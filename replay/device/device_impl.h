@@ -30,6 +30,8 @@ namespace deadheat::device {
 inline constexpr std::uint64_t default_heap_bytes = std::uint64_t(8) << 20; // cudaLimitMallocHeapSize's default
 inline constexpr const char* heap_name = "device malloc heap";      // of the allocation it lies in
 
+class Standstill;
+
 class DeviceImpl final : public Device, public Environment {
  public:
   static constexpr std::uint64_t workspace_bytes = 512, workspace_slots = 64; // of cooperative launches
@@ -162,6 +164,8 @@ class DeviceImpl final : public Device, public Environment {
   Progress drive_chosen(const std::function<bool()>& done, std::uint64_t turns);
   bool advance_operation(std::uint32_t id, std::uint64_t& turns, bool limited);
   bool advance_wanted(std::uint64_t& turns, bool limited);
+  bool stands_still(Standstill& standstill);
+  bool force();
   Progress stop_for_fault();
   Progress hang(std::string why);
   Progress stuck();

@@ -3,12 +3,14 @@
 #include <cstdio>
 
 #include "replay/device/device_impl.h"
+#include "replay/device/standstill.h"
 
 namespace deadheat::device {
 
 namespace {
 
-// When nobody can go on, threads that spin may still be counting their looks. They get this many before it is a hang.
+// When nobody can go on, threads that spin may still be counting their looks. Where nothing tells that they do not
+// (standstill.h), they get this many before it is a hang.
 constexpr std::uint64_t rounds_of_spinning = 1024, looks_of_spinning = std::uint64_t(1) << 20;
 constexpr std::uint64_t rounds_of_turns = 65536; // of loops whose values change and that never end
 constexpr std::uint64_t looks_while_held = 4096;
@@ -100,9 +102,27 @@ bool DeviceImpl::advance_wanted(std::uint64_t& turns, bool limited) {
   return false;
 }
 
+bool DeviceImpl::stands_still(Standstill& standstill) {
+  return !options_.live && standstill.reached(*machine_, holds_ ? holds_->seen() : 0);
+}
+
+// Nobody will go on by themselves. Lets those go on who do what is wrong, after saying so; false: there are none.
+bool DeviceImpl::force() {
+  std::uint64_t forced = 0;
+  for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
+  for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);
+  return forced != 0;
+}
+
 Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint64_t turns) {
   const bool limited = turns != 0;
   std::uint64_t rounds = 0, looks = machine_->spins();
+  Standstill standstill;
+  auto begin_anew = [&] {
+    rounds = 0;
+    looks = machine_->spins();
+    standstill.moved();
+  };
   for (;;) {
     if (fault_ || machine_->faulted()) return stop_for_fault();
     if (done()) return Progress::done;
@@ -114,8 +134,7 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
       moved = advance_operation(id, turns, limited);
     }
     if (moved) {
-      rounds = 0;
-      looks = machine_->spins();
+      begin_anew();
       continue;
     }
     if (fault_ || machine_->faulted()) continue;
@@ -128,20 +147,17 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
     }
     if (!limited) ++rounds;
     const bool idle = !parked && !turning;
+    const bool still = idle || (!limited && !turning && stands_still(standstill));
     const bool spun = !turning && rounds >= rounds_of_spinning && spun_for >= looks_of_spinning;
     if (!limited && holds_ && holds_->waiting() &&
-        (idle || spun_for >= looks_while_held || rounds >= looks_while_held)) {
+        (still || spun_for >= looks_while_held || rounds >= looks_while_held)) {
       machine_->guarded([&] { holds_->release_one(*machine_); });
-      rounds = 0;
-      looks = machine_->spins();
+      begin_anew();
       continue;
     }
-    if (!limited && (idle || spun || rounds >= rounds_of_turns)) {
-      std::uint64_t forced = 0;
-      for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
-      for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);
-      if (!forced) return stuck();
-      rounds = 0;
+    if (!limited && (still || spun || rounds >= rounds_of_turns)) {
+      if (!force()) return stuck();
+      begin_anew();
     }
     for (const auto& launch : machine_->launches()) machine_->wake_all(*launch);
     if (limited) return Progress::pending;
@@ -189,6 +205,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
   const bool limited = turns != 0;
   if (limited && options_.chooser) options_.chooser->beyond("how far operations are when the host asks");
   std::uint64_t rounds = 0, looks = machine_->spins(), progress = machine_->progress();
+  Standstill standstill;
   std::vector<std::uint32_t> ready;
   for (;;) {
     if (fault_ || machine_->faulted()) return stop_for_fault();
@@ -218,6 +235,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     if (machine_->over_budget()) return hang("the budget of visible operations is used up");
     if (chosen == 0) continue;
     if (chosen != Control::nobody) {
+      standstill.moved();
       begin(incomplete_.at(chosen));
       continue;
     }
@@ -225,16 +243,15 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
       progress = machine_->progress();
       rounds = 0;
       looks = machine_->spins();
+      standstill.moved();
     }
     bool parked = false;
     for (const auto& launch : machine_->launches()) parked |= machine_->any_parked(*launch);
-    if (!limited && (!parked || options_.chooser ||
+    if (!limited && (!parked || options_.chooser || stands_still(standstill) ||
                      (++rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning))) {
-      std::uint64_t forced = 0;
-      for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
-      for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);
-      if (!forced) return stuck();
+      if (!force()) return stuck();
       rounds = 0;
+      standstill.moved();
     }
     for (const auto& launch : machine_->launches()) machine_->wake_all(*launch);
     if (limited) return Progress::pending;

@@ -261,6 +261,14 @@ bool Holds::may_begin(std::uint32_t operation) {
   return may;
 }
 
+std::uint64_t Holds::seen() const {
+  std::uint64_t seen = 0;
+  for (const State& s : states_)
+    seen += std::min<std::uint64_t>(s.held_seen, s.hold.held.nth + std::uint64_t(1)) +
+            std::min<std::uint64_t>(s.until_seen, s.hold.until.nth + std::uint64_t(1));
+  return seen;
+}
+
 void Holds::operation_done(std::uint32_t operation) {
   for (State& s : states_) {
     if (s.hold.until.launch || s.hold.until.operation != operation) continue;

@@ -64,6 +64,7 @@ class Holds {
   std::vector<Hold> unmet() const;
 
   bool waiting() const { return waiting_ != 0; } // somebody is held, or was and has not gone on yet
+  std::uint64_t seen() const; // executions of named sites so far that may come to matter
   // Runs what brings the awaited accesses about, as far as it can go.
   void detour(Machine& machine);
   bool release_one(Machine& machine); // nothing else can go on; false: nobody is held

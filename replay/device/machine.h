@@ -106,6 +106,15 @@ class Machine {
   bool can_go_on(const Launch& launch) const; // some thread is ready: it only made way for others
   bool any_parked(const Launch& launch) const;
   std::uint64_t turns() const { return turns_; }
+  // All that the next look of threads that spin depends on, but for holds; nothing where code runs that does not count
+  // its changes.
+  struct SpinState {
+    std::uint64_t threads = 0; // a hash of where they stand and what they hold
+    std::uint64_t changes = 0; // so far, of what is not theirs
+    std::uint64_t ticks = 0;   // of the clock, which each look at it moves
+  };
+  std::optional<SpinState> spin_state() const;
+  void pass_time(std::uint64_t ticks) { ticks_ += ticks; }
   // One line: who waits for what.
   std::string stuck(const Launch& launch) const;
   std::string standing(const Launch& launch, const Block& block, std::uint32_t thread) const;
@@ -178,6 +187,7 @@ class Machine {
   void report_undefined(std::uint32_t load, const std::string& use);
   void copy_undefined(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void note_progress() { ++progress_; }
+  void note_change() { ++exec_.changes; } // ExecContext::changes
   bool faulted() const { return fault_.has_value(); }
 
  private:

@@ -348,6 +348,7 @@ void Machine::take(Block& block, Barrier& barrier, std::uint32_t warp, std::uint
   }
   barrier.waiting[warp] |= lanes & ~pass;
   if (!pass) return;
+  ++exec_.changes;
   block.warps[warp].at_barrier &= ~pass;
   make_ready(block, warp, pass);
 }

@@ -22,6 +22,10 @@ using trace::MemoryError;
 struct MachineServices {
   static Machine& machine(ThreadContext* t) { return *static_cast<Machine*>(t->block->launch->exec->machine); }
   static Block& block(ThreadContext* t) { return *static_cast<Block*>(t->block->block); }
+  static Machine& changed(ThreadContext* t) { // ExecContext::changes
+    ++t->block->launch->exec->changes;
+    return machine(t);
+  }
 
   static void set_fault(ThreadContext* t, std::uint32_t site, MemoryError::Kind kind, std::uint64_t address = 0,
                         std::uint32_t bytes = 0, AccessKind access = AccessKind::read, const char* text = nullptr) {
@@ -94,7 +98,7 @@ struct MachineServices {
 
   static void async_copy(ThreadContext* t, std::uint32_t site, std::uint64_t destination, std::uint64_t source,
                          std::uint32_t bytes, std::uint32_t source_bytes) {
-    Machine& m = machine(t);
+    Machine& m = changed(t);
     source_bytes = std::min(source_bytes, bytes);
     destination &= window_bytes - 1;
     if (destination + bytes > t->block->launch->total_shared) {
@@ -140,7 +144,7 @@ struct MachineServices {
     lane.events.push_back({lane.used, site, true});
   }
   static void async_commit(ThreadContext* t, std::uint32_t site) {
-    Machine& m = machine(t);
+    Machine& m = changed(t);
     Block& b = block(t);
     AsyncQueue& queue = m.async_queue(*t);
     const bool bulk = (*b.launch->request.sites->sites)[site].proxy == Proxy::async;
@@ -159,9 +163,10 @@ struct MachineServices {
 
   static std::uint64_t mbarrier(ThreadContext* t, std::uint32_t site, std::uint32_t what, std::uint64_t address,
                                 std::uint64_t operand) {
-    return machine(t).mbarrier(*t, site, what, address, operand);
+    const bool test = (what & std::uint32_t(engine::MbarrierOp::operation)) == std::uint32_t(engine::MbarrierOp::test);
+    return (test ? machine(t) : changed(t)).mbarrier(*t, site, what, address, operand);
   }
-  static void bulk_copy(ThreadContext* t, std::uint32_t site) { machine(t).bulk_copy(*t, site); }
+  static void bulk_copy(ThreadContext* t, std::uint32_t site) { changed(t).bulk_copy(*t, site); }
 
   // A generic address as bytes of the host, for as long as they are legal to read; null when the first is not.
   static const std::uint8_t* host(ThreadContext* t, std::uint64_t address) {
@@ -180,7 +185,7 @@ struct MachineServices {
   }
 
   static std::int32_t print(ThreadContext* t, std::uint64_t format, std::uint64_t arguments) {
-    Machine& m = machine(t);
+    Machine& m = changed(t);
     const std::uint8_t* packed = arguments ? host(t, arguments) : nullptr;
     std::size_t bytes = 0;
     if (packed && arguments - local_window < window_bytes)
@@ -193,7 +198,7 @@ struct MachineServices {
   }
 
   static std::uint64_t allocate(ThreadContext* t, std::uint64_t bytes) {
-    Machine& m = machine(t);
+    Machine& m = changed(t);
     std::uint64_t heap_bytes = 0;
     const std::uint64_t heap = m.options_.environment->heap(&heap_bytes);
     if (!heap || bytes == 0 || bytes > heap_bytes) return 0;
@@ -212,7 +217,7 @@ struct MachineServices {
 
   static void release(ThreadContext* t, std::uint64_t address) {
     if (!address) return;
-    Machine& m = machine(t);
+    Machine& m = changed(t);
     std::uint64_t heap_bytes = 0;
     const std::uint64_t heap = m.options_.environment->heap(&heap_bytes);
     auto found = m.heap_.find(address - heap);

@@ -186,6 +186,7 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   }
   now_.age = choose(block, thread, watched);
   if (!now_.age) return;
+  machine.note_change();
   histories_->look(access, now_.age, now_.shown.data());
   std::memcpy(now_.at, now_.shown.data(), now_.bytes);
 }

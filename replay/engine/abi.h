@@ -148,6 +148,9 @@ struct ExecContext {
   const std::uint8_t* shadow = nullptr; // validity of the device arena: one byte for 16 bytes, 16 = all valid, n < 16 =
                                         // the first n bytes valid
   std::uint64_t visible = 0; // visible operations performed (control mode counts them)
+  // Control mode: grows whenever a thread may have changed what others can notice, or took in what is not memory (the
+  // clock): stores, read-modify-writes that change something, and what services do.
+  std::uint64_t changes = 0;
   void* machine = nullptr;
   Shadows* shadows = nullptr; // Mode::precision
 };

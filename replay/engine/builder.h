@@ -138,6 +138,9 @@ class Builder {
   llvm::Value* symbol_address(const ptx::Operand& symbol); // what mov of a variable or function gives
   llvm::Value* load(llvm::Type* type, llvm::Value* pointer, Space space, bool invariant = false);
   void store(llvm::Value* value, llvm::Value* pointer, Space space);
+  // The same, but the caller notes whether it changes anything.
+  void store_unnoted(llvm::Value* value, llvm::Value* pointer, Space space);
+  void note_change(llvm::Value* changed); // ExecContext::changes; null: it does
 
   // ---- context fields
   // The ThreadContext. Regions have none: what needs it is refused there.

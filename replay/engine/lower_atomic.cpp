@@ -145,7 +145,7 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
     auto alone = [&]() -> Value* {
       Value* before = b.load(b.i(bits), where, a.place.space);
       made = combine(b, i, type, before, x[n], y[n], wrote);
-      b.store(made, where, a.place.space);
+      b.store_unnoted(made, where, a.place.space);
       return before;
     };
     old.push_back(together ? combine_together(b, *commutes, where, x[n], alone) : alone());
@@ -167,6 +167,7 @@ void lower_atom(Builder& b, const ptx::Instruction& i) {
   // Read-modify-writes that store what was there are reads to a spinning thread.
   Value* moved = b.ir.CreateICmpNE(old[0], stored[0]);
   for (unsigned n = 1; n < a.elements; ++n) moved = b.ir.CreateOr(moved, b.ir.CreateICmpNE(old[n], stored[n]));
+  b.note_change(moved);
   after_strong(b, &a, old, moved);
 }
 

@@ -487,9 +487,21 @@ Value* Builder::load(llvm::Type* type, Value* pointer, Space space, bool invaria
   return load;
 }
 
-void Builder::store(Value* value, Value* pointer, Space space) {
+void Builder::store_unnoted(Value* value, Value* pointer, Space space) {
   if (probe_) return;
   mark(ir.CreateAlignedStore(value, pointer, llvm::Align(1)), space, false);
+}
+
+void Builder::store(Value* value, Value* pointer, Space space) {
+  store_unnoted(value, pointer, space);
+  if (space == Space::global || space == Space::shared || space == Space::generic) note_change(nullptr);
+}
+
+void Builder::note_change(Value* changed) {
+  if (!mode.control) return;
+  Value* by = changed ? ir.CreateZExt(changed, i(64)) : constant(64, 1);
+  Value* count = context_load(exec_context(), offsetof(ExecContext, changes), i(64));
+  context_store(exec_context(), offsetof(ExecContext, changes), ir.CreateAdd(count, by));
 }
 
 } // namespace deadheat::engine
