@@ -17,23 +17,19 @@ constexpr unsigned first_bit = 10, last_bit = 62;
 
 std::optional<Machine::SpinState> Machine::spin_state() const {
   SpinState state{.threads = 0, .changes = exec_.changes, .ticks = ticks_};
-  XXH3_state_t hash;
-  XXH3_64bits_reset(&hash);
   for (const auto& launch : launches_) {
-    if (!launch->request.mode.control || launch->request.mode.precision) return {};
+    if (!launch->request.mode.control) return {};
     for (const auto& block : launch->resident)
       for (std::uint32_t w = 0; w < block->warps_count; ++w)
         for (std::uint32_t lanes = block->warps[w].parked; lanes; lanes &= lanes - 1) {
-          const engine::ThreadContext& t =
-              block->threads[w * warp_lanes + std::uint32_t(__builtin_ctz(lanes))];
-          const std::uint64_t standing[] = {launch->request.launch, block->index,    t.linear,       t.stack_used,
-                                            t.pending_site,         t.pending_address, t.spin_site, t.spin_address,
-                                            t.spin_value};
-          XXH3_64bits_update(&hash, standing, sizeof standing);
-          XXH3_64bits_update(&hash, t.stack, t.stack_used);
+          const engine::ThreadContext& t = block->threads[w * warp_lanes + std::uint32_t(__builtin_ctz(lanes))];
+          const std::uint64_t standing[] = {
+              launch->request.launch, block->index, t.linear,       t.stack_used, t.pending_site,
+              t.pending_address,      t.spin_site,  t.spin_address, t.spin_value};
+          state.threads = XXH3_64bits_withSeed(standing, sizeof standing, state.threads);
+          state.threads = XXH3_64bits_withSeed(t.stack, t.stack_used, state.threads);
         }
   }
-  state.threads = XXH3_64bits_digest(&hash);
   return state;
 }
 

@@ -2,16 +2,16 @@
 //
 // Nobody can go on, and those who spin have looked again, each of them. Suppose that in such a round each came back to
 // where it stood with the same registers and local memory, and that none changed anything that is not its own (and no
-// copy or operation did). What a look does depends on nothing but the thread and memory, so the next look does the same,
-// whoever looks first and however often: no schedule lets anybody go on. A wait that counts its looks and gives up is
-// told by its counter. One that gives up by the clock, by time: where nothing but the clock has moved, it is put forward,
-// twice as far each round, and only when it has been moved through all its bits is nothing left to happen.
+// copy or operation did). What a look does depends on nothing but the thread and memory, so the next look does the
+// same, whoever looks first and however often: no schedule lets anybody go on. A wait that counts its looks and gives
+// up is told by its counter. One that gives up by the clock, by time: where nothing but the clock has moved, it is put
+// forward, twice as far each round, and only when it has been moved through all its bits is nothing left to happen.
 //
 // The memory model allows a thread to read an older value than memory holds, never one older than what it has read
 // there (PTX ISA 8.10.5, coherence): looks that were shown older values count as changes, others have read the newest.
 //
-// Code that does not count its changes (ExecContext::changes: all but that of mode control) is not judged, nor is a live
-// process, whose host may write into memory that both see.
+// Code that does not count its changes (ExecContext::changes: all but that of mode control) is not judged, nor is a
+// live process, whose host may write into memory that both see.
 //
 // Thread-safety: none.
 #pragma once

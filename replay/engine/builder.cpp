@@ -236,7 +236,8 @@ void Builder::find_stops() {
     ptx::register_use(instruction, use);
     if (point->before && !instruction.guard)
       for (auto r : use.writes) live.erase(r);
-    for (auto r : use.reads) live.insert(r);
+    if (instruction.opcode != ptx::Opcode::nanosleep) // it stops, and reads nothing
+      for (auto r : use.reads) live.insert(r);
     for (auto r : live.list()) (plan_ && plan_->recompute[r] >= 0 ? point->recompute : point->live).push_back(r);
     live_registers += point->live.size();
   });

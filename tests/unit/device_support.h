@@ -61,6 +61,9 @@ template <Mode M> bool bad(ThreadContext* t, std::uint32_t site, std::uint64_t a
   if (M.control) ++t->block->launch->exec->visible;
   return M.check && !t->block->launch->exec->services->check(t, site, address, bytes, write);
 }
+template <Mode M> void note_change(ThreadContext* t) {
+  if (M.control) ++t->block->launch->exec->changes;
+}
 template <Mode M> void log(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t digest) {
   if (!M.record) return;
   *t->log_cursor++ = {address, site, digest};
@@ -112,6 +115,7 @@ inline std::int32_t rendezvous(ThreadContext* t, std::uint32_t site, WarpOp op, 
   {                                                           \
     type v_ = type(value);                                    \
     std::memcpy(host_of(t, address), &v_, sizeof v_);         \
+    note_change<M>(t);                                        \
     log<M>(t, site, address, engine::digest(&v_, sizeof v_)); \
   }
 #define STRONG_LOAD(site, address, variable)       \
@@ -128,6 +132,7 @@ inline std::int32_t rendezvous(ThreadContext* t, std::uint32_t site, WarpOp op, 
   {                                           \
     std::uint32_t v_ = value;                 \
     std::memcpy(host_of(t, address), &v_, 4); \
+    note_change<M>(t);                        \
     report<M>(t, site, address, 0, v_, true); \
   }
 #define ATOMIC_ADD(site, address, value, old)   \
@@ -138,6 +143,7 @@ inline std::int32_t rendezvous(ThreadContext* t, std::uint32_t site, WarpOp op, 
     old = v_;                                   \
     v_ += value;                                \
     std::memcpy(host_of(t, address), &v_, 4);   \
+    note_change<M>(t);                          \
     report<M>(t, site, address, old, v_, true); \
   }
 #define FENCE(site)                                        \
