@@ -210,11 +210,6 @@ bool Control::find_default(Machine& machine, const std::vector<std::uint32_t>& o
         if (in_block(blocks[(start + i) % blocks.size()].get(), 0)) return true;
     }
   }
-  if (operations.empty() && driven() && !copies_.empty()) {
-    choice.kind = Agent::Kind::async_copy;
-    choice.copy = 0;
-    return true;
-  }
   if (operations.empty()) return false;
   choice.kind = Agent::Kind::operation;
   choice.operation = operations.front();
@@ -490,6 +485,11 @@ std::uint32_t Control::step(Machine& machine, const std::vector<std::uint32_t>& 
     if (!has_usual && !parked_.empty()) {
       look_again(machine, true);
       has_usual = find_default(machine, operations, usual);
+    }
+    if (!has_usual && !copies_.empty()) {
+      usual.kind = Agent::Kind::async_copy;
+      usual.copy = 0;
+      has_usual = true;
     }
     return has_usual;
   };

@@ -4,8 +4,8 @@
 // A decision has a number: visible operations performed so far, plus stops so far that no quantum caused (barriers,
 // rendezvous, exits, spinning, waits for copies). So numbers do not depend on how the run was cut into turns, and a run
 // that departs from the default at the same numbers repeats another exactly. The default: the agent goes on as long as
-// it can; then the lowest lane of its warp, the next warp of its block, the next block, the next launch, and when no
-// thread can go on the oldest operation.
+// it can; then the lowest lane of its warp, the next warp of its block, the next block, the next launch; when no thread
+// can go on the oldest operation, and when there is none a copy.
 //
 // A selectively uniform random walk (Zhao, Wolff, Mathur, Roychoudhury: Selectively Uniform Concurrency Testing, ASPLOS
 // 2025): of all interleavings of the operations at the interesting sites, each is as likely as any other. One thread is
