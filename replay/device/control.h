@@ -71,6 +71,8 @@ class Control {
   std::uint64_t switches() const { return switched_; }
 
  private:
+  static constexpr std::uint32_t nowhere = ~0u; // Block::position of a thread that cannot go on
+  static constexpr std::int64_t endless = std::int64_t(1) << 60; // a quantum
   struct Thread {
     Block* block = nullptr;
     std::uint32_t thread = 0;

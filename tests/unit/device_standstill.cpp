@@ -78,6 +78,13 @@ const Program alive[] = {
      initialise + "setp.eq.u32 %p2, %r30, 40;\n@%p2 bra $gives_up;\n" + wait_parity("%r20", "0", 1) +
          "bra $out;\n$gives_up:\n" + bounded + "mbarrier.arrive.shared::cta.b64 _, [%r20];\n$out:",
      1, 96},
+    {"a copy that is pending",
+     initialise +
+         only_thread_0("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 64;\ncp.async.bulk.shared::cluster.global"
+                       ".mbarrier::complete_tx::bytes [%r29], [%rd30], 64, [%r20];\n",
+                       1) +
+         wait_parity("%r20", "0", 2) + done,
+     1, 96},
     {"a barrier at which others wait for one who gives up", initialise + only_thread_0(bounded, 1) + "bar.sync 0;\n", 2,
      64},
 };
