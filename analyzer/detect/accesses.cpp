@@ -3,9 +3,9 @@
 #include <bit>
 
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/strong_elements.h"
 #include "deadheat/address.h"
 #include "deadheat/lanes.h"
-#include "deadheat/vector_values.h"
 
 namespace deadheat::detect {
 
@@ -211,12 +211,10 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   order::StrongAccess strong;
   strong.ordering = site.ordering;
   strong.scope = site.scope;
-  strong.bytes = access.bytes = std::min<std::uint32_t>(element_bytes(site), most_lane_bytes);
+  strong.bytes = access.bytes = strong_bytes(site);
   strong.reads = site.access != AccessKind::write;
   strong.reduction = site.opcode.rfind("red", 0) == 0;
-  const std::uint32_t elements = std::clamp<std::uint32_t>(site.elements, 1, most_lane_bytes / strong.bytes);
-  const bool values_known =
-      elements == 1 || (site.access != AccessKind::atomic && packed(strong.bytes, elements)); // of each element
+  const std::uint32_t elements = strong_count(site);
   const order::Stamp begin = now_;
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
@@ -277,19 +275,12 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     // What the access reads, it has seen before it is compared with others; what it releases comes after. The elements
     // of a vector, whose order is unspecified (8.2.2), count as one: what one acquires comes before all.
     order::Stamp continues[most_lane_bytes];
-    for (unsigned e = 0; e < elements; ++e) {
-      strong.location = {memory, lane.address + std::uint64_t(e) * strong.bytes, 0};
-      if (values_known) {
-        strong.value_read = element_of(lane.value_read, e, strong.bytes);
-        strong.value_written = element_of(lane.value_written, e, strong.bytes);
-      } else {
-        strong.form = elements << 8 | e;
-      }
+    each_element(site, {memory, lane.address}, lane.value_read, lane.value_written, strong, [&](unsigned e) {
       if (waits)
         wait_loops_.read(place, site.ordering == Ordering::volatile_ && !site.wait_only, strong.thread, memory,
                          lane.address, strong.location.address);
       continues[e] = causality_.strong_access(strong, now_);
-    }
+    });
     for (unsigned e = 0; e < elements && looks; ++e) {
       access.address = lane.address + std::uint64_t(e) * strong.bytes;
       access.continues = continues[e];
@@ -306,6 +297,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
 
 std::uint64_t Detector::shared_memory(OperationIndex operation, std::uint32_t block, std::uint64_t rank) const {
   if (rank) {
+    peers_ = true;
     const LaunchInfo* info = launch_of(operation);
     if (!info || rank > info->launch.cluster.count()) return 0;
     block = cluster_peer(block, std::uint32_t(rank - 1), info->launch.grid, info->launch.cluster);

@@ -7,6 +7,7 @@
 #include "analyzer/detect/counter.h"
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
+#include "analyzer/detect/lifetimes.h"
 #include "analyzer/detect/waits.h"
 
 namespace deadheat::detect {
@@ -251,6 +252,10 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
 
   for (trace::SyncError& error : unfinished_waits(source, detector)) {
     findings.detector->sync_errors.push_back(std::move(error));
+  }
+  if (findings.peers) {
+    for (trace::SyncError& error : lifetime_errors(source, detector))
+      findings.detector->sync_errors.push_back(std::move(error));
   }
 
   Describer describer(detector, nth);

@@ -149,6 +149,7 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
   const bool touches = site.kind == SiteKind::mbarrier || site.kind == SiteKind::async_mbarrier_arrive;
   const bool whole = record.what == What::init || record.what == What::inval;
   const std::uint64_t memory = ThreadKey(operation, record.block, 0).block_bits() + 1;
+  peers_ |= record.block != record.warp.block;
   each_lane(record.mask, [&](unsigned lane) {
     const ThreadKey thread = key_of(operation, record.warp, lane);
     const order::Location object{memory, record.address[lane]};

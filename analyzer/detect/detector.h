@@ -62,6 +62,8 @@ class Detector {
   const PartFindings& findings(unsigned partition) const { return findings_[partition]; }
   // Weak records of strong accesses came: what follows from them is known to all workers only if they get everything.
   bool strays() const { return strays_; }
+  // Blocks use the shared memory of others of their cluster.
+  bool peers() const { return peers_; }
   const WaitLoops& wait_loops() const { return wait_loops_; }
   const std::set<std::pair<SideId, SideId>>& uncertain() const { return shadow_.uncertain(); }
 
@@ -148,6 +150,7 @@ class Detector {
   const WaitLoops* const known_wait_loops_;
   Partitions active_;
   bool full_ = false, strays_ = false;
+  mutable bool peers_ = false;
   std::vector<PartFindings> findings_{partitions};
   Sides sides_;
   order::OperationClocks operations_;

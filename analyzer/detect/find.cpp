@@ -111,6 +111,7 @@ class Finder {
         }
         left &= ~detector.active();
         suspects_.add(found[worker]);
+        findings.peers |= detector.peers();
         uncertain_.insert(detector.uncertain().begin(), detector.uncertain().end());
       }
       if (!result.detector) {

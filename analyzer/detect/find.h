@@ -40,6 +40,7 @@ struct Findings {
   std::uint64_t uncertain = 0;        // pairs of sides that may race: accesses too many to be remembered
   std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
   std::vector<order::Stamp> chunk_stamps; // before each chunk
+  bool peers = false;                 // Detector::peers
   unsigned goes = 0;                  // over the records, in both passes
 };
 

@@ -590,6 +590,14 @@ Stamp Causality::last_sync(ThreadKey thread) const {
   return of && !of->syncs.empty() ? std::max({missing_, of->barrier, of->syncs[thread.warp()]}) : missing_;
 }
 
+bool Causality::knows(ThreadKey thread, std::uint32_t index) const {
+  const std::uint64_t bits = ThreadKey(thread.operation(), index, 0).block_bits();
+  const Block* of = find_block(thread);
+  if (of && of->common && of->common->knows(bits)) return true;
+  const Thread* state = find_thread(thread);
+  return state && state->own && state->own->knows(bits);
+}
+
 bool Causality::has_exited(ThreadKey thread) const {
   const Block* of = find_block(thread);
   return of && of->exited && (of->exited_lanes[thread.warp()] >> (thread.thread() & 31) & 1);

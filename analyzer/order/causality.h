@@ -198,6 +198,8 @@ class Causality {
     return of ? of->barrier : 0;
   }
 
+  // Has the thread seen anything of what that block of its launch did?
+  bool knows(ThreadKey thread, std::uint32_t block) const;
   bool has_exited(ThreadKey thread) const; // of a block that is not over
   // For explanations: how many full barriers the block has passed.
   std::uint32_t barriers_passed(ThreadKey thread) const;

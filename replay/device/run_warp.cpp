@@ -254,6 +254,7 @@ void Machine::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
     }
   if (block.used_barriers) check_barriers(block, warp);
   if (block.cluster) cluster_exited(block, warp, lanes);
+  if (block.cluster && recording(block)) say_exits(block);
 }
 
 void Machine::leave(Block& block, std::uint32_t warp, std::uint32_t lanes) {

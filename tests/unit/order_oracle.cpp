@@ -246,8 +246,8 @@ class Axioms {
         if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase) {
           if (!x.relaxed) base[a][b] = true;
           for (std::size_t e = 0; x.relaxed && e < a; ++e) { // 9.7.13.3: a fence before it does what it leaves out
-            if (is_fence(e) && program_[e][a] && is_release(events_[e].ordering) && events_[e].scope >= Scope::cluster &&
-                (shared || !events_[e].of_shared))
+            if (is_fence(e) && program_[e][a] && is_release(events_[e].ordering) &&
+                events_[e].scope >= Scope::cluster && (shared || !events_[e].of_shared))
               base[e][b] = true;
           }
         }

@@ -60,7 +60,8 @@ class Builder {
       event.kind = Event::Kind::fence;
       event.ordering = choose.of({Ordering::sc, Ordering::acq_rel, Ordering::acquire, Ordering::release});
       event.scope = choose.of({Scope::gpu, Scope::cta, Scope::cluster, Scope::sys});
-      event.of_shared = choose.below(4) == 0 && (event.ordering == Ordering::acquire || event.ordering == Ordering::release);
+      event.of_shared =
+          choose.below(4) == 0 && (event.ordering == Ordering::acquire || event.ordering == Ordering::release);
       if (event.of_shared) event.scope = Scope::cluster;
       add(event);
     } else if (what < 15) {

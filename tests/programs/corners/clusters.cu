@@ -1,6 +1,6 @@
 // Clusters of two blocks that use each other's shared memory: cluster barriers whole, split and relaxed, flags and mbarriers
 // of the other block, bulk copies between blocks and into both. In cases named races_* one step is left out, weakened or
-// misplaced, in those named ordered_* none. corners.py reads the names, and which lines must race.
+// misplaced, in those named ordered_* none; in those named errs_* a block need not exist when its memory is used. corners.py reads the names, and which lines must race.
 #include "../async.h"
 #include "cases.h"
 
@@ -378,5 +378,53 @@ CLUSTER_CASE(races_flag_stored_for_the_block, 2, 32, flag<Flag::stored_for_the_b
 CLUSTER_CASE(races_flag_loaded_for_the_block, 2, 32, flag<Flag::loaded_for_the_block>) // races look-set, clusters.cu:0-poll
 CLUSTER_CASE(races_flag_relaxed_load, 2, 32, flag<Flag::relaxed_load>) // races look-set
 CLUSTER_CASE(races_flag_weak, 2, 32, flag<Flag::weak>) // races look-set, poll_right-raise_weak
+
+// ---- memory of a block that need not exist: who uses it goes first, so that the run is kind
+
+enum class Life {
+  right, relaxed, by_mbarrier, no_barrier_before, no_barrier_behind, barrier_in_front, arrives_only, another_mbarrier,
+  writes_at_once
+};
+template <Life how> __device__ __forceinline__ void life(int* out) {
+  __shared__ int s[32];
+  __shared__ alignas(8) Barrier read;
+  const int t = threadIdx.x;
+  constexpr unsigned user = how == Life::writes_at_once || how == Life::barrier_in_front ? 0 : 1, owner = user ^ 1;
+  const unsigned rank = rank_in_cluster();
+  if (how == Life::by_mbarrier || how == Life::another_mbarrier) {
+    if (t == 0) mbarrier_init(&read, 32);
+    if (t == 0) fence_mbarrier_init();
+  }
+  if (rank == owner && how != Life::no_barrier_before && how != Life::writes_at_once) s[t] = t;
+  if (how != Life::no_barrier_before && how != Life::writes_at_once) cluster_sync();
+  if (rank == user) {
+    if (how == Life::barrier_in_front) cluster_sync();
+    if (how == Life::no_barrier_before || how == Life::writes_at_once) store_peer(peer_address(&s[t], owner), t);
+    else out[t] = load_peer(peer_address(&s[31 - t], owner));
+    if (how == Life::by_mbarrier) // of whatever scope
+      asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];" ::"r"(peer_address(&read, owner)) : "memory");
+    if (how == Life::another_mbarrier)
+      asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(&read)) : "memory");
+  } else {
+    if (how == Life::barrier_in_front) cluster_sync();
+    if (how == Life::by_mbarrier) mbarrier_wait(&read, 0);
+    for (int i = 0; i < 100; ++i) __nanosleep(1000); // on a GPU, too, the other is soon done
+  }
+  if (how == Life::right || how == Life::no_barrier_before) cluster_sync();
+  if (how == Life::relaxed) {
+    cluster_arrive_relaxed();
+    cluster_wait();
+  }
+  if (how == Life::arrives_only && rank == owner) cluster_arrive_relaxed();
+}
+CLUSTER_CASE(ordered_life, 2, 32, life<Life::right>)
+CLUSTER_CASE(ordered_life_relaxed, 2, 32, life<Life::relaxed>)
+CLUSTER_CASE(ordered_life_by_mbarrier, 2, 32, life<Life::by_mbarrier>)
+CLUSTER_CASE(errs_life_no_barrier_before, 2, 32, life<Life::no_barrier_before>)
+CLUSTER_CASE(errs_life_no_barrier_behind, 2, 32, life<Life::no_barrier_behind>)
+CLUSTER_CASE(errs_life_barrier_in_front, 2, 32, life<Life::barrier_in_front>)
+CLUSTER_CASE(errs_life_arrives_only, 2, 32, life<Life::arrives_only>)
+CLUSTER_CASE(errs_life_another_mbarrier, 2, 32, life<Life::another_mbarrier>)
+CLUSTER_CASE(errs_life_writes_at_once, 2, 32, life<Life::writes_at_once>)
 
 int main(int, char** arguments) { run_cases(clear, arguments[1]); }
