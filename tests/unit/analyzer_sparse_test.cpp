@@ -494,15 +494,23 @@ TEST(FarApart, WordsWrittenAndCountedCostThreeBytesAByte) {
   for (const bool adds_first : {false, true}) {
     SCOPED_TRACE(adds_first);
     Looked looked;
+    auto little = [&](std::uint64_t i) { // now and then, and half-way above all
+      if (i % 4096) return;
+      EXPECT_LE(looked.bytes(), 12 * words + 65536) << i;
+    };
     auto weakly = [&](bool write) {
       for (std::uint64_t i = 0; i < words; i += 32) {
         looked.weak(
             std::uint32_t(i / 32 % 4), 4, write, false, [&](unsigned lane) { return word(i + lane); }, ~0u,
             unsigned(i / 128 % 8));
+        little(i);
       }
     };
     auto add = [&](std::uint32_t block) {
-      for (std::uint64_t i = 0; i < words; ++i) looked.add((block + i) % 4, i % 32, word(i));
+      for (std::uint64_t i = 0; i < words; ++i) {
+        looked.add((block + i) % 4, i % 32, word(i));
+        little(i);
+      }
     };
     for (unsigned round = 0; round < 3; ++round) {
       if (adds_first || round) add(0);
