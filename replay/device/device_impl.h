@@ -174,6 +174,8 @@ class DeviceImpl final : public Device, public Environment {
   void host_looks(); // the host has waited: what did the device change, what did it print
   Progress finish_wait(trace::HostWait wait, Progress progress);
   // host_writes.cpp
+  // What the host has changed since the device last looked: in the allocation that holds `at`, or anywhere (0).
+  void note_host_writes(std::uint64_t at);
   void host_wrote(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes);
   bool may_wait_for_host(std::uint32_t operation) const;
   void look_before(const trace::Copy& copy);

@@ -17,8 +17,15 @@ void DeviceImpl::look_before(const trace::Copy& copy) {
   if (!options_.live || !options_.sink || host_memory_.empty() || driving_) return;
   if (!Memory::in_shared_arena(copy.source.address)) return;
   mirrors_.to_device();
-  host_memory_.compare_at(copy.source.address,
-                          [&](auto address, auto data, auto bytes) { host_wrote(address, data, bytes); });
+  note_host_writes(copy.source.address);
+}
+
+void DeviceImpl::note_host_writes(std::uint64_t at) {
+  const HostMemory::Changed wrote = [this](auto address, auto data, auto bytes) { host_wrote(address, data, bytes); };
+  if (at)
+    host_memory_.compare_at(at, wrote);
+  else
+    host_memory_.compare(wrote);
 }
 
 // A host function may itself be what writes, and a kernel may wait for a flag that the host sets once it has written.
