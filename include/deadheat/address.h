@@ -24,10 +24,20 @@ inline constexpr unsigned cluster_shift = 24;
 inline constexpr std::uint64_t cluster_offset_mask = (std::uint64_t(1) << cluster_shift) - 1;
 inline constexpr std::uint64_t window_bytes = std::uint64_t(1) << 32;
 
-// Host addresses of the arenas. Fixed, so that a replay finds the recorded addresses.
+// Host addresses of the arenas, and of the device arena's shadow of written bits (replay/engine/written.h). Fixed, so
+// that a replay finds the recorded addresses. The thread sanitizer has its own memory there, and leaves programs the
+// first 512 GiB (compiler-rt, tsan_platform.h: kLoAppMemEnd). Traces that such a build records are for such a build.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr std::uint64_t device_arena = 0x10'0000'0000;
+inline constexpr std::uint64_t device_arena_bytes = std::uint64_t(1) << 37;
+inline constexpr std::uint64_t pinned_arena = 0x38'0000'0000;
+inline constexpr std::uint64_t written_shadow = 0x50'0000'0000;
+#else
 inline constexpr std::uint64_t device_arena = 0x2000'0000'0000;
 inline constexpr std::uint64_t device_arena_bytes = std::uint64_t(1) << 38; // 256 GiB of address space
 inline constexpr std::uint64_t pinned_arena = 0x2400'0000'0000;
+inline constexpr std::uint64_t written_shadow = 0x2800'0000'0000;
+#endif
 inline constexpr std::uint64_t pinned_arena_bytes = std::uint64_t(1) << 36;
 
 inline constexpr std::uint64_t to_device(std::uint64_t host) { return host | device_bit; }

@@ -15,7 +15,6 @@
 
 namespace deadheat::engine {
 
-inline constexpr std::uint64_t written_shadow = 0x2800'0000'0000; // of the first byte of the device arena
 // What addresses without a shadow have for one: reads see ones, and writes go where nobody looks.
 inline constexpr std::uint64_t written_anywhere = written_shadow - (1 << 16), written_nowhere = written_anywhere + 4096;
 // Maps the shadow once a process; false: the address range is taken.
