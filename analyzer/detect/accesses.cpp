@@ -222,9 +222,14 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   // Which lanes are the worker's is as good as random: no branch asks.
   static_assert(Batch::everybodys >= partitions);
   std::uint32_t of_worker = 0, all_lanes = 0, everybodys = 0;
+  const std::uint32_t width = elements * strong.bytes;
   for (unsigned i = 0; i < all.count; ++i) {
-    const unsigned whole = unsigned(parts[i] >= partitions);
-    of_worker |= (unsigned(active_[parts[i] % partitions]) | whole) << i;
+    unsigned part = parts[i];
+    const std::uint64_t address = lanes[i].address;
+    if (part >= partitions && !in_shared && address % page_bytes + width <= page_bytes) [[unlikely]]
+      part = partition_of(0, address / page_bytes); // whoever routed it did not know how wide it is
+    const unsigned whole = unsigned(part >= partitions);
+    of_worker |= (unsigned(active_[part % partitions]) | whole) << i;
     everybodys |= whole;
     all_lanes |= 1u << i;
   }
