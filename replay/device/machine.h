@@ -111,7 +111,7 @@ class Machine {
   struct SpinState {
     std::uint64_t threads = 0; // a hash of where they stand and what they hold
     std::uint64_t changes = 0; // so far, of what is not theirs
-    std::uint64_t ticks = 0;   // of the clock, which each look at it moves
+    std::uint64_t ticks = 0; // of the clock, which each look at it moves
   };
   std::optional<SpinState> spin_state() const;
   void pass_time(std::uint64_t ticks) { ticks_ += ticks; }
@@ -131,7 +131,7 @@ class Machine {
 
   // Grows whenever something happened that others could see: an exit, a barrier, a rendezvous, a changed value.
   std::uint64_t progress() const { return progress_; }
-  std::uint64_t spins() const { return spins_; }   // fruitless looks
+  std::uint64_t spins() const { return spins_; } // fruitless looks
   std::uint64_t visible() const { return exec_.visible; }
   std::uint64_t budget() const { return options_.budget; }
   bool over_budget() const { return options_.budget && exec_.visible + turns_ > options_.budget; }
@@ -161,8 +161,8 @@ class Machine {
   bool over(const Block& block) const;
   void retire(Launch& launch, Block* block); // a finished block leaves
   void leave(Block& block, std::uint32_t warp, std::uint32_t lanes); // threads that have done nothing yet exit
-  bool run_block(Block& block);              // true: finished
-  void run_regions(Block& block);            // to its end
+  bool run_block(Block& block); // true: finished
+  void run_regions(Block& block); // to its end
   void run_warp(Block& block, std::uint32_t warp);
   // Runs one ready or visible lane until it must wait or has performed `operations` visible operations (0: the one it
   // stopped before, if any); arrivals, exits and rendezvous take effect at once.
