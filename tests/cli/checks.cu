@@ -174,6 +174,7 @@ __global__ void __cluster_dims__(2, 1, 1) remote(int* out, int skip) {
   __shared__ int s[32];
   auto cluster = cooperative_groups::this_cluster();
   int* other = cluster.map_shared_rank(s, cluster.block_rank() ^ 1);
+  cluster.sync(); // it is there
   if (int(threadIdx.x) != skip || blockIdx.x == 1) other[threadIdx.x] = int(threadIdx.x);
   cluster.sync();
   out[blockIdx.x * 32 + threadIdx.x] = s[31 - threadIdx.x] * 2;  // @remote
