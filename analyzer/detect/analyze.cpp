@@ -253,7 +253,7 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   for (trace::SyncError& error : unfinished_waits(source, detector)) {
     findings.detector->sync_errors.push_back(std::move(error));
   }
-  if (findings.peers) {
+  if (findings.peers && !detector.lossy) { // where something was lost, it may have been what they waited by
     for (trace::SyncError& error : lifetime_errors(source, detector))
       findings.detector->sync_errors.push_back(std::move(error));
   }

@@ -1,0 +1,122 @@
+// Shared memory of another block of the cluster: used before that block has begun, or after it may have exited. Whole
+// programs are in tests/programs/corners/clusters.cu; here is what no program has.
+#include "deadheat/address.h"
+#include "tests/unit/analyzer_traces.h"
+
+namespace deadheat::test {
+namespace {
+
+class Lifetimes : public ::testing::Test {
+ protected:
+  LittleTrace trace;
+  std::uint32_t remote = trace.site(1, {.space = Space::shared});
+  static constexpr std::uint64_t of_block_1 = std::uint64_t(2) << cluster_shift;
+
+  std::uint32_t launch() { return trace.launch(1, {2, 1, 1}, {32, 1, 1}, {2, 1, 1}); }
+  void cluster_barrier(std::uint32_t launch, std::uint32_t phase, bool relaxed = false) {
+    for (const bool wait : {false, true}) {
+      for (std::uint32_t block : {0u, 1u}) {
+        trace::ClusterBarrier barrier;
+        barrier.warp = {launch, block, 0};
+        barrier.mask = ~0u;
+        barrier.phase = phase;
+        barrier.wait = wait;
+        barrier.relaxed = relaxed && !wait;
+        trace.add(barrier);
+      }
+    }
+  }
+  void exit(std::uint32_t launch, std::uint32_t block, std::uint32_t mask = ~0u) {
+    trace.add(trace::ThreadExit{{launch, block, 0}, mask});
+  }
+  void end(std::uint32_t launch) {
+    exit(launch, 1);
+    exit(launch, 0);
+    trace.end_launch(launch);
+  }
+  std::vector<std::string> errors() {
+    std::vector<std::string> texts;
+    for (const Fault& fault : trace.analyze().sync_errors) texts.push_back(fault.text);
+    return texts;
+  }
+};
+
+TEST_F(Lifetimes, WhoExitsWithoutABarrier) {
+  const auto l = launch();
+  cluster_barrier(l, 0);
+  trace.access(l, 0, 3, remote, of_block_1);
+  end(l);
+  const auto found = errors();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].find("shared memory of block 1 of its cluster, which need not be there any more"), found[0].npos);
+}
+
+TEST_F(Lifetimes, WhoHasNotBegun) {
+  const auto l = launch();
+  trace.access(l, 0, 3, remote, of_block_1);
+  cluster_barrier(l, 0);
+  end(l);
+  const auto found = errors();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].find("need not have begun"), found[0].npos);
+}
+
+TEST_F(Lifetimes, RelaxedBarriersAreEnough) {
+  const auto l = launch();
+  cluster_barrier(l, 0, true);
+  trace.access(l, 0, 3, remote, of_block_1);
+  cluster_barrier(l, 1, true);
+  end(l);
+  EXPECT_EQ(errors(), std::vector<std::string>{});
+}
+
+TEST_F(Lifetimes, OneThreadThatWaitsKeepsItsBlock) {
+  const auto l = launch();
+  cluster_barrier(l, 0);
+  trace.access(l, 0, 3, remote, of_block_1);
+  exit(l, 1, ~1u); // all but thread 0, who comes to the barrier
+  cluster_barrier(l, 1);
+  exit(l, 1, 1);
+  exit(l, 0);
+  trace.end_launch(l);
+  EXPECT_EQ(errors(), std::vector<std::string>{});
+}
+
+TEST_F(Lifetimes, AnAccessBehindTheExit) {
+  const auto l = launch();
+  cluster_barrier(l, 0);
+  exit(l, 1);
+  trace.access(l, 0, 3, remote, of_block_1);
+  exit(l, 0);
+  trace.end_launch(l);
+  EXPECT_EQ(errors().size(), 1u);
+}
+
+TEST_F(Lifetimes, NothingIsSaidWhereTheLaunchDidNotEnd) {
+  const auto l = launch();
+  cluster_barrier(l, 0);
+  trace.access(l, 0, 3, remote, of_block_1);
+  exit(l, 1, ~1u);
+  EXPECT_EQ(errors(), std::vector<std::string>{});
+}
+
+TEST_F(Lifetimes, NothingIsSaidWhereRecordsAreMissing) {
+  const auto l = launch();
+  trace.gap(); // the barriers may have been here
+  trace.access(l, 0, 3, remote, of_block_1);
+  trace.gap();
+  end(l);
+  EXPECT_EQ(errors(), std::vector<std::string>{});
+}
+
+TEST_F(Lifetimes, NothingIsSaidWhereTheRecordingLostSome) {
+  const auto l = launch();
+  cluster_barrier(l, 0);
+  trace.access(l, 0, 3, remote, of_block_1);
+  trace.add(trace::Incident{"budget", 1, "the budget is spent"});
+  end(l);
+  EXPECT_EQ(errors(), std::vector<std::string>{});
+}
+
+} // namespace
+} // namespace deadheat::test
