@@ -455,10 +455,48 @@ bool Causality::has_waited(ThreadKey key) const {
   return seen_entry(key, {ThreadKey(key.operation(), ~0u, 0).block_bits(), dependency_group, 1});
 }
 
-// Of different operations: is all of `first` before what `second` does now?
+// Of different operations: is all of `first` before what `second` does now? So it is, too, where the thread has seen
+// anything of an operation that began behind it.
 bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const {
-  return operations_.ordered(first, second.operation()) ||
-         (operations_.ordered_by_wait(first, second.operation()) && has_waited(second));
+  const OperationIndex own = second.operation();
+  if (operations_.ordered(first, own) || (operations_.ordered_by_wait(first, own) && has_waited(second))) return true;
+  if (!operations_.concurrent()) return false;
+  const Block* of = find_block(second);
+  if (of && of->common && begun_behind(*of->common, first, own)) return true;
+  const Thread* state = find_thread(second);
+  if (state && state->own && begun_behind(*state->own, first, own)) return true;
+  const Clock* before = inherited(second);
+  return before && begun_behind(*before, first, own);
+}
+
+bool Causality::begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const {
+  if (clock.within(own)) return false;
+  for (std::optional<std::uint64_t> block = clock.next_block(0); block;) {
+    const OperationIndex operation = OperationIndex(*block >> 32);
+    if (operation != own && operations_.ordered(first, operation)) return true;
+    block = clock.next_block((std::uint64_t(operation) + 1) << 32);
+  }
+  return false;
+}
+
+void Causality::learn(ThreadKey key, const ClockPointer& clock) {
+  if (!clock || !operations_.concurrent() || clock->within(key.operation())) return;
+  ClockPointer& all = learned_[key.operation()];
+  all = Clock::join(all, clock);
+}
+
+// What the launches that are complete before the operation, or before its wait, acquired from others; null: nothing.
+const Clock* Causality::inherited(ThreadKey key) const {
+  if (learned_.empty()) return nullptr;
+  const OperationIndex own = key.operation();
+  const bool waited = has_waited(key);
+  const auto [at, fresh] = inherited_.try_emplace(2 * std::uint64_t(own) + waited);
+  for (auto launch = learned_.begin(); fresh && launch != learned_.end(); ++launch) {
+    const OperationIndex before = launch->first;
+    if (before != own && (operations_.ordered(before, own) || (waited && operations_.ordered_by_wait(before, own))))
+      at->second = Clock::join(at->second, launch->second);
+  }
+  return at->second.get();
 }
 
 // ---- questions
@@ -499,6 +537,7 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
   }
   if (of && of->common && of->common->seen(first) >= stamp) return true;
   if (seen_by_thread([&](const Clock& clock) { return clock.seen(first); })) return true;
+  if (const Clock* before = inherited(second); before && before->seen(first) >= stamp) return true;
   if (what == Restriction::none) return false;
   if (of && of->common && of->common->seen_shared(first) >= stamp) return true;
   if (seen_by_thread([&](const Clock& clock) { return clock.seen_shared(first); })) return true;
@@ -520,6 +559,7 @@ bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup 
     stamp = group_of(group).complete;
     if (!stamp) return false;
   }
+  if (const Clock* before = inherited(second); before && before->seen(first) >= stamp) return true;
   const Block* of = find_block(second);
   if (of && of->common && of->common->seen_proxied(first, space) >= stamp) return true;
   const Thread* state = find_thread(second);

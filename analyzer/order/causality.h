@@ -325,6 +325,9 @@ class Causality {
   bool seen_entry(ThreadKey thread, const ClockEntry& entry) const;
   bool has_waited(ThreadKey thread) const;
   bool operations_ordered(OperationIndex first, ThreadKey second) const;
+  void learn(ThreadKey thread, const ClockPointer& clock); // from another launch, perhaps
+  const Clock* inherited(ThreadKey thread) const;
+  bool begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const;
   Launch* launch(OperationIndex operation);
   const Launch* launch(OperationIndex operation) const;
   Block& block(ThreadKey thread);
@@ -386,6 +389,11 @@ class Causality {
   std::size_t many_locations_ = 1 << 16; // when to forget those that released nothing
   Chain fence_sc_;
   std::unordered_map<OperationIndex, Launch> launches_;
+  // What threads of a launch acquired from others that ran beside it: whatever comes after that launch has it. What an
+  // operation has so by its start, or by its wait for the launch before it (2 · operation + 1): found when it is asked
+  // for.
+  std::map<OperationIndex, ClockPointer> learned_;
+  mutable std::unordered_map<std::uint64_t, ClockPointer> inherited_;
   std::unordered_map<std::uint64_t, Thread> threads_;
   std::unordered_map<Location, LocationState, LocationHash> locations_;
   std::bitset<1 << 14> location_bits_; // by hash: clear where there is surely none

@@ -52,6 +52,14 @@ Stamp Clock::seen_in(ThreadKey thread, std::uint32_t space) const {
                    leaf->at(space + thread_group(thread.thread()))});
 }
 
+std::optional<std::uint64_t> Clock::next_block(std::uint64_t from) const {
+  if (last() < from) return std::nullopt;
+  if (!height_) return first_;
+  for (const ClockPointer& part : parts_)
+    if (const auto found = part->next_block(from)) return found;
+  return std::nullopt;
+}
+
 template <typename F>
 void Clock::each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const {
   if (first_ > to || last() < from) return;

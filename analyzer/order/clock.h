@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -83,6 +84,9 @@ class Clock {
   // What every thread of its block did up to there; a lower bound that looks at the block only.
   Stamp seen_block(ThreadKey thread) const { return entry(thread.block_bits(), whole_block); }
   bool knows(std::uint64_t block) const { return find(block) != nullptr; } // anything of it?
+  bool within(std::uint32_t operation) const { return first_ >> 32 == operation && last() >> 32 == operation; }
+  // The first block from that one on of which anything has been seen.
+  std::optional<std::uint64_t> next_block(std::uint64_t from) const;
   // How many whole blocks of `operation`, other than `except`, have been seen up to `stamp`.
   std::uint64_t blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const;
   friend bool operator==(const Clock&, const Clock&);

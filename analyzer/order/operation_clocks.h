@@ -36,6 +36,7 @@ class OperationClocks {
   OperationIndex index(OperationId id) const;
   OperationId id(OperationIndex index) const { return operations_[index].id; }
   std::uint32_t stream(OperationIndex index) const { return operations_[index].stream; }
+  bool concurrent() const { return chain_length_.size() > 2; } // on more than one chain?
   OperationIndex count() const { return OperationIndex(operations_.size() - 1); }
 
   // Is `first` complete before `second` starts? Both are indices of submitted operations; false when equal.

@@ -135,10 +135,10 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
   if (of != Restriction::none) return restricted_fence(key, ordering, scope, now, of);
   if (is_acquire(ordering)) {
     Thread& state = thread(key);
-    for (const Pending& read : state.pending) {
-      state.own = Clock::join(state.own, acquirable(key, *read.chain, read.count, scope));
-    }
-    state.own = Clock::join(state.own, state.pending_clocks[std::size_t(scope)]);
+    ClockPointer seen = state.pending_clocks[std::size_t(scope)];
+    for (const Pending& read : state.pending) seen = Clock::join(seen, acquirable(key, *read.chain, read.count, scope));
+    state.own = Clock::join(state.own, seen);
+    learn(key, seen);
     if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) fence_follows(key, now);
     if (device_wide(scope)) {  // there is no more to acquire
       state.pending.clear();
@@ -286,12 +286,18 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     Thread& state = thread(access.thread);
     for (const Pending& read : state.pending) { // earlier strong reads of the same location (8.8)
       if (!(read.location == sized)) continue;
-      state.own = Clock::join(state.own, acquirable(access.thread, *read.chain, read.count, access.scope));
+      const ClockPointer seen = acquirable(access.thread, *read.chain, read.count, access.scope);
+      state.own = Clock::join(state.own, seen);
+      learn(access.thread, seen);
     }
     bool relays =
         access.writes && is_release(access.ordering) && latest && device_wide(access.scope) && chain->all_wide;
     if (relays) before = snapshot(access.thread, now);
-    if (chain) acquire(access.thread, acquirable(access.thread, *chain, count, access.scope));
+    if (chain) {
+      const ClockPointer seen = acquirable(access.thread, *chain, count, access.scope);
+      acquire(access.thread, seen);
+      learn(access.thread, seen);
+    }
   }
   if (chain && !access.reduction && !(acquires && device_wide(access.scope))) {
     await(access.thread, sized, chain, count);
