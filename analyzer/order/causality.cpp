@@ -559,7 +559,10 @@ bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup 
     stamp = group_of(group).complete;
     if (!stamp) return false;
   }
-  if (const Clock* before = inherited(second); before && before->seen(first) >= stamp) return true;
+  const bool own = first.operation() == second.operation(); // whose end makes nothing visible yet
+  if (const Clock* before = inherited(second);
+      before && (own ? before->seen_proxied(first, space) : before->seen(first)) >= stamp)
+    return true;
   const Block* of = find_block(second);
   if (of && of->common && of->common->seen_proxied(first, space) >= stamp) return true;
   const Thread* state = find_thread(second);
