@@ -300,7 +300,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   }
 }
 
-std::uint64_t Detector::shared_memory(OperationIndex operation, std::uint32_t block, std::uint64_t rank) const {
+std::uint64_t Detector::shared_memory(OperationIndex operation, std::uint32_t block, std::uint64_t rank) {
   if (rank) {
     peers_ = true;
     const LaunchInfo* info = launch_of(operation);

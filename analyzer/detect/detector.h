@@ -130,7 +130,7 @@ class Detector {
   void fence(const trace::Fence& fence);
   const Site* site_of(std::uint32_t module, std::uint32_t site) const;
   // The memory that the block `rank` - 1 of the cluster of `block` shares, or `block` itself for 0; 0: there is none.
-  std::uint64_t shared_memory(order::OperationIndex operation, std::uint32_t block, std::uint64_t rank) const;
+  std::uint64_t shared_memory(order::OperationIndex operation, std::uint32_t block, std::uint64_t rank);
   // Is no room left to look at this? Counts it then.
   bool unchecked(std::uint64_t memory, std::uint64_t address);
   void touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address);
@@ -149,8 +149,7 @@ class Detector {
   const bool everything_to_all_;
   const WaitLoops* const known_wait_loops_;
   Partitions active_;
-  bool full_ = false, strays_ = false;
-  mutable bool peers_ = false;
+  bool full_ = false, strays_ = false, peers_ = false;
   std::vector<PartFindings> findings_{partitions};
   Sides sides_;
   order::OperationClocks operations_;

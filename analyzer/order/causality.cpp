@@ -479,12 +479,6 @@ bool Causality::begun_behind(const Clock& clock, OperationIndex first, Operation
   return false;
 }
 
-void Causality::learn(ThreadKey key, const ClockPointer& clock) {
-  if (!clock || !operations_.concurrent() || clock->within(key.operation())) return;
-  ClockPointer& all = learned_[key.operation()];
-  all = Clock::join(all, clock);
-}
-
 // What the launches that are complete before the operation, or before its wait, acquired from others; null: nothing.
 const Clock* Causality::inherited(ThreadKey key) const {
   if (learned_.empty()) return nullptr;

@@ -325,7 +325,6 @@ class Causality {
   bool seen_entry(ThreadKey thread, const ClockEntry& entry) const;
   bool has_waited(ThreadKey thread) const;
   bool operations_ordered(OperationIndex first, ThreadKey second) const;
-  void learn(ThreadKey thread, const ClockPointer& clock); // from another launch, perhaps
   const Clock* inherited(ThreadKey thread) const;
   bool begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const;
   Launch* launch(OperationIndex operation);
@@ -344,6 +343,8 @@ class Causality {
   // The least scope with which `thread` acquires the contribution; none: with no scope.
   Scope reach(const Contribution& contribution, ThreadKey thread) const;
   void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
+  ClockPointer awaited(ThreadKey thread, Scope scope);
+  void synchronize(ThreadKey thread, const ClockPointer& clock);
   void release(ByScope& released, Scope scope, const ClockPointer& clock);
   void restricted_fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of);
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);

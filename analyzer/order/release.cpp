@@ -122,6 +122,22 @@ void Causality::await(ThreadKey key, const Location& location, const ChainPointe
   state.pending.erase(state.pending.begin(), state.pending.begin() + most_pending / 2);
 }
 
+// What a fence of that scope acquires by earlier reads.
+ClockPointer Causality::awaited(ThreadKey key, Scope scope) {
+  const Thread& state = thread(key);
+  ClockPointer clock = state.pending_clocks[std::size_t(scope)];
+  for (const Pending& read : state.pending) clock = Clock::join(clock, acquirable(key, *read.chain, read.count, scope));
+  return clock;
+}
+
+// Acquires what a release pattern released, perhaps in another launch.
+void Causality::synchronize(ThreadKey key, const ClockPointer& clock) {
+  acquire(key, clock);
+  if (!clock || !operations_.concurrent() || clock->within(key.operation())) return;
+  ClockPointer& learned = learned_[key.operation()];
+  learned = Clock::join(learned, clock);
+}
+
 void Causality::release(ByScope& released, Scope scope, const ClockPointer& clock) {
   // It stands for earlier ones that reach no farther.
   for (std::size_t s = 0; s <= std::size_t(scope); ++s) released[s] = nullptr;
@@ -135,10 +151,7 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
   if (of != Restriction::none) return restricted_fence(key, ordering, scope, now, of);
   if (is_acquire(ordering)) {
     Thread& state = thread(key);
-    ClockPointer seen = state.pending_clocks[std::size_t(scope)];
-    for (const Pending& read : state.pending) seen = Clock::join(seen, acquirable(key, *read.chain, read.count, scope));
-    state.own = Clock::join(state.own, seen);
-    learn(key, seen);
+    synchronize(key, awaited(key, scope));
     if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) fence_follows(key, now);
     if (device_wide(scope)) {  // there is no more to acquire
       state.pending.clear();
@@ -161,11 +174,7 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
 // It takes the place of no other: what those ordered, it orders in part.
 void Causality::restricted_fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, Restriction of) {
   Thread& state = thread(key);
-  if (is_acquire(ordering) && of == Restriction::shared) {
-    ClockPointer seen = state.pending_clocks[std::size_t(scope)];
-    for (const Pending& read : state.pending) seen = Clock::join(seen, acquirable(key, *read.chain, read.count, scope));
-    state.own = Clock::join(state.own, Clock::of_shared(seen));
-  }
+  if (is_acquire(ordering) && of == Restriction::shared) acquire(key, Clock::of_shared(awaited(key, scope)));
   if (!is_release(ordering)) return;
   ClockPointer& released = state.released[std::size_t(scope)];
   released = Clock::join(released, of == Restriction::shared
@@ -283,21 +292,14 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
   bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
   if (acquires) {
-    Thread& state = thread(access.thread);
-    for (const Pending& read : state.pending) { // earlier strong reads of the same location (8.8)
+    for (const Pending& read : thread(access.thread).pending) { // earlier strong reads of the same location (8.8)
       if (!(read.location == sized)) continue;
-      const ClockPointer seen = acquirable(access.thread, *read.chain, read.count, access.scope);
-      state.own = Clock::join(state.own, seen);
-      learn(access.thread, seen);
+      synchronize(access.thread, acquirable(access.thread, *read.chain, read.count, access.scope));
     }
     bool relays =
         access.writes && is_release(access.ordering) && latest && device_wide(access.scope) && chain->all_wide;
     if (relays) before = snapshot(access.thread, now);
-    if (chain) {
-      const ClockPointer seen = acquirable(access.thread, *chain, count, access.scope);
-      acquire(access.thread, seen);
-      learn(access.thread, seen);
-    }
+    if (chain) synchronize(access.thread, acquirable(access.thread, *chain, count, access.scope));
   }
   if (chain && !access.reduction && !(acquires && device_wide(access.scope))) {
     await(access.thread, sized, chain, count);

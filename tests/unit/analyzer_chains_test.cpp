@@ -16,39 +16,38 @@ class Chains : public ::testing::Test {
   std::uint32_t acquire = trace.site(3, {.ordering = Ordering::acquire, .scope = Scope::gpu, .opcode = "ld.acquire"});
   std::uint32_t relaxed = trace.site(4, {.ordering = Ordering::relaxed, .scope = Scope::gpu, .opcode = "ld.relaxed"});
   std::uint32_t read = trace.site(5, {});
+
+  Chains() {
+    for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+  }
+  // In stream 2 a kernel makes the data and raises the flag; one in stream 3 looks at that, and ends.
+  void hand_over(std::uint32_t look) {
+    const auto maker = trace.launch(2), waiter = trace.launch(3);
+    trace.access(maker, 0, 0, write, data);
+    trace.access(maker, 0, 0, release, flag, 0, 0, 1);
+    trace.access(waiter, 0, 0, look, flag, 0, 1, 0);
+    trace.end_launch(waiter);
+  }
+  // Another kernel uses the data.
+  Races used_in(std::uint32_t stream) {
+    trace.access(trace.launch(stream), 0, 0, read, data);
+    return trace.races();
+  }
 };
 
 // A kernel that waits for another stream's flag, and one behind it that uses what that stream made.
 TEST_F(Chains, AKernelThatWaitsForAFlagOrdersWhatFollowsIt) {
-  trace.stream(2);
-  trace.stream(3);
-  const auto maker = trace.launch(2), waiter = trace.launch(3);
-  trace.access(maker, 0, 0, write, data);
-  trace.access(maker, 0, 0, release, flag, 0, 0, 1);
-  trace.access(waiter, 0, 0, acquire, flag, 0, 1, 0);
-  trace.end_launch(waiter);
-  const auto user = trace.launch(3);
-  trace.access(user, 0, 0, read, data);
-  EXPECT_EQ(trace.races(), Races{});
+  hand_over(acquire);
+  EXPECT_EQ(used_in(3), Races{});
 }
 
 TEST_F(Chains, ARelaxedOneDoesNot) {
-  trace.stream(2);
-  trace.stream(3);
-  const auto maker = trace.launch(2), waiter = trace.launch(3);
-  trace.access(maker, 0, 0, write, data);
-  trace.access(maker, 0, 0, release, flag, 0, 0, 1);
-  trace.access(waiter, 0, 0, relaxed, flag, 0, 1, 0);
-  trace.end_launch(waiter);
-  const auto user = trace.launch(3);
-  trace.access(user, 0, 0, read, data);
-  EXPECT_EQ(trace.races(), Races{"1-5"});
+  hand_over(relaxed);
+  EXPECT_EQ(used_in(3), Races{"1-5"});
 }
 
 // What is complete before the launch that releases begins comes with its release, to the thread that acquires it alone.
 TEST_F(Chains, WhatComesBeforeTheOtherLaunchComesWithIt) {
-  trace.stream(2);
-  trace.stream(3);
   const auto before = trace.launch(2);
   trace.access(before, 0, 0, write, data);
   trace.end_launch(before);
@@ -61,17 +60,9 @@ TEST_F(Chains, WhatComesBeforeTheOtherLaunchComesWithIt) {
   EXPECT_EQ(trace.races(), Races{"1-5"});
 }
 
-// Of several launches behind the one that waited, on streams of their own, those have it that come after it.
 TEST_F(Chains, OnlyWhatComesAfterTheLaunchThatWaitedHasIt) {
-  for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
-  const auto maker = trace.launch(2), waiter = trace.launch(3);
-  trace.access(maker, 0, 0, write, data);
-  trace.access(maker, 0, 0, release, flag, 0, 0, 1);
-  trace.access(waiter, 0, 0, acquire, flag, 0, 1, 0);
-  trace.end_launch(waiter);
-  const auto elsewhere = trace.launch(4);
-  trace.access(elsewhere, 0, 0, read, data);
-  EXPECT_EQ(trace.races(), Races{"1-5"});
+  hand_over(acquire);
+  EXPECT_EQ(used_in(4), Races{"1-5"});
 }
 
 } // namespace

@@ -34,6 +34,11 @@ class Lifetimes : public ::testing::Test {
     exit(launch, 0);
     trace.end_launch(launch);
   }
+  void expect_one(const char* text) {
+    const std::vector<std::string> found = errors();
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_NE(found[0].find(text), found[0].npos) << found[0];
+  }
   std::vector<std::string> errors() {
     std::vector<std::string> texts;
     for (const Fault& fault : trace.analyze().sync_errors) texts.push_back(fault.text);
@@ -46,9 +51,7 @@ TEST_F(Lifetimes, WhoExitsWithoutABarrier) {
   cluster_barrier(l, 0);
   trace.access(l, 0, 3, remote, of_block_1);
   end(l);
-  const auto found = errors();
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_NE(found[0].find("shared memory of block 1 of its cluster, which need not be there any more"), found[0].npos);
+  expect_one("shared memory of block 1 of its cluster, which need not be there any more");
 }
 
 TEST_F(Lifetimes, WhoHasNotBegun) {
@@ -56,9 +59,7 @@ TEST_F(Lifetimes, WhoHasNotBegun) {
   trace.access(l, 0, 3, remote, of_block_1);
   cluster_barrier(l, 0);
   end(l);
-  const auto found = errors();
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_NE(found[0].find("need not have begun"), found[0].npos);
+  expect_one("need not have begun");
 }
 
 TEST_F(Lifetimes, RelaxedBarriersAreEnough) {
