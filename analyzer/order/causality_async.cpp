@@ -1,0 +1,163 @@
+// What runs beside the threads: asynchronous copies and matrix multiplications, fences between proxies, dependent
+// launches.
+#include <algorithm>
+
+#include "analyzer/order/causality.h"
+
+namespace deadheat::order {
+
+// ---- asynchronous copies
+
+AsyncGroup Causality::new_group(ThreadKey key, Stamp now, bool bulk) {
+  AsyncState group;
+  group.thread = key;
+  group.first = now;
+  group.bulk = bulk;
+  async_groups_.emplace(++last_group_, group);
+  return last_group_;
+}
+
+void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about) {
+  std::unordered_set<AsyncGroup> open; // whose completion is still to come
+  for (const auto& [bits, thread] : threads_) {
+    if (!thread.copies) continue;
+    const Copies& state = *thread.copies;
+    open.insert({state.open_group, state.open_matrix, state.open_bulk.read, state.open_bulk.write});
+    open.insert(state.committed.begin(), state.committed.end());
+    for (const BulkGroups& groups : state.committed_bulk) open.insert({groups.read, groups.write});
+  }
+  for (const auto& [object, all] : bulk_pending_) {
+    for (const BulkGroups& groups : all) open.insert({groups.read, groups.write});
+  }
+  std::erase_if(async_groups_, [&](const auto& at) { return !asked_about.count(at.first) && !open.count(at.first); });
+  many_groups_ = std::max<std::size_t>(1 << 16, 2 * async_groups_.size());
+}
+
+AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
+  Copies& state = copies(key);
+  if (!state.open_group) state.open_group = new_group(key, now, false);
+  return state.open_group;
+}
+
+void Causality::async_commit(ThreadKey key) {
+  Copies& state = copies(key);
+  state.committed.push_back(state.open_group);  // 0: an empty group; it counts too
+  state.open_group = 0;
+}
+
+void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp now) {
+  Copies& state = copies(key);
+  if (all) {
+    async_commit(key);
+    pending = 0;
+  }
+  for (; state.committed.size() > pending; state.committed.pop_front()) {
+    const auto group = async_groups_.find(state.committed.front());
+    if (group != async_groups_.end() && !group->second.complete) group->second.complete = now;
+  }
+}
+
+Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object, Stamp now) {
+  auto make = [&] { return new_group(key, now, true); };
+  if (object) {
+    const BulkGroups groups{make(), make()};
+    bulk_pending_[{key.bits, {object->block, object->address}}].push_back(groups);
+    return groups;
+  }
+  // Copies of a group lie apart in time, but all complete when it is waited for.
+  BulkGroups& open = copies(key).open_bulk;
+  if (!open.read) {
+    const BulkGroups groups{make(), make()};
+    open = groups;
+  }
+  return open;
+}
+
+void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
+  if (!object.block) return;
+  const ClockEntry entry{object.block - 1, mbarrier_group(object.address), now};
+  auto found = bulk_pending_.find({key.bits, {object.block, object.address}});
+  if (found != bulk_pending_.end()) {
+    const BulkGroups groups = found->second.front();
+    found->second.pop_front();
+    if (found->second.empty()) bulk_pending_.erase(found);
+    for (AsyncGroup group : {groups.read, groups.write}) {
+      if (const auto at = async_groups_.find(group); at != async_groups_.end()) at->second.completion = entry;
+    }
+  }
+  // "complete-tx has release semantics at cluster scope": of the copy's own accesses, whoever issued it. It is
+  // performed where the object is.
+  ThreadKey there;
+  there.bits = (object.block - 1) << 10;
+  contribute(*mbarrier_phase(there, object, phase), there, Scope::cluster, Clock::with(nullptr, {entry}));
+}
+
+void Causality::bulk_commit(ThreadKey key) {
+  Copies& state = copies(key);
+  state.committed_bulk.push_back(state.open_bulk); // 0: an empty group; it counts too
+  state.open_bulk = {};
+}
+
+void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only, Stamp now) {
+  Copies& state = copies(key);
+  const std::size_t done = state.committed_bulk.size() - std::min<std::size_t>(state.committed_bulk.size(), pending);
+  auto complete = [&](AsyncGroup group) {
+    const auto at = async_groups_.find(group);
+    if (at != async_groups_.end() && !at->second.complete) at->second.complete = now;
+  };
+  for (; state.bulk_reads_done < done; ++state.bulk_reads_done)
+    complete(state.committed_bulk[state.bulk_reads_done].read);
+  if (reads_only) return;
+  for (std::size_t i = 0; i < done; ++i, --state.bulk_reads_done) {
+    complete(state.committed_bulk.front().write);
+    state.committed_bulk.pop_front();
+  }
+}
+
+AsyncGroup Causality::matrix_issue(ThreadKey key, Stamp now) {
+  Copies& state = copies(key);
+  if (!state.open_matrix) {
+    state.open_matrix = new_group(key, now, true);
+    async_groups_[state.open_matrix].completion = {key.block_bits(), matrix_group(key.thread()),
+                                                   state.matrix_groups + 1};
+  }
+  return state.open_matrix;
+}
+
+void Causality::matrix_commit(ThreadKey key) {
+  Copies& state = copies(key);
+  ++state.matrix_groups;
+  state.open_matrix = 0;
+}
+
+void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted) {
+  constexpr Stamp all = Stamp(1) << 32;
+  Thread& state = thread(key);
+  const std::uint32_t committed = state.copies ? state.copies->matrix_groups : 0;
+  if (committed <= pending && !uncounted) return;
+  const Stamp groups = uncounted ? all : committed - pending;
+  state.own = Clock::with(state.own, {{key.block_bits(), matrix_group(key.thread()), groups}});
+}
+
+// ---- proxies and dependent launches
+
+void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) {
+  const ClockPointer seen = snapshot(key, now);
+  std::vector<ClockEntry> entries;
+  if (shared) entries = seen->proxied(proxied_shared);
+  if (global) {
+    const std::vector<ClockEntry> more = seen->proxied(proxied_global);
+    entries.insert(entries.end(), more.begin(), more.end());
+  }
+  Thread& state = thread(key);
+  state.own = Clock::with(state.own, std::move(entries));
+  synced(key, now);
+}
+
+void Causality::dependency_wait(ThreadKey key, Stamp now) {
+  Thread& state = thread(key);
+  const std::uint64_t launch_itself = ThreadKey(key.operation(), ~0u, 0).block_bits();
+  state.own = Clock::with(state.own, {{launch_itself, dependency_group, now}});
+}
+
+} // namespace deadheat::order
