@@ -13,6 +13,10 @@
 //           PTX. Prints the sum of what was read
 // unloads   a module with a variable is unloaded between two kernels that write the same memory
 // idle      the module is loaded, and nothing else is done
+// told_by_function, told_by_callback, told_too_early
+//           two streams copy into one page-locked buffer, the second once a function of the first stream has told the
+//           host of the first copy; which that function comes behind, or comes before
+// files     modules are loaded from files: PTX, and a cubin with its PTX beside it
 // no_buffers there is no page-locked memory for the library's buffers (EMBEDDED_NO_PAGE_LOCKED)
 // no_memory  there is no memory for what the library does before an opaque launch of another thread
 // Prints "done".
@@ -22,6 +26,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -307,6 +312,48 @@ void unloads(const Job& job) {
   CHECK(cuStreamSynchronize(job.other));
 }
 
+void told(const Job& job, bool by_callback, bool too_early) {
+  void* buffer = nullptr;
+  CHECK(cuMemHostAlloc(&buffer, 128, 0));
+  std::atomic<bool> complete{false};
+  const auto function = [](void* of) { *static_cast<std::atomic<bool>*>(of) = true; };
+  const auto callback = [](CUstream, CUresult, void* of) { *static_cast<std::atomic<bool>*>(of) = true; };
+  auto tell = [&] {
+    if (by_callback)
+      CHECK(cuStreamAddCallback(job.one, callback, &complete, 0));
+    else
+      CHECK(cuLaunchHostFunc(job.one, function, &complete));
+  };
+  if (too_early) tell();
+  CHECK(cuMemcpyDtoHAsync_v2(buffer, job.memory, 128, job.one));
+  if (!too_early) tell();
+  while (!complete) usleep(1000);
+  CHECK(cuMemcpyDtoHAsync_v2(buffer, job.memory + 128, 128, job.other));
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuStreamSynchronize(job.other));
+}
+
+void files(const Job& job) {
+  char folder[] = "/tmp/deadheat-files-XXXXXX";
+  if (!mkdtemp(folder)) return;
+  const std::string stem = std::string(folder) + "/kernels", cubin = stem + ".cubin", ptx = stem + ".ptx";
+  std::ofstream(cubin) << "\x7f"
+                       << "ELF and more";
+  std::ofstream(ptx) << text;
+  CUdeviceptr to = job.memory;
+  for (const std::string& file : {cubin, ptx}) {
+    CUmodule module = nullptr;
+    CUfunction fill = nullptr;
+    CHECK(cuModuleLoad(&module, file.c_str()));
+    CHECK(cuModuleGetFunction(&fill, module, "fill"));
+    void* parameters[] = {&to};
+    CHECK(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, job.one, parameters, nullptr));
+    unlink(file.c_str());
+  }
+  CHECK(cuStreamSynchronize(job.one));
+  rmdir(folder);
+}
+
 void no_memory(const Job& job) {
   CHECK(cuProfilerStart());
   std::thread([&] {
@@ -351,6 +398,8 @@ int main(int argc, char** argv) {
   }
   if (what == "unloads") unloads(job);
   if (what.starts_with("separate")) separate(job, what == "separate_ordered", what == "separate_opaque");
+  if (what.starts_with("told")) told(job, what == "told_by_callback", what == "told_too_early");
+  if (what == "files") files(job);
   if (what == "no_memory") no_memory(job);
   if (what == "no_buffers") {
     job.launch("fill", job.one, job.memory);

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -181,6 +183,19 @@ EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     return CUDA_SUCCESS;
   });
 }
+// PTX only, as above.
+EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
+  cuModuleLoad_params p{module, path};
+  return CALL(cuModuleLoad, nullptr, p, {
+    std::ifstream file(p.fname);
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    std::lock_guard hold(lock);
+    const Expected<std::uint32_t> id = the_device->load_module(text, p.fname);
+    if (!id) return CUDA_ERROR_INVALID_IMAGE;
+    *p.module = reinterpret_cast<CUmodule>(std::uint64_t(*id));
+    return CUDA_SUCCESS;
+  });
+}
 // Its code and variables stay.
 EXPORT CUresult cuModuleUnload(CUmodule module) {
   cuModuleUnload_params p{module};
@@ -320,6 +335,27 @@ EXPORT CUresult cuStreamGetPriority(CUstream, int* priority) { return *priority 
 EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   cuStreamSynchronize_params p{stream};
   return CALL(cuStreamSynchronize, nullptr, p, { return wait(trace::HostWait::Kind::stream, stream_of(p.hStream)); });
+}
+// Within the call.
+EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
+  cuStreamAddCallback_params p{stream, callback, data, flags};
+  return CALL(cuStreamAddCallback, nullptr, p, {
+    const CUresult status = wait(trace::HostWait::Kind::stream, stream_of(p.hStream));
+    p.callback(p.hStream, status, p.userData);
+    return CUDA_SUCCESS;
+  });
+}
+// In a thread of its own, some time after the call.
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  cuLaunchHostFunc_params p{stream, function, data};
+  return CALL(cuLaunchHostFunc, nullptr, p, {
+    std::thread([p] {
+      wait(trace::HostWait::Kind::stream, stream_of(p.hStream));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      p.fn(p.userData);
+    }).detach();
+    return CUDA_SUCCESS;
+  });
 }
 // Work goes on while the host asks.
 EXPORT CUresult cuStreamQuery(CUstream stream) {

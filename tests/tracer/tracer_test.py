@@ -608,6 +608,29 @@ def compiled_apart(case):
 
 
 @over_embedded
+def functions_of_streams(case):
+    """What a stream's host function comes behind is complete when it runs, and it may tell anybody."""
+    for what, races in (("told_by_function", 0), ("told_by_callback", 0), ("told_too_early", 1)):
+        done = case.device(what)
+        assert (done.returncode, done.stderr) == (0, ""), (what, done)
+        analysis = subprocess.run([options.deadheat, "analyze", case.trace, "--json", "-"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        report = json.loads(analysis.stdout)
+        assert len(report["races"]) == races and report["summary"]["complete"], (what, report)
+        shutil.rmtree(case.trace)
+
+
+@over_embedded
+def modules_from_files(case):
+    done = case.device("files")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    records = subprocess.run([options.deadheat, "info", "--records", case.trace], text=True, stdout=subprocess.PIPE).stdout
+    launches = [record for record in records.splitlines() if " kernel fill " in record]
+    assert [" instrumented" in launch for launch in launches] == [True, True], launches
+    assert "incident" not in records, records[-2000:]
+
+
+@over_embedded
 def unloaded_module(case):
     """Its variables are freed with it, which orders nothing: kernels before and after still race."""
     done = case.device("unloads")
@@ -654,7 +677,8 @@ def no_window(case):
 
 cases = [blocks_of_torch, lists_of_blocks, blocks_that_are_not_told, blocks_that_make_no_sense, whole, by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once, killed, forks, forks_while_others_launch, crashes,
          waits_for_a_signal, short_threads, allocates_nothing, executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk,
-         bad_options, kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read, cooperative, compiled_apart, unloaded_module, empty_variables,
+         bad_options, kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read, cooperative, compiled_apart, functions_of_streams, modules_from_files, unloaded_module,
+         empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device, copy_of_a_plane, window_budget, no_window, no_buffers,
          timestamps, times_of_races, window_without_end,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -102,9 +104,28 @@ Expected<DeviceCode> device_code(const void* image, int architecture) {
   DeviceCode code;
   const auto* text = static_cast<const char*>(image);
   if (std::memcmp(text, ELFMAG, SELFMAG) == 0) {
-    code.text = triton_ptx(image, code.origin);
+    code.text = triton_ptx({text, elf_size(image)}, code.origin);
   } else if (looks_like_ptx(text)) {
     code = {text, "PTX of the program"};
+  }
+  return code;
+}
+
+Expected<DeviceCode> device_code_of_file(const std::string& path, int architecture) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  DeviceCode code;
+  std::uint32_t magic = 0;
+  if (bytes.size() > sizeof magic) std::memcpy(&magic, bytes.data(), sizeof magic);
+  if (magic == container_magic) {
+    Expected<Entries> entries = ptx::fatbin_entries(bytes, path);
+    return entries ? linked({std::move(*entries)}, architecture) : entries.error();
+  }
+  if (bytes.starts_with(ELFMAG)) {
+    code.text = ptx_beside(path, code.origin);
+    if (code.text.empty()) code.text = triton_ptx(bytes, code.origin);
+  } else if (looks_like_ptx(bytes.c_str())) {
+    code = {std::move(bytes), path};
   }
   return code;
 }

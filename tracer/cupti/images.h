@@ -19,5 +19,8 @@ struct DeviceCode {
 // of them has none for the device (but for CUDA's device runtime, which every such program carries), or none that can
 // be read.
 Expected<DeviceCode> device_code(const void* image, int architecture);
+// Of a file that the driver is asked to load: PTX, a fat binary's container, or a cubin, whose PTX is in NAME.ptx
+// beside NAME.cubin or in Triton's cache. No text where the file cannot be read.
+Expected<DeviceCode> device_code_of_file(const std::string& path, int architecture);
 
 }  // namespace deadheat::cupti

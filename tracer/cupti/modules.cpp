@@ -1,6 +1,10 @@
 #include "tracer/cupti/modules.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
@@ -104,16 +108,32 @@ std::string Modules::assemble(Code& code) {
   return why;
 }
 
-Code* Modules::replacement(const void* image) {
-  if (!image || !session_.options().accesses) return nullptr;
+namespace {
+
+int current_architecture() { // 90; 0: no context is current
   CUdevice device = 0;
   CUcontext context = nullptr;
-  if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return nullptr;
-  if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+  if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return 0;
+  if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return 0;
   int major = 0, minor = 0;
   driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
   driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-  Expected<DeviceCode> found = device_code(image, major * 10 + minor);
+  return major * 10 + minor;
+}
+
+} // namespace
+
+Code* Modules::replacement(const void* image) {
+  const int architecture = image && session_.options().accesses ? current_architecture() : 0;
+  return architecture ? made_of(device_code(image, architecture)) : nullptr;
+}
+
+Code* Modules::replacement_of_file(const char* path) {
+  const int architecture = path && session_.options().accesses ? current_architecture() : 0;
+  return architecture ? made_of(device_code_of_file(path, architecture)) : nullptr;
+}
+
+Code* Modules::made_of(Expected<DeviceCode> found) {
   if (!found) {
     const std::string line = "kernels are not recorded, " + found.error().message();
     say_once(line);
@@ -358,9 +378,47 @@ namespace {
 
 thread_local Code* loading = nullptr; // from the way in to the way out
 
+// Bytes as a file that the driver can open by its name, until the way out.
+class MemoryFile {
+ public:
+  // The name, of this thread's file; null where there is none to be had.
+  const char* hold(const std::string& bytes) {
+    close();
+    descriptor_ = memfd_create("deadheat", MFD_CLOEXEC);
+    for (std::size_t at = 0; descriptor_ >= 0 && at < bytes.size();) {
+      const ssize_t written = ::write(descriptor_, bytes.data() + at, bytes.size() - at);
+      if (written <= 0)
+        close();
+      else
+        at += std::size_t(written);
+    }
+    if (descriptor_ < 0) return nullptr;
+    std::snprintf(name_, sizeof name_, "/proc/self/fd/%d", descriptor_);
+    return name_;
+  }
+  void close() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = -1;
+  }
+
+ private:
+  int descriptor_ = -1;
+  char name_[32];
+};
+thread_local MemoryFile loading_file;
+
 const void* replaced(Call& call, const void* image) {
   loading = call.session.modules().replacement(image);
   return loading ? loading->image.data() : image;
+}
+
+const char* replaced_file(Call& call, const char* path) {
+  loading = call.session.modules().replacement_of_file(path);
+  if (!loading) return path;
+  if (const char* name = loading_file.hold(loading->image)) return name;
+  loading = nullptr;
+  call.session.incident("opaque", std::string("no file in memory can be had for the instrumented code of ") + path);
+  return path;
 }
 
 template <typename Handle>
@@ -371,6 +429,7 @@ void tie(Call& call, Handle* handle) {
     if (call.session.activity() && call.context) call.session.recorder().prepare(call.context);
   }
   loading = nullptr;
+  loading_file.close();
 }
 
 } // namespace
@@ -399,9 +458,17 @@ void load_library(Call& call, cuLibraryLoadData_params& p) {
   else
     tie(call, p.library);
 }
-// Files are not read: their kernels are opaque.
-void load_module_file(Call& call, cuModuleLoad_params&) {
-  if (!call.exit) call.session.incident("opaque", "modules loaded from files (cuModuleLoad) are not instrumented");
+void load_module_file(Call& call, cuModuleLoad_params& p) {
+  if (!call.exit)
+    p.fname = replaced_file(call, p.fname);
+  else
+    tie(call, p.module);
+}
+void load_library_file(Call& call, cuLibraryLoadFromFile_params& p) {
+  if (!call.exit)
+    p.fileName = replaced_file(call, p.fileName);
+  else
+    tie(call, p.library);
 }
 void unload_module(Call& call, cuModuleUnload_params& p) {
   if (!call.exit) call.session.modules().unloaded(p.hmod);

@@ -19,6 +19,7 @@
 
 #include "deadheat/site.h"
 #include "deadheat/trace.h"
+#include "tracer/cupti/images.h"
 #include "tracer/ptx/instrument.h"
 
 namespace deadheat::cupti {
@@ -70,6 +71,7 @@ class Modules {
   // The way in: what to load in place of `image` (a fat binary's wrapper or container, PTX text, an ELF file), or null
   // to leave it. The result lives for ever.
   Code* replacement(const void* image);
+  Code* replacement_of_file(const char* path);
   void loaded(CUlibrary library, Code* code);
   void loaded(CUmodule module, Code* code);
   void unloaded(const void* handle);
@@ -85,6 +87,7 @@ class Modules {
   bool is_loaded(CUfunction handle, const char* symbol, CUcontext context);
 
  private:
+  Code* made_of(Expected<DeviceCode> found);
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin);
   std::string assemble(Code& code); // why it does not; empty: it does
   void load_kernels(Code& code);

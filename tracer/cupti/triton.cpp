@@ -17,8 +17,22 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t most_bytes = std::size_t(64) << 20;  // of a cubin
 
-// Where the last of an ELF file's tables and sections ends.
-std::size_t file_size(const void* image) {
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+fs::path cache() {
+  if (const char* folder = std::getenv("TRITON_CACHE_DIR")) return folder;
+  if (const char* home = std::getenv("TRITON_HOME")) return fs::path(home) / ".triton" / "cache";
+  if (const char* home = std::getenv("HOME")) return fs::path(home) / ".triton" / "cache";
+  return {};
+}
+
+}  // namespace
+
+// Where the last of its tables and sections ends.
+std::size_t elf_size(const void* image) {
   Elf64_Ehdr header;
   std::memcpy(&header, image, sizeof header);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) return 0;
@@ -34,39 +48,25 @@ std::size_t file_size(const void* image) {
   return size > most_bytes ? 0 : size;
 }
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-fs::path cache() {
-  if (const char* folder = std::getenv("TRITON_CACHE_DIR")) return folder;
-  if (const char* home = std::getenv("TRITON_HOME")) return fs::path(home) / ".triton" / "cache";
-  if (const char* home = std::getenv("HOME")) return fs::path(home) / ".triton" / "cache";
-  return {};
-}
-
-}  // namespace
-
-std::string triton_ptx(const void* image, std::string& origin) {
+std::string triton_ptx(std::string_view cubin, std::string& origin) {
   const fs::path folder = cache();
   std::error_code failed;
-  if (folder.empty() || !fs::is_directory(folder, failed)) return {};
-  const std::size_t size = file_size(image);
-  if (!size) return {};
+  if (cubin.empty() || folder.empty() || !fs::is_directory(folder, failed)) return {};
   for (fs::directory_iterator kernel(folder, failed), end; !failed && kernel != end; kernel.increment(failed)) {
     std::error_code ignored;
     for (fs::directory_iterator file(kernel->path(), ignored); !ignored && file != end; file.increment(ignored)) {
-      if (file->path().extension() != ".cubin" || file->file_size(ignored) != size || ignored) continue;
-      const std::string bytes = contents(file->path());
-      if (bytes.size() != size || std::memcmp(bytes.data(), image, size) != 0) continue;
-      const fs::path text = fs::path(file->path()).replace_extension(".ptx");
-      std::string ptx = contents(text);
-      if (!ptx.empty()) origin = text.string();
-      return ptx;
+      if (file->path().extension() != ".cubin" || file->file_size(ignored) != cubin.size() || ignored) continue;
+      if (contents(file->path()) == cubin) return ptx_beside(file->path(), origin);
     }
   }
   return {};
 }
 
-}  // namespace deadheat::cupti
+std::string ptx_beside(const std::string& path, std::string& origin) {
+  const fs::path text = fs::path(path).replace_extension(".ptx");
+  std::string ptx = contents(text);
+  if (!ptx.empty()) origin = text.string();
+  return ptx;
+}
+
+} // namespace deadheat::cupti
