@@ -8,6 +8,7 @@
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
 #include "analyzer/detect/lifetimes.h"
+#include "analyzer/detect/unused.h"
 #include "analyzer/detect/waits.h"
 
 namespace deadheat::detect {
@@ -67,6 +68,7 @@ class Describer {
     race.bytes = found.bytes;
     race.occurrences = found.occurrences;
     race.same_value = found.same_value();
+    race.lacks_only_proxy_fence = !found.lacks_other;
     race.why = found.why;
     if (const trace::Allocate* allocation = detector_.allocation(found.allocation); allocation && found.allocation) {
       race.allocation =
@@ -227,7 +229,7 @@ void share_out(std::uint64_t limit, FindOptions& find) {
   find.memory_limit = std::max(limit * 3 / 8, limit - std::min(limit, batches));
 }
 
-void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis& analysis) {
+void analyze_log(trace::LogReader& log, UnusedReads::Text text, const AnalyzeOptions& options, Analysis& analysis) {
   const LogSource source(log);
   FindOptions find;
   find.jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
@@ -248,6 +250,11 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
     source.play(chunk, explainer);
     if (options.progress) options.progress("explaining races", double(chunk + 1) / double(source.chunks()));
   }
+  UnusedReads unused(detector, races, std::move(text));
+  for (std::size_t chunk = 0; unused.possible() && !detector.lossy && chunk < source.chunks(); ++chunk) {
+    source.play(chunk, unused);
+    if (options.progress) options.progress("following values", double(chunk + 1) / double(source.chunks()));
+  }
   source.note_in(log);
 
   for (trace::SyncError& error : unfinished_waits(source, detector)) {
@@ -262,7 +269,11 @@ void analyze_log(trace::LogReader& log, const AnalyzeOptions& options, Analysis&
   for (std::size_t i = 0; i < races.size(); ++i) {
     analysis.races.push_back(describer.race(races[i], std::uint32_t(analysis.races.size() + 1)));
     Race& race = analysis.races.back();
+    race.unused_read = !detector.lossy && unused.unused(i);
     race.why = explainer.why(i) + describer.other_kernels(races[i]);
+    if (race.unused_read) {
+      race.why += "; what is read is not used: it flows into nothing but stores that the reading threads do not perform";
+    }
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }
@@ -342,7 +353,11 @@ Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& optio
       if (reader->logs().size() == 1) return log.error();
       continue;
     }
-    analyze_log(*log, options, analysis);
+    auto text = [&](const trace::Module& module) {
+      const Expected<std::vector<std::uint8_t>> bytes = reader->blob(module.image);
+      return bytes ? std::string(bytes->begin(), bytes->end()) : std::string();
+    };
+    analyze_log(*log, text, options, analysis);
   }
   analysis.summary.races = analysis.races.size();
   analysis.summary.order_dependent = analysis.order_dependent.size();

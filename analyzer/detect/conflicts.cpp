@@ -45,6 +45,9 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   FoundRace& race = found.races[key];
   if (a.site) race.sites.insert(first.place);
   if (b.site) race.sites.insert(second.place);
+  const bool proxy_fence = lacks_proxy_fence(first, second);
+  race.lacks_other |= !proxy_fence || !first.group;
+  if (const MemoryAccess* read = plain_read(first, second)) race.readers.insert(read->thread);
   Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
   const unsigned tells = telling(level, one, two, first.writes() && !second.writes());
   if (race.occurrences++ == 0 || tells > race.telling) {
@@ -58,6 +61,7 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
     race.address = overlap.address;
     race.bytes = overlap.bytes;
     race.allocation = overlap.memory ? 0 : allocation_at(overlap.address);
+    race.lacks_proxy_fence = proxy_fence;
     race.why = why(first, second);
   }
   if (first.kind == AccessKind::write && second.kind == AccessKind::write) {
@@ -81,6 +85,21 @@ order::Stamp Detector::last_known(const MemoryAccess& first, ThreadKey second) c
   return known;
 }
 
+// Ordered, but for the second's proxy.
+bool Detector::lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const {
+  return second.proxy == Proxy::async && first.proxy == Proxy::generic && first.writes() &&
+         first.thread.operation() == second.thread.operation() &&
+         causality_.ordered(first.thread, first.stamp, first.group, second.thread);
+}
+
+// The one that is a weak load, where the other writes; else null.
+const MemoryAccess* Detector::plain_read(const MemoryAccess& first, const MemoryAccess& second) const {
+  if (first.writes() == second.writes()) return nullptr;
+  const MemoryAccess& read = first.writes() ? second : first;
+  const Site* site = sides_.place(read.place).site;
+  return site && site->kind == SiteKind::access && !is_strong(site->ordering) ? &read : nullptr;
+}
+
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
   ThreadKey a = first.thread, b = second.thread;
   if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
@@ -90,10 +109,9 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
     }
   }
   if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
-  const bool across = second.proxy == Proxy::async && first.proxy == Proxy::generic && first.writes();
-  if (across && causality_.ordered(a, first.stamp, first.group, b)) {
-    return "the write comes before the bulk copy, but the asynchronous proxy need not see it: no fence.proxy.async "
-           "comes between";
+  if (lacks_proxy_fence(first, second)) {
+    return std::string("the write comes before ") + (multiplies(*sides_.place(second.place).site) ? "wgmma" : "the bulk copy") +
+           ", which goes through the asynchronous proxy, and that need not see it: no fence.proxy.async comes between";
   }
   if (first.group && first.proxy == Proxy::async) {
     return "nothing has seen the bulk copy complete: no wait for its mbarrier's phase, or for its bulk group by the "

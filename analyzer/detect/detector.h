@@ -121,6 +121,8 @@ class Detector {
 
   void conflict(Conflict conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
+  bool lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const;
+  const MemoryAccess* plain_read(const MemoryAccess& first, const MemoryAccess& second) const;
   order::Stamp last_known(const MemoryAccess& first, order::ThreadKey second) const;
   bool steers_wait_loop(const MemoryAccess& access) const;
   void asynchronous_copy(const trace::AsyncCopy& copy);

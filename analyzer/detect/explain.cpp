@@ -285,7 +285,7 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
   const FoundRace& race = *entry.race;
   ThreadKey a = race.first.thread, b = race.second.thread;
   const Site* first = detector_.sides().place(race.first.place).site;
-  if (first && first->kind == SiteKind::async_copy) {
+  if (first && first->kind == SiteKind::async_copy && !race.lacks_proxy_fence) {
     if (!entry.async_wait) {
       out.push_back("the copying thread waits for none of its groups in between");
     } else if (entry.async_pending) {

@@ -14,6 +14,33 @@ Distance distance(const Touch& first, const Touch& second) {
 
 } // namespace
 
+void Threads::insert(order::ThreadKey thread) {
+  auto at = blocks_.find(thread.block_bits());
+  if (at == blocks_.end()) {
+    if (blocks_.size() >= most_blocks) {
+      overflown_ = true;
+      return;
+    }
+    at = blocks_.try_emplace(thread.block_bits()).first;
+  }
+  at->second.set(thread.thread());
+}
+
+void Threads::insert(const Threads& others) {
+  overflown_ |= others.overflown_;
+  for (const auto& [block, threads] : others.blocks_) {
+    if (blocks_.size() >= most_blocks && !blocks_.count(block))
+      overflown_ = true;
+    else
+      blocks_[block] |= threads;
+  }
+}
+
+bool Threads::contains(order::ThreadKey thread) const {
+  const auto at = blocks_.find(thread.block_bits());
+  return at != blocks_.end() && at->second.test(thread.thread());
+}
+
 unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first) {
   if (level == RaceLevel::stream) return 0;
   unsigned apart = 0;
@@ -67,6 +94,9 @@ void merge(PartFindings& into, const PartFindings& part) {
     joined.any_write_pair = known.any_write_pair || race.any_write_pair;
     joined.different_values = known.different_values || race.different_values;
     joined.unknown_values = known.unknown_values || race.unknown_values;
+    joined.lacks_other = known.lacks_other || race.lacks_other;
+    joined.readers = std::move(known.readers);
+    joined.readers.insert(race.readers);
     FoundRace::Instances all;
     for (const auto& some : known.instances) all.insert(all.end(), some.begin(), some.end());
     for (const auto& some : race.instances) all.insert(all.end(), some.begin(), some.end());

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,22 @@ struct Touch {
   order::Stamp stamp = 0;
   PlaceId place = 0;
   friend auto operator<=>(const Touch&, const Touch&) = default;
+};
+
+// Threads of launches.
+class Threads {
+ public:
+  static constexpr std::size_t most_blocks = std::size_t(1) << 16; // 160 bytes each
+  void insert(order::ThreadKey thread);
+  void insert(const Threads& others);
+  bool contains(order::ThreadKey thread) const; // of overflown() ones perhaps not
+  bool overflown() const { return overflown_; } // there were more
+  bool empty() const { return blocks_.empty(); }
+
+ private:
+  static constexpr std::size_t most_threads = 1024; // of a block
+  std::unordered_map<std::uint64_t, std::bitset<most_threads>> blocks_; // by ThreadKey::block_bits
+  bool overflown_ = false;
 };
 
 struct FoundRace {
@@ -41,6 +59,9 @@ struct FoundRace {
   // Of pairs of writes: have there been any, any of the same bytes with different values, any that cannot be compared?
   bool any_write_pair = false, different_values = false, unknown_values = false;
   bool same_value() const { return any_write_pair && !different_values && !unknown_values; }
+  bool lacks_proxy_fence = false; // that alone, the occurrence that stands for all
+  bool lacks_other = false;       // than a fence between a complete cp.async and the asynchronous proxy, any
+  Threads readers; // of plain reads that race with writes
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance
   std::set<PlaceId> sites; // that its source lines are: of a template, in each kernel made of it

@@ -170,6 +170,8 @@ json to_json(const Race& race) {
               {"allocation", allocation(race.allocation)},
               {"occurrences", race.occurrences},
               {"same_value", race.same_value},
+              {"unused_read", race.unused_read},
+              {"lacks_only_proxy_fence", race.lacks_only_proxy_fence},
               {"why", valid_utf8(race.why)}};
   if (race.suppressed) out["suppressed"] = true;
   if (race.explored) out["explored"] = race.explored;

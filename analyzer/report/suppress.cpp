@@ -78,6 +78,9 @@ bool matches(const Suppressions::Pattern& pattern, const Race& race) {
     case Kind::repeat:
       return race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write &&
              race.first.source == race.second.source && on_line(pattern.glob, race.first);
+    case Kind::unused:
+      return race.unused_read && on_line(pattern.glob, race.first.op == AccessKind::read ? race.first : race.second);
+    case Kind::proxy: return race.lacks_only_proxy_fence && on_line(pattern.glob, race.first);
     case Kind::unwritten: return false; // no race
   }
   return false;
@@ -128,6 +131,10 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
       pattern.kind = Pattern::Kind::function;
     } else if (kind == "repeat") {
       pattern.kind = Pattern::Kind::repeat;
+    } else if (kind == "unused") {
+      pattern.kind = Pattern::Kind::unused;
+    } else if (kind == "proxy") {
+      pattern.kind = Pattern::Kind::proxy;
     } else if (kind == "unwritten") {
       pattern.kind = Pattern::Kind::unwritten;
     } else {
@@ -136,7 +143,7 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
     std::string_view glob = colon == std::string_view::npos ? std::string_view{} : trimmed(line.substr(colon + 1));
     if (glob.empty()) {
       return Error{"'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
-                   "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB, repeat:GLOB or unwritten:GLOB"};
+                   "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB, repeat:GLOB, unused:GLOB, proxy:GLOB or unwritten:GLOB"};
     }
     pattern.glob = glob;
     pattern.text = line;

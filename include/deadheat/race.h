@@ -93,6 +93,12 @@ struct Race {
   std::uint64_t occurrences =
       0; // at least: of bytes that thousands of unordered threads touch, not all pairs are counted
   bool same_value = false;     // every write-write pair wrote the same bytes
+  // Every pair is a read and a write in kernels, and the value read flows only into stores that the reading thread does
+  // not perform, if into any: whatever it is, nothing depends on it.
+  bool unused_read = false;
+  // Every pair is of a cp.async that the second knows to be complete and an access through the asynchronous proxy, and
+  // lacks a proxy fence alone (PTX ISA, "Async proxy").
+  bool lacks_only_proxy_fence = false;
   std::string why;             // what order is missing, one or two lines
   // More dynamic instances of the pair (at most 16), for replay to try when the first changes nothing.
   struct Instance {

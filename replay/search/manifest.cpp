@@ -63,6 +63,8 @@ json to_json(const Race& race) {
                  {"bytes", race.bytes},
                  {"occurrences", race.occurrences},
                  {"same_value", race.same_value},
+                 {"unused_read", race.unused_read},
+                 {"lacks_only_proxy_fence", race.lacks_only_proxy_fence},
                  {"why", race.why},
                  {"verdict_why", race.verdict_why},
                  {"schedules", race.schedules}};
@@ -83,6 +85,8 @@ Race race(const json& from) {
   race.bytes = from.at("bytes");
   race.occurrences = from.at("occurrences");
   race.same_value = from.at("same_value");
+  race.unused_read = from.value("unused_read", false); // not in witnesses of the first versions
+  race.lacks_only_proxy_fence = from.value("lacks_only_proxy_fence", false);
   race.why = from.at("why");
   race.verdict_why = from.at("verdict_why");
   race.schedules = from.at("schedules");
