@@ -272,7 +272,8 @@ void analyze_log(trace::LogReader& log, UnusedReads::Text text, const AnalyzeOpt
     race.unused_read = !detector.lossy && unused.unused(i);
     race.why = explainer.why(i) + describer.other_kernels(races[i]);
     if (race.unused_read) {
-      race.why += "; what is read is not used: it flows into nothing but stores that the reading threads do not perform";
+      race.why +=
+          "; what is read is not used: it flows into nothing but stores that the reading threads do not perform";
     }
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);

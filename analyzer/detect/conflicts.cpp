@@ -110,7 +110,8 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
   }
   if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
   if (lacks_proxy_fence(first, second)) {
-    return std::string("the write comes before ") + (multiplies(*sides_.place(second.place).site) ? "wgmma" : "the bulk copy") +
+    return std::string("the write comes before ") +
+           (multiplies(*sides_.place(second.place).site) ? "wgmma" : "the bulk copy") +
            ", which goes through the asynchronous proxy, and that need not see it: no fence.proxy.async comes between";
   }
   if (first.group && first.proxy == Proxy::async) {

@@ -60,7 +60,7 @@ struct FoundRace {
   bool any_write_pair = false, different_values = false, unknown_values = false;
   bool same_value() const { return any_write_pair && !different_values && !unknown_values; }
   bool lacks_proxy_fence = false; // that alone, the occurrence that stands for all
-  bool lacks_other = false;       // than a fence between a complete cp.async and the asynchronous proxy, any
+  bool lacks_other = false; // than a fence between a complete cp.async and the asynchronous proxy, any
   Threads readers; // of plain reads that race with writes
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance

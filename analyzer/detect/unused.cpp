@@ -56,7 +56,8 @@ bool UnusedReads::access(const trace::AccessView& view) {
     Candidate& candidate = candidates_[index];
     if (candidate.used) continue;
     const Threads& readers = races_[candidate.race].readers;
-    each_lane(view.mask, [&](unsigned lane) { candidate.used |= readers.contains(key_of(operation, view.warp, lane)); });
+    each_lane(view.mask,
+              [&](unsigned lane) { candidate.used |= readers.contains(key_of(operation, view.warp, lane)); });
   }
   return true;
 }

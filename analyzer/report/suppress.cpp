@@ -142,8 +142,9 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
     }
     std::string_view glob = colon == std::string_view::npos ? std::string_view{} : trimmed(line.substr(colon + 1));
     if (glob.empty()) {
-      return Error{"'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
-                   "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB, repeat:GLOB, unused:GLOB, proxy:GLOB or unwritten:GLOB"};
+      return Error{
+          "'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
+          "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB, repeat:GLOB, unused:GLOB, proxy:GLOB or unwritten:GLOB"};
     }
     pattern.glob = glob;
     pattern.text = line;

@@ -44,7 +44,16 @@ class Suppressions {
   std::vector<std::string> used() const; // patterns with hits: "race:a.cu:7 (file:2) matched 3 races"
   std::vector<std::string> unused() const; // patterns without a hit: "kernel:softmax* (file:3)"
   struct Pattern {
-    enum class Kind : std::uint8_t { race, kernel, stream, function, repeat, unused, proxy, unwritten } kind = Kind::race;
+    enum class Kind : std::uint8_t {
+      race,
+      kernel,
+      stream,
+      function,
+      repeat,
+      unused,
+      proxy,
+      unwritten
+    } kind = Kind::race;
     std::string glob;
     std::string text; // the line as written
     std::string where; // "file:line" of it

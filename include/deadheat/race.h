@@ -99,26 +99,26 @@ struct Race {
   // Every pair is of a cp.async that the second knows to be complete and an access through the asynchronous proxy, and
   // lacks a proxy fence alone (PTX ISA, "Async proxy").
   bool lacks_only_proxy_fence = false;
-  std::string why;             // what order is missing, one or two lines
+  std::string why; // what order is missing, one or two lines
   // More dynamic instances of the pair (at most 16), for replay to try when the first changes nothing.
   struct Instance {
     AccessName first, second;
   };
   std::vector<Instance> instances;
   bool suppressed = false;
-  std::uint64_t explored = 0;  // the first explored schedule that exposed it, from 1; 0: the recorded run did
+  std::uint64_t explored = 0; // the first explored schedule that exposed it, from 1; 0: the recorded run did
 
   // Filled in by replay.
   Verdict verdict = Verdict::none;
-  std::uint64_t schedules = 0;     // tried
-  std::string verdict_why;         // of unreached, and what else a witness had to change
-  std::string witness;             // file
+  std::uint64_t schedules = 0; // tried
+  std::string verdict_why; // of unreached, and what else a witness had to change
+  std::string witness; // file
   std::vector<Difference> differences;
   // Of the witness: what the two threads did to the memory that both use, around where the runs part.
   std::vector<WitnessStep> steps_a, steps_b;
-  std::optional<Instance> witnessed;  // the instance that they are about, where it is not that of the sides
+  std::optional<Instance> witnessed; // the instance that they are about, where it is not that of the sides
   std::uint64_t context_switches = 0; // that the second run has and the first has not
-  std::optional<SmallerRun> smaller;  // where one was looked for and found
+  std::optional<SmallerRun> smaller; // where one was looked for and found
 
   // "read-write", "write-write", "write-atomic" …: the two ops, in the order of AccessKind whichever came first.
   std::string kind() const;

@@ -168,6 +168,18 @@ class Reports(Case):
         status, _, err = self.deadheat("check", "--suppress", "list", "--", twin("shared_reduce.racy"))
         self.assertEqual(status, 0, err)
 
+    def test_suppress_what_does_not_matter(self):
+        """Reads of what is not used, and copies that lack a proxy fence alone; other races with the same line stay."""
+        self.write("list", "unused:*.cu:*\nproxy:*.cu:*\n")
+        for program, how in (("global_unused_read", "unused_read"), ("shared_copy_fence", "lacks_only_proxy_fence"),
+                             ("global_dead_read", None), ("shared_bulk_fence", None), ("shared_async_wait", None)):
+            status, out, err = self.deadheat("check", "--suppress", "list", "--schedules", "2", "--json", "report", "--",
+                                             twin(program + ".racy"))
+            with open(self.path("report")) as file:
+                race, = json.load(file)["races"]
+            self.assertEqual([key for key in ("unused_read", "lacks_only_proxy_fence") if race[key]], [how] if how else [])
+            self.assertEqual((status, race.get("suppressed", False)), (0, True) if how else (1, False), program)
+
     def test_suppress_unused(self):
         self.record(twin("shared_reduce.racy"))
         self.write("list", "race:shared_reduce.cu:*\nrace:other.cu:12\n")

@@ -113,6 +113,42 @@ TEST(ReportSuppress, RepeatedWritesOfOneValue) {
   EXPECT_FALSE(suppressed([](Race& race) { race.second.source[0].line = 15; }));
 }
 
+TEST(ReportSuppress, ReadsThatAreNotUsed) {
+  auto suppressed = [](bool unused, bool read_first, const char* text) {
+    Analysis analysis = analysis_of({shared_race()});
+    Race& race = analysis.races[0];
+    race.first = kernel_side(read_first ? AccessKind::read : AccessKind::write, 41);
+    race.second = kernel_side(read_first ? AccessKind::write : AccessKind::read, 57);
+    race.unused_read = unused;
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
+    EXPECT_TRUE(suppressions);
+    suppressions->apply(analysis);
+    return race.suppressed;
+  };
+  EXPECT_TRUE(suppressed(true, true, "unused:softmax.cu:41"));
+  EXPECT_TRUE(suppressed(true, false, "unused:softmax.cu:57"));
+  EXPECT_FALSE(suppressed(true, true, "unused:softmax.cu:57")); // the write
+  EXPECT_FALSE(suppressed(false, true, "unused:softmax.cu:*"));
+  EXPECT_FALSE(suppressed(true, true, "proxy:softmax.cu:*"));
+}
+
+TEST(ReportSuppress, CopiesThatLackAProxyFenceAlone) {
+  auto suppressed = [](bool alone, const char* text) {
+    Analysis analysis = analysis_of({shared_race()});
+    Race& race = analysis.races[0];
+    race.first = kernel_side(AccessKind::write, 41);
+    race.second = kernel_side(AccessKind::read, 57);
+    race.lacks_only_proxy_fence = alone;
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
+    EXPECT_TRUE(suppressions);
+    suppressions->apply(analysis);
+    return race.suppressed;
+  };
+  EXPECT_TRUE(suppressed(true, "proxy:softmax.cu:41"));
+  EXPECT_FALSE(suppressed(true, "proxy:softmax.cu:57")); // who goes through the other proxy
+  EXPECT_FALSE(suppressed(false, "proxy:softmax.cu:*"));
+}
+
 TEST(ReportSuppress, BytesThatNobodyWrote) {
   auto left = [](const char* text, const char* kind = "uninitialized") {
     Analysis analysis = analysis_of({shared_race()});

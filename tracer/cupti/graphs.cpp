@@ -145,13 +145,61 @@ void update_graph(Call& call, cuGraphExecUpdate_v2_params& p) {
   unfold(call, p.hGraph, {}, nodes, 0);
   std::lock_guard hold(call.session.lock);
   auto found = call.session.executables.find(p.hGraphExec);
-  if (found != call.session.executables.end()) found->second.nodes = std::move(nodes);
+  if (found == call.session.executables.end()) return;
+  // Later changes name the nodes of the graph that it was instantiated from, and of those that are off.
+  std::vector<GraphNode>& old = found->second.nodes;
+  for (std::size_t i = 0; i < nodes.size() && nodes.size() == old.size(); ++i) {
+    nodes[i].handle = old[i].handle;
+    nodes[i].enabled = old[i].enabled;
+  }
+  old = std::move(nodes);
 }
 
-void update_kernel_node(Call& call, cuGraphExecKernelNodeSetParams_v2_params&) {
+// Nodes of instantiated graphs, changed one at a time; kernels: launches.cpp.
+void update_copy_node(Call& call, cuGraphExecMemcpyNodeSetParams_params& p) {
+  if (!call.done() || !p.copyParams) return;
+  std::lock_guard hold(call.session.lock);
+  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode))
+    node->what = copy_of(call.session, *p.copyParams, "cudaMemcpyAsync");
+}
+void update_set_node(Call& call, cuGraphExecMemsetNodeSetParams_params& p) {
+  if (!call.done() || !p.memsetParams) return;
+  std::lock_guard hold(call.session.lock);
+  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode))
+    node->what = set_of(*p.memsetParams, "cudaMemsetAsync");
+}
+void enable_node(Call& call, cuGraphNodeSetEnabled_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode)) node->enabled = p.isEnabled != 0;
+}
+void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params&) {
   if (call.done()) {
     call.session.incident("graph-update",
-                          "a kernel node of an instantiated graph was changed: its trace shows the old one");
+                          "a child graph of an instantiated graph was changed: its trace shows the old one");
+  }
+}
+void update_any_node(Call& call, cuGraphExecNodeSetParams_params& p) {
+  if (!call.done() || !p.nodeParams) return;
+  const CUgraphNodeParams& params = *p.nodeParams;
+  if (params.type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    const CUDA_KERNEL_NODE_PARAMS_v3& k = params.kernel;
+    const CUDA_KERNEL_NODE_PARAMS kernel{k.func,         k.gridDimX,  k.gridDimY,  k.gridDimZ,
+                                         k.blockDimX,    k.blockDimY, k.blockDimZ, k.sharedMemBytes,
+                                         k.kernelParams, k.extra,     k.kern,      k.ctx};
+    cuGraphExecKernelNodeSetParams_v2_params same{p.hGraphExec, p.hNode, &kernel};
+    update_kernel_node(call, same);
+  } else if (params.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+    cuGraphExecMemcpyNodeSetParams_params same{p.hGraphExec, p.hNode, &params.memcpy.copyParams, params.memcpy.copyCtx};
+    update_copy_node(call, same);
+  } else if (params.type == CU_GRAPH_NODE_TYPE_MEMSET) {
+    const CUDA_MEMSET_NODE_PARAMS_v2& m = params.memset;
+    const CUDA_MEMSET_NODE_PARAMS set{m.dst, m.pitch, m.value, m.elementSize, m.width, m.height};
+    cuGraphExecMemsetNodeSetParams_params same{p.hGraphExec, p.hNode, &set, m.ctx};
+    update_set_node(call, same);
+  } else if (params.type == CU_GRAPH_NODE_TYPE_GRAPH) {
+    cuGraphExecChildGraphNodeSetParams_params same{};
+    update_child_node(call, same);
   }
 }
 
@@ -186,6 +234,10 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
     operation.graph_node = std::uint32_t(i);
     for (std::uint32_t before : node.after) operation.node_dependencies.push_back(operations[before]);
     std::shared_ptr<RecordedLaunch> recorded;
+    if (!node.enabled) { // a marker
+      operations.push_back(session.submit(std::move(operation)));
+      continue;
+    }
     if (std::holds_alternative<trace::Launch>(node.what)) {
       operation.launch = session.next_launch();
       if (node.control)

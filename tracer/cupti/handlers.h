@@ -54,6 +54,7 @@ struct cuProfilerStop_params {};
 
 // What a graph's nodes do, and submitting them (graphs.cpp, launches.cpp).
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);
+void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& p, GraphNode& to);
 device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t launch);
 trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& copy, const std::string& api);
 trace::Set set_of(const CUDA_MEMSET_NODE_PARAMS& set, const std::string& api);

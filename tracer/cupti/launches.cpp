@@ -414,6 +414,11 @@ void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launc
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
   CUDA_KERNEL_NODE_PARAMS p{};
   if (driver().cuGraphKernelNodeGetParams_v2(node, &p) != CUDA_SUCCESS) return false;
+  describe_kernel(call, node, p, to);
+  return true;
+}
+
+void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& p, GraphNode& to) {
   Session& session = call.session;
   Kernel& kernel = session.modules().kernel(p.kern ? reinterpret_cast<CUfunction>(p.kern) : p.func, nullptr,
                                             p.ctx ? p.ctx : call.context);
@@ -433,6 +438,7 @@ bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
   launch.static_shared = kernel.static_shared;
   std::vector<std::uint8_t> arguments;
   arguments_of(kernel, p.kernelParams, p.extra, arguments);
+  to.control = 0;
   if (kernel.is_clone && p.kernelParams) {
     device_log::Control parameter;
     std::memcpy(&parameter, p.kernelParams[kernel.instrumented->parameters], sizeof parameter);
@@ -445,17 +451,18 @@ bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
   launch.arguments = session.writer().bytes(arguments);
   to.what = std::move(launch);
   to.kernel = &kernel;
-  return true;
 }
 
-// A kernel node made by hand gets the clone like any launch.
-void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
+namespace {
+
+// A kernel node made by hand, or changed, gets the clone like any launch.
+void give_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS*& params) {
   static thread_local CUDA_KERNEL_NODE_PARAMS changed;
-  if (call.exit || !p.nodeParams || !p.nodeParams->kernelParams) return;
+  if (!params || !params->kernelParams) return;
   Session& session = call.session;
   Pending& pending = pending_launch();
   pending.clear();
-  const CUDA_KERNEL_NODE_PARAMS& n = *p.nodeParams;
+  const CUDA_KERNEL_NODE_PARAMS& n = *params;
   Kernel& kernel =
       session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr, call.context);
   Journal::LaunchFacts launch;
@@ -477,7 +484,26 @@ void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   } else {
     changed.func = kernel.clone;
   }
-  p.nodeParams = &changed;
+  params = &changed;
+}
+
+} // namespace
+
+void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
+  if (!call.exit) give_clone(call, p.nodeParams);
+}
+
+void update_kernel_node(Call& call, cuGraphExecKernelNodeSetParams_v2_params& p) {
+  if (!call.exit) return give_clone(call, p.nodeParams);
+  if (!call.done() || !p.nodeParams) return;
+  GraphNode made;
+  describe_kernel(call, p.hNode, *p.nodeParams, made);
+  std::lock_guard hold(call.session.lock);
+  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode)) {
+    node->what = std::move(made.what);
+    node->control = made.control;
+    node->kernel = made.kernel;
+  }
 }
 
 device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t number) {

@@ -409,6 +409,14 @@ void Session::timed(const Journal::LaunchFacts& launch) {
   activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
 }
 
+GraphNode* Session::node_of(CUgraphExec executable, CUgraphNode handle) {
+  const auto found = executables.find(executable);
+  if (found == executables.end()) return nullptr;
+  std::vector<GraphNode>& nodes = found->second.nodes;
+  const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const GraphNode& n) { return n.handle == handle; });
+  return node == nodes.end() ? nullptr : &*node;
+}
+
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {
   const std::uint32_t id = next_operation();
   event_records_[event] = {id, stream};

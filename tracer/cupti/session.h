@@ -123,6 +123,7 @@ class Session {
     std::vector<GraphNode> nodes;
   };
   std::unordered_map<CUgraphExec, Executable> executables;
+  GraphNode* node_of(CUgraphExec executable, CUgraphNode handle); // null: not known
   std::uint32_t next_graph = 1;
   device_log::TensorMaps tensor_maps; // locks for itself
   std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
@@ -196,6 +197,7 @@ struct GraphNode { // of an instantiated graph, in an order in which they can ru
   std::uint32_t control = 0; // of an instrumented kernel: the number that its accesses carry
   Kernel* kernel = nullptr; // of kernel nodes
   CUgraphNode handle = nullptr; // in the graph that it was made from
+  bool enabled = true; // else a launch passes it by
 };
 
 } // namespace deadheat::cupti

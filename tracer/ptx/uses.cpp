@@ -14,15 +14,59 @@ namespace {
 bool is_pure(const Instruction& i) {
   if (i.has(Modifier::cc)) return false; // the carry flag is a result that no operand names
   switch (i.opcode) {
-    case Opcode::abs: case Opcode::add: case Opcode::and_: case Opcode::bfe: case Opcode::bfi: case Opcode::bfind:
-    case Opcode::bmsk: case Opcode::brev: case Opcode::clz: case Opcode::cnot: case Opcode::copysign: case Opcode::cos:
-    case Opcode::cvt: case Opcode::cvta: case Opcode::div: case Opcode::dp2a: case Opcode::dp4a: case Opcode::ex2:
-    case Opcode::fma: case Opcode::fns: case Opcode::isspacep: case Opcode::lg2: case Opcode::lop3: case Opcode::mad:
-    case Opcode::mad24: case Opcode::max: case Opcode::min: case Opcode::mov: case Opcode::mul: case Opcode::mul24:
-    case Opcode::neg: case Opcode::not_: case Opcode::or_: case Opcode::popc: case Opcode::prmt: case Opcode::rcp:
-    case Opcode::rem: case Opcode::rsqrt: case Opcode::sad: case Opcode::selp: case Opcode::set: case Opcode::setp:
-    case Opcode::shf: case Opcode::shl: case Opcode::shr: case Opcode::sin: case Opcode::slct: case Opcode::sqrt:
-    case Opcode::sub: case Opcode::szext: case Opcode::tanh: case Opcode::testp: case Opcode::xor_: return true;
+    case Opcode::abs:
+    case Opcode::add:
+    case Opcode::and_:
+    case Opcode::bfe:
+    case Opcode::bfi:
+    case Opcode::bfind:
+    case Opcode::bmsk:
+    case Opcode::brev:
+    case Opcode::clz:
+    case Opcode::cnot:
+    case Opcode::copysign:
+    case Opcode::cos:
+    case Opcode::cvt:
+    case Opcode::cvta:
+    case Opcode::div:
+    case Opcode::dp2a:
+    case Opcode::dp4a:
+    case Opcode::ex2:
+    case Opcode::fma:
+    case Opcode::fns:
+    case Opcode::isspacep:
+    case Opcode::lg2:
+    case Opcode::lop3:
+    case Opcode::mad:
+    case Opcode::mad24:
+    case Opcode::max:
+    case Opcode::min:
+    case Opcode::mov:
+    case Opcode::mul:
+    case Opcode::mul24:
+    case Opcode::neg:
+    case Opcode::not_:
+    case Opcode::or_:
+    case Opcode::popc:
+    case Opcode::prmt:
+    case Opcode::rcp:
+    case Opcode::rem:
+    case Opcode::rsqrt:
+    case Opcode::sad:
+    case Opcode::selp:
+    case Opcode::set:
+    case Opcode::setp:
+    case Opcode::shf:
+    case Opcode::shl:
+    case Opcode::shr:
+    case Opcode::sin:
+    case Opcode::slct:
+    case Opcode::sqrt:
+    case Opcode::sub:
+    case Opcode::szext:
+    case Opcode::tanh:
+    case Opcode::testp:
+    case Opcode::xor_: return true;
     default: return false;
   }
 }
@@ -30,10 +74,7 @@ bool is_pure(const Instruction& i) {
 class Flowing {
  public:
   Flowing(const Module& module, const SiteTable& table, std::size_t function)
-      : function_(module.functions[function]),
-        table_(table),
-        number_(function),
-        values_(function_.registers.size()) {}
+      : function_(module.functions[function]), table_(table), number_(function), values_(function_.registers.size()) {}
 
   // False: of a site that is no load.
   bool begin(const std::set<std::uint32_t>& loads, std::size_t& found) {
@@ -56,7 +97,8 @@ class Flowing {
         const auto* i = std::get_if<Instruction>(&function_.body[s].node);
         if (!i) continue;
         register_use(*i, use);
-        if (std::none_of(use.reads.begin(), use.reads.end(), [&](RegisterId r) { return values_.contains(r); })) continue;
+        if (std::none_of(use.reads.begin(), use.reads.end(), [&](RegisterId r) { return values_.contains(r); }))
+          continue;
         if (is_pure(*i)) {
           for (const RegisterId r : use.writes) {
             grown |= !values_.contains(r);
