@@ -229,11 +229,16 @@ void Modules::load_kernels(Code& code) {
     for (const std::string& name : {made.name, made.clone}) {
       CUfunction function = nullptr;
       CUkernel kernel = nullptr;
-      const bool found = code.library
+      const bool known = code.library
                              ? driver().cuLibraryGetKernel(&kernel, code.library, name.c_str()) == CUDA_SUCCESS &&
                                    driver().cuKernelGetFunction(&function, kernel) == CUDA_SUCCESS
                              : driver().cuModuleGetFunction(&function, code.handle, name.c_str()) == CUDA_SUCCESS;
-      if (found) driver().cuFuncLoad(function);
+      if (!known) continue;
+      driver().cuFuncLoad(function);
+      // Nodes of graphs have the clones' handles, and other modules may have their names.
+      const void* owner = code.library ? static_cast<const void*>(code.library) : code.handle;
+      if (kernel) found(kernel, owner, true);
+      found(function, owner, false);
     }
   }
   std::lock_guard hold(lock_);
@@ -313,9 +318,9 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   made->name = name ? name : "unknown kernel";
   if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) { // a graph's node: its handle was never looked up
     std::lock_guard hold(lock_);
-    for (const std::unique_ptr<Code>& other : codes_) {
-      if (other->kernel(made->name)) code = other.get();
-    }
+    const auto has_it = [&](const std::unique_ptr<Code>& other) { return other->kernel(made->name) != nullptr; };
+    const auto only = std::find_if(codes_.begin(), codes_.end(), has_it);
+    if (only != codes_.end() && std::none_of(std::next(only), codes_.end(), has_it)) code = only->get();
   }
   for (std::size_t i = 0; i < 4096; ++i) {
     Kernel::Parameter p;

@@ -139,6 +139,11 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
       for (std::size_t at = 0; at + sizeof(SegmentHeader) <= bytes.size();) {
         SegmentHeader header;
         std::memcpy(&header, bytes.data() + at, sizeof header);
+        // Else they are another module's: the drain has looked at them by what their launch was given.
+        if (header.segment >= shape_.segments->size() || !(*shape_.segments)[header.segment].bytes) {
+          session_.incident("lost", "accesses were recorded that make no sense");
+          break;
+        }
         writing_->log.segment(bytes.data() + at);
         at += (*shape_.segments)[header.segment].bytes;
       }
