@@ -26,6 +26,7 @@
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
+#   frameworks jobs whose kernels frameworks make and load: torch.compile, its CUDA graphs, JAX, Triton (frameworks.py)
 #   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
 #              where it is asked for: some three minutes
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
@@ -34,9 +35,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents,unusual,busy
-second=kernels,training,windows,times
+second=kernels,training,windows,times,frameworks
 only=$second,$first
-parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,windows,faults,step,hangs,multi
+parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,windows,faults,frameworks,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -123,6 +124,10 @@ windows() {
   compile window || return
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --binary "$work/window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
+}
+frameworks() {
+  needs_torch || return 0
+  python3 tests/gpu/frameworks.py "${tools[@]}"
 }
 times() {
   compile times || return
