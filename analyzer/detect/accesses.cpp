@@ -25,22 +25,23 @@ void Detector::play(const Batch& batch) {
   const order::Stamp base = now_;
   const std::vector<WeakAccess>& weak_accesses = batch.weak[worker_];
   auto next = weak_accesses.begin();
-  std::array<std::uint32_t, 4> left; // of an access that was brought nearer, by the low bits of its place: lanes
+  std::array<std::uint32_t, Filter::slots> left; // of accesses that were brought nearer, by slot: lanes
   left.fill(~0u);
-  static_assert(Filter::look_ahead < left.size());
   filter_.forget_brought();
+  const unsigned steps = pass_ == Pass::filter && !batch.addresses.empty() ? Filter::look_ahead : 0;
   trace::Record scratch;
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
-      for (unsigned step = 0; pass_ == Pass::filter && step < Filter::look_ahead; ++step) {
-        const std::size_t ahead = Filter::look_ahead - step;
-        if (std::size_t(weak_accesses.end() - next) <= ahead) continue;
-        const WeakAccess& soon = next[std::ptrdiff_t(ahead)];
-        std::uint32_t& lanes = left[(std::size_t(next - weak_accesses.begin()) + ahead) % left.size()];
-        lanes = bring(batch, soon, step ? lanes & soon.mask : soon.mask, step);
+      const std::size_t number = std::size_t(next - weak_accesses.begin());
+      for (unsigned step = 0; step < steps; ++step) {
+        const std::size_t soon = number + step_accesses_ * (Filter::look_ahead - step);
+        if (soon >= weak_accesses.size()) continue;
+        const WeakAccess& access = weak_accesses[soon];
+        std::uint32_t& lanes = left[soon % Filter::slots];
+        lanes = bring(batch, access, soon % Filter::slots, step ? lanes & access.mask : access.mask, step);
       }
       now_ = base + next->stamp;
-      weak(batch, *next);
+      weak(batch, *next, number % Filter::slots);
     }
   };
   for (const Batch::Common& entry : batch.common) {
@@ -70,11 +71,13 @@ void Detector::play(const Batch& batch) {
   }
 }
 
-std::uint32_t Detector::bring(const Batch& batch, const WeakAccess& access, std::uint32_t mask, unsigned step) {
+std::uint32_t Detector::bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask,
+                              unsigned step) {
   if (!mask || access.affine || access.space != Space::global) return 0;
   const PlaceId place = sides_.site(access.module, access.site);
   if (!place) return 0;
-  return filter_.bring(mask, lane_bytes(*sides_.place(place).site), batch.addresses[access.addresses].data(), step);
+  return filter_.bring(slot, mask, lane_bytes(*sides_.place(place).site), batch.addresses[access.addresses].data(),
+                       step);
 }
 
 // Gives parts up until the rest has room; the last one stays, and goes on unchecked when it has none.
@@ -92,7 +95,7 @@ void Detector::shed() {
   full_ = bytes() > memory_limit_;
 }
 
-void Detector::weak(const Batch& batch, const WeakAccess& access) {
+void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot) {
   const bool in_shared = access.space == Space::shared;
   const OperationIndex operation = operation_of(access.launch);
   const PlaceId place = sides_.site(access.module, access.site);
@@ -148,6 +151,7 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
     as_warp.mask = access.mask;
     as_warp.bytes = lane_bytes(site);
     as_warp.address = address;
+    as_warp.slot = slot;
     as_warp.affine = access.affine;
     as_warp.stride = access.stride;
     as_warp.write = site.access != AccessKind::read;
@@ -236,7 +240,9 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   if (pass_ == Pass::filter && !in_shared && all.count > 1) {
     std::uint32_t further = 0;
     each_lane(of_worker, [&](unsigned i) { further |= std::uint32_t(filter_.bring_strong(lanes[i].address)) << i; });
-    each_lane(further, [&](unsigned i) { filter_.bring_strong_entry(lanes[i].address); });
+    std::uint32_t last = 0;
+    each_lane(further, [&](unsigned i) { last |= std::uint32_t(filter_.bring_strong_entry(lanes[i].address)) << i; });
+    each_lane(last, [&](unsigned i) { filter_.bring_strong_array(lanes[i].address); });
   }
   if (orders_nothing && !in_shared && covering && !full_ && site.elements == 1 && !everybodys) {
     const Filter::Strong one{0,

@@ -217,15 +217,15 @@ class LogSource final : public Source {
   mutable std::map<std::size_t, std::pair<std::uint64_t, std::uint64_t>> counts_; // records, accesses
 };
 
-// A limit's parts: chunks that are decoded (a MiB of compact records becomes up to 32 in a batch, one for each worker
-// at least), and what is remembered of memory.
+// A limit's parts: a chunk of a MiB that each worker decodes, stored and raw, and the piece of it that is not ready
+// yet; pieces that are; and what is remembered of memory.
 void share_out(std::uint64_t limit, FindOptions& find) {
   constexpr std::uint64_t least = std::uint64_t(64) << 20, a_worker = std::uint64_t(128) << 20;
   find.memory_limit = limit;
   if (limit < least) return;
   find.jobs = unsigned(std::min<std::uint64_t>(find.jobs, std::max<std::uint64_t>(1, limit / a_worker)));
   find.most_bytes_ahead = std::min(find.most_bytes_ahead, limit / 8);
-  const std::uint64_t batches = find.jobs * (std::uint64_t(36) << 20) + find.most_bytes_ahead / 2;
+  const std::uint64_t batches = find.jobs * (std::uint64_t(3) << 20) + find.most_bytes_ahead / 2 * 3;
   find.memory_limit = std::max(limit * 3 / 8, limit - std::min(limit, batches));
 }
 

@@ -47,7 +47,8 @@ void Batch::clear() {
   large.clear();
   addresses.clear();
   digests.resize(1);
-  stamps = accesses = 0;
+  stamps = accesses = filled = 0;
+  last = false;
 }
 
 void Batch::take(const Common& entry, trace::Record& record) const {
@@ -59,8 +60,13 @@ void Batch::take(const Common& entry, trace::Record& record) const {
   }
 }
 
-Batcher::Batcher(const Routing& routing, Batch& batch) : routing_(routing), batch_(batch) {
-  batch.weak.resize(routing.workers);
+Batcher::Batcher(const Routing& routing, Batch& batch, Full full) : routing_(routing), full_(std::move(full)) {
+  begin(batch);
+}
+
+void Batcher::begin(Batch& batch) {
+  batch_ = &batch;
+  batch.weak.resize(routing_.workers);
 }
 
 // May the access touch a suspect word? Space::shared needs the launch's operation.
@@ -88,15 +94,21 @@ bool Batcher::wanted(const trace::AccessView& view) const {
 }
 
 bool Batcher::access(const trace::AccessView& view) {
-  const std::uint32_t stamp = std::uint32_t(batch_.stamps) + 1;
-  batch_.stamps += access_stamps;
-  batch_.accesses += std::uint64_t(std::popcount(view.mask));
-  if (!view.mask) return true;
-  if (view.strong) {
-    batch_.common.push_back({stamp, std::uint32_t(batch_.strong.size()), Batch::What::strong, 0});
+  const std::uint32_t stamp = std::uint32_t(batch_->stamps) + 1;
+  batch_->stamps += access_stamps;
+  batch_->accesses += std::uint64_t(std::popcount(view.mask));
+  if (view.strong && view.mask) {
+    common({stamp, std::uint32_t(batch_->strong.size()), Batch::What::strong, 0},
+           sizeof(StrongAccesses) + unsigned(std::popcount(view.mask)) * (sizeof(StrongLane) + 2));
     strong(view);
-    return true;
+  } else if (view.mask) {
+    weak(view, stamp);
   }
+  pass_on();
+  return true;
+}
+
+void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp) {
   std::uint64_t ranks = 0;
   if (view.space == Space::shared) {
     const std::uint32_t ends = 1u << (31 - std::countl_zero(view.mask)) | (view.mask & -view.mask);
@@ -104,12 +116,7 @@ bool Batcher::access(const trace::AccessView& view) {
       ranks |= view.address[std::countr_zero(rest)] >> cluster_shift;
     }
   }
-  if (ranks) {
-    weak_in_cluster(view, stamp);
-  } else {
-    weak(view, stamp, 0);
-  }
-  return true;
+  ranks ? weak_in_cluster(view, stamp) : weak(view, stamp, 0);
 }
 
 // Shared memory of several blocks of the cluster: an access for each. Lanes of one block keep their distances.
@@ -149,17 +156,16 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   weak.affine = view.affine && view.stride == std::int32_t(view.stride);
   weak.stride = std::int32_t(weak.affine ? view.stride : 0);
   if (!weak.affine) {
-    weak.addresses = std::uint32_t(batch_.addresses.size());
-    std::memcpy(batch_.addresses.emplace_back().data(), view.address, 256);
+    weak.addresses = std::uint32_t(batch_->addresses.size());
+    std::memcpy(batch_->addresses.emplace_back().data(), view.address, 256);
+    batch_->filled += 256;
   }
   if (routing_.suspects && view.digest) {
-    weak.digests = std::uint32_t(batch_.digests.size());
-    std::memcpy(batch_.digests.emplace_back().data(), view.digest, 128);
+    weak.digests = std::uint32_t(batch_->digests.size());
+    std::memcpy(batch_->digests.emplace_back().data(), view.digest, 128);
+    batch_->filled += 128;
   }
-  if (routing_.workers == 1) {
-    batch_.weak[0].push_back(weak);
-    return;
-  }
+  if (routing_.workers == 1) return weak_to(0, weak);
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
   std::uint64_t to = 1ull << partition_of(memory, weak.base / page_bytes) % routing_.workers;
@@ -182,7 +188,7 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
     return weak_lanes(view, weak, memory, to);
   }
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
-    if (to >> worker & 1) batch_.weak[worker].push_back(weak);
+    if (to >> worker & 1) weak_to(worker, weak);
   }
 }
 
@@ -201,7 +207,7 @@ void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess weak, std::ui
   for (; to; to &= to - 1) {
     const unsigned worker = unsigned(std::countr_zero(to));
     weak.mask = lanes[worker];
-    batch_.weak[worker].push_back(weak);
+    weak_to(worker, weak);
   }
 }
 
@@ -211,48 +217,52 @@ void Batcher::strong(const trace::AccessView& view) {
   all.module = view.module;
   all.site = view.site;
   all.space = view.space;
-  all.first = std::uint32_t(batch_.strong_lanes.size());
+  all.first = std::uint32_t(batch_->strong_lanes.size());
   for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
-    batch_.strong_lanes.push_back({view.address[lane], view.value_read[lane], view.value_written[lane],
-                                   view.order_first[lane], view.order_last[lane], view.digest ? view.digest[lane] : 0,
-                                   std::uint8_t(lane), (view.wrote >> lane & 1) != 0});
+    batch_->strong_lanes.push_back({view.address[lane], view.value_read[lane], view.value_written[lane],
+                                    view.order_first[lane], view.order_last[lane], view.digest ? view.digest[lane] : 0,
+                                    std::uint8_t(lane), (view.wrote >> lane & 1) != 0});
   }
-  all.count = std::uint32_t(batch_.strong_lanes.size()) - all.first;
+  all.count = std::uint32_t(batch_->strong_lanes.size()) - all.first;
   auto by_order = [](const StrongLane& a, const StrongLane& b) { return a.order_first < b.order_first; };
-  auto begin = batch_.strong_lanes.begin() + all.first;
-  if (!std::is_sorted(begin, batch_.strong_lanes.end(), by_order)) {
-    std::stable_sort(begin, batch_.strong_lanes.end(), by_order);
+  auto begin = batch_->strong_lanes.begin() + all.first;
+  if (!std::is_sorted(begin, batch_->strong_lanes.end(), by_order)) {
+    std::stable_sort(begin, batch_->strong_lanes.end(), by_order);
   }
-  batch_.strong.push_back(all);
+  batch_->strong.push_back(all);
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
-  for (auto lane = begin; lane != batch_.strong_lanes.end(); ++lane) {
+  for (auto lane = begin; lane != batch_->strong_lanes.end(); ++lane) {
     const bool one = lane->address % page_bytes + most_lane_bytes <= page_bytes &&
                      !(view.space == Space::shared && lane->address >> cluster_shift);
-    batch_.strong_parts.push_back(one ? std::uint16_t(partition_of(memory, lane->address / page_bytes))
-                                      : Batch::everybodys);
+    batch_->strong_parts.push_back(one ? std::uint16_t(partition_of(memory, lane->address / page_bytes))
+                                       : Batch::everybodys);
   }
 }
 
 // Takes no stamp: it lies between that of what comes before and that of what comes after.
-void Batcher::missing() { batch_.common.push_back({std::uint32_t(batch_.stamps) + 1, 0, Batch::What::missing, 0}); }
+void Batcher::missing() {
+  common({std::uint32_t(batch_->stamps) + 1, 0, Batch::What::missing, 0}, 0);
+  pass_on();
+}
 
 bool Batcher::record(trace::Record& record) {
-  const std::uint32_t stamp = std::uint32_t(++batch_.stamps);
+  const std::uint32_t stamp = std::uint32_t(++batch_->stamps);
   std::visit(
       [&](auto& r) {
         using T = std::decay_t<decltype(r)>;
         if constexpr (plain_bytes<T>) {
-          const std::size_t at = batch_.small.size();
-          batch_.small.resize(at + (sizeof(T) + 7) / 8);
-          std::memcpy(&batch_.small[at], &r, sizeof(T));
-          batch_.common.push_back({stamp, std::uint32_t(at), Batch::What::small, std::uint8_t(record.index())});
+          const std::size_t at = batch_->small.size();
+          batch_->small.resize(at + (sizeof(T) + 7) / 8);
+          std::memcpy(&batch_->small[at], &r, sizeof(T));
+          common({stamp, std::uint32_t(at), Batch::What::small, std::uint8_t(record.index())}, sizeof(T));
         } else {
-          batch_.common.push_back({stamp, std::uint32_t(batch_.large.size()), Batch::What::large, 0});
-          batch_.large.emplace_back(std::move(r));
+          common({stamp, std::uint32_t(batch_->large.size()), Batch::What::large, 0}, sizeof(trace::Record));
+          batch_->large.emplace_back(std::move(r));
         }
       },
       record);
+  pass_on();
   return true;
 }
 

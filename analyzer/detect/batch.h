@@ -1,4 +1,5 @@
-// A piece of a log, decoded and sorted by who has to look at it.
+// A piece of a log, decoded and sorted by who has to look at it: small enough that it stays in a core's cache between
+// the two.
 //
 // Weak accesses go to the workers whose memory they touch; everything else (synchronization, strong accesses,
 // operations) goes to all, since the order of accesses hangs on it. Stamps count records from the piece's begin, an
@@ -9,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -70,8 +72,10 @@ struct Batch {
   std::vector<std::array<std::uint64_t, 32>> addresses;
   std::vector<std::array<std::uint32_t, 32>> digests{1};
   std::uint64_t stamps = 0, accesses = 0;
+  std::uint64_t filled = 0; // bytes, about
+  bool last = false; // of its chunk
 
-  std::uint64_t bytes() const;
+  std::uint64_t bytes() const; // of memory
   void clear(); // keeps the memory
   // Puts the record that `entry` says into `record`.
   void take(const Common& entry, trace::Record& record) const;
@@ -81,28 +85,49 @@ struct Batch {
 struct Routing {
   unsigned workers = 1;
   bool everything_to_all = false; // accesses whose strength their records do not tell
-  std::uint64_t most_bytes_ahead = std::uint64_t(64) << 20; // of batches that are ready before somebody needs them
+  // Of batches that are ready before somebody needs them; more would only leave the caches.
+  std::uint64_t most_bytes_ahead = std::uint64_t(4) << 20;
+  std::uint64_t piece_bytes = std::uint64_t(128) << 10; // of a batch, when it is full
   // Of the second pass: weak accesses that touch nothing suspect are left out; digests are kept. The operation of a
   // launch number, where there is exactly one.
   const Suspects* suspects = nullptr;
   const std::unordered_map<std::uint32_t, std::uint32_t>* operations = nullptr;
 };
 
+// Takes a batch that is full, and returns one to fill, which is empty.
+using Full = std::function<Batch&()>;
+
+// The records of a chunk. The last batch is the caller's to take.
 class Batcher final : public trace::RecordVisitor {
  public:
-  Batcher(const Routing& routing, Batch& batch);
+  Batcher(const Routing& routing, Batch& batch, Full full);
   bool access(const trace::AccessView& access) override;
   bool record(trace::Record& record) override;
   void missing() override;
 
  private:
+  void weak(const trace::AccessView& view, std::uint32_t stamp);
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
   void weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to);
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;
+  void weak_to(unsigned worker, const WeakAccess& weak) {
+    batch_->weak[worker].push_back(weak);
+    batch_->filled += sizeof weak;
+  }
+  void common(Batch::Common entry, std::uint64_t bytes) {
+    batch_->common.push_back(entry);
+    batch_->filled += sizeof entry + bytes;
+  }
+  void begin(Batch& batch);
+  // Between records.
+  void pass_on() {
+    if (++batch_->filled >= routing_.piece_bytes) begin(full_());
+  }
   const Routing& routing_;
-  Batch& batch_;
+  const Full full_;
+  Batch* batch_ = nullptr;
 };
 
 } // namespace deadheat::detect

@@ -19,6 +19,7 @@ using order::ThreadKey;
 Detector::Detector(Suspects& suspects, const Setup& setup)
     : pass_(setup.pass),
       worker_(setup.worker),
+      step_accesses_(std::min((Filter::slots - 1) / Filter::look_ahead, setup.workers)),
       memory_limit_(setup.memory_limit),
       everything_to_all_(setup.everything_to_all),
       known_wait_loops_(setup.wait_loops),

@@ -45,6 +45,7 @@ class Detector {
   struct Setup {
     Pass pass = Pass::filter;
     unsigned worker = 0;                  // whose lists of a batch to play
+    unsigned workers = 1;
     Partitions active;                    // to look at
     std::uint64_t memory_limit = ~0ull;   // bytes, of what is remembered of memory
     bool everything_to_all = false;       // Routing::everything_to_all
@@ -109,9 +110,9 @@ class Detector {
     const LaunchInfo* info = gaps_ ? launch_of(operation) : nullptr;
     return info && info->torn;
   }
-  void weak(const Batch& batch, const WeakAccess& access);
+  void weak(const Batch& batch, const WeakAccess& access, unsigned slot);
   // Nearer: it comes soon. As Filter::bring(), of the lanes of `mask`.
-  std::uint32_t bring(const Batch& batch, const WeakAccess& access, std::uint32_t mask, unsigned step);
+  std::uint32_t bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask, unsigned step);
   void strong(const StrongAccesses& all, const StrongLane* lanes, const std::uint16_t* parts);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
   void shed();
@@ -147,6 +148,7 @@ class Detector {
 
   const Pass pass_;
   const unsigned worker_;
+  const unsigned step_accesses_; // from one step of Filter::bring() to the next: the fewer lanes each has, the more
   const std::uint64_t memory_limit_;
   const bool everything_to_all_;
   const WaitLoops* const known_wait_loops_;

@@ -38,6 +38,7 @@ class Filter {
     order::ThreadKey lane0; // of the warp
     std::uint32_t mask = 0, bytes = 0;
     const std::uint64_t* address = nullptr;
+    unsigned slot = 0; // as bring() was told, if it was
     bool affine = false, write = false, non_coherent = false;
     std::int64_t stride = 0;
     order::Stamp now = 0;
@@ -45,8 +46,11 @@ class Filter {
   void weak(const Warp& access);
   // Brings nearer, step by step, what a weak access that comes soon will look at; of a warp's lanes anywhere.
   // steps: 0 to look_ahead - 1, the last one just before. Returns the lanes that need the next step.
-  static constexpr unsigned look_ahead = 2;
-  std::uint32_t bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address, unsigned step);
+  static constexpr unsigned look_ahead = 3;
+  // slot: of those that come in between, each has another one.
+  static constexpr unsigned slots = 16;
+  std::uint32_t bring(unsigned slot, std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address,
+                      unsigned step);
 
   // Before accesses whose addresses may lie where others lay.
   void forget_brought() { brought_.fill({}); }
@@ -78,14 +82,18 @@ class Filter {
     }
     return unordered;
   }
-  // Brings nearer, in two steps, what a strong access to global memory will look at. False: there is no second step.
+  // Brings nearer, in three steps, what a strong access to global memory will look at. False: there is no further step.
   bool bring_strong(std::uint64_t address) const {
     EntryArrays::Name array;
     return words_.prefetch(address, array);
   }
-  void bring_strong_entry(std::uint64_t address) const {
+  bool bring_strong_entry(std::uint64_t address) const {
     EntryArrays::Name array;
-    words_.prefetch_entry(address, array);
+    return words_.prefetch_entry(address, array);
+  }
+  void bring_strong_array(std::uint64_t address) const {
+    EntryArrays::Name array;
+    words_.prefetch_array(address, array);
   }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
@@ -138,11 +146,6 @@ class Filter {
     std::uint32_t mask = 0; // of lanes whose `array` is set
     std::array<EntryArrays::Name, 32> array{};
   };
-  Brought* brought(const std::uint64_t* addresses) {
-    const auto found =
-        std::find_if(brought_.begin(), brought_.end(), [&](auto& at) { return at.addresses == addresses; });
-    return found == brought_.end() ? nullptr : &*found;
-  }
   struct Spot { // a unit of a group
     Group* group = nullptr;
     unsigned unit = 0;
@@ -234,8 +237,7 @@ class Filter {
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers
-  std::array<Brought, 4> brought_;
-  unsigned next_brought_ = 0;
+  std::array<Brought, slots> brought_;
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;
 };

@@ -43,6 +43,11 @@ struct alignas(64) EntryLine {
     };
     return alike(0) | alike(3) << 3;
   }
+  [[gnu::always_inline]] bool has(std::uint32_t wanted) const {
+    bool any = false;
+    for (unsigned place = 0; place < slots; ++place) any |= key[place] == wanted && segment[place];
+    return any;
+  }
 };
 static_assert(sizeof(EntryLine) == 64);
 

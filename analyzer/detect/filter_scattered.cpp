@@ -17,16 +17,16 @@ inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address,
   return {&at->groups[number / group_units], number % group_units, address};
 }
 
-std::uint32_t Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses, unsigned step) {
+std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses,
+                            unsigned step) {
   SparseCells& cells = sparse_of(bytes);
   const bool any_pages = pages_.count() != 0, one_unit = bytes == 1u << cells.unit_log2();
   std::uint32_t left = 0;
-  Brought* found = brought(addresses);
-  if (step == 0) found = &brought_[next_brought_++ % brought_.size()];
-  if (found && (step == 0 || found->moves != cells.moves())) {
-    found->addresses = addresses;
-    found->moves = cells.moves();
-    found->mask = 0;
+  Brought& found = brought_[slot];
+  if (found.addresses != addresses || found.moves != cells.moves()) {
+    found.addresses = addresses;
+    found.moves = cells.moves();
+    found.mask = 0;
   }
   for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
@@ -35,15 +35,17 @@ std::uint32_t Filter::bring(std::uint32_t mask, std::uint32_t bytes, const std::
     if (step == 0) {
       if (any_pages) pages_.prefetch({0, address / page_bytes});
       if (cells.prefetch(address, array) || any_pages) left |= rest & -rest;
-    } else {
+    } else if (step == 1) {
       if (any_pages) pages_.prefetch_page({0, address / page_bytes});
-      cells.prefetch_entry(address, array);
+      if (cells.prefetch_entry(address, array)) left |= rest & -rest;
+    } else {
+      cells.prefetch_array(address, array);
     }
-    if (!found || array.size == SparseCells::no_array || !one_unit || address % bytes || address >= address_limit) {
+    if (array.size == SparseCells::no_array || !one_unit || address % bytes || address >= address_limit) {
       continue;
     }
-    found->array[lane] = array;
-    found->mask |= rest & -rest;
+    found.array[lane] = array;
+    found.mask |= rest & -rest;
   }
   return left;
 }
@@ -89,7 +91,8 @@ void Filter::scattered(const Warp& access, Actor& actor) {
   SparseCells& cells = sparse_of(access.bytes);
   const bool alone =
       sparsely && !any_pages && !access.non_coherent && strong_.empty() && (access.bytes < 4 ? words_ : bytes_).empty();
-  Brought* const places = alone ? brought(access.address) : nullptr;
+  Brought& known = brought_[access.slot];
+  Brought* const places = alone && known.addresses == access.address ? &known : nullptr;
   for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
     const std::uint64_t address = access.address[lane];

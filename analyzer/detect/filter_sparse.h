@@ -58,7 +58,7 @@ class SparseCells {
     unsigned char* at = nullptr; // its segment's four bytes; null: there is none
     std::uint8_t* who = nullptr;
     Slot slot; // of its block's array
-    unsigned near = 0; // entries of its block, where it has no array
+    unsigned near = 0; // where there is none: entries of its block, which has no array then
     explicit operator bool() const { return at; }
     Entry entry() const {
       Entry entry{0, *who};
@@ -114,8 +114,8 @@ class SparseCells {
     return entry.who < 1 << 5 || (entry.who < write_level << 5 && !(entry.who & 31));
   }
 
-  // For whoever is about to find() many: two steps, each for all, bring nearer what the next one and find() read.
-  // False: there is no further step for this one.
+  // For whoever is about to find() many: three steps, each for all, bring nearer what the next one and find() read, and
+  // read nothing that is far. False: there is no further step for this one.
   // Either may set `array`: where the unit's entry lies, or is to, as long as moves() stays the same.
   static constexpr std::uint8_t no_array = 0xFF; // as its size
   [[gnu::always_inline]] bool prefetch(std::uint64_t address, EntryArrays::Name& array) const {
@@ -126,19 +126,26 @@ class SparseCells {
       __builtin_prefetch(&of->first_line(wanted), 1);
       return true;
     }
-    prefetch_entry(address, array);
-    return false;
+    return prefetch_entry(address, array);
   }
-  [[gnu::always_inline]] void prefetch_entry(std::uint64_t address, EntryArrays::Name& array) const {
+  [[gnu::always_inline]] bool prefetch_entry(std::uint64_t address, EntryArrays::Name& array) const {
     const std::uint32_t wanted = key(address);
     const LineTable* const of = table(address, wanted);
-    if (!of || !of->lines()) return;
-    if (const Slot slot = array_slot(*of, wanted)) {
-      array = slot.name();
-      __builtin_prefetch(arrays_.first(array, unit_of(wanted)), 1);
-    } else if (of->first_line(wanted).depth) {
-      prefetch_rest(*of, wanted);
+    if (!of || !of->lines()) return false;
+    Line& first = of->first_line(wanted);
+    if (const unsigned near = first.near(wanted | LineTable::array_bit)) {
+      prefetch_in(Slot{&first, unsigned(std::countr_zero(near))}.name(), wanted, array);
+      return false;
     }
+    if (!first.depth || first.has(wanted)) return false;
+    prefetch_rest(*of, wanted);
+    return true;
+  }
+  [[gnu::always_inline]] void prefetch_array(std::uint64_t address, EntryArrays::Name& array) const {
+    const std::uint32_t wanted = key(address);
+    const LineTable* const of = table(address, wanted);
+    if (!of) return;
+    if (const Slot slot = array_slot(*of, wanted)) prefetch_in(slot.name(), wanted, array);
   }
   // As find_or_new(), of an array that is known.
   [[gnu::always_inline]] Entry* in_or_new(EntryArrays::Name array, std::uint64_t address) {
@@ -257,6 +264,10 @@ class SparseCells {
     return of ? array_slot(*of, wanted) : Slot();
   }
   [[gnu::always_inline]] Found find(std::uint64_t address, bool* fresh) const;
+  [[gnu::always_inline]] void prefetch_in(EntryArrays::Name name, std::uint32_t key, EntryArrays::Name& array) const {
+    array = name;
+    __builtin_prefetch(arrays_.first(name, unit_of(key)), 1);
+  }
   static void prefetch_rest(const LineTable& of, std::uint32_t key);
   void add(std::uint64_t address, const Found& found, Entry entry);
   EntryArrays::Name collect_block(LineTable& of, std::uint32_t key); // from lines to a new array
@@ -311,6 +322,7 @@ inline SparseCells::Found SparseCells::find(std::uint64_t address, bool* fresh) 
       if (line.key[place] != wanted) continue;
       found.at = reinterpret_cast<unsigned char*>(&line.segment[place]);
       found.who = &line.who[place];
+      return true;
     }
     return false;
   });

@@ -68,25 +68,30 @@ class Finder {
       std::vector<Suspects> found(workers_);
       std::vector<Consume> consumers;
       std::vector<order::Stamp> stamps{0};
+      order::Stamp played = 0;
       for (unsigned worker = 0; worker < workers_; ++worker) {
         Detector::Setup setup;
         setup.pass = pass;
         setup.worker = worker;
+        setup.workers = workers_;
         for (unsigned part = worker; part < partitions; part += workers_) setup.active[part] = left[part];
         setup.memory_limit = limit_ / workers_;
         setup.everything_to_all = everything_to_all_;
         setup.wait_loops = wait_loops;
         Suspects& suspects = pass == Detector::Pass::filter ? found[worker] : suspects_;
         detectors.push_back(std::make_unique<Detector>(suspects, setup));
-        consumers.push_back([&detector = *detectors.back(), &stamps, worker](const Batch& batch) {
+        consumers.push_back([&detector = *detectors.back(), &stamps, &played, worker](const Batch& batch) {
           detector.play(batch);
-          if (worker == 0) stamps.push_back(stamps.back() + batch.stamps);
+          if (worker != 0) return;
+          played += batch.stamps;
+          if (batch.last) stamps.push_back(played);
         });
       }
       Routing routing;
       routing.workers = workers_;
       routing.everything_to_all = everything_to_all_;
-      routing.most_bytes_ahead = options_.most_bytes_ahead;
+      routing.most_bytes_ahead = std::min(workers_ * Routing{}.most_bytes_ahead, options_.most_bytes_ahead);
+      routing.piece_bytes = options_.piece_bytes;
       if (pass == Detector::Pass::pairs) {
         routing.suspects = &suspects_;
         routing.operations = launches;

@@ -27,7 +27,8 @@ using Progress = std::function<void(const std::string& what, double share)>;
 struct FindOptions {
   unsigned jobs = 1;
   std::uint64_t memory_limit = 0; // bytes for what is remembered of memory; 0: half of what the machine has
-  std::uint64_t most_bytes_ahead = Routing{}.most_bytes_ahead; // decoded
+  std::uint64_t most_bytes_ahead = std::uint64_t(64) << 20; // decoded; less where there are few workers
+  std::uint64_t piece_bytes = Routing{}.piece_bytes;
   Progress progress;
 };
 

@@ -11,41 +11,88 @@ namespace deadheat::detect {
 
 namespace {
 
-// Batches that are ready before the slowest worker needs them: enough that workers seldom wait for each other.
-constexpr std::size_t most_ahead = 16;
-
 class Run {
  public:
   Run(const Source& source, const Routing& routing, const std::vector<Consume>& workers, const ChunksDone& done)
-      : source_(source), routing_(routing), workers_(workers), done_(done), total_(source.chunks()) {}
+      : source_(source),
+        routing_(routing),
+        workers_(workers),
+        done_(done),
+        total_(source.chunks()),
+        most_begun_(2 * workers.size()),
+        at_(workers.size()) {}
 
   void work(std::size_t worker) {
     std::unique_lock lock(mutex_);
-    for (std::size_t next = 0; next < total_;) {
-      extend();
-      if (next < first_ + slots_.size() && slots_[next - first_].ready) {
-        std::shared_ptr<const Batch> batch = slots_[next - first_].batch;
-        lock.unlock();
-        workers_[worker](*batch);
-        batch.reset();
-        lock.lock();
-        release(next++);
-        continue;
-      }
-      if (!build(lock)) changed_.wait(lock);
+    while (at_[worker].chunk < total_) {
+      if (!look(worker, lock) && !decode(worker, lock)) changed_.wait(lock);
     }
   }
 
  private:
-  struct Slot {
+  struct Piece {
     std::shared_ptr<Batch> batch;
     std::size_t left = 0; // workers that have not looked at it
-    bool taken = false, ready = false;
   };
+  struct Chunk {
+    std::deque<Piece> pieces;
+    std::size_t gone = 0;   // pieces before those
+    std::size_t passed = 0; // workers
+    bool whole = false;     // no more pieces come
+  };
+  struct Place {
+    std::size_t chunk = 0, piece = 0;
+  };
+  Chunk& chunk(std::size_t number) { return chunks_[number - first_]; }
 
-  void extend() {
-    while (slots_.size() < most_ahead && first_ + slots_.size() < total_) slots_.push_back({nullptr, workers_.size()});
+  // Lets the worker see the next piece, or pass a chunk's end; false when there is neither.
+  bool look(std::size_t worker, std::unique_lock<std::mutex>& lock) {
+    Place& at = at_[worker];
+    if (at.chunk >= first_ + chunks_.size()) return false;
+    Chunk& of = chunk(at.chunk);
+    if (at.piece == of.gone + of.pieces.size()) {
+      if (!of.whole) return false;
+      at = {at.chunk + 1, 0};
+      ++of.passed;
+      end_chunks();
+      return true;
+    }
+    const Piece& piece = of.pieces[at.piece - of.gone]; // in a deque it stays where it is
+    const Batch& batch = *piece.batch;
+    lock.unlock();
+    workers_[worker](batch);
+    lock.lock();
+    release(at);
+    ++at.piece;
+    return true;
   }
+  void release(const Place& at) {
+    Chunk& of = chunk(at.chunk);
+    Piece& piece = of.pieces[at.piece - of.gone];
+    if (--piece.left) return;
+    // Whoever was last here was last at those before.
+    const std::uint64_t bytes = piece.batch->bytes();
+    bytes_ -= bytes;
+    if (spare_bytes_ + bytes <= routing_.most_bytes_ahead / 2) {
+      spare_bytes_ += bytes;
+      piece.batch->clear();
+      spare_.push_back(std::move(piece.batch));
+    }
+    of.pieces.pop_front();
+    ++of.gone;
+    changed_.notify_all();
+  }
+  void end_chunks() {
+    const std::size_t before = first_;
+    while (!chunks_.empty() && chunks_.front().passed == workers_.size()) {
+      chunks_.pop_front();
+      ++first_;
+    }
+    if (first_ == before) return;
+    if (done_) done_(first_);
+    changed_.notify_all();
+  }
+
   // A batch to fill, if possible with the memory of one that is done.
   std::shared_ptr<Batch> spare() {
     if (spare_.empty()) return std::make_shared<Batch>();
@@ -55,50 +102,47 @@ class Run {
     return batch;
   }
   // Decodes the first chunk that nobody has begun; false when there is none, or no room.
-  bool build(std::unique_lock<std::mutex>& lock) {
-    std::size_t chunk = first_;
-    while (chunk < first_ + slots_.size() && slots_[chunk - first_].taken) ++chunk;
-    if (chunk == first_ + slots_.size() || (chunk != first_ && bytes_ > routing_.most_bytes_ahead)) return false;
-    slots_[chunk - first_].taken = true;
+  bool decode(std::size_t worker, std::unique_lock<std::mutex>& lock) {
+    const std::size_t number = first_ + chunks_.size();
+    if (number == total_ || chunks_.size() == most_begun_ || no_room(number)) return false;
+    chunks_.emplace_back();
     std::shared_ptr<Batch> batch = spare();
+    auto publish = [&](bool last) {
+      lock.lock();
+      batch->last = last;
+      bytes_ += batch->bytes();
+      chunk(number).pieces.push_back({std::move(batch), workers_.size()}); // nobody can have passed it
+      chunk(number).whole = last;
+      changed_.notify_all();
+    };
     lock.unlock();
-    Batcher batcher(routing_, *batch);
-    source_.play(chunk, batcher);
-    lock.lock();
-    bytes_ += batch->bytes();
-    Slot& slot = slots_[chunk - first_]; // nobody can have passed it
-    slot.batch = std::move(batch);
-    slot.ready = true;
-    changed_.notify_all();
+    Batcher batcher(routing_, *batch, [&]() -> Batch& {
+      publish(false);
+      while (look(worker, lock) || (no_room(number) && (changed_.wait(lock), true))) {
+      }
+      batch = spare();
+      lock.unlock();
+      return *batch;
+    });
+    source_.play(number, batcher);
+    publish(true);
     return true;
   }
-  void release(std::size_t chunk) {
-    if (--slots_[chunk - first_].left) return;
-    const std::uint64_t bytes = slots_[chunk - first_].batch->bytes();
-    bytes_ -= bytes;
-    if (spare_bytes_ + bytes <= routing_.most_bytes_ahead / 2) {
-      spare_bytes_ += bytes;
-      spare_.push_back(std::move(slots_[chunk - first_].batch));
-      spare_.back()->clear();
-    }
-    slots_[chunk - first_].batch.reset();
-    while (!slots_.empty() && slots_.front().ready && !slots_.front().left) {
-      slots_.pop_front();
-      ++first_;
-    }
-    if (done_) done_(first_);
-    changed_.notify_all();
+  // Is so much ready that a chunk's decoder is to wait? That of the first one does for the others that look at it.
+  bool no_room(std::size_t number) const {
+    return bytes_ > routing_.most_bytes_ahead && (number != first_ || !chunks_.front().pieces.empty());
   }
 
   const Source& source_;
   const Routing& routing_;
   const std::vector<Consume>& workers_;
   const ChunksDone& done_;
-  const std::size_t total_;
+  const std::size_t total_, most_begun_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Slot> slots_; // of chunks first_ and on
+  std::deque<Chunk> chunks_; // that were begun: first_ and on
   std::size_t first_ = 0;
+  std::vector<Place> at_; // by worker: what it is to see next
   std::uint64_t bytes_ = 0; // of batches that are ready
   std::vector<std::shared_ptr<Batch>> spare_; // empty
   std::uint64_t spare_bytes_ = 0;

@@ -1,6 +1,9 @@
 // Plays a log to several workers at once: chunks are decoded by whoever has nothing to look at, and every worker sees
 // what concerns it in the log's order.
 //
+// A chunk is decoded into pieces. Between two of them its decoder looks at what is ready for it, so that a piece is
+// looked at while it lies in a cache, and no more of later chunks is decoded than there was time for.
+//
 // What a worker sees depends on their number, not on time: the results are the same in every run.
 //
 // Thread-safety: run() starts threads of its own and joins them; the caller's objects are used by one thread each. A
@@ -29,7 +32,7 @@ using Consume = std::function<void(const Batch&)>;
 // Called now and then, from any thread, one call at a time, with the number of chunks that are done.
 using ChunksDone = std::function<void(std::size_t)>;
 
-// Worker w's consumer is called by one thread, for every chunk in order.
+// Worker w's consumer is called by one thread, for the pieces of every chunk in order; a chunk has one at least.
 void run(const Source& source, const Routing& routing, const std::vector<Consume>& workers, const ChunksDone& done);
 
 // Calls each(chunk) for every chunk, on `threads` threads, in any order.

@@ -134,10 +134,13 @@ inline std::string text(const detect::Findings& findings) {
          std::to_string(findings.detector->summary().accesses) + "\n";
 }
 
-inline std::string found(const detect::Source& source, unsigned jobs, std::uint64_t memory_limit = 0) {
+inline std::string found(const detect::Source& source, unsigned jobs, std::uint64_t memory_limit = 0,
+                         std::uint64_t piece_bytes = detect::Routing{}.piece_bytes) {
   detect::FindOptions options;
   options.jobs = jobs;
   options.memory_limit = memory_limit;
+  options.piece_bytes = piece_bytes;
+  options.most_bytes_ahead = std::min(options.most_bytes_ahead, 16 * piece_bytes);
   return text(detect::find_races(source, options));
 }
 

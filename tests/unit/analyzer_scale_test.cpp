@@ -72,7 +72,12 @@ TEST(Scale, ThreadsChunksAndMemoryDoNotMatter) {
     const std::vector<trace::Record> records = some_records(seed);
     const std::string expected = found(Chunks(records, 1 << 20), 1);
     races += std::count(expected.begin(), expected.end(), '|');
-    for (unsigned jobs : {1u, 2u, 7u}) ASSERT_EQ(found(Chunks(records, 5), jobs), expected) << "seed " << seed;
+    for (unsigned jobs : {1u, 2u, 7u}) {
+      ASSERT_EQ(found(Chunks(records, 5), jobs), expected) << "seed " << seed;
+      for (std::uint64_t piece_bytes : {1, 1000}) { // a record each; some
+        ASSERT_EQ(found(Chunks(records, 50), jobs, 0, piece_bytes), expected) << piece_bytes << ", seed " << seed;
+      }
+    }
     if (seed % 4 == 0) { // little: nearly every part is looked at alone
       const std::string less = found(Chunks(records, 5), 1 + seed / 4 % 3, 1 << 14);
       // Where even one part has no room, it says so; else nothing changes.
@@ -82,6 +87,15 @@ TEST(Scale, ThreadsChunksAndMemoryDoNotMatter) {
     }
   }
   EXPECT_GT(races, 200u);
+}
+
+TEST(Scale, StampsAreOfChunksAndNotOfPieces) {
+  const Chunks chunks(some_records(1), 50);
+  detect::FindOptions options;
+  const std::vector<order::Stamp> expected = detect::find_races(chunks, options).chunk_stamps;
+  EXPECT_EQ(expected.size(), chunks.chunks() + 1);
+  options.piece_bytes = 1;
+  EXPECT_EQ(detect::find_races(chunks, options).chunk_stamps, expected);
 }
 
 TEST(Scale, WhatCannotBeLookedAtIsCountedOnce) {
