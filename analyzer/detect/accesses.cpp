@@ -286,6 +286,9 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     // What the access reads, it has seen before it is compared with others; what it releases comes after. The elements
     // of a vector, whose order is unspecified (8.2.2), count as one: what one acquires comes before all.
     order::Stamp continues[most_lane_bytes];
+    // Who observes it may read a part.
+    constexpr std::uint64_t around = most_lane_bytes;
+    strong.watched = pass_ == Pass::pairs && shadow_.looks_at(memory, lane.address & ~(around - 1), around);
     each_element(site, {memory, lane.address}, lane.value_read, lane.value_written, strong, [&](unsigned e) {
       if (waits)
         wait_loops_.read(place, site.ordering == Ordering::volatile_ && !site.wait_only, strong.thread, memory,

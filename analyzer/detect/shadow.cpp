@@ -152,9 +152,12 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   bool before = ordered(memory, first, second, &unordered);
   if (before && !outside_model(first, second)) return true;
   if (!first.writes() && !second.writes()) return false;
-  if (first.writes() && first.stored && is_strong(first.ordering) && !first.group && first.proxy == second.proxy &&
-      causality_.observed({memory, first.address}, first.stamp, second.thread, second.stamp)) {
-    return true;
+  if (first.writes() && first.stored && is_strong(first.ordering) && !first.group && first.proxy == second.proxy) {
+    using Observed = order::Causality::Observed;
+    const Observed seen = causality_.observed({memory, first.address}, first.stamp, second.thread, second.stamp);
+    if (seen == Observed::perhaps)
+      uncertain_.insert(std::minmax(sides_.place(first.place).side, sides_.place(second.place).side));
+    if (seen != Observed::no) return true;
   }
   Conflict conflict = Conflict::data;
   if (morally_strong(first, second)) {

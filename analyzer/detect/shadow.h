@@ -70,6 +70,11 @@ class Shadow {
   void access(std::uint64_t memory, const MemoryAccess& access);
   // The same for a range of any length.
   void range(std::uint64_t memory, MemoryAccess access, std::uint64_t address, std::uint64_t bytes);
+  // Is there anything to look at? Bytes at most a page.
+  bool looks_at(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes) const {
+    return address < address_limit && active_.test(partition_of(memory, address / page_bytes)) &&
+           suspects_.touches(memory, address, bytes);
+  }
   // Forgets global memory that is allocated anew: what was there before cannot be touched without touching freed
   // memory.
   void forget_range(std::uint64_t address, std::uint64_t bytes);

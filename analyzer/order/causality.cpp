@@ -23,6 +23,7 @@ Causality::Block& Causality::block(ThreadKey thread) {
   if (block.warps.empty()) {
     block.warps.resize(32);
     block.syncs.resize(32);
+    block.common = inherited(thread.operation(), false);
   }
   return block;
 }
@@ -290,62 +291,12 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
   if (phase >= 2) of.cluster_phases.erase({cluster, phase - 2});
 }
 
-// ---- operations
-
-bool Causality::seen_entry(ThreadKey key, const ClockEntry& entry) const {
-  const Block* of = find_block(key);
-  if (of && of->common && of->common->entry(entry.block, entry.group) >= entry.stamp) return true;
-  const Thread* state = find_thread(key);
-  return state && state->own && state->own->entry(entry.block, entry.group) >= entry.stamp;
-}
-
-bool Causality::has_waited(ThreadKey key) const {
-  return seen_entry(key, {ThreadKey(key.operation(), ~0u, 0).block_bits(), dependency_group, 1});
-}
-
-// Of different operations: is all of `first` before what `second` does now? So it is, too, where the thread has seen
-// anything of an operation that began behind it.
-bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const {
-  const OperationIndex own = second.operation();
-  if (operations_.ordered(first, own) || (operations_.ordered_by_wait(first, own) && has_waited(second))) return true;
-  if (!operations_.concurrent()) return false;
-  const Block* of = find_block(second);
-  if (of && of->common && begun_behind(*of->common, first, own)) return true;
-  const Thread* state = find_thread(second);
-  if (state && state->own && begun_behind(*state->own, first, own)) return true;
-  const Clock* before = inherited(second);
-  return before && begun_behind(*before, first, own);
-}
-
-bool Causality::begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const {
-  if (clock.within(own)) return false;
-  for (std::optional<std::uint64_t> block = clock.next_block(0); block;) {
-    const OperationIndex operation = OperationIndex(*block >> 32);
-    if (operation != own && operations_.ordered(first, operation)) return true;
-    block = clock.next_block((std::uint64_t(operation) + 1) << 32);
-  }
-  return false;
-}
-
-// What the launches that are complete before the operation, or before its wait, acquired from others; null: nothing.
-const Clock* Causality::inherited(ThreadKey key) const {
-  if (learned_.empty()) return nullptr;
-  const OperationIndex own = key.operation();
-  const bool waited = has_waited(key);
-  const auto [at, fresh] = inherited_.try_emplace(2 * std::uint64_t(own) + waited);
-  for (auto launch = learned_.begin(); fresh && launch != learned_.end(); ++launch) {
-    const OperationIndex before = launch->first;
-    if (before != own && (operations_.ordered(before, own) || (waited && operations_.ordered_by_wait(before, own))))
-      at->second = Clock::join(at->second, launch->second);
-  }
-  return at->second.get();
-}
-
 // ---- questions
 
 bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, Restriction what) const {
   if (stamp <= missing_) return true;
   const Block* of = find_block(second);
+  const ClockPointer& common = common_of(of, second);
   const auto seen_by_thread = [&](auto&& seen) {
     const Thread* state = find_thread(second);
     return state && state->own && seen(*state->own) >= stamp;
@@ -361,7 +312,7 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
       completion.group += only_shared_bulk;
       if (completion.stamp && what != Restriction::none && seen_entry(second, completion)) return true;
     } else {
-      if (of && of->common && of->common->seen_async(first) >= stamp) return true;
+      if (common && common->seen_async(first) >= stamp) return true;
       if (seen_by_thread([&](const Clock& clock) { return clock.seen_async(first); })) return true;
       if (what != Restriction::none &&
           seen_entry(second, {first.block_bits(), only_shared + async_group(first.thread()), stamp}))
@@ -377,11 +328,10 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     if (of && stamp <= of->barrier) return true;
     if (of && !of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
   }
-  if (of && of->common && of->common->seen(first) >= stamp) return true;
+  if (common && common->seen(first) >= stamp) return true;
   if (seen_by_thread([&](const Clock& clock) { return clock.seen(first); })) return true;
-  if (const Clock* before = inherited(second); before && before->seen(first) >= stamp) return true;
   if (what == Restriction::none) return false;
-  if (of && of->common && of->common->seen_shared(first) >= stamp) return true;
+  if (common && common->seen_shared(first) >= stamp) return true;
   if (seen_by_thread([&](const Clock& clock) { return clock.seen_shared(first); })) return true;
   return what == Restriction::mbarrier_init &&
          seen_entry(second, {first.block_bits(), inits_group(first.thread()), stamp});
@@ -401,14 +351,9 @@ bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup 
     stamp = group_of(group).complete;
     if (!stamp) return false;
   }
-  const bool own = first.operation() == second.operation(); // whose end makes nothing visible yet
-  if (const Clock* before = inherited(second);
-      before && (own ? before->seen_proxied(first, space) : before->seen(first)) >= stamp)
-    return true;
-  const Block* of = find_block(second);
-  if (of && of->common && of->common->seen_proxied(first, space) >= stamp) return true;
-  const Thread* state = find_thread(second);
-  return state && state->own && state->own->seen_proxied(first, space) >= stamp;
+  for (const Clock* clock : clocks_of(second))
+    if (clock && clock->seen_proxied(first, space) >= stamp) return true;
+  return false;
 }
 
 bool Causality::warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) const {
@@ -455,19 +400,6 @@ bool Causality::knows_no_other_block(ThreadKey thread) const {
   if (block && (block->common || !block->threads_with_state.empty())) return false; // none: it has not synchronized
   const Launch* of = launch(thread.operation());
   return of && of->grid.count() > 1;
-}
-
-bool Causality::observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const {
-  auto found = locations_.find(location);
-  if (found == locations_.end()) return false;
-  const auto& chains = found->second.chains;
-  auto chain = std::find_if(chains.rbegin(), chains.rend(), [&](const ChainPointer& at) { return at->first <= write; });
-  if (chain == chains.rend()) return false;
-  const auto& observers = (*chain)->observers;
-  for (auto at = observers.rbegin(); at != observers.rend() && at->write >= write; ++at) {
-    if (at->stamp < now && ordered(at->thread, at->stamp, 0, second)) return true;
-  }
-  return false;
 }
 
 Stamp Causality::last_sync(ThreadKey thread) const {

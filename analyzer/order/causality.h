@@ -50,6 +50,7 @@
 
 #include "analyzer/order/chain.h"
 #include "analyzer/order/clock.h"
+#include "analyzer/order/observations.h"
 #include "analyzer/order/operation_clocks.h"
 #include "analyzer/order/restriction.h"
 #include "deadheat/memory_model.h"
@@ -72,6 +73,7 @@ struct StrongAccess {
   std::uint32_t bytes = 0;
   bool reads = false, writes = false;
   bool reduction = false; // red: its read forms no acquire pattern
+  bool watched = true; // somebody may ask observed() about the location
   std::uint64_t value_read = 0, value_written = 0;
   // Not 0: an element of a vector ("modelled as a set of equivalent memory operations with a scalar data-type", 8.2.2):
   // which one, of how many. The values are the whole vector's, and say nothing beside those of another form.
@@ -170,9 +172,11 @@ class Causality {
                Restriction what = Restriction::none) const;
   // The same for a write through the generic proxy and an access through the asynchronous one, to shared memory or not.
   bool ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, bool shared) const;
-  // Is the strong write (stamp) to `location` observed by a strong read that happens before what `second` does at
-  // stamp `now` (causality order's second clause, 8.9.5)?
-  bool observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const;
+  // Is the strong write (stamp) to `location`, made by an access that was watched, observed by a strong read that
+  // happens before what `second` does at stamp `now` (causality order's second clause, 8.9.5)? Of reads too many to be
+  // remembered the oldest are forgotten: then it may be.
+  enum class Observed : std::uint8_t { no, perhaps, yes };
+  Observed observed(const Location& location, Stamp write, ThreadKey second, Stamp now) const;
   // Each in the other's scope (8.7)?
   bool mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const;
 
@@ -224,7 +228,7 @@ class Causality {
   };
   struct LocationState {
     std::vector<Write> writes; // the last ones, oldest first
-    std::vector<ChainPointer> chains; // the last ones, oldest first
+    Observations observations;
   };
   struct Pending { // a strong read whose acquire pattern a later fence completes
     Location location;
@@ -323,9 +327,9 @@ class Causality {
     return found == async_groups_.end() ? unknown : found->second;
   }
   bool seen_entry(ThreadKey thread, const ClockEntry& entry) const;
-  bool has_waited(ThreadKey thread) const;
   bool operations_ordered(OperationIndex first, ThreadKey second) const;
-  const Clock* inherited(ThreadKey thread) const;
+  ClockPointer learned(OperationClocks::Place last) const;
+  const ClockPointer& inherited(OperationIndex operation, bool waited) const;
   bool begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const;
   Launch* launch(OperationIndex operation);
   const Launch* launch(OperationIndex operation) const;
@@ -334,6 +338,11 @@ class Causality {
   Thread& thread(ThreadKey key);
   Copies& copies(ThreadKey key);
   const Thread* find_thread(ThreadKey key) const;
+  // What all threads of its block know; a block that has not synchronized has no state.
+  const ClockPointer& common_of(const Block* of, ThreadKey thread) const {
+    return of ? of->common : inherited(thread.operation(), false);
+  }
+  std::array<const Clock*, 2> clocks_of(ThreadKey thread) const; // what its block knows, and itself; null: nothing
   ClockPointer known(ThreadKey thread); // what its block and itself have seen of others
   ClockPointer snapshot(ThreadKey thread, Stamp now); // what it did up to now, and what it has seen
   void synced(ThreadKey thread, Stamp now); // marks last_sync
@@ -363,6 +372,9 @@ class Causality {
   static const Write* observed_write(const LocationState& state, const StrongAccess& access, std::uint64_t offset,
                                      Matches&& matches);
   const Write* observed_around(const StrongAccess& access) const;
+  const Write* observed_by(const StrongAccess& access, const LocationState& at) const;
+  bool watched(const StrongAccess& access) const { return rules_.observers && access.watched; }
+  void observe(const StrongAccess& read, const Write& write, Stamp now);
   bool leaves_nothing(const StrongAccess& access) const;
   static std::size_t location_bit(const Location& location) { // all blocks' shared memory alike
     return location.address * 0x9e3779b97f4a7c15u >> 50;
@@ -390,10 +402,10 @@ class Causality {
   std::size_t many_locations_ = 1 << 16; // when to forget those that released nothing
   Chain fence_sc_;
   std::unordered_map<OperationIndex, Launch> launches_;
-  // What threads of a launch acquired from others that ran beside it: whatever comes after that launch has it. What an
-  // operation has so by its start, or by its wait for the launch before it (2 · operation + 1): found when it is asked
-  // for.
-  std::map<OperationIndex, ClockPointer> learned_;
+  // What threads of a launch acquired from others that ran beside it: by chain, and position of the launch there, with
+  // that of those before it. What an operation has so by its start, or by its wait for the launch before it
+  // (2 · operation + 1): found when it is asked for.
+  std::unordered_map<std::uint32_t, std::map<std::uint32_t, ClockPointer>> learned_;
   mutable std::unordered_map<std::uint64_t, ClockPointer> inherited_;
   std::unordered_map<std::uint64_t, Thread> threads_;
   std::unordered_map<Location, LocationState, LocationHash> locations_;

@@ -1,5 +1,4 @@
-// What runs beside the threads: asynchronous copies and matrix multiplications, fences between proxies, dependent
-// launches.
+// What runs beside the threads: asynchronous copies and matrix multiplications, fences between proxies.
 #include <algorithm>
 
 #include "analyzer/order/causality.h"
@@ -139,7 +138,7 @@ void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted
   state.own = Clock::with(state.own, {{key.block_bits(), matrix_group(key.thread()), groups}});
 }
 
-// ---- proxies and dependent launches
+// ---- proxies
 
 void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) {
   const ClockPointer seen = snapshot(key, now);
@@ -152,12 +151,6 @@ void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) 
   Thread& state = thread(key);
   state.own = Clock::with(state.own, std::move(entries));
   synced(key, now);
-}
-
-void Causality::dependency_wait(ThreadKey key, Stamp now) {
-  Thread& state = thread(key);
-  const std::uint64_t launch_itself = ThreadKey(key.operation(), ~0u, 0).block_bits();
-  state.own = Clock::with(state.own, {{launch_itself, dependency_group, now}});
 }
 
 } // namespace deadheat::order

@@ -27,11 +27,6 @@ struct Contribution {
   bool with_earlier = false;
 };
 
-struct Observer { // a read that is morally strong with the write it read
-  ThreadKey thread;
-  Stamp stamp = 0, write = 0; // of the read; of the write
-};
-
 struct Chain {
   std::vector<Contribution> contributions;
   bool all_wide = true; // contributions of gpu and sys scope only
@@ -45,8 +40,6 @@ struct Chain {
   // What came before fence.sc operations before its writes: of the first, the first two…, joined (fence_order.cpp).
   std::vector<ClockPointer> fenced;
   std::unordered_map<std::uint64_t, Merged> blocks; // by block_bits
-  std::vector<Observer> observers; // newest last; old ones of long chains are dropped
-  std::unordered_map<std::uint64_t, Stamp> observed; // thread → the write that it observed last
   Stamp first = 0; // stamp of the write that began it
   bool releases_nothing() const { return contributions.empty() && fenced.empty(); }
 };

@@ -88,10 +88,11 @@ std::vector<ClockEntry> Clock::proxied(std::uint32_t space) const {
   return list;
 }
 
-ClockPointer Clock::of_shared(const ClockPointer& clock) {
+ClockPointer Clock::of_shared(const ClockPointer& clock, std::uint32_t operation) {
   if (!clock) return nullptr;
   std::vector<ClockEntry> list;
-  clock->each_leaf(0, ~std::uint64_t(0), [&](const Clock& leaf) {
+  const std::uint64_t first = std::uint64_t(operation) << 32;
+  clock->each_leaf(first, first | 0xffffffff, [&](const Clock& leaf) {
     for (const Entry& entry : leaf.entries_) {
       const std::uint32_t kind = kind_of(entry.group);
       if (kind == proxied_global || kind == dependency_group) continue;

@@ -97,8 +97,8 @@ class Clock {
 
   // Entries for all that this clock has seen, as visible to the asynchronous proxy.
   std::vector<ClockEntry> proxied(std::uint32_t space) const;
-  // What the clock has seen done to shared memory.
-  static ClockPointer of_shared(const ClockPointer& clock);
+  // What the clock has seen done to shared memory, by threads of the operation.
+  static ClockPointer of_shared(const ClockPointer& clock, std::uint32_t operation);
 
  private:
   struct Entry { // of the one block of a leaf

@@ -164,7 +164,7 @@ void Causality::fence_follows(ThreadKey key, Stamp now) {
     if (!read.taken.empty() && read.taken[key.warp()] & lane) continue;
     if (read.stamp && !ordered(read.thread, read.stamp, 0, key)) continue;
     const bool known = read.taken_at && ordered(read.taken_by, read.taken_at, 0, key);
-    if (!known) acquire(key, read.brings);
+    if (!known) synchronize(key, read.brings);
     if (read.taken.empty()) read.taken.resize(32);
     read.taken[key.warp()] |= lane;
     if (!read.taken_at) read.taken_by = key, read.taken_at = now;

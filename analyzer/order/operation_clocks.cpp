@@ -108,6 +108,15 @@ bool OperationClocks::ordered(OperationIndex first, OperationIndex second) const
   return found != b.clock.end() && found->second >= a.position;
 }
 
+std::vector<OperationIndex> OperationClocks::waited_for(OperationIndex operation) const {
+  std::vector<OperationIndex> launches;
+  for (OperationIndex primary = operations_[operation].primary; primary; primary = operations_[primary].primary) {
+    launches.push_back(primary);
+    if (!operations_[primary].waited) break; // it may be complete before the launch that it need not wait for
+  }
+  return launches;
+}
+
 bool OperationClocks::ordered_by_wait(OperationIndex first, OperationIndex second) const {
   for (OperationIndex primary = operations_[second].primary; primary; primary = operations_[primary].primary) {
     if (first == primary || ordered(first, primary)) return true;

@@ -39,6 +39,18 @@ class OperationClocks {
   bool concurrent() const { return chain_length_.size() > 2; } // on more than one chain?
   OperationIndex count() const { return OperationIndex(operations_.size() - 1); }
 
+  // Operations of one chain come one after another.
+  struct Place {
+    std::uint32_t chain = 0, position = 0; // from 1
+  };
+  Place place(OperationIndex operation) const {
+    return {operations_[operation].chain, operations_[operation].position};
+  }
+  using ChainClock = std::map<std::uint32_t, std::uint32_t>; // chain → position reached
+  const ChainClock& complete_before(OperationIndex operation) const { return operations_[operation].clock; }
+  // Launches that are complete, with what comes before them, when a thread of the operation has waited.
+  std::vector<OperationIndex> waited_for(OperationIndex operation) const;
+
   // Is `first` complete before `second` starts? Both are indices of submitted operations; false when equal.
   bool ordered(OperationIndex first, OperationIndex second) const;
   // Is `first` complete when a thread of `second` has waited for the launch before it (griddepcontrol.wait)? The launch
@@ -50,7 +62,6 @@ class OperationClocks {
   std::string why_unordered(OperationIndex first, OperationIndex second) const;
 
  private:
-  using ChainClock = std::map<std::uint32_t, std::uint32_t>; // chain → position reached, from 1
   struct Op {
     OperationId id = 0;
     std::uint32_t stream = 0, chain = 0, position = 0;

@@ -7,7 +7,7 @@ namespace deadheat::order {
 
 namespace {
 
-constexpr std::size_t most_writes = 8, most_chains = 8, most_observers = 64, most_pending = 32;
+constexpr std::size_t most_writes = 8, most_pending = 32;
 constexpr std::size_t most_contributions = 4096;
 constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 
@@ -130,14 +130,6 @@ ClockPointer Causality::awaited(ThreadKey key, Scope scope) {
   return clock;
 }
 
-// Acquires what a release pattern released, perhaps in another launch.
-void Causality::synchronize(ThreadKey key, const ClockPointer& clock) {
-  acquire(key, clock);
-  if (!clock || !operations_.concurrent() || clock->within(key.operation())) return;
-  ClockPointer& learned = learned_[key.operation()];
-  learned = Clock::join(learned, clock);
-}
-
 void Causality::release(ByScope& released, Scope scope, const ClockPointer& clock) {
   // It stands for earlier ones that reach no farther.
   for (std::size_t s = 0; s <= std::size_t(scope); ++s) released[s] = nullptr;
@@ -174,57 +166,20 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
 // It takes the place of no other: what those ordered, it orders in part.
 void Causality::restricted_fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, Restriction of) {
   Thread& state = thread(key);
-  if (is_acquire(ordering) && of == Restriction::shared) acquire(key, Clock::of_shared(awaited(key, scope)));
+  if (is_acquire(ordering) && of == Restriction::shared)
+    acquire(key, Clock::of_shared(awaited(key, scope), key.operation()));
   if (!is_release(ordering)) return;
   ClockPointer& released = state.released[std::size_t(scope)];
   released = Clock::join(released, of == Restriction::shared
-                                       ? Clock::of_shared(snapshot(key, now))
+                                       ? Clock::of_shared(snapshot(key, now), key.operation())
                                        : Clock::with(nullptr, {{key.block_bits(), inits_group(key.thread()), now}}));
   synced(key, now);
-}
-
-// The write that the access read, which begins `offset` bytes into the location, as far as its value matches. Where its
-// place is not exact, one whose value tells goes before one whose value does not.
-template <typename Matches>
-const Causality::Write* Causality::observed_write(const LocationState& state, const StrongAccess& access,
-                                                  std::uint64_t offset, Matches&& matches) {
-  const bool guess = access.order_first != access.order_last;
-  const Write* perhaps = nullptr;
-  for (auto write = state.writes.rbegin(); write != state.writes.rend(); ++write) {
-    if (write->bytes <= offset) continue;
-    if (guess ? write->order_first >= access.order_last : access.order_last && write->order_last >= access.order_first)
-      continue; // it comes after the read
-    const Match match = matches(*write);
-    if (match == Match::yes) return &*write;
-    if (!guess) return match == Match::no ? nullptr : &*write;
-    if (match == Match::perhaps && !perhaps) perhaps = &*write;
-  }
-  return perhaps;
-}
-
-// The atomic operation on a word around the access of which it read a part.
-const Causality::Write* Causality::observed_around(const StrongAccess& access) const {
-  const Write* seen = nullptr;
-  for (std::uint32_t bytes = 2 * access.bytes; access.bytes && bytes <= 8; bytes *= 2) {
-    Location around = access.location;
-    around.address &= ~std::uint64_t(bytes - 1);
-    if (!may_be_known(around)) continue;
-    const std::uint64_t begin = 8 * (access.location.address - around.address);
-    const std::uint64_t part = (std::uint64_t(1) << 8 * access.bytes) - 1;
-    const Write* write = observed_write(locations_.at(around), access, begin / 8, [&](const Write& of) {
-      if (!of.atomic || of.bytes != bytes) return Match::no;
-      if (of.form || access.form) return Match::perhaps;
-      return (of.value >> begin & part) == access.value_read ? Match::yes : Match::no;
-    });
-    if (write && (!seen || write->stamp > seen->stamp)) seen = write;
-  }
-  return seen;
 }
 
 // Of a location that releases nothing and never did, an access that releases nothing leaves nothing for others to
 // acquire: it need not be remembered.
 bool Causality::leaves_nothing(const StrongAccess& access) const {
-  if (rules_.observers || is_release(access.ordering) || is_acquire(access.ordering)) return false;
+  if (watched(access) || is_release(access.ordering) || is_acquire(access.ordering)) return false;
   if (may_be_known(access.location) || (access.reads && !access.writes && observed_around(access))) return false;
   if (threads_.empty() || !access.writes) return true;
   if (const Block* of = find_block(access.thread); !of || of->threads_with_state.empty()) return true;
@@ -253,17 +208,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   std::size_t count = 0, fenced_count = 0;
   bool latest = false;
   if (access.reads) {
-    const bool exact = access.order_first == access.order_last;
-    const Write* seen = observed_write(at, access, 0, [&](const Write& write) {
-      if (write.form != access.form) return Match::perhaps;
-      if (write.value == access.value_read) return Match::yes;
-      return exact && access.form ? Match::perhaps : Match::no; // others may have written the vector's other elements
-    });
-    if (seen && seen->bytes != access.bytes) seen = nullptr;
-    if (!access.writes) {
-      if (const Write* around = observed_around(access); around && (!seen || around->stamp > seen->stamp))
-        seen = around;
-    }
+    const Write* seen = observed_by(access, at);
     const bool guessed = access.order_first != access.order_last;
     if (seen && guessed && !seen->chain->contributions.empty() && is_acquire(access.ordering)) ++assumed_edges_;
     if (seen && mutual(seen->writer, seen->scope, access.thread, access.scope)) {
@@ -272,18 +217,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       fenced_count = seen->fenced;
       latest = !at.writes.empty() && seen == &at.writes.back();
       if (!access.reduction && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
-      bool again = false; // a wait loop reads the same write many times
-      if (!access.writes && rules_.observers) {
-        Stamp& observed = chain->observed[access.thread.bits];
-        again = observed == seen->stamp;
-        observed = seen->stamp;
-      }
-      if (!again && rules_.observers) {
-        if (chain->observers.size() >= most_observers) {
-          chain->observers.erase(chain->observers.begin(), chain->observers.begin() + most_observers / 2);
-        }
-        chain->observers.push_back({access.thread, now, seen->stamp});
-      }
+      if (watched(access)) observe(access, *seen, now);
     }
   }
 
@@ -339,16 +273,9 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   }
   add_fenced(chain, access.thread);
   // A write that nothing can synchronize with need not be remembered behind another of its bytes.
-  if (!at.writes.empty() && at.writes.back().bytes <= access.bytes && at.writes.back().chain->releases_nothing())
+  if (!watched(access) && !at.writes.empty() && at.writes.back().bytes <= access.bytes &&
+      at.writes.back().chain->releases_nothing())
     at.writes.pop_back();
-  if (at.chains.empty() || at.chains.back() != chain) {
-    const auto of_last = [&](const Write& write) { return write.chain == at.chains.back(); };
-    const bool in_vain = !at.chains.empty() && at.chains.back()->observers.empty() &&
-                         std::none_of(at.writes.begin(), at.writes.end(), of_last); // nobody observed it, or will
-    if (in_vain) at.chains.pop_back();
-    if (at.chains.size() >= most_chains) at.chains.erase(at.chains.begin());
-    at.chains.push_back(chain);
-  }
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
   at.writes.push_back({access.thread, access.scope, access.bytes, access.form, access.reads, access.value_written,
                        access.order_first, access.order_last, now, chain, chain->contributions.size(),
@@ -358,8 +285,11 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
 
 void Causality::forget_locations() {
   if (locations_.size() < many_locations_) return;
-  std::erase_if(locations_, [](const auto& at) {
-    return at.second.writes.empty() || at.second.writes.back().chain->releases_nothing();
+  // What was observed orders the writes of one launch, or of launches that ran beside each other.
+  std::erase_if(locations_, [&](const auto& at) {
+    const LocationState& state = at.second;
+    return (state.writes.empty() || state.writes.back().chain->releases_nothing()) &&
+           (state.observations.empty() || !operations_.concurrent());
   });
   many_locations_ = std::max<std::size_t>(1 << 16, 2 * locations_.size());
   location_bits_.reset();

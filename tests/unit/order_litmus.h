@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "tests/unit/order_records.h"
@@ -47,8 +48,17 @@ class Litmus {
     execution_.events.back().stored = false;
     return *this;
   }
-  Litmus& fence(At at, Scope scope = Scope::gpu, Ordering ordering = Ordering::acq_rel) {
+  Litmus& read_pair(At at, std::uint64_t where, Ordering ordering, Scope scope) { // a vector of two: one line
+    read(at, where, ordering, scope);
+    Event second = execution_.events.back();
+    second.address += second.bytes;
+    second.continued = true;
+    return add(second);
+  }
+  // `of_shared`: of what is done to shared memory only (.sync_restrict).
+  Litmus& fence(At at, Scope scope = Scope::gpu, Ordering ordering = Ordering::acq_rel, bool of_shared = false) {
     Event event = of(at, Event::Kind::fence);
+    event.of_shared = of_shared;
     event.ordering = ordering;
     event.scope = scope;
     return add(event);
@@ -138,7 +148,38 @@ class Litmus {
     event.shared = of_shared;
     return add(event);
   }
-  Litmus& dependency_wait(At at) { return add(of(at, Event::Kind::dependency_wait)); }
+  Litmus& dependency_wait(At at) {
+    if (execution_.launches.size() == 1) dependent_launch(2);
+    ended(execution_.launches[at.block / blocks_per_launch].primary);
+    return add(of(at, Event::Kind::dependency_wait));
+  }
+  // The next launch begins, behind all of its stream, and of another stream that it waits for; or beside the last of
+  // its stream, which is over when a thread waits. Without a word, one begins at first, and a second beside it with the
+  // first event of its blocks.
+  Litmus& launch(std::uint32_t stream, std::uint32_t waits_for = 0) {
+    Launched launched;
+    launched.stream = stream;
+    launched.waits_for = waits_for;
+    for (std::uint32_t i = 0; i < execution_.launches.size(); ++i) {
+      const std::uint32_t other = execution_.launches[i].stream;
+      if (other == stream || other == waits_for) launched.after.push_back(i);
+    }
+    return begin(launched);
+  }
+  Litmus& dependent_launch(std::uint32_t stream) {
+    Launched launched;
+    launched.stream = stream;
+    for (std::uint32_t i = 0; i < execution_.launches.size(); ++i) {
+      if (execution_.launches[i].stream != stream) continue;
+      launched.after = execution_.launches[i].after;
+      launched.primary = i;
+    }
+    return begin(launched);
+  }
+  Litmus& end(std::uint32_t launch) {
+    ended(launch);
+    return *this;
+  }
   // `owner`: the block whose shared memory it is.
   Litmus& shared_read(At at, std::uint32_t owner = ~0u) { return shared(at, AccessKind::read, owner); }
   Litmus& shared_write(At at, std::uint32_t owner = ~0u) { return shared(at, AccessKind::write, owner); }
@@ -166,8 +207,18 @@ class Litmus {
     return event;
   }
   Litmus& add(const Event& event) {
+    if (execution_.launches.empty()) launch(2);
+    if (event.launch() == 1 && execution_.launches.size() == 1) dependent_launch(2);
     execution_.events.push_back(event);
     return *this;
+  }
+  Litmus& begin(const Launched& launched) {
+    const std::uint32_t number = std::uint32_t(execution_.launches.size());
+    execution_.launches.push_back(launched);
+    return add(of({number * blocks_per_launch, 0}, Event::Kind::launch_begin));
+  }
+  void ended(std::uint32_t launch) {
+    if (ended_.insert(launch).second) add(of({launch * blocks_per_launch, 0}, Event::Kind::launch_end));
   }
   bool gone(At at) const {
     return std::any_of(execution_.events.begin(), execution_.events.end(), [&](const Event& event) {
@@ -202,8 +253,8 @@ class Litmus {
     Event event = of(at, Event::Kind::bulk_issue);
     event.barrier = object;
     event.generic = generic;
-    bulk_issue_ = execution_.events.size();
     add(event);
+    bulk_issue_ = execution_.events.size() - 1;
     event.kind = Event::Kind::bulk;
     event.group = std::uint32_t(bulk_issue_);
     event.line = ++line_;
@@ -232,6 +283,7 @@ class Litmus {
   Execution execution_;
   std::uint32_t line_ = 0, group_ = 0;
   std::size_t bulk_issue_ = 0; // the last one's
+  std::set<std::uint32_t> ended_; // launches
 };
 
 inline constexpr Ordering weak = Ordering::weak, relaxed = Ordering::relaxed, acquire = Ordering::acquire,

@@ -10,7 +10,10 @@ namespace {
 
 using Relation = std::vector<std::vector<bool>>;
 
-bool same_thread(const Event& a, const Event& b) { return a.block == b.block && a.thread == b.thread; }
+bool of_a_thread(const Event& e) { return e.kind != Event::Kind::launch_begin && e.kind != Event::Kind::launch_end; }
+bool same_thread(const Event& a, const Event& b) {
+  return a.block == b.block && a.thread == b.thread && of_a_thread(a) && of_a_thread(b);
+}
 
 class Axioms {
  public:
@@ -21,6 +24,7 @@ class Axioms {
         program_(none()),
         observation_(none()) {
     program_order();
+    launch_order();
     reads_from();
     observation_order();
     for (const bool shared : {false, true}) {
@@ -71,8 +75,9 @@ class Axioms {
     for (std::size_t fence = 0; fence < count_; ++fence) {
       const Event& by = events_[fence];
       bool kind = by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed);
-      // A launch is over with all that it wrote visible, to whoever waited for it.
-      kind = kind || (by.kind == Event::Kind::dependency_wait && by.launch() != events_[x].launch());
+      // A launch is over with all that it wrote visible, to whoever waited for it, as is what came before it.
+      kind = kind || ((by.kind == Event::Kind::dependency_wait || by.kind == Event::Kind::launch_begin) &&
+                      by.launch() != events_[x].launch());
       if (kind && base[x][fence] && base[fence][y]) return true;
     }
     return false;
@@ -139,6 +144,22 @@ class Axioms {
       for (std::size_t a = 0; a < end; ++a) {
         program_[a][b] = same_thread(events_[a], events_[b]) && !apart(a);
         if (events_[b].continued && a + 1 == b) program_[a][b] = false;
+      }
+    }
+  }
+  // Of events of no thread: all of a launch comes between its begin and its end; streams order these.
+  void launch_order() {
+    using Kind = Event::Kind;
+    for (std::size_t a = 0; a < count_; ++a) {
+      for (std::size_t b = 0; b < count_; ++b) {
+        const Event &x = events_[a], &y = events_[b];
+        if (a != b && x.launch() == y.launch() && (x.kind == Kind::launch_begin || y.kind == Kind::launch_end))
+          program_[a][b] = true;
+        if (x.kind != Kind::launch_end || x.launch() == y.launch()) continue;
+        const Launched& of = execution_.launches[y.launch()];
+        if (y.kind == Kind::launch_begin && std::count(of.after.begin(), of.after.end(), x.launch()))
+          program_[a][b] = true;
+        if (y.kind == Kind::dependency_wait && of.primary == x.launch()) program_[a][b] = true;
       }
     }
   }
@@ -274,7 +295,6 @@ class Axioms {
             if (copied.kind == Kind::copy && same_thread(copied, x) && copied.group < a) base[access][b] = true;
           }
         }
-        if (y.kind == Kind::dependency_wait && x.launch() < y.launch()) base[a][b] = true;
         // complete_tx releases the copy's own accesses, where the object is.
         if (x.kind == Kind::bulk_complete && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
             x.phase <= y.phase && a < b) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -37,18 +38,19 @@ constexpr std::uint32_t threads_of_block[] = {0, 1, 33};
 
 class Builder {
  public:
-  // dependent: a second launch begins in the course of it, and goes on when the first is over.
-  Builder(std::uint32_t blocks_per_cluster, bool dependent) : launches_(dependent ? Launches::first : Launches::only) {
+  // several: more launches begin in the course of it, in several streams.
+  Builder(std::uint32_t blocks_per_cluster, bool several) : several_(several) {
     execution_.blocks_per_cluster = blocks_per_cluster;
+    begin_launch(0, false, 0);
   }
 
   void step(std::uint64_t bits) {
     Choices choose(bits);
     Event event;
     std::uint32_t what = choose.below(22);
-    event.block = choose.below(2);
-    if (launches_ == Launches::both) event.block += choose.below(2) * blocks_per_launch;
-    if (launches_ == Launches::second) event.block += blocks_per_launch;
+    if (several_ && what == 20) return launches(choose);
+    if (running_.empty()) return;
+    event.block = some_block(choose);
     event.thread = choose.of(threads_of_block);
     const bool alone = what < 13 || what > 14; // not a barrier, which is for those who are there
     if (alone && gone(event)) return;
@@ -73,18 +75,19 @@ class Builder {
     } else if (what < 20) {
       bulk(event, choose);
     } else if (what < 21) {
-      dependency(event);
+      weak(event, choose);
     } else if (choose.below(2)) {
       event.kind = Event::Kind::exit;
       add(event);
       gone_.insert({event.block, event.thread});
     }
   }
-  // Data handed from one block to the other by a flag between fences, with barriers among them; parts are left out.
+  // Data handed from one block to another by a flag between fences, with barriers among them; parts are left out.
   void hand_over(std::uint64_t bits) {
     Choices choose(bits);
-    const std::uint32_t from = choose.below(2) + (launches_ == Launches::second ? blocks_per_launch : 0);
-    for (const std::uint32_t block : {from, from ^ 1}) {
+    if (running_.empty()) return;
+    const std::uint32_t from = some_block(choose), to = running_.size() > 1 ? some_block(choose) : from ^ 1;
+    for (const std::uint32_t block : {from, to}) {
       const auto access = [&](AccessKind kind, std::uint64_t address, Ordering ordering, Scope scope) {
         Event event;
         event.block = block;
@@ -131,6 +134,39 @@ class Builder {
         data();
       }
     }
+  }
+  // A flag from a thread of one block to one of another, often of another launch, and what they do before and after it.
+  void message(std::uint64_t bits) {
+    Choices choose(bits);
+    if (running_.empty()) return;
+    const std::uint32_t from = some_block(choose), to = some_block(choose);
+    const std::uint64_t flag = memory + 64 + 4 * choose.below(2);
+    for (const std::uint32_t block : {from, to}) {
+      Event event;
+      event.block = block;
+      event.thread = choose.of(threads_of_block);
+      if (gone(event)) continue;
+      const auto data = [&] {
+        Event access = event;
+        access.access = choose.below(2) ? AccessKind::write : AccessKind::read;
+        access.address = memory + 4 * choose.below(2);
+        add(access);
+      };
+      if (block == from && choose.below(2)) data();
+      event.address = flag;
+      event.access = block == from ? AccessKind::write : AccessKind::read;
+      event.ordering = choose.below(8) == 0 ? Ordering::relaxed : block == from ? Ordering::release : Ordering::acquire;
+      event.scope = Scope::gpu;
+      add(event);
+      event.ordering = Ordering::weak;
+      event.scope = Scope::none;
+      if (block == to && choose.below(2)) data();
+    }
+  }
+  // Launches begin, wait and end.
+  void launches(std::uint64_t bits) {
+    Choices choose(bits);
+    launches(choose);
   }
   Execution take() {
     run(execution_);
@@ -201,13 +237,13 @@ class Builder {
         event.group = ++groups_;
         each(3, [&] { add(event); });
         break;
-      case 2:  // bar.arrive
+      case 2: // bar.arrive
         event.kind = Event::Kind::arrive;
         event.barrier = 1;
         event.phase = phases_[event.block];
         each(mask, [&] { add(event); });
         break;
-      case 3:  // bar.sync by the rest
+      case 3: // bar.sync by the rest
         event.barrier = 1;
         event.phase = phases_[event.block]++;
         event.kind = Event::Kind::arrive;
@@ -215,7 +251,7 @@ class Builder {
         event.kind = Event::Kind::leave;
         each(mask, [&] { add(event); });
         break;
-      case 4: {  // the whole cluster arrives, then waits
+      case 4: { // the whole cluster arrives, then waits
         std::uint32_t block = event.block, size = execution_.blocks_per_cluster;
         bool relaxed = choose.below(4) == 3;
         for (Event::Kind kind : {Event::Kind::cluster_arrive, Event::Kind::cluster_wait}) {
@@ -231,13 +267,72 @@ class Builder {
       }
     }
   }
-  void dependency(Event& event) {
-    switch (launches_) {
-      case Launches::only: break;
-      case Launches::first: launches_ = Launches::both; break;
-      case Launches::both: launches_ = Launches::second; break;
-      case Launches::second: event.kind = Event::Kind::dependency_wait; add(event);
+  // ---- launches
+
+  std::uint32_t some_block(Choices& choose) const {
+    const std::uint32_t launch = running_[choose.below(std::uint32_t(running_.size()))];
+    return launch * blocks_per_launch + choose.below(blocks_per_launch);
+  }
+  bool runs(std::uint32_t launch) const { return std::count(running_.begin(), running_.end(), launch); }
+  bool over(const std::vector<std::uint32_t>& launches) const {
+    return std::none_of(launches.begin(), launches.end(), [&](std::uint32_t launch) { return runs(launch); });
+  }
+  // Into that stream; `dependent`: it need not wait for the one before, if that is a launch; `waits_for`: see Launched.
+  void begin_launch(std::uint32_t stream, bool dependent, std::uint32_t waits_for) {
+    constexpr std::size_t most = 6;
+    if (execution_.launches.size() >= most) return;
+    Stream& into = streams_[stream];
+    Launched launched;
+    launched.stream = stream + 2;
+    if (dependent && into.behind_launch && !waits_for) {
+      launched.primary = into.launches.back();
+      launched.after = into.entered;
+    } else {
+      launched.after = into.launches;
+      if (waits_for) {
+        Stream& other = streams_[waits_for - 1];
+        launched.waits_for = waits_for + 1;
+        launched.after.insert(launched.after.end(), other.launches.begin(), other.launches.end());
+      }
     }
+    if (!over(launched.after)) return;
+    if (waits_for) streams_[waits_for - 1].behind_launch = false; // it has the event's record
+    if (launched.primary == Launched::none) into.entered = launched.after;
+    into.behind_launch = true;
+    const std::uint32_t number = std::uint32_t(execution_.launches.size());
+    into.launches.push_back(number);
+    running_.push_back(number);
+    execution_.launches.push_back(launched);
+    add_of_launch(Event::Kind::launch_begin, number);
+  }
+  std::size_t add_of_launch(Event::Kind kind, std::uint32_t launch) {
+    Event event;
+    event.kind = kind;
+    event.block = launch * blocks_per_launch;
+    return add(event);
+  }
+  void launches(Choices& choose) {
+    const std::uint32_t what = choose.below(8);
+    if (what < 4) {
+      const std::uint32_t stream = choose.below(3), other = choose.below(3);
+      begin_launch(stream, what < 2, what == 3 && other != stream ? other + 1 : 0);
+      return;
+    }
+    if (running_.empty()) return;
+    const std::uint32_t launch = running_[choose.below(std::uint32_t(running_.size()))];
+    const std::uint32_t primary = execution_.launches[launch].primary;
+    if (what < 6) {
+      add_of_launch(Event::Kind::launch_end, launch);
+      std::erase(running_, launch);
+      std::erase_if(pending_, [&](std::size_t issue) { return execution_.events[issue].launch() == launch; });
+      return;
+    }
+    if (primary == Launched::none || runs(primary)) return;
+    Event event;
+    event.kind = Event::Kind::dependency_wait;
+    event.block = launch * blocks_per_launch + choose.below(blocks_per_launch);
+    event.thread = choose.of(threads_of_block);
+    if (!gone(event)) add(event);
   }
   // Shared memory is that of the thread's block or of the other one of its cluster.
   void share(Event& event, Choices& choose) {
@@ -356,10 +451,15 @@ class Builder {
     }
   }
 
-  enum class Launches : std::uint8_t { only, first, both, second };
+  struct Stream {
+    std::vector<std::uint32_t> launches, entered; // all so far; what the last waited for that is not programmatic
+    bool behind_launch = false; // the last operation is a launch
+  };
 
   Execution execution_;
-  Launches launches_; // that run
+  bool several_ = false;
+  Stream streams_[3];
+  std::vector<std::uint32_t> running_; // launches
   std::uint32_t groups_ = 0;
   std::map<std::uint32_t, std::uint32_t> phases_, cluster_phases_, mbarrier_phases_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> gone_; // (block, thread) that have exited
@@ -372,7 +472,8 @@ std::string text(const Execution& execution) {
                                 "copy_commit",   "copy_arrive",     "copy_wait",     "cluster_arrive",
                                 "cluster_wait",  "mbarrier_arrive", "mbarrier_test", "bulk_issue",
                                 "bulk",          "bulk_complete",   "bulk_commit",   "bulk_wait",
-                                "proxy_fence",   "dependency_wait", "exit"};
+                                "proxy_fence",   "dependency_wait", "launch_begin",  "launch_end",
+                                "exit"};
   static const char* accesses[] = {"read", "write", "atomic", "free"};
   static const char* orderings[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio", "nc"};
   static const char* scopes[] = {"", "cta", "cluster", "gpu", "sys"};
@@ -384,6 +485,11 @@ std::string text(const Execution& execution) {
       out += std::string(" ") + accesses[int(e.access)] + (e.reduction ? "(red)" : "") + (e.stored ? "" : "(failed)") +
              (e.shared ? " shared " : " global ") + (e.memory_of() != e.block ? "of the other " : "") +
              std::to_string(e.address & 4095) + "+" + std::to_string(e.bytes);
+    }
+    if (e.kind == Event::Kind::launch_begin) {
+      const Launched& launched = execution.launches[e.launch()];
+      out += " stream " + std::to_string(launched.stream) + " waits for " + std::to_string(launched.waits_for);
+      if (launched.primary != Launched::none) out += " programmatic";
     }
     if (e.memory() || e.kind == Event::Kind::fence) {
       out += std::string(" ") + orderings[int(e.ordering)] + " " + scopes[int(e.scope)];
@@ -409,11 +515,11 @@ bool agree(const Races& found, const Records& records) {
          std::includes(found.begin(), found.end(), visible.begin(), visible.end());
 }
 
-void compare(const std::vector<std::uint64_t>& steps, bool clusters, bool dependent, bool pooled) {
-  Builder builder(clusters ? 2 : 1, dependent);
+void compare(const std::vector<std::uint64_t>& steps, bool clusters, bool several, bool pooled) {
+  Builder builder(clusters ? 2 : 1, several);
   for (std::size_t i = 0; i < steps.size() && i < 60; ++i) builder.step(steps[i]);
   Execution execution = builder.take();
-  if (execution.events.size() > 250) return;  // values of writes are bytes
+  if (execution.events.size() > 250) return; // values of writes are bytes
   Records records(execution, pooled);
   Races found = records.found(), expected = records.expected();
   if (!agree(found, records)) {
@@ -421,11 +527,11 @@ void compare(const std::vector<std::uint64_t>& steps, bool clusters, bool depend
   }
 }
 
-RC_GTEST_PROP(Oracle, EveryEventItsOwnLine, (const std::vector<std::uint64_t>& steps, bool clusters, bool dependent)) {
-  compare(steps, clusters, dependent, false);
+RC_GTEST_PROP(Oracle, EveryEventItsOwnLine, (const std::vector<std::uint64_t>& steps, bool clusters, bool several)) {
+  compare(steps, clusters, several, false);
 }
-RC_GTEST_PROP(Oracle, LikeEventsOfOneLine, (const std::vector<std::uint64_t>& steps, bool clusters, bool dependent)) {
-  compare(steps, clusters, dependent, true);
+RC_GTEST_PROP(Oracle, LikeEventsOfOneLine, (const std::vector<std::uint64_t>& steps, bool clusters, bool several)) {
+  compare(steps, clusters, several, true);
 }
 
 // Without shrinking, thousands at once; DEADHEAT_ORACLE_ROUNDS and DEADHEAT_ORACLE_SEED ask for more and for others.
@@ -444,11 +550,17 @@ TEST(Oracle, ManyExecutions) {
   };
   std::size_t racy = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
-    Builder builder(round % 2 + 1, round / 4 % 4 == 3);
-    std::size_t length = 2 + next() % 28;
-    const bool flags = round % 4 == 1;
-    for (std::size_t i = 0; i < (flags ? length / 4 + 1 : length); ++i)
-      flags&& i % 3 == 0 ? builder.hand_over(next()) : builder.step(next());
+    Builder builder(round % 2 + 1, round / 4 % 4 >= 2);
+    std::size_t length = 2 + next() % (round / 4 % 4 == 2 ? 40 : 28);
+    const bool flags = round % 4 == 1, messages = round / 4 % 4 == 2;
+    for (std::size_t i = 0; i < (flags ? length / 4 + 1 : length); ++i) {
+      if (messages && i % 2 == 0)
+        i % 4 ? builder.message(next()) : builder.launches(next());
+      else if (flags && i % 3 == 0)
+        builder.hand_over(next());
+      else
+        builder.step(next());
+    }
     Execution execution = builder.take();
     Records records(execution, round % 4 >= 2);
     Races found = records.found(), expected = records.expected();
@@ -459,5 +571,5 @@ TEST(Oracle, ManyExecutions) {
   EXPECT_GT(racy, rounds / 10);
 }
 
-}  // namespace
-}  // namespace deadheat::test
+} // namespace
+} // namespace deadheat::test

@@ -65,36 +65,12 @@ class Records {
     allocation.address = memory;
     allocation.bytes = 4096;
     records_.push_back(allocation);
-    trace::Launch launch;
-    launch.module = 1;
-    launch.grid = {2, 1, 1};
-    launch.block = {64, 1, 1};
-    launch.cluster = {execution.blocks_per_cluster, 1, 1};
-    launch.instrumented = true;
-    trace::Operation operation;
-    operation.id = operation.launch = 1;
-    operation.stream = 1;
-    operation.what = launch;
-    records_.push_back(operation);
-    auto of_second = [](const Event& event) { return event.launch() == 1; };
-    const bool two = std::any_of(execution.events.begin(), execution.events.end(), of_second);
-    if (two) { // it may begin while the first runs (programmatic stream serialization)
-      launch.programmatic = true;
-      operation.id = operation.launch = 2;
-      operation.what = launch;
-      records_.push_back(operation);
-    }
-    records_.push_back(trace::OperationBegin{1});
-    if (two) records_.push_back(trace::OperationBegin{2});
-    bool over = false; // the first
-    for (std::size_t i = 0; i < execution.events.size(); ++i) {
-      if (execution.events[i].kind == Event::Kind::dependency_wait && !std::exchange(over, true)) {
-        records_.push_back(trace::OperationEnd{1});
-      }
-      event(i);
-    }
-    if (!over) records_.push_back(trace::OperationEnd{1});
-    if (two) records_.push_back(trace::OperationEnd{2});
+    std::set<std::uint32_t> streams;
+    for (const Launched& launched : execution.launches) streams.insert(launched.stream);
+    for (std::uint32_t stream : streams)
+      records_.push_back(trace::StreamCreate{stream, trace::StreamCreate::Kind::non_blocking, 0, 0, 1});
+    for (std::size_t i = 0; i < execution.events.size(); ++i) event(i);
+    for (std::uint32_t number : running_) records_.push_back(trace::OperationEnd{number});
   }
 
   Races found() {
@@ -334,8 +310,37 @@ class Records {
         records_.push_back(record);
         break;
       }
+      case Event::Kind::launch_begin: submit(event.launch()); break;
+      case Event::Kind::launch_end:
+        records_.push_back(trace::OperationEnd{launch_of(event)});
+        running_.erase(launch_of(event));
+        break;
       case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
     }
+  }
+  void submit(std::uint32_t number) {
+    const Launched& launched = execution_.launches[number];
+    trace::Operation operation;
+    if (launched.waits_for) {
+      operation.id = ++waits_;
+      operation.stream = launched.waits_for;
+      records_.push_back(operation);
+      records_.push_back(trace::EventRecord{operation.id, operation.stream, operation.id, 1});
+      records_.push_back(trace::StreamWait{launched.stream, operation.id, operation.id, 0, 1});
+    }
+    trace::Launch launch;
+    launch.module = 1;
+    launch.grid = {2, 1, 1};
+    launch.block = {64, 1, 1};
+    launch.cluster = {execution_.blocks_per_cluster, 1, 1};
+    launch.instrumented = true;
+    launch.programmatic = launched.primary != Launched::none;
+    operation.id = operation.launch = number + 1;
+    operation.stream = launched.stream;
+    operation.what = launch;
+    records_.push_back(operation);
+    records_.push_back(trace::OperationBegin{operation.id});
+    running_.insert(operation.id);
   }
   std::uint64_t rank_bits(const Event& event) const {
     if (!event.shared || event.memory_of() == event.block) return 0;
@@ -359,6 +364,8 @@ class Records {
   std::map<Alike, std::uint32_t> pool_;
   std::vector<std::uint32_t> lines_;
   std::vector<trace::Record> records_;
+  std::set<std::uint32_t> running_; // launches
+  std::uint32_t waits_ = 1000; // operations
 };
 
 } // namespace deadheat::test

@@ -1,0 +1,109 @@
+// Order across launches: what comes before a launch, or before its wait for the one before it, and what launches learn
+// from others that run beside them.
+//
+// Causality order is transitive (PTX ISA 8.9.5). A thread of launch B that acquires from launch A, which runs beside
+// it, has what came before: what A's thread knew, and whatever was over before A began, or before A waited. Whatever
+// follows B begins with that, and hands it on like all that it knows: clocks have it from the start.
+#include "analyzer/order/causality.h"
+
+namespace deadheat::order {
+
+bool Causality::seen_entry(ThreadKey key, const ClockEntry& entry) const {
+  for (const Clock* clock : clocks_of(key))
+    if (clock && clock->entry(entry.block, entry.group) >= entry.stamp) return true;
+  return false;
+}
+
+std::array<const Clock*, 2> Causality::clocks_of(ThreadKey key) const {
+  const Block* of = find_block(key);
+  const Thread* state = find_thread(key);
+  return {common_of(of, key).get(), state ? state->own.get() : nullptr};
+}
+
+// ---- which operations come before
+
+namespace {
+
+ClockEntry waited_in(OperationIndex operation, Stamp when) {
+  return {ThreadKey(operation, ~0u, 0).block_bits(), dependency_group, when};
+}
+
+} // namespace
+
+void Causality::dependency_wait(ThreadKey key, Stamp now) {
+  Thread& state = thread(key);
+  state.own = Clock::join(Clock::with(state.own, {waited_in(key.operation(), now)}), inherited(key.operation(), true));
+}
+
+// Of different operations: is all of `first` before what `second` does now? So it is, too, where the thread has seen
+// anything of an operation that began behind it.
+bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const {
+  const OperationIndex own = second.operation();
+  if (operations_.ordered(first, own) ||
+      (operations_.ordered_by_wait(first, own) && seen_entry(second, waited_in(own, 1))))
+    return true;
+  if (!operations_.concurrent()) return false;
+  for (const Clock* clock : clocks_of(second))
+    if (clock && begun_behind(*clock, first, own)) return true;
+  return false;
+}
+
+bool Causality::begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const {
+  if (clock.within(own)) return false;
+  for (std::optional<std::uint64_t> block = clock.next_block(0); block;) {
+    const OperationIndex operation = OperationIndex(*block >> 32);
+    const ClockEntry waited = waited_in(operation, 1);
+    if (operation != own && (operations_.ordered(first, operation) || (operations_.ordered_by_wait(first, operation) &&
+                                                                       clock.entry(waited.block, waited.group))))
+      return true;
+    block = clock.next_block((std::uint64_t(operation) + 1) << 32);
+  }
+  return false;
+}
+
+// ---- what launches learn from others
+
+// Acquires what a release pattern released, perhaps in another launch.
+void Causality::synchronize(ThreadKey key, const ClockPointer& clock) {
+  acquire(key, clock);
+  if (!clock || !operations_.concurrent() || clock->within(key.operation())) return;
+  const auto [chain, position] = operations_.place(key.operation());
+  auto& learned = learned_[chain];
+  auto at = learned.lower_bound(position);
+  if (at == learned.end() || at->first != position)
+    at = learned.emplace_hint(at, position, at == learned.begin() ? nullptr : std::prev(at)->second);
+  for (; at != learned.end(); ++at) at->second = Clock::join(at->second, clock);
+}
+
+// What operations of that chain, up to the position, have learned; null: nothing.
+ClockPointer Causality::learned(OperationClocks::Place last) const {
+  const auto of_chain = learned_.find(last.chain);
+  if (of_chain == learned_.end()) return nullptr;
+  const auto behind = of_chain->second.upper_bound(last.position);
+  return behind == of_chain->second.begin() ? nullptr : std::prev(behind)->second;
+}
+
+// What is known to an operation when it begins, or when it has waited, besides what is complete; null: nothing.
+const ClockPointer& Causality::inherited(OperationIndex operation, bool waited) const {
+  static const ClockPointer nothing;
+  if (learned_.empty()) return nothing;
+  const auto [at, fresh] = inherited_.try_emplace(2 * std::uint64_t(operation) + waited);
+  ClockPointer& all = at->second;
+  if (!fresh) return all;
+  if (waited) {
+    for (OperationIndex primary : operations_.waited_for(operation))
+      all = Clock::join(Clock::join(all, inherited(primary, false)), learned(operations_.place(primary)));
+  } else {
+    for (const auto& [chain, position] : operations_.complete_before(operation))
+      all = Clock::join(all, learned({chain, position}));
+  }
+  // All of it is visible to all proxies, but for what the operation itself, which is not over, had released.
+  if (all) {
+    std::vector<ClockEntry> visible = all->proxied(proxied_global);
+    std::erase_if(visible, [&](const ClockEntry& entry) { return OperationIndex(entry.block >> 32) == operation; });
+    all = Clock::with(all, std::move(visible));
+  }
+  return all;
+}
+
+} // namespace deadheat::order
