@@ -12,6 +12,8 @@ namespace {
 std::uint32_t kind_of(std::uint32_t group) { return group & ~4095u; }
 constexpr std::uint32_t everything = 0; // the kind of what was done to any memory
 
+bool of_thread(std::uint32_t group) { return group >= thread_group(0) && group < thread_group(1024); }
+
 }  // namespace
 
 // ---- questions
@@ -30,6 +32,11 @@ const Clock* Clock::find(std::uint64_t block) const {
 }
 
 Stamp Clock::at(std::uint32_t group) const {
+  if (warps_ && of_thread(group)) {
+    const std::uint32_t thread = group - thread_group(0);
+    const auto& lanes = (*warps_)[thread / 32];
+    return lanes ? lanes->stamps[thread % 32] : 0;
+  }
   const auto found = std::lower_bound(entries_.begin(), entries_.end(), group,
                                       [](const Entry& entry, std::uint32_t g) { return entry.group < g; });
   return found != entries_.end() && found->group == group ? found->stamp : 0;
@@ -67,6 +74,15 @@ void Clock::each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const {
   for (const ClockPointer& part : parts_) part->each_leaf(from, to, f);
 }
 
+template <typename F>
+void Clock::each_entry(F&& f) const {
+  for (const Entry& entry : entries_) f(entry);
+  for (std::uint32_t thread = 0; warps_ && thread < 1024; ++thread) {
+    const auto& lanes = (*warps_)[thread / 32];
+    if (lanes && lanes->stamps[thread % 32]) f(Entry{thread_group(thread), lanes->stamps[thread % 32]});
+  }
+}
+
 std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const {
   std::uint64_t count = 0;
   const std::uint64_t skipped = ThreadKey(operation, except, 0).block_bits();
@@ -79,11 +95,11 @@ std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint
 std::vector<ClockEntry> Clock::proxied(std::uint32_t space) const {
   std::vector<ClockEntry> list;
   each_leaf(0, ~std::uint64_t(0), [&](const Clock& leaf) {
-    for (const Entry& entry : leaf.entries_) {
+    leaf.each_entry([&](const Entry& entry) {
       const std::uint32_t kind = kind_of(entry.group);
       if (kind == everything || (kind == only_shared && space == proxied_shared))
         list.push_back({leaf.first_, entry.group - kind + space, entry.stamp});
-    }
+    });
   });
   return list;
 }
@@ -93,20 +109,20 @@ ClockPointer Clock::of_shared(const ClockPointer& clock, std::uint32_t operation
   std::vector<ClockEntry> list;
   const std::uint64_t first = std::uint64_t(operation) << 32;
   clock->each_leaf(first, first | 0xffffffff, [&](const Clock& leaf) {
-    for (const Entry& entry : leaf.entries_) {
+    leaf.each_entry([&](const Entry& entry) {
       const std::uint32_t kind = kind_of(entry.group);
-      if (kind == proxied_global || kind == dependency_group) continue;
+      if (kind == proxied_global || kind == dependency_group) return;
       const bool bulk = entry.group >= mbarrier_group(0) && entry.group < only_shared_bulk;
       const std::uint32_t more = kind == everything ? only_shared : bulk ? only_shared_bulk : 0;
       list.push_back({leaf.first_, entry.group + more, entry.stamp});
-    }
+    });
   });
   return with(nullptr, std::move(list));
 }
 
 bool operator==(const Clock& a, const Clock& b) {
   if (&a == &b) return true;
-  if (a.first_ != b.first_ || a.height_ != b.height_ || a.entries_ != b.entries_) return false;
+  if (a.first_ != b.first_ || a.height_ != b.height_ || !Clock::same_entries(a, b)) return false;
   return std::equal(a.parts_.begin(), a.parts_.end(), b.parts_.begin(), b.parts_.end(),
                     [](const ClockPointer& x, const ClockPointer& y) { return *x == *y; });
 }
@@ -154,9 +170,87 @@ ClockPointer Clock::join_leaves(const ClockPointer& a, const ClockPointer& b) {
     const bool take_a = j == b->entries_.end() || (i != a->entries_.end() && i->group <= j->group);
     result->append(take_a ? *i++ : *j++, wider);
   }
-  if (result->entries_ == a->entries_) return a;
-  if (result->entries_ == b->entries_) return b;
+  if (a->warps_ || b->warps_) result->join_warps(*a, *b);
+  result->settle();
+  if (same_entries(*result, *a)) return a;
+  if (same_entries(*result, *b)) return b;
   return result;
+}
+
+Clock::Lanes::Lanes(const std::array<Stamp, 32>& of) : stamps(of) {
+  for (Stamp stamp : of) {
+    count += stamp != 0;
+    if (stamp) lowest = std::min(lowest, stamp);
+  }
+}
+
+bool Clock::same_entries(const Clock& a, const Clock& b) {
+  if (bool(a.warps_) != bool(b.warps_) || a.entries_ != b.entries_) return false;
+  return !a.warps_ ||
+         std::equal(a.warps_->begin(), a.warps_->end(), b.warps_->begin(),
+                    [](const auto& x, const auto& y) { return x == y || (x && y && x->stamps == y->stamps); });
+}
+
+// The threads' entries of two leaves, where one has warps_. Those of the other, if that has none, are here among the
+// rest.
+void Clock::join_warps(const Clock& a, const Clock& b) {
+  std::array<std::array<Stamp, 32>, 32> more{};
+  std::uint32_t with_more = 0; // warps
+  std::erase_if(entries_, [&](const Entry& entry) {
+    if (!of_thread(entry.group)) return false;
+    const std::uint32_t thread = entry.group - thread_group(0);
+    more[thread / 32][thread % 32] = entry.stamp;
+    with_more |= 1u << thread / 32;
+    return true;
+  });
+  const Stamp of_block = at(whole_block);
+  warps_ = std::make_unique<Warps>();
+  for (std::uint32_t warp = 0; warp < 32; ++warp) {
+    const auto& in_a = a.warps_ ? (*a.warps_)[warp] : nullptr;
+    const auto& in_b = b.warps_ ? (*b.warps_)[warp] : nullptr;
+    const Stamp wider = std::max(of_block, at(warp_group(warp))); // which covers what is no newer
+    const auto& either = in_a ? in_a : in_b;
+    if ((in_a == in_b || !in_a || !in_b) && !(with_more >> warp & 1)) {
+      if (!either) continue;
+      if (either->lowest > wider) {
+        (*warps_)[warp] = either;
+        continue;
+      }
+    }
+    std::array<Stamp, 32> stamps = more[warp];
+    for (const auto& lanes : {in_a, in_b}) {
+      for (std::size_t lane = 0; lanes && lane < stamps.size(); ++lane)
+        stamps[lane] = std::max(stamps[lane], lanes->stamps[lane]);
+    }
+    for (Stamp& stamp : stamps)
+      if (stamp <= wider) stamp = 0;
+    if (in_a && in_a->stamps == stamps)
+      (*warps_)[warp] = in_a;
+    else if (in_b && in_b->stamps == stamps)
+      (*warps_)[warp] = in_b;
+    else if (auto lanes = std::make_shared<const Lanes>(stamps); lanes->count)
+      (*warps_)[warp] = std::move(lanes);
+  }
+}
+
+// Threads' entries go where they belong, for as many as they are.
+void Clock::settle() {
+  if (warps_) {
+    std::size_t count = 0;
+    for (const auto& lanes : *warps_) count += lanes ? lanes->count : 0;
+    if (count > many_threads) return;
+    std::vector<Entry> all;
+    each_entry([&](const Entry& entry) { all.push_back(entry); });
+    std::stable_sort(all.begin(), all.end(), [](const Entry& x, const Entry& y) { return x.group < y.group; });
+    entries_ = std::move(all);
+    warps_ = nullptr;
+    return;
+  }
+  if (entries_.size() <= many_threads) return;
+  const auto is_thread = [](const Entry& entry) { return of_thread(entry.group); };
+  if (std::size_t(std::count_if(entries_.begin(), entries_.end(), is_thread)) <= many_threads) return;
+  static const Clock none;
+  join_warps(none, none);
 }
 
 ClockPointer Clock::join_nodes(const ClockPointer& a, const ClockPointer& b) {
@@ -238,7 +332,8 @@ ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more
     for (; at != more.end() && at->block == block; ++at) {
       if (at->stamp) leaf->append({at->group, at->stamp}, wider);
     }
-    if (!leaf->entries_.empty()) result = join(result, leaf);
+    leaf->settle();
+    if (!leaf->entries_.empty() || leaf->warps_) result = join(result, leaf);
   }
   return result;
 }

@@ -12,6 +12,7 @@
 // Thread-safety: immutable values; safe to share.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -107,6 +108,16 @@ class Clock {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   static constexpr std::uint32_t fan = 4; // log2 of the parts of a node
+  // Entries of a warp's threads, of a leaf that has many of them: clocks share those of the warps in which they do not
+  // differ.
+  static constexpr std::size_t many_threads = 64;
+  struct Lanes {
+    std::array<Stamp, 32> stamps{}; // 0: no entry
+    std::uint32_t count = 0; // of entries
+    Stamp lowest = ~Stamp(0); // of them
+    explicit Lanes(const std::array<Stamp, 32>& of);
+  };
+  using Warps = std::array<std::shared_ptr<const Lanes>, 32>; // null: no entries
 
   std::uint64_t last() const { return first_ + (std::uint64_t(1) << fan * height_) - 1; }
   std::uint64_t part_of(std::uint64_t block) const { return block >> fan * (height_ - 1); } // number of a part
@@ -115,19 +126,26 @@ class Clock {
   Stamp seen_in(ThreadKey thread, std::uint32_t space) const;
   template <typename F>
   void each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const; // of blocks [from, to], in their order
+  template <typename F>
+  void each_entry(F&& f) const; // of a leaf
   class Wider;
   void append(const Entry& entry, Wider& wider); // to a leaf, in order of groups, unless what is there covers it
 
   static ClockPointer join_leaves(const ClockPointer& a, const ClockPointer& b);
+  static bool same_entries(const Clock& a, const Clock& b);
+  void join_warps(const Clock& a, const Clock& b);
+  void settle();
   static ClockPointer join_nodes(const ClockPointer& a, const ClockPointer& b);
   static ClockPointer join_part(const ClockPointer& whole, const ClockPointer& part);
   static ClockPointer above(const ClockPointer& a, const ClockPointer& b);
 
   // Blocks [first, first + 16^height). A leaf (height 0) has entries of its block: no two of a group, none that another
-  // covers, sorted by group. A node has at least two parts, sorted by first_, all of other sixteenths of its blocks.
+  // covers, sorted by group; those of threads, if they are more than many_threads, lie in warps_. A node has at least
+  // two parts, sorted by first_, all of other sixteenths of its blocks.
   std::uint64_t first_ = 0;
   std::uint32_t height_ = 0;
   std::vector<Entry> entries_;
+  std::unique_ptr<Warps> warps_;
   std::vector<ClockPointer> parts_;
 };
 

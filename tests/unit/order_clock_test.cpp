@@ -59,9 +59,11 @@ class Clocks {
       naive_[into].join(naive_[from]);
       return;
     }
-    std::vector<ClockEntry> more(1 + below(4));
+    const std::uint64_t crowded = below(4) == 0 ? block() : 0; // many threads of one
+    std::vector<ClockEntry> more(1 + below(crowded ? 200 : 4));
     for (ClockEntry& entry : more) {
-      entry = {block(), group(), below(60)}; // stamp 0 says nothing
+      entry = crowded ? ClockEntry{crowded, order::thread_group(std::uint32_t(below(1024))), below(60)}
+                      : ClockEntry{block(), group(), below(60)}; // stamp 0 says nothing
       if (entry.stamp) naive_[into].add(entry);
     }
     clocks_[into] = Clock::with(clocks_[into], more);
