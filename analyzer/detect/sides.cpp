@@ -1,9 +1,8 @@
 #include "analyzer/detect/sides.h"
 
-#include <cxxabi.h>
-
 #include <cstdlib>
 
+#include "tracer/ptx/demangle.h"
 #include "tracer/ptx/sites.h"
 
 namespace deadheat::detect {
@@ -37,13 +36,7 @@ bool adds_floats(const Site& site) {
 
 }  // namespace
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string result = status == 0 && text ? text : name;
-  std::free(text);
-  return result;
-}
+std::string demangled(const std::string& name) { return ptx::demangle(name); }
 
 SideId Sides::side_of(const std::string& key) {
   return side_ids_.try_emplace(key, SideId(side_ids_.size() + 1)).first->second;

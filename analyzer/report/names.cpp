@@ -1,12 +1,9 @@
 #include "analyzer/report/names.h"
 
-#include <cxxabi.h>
-
-#include <cctype>
-#include <cstdlib>
 #include <utility>
 
 #include "analyzer/report/words.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat {
 
@@ -48,29 +45,7 @@ std::size_t sequence_length(std::string_view text) {
 
 } // namespace
 
-std::string demangled(const std::string& name) {
-  std::string result = name;
-  if (name.starts_with("_Z") && name.size() <= 4096) {
-    int status = 0;
-    char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-    if (status == 0 && text) result = text;
-    std::free(text);
-  }
-  constexpr std::string_view internal = "_INTERNAL_";
-  std::size_t at = 0;
-  while ((at = result.find(internal, at)) != std::string::npos) {
-    std::size_t end = at;
-    while (end < result.size() && (std::isalnum(static_cast<unsigned char>(result[end])) || result[end] == '_')) ++end;
-    bool part = at > 0 && std::isalnum(static_cast<unsigned char>(result[at - 1])); // of a longer name
-    bool name_space = !part && result.compare(end, 2, "::") == 0;
-    if (name_space) {
-      result.erase(at, end + 2 - at);
-    } else {
-      at = end;
-    }
-  }
-  return result;
-}
+std::string demangled(const std::string& name) { return ptx::demangle(name); }
 
 std::string valid_utf8(std::string_view text) {
   std::string out;

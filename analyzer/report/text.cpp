@@ -11,6 +11,7 @@
 #include "analyzer/report/place.h"
 #include "analyzer/report/source_lines.h"
 #include "analyzer/report/words.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::report {
 
@@ -76,6 +77,11 @@ Lines wrapped(const std::string& text, std::size_t width, const std::string& fur
 std::string cut(const std::string& text, std::size_t width) {
   if (width_of(text) <= width) return text;
   return text.substr(0, end_of(text, width > 1 ? width - 1 : width)) + "~";
+}
+
+// A name that somebody is to recognize; whole in JSON.
+std::string brief(const std::string& name, std::size_t width) {
+  return cut(printable(ptx::shortened(name, width)), width);
 }
 
 class Writer {
@@ -218,13 +224,13 @@ void Writer::frames(Lines& lines, const RaceSide& side, std::size_t column) {
     if (i == innermost && i > 0) {
       const SourceFrame& called = side.source[i - 1];
       const std::string file = called.file.substr(called.file.rfind('/') + 1);
-      const std::string name = called.function.empty() ? "a library's code" : printable(demangled(called.function));
-      add("  through " + cut(name, most_of_name) + ", " + printable(file) + ":" + number(std::uint64_t(called.line)) +
+      const std::string name = called.function.empty() ? "a library's code" : demangled(called.function);
+      add("  through " + brief(name, most_of_name) + ", " + printable(file) + ":" + number(std::uint64_t(called.line)) +
           (i > 1 ? " and " + counted(i - 1, "frame", "frames") + " deeper" : ""));
     }
     const std::string function = demangled(frame.function);
     if (function.empty() || function == demangled(side.kernel)) continue;
-    add("  in " + cut(printable(function), most_of_name));
+    add("  in " + brief(function, most_of_name));
   }
 }
 
@@ -236,8 +242,8 @@ Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t
   const SourceFrame* own = own_frame(side.source);
   if (!heading.empty()) add(heading + in_brackets(side.opcode));
   constexpr std::size_t most_of_kernel = 250;
-  if (!side.kernel.empty()) { // whole in JSON
-    add((is_operation(side) ? "by " : "in ") + cut(printable(demangled(side.kernel)), most_of_kernel));
+  if (!side.kernel.empty()) {
+    add((is_operation(side) ? "by " : "in ") + brief(demangled(side.kernel), most_of_kernel));
   }
   frames(lines, side, column);
   if (!is_operation(side)) {
@@ -248,7 +254,7 @@ Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t
   } else if (side.name.operation && side.kernel != order::host_itself) {
     add("operation " + number(std::uint64_t(side.name.operation)) + " of stream " + number(std::uint64_t(side.stream)));
   }
-  if (!side.called_at.empty()) add("submitted from " + printable(side.called_at));
+  if (!side.called_at.empty()) add("submitted from " + brief(side.called_at, most_of_kernel));
   if (own) quote(lines, *own, column);
   return lines;
 }
@@ -376,7 +382,7 @@ void Writer::race(const Race& race) {
 
 // The code of an order-dependent atomic: no one thread of it stands out.
 void Writer::site(const RaceSide& where) {
-  paragraph("in " + printable(demangled(where.kernel)) + in_brackets(where.opcode));
+  paragraph("in " + brief(demangled(where.kernel), 250) + in_brackets(where.opcode));
   Lines lines;
   frames(lines, where, width_ - 2);
   if (const SourceFrame* own = own_frame(where.source)) quote(lines, *own, width_ - 2);

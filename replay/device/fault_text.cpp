@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tracer/ptx/demangle.h"
+
 namespace deadheat::device {
 
 namespace {
@@ -31,7 +33,7 @@ std::string text_of(const Dim3& place) { return fmt::format("({},{},{})", place.
 
 std::string fault_text(const trace::MemoryError& fault, const FaultedLaunch* launch, const Site* site) {
   std::string text = name_of(fault.kind);
-  if (launch) text += ": kernel " + launch->kernel;
+  if (launch) text += ": kernel " + ptx::shortened(launch->kernel, 250);
   if (site && !site->source.empty() && site->source.front().line) {
     text += fmt::format(" at {}:{}", site->source.front().file, site->source.front().line);
   }

@@ -1,24 +1,16 @@
 #include "replay/embedded/names.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "replay/device/fault_text.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::embedded {
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string result = status == 0 && text ? text : name;
-  std::free(text);
-  return result;
-}
+std::string demangled(const std::string& name) { return ptx::demangle(name); }
 
 std::string describe_fault(const trace::MemoryError& fault, const LaunchNote* launch, engine::LoadedModule* module) {
   const Site* site = module && fault.site < module->sites().size() ? &module->sites()[fault.site] : nullptr;

@@ -8,6 +8,7 @@
 #include "replay/device/fault_text.h"
 #include "replay/device/trace_sink.h"
 #include "replay/engine/tables.h"
+#include "tracer/ptx/demangle.h"
 #include "tracer/ptx/sites.h"
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/writer.h"

@@ -268,12 +268,5 @@ TEST(PtxSites, SourceChains) {
   EXPECT_EQ(all[1].source[0].line, 11u);
 }
 
-TEST(PtxSites, Demangle) {
-  EXPECT_EQ(demangle("_Z7softmaxPKfPf"), "softmax(float const*, float*)");
-  EXPECT_EQ(demangle("plain"), "plain");
-  EXPECT_EQ(demangle("_Znonsense"), "_Znonsense");
-  EXPECT_EQ(demangle("_ZN29_INTERNAL_4bdbfe0a_4_a_cu_tab1fEi"), "f(int)");
-}
-
 }  // namespace
 }  // namespace deadheat::ptx

@@ -14,6 +14,7 @@
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/session.h"
+#include "tracer/ptx/demangle.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/sites.h"
 

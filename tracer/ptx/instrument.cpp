@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tracer/ptx/demangle.h"
 #include "tracer/ptx/instrument_function.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/rewrite.h"

@@ -1,13 +1,12 @@
 #include "tracer/ptx/sites.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <map>
 #include <optional>
 
+#include "tracer/ptx/demangle.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
 #include "tracer/ptx/value_types.h"
@@ -50,28 +49,6 @@ std::string value_type(const Instruction& i, const ValueTypes& types) {
 }
 
 }  // namespace
-
-std::string demangle(std::string_view name) {
-  if (!name.starts_with("_Z") || name.size() > 4096) return std::string(name);
-  int status = 0;
-  char* text = abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status);
-  std::string result = status == 0 && text ? text : std::string(name);
-  std::free(text);
-  // nvcc gives names with internal linkage a namespace that holds a hash: _INTERNAL_4bdbfe0a_4_a_cu_table::f. Without
-  // it reports stay the same from build to build.
-  constexpr std::string_view internal = "_INTERNAL_";
-  for (std::size_t at = result.find(internal); at != std::string::npos; at = result.find(internal, at)) {
-    std::size_t end = at + internal.size();
-    while (end < result.size() && (std::isalnum(static_cast<unsigned char>(result[end])) || result[end] == '_')) ++end;
-    bool whole = result.compare(end, 2, "::") == 0;
-    if (whole) {
-      result.erase(at, end + 2 - at);
-    } else {
-      at = end;
-    }
-  }
-  return result;
-}
 
 std::vector<SourceFrame> source_frames(const Module& module, std::uint32_t location, std::string_view function) {
   std::vector<SourceFrame> frames;

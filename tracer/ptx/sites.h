@@ -52,7 +52,4 @@ std::optional<MatrixPieces> matrix_pieces(const Instruction& instruction);
 // The inlining chain of a location, innermost first; `function` is the (mangled) function that holds it.
 std::vector<SourceFrame> source_frames(const Module& module, std::uint32_t location, std::string_view function);
 
-// "softmax(float const*, float*)" from its mangled name; the name itself if it is not one.
-std::string demangle(std::string_view name);
-
 } // namespace deadheat::ptx
