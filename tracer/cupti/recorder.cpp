@@ -15,6 +15,7 @@
 #include "tracer/cupti/rings.h"
 #include "tracer/cupti/session.h"
 #include "tracer/cupti/window.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::cupti {
 
