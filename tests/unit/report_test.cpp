@@ -112,7 +112,8 @@ TEST(ReportJson, EmptyAnalysisHasEveryKey) {
 TEST(ReportJson, RaceAsFound) {
   json race = written(analysis_of({shared_race()}))["races"][0];
   EXPECT_EQ(keys(race), (std::set<std::string>{"id", "level", "class", "certainty", "kind", "first", "second",
-                                               "address", "bytes", "allocation", "occurrences", "same_value", "why"}));
+                                               "address", "bytes", "allocation", "occurrences", "same_value",
+                                               "unused_read", "lacks_only_proxy_fence", "why"}));
   EXPECT_EQ(race["level"], "shared");
   EXPECT_EQ(race["class"], "data");
   EXPECT_EQ(race["certainty"], "certain");
