@@ -278,6 +278,7 @@ std::shared_ptr<RecordedLaunch> Recorder::expect(std::uint32_t control, const de
     launch->abandoned_ = true;
     return launch;
   }
+  if (controlled.again) launch->exited_in_.resize(controlled.buffers->rings->count());
   launch->unfinished_ = unfinished_.begin(controlled.buffers->rings->context());
   controlled.launches.push_back(launch);
   wake_.notify_all();
@@ -309,11 +310,25 @@ const ptx::Segment* Recorder::segment_of(const SegmentHeader& header) {
   return header.segment < segments.size() ? &segments[header.segment] : nullptr;
 }
 
+// A graph may be launched again before all of its last launch has been read. Blocks keep to their rings (layout.h), and
+// its launches come one after the other: in each ring, what the first one's blocks wrote comes first.
+std::size_t Recorder::Controlled::launch_of(std::uint32_t block) const {
+  for (std::size_t i = 0; i + 1 < launches.size(); ++i) {
+    const RecordedLaunch& launch = *launches[i];
+    const std::uint64_t rings = launch.exited_in_.size(), ring = rings ? block % rings : 0;
+    if (!rings) return i;
+    const std::uint64_t blocks = launch.shape_.blocks / rings + (ring < launch.shape_.blocks % rings);
+    if (launch.exited_in_[ring] < blocks * launch.shape_.threads) return i;
+  }
+  return launches.size() - 1;
+}
+
 void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at, std::uint32_t round) {
   const auto found = controls_.find(header.control);
   if (found == controls_.end() || found->second.launches.empty()) return;
   Controlled& controlled = found->second;
-  RecordedLaunch& launch = *controlled.launches.front();
+  const std::size_t number = controlled.launch_of(header.block);
+  RecordedLaunch& launch = *controlled.launches[number];
   const bool within = kept_bytes_ < session_.options().budget << 20;
   const std::uint32_t exited = device_log::exits(*segment_of(header), controlled.code->sites, at);
   bool complete = false;
@@ -327,6 +342,7 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
       arrived.back().bytes.insert(arrived.back().bytes.end(), at, at + bytes);
     }
     launch.exited_ += exited;
+    if (!launch.exited_in_.empty()) launch.exited_in_[header.block % launch.exited_in_.size()] += exited;
     complete = launch.complete_ = launch.exited_ >= std::uint64_t(launch.shape_.blocks) * launch.shape_.threads;
   }
   kept_bytes_ += bytes;
@@ -334,7 +350,7 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
   launch.unfinished_->bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (complete) {
     unfinished_.end(launch.unfinished_);
-    controlled.launches.erase(controlled.launches.begin());
+    controlled.launches.erase(controlled.launches.begin() + std::ptrdiff_t(number));
     if (!controlled.again) ended(header.control);
   }
 }

@@ -60,6 +60,7 @@ class RecordedLaunch final : public Awaited {
   std::shared_ptr<const std::atomic<std::uint32_t>> whole_; // all that was reserved before this round has arrived
   std::shared_ptr<Unfinished::Launch> unfinished_; // null: nothing will come
   std::uint64_t exited_ = 0; // threads
+  std::vector<std::uint64_t> exited_in_; // of a graph's node: the same by ring
   bool complete_ = false;
   bool abandoned_ = false; // nothing more will arrive
   void stall(trace::TraceWriter& writer);
@@ -127,6 +128,8 @@ class Recorder {
     bool again = false; // of a graph's node
     const Buffers* buffers = nullptr;
     std::vector<std::shared_ptr<RecordedLaunch>> launches;
+    std::size_t launch_of(
+        std::uint32_t block) const; // whose a segment is that comes now; of `launches`, which has some
   };
   std::map<std::uint32_t, Controlled> controls_;
   std::deque<std::uint32_t> ended_;

@@ -1,4 +1,5 @@
-// Two modules with kernels of one name, which differ in what they do, in one captured graph that is launched three times.
+// Two modules with kernels of one name, which differ in what they do, in one captured graph that is launched many times
+// without a wait.
 #include <vector>
 
 #include "agree.h"
@@ -7,7 +8,7 @@ using namespace agree;
 
 namespace {
 
-// out[i] = 3 * in[i]
+// out[i] = 3 * in[i], i: of all blocks of 64 threads
 constexpr const char* tripling = R"(.version 8.0
 .target sm_75
 .address_size 64
@@ -18,7 +19,9 @@ constexpr const char* tripling = R"(.version 8.0
   ld.param.u64 %rd1, [in];
   ld.param.u64 %rd2, [out];
   mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd3, %r1, 4;
+  mov.u32 %r6, %ctaid.x;
+  mad.lo.u32 %r5, %r6, 64, %r1;
+  mul.wide.u32 %rd3, %r5, 4;
   add.u64 %rd4, %rd1, %rd3;
   add.u64 %rd5, %rd2, %rd3;
   ld.global.u32 %r2, [%rd4];
@@ -28,7 +31,7 @@ constexpr const char* tripling = R"(.version 8.0
 }
 )";
 
-// out[i] += in[i] + in[(i + 1) % 64] + in[(i + 2) % 64] through shared memory
+// out[i] += in[i] + in of the next two threads of the block, through shared memory
 constexpr const char* adding = R"(.version 8.0
 .target sm_75
 .address_size 64
@@ -40,7 +43,9 @@ constexpr const char* adding = R"(.version 8.0
   ld.param.u64 %rd1, [in];
   ld.param.u64 %rd2, [out];
   mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd3, %r1, 4;
+  mov.u32 %r11, %ctaid.x;
+  mad.lo.u32 %r12, %r11, 64, %r1;
+  mul.wide.u32 %rd3, %r12, 4;
   add.u64 %rd4, %rd1, %rd3;
   add.u64 %rd5, %rd2, %rd3;
   ld.global.u32 %r2, [%rd4];
@@ -66,6 +71,8 @@ constexpr const char* adding = R"(.version 8.0
 }
 )";
 
+constexpr int threads = 64, blocks = 150, count = blocks * threads, launches = 20;
+
 cudaKernel_t kernel_of(const char* text) {
   cudaLibrary_t library;
   cudaKernel_t kernel;
@@ -76,17 +83,18 @@ cudaKernel_t kernel_of(const char* text) {
 
 void launch(cudaKernel_t kernel, int* in, int* out, cudaStream_t stream) {
   void* arguments[] = {&in, &out};
-  CHECK(cudaLaunchKernel(reinterpret_cast<void*>(kernel), dim3(1), dim3(64), arguments, 0, stream));
+  CHECK(cudaLaunchKernel(reinterpret_cast<void*>(kernel), dim3(blocks), dim3(threads), arguments, 0, stream));
 }
 
 } // namespace
 
 int main() {
-  constexpr int count = 64, launches = 3;
   const std::vector<int> in = values<int>(count, -1000, 1000, 5);
   std::vector<int> sums(count);
-  for (int i = 0; i < count; ++i)
-    sums[i] = 3 * launches * (in[i] + in[(i + 1) % count] + in[(i + 2) % count]);
+  for (int i = 0; i < count; ++i) {
+    const int first = i / threads * threads;
+    sums[i] = 3 * launches * (in[i] + in[first + (i + 1) % threads] + in[first + (i + 2) % threads]);
+  }
   const cudaKernel_t first = kernel_of(tripling), second = kernel_of(adding);
   const std::vector<int> zeros(count);
   Array<int> device_in(in), between(count), out(zeros);
