@@ -73,7 +73,7 @@ class Run {
     // Whoever was last here was last at those before.
     const std::uint64_t bytes = piece.batch->bytes();
     bytes_ -= bytes;
-    if (spare_bytes_ + bytes <= routing_.most_bytes_ahead / 2) {
+    if (bytes_ + spare_bytes_ + bytes <= routing_.most_bytes_ahead) {
       spare_bytes_ += bytes;
       piece.batch->clear();
       spare_.push_back(std::move(piece.batch));
