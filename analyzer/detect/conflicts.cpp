@@ -47,7 +47,10 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   if (b.site) race.sites.insert(second.place);
   const bool proxy_fence = lacks_proxy_fence(first, second);
   race.lacks_other |= !proxy_fence || !first.group;
-  if (const MemoryAccess* read = plain_read(first, second)) race.readers.insert(read->thread);
+  if (const MemoryAccess* read = plain_read(first, second))
+    race.readers.insert(read->thread);
+  else
+    race.readers.insert_others();
   Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
   const unsigned tells = telling(level, one, two, first.writes() && !second.writes());
   if (race.occurrences++ == 0 || tells > race.telling) {

@@ -33,8 +33,9 @@ class Threads {
   static constexpr std::size_t most_blocks = std::size_t(1) << 16; // 160 bytes each
   void insert(order::ThreadKey thread);
   void insert(const Threads& others);
+  void insert_others() { overflown_ = true; }
   bool contains(order::ThreadKey thread) const; // of overflown() ones perhaps not
-  bool overflown() const { return overflown_; } // there were more
+  bool overflown() const { return overflown_; } // there are others
   bool empty() const { return blocks_.empty(); }
 
  private:

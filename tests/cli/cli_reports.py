@@ -180,6 +180,11 @@ class Reports(Case):
             self.assertEqual([key for key in ("unused_read", "lacks_only_proxy_fence") if race[key]], [how] if how else [])
             self.assertEqual((status, race.get("suppressed", False)), (0, True) if how else (1, False), program)
 
+    def test_a_line_with_a_read_that_is_used(self):
+        self.record(program("one_line"))
+        race, = self.analyze(status=1)[0]["races"]
+        self.assertFalse(race["unused_read"], race["why"])
+
     def test_suppress_unused(self):
         self.record(twin("shared_reduce.racy"))
         self.write("list", "race:shared_reduce.cu:*\nrace:other.cu:12\n")
