@@ -136,7 +136,7 @@ bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const Memo
   return lanes(second, [&](order::ThreadKey to) {
     return lanes(first, [&](order::ThreadKey from) {
       if (across ? causality_.ordered_across_proxies(from, first.stamp, first.group, to, memory != 0)
-                 : causality_.ordered(from, first.stamp, first.group, to, what)) {
+                 : causality_.ordered(from, first.stamp, first.group, to, what, !first.writes())) {
         return true;
       }
       *unordered = {from, to};

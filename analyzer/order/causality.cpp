@@ -293,7 +293,8 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
 
 // ---- questions
 
-bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, Restriction what) const {
+bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, Restriction what,
+                        bool read) const {
   if (stamp <= missing_) return true;
   const Block* of = find_block(second);
   const ClockPointer& common = common_of(of, second);
@@ -301,6 +302,12 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     const Thread* state = find_thread(second);
     return state && state->own && seen(*state->own) >= stamp;
   };
+  // What else than everything the access belongs to (clock.h).
+  std::uint32_t kinds[3];
+  std::size_t count = 0;
+  if (what != Restriction::none) kinds[count++] = only_shared;
+  if (read) kinds[count++] = only_reads;
+  if (read && what != Restriction::none) kinds[count++] = only_shared_reads;
   if (group) {
     // A copy is ordered before what its thread does after it waited for the group, and before what sees the phase of an
     // mbarrier complete that its completion arrived at.
@@ -309,14 +316,18 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     if (copies.bulk) {
       ClockEntry completion = copies.completion;
       if (completion.stamp && seen_entry(second, completion)) return true;
-      completion.group += only_shared_bulk;
-      if (completion.stamp && what != Restriction::none && seen_entry(second, completion)) return true;
+      // What was observed to be complete was as good as read: only_reads holds for what it wrote, too.
+      for (const std::uint32_t kind : {only_shared_bulk, only_reads_bulk, only_shared_bulk | only_reads_bulk}) {
+        if (what == Restriction::none && (kind & only_shared_bulk)) continue;
+        if (completion.stamp && seen_entry(second, {completion.block, completion.group | kind, completion.stamp}))
+          return true;
+      }
     } else {
       if (common && common->seen_async(first) >= stamp) return true;
       if (seen_by_thread([&](const Clock& clock) { return clock.seen_async(first); })) return true;
-      if (what != Restriction::none &&
-          seen_entry(second, {first.block_bits(), only_shared + async_group(first.thread()), stamp}))
-        return true;
+      for (std::size_t i = 0; i < count; ++i) {
+        if (seen_entry(second, {first.block_bits(), kinds[i] + async_group(first.thread()), stamp})) return true;
+      }
     }
     if (!copies.complete) return false;
     stamp = copies.complete;
@@ -330,9 +341,10 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
   }
   if (common && common->seen(first) >= stamp) return true;
   if (seen_by_thread([&](const Clock& clock) { return clock.seen(first); })) return true;
-  if (what == Restriction::none) return false;
-  if (common && common->seen_shared(first) >= stamp) return true;
-  if (seen_by_thread([&](const Clock& clock) { return clock.seen_shared(first); })) return true;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (common && common->seen_only(first, kinds[i]) >= stamp) return true;
+    if (seen_by_thread([&](const Clock& clock) { return clock.seen_only(first, kinds[i]); })) return true;
+  }
   return what == Restriction::mbarrier_init &&
          seen_entry(second, {first.block_bits(), inits_group(first.thread()), stamp});
 }

@@ -13,6 +13,15 @@
 // generic read comes before a later asynchronous write by synchronization alone: its value has been returned, and no
 // write can take it back.
 //
+// An mbarrier's wait and arrivals default to .cta scope, those from other blocks of the cluster too (9.7.13.15.13), so
+// that they do not synchronize. But "all memory accesses requested after" a wait that acquires "are not performed and
+// not visible to memory accesses performed prior to mbarrier.arrive having release semantics, in program order, by
+// other threads participating in the mbarrier" (9.7.13.15.16, item 4, of threads anywhere, where item 1, of what the
+// waiting thread may see, is of threads of the CTA): what was read before such an arrival, of whatever scope, comes
+// before what follows the wait. Rings in the shared memory of clusters hand free slots back so. What the arriving
+// thread knows to have been read counts too: its value has been returned. So does a bulk copy that it knows to be
+// complete: none of what follows the wait was performed when the copy's bytes were there.
+//
 // PTX has few atomic operations on 1 and 2 bytes, so that compilers make them of those on the word around (libcu++ of
 // atom.cas.b32, its loads of ld.b16). By the letter a load of a part and the operation on the whole are not morally
 // strong (8.7.1: complete overlap): they race, and the load observes nothing, so that whatever they should have ordered
@@ -167,9 +176,9 @@ class Causality {
 
   // Does the access (thread, stamp, group) happen before what `second` does now? Program order included; for accesses
   // of asynchronous copies, their group must have been waited for. `what`: the least class of operations that the first
-  // access, and with it the second, belongs to.
-  bool ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second,
-               Restriction what = Restriction::none) const;
+  // access, and with it the second, belongs to. `read`: the first access is one that writes nothing.
+  bool ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, Restriction what = Restriction::none,
+               bool read = false) const;
   // The same for a write through the generic proxy and an access through the asynchronous one, to shared memory or not.
   bool ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, bool shared) const;
   // Is the strong write (stamp) to `location`, made by an access that was watched, observed by a strong read that
@@ -316,7 +325,14 @@ class Causality {
     ClockEntry completion;
   };
   struct MbarrierState {
-    std::map<std::uint32_t, ChainPointer> phases;
+    struct Remote { // from other blocks
+      ClockPointer released, reads; // the latter: what of it was read, where it has been asked for since
+    };
+    struct Phase {
+      ChainPointer chain;
+      Remote remote, remote_wide; // by arrivals of .cta scope; by wider ones
+    };
+    std::map<std::uint32_t, Phase> phases;
   };
 
   AsyncGroup new_group(ThreadKey thread, Stamp now, bool bulk);
@@ -382,7 +398,7 @@ class Causality {
   bool may_be_known(const Location& location) const {
     return !locations_.empty() && location_bits_[location_bit(location)] && locations_.count(location);
   }
-  ChainPointer& mbarrier_phase(ThreadKey thread, const Location& object, std::uint32_t phase);
+  MbarrierState::Phase& mbarrier_phase(ThreadKey thread, const Location& object, std::uint32_t phase);
   void barrier_of_the_rest(OperationIndex operation, std::uint32_t index, Block& block, Stamp now);
   void forget_block(OperationIndex operation, std::uint32_t index, Block& block);
   void forget_locations();

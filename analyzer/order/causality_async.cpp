@@ -88,7 +88,7 @@ void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32
   // performed where the object is.
   ThreadKey there;
   there.bits = (object.block - 1) << 10;
-  contribute(*mbarrier_phase(there, object, phase), there, Scope::cluster, Clock::with(nullptr, {entry}));
+  contribute(*mbarrier_phase(there, object, phase).chain, there, Scope::cluster, Clock::with(nullptr, {entry}));
 }
 
 void Causality::bulk_commit(ThreadKey key) {

@@ -9,7 +9,7 @@ namespace {
 
 // Of the groups of a block those of one kind lie together: its own, and what was made visible to the asynchronous
 // proxy.
-std::uint32_t kind_of(std::uint32_t group) { return group & ~4095u; }
+constexpr std::uint32_t kind_of(std::uint32_t group) { return group & ~4095u; }
 constexpr std::uint32_t everything = 0; // the kind of what was done to any memory
 
 bool of_thread(std::uint32_t group) { return group >= thread_group(0) && group < thread_group(1024); }
@@ -104,20 +104,46 @@ std::vector<ClockEntry> Clock::proxied(std::uint32_t space) const {
   return list;
 }
 
-ClockPointer Clock::of_shared(const ClockPointer& clock, std::uint32_t operation) {
+// The clock's entries of those blocks, each moved to the group that `moved` says; 0: left out. (None of a whole block
+// is moved to 0.)
+template <typename F>
+ClockPointer Clock::projected(const ClockPointer& clock, std::uint64_t from, std::uint64_t to, F&& moved) {
   if (!clock) return nullptr;
   std::vector<ClockEntry> list;
-  const std::uint64_t first = std::uint64_t(operation) << 32;
-  clock->each_leaf(first, first | 0xffffffff, [&](const Clock& leaf) {
+  clock->each_leaf(from, to, [&](const Clock& leaf) {
     leaf.each_entry([&](const Entry& entry) {
-      const std::uint32_t kind = kind_of(entry.group);
-      if (kind == proxied_global || kind == dependency_group) return;
-      const bool bulk = entry.group >= mbarrier_group(0) && entry.group < only_shared_bulk;
-      const std::uint32_t more = kind == everything ? only_shared : bulk ? only_shared_bulk : 0;
-      list.push_back({leaf.first_, entry.group + more, entry.stamp});
+      if (const std::uint32_t group = moved(entry.group)) list.push_back({leaf.first_, group, entry.stamp});
     });
   });
   return with(nullptr, std::move(list));
+}
+
+ClockPointer Clock::of_shared(const ClockPointer& clock, std::uint32_t operation) {
+  const std::uint64_t first = std::uint64_t(operation) << 32;
+  return projected(clock, first, first | 0xffffffff, [](std::uint32_t group) -> std::uint32_t {
+    if (group >= mbarrier_group(0)) return group | only_shared_bulk;
+    switch (kind_of(group)) {
+      case everything: return group + only_shared;
+      case only_reads: return group - only_reads + only_shared_reads;
+      case proxied_global:
+      case dependency_group: return 0;
+      default: return group;
+    }
+  });
+}
+
+ClockPointer Clock::of_reads(const ClockPointer& clock) {
+  return projected(clock, 0, ~std::uint64_t(0), [](std::uint32_t group) -> std::uint32_t {
+    if (group >= mbarrier_group(0)) return group | only_reads_bulk;
+    switch (kind_of(group)) {
+      case everything: return group + only_reads;
+      case only_shared: return group - only_shared + only_shared_reads;
+      case only_reads:
+      case only_shared_reads:
+      case kind_of(matrix_group(0)): return group; // multiplications write no memory
+      default: return 0;
+    }
+  });
 }
 
 bool operator==(const Clock& a, const Clock& b) {
@@ -134,7 +160,8 @@ class Clock::Wider {
  public:
   bool covers(const Entry& entry) {
     const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
-    if (kind >= dependency_group || group >= async_group(0)) return false;
+    const bool of_threads = kind < dependency_group || kind == only_reads || kind == only_shared_reads;
+    if (!of_threads || group >= async_group(0)) return false;
     if (kind != kind_) {
       stamps_.fill(0);
       kind_ = kind;

@@ -56,10 +56,12 @@ inline std::uint32_t async_group(std::uint32_t thread) { return 2048 + thread; }
 inline constexpr std::uint32_t proxied_shared = 4096, proxied_global = 8192;
 // The same, and the copies, of what they did to shared memory only; of bulk copies (mbarrier_group).
 inline constexpr std::uint32_t only_shared = 12288, only_shared_bulk = 1 << 25;
+// The same, of what they read only; of what they read of shared memory only.
+inline constexpr std::uint32_t only_reads = 28672, only_reads_bulk = 1 << 26, only_shared_reads = 32768;
 // Of an operation (block ~0): its threads that have this have waited for the launch before it.
 inline constexpr std::uint32_t dependency_group = 16384;
 // Matrix multiplications (wgmma) of the thread's warpgroup that are over, by the number of their group.
-inline std::uint32_t matrix_group(std::uint32_t thread) { return 20480 + thread / 128; }
+constexpr std::uint32_t matrix_group(std::uint32_t thread) { return 20480 + thread / 128; }
 // Of what the thread did its initializations of mbarrier objects only.
 inline std::uint32_t inits_group(std::uint32_t thread) { return 24576 + thread; }
 // Bulk copies that completed on the mbarrier at that offset of the block's shared memory, by stamp of completion.
@@ -76,8 +78,8 @@ class Clock {
   Stamp seen_async(ThreadKey thread) const { return entry(thread.block_bits(), async_group(thread.thread())); }
   // As seen(), of what was made visible to the asynchronous proxy; `space`: proxied_shared or proxied_global.
   Stamp seen_proxied(ThreadKey thread, std::uint32_t space) const { return seen_in(thread, space); }
-  // As seen(), where only what was done to shared memory counts.
-  Stamp seen_shared(ThreadKey thread) const { return seen_in(thread, only_shared); }
+  // As seen(), of one of the kinds only_shared, only_reads, only_shared_reads.
+  Stamp seen_only(ThreadKey thread, std::uint32_t kind) const { return seen_in(thread, kind); }
   // The stamp of one entry; 0: none.
   Stamp entry(std::uint64_t block, std::uint32_t group) const;
   // What every lane of the thread's warp did up to there; a lower bound that looks at the warp and the block only.
@@ -100,6 +102,8 @@ class Clock {
   std::vector<ClockEntry> proxied(std::uint32_t space) const;
   // What the clock has seen done to shared memory, by threads of the operation.
   static ClockPointer of_shared(const ClockPointer& clock, std::uint32_t operation);
+  // What the clock has seen read.
+  static ClockPointer of_reads(const ClockPointer& clock);
 
  private:
   struct Entry { // of the one block of a leaf
@@ -128,6 +132,8 @@ class Clock {
   void each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const; // of blocks [from, to], in their order
   template <typename F>
   void each_entry(F&& f) const; // of a leaf
+  template <typename F>
+  static ClockPointer projected(const ClockPointer& clock, std::uint64_t from, std::uint64_t to, F&& moved);
   class Wider;
   void append(const Entry& entry, Wider& wider); // to a leaf, in order of groups, unless what is there covers it
 

@@ -300,19 +300,25 @@ void Causality::forget_locations() {
 
 void Causality::mbarrier_init(const Location& object) { mbarriers_.erase(object); }
 
-ChainPointer& Causality::mbarrier_phase(ThreadKey key, const Location& object, std::uint32_t phase) {
+Causality::MbarrierState::Phase& Causality::mbarrier_phase(ThreadKey key, const Location& object, std::uint32_t phase) {
   auto [at, fresh] = mbarriers_.try_emplace(object);
   if (fresh) block(key).locations.push_back(object);
-  ChainPointer& chain = at->second.phases[phase];
-  if (!chain) chain = std::make_shared<Chain>();
-  return chain;
+  MbarrierState::Phase& state = at->second.phases[phase];
+  if (!state.chain) state.chain = std::make_shared<Chain>();
+  return state;
 }
 
 void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
                                 Scope scope, Stamp now) {
-  ChainPointer& chain = mbarrier_phase(key, object, phase);
+  MbarrierState::Phase& at = mbarrier_phase(key, object, phase);
+  const ChainPointer& chain = at.chain;
   if (is_release(ordering)) {
-    contribute(*chain, key, scope, snapshot(key, now));
+    const ClockPointer clock = snapshot(key, now);
+    contribute(*chain, key, scope, clock);
+    if (object.block - 1 != key.block_bits()) {
+      MbarrierState::Remote& remote = scope > Scope::cta ? at.remote_wide : at.remote;
+      remote = {Clock::join(remote.released, clock), nullptr};
+    }
     synced(key, now);
   }
   const ByScope released = thread(key).released; // an arrival after a fence ends a release pattern of the fence's scope
@@ -323,7 +329,7 @@ void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint
 
 void Causality::mbarrier_async_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
   // Ordered after the copies that the thread has issued, and after nothing else of the thread (8.9.1.1).
-  ChainPointer& chain = mbarrier_phase(key, object, phase);
+  const ChainPointer& chain = mbarrier_phase(key, object, phase).chain;
   contribute(*chain, key, Scope::cta, Clock::with(nullptr, {{key.block_bits(), async_group(key.thread()), now}}));
 }
 
@@ -332,13 +338,21 @@ void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32
   auto found = mbarriers_.find(object);
   if (found == mbarriers_.end()) return;
   auto& phases = found->second.phases;
+  const auto acquire_reads = [&](MbarrierState::Remote& of) {
+    if (!of.reads) of.reads = Clock::of_reads(of.released);
+    acquire(key, of.reads);
+  };
   for (auto at = phases.begin(); at != phases.end() && at->first <= phase; ++at) {
     // Earlier phases are complete too. Long gone ones were seen by whoever arrived since.
     if (phase - at->first > 2) continue;
-    if (is_acquire(ordering))
-      acquire(key, acquirable(key, *at->second, at->second->contributions.size(), scope));
-    else
-      await(key, object, at->second, at->second->contributions.size());
+    auto& [chain, remote, remote_wide] = at->second;
+    if (is_acquire(ordering)) {
+      acquire(key, acquirable(key, *chain, chain->contributions.size(), scope));
+      acquire_reads(remote);
+      if (scope <= Scope::cta) acquire_reads(remote_wide);
+    } else {
+      await(key, object, chain, chain->contributions.size());
+    }
   }
   constexpr std::size_t most_phases = 16;
   while (phases.size() > most_phases) phases.erase(phases.begin());

@@ -80,6 +80,7 @@ class Launch:
         self.number, self.sites, self.block_size, self.cluster, self.grid = number, sites, block_size, cluster, grid
         self.threads, self.memory, self.writes = {}, {}, {}
         self.barriers, self.clusters, self.objects = {}, {}, {}
+        self.remote = {}  # object → phase → what came before arrivals of other blocks
         self.sc_fences = {}  # block → what came before each of its fence.sc of gpu or sys scope
         self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
         self.told = {}  # block → [(a read, what it was told so)]
@@ -142,7 +143,10 @@ class Launch:
             return clock.get((space, earlier), 0) >= earlier_epoch
         if earlier_kind == "init" and clock.get(("inits", earlier), 0) >= earlier_epoch:
             return True
-        if space == "shared" and clock.get(("of shared", earlier), 0) >= earlier_epoch:
+        kinds = ["of shared"] if space == "shared" else []
+        if earlier_kind == "read" or "object" in earlier:  # complete: as good as read
+            kinds += ["of reads"] + (["of shared reads"] if space == "shared" else [])
+        if any(clock.get((kind, earlier), 0) >= earlier_epoch for kind in kinds):
             return True
         return clock.get(earlier, 0) >= earlier_epoch
 
@@ -262,8 +266,18 @@ class Launch:
     def of_shared(clock):
         """What the clock says of accesses to shared memory, and of nothing else."""
         seen, name, epoch = clock
-        there = {("of shared", of) if isinstance(of[0], int) else of: reached for of, reached in seen.items()}
+        there = {("of shared", of) if isinstance(of[0], int) else
+                 ("of shared reads", of[1]) if of[0] == "of reads" else of: reached for of, reached in seen.items()}
         return there, ("of shared", name) if isinstance(name[0], int) else name, epoch
+
+    @staticmethod
+    def of_reads(clock):
+        """What the clock says of reads, and of nothing else."""
+        seen, name, epoch = clock
+        kinds = {"of shared": "of shared reads", "of reads": "of reads", "of shared reads": "of shared reads"}
+        there = {("of reads", of) if isinstance(of[0], int) else (kinds[of[0]], of[1]): reached
+                 for of, reached in seen.items() if isinstance(of[0], int) or of[0] in kinds}
+        return there, ("of reads", name), epoch
 
     def restricted_fence(self, threads, ordering, scope, inits):
         """9.7.13.4: of the thread's own mbarrier.init alone, or of accesses to shared memory alone."""
@@ -339,7 +353,8 @@ class Launch:
             raise Unknown("asynchronous stores")
         thread = self.thread(block, 32 * warp + lane)
         self.copies += 1
-        names = (thread.name + (self.copies, "read"), thread.name + (self.copies, "write"))
+        by = "object" if mbarrier else "group"  # that tells of its completion
+        names = (thread.name + (self.copies, by, "read"), thread.name + (self.copies, by, "write"))
         seen, own, epoch = thread.publish()
         clock = dict(seen)
         clock[own] = epoch
@@ -376,7 +391,7 @@ class Launch:
             merged[thread.name] = thread.epoch
             for space in spaces:
                 for name, epoch in list(merged.items()):
-                    if name[0] not in ("shared", "global", "of shared", "inits") and merged.get((space, name), 0) < epoch:
+                    if isinstance(name[0], int) and merged.get((space, name), 0) < epoch:
                         merged[space, name] = epoch
             thread.seen = merged
             thread.epoch += 1
@@ -410,7 +425,10 @@ class Launch:
             heads = phases.setdefault(phase, [])
             heads += [(block, min(scope, of, key=SCOPES.index), clock) for of, clock in thread.fences.items()]
             if ordering in RELEASE:
-                heads.append((block, scope, thread.publish()))
+                clock = thread.publish()
+                heads.append((block, scope, clock))
+                if block != of_block:
+                    self.remote.setdefault(key, {}).setdefault(phase, []).append(clock)
         elif what == "async_arrive":  # after all cp.async that the thread has issued, and after nothing else (9.7.9.25.3)
             names = [name for group in thread.groups for name in group] + thread.open_group
             phases.setdefault(phase, []).extend((block, "sys", ({}, name, 1)) for name in names)
@@ -420,10 +438,13 @@ class Launch:
                     continue
                 if ordering in ACQUIRE:
                     self.acquire(thread, scope, phases[reached])
+                    # 9.7.13.15.16, item 4: reads before an arrival come before what follows the wait, whatever the scopes.
+                    thread.sees(*(self.of_reads(clock) for clock in self.remote.get(key, {}).get(reached, [])))
                 else:
                     thread.pending.setdefault(key, {}).update(enumerate(phases[reached]))
         elif what == "init":
             self.objects[key] = {}
+            self.remote.pop(key, None)
         elif what == "complete_tx":
             waiting = self.completing.get((site_name, thread.name, (("shared", of_block), address)), [])
             if waiting:  # of that copy's own accesses, and of nothing else

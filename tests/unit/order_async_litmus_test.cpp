@@ -72,6 +72,65 @@ TEST(LitmusMbarriers, RemoteArrival) { // block 0 arrives at an object of block 
       .read(t1, x)
       .races({{1, 2}});
 }
+// "All memory accesses requested after the mbarrier.try_wait, in program order, are not performed and not visible to
+// memory accesses performed prior to mbarrier.arrive having release semantics, in program order, by other threads
+// participating in the mbarrier" (9.7.13.15.16, item 4): whatever the scopes, reads have been performed.
+TEST(LitmusMbarriers, RemoteArrivalHandsBackWhatWasRead) {
+  for (const Scope arrival : {cta, cluster}) {
+    for (const Scope wait : {cta, cluster}) {
+      Litmus(2)
+          .read(t0, x)
+          .mbarrier_arrive(t0, of_block_1, 0, arrival)
+          .mbarrier_test(t1, of_block_1, 0, wait)
+          .write(t1, x)
+          .none();
+    }
+  }
+  Litmus(2)
+      .write(t0, x)
+      .mbarrier_arrive(t0, of_block_1, 0, cta)
+      .mbarrier_test(t1, of_block_1, 0, cta)
+      .write(t1, x)
+      .races({{1, 2}}); // it need not have been performed
+  Litmus(2)
+      .read(t0, x)
+      .mbarrier_arrive(t0, of_block_1, 0, cta)
+      .write(t1, x)
+      .mbarrier_test(t1, of_block_1, 0, cta)
+      .races({{1, 2}}); // requested before the wait
+  Litmus(2)
+      .read(t0, x)
+      .mbarrier_arrive(t0, of_block_1, 0, cluster, Ordering::relaxed)
+      .mbarrier_test(t1, of_block_1, 0, cluster)
+      .write(t1, x)
+      .races({{1, 2}}); // "having release semantics"
+  Litmus(2)
+      .read(same_block, x)
+      .block_barrier(0)
+      .mbarrier_arrive(t0, of_block_1, 0, cta)
+      .mbarrier_test(t1, of_block_1, 0, cta)
+      .write(t1, x)
+      .none(); // what others read is known to the arriving thread
+  Litmus(2)
+      .read(same_block, x)
+      .mbarrier_arrive(t0, of_block_1, 0, cta)
+      .mbarrier_test(t1, of_block_1, 0, cta)
+      .write(t1, x)
+      .races({{1, 2}}); // it is not
+  for (const bool observed : {false, true}) { // a bulk copy: its read and its write
+    Litmus copied(2);
+    copied.bulk_load(t0, x, own).complete();
+    if (observed) copied.mbarrier_test(t0, own);
+    copied.mbarrier_arrive(t0, of_block_1, 0, cta)
+        .mbarrier_test(t1, of_block_1, 0, cta)
+        .write(t1, x)
+        .shared_write(t1, 0);
+    if (observed)
+      copied.none();
+    else
+      copied.races({{1, 2}, {1, 3}});
+  }
+}
 
 // ---- cp.async and mbarriers (9.7.9.25.3; 8.9.1.1)
 

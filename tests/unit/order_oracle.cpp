@@ -28,12 +28,14 @@ class Axioms {
     reads_from();
     observation_order();
     for (const bool shared : {false, true}) {
-      Relation base = program_;
-      synchronization(base, shared);
-      close(base);
-      while (fence_sc_order(base, within_a_block)) close(base);
-      base_[shared] = base;
-      causality_[shared] = causality(base);
+      for (const bool read : {false, true}) {
+        Relation base = program_;
+        synchronization(base, shared, read);
+        close(base);
+        while (fence_sc_order(base, within_a_block)) close(base);
+        base_[shared][read] = base;
+        causality_[shared][read] = causality(base);
+      }
     }
   }
 
@@ -59,10 +61,14 @@ class Axioms {
 
  private:
   bool before(std::size_t a, std::size_t b) const {
-    return async_proxy(a) != async_proxy(b) ? across_proxies(a, b) : causality_[of_shared(a, b)][a][b];
+    return async_proxy(a) != async_proxy(b) ? across_proxies(a, b) : causality_[of_shared(a, b)][only_reads(a)][a][b];
   }
   // 9.7.13.4: what a fence with .sync_restrict orders as others do.
   bool of_shared(std::size_t a, std::size_t b) const { return events_[a].shared && events_[b].shared; }
+  // What a bulk copy wrote is as good as read by who has observed it complete on an mbarrier.
+  bool only_reads(std::size_t e) const {
+    return events_[e].access == AccessKind::read || (bulk(e) && events_[events_[e].group].barrier);
+  }
   bool asynchronous(std::size_t e) const { return bulk(e) || events_[e].kind == Event::Kind::copy; }
   bool bulk(std::size_t e) const { return events_[e].kind == Event::Kind::bulk; }
   bool async_proxy(std::size_t e) const { return bulk(e) && !events_[e].generic; }
@@ -70,7 +76,7 @@ class Axioms {
   // comes before the other's access with a proxy fence between. A completion that was observed implies one
   // (9.7.9.25.4); a generic read needs none: what it returned no later write can change.
   bool across_proxies(std::size_t x, std::size_t y) const {
-    const Relation& base = base_[of_shared(x, y)];
+    const Relation& base = base_[of_shared(x, y)][only_reads(x)];
     if (async_proxy(x) || !events_[x].writes()) return base[x][y];
     for (std::size_t fence = 0; fence < count_; ++fence) {
       const Event& by = events_[fence];
@@ -240,8 +246,8 @@ class Axioms {
   }
 
   // 8.9.4
-  // `shared`: as far as accesses to shared memory are concerned.
-  void synchronization(Relation& base, bool shared) {
+  // `shared`: as far as accesses to shared memory are concerned. `read`: what comes after a read.
+  void synchronization(Relation& base, bool shared, bool read) {
     std::vector<Pattern> acquires = acquire_patterns();
     for (const Pattern& release : release_patterns()) {
       for (const Pattern& acquire : acquires) {
@@ -278,6 +284,8 @@ class Axioms {
         // 9.7.13.15: what arrived at a phase comes before whoever has seen it, or a later one, complete.
         if (x.kind == Kind::mbarrier_arrive && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
             x.phase <= y.phase && a < b) {
+          // 9.7.13.15.16, item 4: what follows the wait is not performed before, whoever arrived, with whatever scope.
+          if (read && is_release(x.ordering) && is_acquire(y.ordering)) base[a][b] = true;
           for (std::size_t release : release_ends(a)) {
             if (events_[release].of_shared && !shared) continue;
             if (in_scope(x, y) && in_scope(y, x) && in_scope(events_[release], y)) base[release][b] = true;
@@ -384,7 +392,9 @@ class Axioms {
   const Execution& execution_;
   const std::vector<Event>& events_;
   std::size_t count_;
-  Relation program_, observation_, causality_[2], base_[2]; // [1]: between accesses to shared memory
+  Relation program_, observation_;
+  Relation causality_[2][2],
+      base_[2][2]; // [1]: between accesses to shared memory; [][1]: of which the first only reads
   std::vector<std::size_t> saw_;
 };
 

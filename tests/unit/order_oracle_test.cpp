@@ -163,6 +163,57 @@ class Builder {
       if (block == to && choose.below(2)) data();
     }
   }
+  // A place handed back to another block of the cluster: used, an arrival at the mbarrier of that block, a wait there,
+  // used again. By one thread each, or by others of its block behind a barrier.
+  void hand_back(std::uint64_t bits) {
+    Choices choose(bits);
+    if (running_.empty() || execution_.blocks_per_cluster == 1) return;
+    const std::uint32_t from = some_block(choose), to = from ^ 1;
+    const std::uint32_t object = 1 + 2 * to + choose.below(2), of_shared = choose.below(2);
+    std::uint32_t& phase = mbarrier_phases_[object];
+    for (const std::uint32_t block : {from, to}) {
+      Event event;
+      event.block = block;
+      event.thread = choose.of(threads_of_block);
+      const auto use = [&] {
+        Event access = event;
+        access.access = (block == to) != (choose.below(4) == 0) ? AccessKind::write : AccessKind::read;
+        access.shared = of_shared;
+        access.owner = from;
+        access.address = access.shared ? 0 : memory;
+        if (!gone(access)) add(access);
+      };
+      const auto meet = [&] { // and another goes on
+        if (choose.below(3)) return;
+        Choices all(0);
+        barrier(event, all);
+        event.kind = Event::Kind::access;
+        event.group = 0;
+        event.thread = choose.of(threads_of_block);
+      };
+      const auto at_object = [&](Event::Kind kind, Ordering ordering, std::uint32_t of_phase) {
+        Event synchronizes = event;
+        synchronizes.kind = kind;
+        synchronizes.barrier = object;
+        synchronizes.phase = of_phase;
+        synchronizes.ordering = ordering;
+        synchronizes.scope = choose.below(3) ? Scope::cta : Scope::cluster;
+        const bool relaxed = block == from && synchronizes.scope == Scope::cluster && choose.below(4) == 0;
+        if (relaxed) synchronizes.ordering = Ordering::relaxed;
+        if (!gone(synchronizes)) add(synchronizes);
+      };
+      if (block == from) {
+        use();
+        meet();
+        at_object(Event::Kind::mbarrier_arrive, Ordering::release, phase);
+        if (phase < 2) ++phase;
+      } else {
+        at_object(Event::Kind::mbarrier_test, Ordering::acquire, phase - 1);
+        meet();
+        use();
+      }
+    }
+  }
   // Launches begin, wait and end.
   void launches(std::uint64_t bits) {
     Choices choose(bits);
@@ -552,12 +603,14 @@ TEST(Oracle, ManyExecutions) {
   for (std::uint64_t round = 0; round < rounds; ++round) {
     Builder builder(round % 2 + 1, round / 4 % 4 >= 2);
     std::size_t length = 2 + next() % (round / 4 % 4 == 2 ? 40 : 28);
-    const bool flags = round % 4 == 1, messages = round / 4 % 4 == 2;
+    const bool flags = round % 4 == 1, rings = round % 4 == 3, messages = round / 4 % 4 == 2;
     for (std::size_t i = 0; i < (flags ? length / 4 + 1 : length); ++i) {
       if (messages && i % 2 == 0)
         i % 4 ? builder.message(next()) : builder.launches(next());
       else if (flags && i % 3 == 0)
         builder.hand_over(next());
+      else if (rings && i % 4 == 0)
+        builder.hand_back(next());
       else
         builder.step(next());
     }

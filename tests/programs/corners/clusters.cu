@@ -280,8 +280,8 @@ template <Relay wrong> __device__ __forceinline__ void relay(int* out) {
 }
 CLUSTER_CASE(ordered_relay, 2, 32, relay<Relay::right>)
 CLUSTER_CASE(races_relay_no_proxy_fence, 2, 32, relay<Relay::no_proxy_fence>) // races made_up-passed
-CLUSTER_CASE(races_relay_wait_of_block_scope, 2, 32, relay<Relay::wait_of_block_scope>) // races made_up-passed, passed-used, passed-passed
-CLUSTER_CASE(races_relay_arrival_of_block_scope, 2, 32, relay<Relay::arrival_of_block_scope>) // races made_up-passed, passed-used, passed-passed
+CLUSTER_CASE(ordered_relay_wait_of_block_scope, 2, 32, relay<Relay::wait_of_block_scope>) // what was read, or is complete, is handed back
+CLUSTER_CASE(ordered_relay_arrival_of_block_scope, 2, 32, relay<Relay::arrival_of_block_scope>)
 CLUSTER_CASE(races_relay_release_early, 2, 32, relay<Relay::release_early>) // races passed-used
 
 // ---- each block loads half of a tile into both, and waits until both have used the stage
@@ -335,8 +335,8 @@ template <Multicast wrong> __device__ __forceinline__ void multicast(int* out) {
 }
 CLUSTER_CASE(ordered_multicast, 2, 64, multicast<Multicast::right>)
 CLUSTER_CASE(races_multicast_own_release_alone, 2, 64, multicast<Multicast::own_release_alone>) // races cast-cast, cast-caught
-CLUSTER_CASE(races_multicast_release_of_block_scope, 2, 64, multicast<Multicast::release_of_block_scope>) // races cast-cast, cast-caught
-CLUSTER_CASE(races_multicast_wait_of_block_scope, 2, 64, multicast<Multicast::wait_of_block_scope>) // races cast-cast, cast-caught
+CLUSTER_CASE(ordered_multicast_release_of_block_scope, 2, 64, multicast<Multicast::release_of_block_scope>)
+CLUSTER_CASE(ordered_multicast_wait_of_block_scope, 2, 64, multicast<Multicast::wait_of_block_scope>)
 CLUSTER_CASE(races_multicast_release_early, 2, 64, multicast<Multicast::release_early>) // races cast-caught
 
 // ---- flags in the other block
