@@ -71,9 +71,11 @@ Causality::Observed Causality::observed(const Location& location, Stamp write, T
   const auto found = locations_.find(location);
   if (found == locations_.end()) return Observed::no;
   const Observations& observations = found->second.observations;
+  const Restriction what =
+      location.block ? Restriction::shared : Restriction::none; // the reads are of that memory, too
   const auto in_block = [&](std::uint64_t block) {
     return observations.any(block, block, write, now,
-                            [&](ThreadKey reader, Stamp read) { return ordered(reader, read, 0, second); });
+                            [&](ThreadKey reader, Stamp read) { return ordered(reader, read, 0, second, what); });
   };
   if (in_block(second.block_bits())) return Observed::yes;
   // Whole operations: where none run beside others, the write's would come before, too.

@@ -181,8 +181,13 @@ class Litmus {
     return *this;
   }
   // `owner`: the block whose shared memory it is.
-  Litmus& shared_read(At at, std::uint32_t owner = ~0u) { return shared(at, AccessKind::read, owner); }
-  Litmus& shared_write(At at, std::uint32_t owner = ~0u) { return shared(at, AccessKind::write, owner); }
+  Litmus& shared_read(At at, std::uint32_t owner = ~0u, Ordering ordering = Ordering::weak, Scope scope = Scope::none) {
+    return shared(at, AccessKind::read, owner, ordering, scope);
+  }
+  Litmus& shared_write(At at, std::uint32_t owner = ~0u, Ordering ordering = Ordering::weak,
+                       Scope scope = Scope::none) {
+    return shared(at, AccessKind::write, owner, ordering, scope);
+  }
 
   // The races, as lines; the expectation is said twice, to the oracle and to the detector.
   void races(const Races& expected) {
@@ -235,8 +240,8 @@ class Litmus {
     event.line = ++line_;
     return add(event);
   }
-  Litmus& shared(At at, AccessKind kind, std::uint32_t owner) {
-    access(at, kind, 0, Ordering::weak, Scope::none, 4);
+  Litmus& shared(At at, AccessKind kind, std::uint32_t owner, Ordering ordering, Scope scope) {
+    access(at, kind, 0, ordering, scope, 4);
     execution_.events.back().shared = true;
     execution_.events.back().owner = owner;
     return *this;

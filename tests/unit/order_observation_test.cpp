@@ -35,6 +35,22 @@ TEST(LitmusObservation, APartOfAVectorIsOne) { // both elements, of an operation
   test.read_pair(t1, x, acquire, gpu).read(t1, x, relaxed, cluster).races({{1, 3}});
 }
 
+// The read is of shared memory: a fence of that alone hands on what it observed.
+TEST(LitmusObservation, OfSharedMemoryIsHandedOnByARestrictedFence) {
+  for (const bool fenced : {true, false}) {
+    Litmus test(2);
+    test.shared_write(t0, 1, relaxed, cluster).shared_read(t2, 1, relaxed, cluster);
+    if (fenced) test.fence(t2, cluster, release, true);
+    for (const At at : {t0, t1, t2}) test.cluster_arrive(at, true);
+    for (const At at : {t0, t1, t2}) test.cluster_wait(at);
+    test.shared_write(t1, 1);
+    if (fenced)
+      test.none();
+    else
+      test.races({{1, 3}, {2, 3}});
+  }
+}
+
 // ---- the same across launches
 
 constexpr At a{0, 0}, b{2, 0}, c{4, 0}, e{6, 0}; // of the first launch and so on
