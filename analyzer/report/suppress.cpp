@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -15,6 +16,11 @@ namespace deadheat::report {
 namespace {
 
 constexpr std::string_view blank = " \t\r";
+
+using Kind = Suppressions::Pattern::Kind;
+constexpr std::pair<std::string_view, Kind> kinds[] = {
+    {"race", Kind::race},     {"kernel", Kind::kernel}, {"stream", Kind::stream}, {"function", Kind::function},
+    {"repeat", Kind::repeat}, {"unused", Kind::unused}, {"proxy", Kind::proxy},   {"unwritten", Kind::unwritten}};
 
 std::string_view trimmed(std::string_view text) {
   std::size_t first = text.find_first_not_of(blank);
@@ -68,7 +74,6 @@ bool inside_functions(std::string_view glob, const Race& race) {
 }
 
 bool matches(const Suppressions::Pattern& pattern, const Race& race) {
-  using Kind = Suppressions::Pattern::Kind;
   switch (pattern.kind) {
     case Kind::race: return on_lines(pattern.glob, race);
     case Kind::kernel: return named(pattern.glob, race.first) || named(pattern.glob, race.second);
@@ -120,32 +125,19 @@ Expected<Suppressions> Suppressions::parse(std::string_view text, const std::str
     if (line.empty() || line.front() == '#') continue; // not further on: {lambda()#1}
     std::size_t colon = line.find(':');
     std::string_view kind = line.substr(0, colon);
-    Pattern pattern;
-    if (kind == "race") {
-      pattern.kind = Pattern::Kind::race;
-    } else if (kind == "kernel") {
-      pattern.kind = Pattern::Kind::kernel;
-    } else if (kind == "stream") {
-      pattern.kind = Pattern::Kind::stream;
-    } else if (kind == "function") {
-      pattern.kind = Pattern::Kind::function;
-    } else if (kind == "repeat") {
-      pattern.kind = Pattern::Kind::repeat;
-    } else if (kind == "unused") {
-      pattern.kind = Pattern::Kind::unused;
-    } else if (kind == "proxy") {
-      pattern.kind = Pattern::Kind::proxy;
-    } else if (kind == "unwritten") {
-      pattern.kind = Pattern::Kind::unwritten;
-    } else {
-      colon = std::string_view::npos;
-    }
-    std::string_view glob = colon == std::string_view::npos ? std::string_view{} : trimmed(line.substr(colon + 1));
+    const auto known = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == kind; });
+    std::string_view glob;
+    if (colon != std::string_view::npos && known != std::end(kinds)) glob = trimmed(line.substr(colon + 1));
     if (glob.empty()) {
-      return Error{
-          "'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number),
-          "race:GLOB, kernel:GLOB, stream:GLOB, function:GLOB, repeat:GLOB, unused:GLOB, proxy:GLOB or unwritten:GLOB"};
+      std::string names;
+      for (const auto& k : kinds) {
+        const char* between = &k == std::begin(kinds) ? "" : &k == std::end(kinds) - 1 ? " or " : ", ";
+        names += between + std::string(k.first) + ":GLOB";
+      }
+      return Error{"'" + printable(line) + "' is not a suppression", path + ":" + std::to_string(number), names};
     }
+    Pattern pattern;
+    pattern.kind = known->second;
     pattern.glob = glob;
     pattern.text = line;
     pattern.where = path + ":" + std::to_string(number);

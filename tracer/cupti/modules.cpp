@@ -413,18 +413,20 @@ class MemoryFile {
 };
 thread_local MemoryFile loading_file;
 
-const void* replaced(Call& call, const void* image) {
+void replace(Call& call, const void*& image) {
   loading = call.session.modules().replacement(image);
-  return loading ? loading->image.data() : image;
+  if (loading) image = loading->image.data();
 }
 
-const char* replaced_file(Call& call, const char* path) {
+void replace(Call& call, const char*& path) {
   loading = call.session.modules().replacement_of_file(path);
-  if (!loading) return path;
-  if (const char* name = loading_file.hold(loading->image)) return name;
+  if (!loading) return;
+  if (const char* name = loading_file.hold(loading->image)) {
+    path = name;
+    return;
+  }
   loading = nullptr;
   call.session.incident("opaque", std::string("no file in memory can be had for the instrumented code of ") + path);
-  return path;
 }
 
 template <typename Handle>
@@ -438,44 +440,23 @@ void tie(Call& call, Handle* handle) {
   loading_file.close();
 }
 
+// `what`: the image, or the name of a file.
+template <typename What, typename Handle>
+void load(Call& call, What& what, Handle* handle) {
+  if (call.exit)
+    tie(call, handle);
+  else
+    replace(call, what);
+}
+
 } // namespace
 
-void load_module(Call& call, cuModuleLoadData_params& p) {
-  if (!call.exit)
-    p.image = replaced(call, p.image);
-  else
-    tie(call, p.module);
-}
-void load_module_ex(Call& call, cuModuleLoadDataEx_params& p) {
-  if (!call.exit)
-    p.image = replaced(call, p.image);
-  else
-    tie(call, p.module);
-}
-void load_fat_binary(Call& call, cuModuleLoadFatBinary_params& p) {
-  if (!call.exit)
-    p.fatCubin = replaced(call, p.fatCubin);
-  else
-    tie(call, p.module);
-}
-void load_library(Call& call, cuLibraryLoadData_params& p) {
-  if (!call.exit)
-    p.code = replaced(call, p.code);
-  else
-    tie(call, p.library);
-}
-void load_module_file(Call& call, cuModuleLoad_params& p) {
-  if (!call.exit)
-    p.fname = replaced_file(call, p.fname);
-  else
-    tie(call, p.module);
-}
-void load_library_file(Call& call, cuLibraryLoadFromFile_params& p) {
-  if (!call.exit)
-    p.fileName = replaced_file(call, p.fileName);
-  else
-    tie(call, p.library);
-}
+void load_module(Call& call, cuModuleLoadData_params& p) { load(call, p.image, p.module); }
+void load_module_ex(Call& call, cuModuleLoadDataEx_params& p) { load(call, p.image, p.module); }
+void load_fat_binary(Call& call, cuModuleLoadFatBinary_params& p) { load(call, p.fatCubin, p.module); }
+void load_library(Call& call, cuLibraryLoadData_params& p) { load(call, p.code, p.library); }
+void load_module_file(Call& call, cuModuleLoad_params& p) { load(call, p.fname, p.module); }
+void load_library_file(Call& call, cuLibraryLoadFromFile_params& p) { load(call, p.fileName, p.library); }
 void unload_module(Call& call, cuModuleUnload_params& p) {
   if (!call.exit) call.session.modules().unloaded(p.hmod);
 }
