@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from tracer_case import job, options, over_embedded
+from tracer_case import options, over_embedded
 
 
 @over_embedded
