@@ -6,6 +6,7 @@
 
 #include "analyzer/report/names.h"
 #include "tools/command.h"
+#include "tracer/ptx/demangle.h"
 #include "tracer/recorder/describe.h"
 
 namespace deadheat::tools {
@@ -20,7 +21,7 @@ std::string with_names(const std::string& line) {
   for (std::size_t at = 0; at < line.size();) {
     std::size_t end = std::min(line.find(' ', at), line.size());
     std::string word = line.substr(at, end - at);
-    out += word.starts_with("_Z") ? report::printable(report::demangled(word)) : word;
+    out += word.starts_with("_Z") ? report::printable(ptx::demangle(word)) : word;
     if (end < line.size()) out += ' ';
     at = end + 1;
   }
@@ -52,12 +53,11 @@ int run_info(const Arguments& arguments) {
   Expected<trace::TraceSummary> summary = trace::summarize(trace);
   if (!summary) return fail(summary.error());
   std::map<std::string, std::uint64_t> kernels;
-  for (const auto& [kernel, launches] : summary->kernels)
-    kernels[report::printable(report::demangled(kernel))] += launches;
+  for (const auto& [kernel, launches] : summary->kernels) kernels[report::printable(ptx::demangle(kernel))] += launches;
   summary->kernels = std::move(kernels);
   std::map<std::string, std::uint64_t> times;
   for (const auto& [kernel, time] : summary->kernel_nanoseconds)
-    times[report::printable(report::demangled(kernel))] += time;
+    times[report::printable(ptx::demangle(kernel))] += time;
   summary->kernel_nanoseconds = std::move(times);
   std::cout << trace::to_text(*summary);
   for (const std::string& warning : summary->warnings) say(warning);

@@ -10,6 +10,7 @@
 #include "analyzer/detect/lifetimes.h"
 #include "analyzer/detect/unused.h"
 #include "analyzer/detect/waits.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::detect {
 
@@ -33,7 +34,7 @@ class Describer {
     side.source = place.site->source;
     side.opcode = place.site->opcode;
     if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) {
-      side.kernel = demangled(info->launch.kernel);
+      side.kernel = ptx::demangle(info->launch.kernel);
       side.stream = info->stream;
       side.called_at = info->called_at;
       side.block = coordinates(touch.thread.block(), info->launch.grid);
@@ -87,7 +88,7 @@ class Describer {
       if (detector_.sides().place(place).site) named.insert(function(place));
     }
     for (PlaceId place : found.sites) {
-      if (!named.count(function(place))) others.insert(demangled(function(place)));
+      if (!named.count(function(place))) others.insert(ptx::demangle(function(place)));
     }
     if (others.empty()) return "";
     std::string text = "; the same lines race in ";
@@ -116,7 +117,7 @@ class Describer {
     }
     const Detector::LaunchInfo* info = detector_.launch_of(detector_.operation_of(error.launch));
     if (info && error.launch) {
-      side.kernel = demangled(info->launch.kernel);
+      side.kernel = ptx::demangle(info->launch.kernel);
       side.stream = info->stream;
       side.called_at = info->called_at;
       side.block = coordinates(error.block, info->launch.grid);
@@ -283,7 +284,7 @@ void analyze_log(trace::LogReader& log, UnusedReads::Text text, const AnalyzeOpt
     OrderDependent entry;
     const Site& site = *detector.sides().place(place).site;
     entry.site.op = AccessKind::atomic;
-    entry.site.kernel = demangled(site.function);
+    entry.site.kernel = ptx::demangle(site.function);
     entry.site.source = site.source;
     entry.site.opcode = site.opcode;
     entry.site.name.module = detector.sides().place(place).module;

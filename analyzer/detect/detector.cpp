@@ -5,6 +5,7 @@
 
 #include "deadheat/footprint.h"
 #include "deadheat/lanes.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::detect {
 
@@ -296,7 +297,7 @@ void Detector::begin_operation(std::uint32_t id) {
     if (const auto info = launch_infos_.find(index); info != launch_infos_.end()) info->second.begun = true;
     if (launch->instrumented) return;
     auto reached = [&](std::uint64_t address, std::uint64_t bytes) { // it may have written anything that it can reach
-      range(index, demangled(launch->kernel), AccessKind::write, {address, 0, bytes, 1, 1, 0}, true);
+      range(index, ptx::demangle(launch->kernel), AccessKind::write, {address, 0, bytes, 1, 1, 0}, true);
     };
     auto whole = [&](std::uint32_t id) {
       if (const trace::Allocate* memory = allocation(id)) reached(memory->address, memory->bytes);

@@ -6,6 +6,7 @@
 
 #include "analyzer/report/place.h"
 #include "deadheat/lanes.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::detect {
 
@@ -262,7 +263,7 @@ bool Explainer::record(trace::Record& record) {
   } else if (auto* r = std::get_if<trace::Operation>(&record); r && between_operations_) {
     OperationInfo& info = operations_[r->id];
     info.called_at = r->call_site;
-    if (auto* launch = std::get_if<trace::Launch>(&r->what)) info.what = "kernel " + demangled(launch->kernel);
+    if (auto* launch = std::get_if<trace::Launch>(&r->what)) info.what = "kernel " + ptx::demangle(launch->kernel);
     if (auto* copy = std::get_if<trace::Copy>(&r->what)) info.what = copy->api;
     if (auto* set = std::get_if<trace::Set>(&r->what)) info.what = set->api;
     if (auto* callback = std::get_if<trace::HostCallback>(&r->what)) info.what = callback->api;

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 
-#include "tracer/ptx/demangle.h"
 #include "tracer/ptx/sites.h"
 
 namespace deadheat::detect {
@@ -35,8 +34,6 @@ bool adds_floats(const Site& site) {
 }
 
 }  // namespace
-
-std::string demangled(const std::string& name) { return ptx::demangle(name); }
 
 SideId Sides::side_of(const std::string& key) {
   return side_ids_.try_emplace(key, SideId(side_ids_.size() + 1)).first->second;

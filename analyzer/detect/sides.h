@@ -21,9 +21,6 @@ namespace deadheat::detect {
 using PlaceId = std::uint32_t;  // index into Sides::places
 using SideId = std::uint32_t;
 
-// The name as a person would write it; itself when it is not mangled.
-std::string demangled(const std::string& name);
-
 struct Place {
   std::uint32_t module = 0, site_number = 0;
   const Site* site = nullptr;   // null: an operation

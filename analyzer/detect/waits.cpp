@@ -9,6 +9,7 @@
 
 #include "analyzer/report/words.h"
 #include "deadheat/memory_model.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::detect {
 
@@ -286,7 +287,7 @@ class Words {
                   first(who),
                   module == found_.modules.end() ? 0 : module->second,
                   site,
-                  "deadlock: launch " + std::to_string(launch_->number) + " (" + demangled(launch_->launch.kernel) +
+                  "deadlock: launch " + std::to_string(launch_->number) + " (" + ptx::demangle(launch_->launch.kernel) +
                       ") did not end: " + text};
   }
   std::string waiting(const Threads& who, std::uint32_t site) const {

@@ -9,6 +9,7 @@
 #include "analyzer/report/names.h"
 #include "analyzer/report/place.h"
 #include "analyzer/report/words.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::report {
 
@@ -34,7 +35,7 @@ json allocation(const std::optional<Race::AllocationRef>& at) {
 
 // The code of a side: kernel, file, line, inlined, opcode.
 json code(const RaceSide& side) {
-  json out = {{"kernel", valid_utf8(demangled(side.kernel))},
+  json out = {{"kernel", valid_utf8(ptx::demangle(side.kernel))},
               {"file", nullptr},
               {"line", nullptr},
               {"inlined", json::array()},
@@ -44,8 +45,9 @@ json code(const RaceSide& side) {
     out["line"] = own->line;
   }
   for (const SourceFrame& frame : side.source) {
-    out["inlined"].push_back(
-        {{"file", valid_utf8(frame.file)}, {"line", frame.line}, {"function", valid_utf8(demangled(frame.function))}});
+    out["inlined"].push_back({{"file", valid_utf8(frame.file)},
+                              {"line", frame.line},
+                              {"function", valid_utf8(ptx::demangle(frame.function))}});
   }
   return out;
 }

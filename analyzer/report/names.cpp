@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "analyzer/report/words.h"
-#include "tracer/ptx/demangle.h"
 
 namespace deadheat {
 
@@ -44,8 +43,6 @@ std::size_t sequence_length(std::string_view text) {
 }
 
 } // namespace
-
-std::string demangled(const std::string& name) { return ptx::demangle(name); }
 
 std::string valid_utf8(std::string_view text) {
   std::string out;

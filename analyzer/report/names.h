@@ -8,11 +8,6 @@
 
 namespace deadheat::report {
 
-// A C++ name as the source writes it, without the namespaces that nvcc makes of a hash for names with internal linkage
-// (_INTERNAL_4bdbfe0a_4_a_cu_::f), so that reports and suppressions stay the same from build to build. Names that are
-// not mangled stay as they are.
-std::string demangled(const std::string& name); // ptx::demangle
-
 // `text` with every byte that is not part of a UTF-8 sequence replaced by U+FFFD.
 std::string valid_utf8(std::string_view text);
 

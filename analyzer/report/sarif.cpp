@@ -10,6 +10,7 @@
 #include "analyzer/report/names.h"
 #include "analyzer/report/place.h"
 #include "analyzer/report/words.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::report {
 
@@ -45,7 +46,7 @@ std::string uri(const std::string& file) {
   return out;
 }
 
-std::string kernel_of(const RaceSide& side) { return valid_utf8(demangled(side.kernel)); }
+std::string kernel_of(const RaceSide& side) { return valid_utf8(ptx::demangle(side.kernel)); }
 
 json message(const std::string& text) { return {{"text", valid_utf8(text)}}; }
 

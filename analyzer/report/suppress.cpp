@@ -10,6 +10,7 @@
 #include "analyzer/report/names.h"
 #include "analyzer/report/place.h"
 #include "analyzer/report/words.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::report {
 
@@ -42,7 +43,7 @@ bool on_line(std::string_view glob, const SourceFrame& frame) {
 
 // Copies and sets have no line, kernels may have none: these go by their name.
 bool on_line(std::string_view glob, const RaceSide& side) {
-  if (!own_frame(side.source)) return glob_matches(glob, demangled(side.kernel));
+  if (!own_frame(side.source)) return glob_matches(glob, ptx::demangle(side.kernel));
   return std::any_of(side.source.begin(), side.source.end(),
                      [&](const SourceFrame& frame) { return on_line(glob, frame); });
 }
@@ -58,11 +59,11 @@ bool on_lines(std::string_view glob, const Race& race) {
   return false;
 }
 
-bool named(std::string_view glob, const RaceSide& side) { return glob_matches(glob, demangled(side.kernel)); }
+bool named(std::string_view glob, const RaceSide& side) { return glob_matches(glob, ptx::demangle(side.kernel)); }
 
 bool inside(std::string_view glob, const RaceSide& side) {
   return std::any_of(side.source.begin(), side.source.end(),
-                     [&](const SourceFrame& frame) { return glob_matches(glob, demangled(frame.function)); });
+                     [&](const SourceFrame& frame) { return glob_matches(glob, ptx::demangle(frame.function)); });
 }
 
 bool inside_functions(std::string_view glob, const Race& race) {
@@ -201,7 +202,7 @@ namespace {
 // A side as a race: pattern names it: the end of its path and the line, or its kernel or API call.
 std::string side_pattern(const RaceSide& side) {
   const SourceFrame* own = own_frame(side.source);
-  if (!own) return printable(demangled(side.kernel));
+  if (!own) return printable(ptx::demangle(side.kernel));
   return printable(own->file.substr(own->file.rfind('/') + 1)) + ":" + std::to_string(own->line);
 }
 

@@ -224,12 +224,12 @@ void Writer::frames(Lines& lines, const RaceSide& side, std::size_t column) {
     if (i == innermost && i > 0) {
       const SourceFrame& called = side.source[i - 1];
       const std::string file = called.file.substr(called.file.rfind('/') + 1);
-      const std::string name = called.function.empty() ? "a library's code" : demangled(called.function);
+      const std::string name = called.function.empty() ? "a library's code" : ptx::demangle(called.function);
       add("  through " + brief(name, most_of_name) + ", " + printable(file) + ":" + number(std::uint64_t(called.line)) +
           (i > 1 ? " and " + counted(i - 1, "frame", "frames") + " deeper" : ""));
     }
-    const std::string function = demangled(frame.function);
-    if (function.empty() || function == demangled(side.kernel)) continue;
+    const std::string function = ptx::demangle(frame.function);
+    if (function.empty() || function == ptx::demangle(side.kernel)) continue;
     add("  in " + brief(function, most_of_name));
   }
 }
@@ -243,7 +243,7 @@ Lines Writer::side(const std::string& heading, const RaceSide& side, std::size_t
   if (!heading.empty()) add(heading + in_brackets(side.opcode));
   constexpr std::size_t most_of_kernel = 250;
   if (!side.kernel.empty()) {
-    add((is_operation(side) ? "by " : "in ") + brief(demangled(side.kernel), most_of_kernel));
+    add((is_operation(side) ? "by " : "in ") + brief(ptx::demangle(side.kernel), most_of_kernel));
   }
   frames(lines, side, column);
   if (!is_operation(side)) {
@@ -382,7 +382,7 @@ void Writer::race(const Race& race) {
 
 // The code of an order-dependent atomic: no one thread of it stands out.
 void Writer::site(const RaceSide& where) {
-  paragraph("in " + brief(demangled(where.kernel), 250) + in_brackets(where.opcode));
+  paragraph("in " + brief(ptx::demangle(where.kernel), 250) + in_brackets(where.opcode));
   Lines lines;
   frames(lines, where, width_ - 2);
   if (const SourceFrame* own = own_frame(where.source)) quote(lines, *own, width_ - 2);

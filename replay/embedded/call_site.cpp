@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "replay/embedded/names.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::embedded {
 
@@ -107,7 +108,7 @@ std::string call_site(const std::string& kernel) {
   _Unwind_Backtrace(take, &walk);
   if (frames[0] == 0) return "";
   auto [entry, fresh] = known->try_emplace(frames);
-  if (fresh) entry->second = describe(frames, kernel.empty() ? kernel : demangled(kernel));
+  if (fresh) entry->second = describe(frames, kernel.empty() ? kernel : ptx::demangle(kernel));
   return entry->second;
 }
 

@@ -6,6 +6,7 @@
 
 #include "replay/embedded/copies.h"
 #include "replay/embedded/names.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::embedded {
 
@@ -25,8 +26,9 @@ cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
   FatBinary& binary = *kernel->function->binary;
   const cudaError_t status = call.runtime.modules.load(binary, call.device());
   if (status != cudaSuccess) {
-    note_refusal(call, *kernel->function,
-                 binary.origin + ": kernel " + demangled(kernel->function->name) + ": its module could not be loaded");
+    note_refusal(
+        call, *kernel->function,
+        binary.origin + ": kernel " + ptx::demangle(kernel->function->name) + ": its module could not be loaded");
     return status;
   }
   kernel->info = call.device().module(binary.module)->kernel(kernel->function->name);

@@ -9,6 +9,7 @@
 #include "replay/embedded/names.h"
 #include "replay/embedded/own_ptx.h"
 #include "replay/embedded/runtime.h"
+#include "tracer/ptx/demangle.h"
 #include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/link.h"
 
@@ -46,7 +47,7 @@ std::string architectures(const std::vector<ptx::FatbinEntry>& entries) {
 } // namespace
 
 std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel) {
-  return binary.origin + ": kernel " + demangled(kernel.name) + ": " + kernel.refused;
+  return binary.origin + ": kernel " + ptx::demangle(kernel.name) + ": " + kernel.refused;
 }
 
 FatBinary* Modules::add(const void* wrapper) {

@@ -11,7 +11,6 @@
 
 namespace deadheat::embedded {
 
-std::string demangled(const std::string& name);
 // "out of bounds: kernel k(float*) at a.cu:12, block (0,0,0), thread (5,0,0): write of 4 bytes at 0x…"
 std::string describe_fault(const trace::MemoryError& fault, const LaunchNote* launch, engine::LoadedModule* module);
 // The file that holds an address: the program or a library.

@@ -15,6 +15,7 @@
 #include "replay/embedded/entry.h"
 #include "replay/embedded/graph.h"
 #include "replay/embedded/names.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::embedded {
 
@@ -37,7 +38,7 @@ std::function<bool(const std::string&, std::uint32_t)> launch_filter(const Trace
   std::uint64_t matched = 0;
   return [options, pattern, matched](const std::string& kernel, std::uint32_t) mutable {
     if (!options.accesses) return false;
-    if (pattern && !std::regex_search(kernel, *pattern) && !std::regex_search(demangled(kernel), *pattern))
+    if (pattern && !std::regex_search(kernel, *pattern) && !std::regex_search(ptx::demangle(kernel), *pattern))
       return false;
     const std::uint64_t number = matched++;
     return number >= options.launch_skip &&
@@ -103,7 +104,7 @@ void watch_code(Runtime& runtime) {
     last = now;
     if (same != looks) continue;
     const std::string seconds = std::to_string((look * looks).count() / 1000);
-    say("kernel " + demangled(now.kernel) + ": a thread has run for " + seconds +
+    say("kernel " + ptx::demangle(now.kernel) + ": a thread has run for " + seconds +
         " s and let no other go on: does it wait in a loop for a plain read to change? (volatile and atomic reads let "
         "others go on)");
   }
@@ -255,7 +256,7 @@ void Call::refused() { runtime.refused_calls.insert(api); }
 void Runtime::launch_failed(const std::string& kernel, cudaError_t status, ThreadState& thread) {
   if (options.output.empty() || !recording || !thread.unasked.empty()) return;
   const std::string site = call_site(kernel);
-  thread.unasked = "the launch of " + demangled(kernel) + (site.empty() ? "" : " at " + site) + " failed (" +
+  thread.unasked = "the launch of " + ptx::demangle(kernel) + (site.empty() ? "" : " at " + site) + " failed (" +
                    cudaGetErrorName(status) + "), and nothing asked for the error";
   unasked.push_back(thread.unasked);
 }

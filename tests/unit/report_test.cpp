@@ -12,6 +12,7 @@
 #include "analyzer/report/place.h"
 #include "analyzer/report/text.h"
 #include "tests/unit/report_races.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::report {
 namespace {
@@ -35,13 +36,13 @@ TEST(ReportNames, KindNamesTheOpsInOneOrder) {
 }
 
 TEST(ReportNames, AreDemangled) {
-  EXPECT_EQ(demangled("_Z7softmaxPKfPf"), "softmax(float const*, float*)");
-  EXPECT_EQ(demangled("softmax(float*)"), "softmax(float*)");
-  EXPECT_EQ(demangled("plain"), "plain");
-  EXPECT_EQ(demangled("_Znonsense"), "_Znonsense");
-  EXPECT_EQ(demangled(""), "");
-  EXPECT_EQ(demangled("_INTERNAL_4bdbfe0a_4_a_cu_tab1::f(int)"), "f(int)");
-  EXPECT_EQ(demangled("my_INTERNAL_thing"), "my_INTERNAL_thing");
+  EXPECT_EQ(ptx::demangle("_Z7softmaxPKfPf"), "softmax(float const*, float*)");
+  EXPECT_EQ(ptx::demangle("softmax(float*)"), "softmax(float*)");
+  EXPECT_EQ(ptx::demangle("plain"), "plain");
+  EXPECT_EQ(ptx::demangle("_Znonsense"), "_Znonsense");
+  EXPECT_EQ(ptx::demangle(""), "");
+  EXPECT_EQ(ptx::demangle("_INTERNAL_4bdbfe0a_4_a_cu_tab1::f(int)"), "f(int)");
+  EXPECT_EQ(ptx::demangle("my_INTERNAL_thing"), "my_INTERNAL_thing");
 }
 
 TEST(ReportNames, BadUtf8IsReplaced) {
