@@ -146,7 +146,7 @@ void update_graph(Call& call, cuGraphExecUpdate_v2_params& p) {
   std::lock_guard hold(call.session.lock);
   auto found = call.session.executables.find(p.hGraphExec);
   if (found == call.session.executables.end()) return;
-  // Later changes name the nodes of the graph that it was instantiated from, and of those that are off.
+  // Later changes name nodes as the graph has them that it was instantiated from; what is off stays off.
   std::vector<GraphNode>& old = found->second.nodes;
   for (std::size_t i = 0; i < nodes.size() && nodes.size() == old.size(); ++i) {
     nodes[i].handle = old[i].handle;
