@@ -312,11 +312,12 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
     // A copy is ordered before what its thread does after it waited for the group, and before what sees the phase of an
     // mbarrier complete that its completion arrived at.
     const AsyncState& copies = group_of(group);
-    if (first.operation() != second.operation() && operations_ordered(first.operation(), second)) return true;
+    // What was observed to be complete is as good as read: only_reads holds for what it wrote, too.
+    const bool as_read = read || (copies.bulk && copies.completion.stamp);
+    if (first.operation() != second.operation() && operations_ordered(first.operation(), second, as_read)) return true;
     if (copies.bulk) {
       ClockEntry completion = copies.completion;
       if (completion.stamp && seen_entry(second, completion)) return true;
-      // What was observed to be complete was as good as read: only_reads holds for what it wrote, too.
       for (const std::uint32_t kind : {only_shared_bulk, only_reads_bulk, only_shared_bulk | only_reads_bulk}) {
         if (what == Restriction::none && (kind & only_shared_bulk)) continue;
         if (completion.stamp && seen_entry(second, {completion.block, completion.group | kind, completion.stamp}))
@@ -334,7 +335,7 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
   }
   if (first == second) return true;
   if (first.operation() != second.operation()) {
-    if (operations_ordered(first.operation(), second)) return true;
+    if (operations_ordered(first.operation(), second, read)) return true;
   } else if (first.block_bits() == second.block_bits()) {
     if (of && stamp <= of->barrier) return true;
     if (of && !of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;

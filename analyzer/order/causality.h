@@ -343,10 +343,11 @@ class Causality {
     return found == async_groups_.end() ? unknown : found->second;
   }
   bool seen_entry(ThreadKey thread, const ClockEntry& entry) const;
-  bool operations_ordered(OperationIndex first, ThreadKey second) const;
+  bool operations_ordered(OperationIndex first, ThreadKey second, bool read = false) const;
   ClockPointer learned(OperationClocks::Place last) const;
   const ClockPointer& inherited(OperationIndex operation, bool waited) const;
-  bool begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const;
+  static bool has_waited(const Clock& clock, OperationIndex operation, bool read);
+  bool begun_behind(const Clock& clock, OperationIndex first, OperationIndex own, bool read) const;
   Launch* launch(OperationIndex operation);
   const Launch* launch(OperationIndex operation) const;
   Block& block(ThreadKey thread);

@@ -24,8 +24,8 @@ std::array<const Clock*, 2> Causality::clocks_of(ThreadKey key) const {
 
 namespace {
 
-ClockEntry waited_in(OperationIndex operation, Stamp when) {
-  return {ThreadKey(operation, ~0u, 0).block_bits(), dependency_group, when};
+ClockEntry waited_in(OperationIndex operation, Stamp when, std::uint32_t group = dependency_group) {
+  return {ThreadKey(operation, ~0u, 0).block_bits(), group, when};
 }
 
 } // namespace
@@ -35,27 +35,35 @@ void Causality::dependency_wait(ThreadKey key, Stamp now) {
   state.own = Clock::join(Clock::with(state.own, {waited_in(key.operation(), now)}), inherited(key.operation(), true));
 }
 
-// Of different operations: is all of `first` before what `second` does now? So it is, too, where the thread has seen
-// anything of an operation that began behind it.
-bool Causality::operations_ordered(OperationIndex first, ThreadKey second) const {
+// Of different operations: is all of `first`, or all that it read, before what `second` does now? So it is, too, where
+// the thread has seen anything of an operation that began behind it.
+bool Causality::operations_ordered(OperationIndex first, ThreadKey second, bool read) const {
   const OperationIndex own = second.operation();
-  if (operations_.ordered(first, own) ||
-      (operations_.ordered_by_wait(first, own) && seen_entry(second, waited_in(own, 1))))
-    return true;
-  if (!operations_.concurrent()) return false;
-  for (const Clock* clock : clocks_of(second))
-    if (clock && begun_behind(*clock, first, own)) return true;
+  if (operations_.ordered(first, own)) return true;
+  const bool concurrent = operations_.concurrent(), by_wait = operations_.ordered_by_wait(first, own);
+  if (!concurrent && !by_wait) return false;
+  for (const Clock* clock : clocks_of(second)) {
+    if (!clock) continue;
+    if (by_wait && has_waited(*clock, own, read)) return true;
+    if (concurrent && begun_behind(*clock, first, own, read)) return true;
+  }
   return false;
 }
 
-bool Causality::begun_behind(const Clock& clock, OperationIndex first, OperationIndex own) const {
+// Does it know of a thread of the operation that has waited?
+bool Causality::has_waited(const Clock& clock, OperationIndex operation, bool read) {
+  const auto knows = [&](const ClockEntry& waited) { return clock.entry(waited.block, waited.group) != 0; };
+  return knows(waited_in(operation, 1)) || (read && knows(waited_in(operation, 1, dependency_reads)));
+}
+
+bool Causality::begun_behind(const Clock& clock, OperationIndex first, OperationIndex own, bool read) const {
   if (clock.within(own)) return false;
   for (std::optional<std::uint64_t> block = clock.next_block(0); block;) {
     const OperationIndex operation = OperationIndex(*block >> 32);
-    const ClockEntry waited = waited_in(operation, 1);
-    if (operation != own && (operations_.ordered(first, operation) || (operations_.ordered_by_wait(first, operation) &&
-                                                                       clock.entry(waited.block, waited.group))))
-      return true;
+    const bool behind =
+        operation != own && (operations_.ordered(first, operation) ||
+                             (operations_.ordered_by_wait(first, operation) && has_waited(clock, operation, read)));
+    if (behind && clock.knows_operation(operation, read)) return true;
     block = clock.next_block((std::uint64_t(operation) + 1) << 32);
   }
   return false;

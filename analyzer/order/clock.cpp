@@ -68,10 +68,19 @@ std::optional<std::uint64_t> Clock::next_block(std::uint64_t from) const {
 }
 
 template <typename F>
-void Clock::each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const {
-  if (first_ > to || last() < from) return;
+bool Clock::any_leaf(std::uint64_t from, std::uint64_t to, F&& f) const {
+  if (first_ > to || last() < from) return false;
   if (!height_) return f(*this);
-  for (const ClockPointer& part : parts_) part->each_leaf(from, to, f);
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [&](const ClockPointer& part) { return part->any_leaf(from, to, f); });
+}
+
+template <typename F>
+void Clock::each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const {
+  any_leaf(from, to, [&](const Clock& leaf) {
+    f(leaf);
+    return false;
+  });
 }
 
 template <typename F>
@@ -81,6 +90,17 @@ void Clock::each_entry(F&& f) const {
     const auto& lanes = (*warps_)[thread / 32];
     if (lanes && lanes->stamps[thread % 32]) f(Entry{thread_group(thread), lanes->stamps[thread % 32]});
   }
+}
+
+bool Clock::knows_operation(std::uint32_t operation, bool read) const {
+  const auto tells = [&](const Entry& entry) {
+    if (entry.group >= mbarrier_group(0)) return read || !(entry.group & only_reads_bulk);
+    return kind_of(entry.group) == everything || (read && kind_of(entry.group) == only_reads);
+  };
+  const std::uint64_t first = std::uint64_t(operation) << 32;
+  return any_leaf(first, first | 0xffffffff, [&](const Clock& leaf) {
+    return leaf.warps_ || std::any_of(leaf.entries_.begin(), leaf.entries_.end(), tells);
+  });
 }
 
 std::uint64_t Clock::blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const {
@@ -141,6 +161,7 @@ ClockPointer Clock::of_reads(const ClockPointer& clock) {
       case only_reads:
       case only_shared_reads:
       case kind_of(matrix_group(0)): return group; // multiplications write no memory
+      case dependency_group: return dependency_reads;
       default: return 0;
     }
   });

@@ -60,6 +60,8 @@ inline constexpr std::uint32_t only_shared = 12288, only_shared_bulk = 1 << 25;
 inline constexpr std::uint32_t only_reads = 28672, only_reads_bulk = 1 << 26, only_shared_reads = 32768;
 // Of an operation (block ~0): its threads that have this have waited for the launch before it.
 inline constexpr std::uint32_t dependency_group = 16384;
+// Who has this knows as much of what such a thread knew to have been read only.
+inline constexpr std::uint32_t dependency_reads = dependency_group + 1;
 // Matrix multiplications (wgmma) of the thread's warpgroup that are over, by the number of their group.
 constexpr std::uint32_t matrix_group(std::uint32_t thread) { return 20480 + thread / 128; }
 // Of what the thread did its initializations of mbarrier objects only.
@@ -87,6 +89,8 @@ class Clock {
   // What every thread of its block did up to there; a lower bound that looks at the block only.
   Stamp seen_block(ThreadKey thread) const { return entry(thread.block_bits(), whole_block); }
   bool knows(std::uint64_t block) const { return find(block) != nullptr; } // anything of it?
+  // Anything that a thread of the operation did? `read`: that something was read is enough.
+  bool knows_operation(std::uint32_t operation, bool read) const;
   bool within(std::uint32_t operation) const { return first_ >> 32 == operation && last() >> 32 == operation; }
   // The first block from that one on of which anything has been seen.
   std::optional<std::uint64_t> next_block(std::uint64_t from) const;
@@ -129,7 +133,9 @@ class Clock {
   Stamp at(std::uint32_t group) const; // of a leaf; 0: no entry
   Stamp seen_in(ThreadKey thread, std::uint32_t space) const;
   template <typename F>
-  void each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const; // of blocks [from, to], in their order
+  bool any_leaf(std::uint64_t from, std::uint64_t to, F&& f) const; // of blocks [from, to], in their order, up to it
+  template <typename F>
+  void each_leaf(std::uint64_t from, std::uint64_t to, F&& f) const;
   template <typename F>
   void each_entry(F&& f) const; // of a leaf
   template <typename F>

@@ -295,6 +295,39 @@ TEST(LitmusDependents, OverwritesWhatIsStillRead) {
   Litmus().read(t0, x).dependency_wait(dependent).write(dependent, x).none();
 }
 
+// What has been read comes before what follows the wait at an mbarrier of another block of the cluster, whatever the
+// scopes (RemoteArrivalHandsBackWhatWasRead), by launches that are over, too.
+TEST(LitmusDependents, RemoteArrivalHandsBackWhatWasRead) {
+  const At peer{3, 0};
+  constexpr std::uint32_t of_peer = 7;
+  const auto hands_back = [&](Litmus& litmus) -> Litmus& {
+    return litmus.dependency_wait(dependent)
+        .mbarrier_arrive(dependent, of_peer)
+        .mbarrier_test(peer, of_peer)
+        .write(peer, x);
+  };
+  Litmus read(2), written(2);
+  hands_back(read.read(t0, x)).none();
+  hands_back(written.write(t0, x)).races({{1, 2}});
+}
+TEST(LitmusDependents, RemoteArrivalHandsBackWhatWasReadBeforeAnother) {
+  const At releases{2, 0}, acquires{4, 0}, peer{5, 0};
+  constexpr std::uint32_t of_peer = 11;
+  const auto hands_back = [&](Litmus& litmus) -> Litmus& { // through a launch that began behind the first
+    return litmus.end(0)
+        .launch(2)
+        .launch(3)
+        .write(releases, y, release, gpu)
+        .read(acquires, y, acquire, gpu)
+        .mbarrier_arrive(acquires, of_peer)
+        .mbarrier_test(peer, of_peer)
+        .write(peer, x);
+  };
+  Litmus read(2), written(2);
+  hands_back(read.read(t0, x)).none();
+  hands_back(written.write(t0, x)).races({{1, 4}});
+}
+
 // ---- what a report says
 
 void says(std::string why, const char* what) { EXPECT_NE(why.find(what), std::string::npos) << why; }

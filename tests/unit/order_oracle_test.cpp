@@ -601,7 +601,8 @@ TEST(Oracle, ManyExecutions) {
   };
   std::size_t racy = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
-    Builder builder(round % 2 + 1, round / 4 % 4 >= 2);
+    const bool several = round / 4 % 4 >= 2;
+    Builder builder(round % 2 + 1, several);
     std::size_t length = 2 + next() % (round / 4 % 4 == 2 ? 40 : 28);
     const bool flags = round % 4 == 1, rings = round % 4 == 3, messages = round / 4 % 4 == 2;
     for (std::size_t i = 0; i < (flags ? length / 4 + 1 : length); ++i) {
@@ -611,6 +612,8 @@ TEST(Oracle, ManyExecutions) {
         builder.hand_over(next());
       else if (rings && i % 4 == 0)
         builder.hand_back(next());
+      else if (rings && several && i % 4 == 2)
+        builder.launches(next());
       else
         builder.step(next());
     }
