@@ -290,6 +290,21 @@ TEST(LitmusDependents, CopiesOfTheLaunchBefore) { // it is over with all its cop
   Litmus().write(t0, x).dependency_wait(dependent).bulk_load(dependent, x, 5).none();
   Litmus().write(t0, x).bulk_load(dependent, x, 5).races({{1, 2}});
 }
+TEST(LitmusDependents, WaitsAreNoProxyFenceForOthers) { // the launch that writes is none that is waited for
+  const At waits{4, 0};
+  constexpr std::uint32_t of_waits = 9;
+  const auto acquired = [&](Litmus& litmus) -> Litmus& {
+    return litmus.launch(2)
+        .launch(3)
+        .dependent_launch(3)
+        .write(t0, x)
+        .write(t0, y, release, gpu)
+        .read(waits, y, acquire, gpu);
+  };
+  Litmus by_wait, by_fence;
+  acquired(by_wait).dependency_wait(waits).bulk_load(waits, x, of_waits).races({{1, 4}});
+  acquired(by_fence).proxy_fence(waits, false).bulk_load(waits, x, of_waits).none();
+}
 TEST(LitmusDependents, OverwritesWhatIsStillRead) {
   Litmus().read(t0, x).write(dependent, x).races({{1, 2}});
   Litmus().read(t0, x).dependency_wait(dependent).write(dependent, x).none();

@@ -82,8 +82,7 @@ class Axioms {
       const Event& by = events_[fence];
       bool kind = by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed);
       // A launch is over with all that it wrote visible, to whoever waited for it, as is what came before it.
-      kind = kind || ((by.kind == Event::Kind::dependency_wait || by.kind == Event::Kind::launch_begin) &&
-                      by.launch() != events_[x].launch());
+      kind = kind || by.kind == Event::Kind::launch_end;
       if (kind && base[x][fence] && base[fence][y]) return true;
     }
     return false;
