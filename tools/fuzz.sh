@@ -13,7 +13,7 @@
 #               then runs as FOLDER/tools/fuzz.sh --no-build
 set -euo pipefail
 cd "$(dirname "$0")/.."
-all=(fuzz_analysis fuzz_instrument fuzz_device_log fuzz_ptx fuzz_trace fuzz_witness fuzz_fatbin fuzz_suppressions fuzz_options)
+all=(fuzz_names fuzz_analysis fuzz_instrument fuzz_device_log fuzz_ptx fuzz_trace fuzz_witness fuzz_fatbin fuzz_suppressions fuzz_options)
 
 usage() { sed -n '/^# Usage/,/^set/s/^# \?//p' "$0" >&2; exit 2; }
 

@@ -1,6 +1,7 @@
 deadheat_fuzz(fuzz_ptx fuzz_ptx.cpp LIBS deadheat_ptx)
 deadheat_fuzz(fuzz_fatbin fuzz_fatbin.cpp LIBS deadheat_ptx)
 deadheat_fuzz(fuzz_instrument fuzz_instrument.cpp LIBS deadheat_ptx)
+deadheat_fuzz(fuzz_names fuzz_names.cpp LIBS deadheat_ptx)
 if(DEADHEAT_FUZZ)
   target_compile_definitions(fuzz_ptx PRIVATE DEADHEAT_FUZZER)
   target_compile_definitions(fuzz_fatbin PRIVATE DEADHEAT_FUZZER)

@@ -127,6 +127,30 @@ def torchrun():
     claim(report and report["summary"]["launches"] > ranks * 20 * 10, "torchrun, one trace: it is analyzed as a whole: %s" %
           (report["summary"] if report else None))
 
+    sharded(command + ["--sharded"], ranks)
+
+
+def sharded(command, ranks):
+    """FSDP: parameters gathered and gradients scattered beside the computation, by streams of their own."""
+    runs = [run(command) for _ in range(2)]
+    alone = [re.findall(r"losses (\w+)", each.stdout) for each in runs]
+    same = alone[0] and alone[0] == alone[1]
+    claim(same, "sharded, %d ranks: two runs alone agree (%s, %s)" % (
+        ranks, alone[0], runs[0].stderr.strip()[-800:] if runs[0].returncode else "status 0"))
+    if not same:
+        return
+    trace = os.path.join(options.work, "sharded")
+    shutil.rmtree(trace, ignore_errors=True)
+    done = run(command, recorded_into(trace, ":accesses=0"))
+    claim(done.returncode == 0 and re.findall(r"losses (\w+)", done.stdout) == alone[0],
+          "sharded: the same losses (%s)" % (done.stderr.strip()[-800:] if done.returncode else "status 0"))
+    report = analyze(trace)
+    claim(report and report["summary"]["launches"] > ranks * 20 * 30, "sharded: analyzed (%s)" % (report and report["summary"]))
+    for race in (report["races"] if report else [])[:8]:
+        print("  %s, %s: %s with %s" % (race["level"], race["certainty"], race["first"]["kernel"][:90],
+                                        race["second"]["kernel"][:90]))
+    claim(report and not report["races"], "sharded: no race, possible ones neither")
+
 
 one_process()
 torchrun()
