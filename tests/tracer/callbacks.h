@@ -1,5 +1,5 @@
 // What stand-ins for libcuda.so.1 share: they tell CUPTI's subscriber (fake_cupti.cpp) of the calls they get, as the
-// driver does. One library of a process includes this.
+// driver does (callbacks.cpp: what it subscribes by).
 //
 // Thread-safety: as the driver's; the subscriber is set before anything is watched.
 #pragma once
@@ -74,16 +74,3 @@ inline void inject() {
 
 #define CALL(name, symbol, params, ...) \
   fake::call(CUPTI_DRIVER_TRACE_CBID_##name, #name, symbol, params, [&]() -> CUresult __VA_ARGS__)
-
-EXPORT void fake_subscribe(CUpti_CallbackFunc callback) { fake::subscriber = callback; }
-EXPORT void fake_enable(CUpti_CallbackId id, bool on) { fake::enabled[id] = on; }
-EXPORT void fake_keep_launches() { fake::keeps_launches = true; }
-// Hands out the launch that has waited longest; false: there is none.
-EXPORT bool fake_next_launch(std::uint32_t* correlation, std::string* name) {
-  std::lock_guard hold(fake::launched_lock);
-  static std::size_t next = 0;
-  if (next == fake::launched.size()) return false;
-  *correlation = fake::launched[next].correlation;
-  *name = fake::launched[next++].name;
-  return true;
-}

@@ -144,7 +144,7 @@ def kernel_that_waits_for_the_host(case):
     """Whatever another stream's kernel goes on writing: the host's wait for a stream ends, and so does the job."""
     for what in ("waits", "leaves"):
         for settings in ("", ":budget=0"):
-            done = case.device(what, settings)
+            done = case.device(what, settings=settings)
             assert done.returncode == 0, (what, done.returncode, done.stderr)
             shutil.rmtree(case.trace)
 
@@ -248,7 +248,7 @@ def empty_variables(case):
 @over_embedded
 def no_memory_at_an_opaque_launch(case):
     """The thread that had the device for itself does not keep it; the window says that it cannot be used."""
-    done = case.device("no_memory", ":window=1:capture-range=cudaProfilerApi:launch-skip=1000")
+    done = case.device("no_memory", settings=":window=1:capture-range=cudaProfilerApi:launch-skip=1000")
     assert done.returncode == 0 and "the window for replay cannot be used" in done.stderr, done.stderr
 
 

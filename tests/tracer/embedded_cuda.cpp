@@ -19,27 +19,19 @@
 #include "replay/device/device.h"
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
+#include "tests/tracer/embedded_cuda.h"
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/instrument.h"
 #include "tracer/ptx/link.h"
 
-namespace {
-
 using namespace deadheat;
-
 using namespace deadheat::test;
-using Kernel = EmbeddedKernel;
 
-constexpr unsigned multiprocessors = 132;
-std::recursive_mutex& lock = *new std::recursive_mutex;
-device::Device* the_device = nullptr;
-std::deque<Kernel>& kernels = *new std::deque<Kernel>;  // a CUfunction points into it
+std::recursive_mutex& embedded::lock = *new std::recursive_mutex;
+device::Device* embedded::the_device = nullptr;
 
-std::uint32_t stream_of(CUstream stream) {
-  const auto number = reinterpret_cast<std::uint64_t>(stream);
-  return number < special_streams ? 1 : std::uint32_t(number - special_streams);
-}
+namespace {
 
 CUresult result(device::Progress progress) {
   switch (progress) {
@@ -49,7 +41,14 @@ CUresult result(device::Progress progress) {
   }
 }
 
-CUresult submit(CUstream stream, decltype(trace::Operation::what) what) {
+} // namespace
+
+std::uint32_t embedded::stream_of(CUstream stream) {
+  const auto number = reinterpret_cast<std::uint64_t>(stream);
+  return number < special_streams ? 1 : std::uint32_t(number - special_streams);
+}
+
+CUresult embedded::submit(CUstream stream, decltype(trace::Operation::what) what) {
   std::lock_guard hold(lock);
   trace::Operation operation;
   operation.stream = stream_of(stream);
@@ -59,14 +58,7 @@ CUresult submit(CUstream stream, decltype(trace::Operation::what) what) {
   return id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult copy(std::uint64_t to, std::uint64_t from, std::size_t bytes, CUstream stream) {
-  return submit(stream, copy_of(to, from, bytes));
-}
-CUresult set(std::uint64_t at, std::uint32_t value, std::size_t count, unsigned element, CUstream stream) {
-  return submit(stream, set_of(at, value, count, element));
-}
-
-CUresult wait(trace::HostWait::Kind kind, std::uint32_t id) {
+CUresult embedded::wait(trace::HostWait::Kind kind, std::uint32_t id) {
   // Kernels that find nothing to do may wait for another host thread: the one that makes room for their accesses.
   for (int left = 5000;; --left) {
     std::unique_lock hold(lock);
@@ -79,6 +71,25 @@ CUresult wait(trace::HostWait::Kind kind, std::uint32_t id) {
     hold.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+namespace {
+
+using Kernel = EmbeddedKernel;
+
+constexpr unsigned multiprocessors = 132;
+using embedded::lock;
+using embedded::stream_of;
+using embedded::submit;
+using embedded::the_device;
+using embedded::wait;
+std::deque<Kernel>& kernels = *new std::deque<Kernel>;  // a CUfunction points into it
+
+CUresult copy(std::uint64_t to, std::uint64_t from, std::size_t bytes, CUstream stream) {
+  return submit(stream, copy_of(to, from, bytes));
+}
+CUresult set(std::uint64_t at, std::uint32_t value, std::size_t count, unsigned element, CUstream stream) {
+  return submit(stream, set_of(at, value, count, element));
 }
 
 // What a kernel called gives_up leaves behind, once it is instrumented: a warp of it found no room for long enough in
@@ -130,8 +141,9 @@ EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
-EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  *status = embedded::is_captured(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
 }
 
 // ---- code
@@ -287,8 +299,18 @@ EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   cuMemcpyDtoHAsync_v2_params p{to, from, bytes, stream};
-  return CALL(cuMemcpyDtoHAsync_v2, nullptr, p,
-              { return copy(number_of(p.dstHost), p.srcDevice, p.ByteCount, p.hStream); });
+  return CALL(cuMemcpyDtoHAsync_v2, nullptr, p, {
+    embedded::CapturedWork work;
+    work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+    work.copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    work.copy.srcDevice = p.srcDevice;
+    work.copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    work.copy.dstHost = p.dstHost;
+    work.copy.WidthInBytes = p.ByteCount;
+    work.copy.Height = work.copy.Depth = 1;
+    if (embedded::captured(p.hStream, work)) return CUDA_SUCCESS;
+    return copy(number_of(p.dstHost), p.srcDevice, p.ByteCount, p.hStream);
+  });
 }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   cuMemcpyDtoDAsync_v2_params p{to, from, bytes, stream};
@@ -349,6 +371,10 @@ EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, 
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   cuLaunchHostFunc_params p{stream, function, data};
   return CALL(cuLaunchHostFunc, nullptr, p, {
+    embedded::CapturedWork work;
+    work.type = CU_GRAPH_NODE_TYPE_HOST;
+    work.host = {p.fn, p.userData};
+    if (embedded::captured(p.hStream, work)) return CUDA_SUCCESS;
     std::thread([p] {
       wait(trace::HostWait::Kind::stream, stream_of(p.hStream));
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -390,27 +416,41 @@ CUresult launch(const P& p) {
   std::unique_lock hold(lock);
   const engine::KernelInfo* info = info_of(p.f);
   if (!info || (!p.kernelParams && !info->parameters.empty())) return CUDA_ERROR_INVALID_VALUE;
-  trace::Launch launch;
-  launch.module = reinterpret_cast<const Kernel*>(p.f)->module;
-  launch.kernel = reinterpret_cast<const Kernel*>(p.f)->name;
-  launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
-  launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
-  launch.dynamic_shared = p.sharedMemBytes;
-  std::vector<std::uint8_t>& block = launch.arguments.inlined;
-  block.resize(info->parameter_bytes);
-  for (std::size_t i = 0; i < info->parameters.size(); ++i) {
-    std::memcpy(block.data() + info->parameters[i].offset, p.kernelParams[i], info->parameters[i].bytes);
-  }
-  launch.arguments.size = block.size();
+  const std::vector<std::uint8_t> arguments = embedded::arguments_of(p.f, p.kernelParams);
   hold.unlock();
-  const CUresult launched = submit(p.hStream, launch);
-  if (launch.kernel == std::string(ptx::clone_prefix) + "gives_up") {
+  const CUresult launched =
+      embedded::launch(p.f, {p.gridDimX, p.gridDimY, p.gridDimZ}, {p.blockDimX, p.blockDimY, p.blockDimZ},
+                       p.sharedMemBytes, arguments, p.hStream);
+  if (reinterpret_cast<const Kernel*>(p.f)->name == std::string(ptx::clone_prefix) + "gives_up") {
     give_up(p.hStream, *static_cast<const device_log::Control*>(p.kernelParams[info->parameters.size() - 1]));
   }
   return launched;
 }
 
 }  // namespace
+
+std::vector<std::uint8_t> embedded::arguments_of(CUfunction f, void** parameters) {
+  std::lock_guard hold(lock);
+  const engine::KernelInfo& info = *info_of(f);
+  std::vector<std::uint8_t> block(info.parameter_bytes);
+  for (std::size_t i = 0; i < info.parameters.size(); ++i) {
+    std::memcpy(block.data() + info.parameters[i].offset, parameters[i], info.parameters[i].bytes);
+  }
+  return block;
+}
+
+CUresult embedded::launch(CUfunction f, Dim3 grid, Dim3 block, std::uint32_t shared,
+                          const std::vector<std::uint8_t>& arguments, CUstream stream) {
+  trace::Launch launch;
+  launch.module = reinterpret_cast<const Kernel*>(f)->module;
+  launch.kernel = reinterpret_cast<const Kernel*>(f)->name;
+  launch.grid = grid;
+  launch.block = block;
+  launch.dynamic_shared = shared;
+  launch.arguments.inlined = arguments;
+  launch.arguments.size = arguments.size();
+  return submit(stream, launch);
+}
 
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {

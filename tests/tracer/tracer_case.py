@@ -89,14 +89,14 @@ class Case:
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), self.replay() if replays else None
 
-    def device(self, what, settings="", timeout=60, variables=()):
+    def device(self, *words, settings="", timeout=60, variables=(), job="device_job"):
         """What device_job said, and its status; a job that hangs is ended."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
         variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings),
                          **dict(variables))
-        done = subprocess.run([os.path.join(os.path.abspath(options.embedded), "device_job"), what], env=variables, text=True,
+        done = subprocess.run([os.path.join(os.path.abspath(options.embedded), job), *words], env=variables, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
         assert done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done
@@ -116,6 +116,17 @@ class Case:
         launches = [record for record in records.splitlines() if " kernel fill " in record]
         return ([re.search(r"called_at (.*)$", launch) for launch in launches],
                 ["%s:%s" % (script, line) for line in done.stdout.split()[:2]])
+
+    def analysis(self):
+        """The report of `deadheat analyze`."""
+        done = subprocess.run([options.deadheat, "analyze", self.trace, "--json", "-"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def records(self):
+        return subprocess.run([options.deadheat, "info", "--records", self.trace], text=True,
+                              stdout=subprocess.PIPE).stdout
 
     def replay(self, *words):
         """Status and report of `deadheat replay`."""

@@ -3,7 +3,7 @@
 
     tracer_test.py --deadheat bin/deadheat --tracer libdeadheat.so --folder DIR [CASE…]
 
-    [--embedded DIR]   where libcuda.so.1 is the embedded device (embedded_cuda.cpp), window_job and device_job
+    [--embedded DIR]   where libcuda.so.1 is the embedded device (embedded_cuda.cpp), window_job, device_job …
 
 DIR holds job, libcuda.so.1 and libcupti.so.13. Prints PASS, FAIL or SKIP a case and `N passed, N failed`.
 """
@@ -12,11 +12,12 @@ import subprocess
 import sys
 
 import device_cases
+import graph_cases
 import job_cases
 from tracer_case import Case, options
 
 passed = failed = 0
-for test in job_cases.cases + device_cases.cases:
+for test in job_cases.cases + device_cases.cases + graph_cases.cases:
     if options.cases and test.__name__ not in options.cases:
         continue
     if not options.embedded and hasattr(test, "over_embedded"):

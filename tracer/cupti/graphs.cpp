@@ -1,8 +1,11 @@
-// CUDA graphs: what their nodes do is asked when they are instantiated or updated; each launch submits them.
+// CUDA graphs: what their nodes do is asked when they are instantiated; each launch submits them.
+#include "tracer/cupti/graphs.h"
+
 #include <algorithm>
 #include <unordered_map>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_functions.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorder.h"
@@ -12,41 +15,81 @@ namespace deadheat::cupti {
 
 namespace {
 
-void describe(Call& call, CUgraphNode node, GraphNode& to) {
+const char* name_of(CUgraphNodeType type) {
+  switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL: return "a kernel whose parameters the driver does not tell";
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT: return "external semaphores";
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return "stream memory operations";
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: return "a condition";
+    default: return "a kind that is not known";
+  }
+}
+
+void describe(Call& call, CUgraphNode node, HostNodes* hosts, GraphNode& to) {
+  const Driver& d = driver();
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  driver().cuGraphNodeGetType(node, &type);
+  d.cuGraphNodeGetType(node, &type);
   switch (type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       if (describe_kernel(call, node, to)) return;
       break;
     case CU_GRAPH_NODE_TYPE_MEMCPY: {
       CUDA_MEMCPY3D copy{};
-      if (driver().cuGraphMemcpyNodeGetParams(node, &copy) != CUDA_SUCCESS) break;
+      if (d.cuGraphMemcpyNodeGetParams(node, &copy) != CUDA_SUCCESS) break;
       std::lock_guard hold(call.session.lock);
       to.what = copy_of(call.session, copy, "cudaMemcpyAsync");
       return;
     }
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       CUDA_MEMSET_NODE_PARAMS set{};
-      if (driver().cuGraphMemsetNodeGetParams(node, &set) != CUDA_SUCCESS) break;
+      if (d.cuGraphMemsetNodeGetParams(node, &set) != CUDA_SUCCESS) break;
       to.what = set_of(set, "cudaMemsetAsync");
       return;
     }
-    case CU_GRAPH_NODE_TYPE_HOST: to.what = trace::HostCallback{"cudaLaunchHostFunc"}; return;
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      to.what = trace::HostCallback{"cudaLaunchHostFunc"};
+      to.host = hosts ? hosts->take(node) : nullptr;
+      if (!to.host) call.session.incident("lost", "what a graph's host function tells other threads is not known");
+      return;
+    case CU_GRAPH_NODE_TYPE_EMPTY: return;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: {
+      to.event_waits = type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+      const auto ask = to.event_waits ? d.cuGraphEventWaitNodeGetEvent : d.cuGraphEventRecordNodeGetEvent;
+      if (ask && ask(node, &to.event) == CUDA_SUCCESS) return;
+      break;
+    }
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+      CUDA_MEM_ALLOC_NODE_PARAMS memory{};
+      if (!d.cuGraphMemAllocNodeGetParams || d.cuGraphMemAllocNodeGetParams(node, &memory) != CUDA_SUCCESS) break;
+      to.address = memory.dptr;
+      to.bytes = memory.bytesize;
+      to.what = trace::PoolOperation{};
+      return;
+    }
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: {
+      CUdeviceptr memory = 0;
+      if (!d.cuGraphMemFreeNodeGetParams || d.cuGraphMemFreeNodeGetParams(node, &memory) != CUDA_SUCCESS) break;
+      to.address = memory;
+      to.what = trace::PoolOperation{true, 0};
+      return;
+    }
     default: break;
   }
-  call.session.incident("graph-node",
-                        "a graph's node of a kind that is not followed (type " + std::to_string(type) + ")");
+  call.session.incident(
+      "lost", std::string("a graph's node is not followed: ") + name_of(type) + " (type " + std::to_string(type) + ")");
 }
 
 // Adds the nodes of `graph`; `entries`: what its roots come after. Returns the nodes that nothing follows.
 std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<std::uint32_t>& entries,
-                                  std::vector<GraphNode>& nodes, int depth) {
+                                  HostNodes* hosts, Executable& into, int depth) {
+  std::vector<GraphNode>& nodes = into.nodes;
   std::size_t count = 0, edges = 0;
-  if (depth > 8 || driver().cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return entries;
+  if (depth > deepest_graph || driver().cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) {
+    call.session.incident("lost", "the nodes of a graph are not known");
+    return entries;
+  }
   std::vector<CUgraphNode> handles(count);
   driver().cuGraphGetNodes(graph, handles.data(), &count);
   driver().cuGraphGetEdges_v2(graph, nullptr, nullptr, nullptr, &edges);
@@ -81,12 +124,14 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
       driver().cuGraphNodeGetType(handle, &type);
       CUgraph child = nullptr;
       if (type == CU_GRAPH_NODE_TYPE_GRAPH && driver().cuGraphChildGraphNodeGetGraph(handle, &child) == CUDA_SUCCESS) {
-        ends[handle] = unfold(call, child, dependencies, nodes, depth + 1);
+        const auto begin = std::uint32_t(nodes.size());
+        ends[handle] = unfold(call, child, dependencies, hosts, into, depth + 1);
+        into.children[handle] = {begin, std::uint32_t(nodes.size())};
       } else {
         GraphNode node;
         node.after = std::move(dependencies);
         node.handle = handle;
-        describe(call, handle, node);
+        describe(call, handle, hosts, node);
         ends[handle] = {std::uint32_t(nodes.size())};
         nodes.push_back(std::move(node));
       }
@@ -106,152 +151,209 @@ void in_window(Window& window, const GraphNode& node) {
     if (copy->direction != Direction::d2h) window.touch(copy->destination);
   } else if (const auto* set = std::get_if<trace::Set>(&node.what)) {
     window.touch(set->destination);
+  } else if (std::holds_alternative<trace::PoolOperation>(node.what)) {
+    window.spoil("a graph that allocates memory was launched");
   } else if (std::holds_alternative<trace::Launch>(node.what) && !node.control) {
     window.spoil("a graph with opaque kernels was launched");
   }
 }
 
-void instantiated(Call& call, CUgraphExec* executable, CUgraph graph) {
-  if (!call.done() || !executable) return;
-  std::vector<GraphNode> nodes;
-  unfold(call, graph, {}, nodes, 0);
-  std::lock_guard hold(call.session.lock);
-  Session::Executable made;
-  made.id = call.session.next_graph++;
-  made.nodes = std::move(nodes);
-  call.session.executables[*executable] = std::move(made);
+// A node of a launch: what its operation is, but for its number, and what more comes with it.
+struct Launching {
+  Call& call;
+  Executable& graph;
+  std::uint32_t stream = 0, launch = 0;
+  CUstream handle = nullptr;
+  std::vector<std::uint32_t> operations; // of nodes
+
+  trace::Operation operation(std::size_t node) const {
+    trace::Operation made;
+    made.stream = stream;
+    made.graph_launch = launch;
+    made.graph_node = std::uint32_t(node);
+    for (std::uint32_t before : graph.nodes[node].after) made.node_dependencies.push_back(operations[before]);
+    return made;
+  }
+
+  void event(const GraphNode& node, trace::Operation operation) {
+    Session& session = call.session;
+    const std::uint32_t event = session.event(node.event);
+    const std::uint32_t record = node.event_waits ? session.recorded(event) : 0;
+    if (record) {
+      if (operation.node_dependencies.empty()) { // it waits for what precedes the graph, too
+        operation.node_dependencies.push_back(session.submit(trace::Operation(operation)));
+      }
+      operation.node_dependencies.push_back(record);
+    }
+    operations.push_back(session.submit(std::move(operation)));
+    if (!node.event_waits) session.event_recorded(event, stream, operations.back());
+  }
+
+  void memory(const GraphNode& node, trace::Operation operation) {
+    Session& session = call.session;
+    const bool frees = node.bytes == 0;
+    operation.id = session.next_operation();
+    if (!frees) session.allocated(trace::Allocate::Kind::pool, node.address, node.bytes, 0, operation.id);
+    const trace::Allocate* memory = session.allocation_at(node.address);
+    if (memory) operation.what = trace::PoolOperation{frees, memory->allocation};
+    if (memory && frees) session.freed(node.address, operation.id);
+    operations.push_back(session.submit(std::move(operation)));
+  }
+
+  void work(const GraphNode& node, trace::Operation operation) {
+    Session& session = call.session;
+    std::shared_ptr<RecordedLaunch> recorded;
+    if (std::holds_alternative<trace::Launch>(node.what)) {
+      operation.launch = session.next_launch();
+      if (node.control) {
+        recorded = session.recorder().expect(node.control, graph_shape(session, node, operation.launch));
+        graph.launching.emplace_back(node.control, recorded);
+      }
+    }
+    operation.what = node.what;
+    operations.push_back(session.submit(std::move(operation), recorded));
+    if (node.host) node.host->launched(operations.back());
+  }
+};
+
+void failed(Session& session, Executable& graph) {
+  for (const auto& [control, launch] : graph.launching) {
+    if (const std::shared_ptr<RecordedLaunch> expected = launch.lock()) session.recorder().cancel(control, expected);
+  }
+  for (const GraphNode& node : graph.nodes) {
+    if (node.host && node.enabled) node.host->not_launched();
+  }
+  session.incident("lost", "a graph could not be launched: it is in the trace as if it had been");
 }
 
-}  // namespace
+} // namespace
+
+Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts) {
+  Executable made;
+  unfold(call, graph, {}, hosts, made, 0);
+  return made;
+}
+
+void put_host_functions(Call& call, CUgraph graph) {
+  call.carried<HostNodes>() = nullptr;
+  auto hosts = std::make_unique<HostNodes>(call.session, graph);
+  if (!hosts->empty()) call.carried<HostNodes>() = hosts.release();
+}
+
+std::unique_ptr<HostNodes> host_functions(Call& call) {
+  return std::unique_ptr<HostNodes>(std::exchange(call.carried<HostNodes>(), nullptr));
+}
+
+void retire(Executable& graph) {
+  for (GraphNode& node : graph.nodes) {
+    if (HostNode* host = std::exchange(node.host, nullptr)) host->retire();
+  }
+}
+
+namespace {
+
+void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint64_t flags) {
+  if (!call.exit) return put_host_functions(call, graph);
+  const std::unique_ptr<HostNodes> hosts = host_functions(call);
+  if (!call.done() || !executable) return;
+  Executable made = nodes_of(call, graph, hosts.get());
+  made.frees_on_launch = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+  if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) {
+    call.session.incident("lost", "a graph can be launched by kernels: such launches are not followed");
+  }
+  std::lock_guard hold(call.session.lock);
+  made.id = call.session.next_graph++;
+  Executable& place = call.session.executables[*executable];
+  retire(place); // a handle may come again
+  place = std::move(made);
+}
+
+} // namespace
 
 void begin_capture(Call& call, cuStreamBeginCapture_v2_params&) {
   if (call.done()) ++call.session.captures();
 }
+void begin_capture_once(Call& call, cuStreamBeginCapture_params&) {
+  if (call.done()) ++call.session.captures();
+}
+void begin_capture_to_graph(Call& call, cuStreamBeginCaptureToGraph_params&) {
+  if (call.done()) ++call.session.captures();
+}
+// One that is of another thread, or of none, ends nothing.
 void end_capture(Call& call, cuStreamEndCapture_params&) {
-  if (call.exit && call.session.captures() > 0) --call.session.captures();
+  const bool ended = call.done() || call.result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+                     call.result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  if (call.exit && ended && call.session.captures() > 0) --call.session.captures();
 }
 
-void instantiate(Call& call, cuGraphInstantiate_v2_params& p) { instantiated(call, p.phGraphExec, p.hGraph); }
+void instantiate(Call& call, cuGraphInstantiate_v2_params& p) { instantiated(call, p.phGraphExec, p.hGraph, 0); }
 void instantiate_with_flags(Call& call, cuGraphInstantiateWithFlags_params& p) {
-  instantiated(call, p.phGraphExec, p.hGraph);
+  instantiated(call, p.phGraphExec, p.hGraph, p.flags);
 }
 void instantiate_with_params(Call& call, cuGraphInstantiateWithParams_params& p) {
-  instantiated(call, p.phGraphExec, p.hGraph);
-}
-
-void update_graph(Call& call, cuGraphExecUpdate_v2_params& p) {
-  if (!call.done()) return;
-  std::vector<GraphNode> nodes;
-  unfold(call, p.hGraph, {}, nodes, 0);
-  std::lock_guard hold(call.session.lock);
-  auto found = call.session.executables.find(p.hGraphExec);
-  if (found == call.session.executables.end()) return;
-  // Later changes name nodes as the graph has them that it was instantiated from; what is off stays off.
-  std::vector<GraphNode>& old = found->second.nodes;
-  for (std::size_t i = 0; i < nodes.size() && nodes.size() == old.size(); ++i) {
-    nodes[i].handle = old[i].handle;
-    nodes[i].enabled = old[i].enabled;
-  }
-  old = std::move(nodes);
-}
-
-// Nodes of instantiated graphs, changed one at a time; kernels: launches.cpp.
-void update_copy_node(Call& call, cuGraphExecMemcpyNodeSetParams_params& p) {
-  if (!call.done() || !p.copyParams) return;
-  std::lock_guard hold(call.session.lock);
-  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode))
-    node->what = copy_of(call.session, *p.copyParams, "cudaMemcpyAsync");
-}
-void update_set_node(Call& call, cuGraphExecMemsetNodeSetParams_params& p) {
-  if (!call.done() || !p.memsetParams) return;
-  std::lock_guard hold(call.session.lock);
-  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode))
-    node->what = set_of(*p.memsetParams, "cudaMemsetAsync");
-}
-void enable_node(Call& call, cuGraphNodeSetEnabled_params& p) {
-  if (!call.done()) return;
-  std::lock_guard hold(call.session.lock);
-  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode)) node->enabled = p.isEnabled != 0;
-}
-void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params&) {
-  if (call.done()) {
-    call.session.incident("graph-update",
-                          "a child graph of an instantiated graph was changed: its trace shows the old one");
-  }
-}
-void update_any_node(Call& call, cuGraphExecNodeSetParams_params& p) {
-  if (!call.done() || !p.nodeParams) return;
-  const CUgraphNodeParams& params = *p.nodeParams;
-  if (params.type == CU_GRAPH_NODE_TYPE_KERNEL) {
-    const CUDA_KERNEL_NODE_PARAMS_v3& k = params.kernel;
-    const CUDA_KERNEL_NODE_PARAMS kernel{k.func,         k.gridDimX,  k.gridDimY,  k.gridDimZ,
-                                         k.blockDimX,    k.blockDimY, k.blockDimZ, k.sharedMemBytes,
-                                         k.kernelParams, k.extra,     k.kern,      k.ctx};
-    cuGraphExecKernelNodeSetParams_v2_params same{p.hGraphExec, p.hNode, &kernel};
-    update_kernel_node(call, same);
-  } else if (params.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-    cuGraphExecMemcpyNodeSetParams_params same{p.hGraphExec, p.hNode, &params.memcpy.copyParams, params.memcpy.copyCtx};
-    update_copy_node(call, same);
-  } else if (params.type == CU_GRAPH_NODE_TYPE_MEMSET) {
-    const CUDA_MEMSET_NODE_PARAMS_v2& m = params.memset;
-    const CUDA_MEMSET_NODE_PARAMS set{m.dst, m.pitch, m.value, m.elementSize, m.width, m.height};
-    cuGraphExecMemsetNodeSetParams_params same{p.hGraphExec, p.hNode, &set, m.ctx};
-    update_set_node(call, same);
-  } else if (params.type == CU_GRAPH_NODE_TYPE_GRAPH) {
-    cuGraphExecChildGraphNodeSetParams_params same{};
-    update_child_node(call, same);
-  }
+  if (p.instantiateParams) instantiated(call, p.phGraphExec, p.hGraph, p.instantiateParams->flags);
 }
 
 void destroy_graph(Call& call, cuGraphExecDestroy_params& p) {
   if (call.exit) return;
   std::lock_guard hold(call.session.lock);
-  call.session.executables.erase(p.hGraphExec);
+  const auto found = call.session.executables.find(p.hGraphExec);
+  if (found == call.session.executables.end()) return;
+  retire(found->second);
+  call.session.executables.erase(found);
 }
 
 // On the way in, so that launches are known before their accesses come.
 void launch_graph(Call& call, cuGraphLaunch_params& p) {
-  if (call.exit || call.captured(p.hStream)) return;
   Session& session = call.session;
+  const bool captured = !call.exit && call.captured(p.hStream);
   std::lock_guard hold(session.lock);
-  auto found = session.executables.find(p.hGraph);
+  const auto found = session.executables.find(p.hGraph);
   if (found == session.executables.end()) {
-    return session.incident("graph", "a graph was launched whose instantiation was not seen");
+    if (!call.exit && !captured) session.incident("lost", "a graph was launched whose instantiation was not seen");
+    return;
   }
-  Session::Executable& graph = found->second;
+  Executable& graph = found->second;
+  if (call.exit) {
+    if (!call.done()) failed(session, graph);
+    graph.launching.clear();
+    return;
+  }
+  if (captured) { // its nodes become those of a child graph
+    for (const GraphNode& node : graph.nodes) {
+      if (node.host) node.host->keep();
+    }
+    return;
+  }
   const std::uint32_t stream = call.stream(p.hStream);
-  if (graph.done && graph.last_stream != stream) session.wait_event(stream, graph.done);  // one launch at a time
+  if (graph.done && graph.last_stream != stream) session.wait_event(stream, graph.done); // one launch at a time
   if (!graph.done) graph.done = session.event(reinterpret_cast<CUevent>(&graph));
   graph.last_stream = stream;
+  if (graph.frees_on_launch) {
+    for (const GraphNode& node : graph.nodes) {
+      if (node.bytes) session.freed_in_stream(node.address, stream);
+    }
+  }
   const std::uint32_t launch = session.next_graph_launch();
   session.journal().push(trace::GraphLaunch{launch, graph.id, stream, session.host_thread()});
-  std::vector<std::uint32_t> operations;
+  Launching launching{call, graph, stream, launch, p.hStream, {}};
+  Window* window = session.window();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
-    trace::Operation operation;
-    operation.stream = stream;
-    operation.graph_launch = launch;
-    operation.graph_node = std::uint32_t(i);
-    for (std::uint32_t before : node.after) operation.node_dependencies.push_back(operations[before]);
-    std::shared_ptr<RecordedLaunch> recorded;
-    if (!node.enabled) { // a marker
-      operations.push_back(session.submit(std::move(operation)));
-      continue;
-    }
-    if (std::holds_alternative<trace::Launch>(node.what)) {
-      operation.launch = session.next_launch();
-      if (node.control)
-        recorded = session.recorder().expect(node.control, graph_shape(session, node, operation.launch));
-    }
-    if (Window* window = session.window(); window && window->open()) in_window(*window, node);
-    operation.what = node.what;
-    operations.push_back(session.submit(std::move(operation), recorded));
+    trace::Operation operation = launching.operation(i);
+    if (node.enabled && window && window->open()) in_window(*window, node);
+    if (!node.enabled)
+      launching.operations.push_back(session.submit(std::move(operation))); // a marker
+    else if (node.event)
+      launching.event(node, std::move(operation));
+    else if (node.address)
+      launching.memory(node, std::move(operation));
+    else
+      launching.work(node, std::move(operation));
   }
   session.journal().push(trace::GraphEnd{launch});
   session.record_event(graph.done, stream);
-  if (Window* window = session.window()) {
-    window->graph_launched(stream, session.recorded(graph.done), call.own_handle(p.hStream));
-  }
+  if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(p.hStream));
 }
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

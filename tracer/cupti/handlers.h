@@ -25,6 +25,12 @@ struct Call {
   CUresult result = CUDA_SUCCESS; // on the way out
   std::uint64_t* correlation = nullptr; // 64 bits kept from the way in to the way out
 
+  // What a handler keeps from the way in to the way out; the way in sets it.
+  template <typename T>
+  T*& carried() {
+    static_assert(sizeof(T*) == sizeof *correlation);
+    return reinterpret_cast<T*&>(*correlation);
+  }
   const std::string& api() const; // without its version: cudaMemcpyAsync
   bool done() const { return exit && result == CUDA_SUCCESS; }
   std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }
@@ -52,9 +58,11 @@ struct cuProfilerStop_params {};
 #undef UNTIL_IDLE
 #undef FOR_ACCESSES
 
-// What a graph's nodes do, and submitting them (graphs.cpp, launches.cpp).
+// What a graph's nodes do, and submitting them (graphs.cpp, kernel_nodes.cpp).
+inline constexpr int deepest_graph = 8; // child graphs in child graphs
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);
 void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& p, GraphNode& to);
+void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p);
 device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t launch);
 trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& copy, const std::string& api);
 trace::Set set_of(const CUDA_MEMSET_NODE_PARAMS& set, const std::string& api);

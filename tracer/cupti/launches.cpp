@@ -1,9 +1,8 @@
 // Kernel launches: which kernel, with what, and the instrumented clone in its place.
-#include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 
+#include "tracer/cupti/clones.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/libraries.h"
@@ -78,38 +77,6 @@ inline Kernel& known_kernel(Call& call, CUfunction f) {
   return looked_up_kernel(call, f, place, generation);
 }
 
-void copy_arguments(const Kernel& kernel, void** parameters, std::uint8_t* to) {
-  if (kernel.gaps) std::memset(to, 0, kernel.arguments_bytes);
-  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
-    const Kernel::Parameter& p = kernel.parameters[i];
-    if (parameters[i])
-      std::memcpy(to + p.offset, parameters[i], p.bytes);
-    else
-      std::memset(to + p.offset, 0, p.bytes);
-  }
-}
-
-// The argument block: as the kernel sees it.
-void arguments_of(const Kernel& kernel, void** parameters, void** extra, std::vector<std::uint8_t>& block) {
-  block.clear();
-  if (parameters) {
-    block.resize(kernel.arguments_bytes);
-    copy_arguments(kernel, parameters, block.data());
-  } else if (extra) {
-    const void* bytes = nullptr;
-    std::size_t size = 0;
-    for (void** at = extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
-      if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
-        bytes = at[1];
-      else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
-        size = *static_cast<std::size_t*>(at[1]);
-      else
-        break;
-    }
-    if (bytes) block.assign(static_cast<const std::uint8_t*>(bytes), static_cast<const std::uint8_t*>(bytes) + size);
-  }
-}
-
 // What of the arguments may point into memory. Returns how many words that is.
 std::size_t words_of(const Session& session, const Kernel& kernel, void** parameters, std::uint64_t* to) {
   std::uint64_t* const begin = to;
@@ -126,122 +93,6 @@ std::size_t words_of(const Session& session, const Kernel& kernel, void** parame
     }
   }
   return std::size_t(to - begin);
-}
-
-// Allocations that words of the arguments of a graph's node point into.
-std::vector<std::uint64_t> footprint(Session& session, const std::vector<std::uint8_t>& arguments) {
-  std::vector<std::uint64_t> reached;
-  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, arguments.data() + at, 8);
-    const trace::Allocate* memory = session.allocation_at(word);
-    if (memory && std::find(reached.begin(), reached.end(), memory->allocation) == reached.end()) {
-      reached.push_back(memory->allocation);
-    }
-  }
-  return reached;
-}
-
-template <typename Launch>
-device_log::Shape shape_of(const Session& session, const Kernel& kernel, const Launch& launch, std::uint32_t number) {
-  device_log::Shape shape;
-  shape.tensor_maps = &session.tensor_maps;
-  shape.launch = number;
-  shape.module = kernel.code->module;
-  shape.blocks = std::uint32_t(launch.grid.count());
-  shape.threads = std::uint32_t(launch.block.count());
-  shape.grid = launch.grid;
-  shape.cluster = launch.cluster;
-  shape.unseen_arrivals = kernel.instrumented->unseen_arrivals;
-  shape.programmatic = launch.programmatic;
-  shape.strong = kernel.instrumented->strong;
-  shape.segments = &kernel.code->instrumentation.segments;
-  shape.sites = &kernel.code->sites;
-  return shape;
-}
-
-// The blocks of a cluster where the launch does not say: as the kernel was compiled (.reqnctapercluster).
-Dim3 compiled_cluster(const Kernel& kernel) {
-  return kernel.instrumented && kernel.instrumented->cluster ? *kernel.instrumented->cluster : Dim3{};
-}
-
-constexpr std::uint64_t portable_cluster =
-    8;  // blocks, on any device (CUDA C++ Programming Guide, thread block clusters)
-
-// What the program set on the original, on its clone.
-void set_attribute(const Kernel& kernel, CUfunction_attribute attribute, int value) {
-  if (!kernel.code->library) {
-    driver().cuFuncSetAttribute(kernel.clone, attribute, value);
-    return;
-  }
-  CUdevice device = 0;
-  driver().cuCtxGetDevice(&device);
-  driver().cuKernelSetAttribute(attribute, value, reinterpret_cast<CUkernel>(kernel.clone), device);
-}
-
-// How many of the launch's blocks can be on the device at the same time, if they are the clone's: what the program
-// asked of the original (CUDA driver API, 6.30 Occupancy). Nothing where the driver does not say.
-std::optional<std::uint64_t> resident_blocks(const Kernel& kernel, const Journal::LaunchFacts& launch) {
-  const Driver& d = driver();
-  int count = 0;
-  if (launch.cluster.count() > 1) {
-    CUlaunchAttribute cluster{};
-    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
-    CUlaunchConfig config{};
-    config.gridDimX = launch.grid.x;
-    config.gridDimY = launch.grid.y;
-    config.gridDimZ = launch.grid.z;
-    config.blockDimX = launch.block.x;
-    config.blockDimY = launch.block.y;
-    config.blockDimZ = launch.block.z;
-    config.sharedMemBytes = launch.dynamic_shared;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    if (!d.cuOccupancyMaxActiveClusters ||
-        d.cuOccupancyMaxActiveClusters(&count, kernel.clone, &config) != CUDA_SUCCESS) {
-      return std::nullopt;
-    }
-    return std::uint64_t(std::max(count, 0)) * launch.cluster.count();
-  }
-  CUdevice device = 0;
-  int multiprocessors = 0;
-  if (!d.cuOccupancyMaxActiveBlocksPerMultiprocessor ||
-      d.cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernel.clone, int(launch.block.count()),
-                                                    launch.dynamic_shared) != CUDA_SUCCESS ||
-      d.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
-      d.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS) {
-    return std::nullopt;
-  }
-  return std::uint64_t(std::max(count, 0)) * std::uint64_t(std::max(multiprocessors, 0));
-}
-
-// Whether the clone can take the launch; makes it ready for it.
-bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& launch) {
-  if (!kernel.clone) return false;
-  if (launch.block.count() > kernel.most_threads) {
-    say_once("kernel " + kernel.name + " is not recorded: instrumented, it needs too many registers for blocks of " +
-             std::to_string(launch.block.count()) + " threads");
-    session.incident("opaque", "a kernel needs too many registers when it is instrumented: " + kernel.name);
-    return false;
-  }
-  if (launch.dynamic_shared > 0) {
-    set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch.dynamic_shared));
-  }
-  if (launch.cluster.count() > portable_cluster) {
-    set_attribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
-  }
-  const bool clusters = launch.cluster.count() > 1;
-  if (!launch.cooperative && !clusters) return true;
-  const std::optional<std::uint64_t> resident = resident_blocks(kernel, launch);
-  const std::uint64_t needed = launch.cooperative ? launch.grid.count() : launch.cluster.count();
-  if (resident && *resident < needed) {
-    say_once("kernel " + kernel.name + " is not recorded: instrumented, " + std::to_string(*resident) +
-             " of its blocks fit on the device at the same time, not " + std::to_string(needed));
-    session.incident("opaque", "too few blocks of a kernel fit on the device when it is instrumented: " + kernel.name);
-    return false;
-  }
-  return true;
 }
 
 void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void**& parameters, void**& extra,
@@ -409,105 +260,6 @@ void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launc
   }
   if (call.exit) return submit_plain(call, facts, p.f, p.kernelParams, p.extra, c.hStream);
   prepare(call, facts, p.f, p.kernelParams, p.extra, c.hStream);
-}
-
-bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
-  CUDA_KERNEL_NODE_PARAMS p{};
-  if (driver().cuGraphKernelNodeGetParams_v2(node, &p) != CUDA_SUCCESS) return false;
-  describe_kernel(call, node, p, to);
-  return true;
-}
-
-void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& p, GraphNode& to) {
-  Session& session = call.session;
-  Kernel& kernel = session.modules().kernel(p.kern ? reinterpret_cast<CUfunction>(p.kern) : p.func, nullptr,
-                                            p.ctx ? p.ctx : call.context);
-  trace::Launch launch;
-  launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
-  launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
-  launch.dynamic_shared = p.sharedMemBytes;
-  launch.cluster = compiled_cluster(kernel);
-  CUlaunchAttributeValue value{};
-  if (driver().cuGraphKernelNodeGetAttribute &&
-      driver().cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value) == CUDA_SUCCESS &&
-      value.clusterDim.x && value.clusterDim.y && value.clusterDim.z) {
-    launch.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-  }
-  launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
-  launch.kernel = kernel.name;
-  launch.static_shared = kernel.static_shared;
-  std::vector<std::uint8_t> arguments;
-  arguments_of(kernel, p.kernelParams, p.extra, arguments);
-  to.control = 0;
-  if (kernel.is_clone && p.kernelParams) {
-    device_log::Control parameter;
-    std::memcpy(&parameter, p.kernelParams[kernel.instrumented->parameters], sizeof parameter);
-    to.control = parameter.control;
-    launch.instrumented = true;
-  } else {
-    std::lock_guard hold(session.lock);
-    launch.footprint = footprint(session, arguments);
-  }
-  launch.arguments = session.writer().bytes(arguments);
-  to.what = std::move(launch);
-  to.kernel = &kernel;
-}
-
-namespace {
-
-// A kernel node made by hand, or changed, gets the clone like any launch.
-void give_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS*& params) {
-  static thread_local CUDA_KERNEL_NODE_PARAMS changed;
-  if (!params || !params->kernelParams) return;
-  Session& session = call.session;
-  Pending& pending = pending_launch();
-  pending.clear();
-  const CUDA_KERNEL_NODE_PARAMS& n = *params;
-  Kernel& kernel =
-      session.modules().kernel(n.kern ? reinterpret_cast<CUfunction>(n.kern) : n.func, nullptr, call.context);
-  Journal::LaunchFacts launch;
-  launch.grid = {n.gridDimX, n.gridDimY, n.gridDimZ};
-  launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
-  launch.cluster = compiled_cluster(kernel);
-  launch.dynamic_shared = n.sharedMemBytes;
-  if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
-      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, pending.parameter, true)) {
-    return;
-  }
-  pending.parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);
-  pending.parameters.push_back(&pending.parameter);
-  changed = n;
-  changed.kernelParams = pending.parameters.data();
-  if (kernel.code->library) {
-    changed.func = nullptr;
-    changed.kern = reinterpret_cast<CUkernel>(kernel.clone);
-  } else {
-    changed.func = kernel.clone;
-  }
-  params = &changed;
-}
-
-} // namespace
-
-void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
-  if (!call.exit) give_clone(call, p.nodeParams);
-}
-
-void update_kernel_node(Call& call, cuGraphExecKernelNodeSetParams_v2_params& p) {
-  if (!call.exit) return give_clone(call, p.nodeParams);
-  if (!call.done() || !p.nodeParams) return;
-  GraphNode made;
-  describe_kernel(call, p.hNode, *p.nodeParams, made);
-  std::lock_guard hold(call.session.lock);
-  if (GraphNode* node = call.session.node_of(p.hGraphExec, p.hNode)) {
-    node->what = std::move(made.what);
-    node->control = made.control;
-    node->kernel = made.kernel;
-  }
-}
-
-device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t number) {
-  return shape_of(session, *node.kernel, std::get<trace::Launch>(node.what), number);
 }
 
 void profiler_start(Call& call, cuProfilerStart_params&) {

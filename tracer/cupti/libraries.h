@@ -73,7 +73,13 @@ namespace deadheat::cupti {
   X(cuGraphKernelNodeGetAttribute) \
   X(cuGraphMemcpyNodeGetParams) \
   X(cuGraphMemsetNodeGetParams) \
-  X(cuGraphChildGraphNodeGetGraph)
+  X(cuGraphChildGraphNodeGetGraph) \
+  X(cuGraphHostNodeGetParams) \
+  X(cuGraphHostNodeSetParams) \
+  X(cuGraphEventRecordNodeGetEvent) \
+  X(cuGraphEventWaitNodeGetEvent) \
+  X(cuGraphMemAllocNodeGetParams) \
+  X(cuGraphMemFreeNodeGetParams)
 // clang-format on
 
 struct Driver {

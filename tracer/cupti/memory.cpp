@@ -20,8 +20,7 @@ void pinned(Call& call, std::uint64_t host, std::uint64_t bytes) {
 // Stream-ordered allocation: the memory exists for what the stream does later.
 void in_stream(Call& call, CUdeviceptr address, std::uint64_t bytes, CUstream handle) {
   if (!address || !bytes) return;
-  if (call.captured(handle))
-    return call.session.incident("graph-memory", "memory allocated by a graph is not followed");
+  if (call.captured(handle)) return; // a graph's node
   std::lock_guard hold(call.session.lock);
   trace::Operation operation;
   operation.id = call.session.next_operation();

@@ -286,6 +286,10 @@ std::shared_ptr<RecordedLaunch> Recorder::expect(std::uint32_t control, const de
 }
 
 void Recorder::cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch) {
+  {
+    std::lock_guard hold(launch->lock_);
+    launch->abandoned_ = true;
+  }
   std::lock_guard hold(lock_);
   auto found = controls_.find(control);
   if (found == controls_.end()) return;

@@ -99,7 +99,7 @@ class Recorder {
   bool control(CUcontext context, const Kernel& kernel, device_log::Control& parameter, bool again);
   // A launch that will write under that number; after the ones before it.
   std::shared_ptr<RecordedLaunch> expect(std::uint32_t control, const device_log::Shape& shape);
-  void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch);
+  void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch); // it was not made
 
  private:
   struct Buffers; // of a context

@@ -359,10 +359,10 @@ const trace::Allocate* Session::next_allocation(std::uint64_t address) const {
   return at == live_.end() ? nullptr : &at->second;
 }
 
-void Session::freed(std::uint64_t address) {
+void Session::freed(std::uint64_t address, std::uint32_t operation) {
   auto found = live_.find(address);
   if (found == live_.end()) return;
-  journal_.push(trace::Free{found->second.allocation, 0, host_thread()});
+  journal_.push(trace::Free{found->second.allocation, operation, host_thread()});
   live_.erase(found);
 }
 
@@ -381,8 +381,7 @@ void Session::freed_in_stream(std::uint64_t address, std::uint32_t stream) {
   operation.id = next_operation();
   operation.stream = stream;
   operation.what = trace::PoolOperation{true, found->second.allocation};
-  journal_.push(trace::Free{found->second.allocation, operation.id, host_thread()});
-  live_.erase(found);
+  freed(address, operation.id);
   submit(std::move(operation));
 }
 
@@ -421,6 +420,11 @@ void Session::record_event(std::uint32_t event, std::uint32_t stream) {
   const std::uint32_t id = next_operation();
   event_records_[event] = {id, stream};
   journal_.push(Journal::EventRecorded{id, event, stream, host_thread()});
+}
+
+void Session::event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation) {
+  event_records_[event] = {operation, stream};
+  journal_.push(trace::EventRecord{event, stream, operation, host_thread()});
 }
 
 void Session::wait_event(std::uint32_t stream, std::uint32_t event) {

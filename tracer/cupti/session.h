@@ -22,6 +22,7 @@
 
 #include "deadheat/options.h"
 #include "deadheat/trace.h"
+#include "tracer/cupti/graph.h"
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/journal.h"
 #include "tracer/cupti/thread.h"
@@ -37,7 +38,6 @@ class Modules;
 class Activity;
 class Recorder;
 class Window;
-struct GraphNode;
 struct Kernel;
 
 class Session {
@@ -90,7 +90,8 @@ class Session {
   // The live allocation that holds the address; null if there is none.
   const trace::Allocate* allocation_at(std::uint64_t address) const;
   const std::map<std::uint64_t, trace::Allocate>& allocations() const { return live_; }
-  void freed(std::uint64_t address); // at once; nothing if no allocation begins there
+  // By that operation; 0: at once. Nothing if no allocation begins there.
+  void freed(std::uint64_t address, std::uint32_t operation = 0);
   void freed_in_stream(std::uint64_t address, std::uint32_t stream);
   void freed_symbols(const std::vector<std::uint32_t>& allocations); // with their module
   // Where all allocations lie that there ever were: from, up to. Without the lock.
@@ -115,14 +116,11 @@ class Session {
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
   void record_event(std::uint32_t event, std::uint32_t stream);
+  void event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation); // which was submitted last
   void wait_event(std::uint32_t stream, std::uint32_t event);
   void host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query = false);
 
-  struct Executable { // an instantiated graph
-    std::uint32_t id = 0, done = 0, last_stream = 0; // done: an event, recorded after each launch
-    std::vector<GraphNode> nodes;
-  };
-  std::unordered_map<CUgraphExec, Executable> executables;
+  std::unordered_map<CUgraphExec, Executable> executables; // instantiated graphs
   GraphNode* node_of(CUgraphExec executable, CUgraphNode handle); // null: not known
   std::uint32_t next_graph = 1;
   device_log::TensorMaps tensor_maps; // locks for itself
@@ -189,15 +187,6 @@ class Session {
     std::uint64_t count = 0;
   };
   std::map<std::string, Count> incidents_; // by kind and text
-};
-
-struct GraphNode { // of an instantiated graph, in an order in which they can run
-  std::vector<std::uint32_t> after; // indices
-  std::variant<trace::Marker, trace::Launch, trace::Copy, trace::Set, trace::HostCallback, trace::PoolOperation> what;
-  std::uint32_t control = 0; // of an instrumented kernel: the number that its accesses carry
-  Kernel* kernel = nullptr; // of kernel nodes
-  CUgraphNode handle = nullptr; // in the graph that it was made from
-  bool enabled = true; // else a launch passes it by
 };
 
 } // namespace deadheat::cupti

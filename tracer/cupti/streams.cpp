@@ -1,7 +1,4 @@
 // Streams, events, and what the host waits for.
-#include <atomic>
-#include <utility>
-
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/window.h"
@@ -31,75 +28,6 @@ void record(Call& call, CUevent event, CUstream handle) {
   if (!call.done() || call.captured(handle)) return;
   std::lock_guard hold(call.session.lock);
   call.session.record_event(call.session.event(event), call.stream(handle));
-}
-
-// A host function, or a stream's callback, from the way in until it runs. What comes before it in its stream is
-// complete when it begins, and it can tell any host thread so in ways that are not seen: the host has waited for it
-// then.
-struct HostFunction {
-  Session& session;
-  void* data = nullptr; // the program's own
-  CUhostFn function = nullptr;
-  CUstreamCallback callback = nullptr;
-  std::uint32_t operation = 0;
-  std::atomic<bool> met{false}; // it has begun, or its operation is known: whoever comes second says so, and frees it
-
-  void meet() {
-    if (!met.exchange(true)) return;
-    session.journal().push(trace::HostWait{trace::HostWait::Kind::operation, operation, 0, false, 0});
-    delete this;
-  }
-};
-
-void CUDA_CB run_function(void* of) {
-  auto* host = static_cast<HostFunction*>(of);
-  const CUhostFn function = host->function;
-  void* const data = host->data;
-  host->meet();
-  function(data);
-}
-
-void CUDA_CB run_callback(CUstream stream, CUresult status, void* of) {
-  auto* host = static_cast<HostFunction*>(of);
-  const CUstreamCallback callback = host->callback;
-  void* const data = host->data;
-  host->meet();
-  callback(stream, status, data);
-}
-
-HostFunction*& function_of(Call& call) {
-  static_assert(sizeof(HostFunction*) == sizeof *call.correlation);
-  return reinterpret_cast<HostFunction*&>(*call.correlation);
-}
-
-// The way in: `own` calls the program's function, with `data`. A captured one becomes a graph's node, which may run
-// often.
-template <typename Function>
-void wrap(Call& call, CUstream handle, Function HostFunction::* which, Function& function, Function own, void*& data) {
-  function_of(call) = nullptr;
-  if (!function || call.captured(handle)) return;
-  auto* host = new HostFunction{call.session, data};
-  host->*which = std::exchange(function, own);
-  data = host;
-  function_of(call) = host;
-}
-
-// The way out.
-void callback(Call& call, CUstream handle) {
-  HostFunction* const host = std::exchange(function_of(call), nullptr);
-  if (!call.done()) {
-    delete host; // it will not run
-    return;
-  }
-  if (!host && call.captured(handle)) return;
-  trace::Operation operation;
-  operation.what = trace::HostCallback{call.api()};
-  std::lock_guard hold(call.session.lock);
-  operation.stream = call.stream(handle);
-  const std::uint32_t id = call.session.submit(std::move(operation));
-  if (!host) return;
-  host->operation = id;
-  host->meet();
 }
 
 // `context`: null: the current one.
@@ -172,18 +100,5 @@ void query_event(Call& call, cuEventQuery_params& p) {
 }
 void synchronize_context(Call& call, cuCtxSynchronize_params&) { context_synchronized(call, nullptr); }
 void synchronize_context_v2(Call& call, cuCtxSynchronize_v2_params& p) { context_synchronized(call, p.ctx); }
-
-void host_function(Call& call, cuLaunchHostFunc_params& p) {
-  if (!call.exit)
-    wrap(call, p.hStream, &HostFunction::function, p.fn, CUhostFn(run_function), p.userData);
-  else
-    callback(call, p.hStream);
-}
-void stream_callback(Call& call, cuStreamAddCallback_params& p) {
-  if (!call.exit)
-    wrap(call, p.hStream, &HostFunction::callback, p.callback, CUstreamCallback(run_callback), p.userData);
-  else
-    callback(call, p.hStream);
-}
 
 }  // namespace deadheat::cupti

@@ -1,0 +1,38 @@
+// What the parts of the stand-in for libcuda.so.1 on the embedded device share.
+//
+// Thread-safety: one call at a time, under `lock`, which they take themselves.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "deadheat/trace.h"
+#include "replay/device/device.h"
+
+namespace embedded {
+
+extern std::recursive_mutex& lock;
+extern deadheat::device::Device* the_device;
+
+std::uint32_t stream_of(CUstream stream);
+CUresult submit(CUstream stream, decltype(deadheat::trace::Operation::what) what);
+CUresult wait(deadheat::trace::HostWait::Kind kind, std::uint32_t id);
+std::vector<std::uint8_t> arguments_of(CUfunction f, void** parameters);
+CUresult launch(CUfunction f, deadheat::Dim3 grid, deadheat::Dim3 block, std::uint32_t shared,
+                const std::vector<std::uint8_t>& arguments, CUstream stream);
+
+// What a call on a stream that is being captured becomes: a node. False: it is not being captured.
+struct CapturedWork {
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  CUDA_MEMCPY3D copy{};
+  CUDA_HOST_NODE_PARAMS host{};
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  CUevent event = nullptr;
+};
+bool captured(CUstream stream, const CapturedWork& work); // embedded_graphs.cpp
+bool is_captured(CUstream stream);
+
+} // namespace embedded

@@ -1,0 +1,392 @@
+// Graphs and events of the stand-in for libcuda.so.1 on the embedded device: a graph's launch submits its nodes to the
+// stream one after the other, in the order in which they were added. Host functions run in a thread of their own, once
+// what the launch submitted before them is complete.
+//
+// Thread-safety: embedded_cuda.h.
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/embedded_operations.h"
+#include "tests/tracer/callbacks.h"
+#include "tests/tracer/embedded_cuda.h"
+
+namespace {
+
+using namespace deadheat;
+using embedded::lock;
+using embedded::the_device;
+
+struct Graph;
+struct Node {
+  explicit Node(CUgraphNodeType type_) : type(type_) {}
+  CUgraphNodeType type;
+  CUDA_MEMCPY3D copy{};
+  CUDA_MEMSET_NODE_PARAMS set{};
+  CUDA_HOST_NODE_PARAMS host{};
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  std::vector<std::uint8_t> arguments; // of the kernel
+  std::vector<void*> parameters; // which the driver tells: into `arguments`
+  std::shared_ptr<Graph> child;
+  CUevent event = nullptr;
+  CUdeviceptr memory = 0;
+  std::size_t bytes = 0;
+  std::vector<Node*> after;
+};
+struct Graph {
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+struct Executable {
+  std::shared_ptr<Graph> graph;
+  std::map<CUgraphNode, Node*> of; // by the node that it was made from
+};
+std::map<CUstream, Graph*>& captures = *new std::map<CUstream, Graph*>;
+
+Node* of(CUgraphNode node) { return reinterpret_cast<Node*>(node); }
+Graph* of(CUgraph graph) { return reinterpret_cast<Graph*>(graph); }
+Executable* of(CUgraphExec executable) { return reinterpret_cast<Executable*>(executable); }
+
+const engine::KernelInfo& info_of(CUfunction f) {
+  const auto& kernel = *reinterpret_cast<const test::EmbeddedKernel*>(f);
+  return *the_device->module(kernel.module)->kernel(kernel.name);
+}
+
+void set_kernel(Node& node, const CUDA_KERNEL_NODE_PARAMS& p) {
+  node.kernel = p;
+  node.arguments = embedded::arguments_of(p.func, p.kernelParams);
+  node.parameters.clear();
+  for (const auto& parameter : info_of(p.func).parameters) {
+    node.parameters.push_back(node.arguments.data() + parameter.offset);
+  }
+  node.kernel.kernelParams = node.parameters.data();
+}
+
+std::shared_ptr<Graph> clone(const Graph& graph, std::map<CUgraphNode, Node*>* made_of = nullptr) {
+  auto copy = std::make_shared<Graph>();
+  std::map<const Node*, Node*> made;
+  for (const auto& node : graph.nodes) {
+    auto next = std::make_unique<Node>(*node);
+    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) set_kernel(*next, node->kernel);
+    if (node->child) next->child = clone(*node->child, made_of);
+    for (Node*& before : next->after) before = made.at(before);
+    made[node.get()] = next.get();
+    if (made_of) (*made_of)[reinterpret_cast<CUgraphNode>(node.get())] = next.get();
+    copy->nodes.push_back(std::move(next));
+  }
+  return copy;
+}
+
+CUresult add(Node node, CUgraph graph, const CUgraphNode* after, std::size_t count, CUgraphNode* handle) {
+  for (std::size_t i = 0; i < count; ++i) node.after.push_back(of(after[i]));
+  auto made = std::make_unique<Node>(std::move(node));
+  if (made->type == CU_GRAPH_NODE_TYPE_KERNEL) set_kernel(*made, made->kernel);
+  *handle = reinterpret_cast<CUgraphNode>(made.get());
+  of(graph)->nodes.push_back(std::move(made));
+  return CUDA_SUCCESS;
+}
+
+void run(const Node& node, CUstream stream) {
+  const auto submit = [&](auto what) { embedded::submit(stream, std::move(what)); };
+  switch (node.type) {
+    case CU_GRAPH_NODE_TYPE_MEMCPY: {
+      const CUDA_MEMCPY3D& c = node.copy;
+      const auto side = [](CUmemorytype type, const void* host, CUdeviceptr at) {
+        return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<std::uint64_t>(host) : std::uint64_t(at);
+      };
+      submit(test::copy_of(side(c.dstMemoryType, c.dstHost, c.dstDevice), side(c.srcMemoryType, c.srcHost, c.srcDevice),
+                           c.WidthInBytes));
+      break;
+    }
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      submit(test::set_of(node.set.dst, node.set.value, node.set.width, node.set.elementSize));
+      break;
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      embedded::launch(node.kernel.func, {node.kernel.gridDimX, node.kernel.gridDimY, node.kernel.gridDimZ},
+                       {node.kernel.blockDimX, node.kernel.blockDimY, node.kernel.blockDimZ},
+                       node.kernel.sharedMemBytes, node.arguments, stream);
+      break;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      std::thread([host = node.host, stream] {
+        embedded::wait(trace::HostWait::Kind::stream, embedded::stream_of(stream));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        host.fn(host.userData);
+      }).detach();
+      break;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      for (const auto& inner : node.child->nodes) run(*inner, stream);
+      break;
+    default: break; // what orders streams, and memory, which stays
+  }
+}
+
+// Of the node's counterpart in an executable.
+Node* counterpart(CUgraphExec executable, CUgraphNode node) {
+  const auto found = of(executable)->of.find(node);
+  return found == of(executable)->of.end() ? nullptr : found->second;
+}
+
+} // namespace
+
+bool embedded::is_captured(CUstream stream) {
+  std::lock_guard hold(lock);
+  return captures.count(stream) > 0;
+}
+
+bool embedded::captured(CUstream stream, const CapturedWork& work) {
+  std::lock_guard hold(lock);
+  const auto found = captures.find(stream);
+  if (found == captures.end()) return false;
+  Node node(work.type);
+  node.copy = work.copy;
+  node.host = work.host;
+  node.event = work.event;
+  std::vector<std::unique_ptr<Node>>& nodes = found->second->nodes;
+  if (!nodes.empty()) node.after.push_back(nodes.back().get());
+  nodes.push_back(std::make_unique<Node>(std::move(node)));
+  return true;
+}
+
+// ---- events
+
+EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  cuEventCreate_params p{event, flags};
+  return CALL(cuEventCreate, nullptr, p, {
+    std::lock_guard hold(lock);
+    *p.phEvent = reinterpret_cast<CUevent>(std::uint64_t(the_device->create_event()) * 16);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
+  cuEventRecord_params p{event, stream};
+  return CALL(cuEventRecord, nullptr, p, { return CUDA_SUCCESS; });
+}
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  cuStreamWaitEvent_params p{stream, event, flags};
+  return CALL(cuStreamWaitEvent, nullptr, p, { return CUDA_SUCCESS; });
+}
+
+// ---- making graphs
+
+EXPORT CUresult cuGraphCreate(CUgraph* graph, unsigned) {
+  *graph = reinterpret_cast<CUgraph>(new Graph);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphClone(CUgraph* copy, CUgraph graph) {
+  *copy = reinterpret_cast<CUgraph>(new Graph);
+  **reinterpret_cast<Graph**>(copy) = std::move(*clone(*of(graph)));
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                     const CUDA_MEMCPY3D* copy, CUcontext) {
+  Node made(CU_GRAPH_NODE_TYPE_MEMCPY);
+  made.copy = *copy;
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                     const CUDA_MEMSET_NODE_PARAMS* set, CUcontext) {
+  Node made(CU_GRAPH_NODE_TYPE_MEMSET);
+  made.set = *set;
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                   const CUDA_HOST_NODE_PARAMS* host) {
+  Node made(CU_GRAPH_NODE_TYPE_HOST);
+  made.host = *host;
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                         CUgraph child) {
+  Node made(CU_GRAPH_NODE_TYPE_GRAPH);
+  made.child = clone(*of(child));
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                          CUevent event) {
+  Node made(CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+  made.event = event;
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                        CUevent event) {
+  Node made(CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+  made.event = event;
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                       CUDA_MEM_ALLOC_NODE_PARAMS* memory) {
+  std::lock_guard hold(lock);
+  Node made(CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+  made.memory = memory->dptr = the_device->allocate(trace::Allocate::Kind::device, memory->bytesize, 0)->address;
+  made.bytes = memory->bytesize;
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                      CUdeviceptr memory) {
+  Node made(CU_GRAPH_NODE_TYPE_MEM_FREE);
+  made.memory = memory;
+  return add(std::move(made), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after,
+                                  const CUgraphEdgeData* edges, std::size_t count, CUgraphNodeParams* params) {
+  cuGraphAddNode_v2_params p{node, graph, after, edges, count, params};
+  return CALL(cuGraphAddNode_v2, nullptr, p, {
+    if (p.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUDA_KERNEL_NODE_PARAMS_v3& k = p.nodeParams->kernel;
+    Node made(CU_GRAPH_NODE_TYPE_KERNEL);
+    made.kernel = {k.func,      k.gridDimX,       k.gridDimY,     k.gridDimZ, k.blockDimX, k.blockDimY,
+                   k.blockDimZ, k.sharedMemBytes, k.kernelParams, k.extra,    k.kern,      k.ctx};
+    return add(std::move(made), p.hGraph, p.dependencies, p.numDependencies, p.phGraphNode);
+  });
+}
+EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* after,
+                                            const CUgraphEdgeData* edges, std::size_t count, CUstreamCaptureMode mode) {
+  cuStreamBeginCaptureToGraph_params p{stream, graph, after, edges, count, mode};
+  return CALL(cuStreamBeginCaptureToGraph, nullptr, p, {
+    std::lock_guard hold(lock);
+    captures[p.hStream] = of(p.hGraph);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  cuStreamEndCapture_params p{stream, graph};
+  return CALL(cuStreamEndCapture, nullptr, p, {
+    std::lock_guard hold(lock);
+    const auto found = captures.find(p.hStream);
+    if (found == captures.end()) return CUDA_ERROR_ILLEGAL_STATE;
+    *p.phGraph = reinterpret_cast<CUgraph>(found->second);
+    captures.erase(found);
+    return CUDA_SUCCESS;
+  });
+}
+
+// ---- what graphs have
+
+EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) {
+  const auto& all = of(graph)->nodes;
+  for (std::size_t i = 0; nodes && i < all.size(); ++i) nodes[i] = reinterpret_cast<CUgraphNode>(all[i].get());
+  *count = all.size();
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData*,
+                                   std::size_t* count) {
+  std::size_t edges = 0;
+  for (const auto& node : of(graph)->nodes) {
+    for (Node* before : node->after) {
+      if (from) from[edges] = reinterpret_cast<CUgraphNode>(before);
+      if (to) to[edges] = reinterpret_cast<CUgraphNode>(node.get());
+      ++edges;
+    }
+  }
+  *count = edges;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
+  return *type = of(node)->type, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* copy) {
+  return *copy = of(node)->copy, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* set) {
+  return *set = of(node)->set, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* host) {
+  return *host = of(node)->host, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* host) {
+  return of(node)->host = *host, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* kernel) {
+  cuGraphKernelNodeGetParams_v2_params p{node, kernel};
+  return CALL(cuGraphKernelNodeGetParams_v2, nullptr, p, { return *p.nodeParams = of(p.hNode)->kernel, CUDA_SUCCESS; });
+}
+EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* kernel) {
+  cuGraphKernelNodeSetParams_v2_params p{node, kernel};
+  return CALL(cuGraphKernelNodeSetParams_v2, nullptr, p,
+              { return set_kernel(*of(p.hNode), *p.nodeParams), CUDA_SUCCESS; });
+}
+EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
+  return *graph = reinterpret_cast<CUgraph>(of(node)->child.get()), CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) {
+  return *event = of(node)->event, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) {
+  return *event = of(node)->event, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS* memory) {
+  memory->dptr = of(node)->memory;
+  memory->bytesize = of(node)->bytes;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* memory) {
+  return *memory = of(node)->memory, CUDA_SUCCESS;
+}
+
+// ---- executables
+
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
+  cuGraphInstantiateWithFlags_params p{executable, graph, flags};
+  return CALL(cuGraphInstantiateWithFlags, nullptr, p, {
+    auto* made = new Executable;
+    made->graph = clone(*of(p.hGraph), &made->of);
+    *p.phGraphExec = reinterpret_cast<CUgraphExec>(made);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
+  cuGraphExecUpdate_v2_params p{executable, graph, info};
+  return CALL(cuGraphExecUpdate_v2, nullptr, p, {
+    of(p.hGraphExec)->graph = clone(*of(p.hGraph));
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                             const CUDA_HOST_NODE_PARAMS* host) {
+  cuGraphExecHostNodeSetParams_params p{executable, node, host};
+  return CALL(cuGraphExecHostNodeSetParams, nullptr, p,
+              { return counterpart(p.hGraphExec, p.hNode)->host = *p.nodeParams, CUDA_SUCCESS; });
+}
+EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraphNodeParams* params) {
+  cuGraphExecNodeSetParams_params p{executable, node, params};
+  return CALL(cuGraphExecNodeSetParams, nullptr, p, {
+    if (p.nodeParams->type != CU_GRAPH_NODE_TYPE_HOST) return CUDA_ERROR_NOT_SUPPORTED;
+    counterpart(p.hGraphExec, p.hNode)->host = {p.nodeParams->host.fn, p.nodeParams->host.userData};
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraph child) {
+  cuGraphExecChildGraphNodeSetParams_params p{executable, node, child};
+  return CALL(cuGraphExecChildGraphNodeSetParams, nullptr, p,
+              { return counterpart(p.hGraphExec, p.hNode)->child = clone(*of(p.childGraph)), CUDA_SUCCESS; });
+}
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  cuGraphExecDestroy_params p{executable};
+  return CALL(cuGraphExecDestroy, nullptr, p, {
+    delete of(p.hGraphExec);
+    return CUDA_SUCCESS;
+  });
+}
+// Into CU_STREAM_LEGACY it fails; captured, it becomes a child graph.
+EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  cuGraphLaunch_params p{executable, stream};
+  return CALL(cuGraphLaunch, nullptr, p, {
+    if (p.hStream == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard hold(lock);
+    const Graph& graph = *of(p.hGraph)->graph;
+    if (const auto capture = captures.find(p.hStream); capture != captures.end()) {
+      auto node = std::make_unique<Node>(CU_GRAPH_NODE_TYPE_GRAPH);
+      node->child = clone(graph);
+      capture->second->nodes.push_back(std::move(node));
+      return CUDA_SUCCESS;
+    }
+    for (const auto& node : graph.nodes) run(*node, p.hStream);
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,66 @@
+"""Graphs (embedded_graphs.cpp): what tells whom of what, memory, kernels, and executables that are changed."""
+import shutil
+
+from tracer_case import over_embedded
+
+
+def graph(case, what, early):
+    """The report on graph_job."""
+    shutil.rmtree(case.trace, ignore_errors=True)
+    done = case.device(what, str(early), job="graph_job")
+    assert (done.returncode, done.stderr) == (0, ""), (what, done)
+    return case.analysis()
+
+
+def orders(case, *ways):
+    """What comes before, and then nothing is reported; what comes too early, and then something is."""
+    for what in ways:
+        for early in (0, 1):
+            report = graph(case, what, early)
+            assert bool(report["races"]) == bool(early), (what, early, report)
+            assert report["summary"]["complete"], (what, early, report)
+
+
+@over_embedded
+def functions_of_graphs(case):
+    """What a graph's host function comes behind is complete when it runs, and it may tell anybody."""
+    orders(case, "added", "captured", "cloned", "child", "again")
+
+
+@over_embedded
+def changed_functions_of_graphs(case):
+    orders(case, "updated", "set", "set_any", "child_set", "launched")
+
+
+@over_embedded
+def events_of_graphs(case):
+    orders(case, "records", "waits")
+
+
+@over_embedded
+def memory_of_graphs(case):
+    """It is allocated and freed by each launch."""
+    orders(case, "memory")
+    records = case.records()
+    assert records.count(" pool ") >= 2 and sum(line.startswith("free ") for line in records.splitlines()) == 2, records
+
+
+@over_embedded
+def kernels_of_graphs(case):
+    """However they come into a graph, they are recorded; the program is told of its own ones."""
+    for early in (0, 1):
+        report = graph(case, "kernels", early)
+        assert report["summary"]["instrumented"] == 4 and report["summary"]["complete"], report["summary"]
+        assert [race["certainty"] for race in report["races"]] == ["certain"] * early, report["races"]
+
+
+@over_embedded
+def graph_that_is_not_launched(case):
+    """Nobody waits for what its kernels write; the trace says that it has what was not."""
+    report = graph(case, "fails", 0)
+    assert not report["summary"]["complete"] and report["summary"]["instrumented"] == 2, report["summary"]
+    assert "could not be launched" in case.dump(), case.dump()
+
+
+cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, kernels_of_graphs,
+         graph_that_is_not_launched]

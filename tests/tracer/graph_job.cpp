@@ -1,0 +1,274 @@
+// Jobs with graphs under the preload library, over embedded_cuda.cpp: graph_job WHAT EARLY
+//
+// A graph's launch copies into a page-locked buffer, and another stream's copy into it comes behind that, as a host
+// function of the graph tells the host. WHAT: how the function comes into the executable.
+// added      to the graph that is instantiated         captured   from a stream
+// cloned     the graph is a clone                      child      in a child graph
+// updated    the whole executable is updated           set        the executable's node is changed
+// set_any    likewise, by the function for any node    child_set  the executable's child graph is changed
+// launched   a captured launch of an executable, which is destroyed before the graph is instantiated
+// again      the second launch; the executable is destroyed before that one has ended
+// Or what tells is an event: records (a node records it, and the other stream waits), waits (a node waits for it).
+// EARLY 1: what tells comes before the copy, and nothing orders the two.
+//
+// memory     memory that a graph allocates, writes and frees; EARLY 1: another stream writes it, too
+// kernels    two nodes of which one was made and the other changed with what the driver told of the first; EARLY 1:
+//            they write the same memory
+// fails      a launch that fails, and one that does not
+// Prints "done".
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/tracer/driver_check.h"
+
+namespace {
+
+constexpr const char* text = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry fill(.param .u64 to)
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [to];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r1;
+  ret;
+}
+)";
+
+constexpr std::size_t bytes = 128;
+
+struct Job {
+  CUmodule module = nullptr;
+  CUstream one = nullptr, other = nullptr;
+  CUdeviceptr memory = 0;
+  void *buffer = nullptr, *elsewhere = nullptr;
+  std::atomic<int> told{0};
+  bool early = false;
+
+  explicit Job(bool early_) : early(early_) {
+    CHECK(cuInit(0));
+    CHECK(cuModuleLoadData(&module, text));
+    CHECK(cuStreamCreateWithPriority(&one, CU_STREAM_NON_BLOCKING, 0));
+    CHECK(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
+    CHECK(cuMemAlloc_v2(&memory, 4096));
+    CHECK(cuMemsetD32Async(memory, 1, 1024, one));
+    CHECK(cuMemHostAlloc(&buffer, bytes, 0));
+    CHECK(cuMemHostAlloc(&elsewhere, bytes, 0));
+    CHECK(cuStreamSynchronize(one));
+  }
+
+  static void tell(void* of) { ++*static_cast<std::atomic<int>*>(of); }
+  static void nothing(void*) {}
+  CUDA_HOST_NODE_PARAMS telling() { return {tell, &told}; }
+  CUDA_HOST_NODE_PARAMS silent() { return {nothing, nullptr}; }
+
+  CUDA_MEMCPY3D copy(void* to) const {
+    CUDA_MEMCPY3D c{};
+    c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    c.srcDevice = memory;
+    c.dstMemoryType = CU_MEMORYTYPE_HOST;
+    c.dstHost = to;
+    c.WidthInBytes = bytes;
+    c.Height = c.Depth = 1;
+    return c;
+  }
+  // A copy and a function behind it, or the other way round. Returns the function's node.
+  CUgraphNode fill(CUgraph graph, void* to, const CUDA_HOST_NODE_PARAMS& function) const {
+    CUgraphNode copied = nullptr, tells = nullptr;
+    const CUDA_MEMCPY3D c = copy(to);
+    if (early) CHECK(cuGraphAddHostNode(&tells, graph, nullptr, 0, &function));
+    CHECK(cuGraphAddMemcpyNode(&copied, graph, &tells, early, &c, nullptr));
+    if (!early) CHECK(cuGraphAddHostNode(&tells, graph, &copied, 1, &function));
+    return tells;
+  }
+  static CUgraph graph() {
+    CUgraph made = nullptr;
+    CHECK(cuGraphCreate(&made, 0));
+    return made;
+  }
+  static CUgraphExec instantiate(CUgraph graph) {
+    CUgraphExec made = nullptr;
+    CHECK(cuGraphInstantiateWithFlags(&made, graph, 0));
+    return made;
+  }
+
+  CUgraphExec told_by(const std::string& what) {
+    const CUgraph made = graph();
+    const bool later = what == "updated" || what.starts_with("set");
+    if (what == "captured") {
+      const CUDA_HOST_NODE_PARAMS function = telling();
+      CHECK(cuStreamBeginCaptureToGraph(one, made, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+      if (early) CHECK(cuLaunchHostFunc(one, function.fn, function.userData));
+      CHECK(cuMemcpyDtoHAsync_v2(buffer, memory, bytes, one));
+      if (!early) CHECK(cuLaunchHostFunc(one, function.fn, function.userData));
+      CUgraph captured = nullptr;
+      CHECK(cuStreamEndCapture(one, &captured));
+      return instantiate(captured);
+    }
+    if (what.starts_with("child")) {
+      const CUgraph child = graph(), changed = graph();
+      CUgraphNode node = nullptr;
+      const bool changes = what == "child_set";
+      fill(child, changes ? elsewhere : buffer, changes ? silent() : telling());
+      CHECK(cuGraphAddChildGraphNode(&node, made, nullptr, 0, child));
+      const CUgraphExec executable = instantiate(made);
+      fill(changed, buffer, telling());
+      if (changes) CHECK(cuGraphExecChildGraphNodeSetParams(executable, node, changed));
+      return executable;
+    }
+    const CUgraphNode node = fill(made, buffer, later ? silent() : telling());
+    if (what == "cloned") {
+      CUgraph clone = nullptr;
+      CHECK(cuGraphClone(&clone, made));
+      return instantiate(clone);
+    }
+    const CUgraphExec executable = instantiate(made);
+    if (what == "updated") {
+      const CUgraph changed = graph();
+      CUgraphExecUpdateResultInfo info{};
+      fill(changed, buffer, telling());
+      CHECK(cuGraphExecUpdate_v2(executable, changed, &info));
+    } else if (what == "set") {
+      const CUDA_HOST_NODE_PARAMS function = telling();
+      CHECK(cuGraphExecHostNodeSetParams(executable, node, &function));
+    } else if (what == "set_any") {
+      CUgraphNodeParams params{};
+      params.type = CU_GRAPH_NODE_TYPE_HOST;
+      params.host = {telling().fn, telling().userData};
+      CHECK(cuGraphExecNodeSetParams(executable, node, &params));
+    } else if (what == "launched") {
+      const CUgraph outer = graph();
+      CUgraph captured = nullptr;
+      CHECK(cuStreamBeginCaptureToGraph(one, outer, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+      CHECK(cuGraphLaunch(executable, one));
+      CHECK(cuStreamEndCapture(one, &captured));
+      CHECK(cuGraphExecDestroy(executable));
+      return instantiate(captured);
+    }
+    CUDA_HOST_NODE_PARAMS function{}; // the program's own, still
+    CHECK(cuGraphHostNodeGetParams(node, &function));
+    if (function.fn != (later ? nothing : tell)) std::exit(1);
+    return executable;
+  }
+
+  void hosts(const std::string& what) {
+    const CUgraphExec executable = told_by(what);
+    const int launches = what == "again" ? 2 : 1;
+    for (int i = 0; i < launches; ++i) CHECK(cuGraphLaunch(executable, one));
+    if (launches > 1) CHECK(cuGraphExecDestroy(executable));
+    while (told < launches) usleep(1000);
+    CHECK(cuMemcpyDtoHAsync_v2(buffer, memory + bytes, bytes, other));
+  }
+
+  void events(bool recorded_by_graph) {
+    const CUgraph made = graph();
+    CUevent event = nullptr;
+    CUgraphNode before = nullptr, node = nullptr;
+    CHECK(cuEventCreate(&event, 0));
+    const CUDA_MEMCPY3D c = copy(buffer);
+    if (recorded_by_graph) {
+      if (early) CHECK(cuGraphAddEventRecordNode(&before, made, nullptr, 0, event));
+      CHECK(cuGraphAddMemcpyNode(&node, made, &before, early, &c, nullptr));
+      if (!early) CHECK(cuGraphAddEventRecordNode(&before, made, &node, 1, event));
+      CHECK(cuGraphLaunch(instantiate(made), one));
+      CHECK(cuStreamWaitEvent(other, event, 0));
+      CHECK(cuMemcpyDtoHAsync_v2(buffer, memory + bytes, bytes, other));
+    } else {
+      CHECK(cuGraphAddEventWaitNode(&before, made, nullptr, 0, event));
+      CHECK(cuGraphAddMemcpyNode(&node, made, &before, 1, &c, nullptr));
+      const CUgraphExec executable = instantiate(made);
+      if (early) CHECK(cuEventRecord(event, other));
+      CHECK(cuMemcpyDtoHAsync_v2(buffer, memory + bytes, bytes, other));
+      if (!early) CHECK(cuEventRecord(event, other));
+      CHECK(cuGraphLaunch(executable, one));
+    }
+  }
+
+  void allocations() {
+    const CUgraph made = graph();
+    CUgraphNode node = nullptr, after = nullptr;
+    CUDA_MEM_ALLOC_NODE_PARAMS allocated{};
+    allocated.bytesize = 4096;
+    CHECK(cuGraphAddMemAllocNode(&node, made, nullptr, 0, &allocated));
+    CUDA_MEMSET_NODE_PARAMS set{allocated.dptr, 0, 3, 4, 1024, 1};
+    CHECK(cuGraphAddMemsetNode(&after, made, &node, 1, &set, nullptr));
+    CHECK(cuGraphAddMemFreeNode(&node, made, &after, 1, allocated.dptr));
+    const CUgraphExec executable = instantiate(made);
+    for (int i = 0; i < 2; ++i) CHECK(cuGraphLaunch(executable, one));
+    if (early) CHECK(cuMemsetD32Async(allocated.dptr, 1, 1, other));
+  }
+
+  void kernels() {
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, module, "fill"));
+    CUdeviceptr to = memory, apart = memory + 1024;
+    void *parameters[] = {&to}, *changed[] = {early ? &to : &apart};
+    const CUgraph made = graph();
+    CUgraphNode nodes[2];
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_KERNEL;
+    params.kernel = {function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
+    for (CUgraphNode& node : nodes) CHECK(cuGraphAddNode_v2(&node, made, nullptr, nullptr, 0, &params));
+    CUDA_KERNEL_NODE_PARAMS told_of{};
+    CHECK(cuGraphKernelNodeGetParams_v2(nodes[0], &told_of));
+    CUfunction of_told = told_of.func;
+    const char *name = nullptr, *own = nullptr;
+    CHECK(cuFuncGetName(&name, of_told));
+    CHECK(cuFuncGetName(&own, function));
+    if (std::string(name) != own) std::exit(1);
+    told_of.kernelParams = changed;
+    CHECK(cuGraphKernelNodeSetParams_v2(nodes[1], &told_of));
+    const CUgraphExec executable = instantiate(made);
+    for (int i = 0; i < 2; ++i) CHECK(cuGraphLaunch(executable, one));
+  }
+
+  void fails() {
+    const CUgraph made = graph();
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, module, "fill"));
+    void* parameters[] = {&memory};
+    CUgraphNode node = nullptr, next = nullptr;
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_KERNEL;
+    params.kernel = {function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
+    CHECK(cuGraphAddNode_v2(&node, made, nullptr, nullptr, 0, &params));
+    const CUDA_HOST_NODE_PARAMS function_of_host = telling();
+    CHECK(cuGraphAddHostNode(&next, made, &node, 1, &function_of_host));
+    const CUgraphExec executable = instantiate(made);
+    if (cuGraphLaunch(executable, CU_STREAM_LEGACY) == CUDA_SUCCESS) std::exit(1);
+    CHECK(cuGraphLaunch(executable, one));
+    while (!told) usleep(1000);
+  }
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::string what = argv[1];
+  Job job(std::atoi(argv[2]));
+  if (what == "records" || what == "waits")
+    job.events(what == "records");
+  else if (what == "memory")
+    job.allocations();
+  else if (what == "kernels")
+    job.kernels();
+  else if (what == "fails")
+    job.fails();
+  else
+    job.hosts(what);
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuStreamSynchronize(job.other));
+  std::printf("done\n");
+  return 0;
+}

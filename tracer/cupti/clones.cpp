@@ -1,0 +1,124 @@
+#include "tracer/cupti/clones.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "tracer/cupti/libraries.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+void copy_arguments(const Kernel& kernel, void** parameters, std::uint8_t* to) {
+  if (kernel.gaps) std::memset(to, 0, kernel.arguments_bytes);
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const Kernel::Parameter& p = kernel.parameters[i];
+    if (parameters[i])
+      std::memcpy(to + p.offset, parameters[i], p.bytes);
+    else
+      std::memset(to + p.offset, 0, p.bytes);
+  }
+}
+
+constexpr std::uint64_t portable_cluster =
+    8;  // blocks, on any device (CUDA C++ Programming Guide, thread block clusters)
+
+// What the program set on the original, on its clone.
+void set_attribute(const Kernel& kernel, CUfunction_attribute attribute, int value) {
+  if (!kernel.code->library) {
+    driver().cuFuncSetAttribute(kernel.clone, attribute, value);
+    return;
+  }
+  CUdevice device = 0;
+  driver().cuCtxGetDevice(&device);
+  driver().cuKernelSetAttribute(attribute, value, reinterpret_cast<CUkernel>(kernel.clone), device);
+}
+
+// How many of the launch's blocks can be on the device at the same time, if they are the clone's: what the program
+// asked of the original (CUDA driver API, 6.30 Occupancy). Nothing where the driver does not say.
+std::optional<std::uint64_t> resident_blocks(const Kernel& kernel, const Journal::LaunchFacts& launch) {
+  const Driver& d = driver();
+  int count = 0;
+  if (launch.cluster.count() > 1) {
+    CUlaunchAttribute cluster{};
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
+    CUlaunchConfig config{};
+    config.gridDimX = launch.grid.x;
+    config.gridDimY = launch.grid.y;
+    config.gridDimZ = launch.grid.z;
+    config.blockDimX = launch.block.x;
+    config.blockDimY = launch.block.y;
+    config.blockDimZ = launch.block.z;
+    config.sharedMemBytes = launch.dynamic_shared;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    if (!d.cuOccupancyMaxActiveClusters ||
+        d.cuOccupancyMaxActiveClusters(&count, kernel.clone, &config) != CUDA_SUCCESS) {
+      return std::nullopt;
+    }
+    return std::uint64_t(std::max(count, 0)) * launch.cluster.count();
+  }
+  CUdevice device = 0;
+  int multiprocessors = 0;
+  if (!d.cuOccupancyMaxActiveBlocksPerMultiprocessor ||
+      d.cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernel.clone, int(launch.block.count()),
+                                                    launch.dynamic_shared) != CUDA_SUCCESS ||
+      d.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+      d.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  return std::uint64_t(std::max(count, 0)) * std::uint64_t(std::max(multiprocessors, 0));
+}
+
+} // namespace
+
+void arguments_of(const Kernel& kernel, void** parameters, void** extra, std::vector<std::uint8_t>& block) {
+  block.clear();
+  if (parameters) {
+    block.resize(kernel.arguments_bytes);
+    copy_arguments(kernel, parameters, block.data());
+  } else if (extra) {
+    const void* bytes = nullptr;
+    std::size_t size = 0;
+    for (void** at = extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
+      if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+        bytes = at[1];
+      else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
+        size = *static_cast<std::size_t*>(at[1]);
+      else
+        break;
+    }
+    if (bytes) block.assign(static_cast<const std::uint8_t*>(bytes), static_cast<const std::uint8_t*>(bytes) + size);
+  }
+}
+
+bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& launch) {
+  if (!kernel.clone) return false;
+  if (launch.block.count() > kernel.most_threads) {
+    say_once("kernel " + kernel.name + " is not recorded: instrumented, it needs too many registers for blocks of " +
+             std::to_string(launch.block.count()) + " threads");
+    session.incident("opaque", "a kernel needs too many registers when it is instrumented: " + kernel.name);
+    return false;
+  }
+  if (launch.dynamic_shared > 0) {
+    set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(launch.dynamic_shared));
+  }
+  if (launch.cluster.count() > portable_cluster) {
+    set_attribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+  }
+  const bool clusters = launch.cluster.count() > 1;
+  if (!launch.cooperative && !clusters) return true;
+  const std::optional<std::uint64_t> resident = resident_blocks(kernel, launch);
+  const std::uint64_t needed = launch.cooperative ? launch.grid.count() : launch.cluster.count();
+  if (resident && *resident < needed) {
+    say_once("kernel " + kernel.name + " is not recorded: instrumented, " + std::to_string(*resident) +
+             " of its blocks fit on the device at the same time, not " + std::to_string(needed));
+    session.incident("opaque", "too few blocks of a kernel fit on the device when it is instrumented: " + kernel.name);
+    return false;
+  }
+  return true;
+}
+
+} // namespace deadheat::cupti

@@ -1,0 +1,47 @@
+// What the tracer knows of an instantiated graph: what its nodes do, in an order in which they can run.
+//
+// Thread-safety: used under the session's lock.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "deadheat/trace.h"
+
+namespace deadheat::cupti {
+
+class HostNode;
+class RecordedLaunch;
+struct Kernel;
+
+struct GraphNode {
+  std::vector<std::uint32_t> after; // indices
+  std::variant<trace::Marker, trace::Launch, trace::Copy, trace::Set, trace::HostCallback, trace::PoolOperation> what;
+  std::uint32_t control = 0; // of an instrumented kernel: the number that its accesses carry
+  Kernel* kernel = nullptr; // of kernel nodes
+  HostNode* host = nullptr; // of host nodes: null: what the function tells is not known
+  CUevent event = nullptr; // that a marker records, or waits for
+  bool event_waits = false;
+  std::uint64_t address = 0, bytes = 0; // of memory nodes; bytes: of those that allocate
+  CUgraphNode handle = nullptr; // in the graph that it was made from
+  bool enabled = true; // else a launch passes it by
+};
+
+struct Executable {
+  std::uint32_t id = 0, done = 0, last_stream = 0; // done: an event, recorded after each launch
+  std::vector<GraphNode> nodes;
+  struct Part { // of nodes: [begin, end)
+    std::uint32_t begin = 0, end = 0;
+  };
+  std::unordered_map<CUgraphNode, Part> children; // by their nodes in the graph that it was made from
+  bool frees_on_launch = false; // memory that an earlier launch allocated
+  std::vector<std::pair<std::uint32_t, std::weak_ptr<RecordedLaunch>>> launching; // with their control numbers
+};
+
+} // namespace deadheat::cupti

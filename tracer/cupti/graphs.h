@@ -1,0 +1,25 @@
+// What instantiating graphs and changing them has in common.
+//
+// Thread-safety: the thread has the graph for itself; the session's lock is not held, where nothing else is said.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+
+#include "tracer/cupti/graph.h"
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_functions.h"
+
+namespace deadheat::cupti {
+
+// The way in of a call that makes an executable of the graph, or of a part: the library's host functions are put into
+// the graph. The way out: what was put; null: nothing was.
+void put_host_functions(Call& call, CUgraph graph);
+std::unique_ptr<HostNodes> host_functions(Call& call);
+// What the graph's nodes do. `hosts`: null: none.
+Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts);
+// No launch of what it has will come. Under the session's lock.
+void retire(Executable& graph);
+
+} // namespace deadheat::cupti

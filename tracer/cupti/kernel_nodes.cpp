@@ -1,0 +1,209 @@
+// Kernel nodes of graphs: what they launch, and the instrumented clone in its place.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tracer/cupti/clones.h"
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/recorder.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+CUfunction handle_of(const CUDA_KERNEL_NODE_PARAMS& p) {
+  return p.kern ? reinterpret_cast<CUfunction>(p.kern) : p.func;
+}
+
+// Allocations that words of the arguments of a graph's node point into.
+std::vector<std::uint64_t> footprint(Session& session, const std::vector<std::uint8_t>& arguments) {
+  std::vector<std::uint64_t> reached;
+  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, arguments.data() + at, 8);
+    const trace::Allocate* memory = session.allocation_at(word);
+    if (memory && std::find(reached.begin(), reached.end(), memory->allocation) == reached.end()) {
+      reached.push_back(memory->allocation);
+    }
+  }
+  return reached;
+}
+
+} // namespace
+
+bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
+  CUDA_KERNEL_NODE_PARAMS p{};
+  if (driver().cuGraphKernelNodeGetParams_v2(node, &p) != CUDA_SUCCESS) return false;
+  describe_kernel(call, node, p, to);
+  return true;
+}
+
+void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& p, GraphNode& to) {
+  Session& session = call.session;
+  Kernel& kernel = session.modules().kernel(handle_of(p), nullptr, p.ctx ? p.ctx : call.context);
+  trace::Launch launch;
+  launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+  launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
+  launch.dynamic_shared = p.sharedMemBytes;
+  launch.cluster = compiled_cluster(kernel);
+  CUlaunchAttributeValue value{};
+  if (driver().cuGraphKernelNodeGetAttribute &&
+      driver().cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value) == CUDA_SUCCESS &&
+      value.clusterDim.x && value.clusterDim.y && value.clusterDim.z) {
+    launch.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+  }
+  launch.module = kernel.code ? kernel.code->module : kernel.opaque_module;
+  launch.kernel = kernel.name;
+  launch.static_shared = kernel.static_shared;
+  std::vector<std::uint8_t> arguments;
+  arguments_of(kernel, p.kernelParams, p.extra, arguments);
+  to.control = 0;
+  if (kernel.is_clone && p.kernelParams) {
+    device_log::Control parameter;
+    std::memcpy(&parameter, p.kernelParams[kernel.instrumented->parameters], sizeof parameter);
+    to.control = parameter.control;
+    launch.instrumented = true;
+  } else {
+    std::lock_guard hold(session.lock);
+    launch.footprint = footprint(session, arguments);
+  }
+  launch.arguments = session.writer().bytes(arguments);
+  to.what = std::move(launch);
+  to.kernel = &kernel;
+}
+
+namespace {
+
+// What the driver is given in place of a kernel node's parameters.
+struct Given {
+  device_log::Control control;
+  std::vector<void*> parameters;
+  CUDA_KERNEL_NODE_PARAMS node{};
+  CUgraphNodeParams any{};
+};
+thread_local Given given;
+
+// A kernel node made by hand, or changed, gets the clone like any launch: `given.node`.
+bool gets_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS& n) {
+  if (!n.kernelParams) return false;
+  Session& session = call.session;
+  Kernel& kernel = session.modules().kernel(handle_of(n), nullptr, call.context);
+  Journal::LaunchFacts launch;
+  launch.grid = {n.gridDimX, n.gridDimY, n.gridDimZ};
+  launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
+  launch.cluster = compiled_cluster(kernel);
+  launch.dynamic_shared = n.sharedMemBytes;
+  if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
+      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, given.control, true)) {
+    return false;
+  }
+  given.parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);
+  given.parameters.push_back(&given.control);
+  given.node = n;
+  given.node.kernelParams = given.parameters.data();
+  given.node.func = kernel.code->library ? nullptr : kernel.clone;
+  given.node.kern = kernel.code->library ? reinterpret_cast<CUkernel>(kernel.clone) : nullptr;
+  return true;
+}
+
+// `params`: const CUDA_KERNEL_NODE_PARAMS* or CUDA_KERNEL_NODE_PARAMS*.
+template <typename Params>
+void give_clone(Call& call, Params*& params) {
+  if (params && gets_clone(call, *params)) params = &given.node;
+}
+
+CUDA_KERNEL_NODE_PARAMS kernel_of(const CUgraphNodeParams& any) {
+  const CUDA_KERNEL_NODE_PARAMS_v3& k = any.kernel;
+  return {k.func,      k.gridDimX,       k.gridDimY,     k.gridDimZ, k.blockDimX, k.blockDimY,
+          k.blockDimZ, k.sharedMemBytes, k.kernelParams, k.extra,    k.kern,      k.ctx};
+}
+
+void give_clone(Call& call, CUgraphNodeParams*& params) {
+  if (!params || params->type != CU_GRAPH_NODE_TYPE_KERNEL || !gets_clone(call, kernel_of(*params))) return;
+  given.any = *params;
+  CUDA_KERNEL_NODE_PARAMS_v3& k = given.any.kernel;
+  k.func = given.node.func;
+  k.kern = given.node.kern;
+  k.kernelParams = given.node.kernelParams;
+  params = &given.any;
+}
+
+void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS& params) {
+  if (!call.done()) return;
+  GraphNode made;
+  describe_kernel(call, handle, params, made);
+  std::lock_guard hold(call.session.lock);
+  if (GraphNode* node = call.session.node_of(executable, handle)) {
+    node->what = std::move(made.what);
+    node->control = made.control;
+    node->kernel = made.kernel;
+  }
+}
+
+// The program is told of its own kernel, which it may know by its handle, and give to another node. The parameters
+// that it is told of are its own and one more.
+void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
+  const Driver& d = driver();
+  const CUfunction handle = kernel && *kernel ? reinterpret_cast<CUfunction>(*kernel) : *function;
+  if (!call.done() || !handle) return;
+  Modules& modules = call.session.modules();
+  const Kernel& told = modules.kernel(handle, nullptr, call.context);
+  if (!told.is_clone) return;
+  const char* const name = told.instrumented->name.c_str();
+  CUkernel original = nullptr;
+  if (!told.code->library) {
+    d.cuModuleGetFunction(function, told.code->handle, name);
+    modules.found(*function, told.code->handle, false);
+  } else if (d.cuLibraryGetKernel(&original, told.code->library, name) == CUDA_SUCCESS) {
+    modules.found(original, told.code->library, true);
+    if (kernel && *kernel) *kernel = original;
+    if (*function && d.cuKernelGetFunction(function, original) == CUDA_SUCCESS) modules.same(*function, original);
+  }
+}
+
+} // namespace
+
+void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
+  if (!call.exit) give_clone(call, p.nodeParams);
+}
+void add_any_node(Call& call, cuGraphAddNode_params& p) {
+  if (!call.exit) give_clone(call, p.nodeParams);
+}
+void add_any_node_with_edges(Call& call, cuGraphAddNode_v2_params& p) {
+  if (!call.exit) give_clone(call, p.nodeParams);
+}
+void change_kernel_node(Call& call, cuGraphKernelNodeSetParams_v2_params& p) {
+  if (!call.exit) give_clone(call, p.nodeParams);
+}
+void change_any_node(Call& call, cuGraphNodeSetParams_params& p) {
+  if (!call.exit) give_clone(call, p.nodeParams);
+}
+void tell_kernel_node(Call& call, cuGraphKernelNodeGetParams_v2_params& p) {
+  if (p.nodeParams) tell_original(call, &p.nodeParams->func, &p.nodeParams->kern);
+}
+void tell_kernel_node_first(Call& call, cuGraphKernelNodeGetParams_params& p) {
+  if (p.nodeParams) tell_original(call, &p.nodeParams->func, nullptr);
+}
+
+void update_kernel_node(Call& call, cuGraphExecKernelNodeSetParams_v2_params& p) {
+  if (!call.exit) return give_clone(call, p.nodeParams);
+  if (p.nodeParams) changed(call, p.hGraphExec, p.hNode, *p.nodeParams);
+}
+void update_kernel_node_first(Call& call, cuGraphExecKernelNodeSetParams_params& p) {
+  if (!p.nodeParams) return;
+  const CUDA_KERNEL_NODE_PARAMS_v1& k = *p.nodeParams;
+  changed(call, p.hGraphExec, p.hNode,
+          {k.func, k.gridDimX, k.gridDimY, k.gridDimZ, k.blockDimX, k.blockDimY, k.blockDimZ, k.sharedMemBytes,
+           k.kernelParams, k.extra, nullptr, nullptr});
+}
+void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p) {
+  if (!call.exit) return give_clone(call, p.nodeParams);
+  changed(call, p.hGraphExec, p.hNode, kernel_of(*p.nodeParams));
+}
+
+device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t number) {
+  return shape_of(session, *node.kernel, std::get<trace::Launch>(node.what), number);
+}
+
+} // namespace deadheat::cupti
