@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several GPUs: two devices in one process with peer copies, and torchrun with one log a process.
 
-    multi.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary multi --work DIR
+    multi.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary multi --work DIR [--only PART]
 
 For a machine with two GPUs; with one it says so, and tries what one can do. `multi` is multi.cu, built like the other
 programs. Prints PASS or FAIL a claim; ends in `N passed, N failed`.
@@ -24,6 +24,7 @@ arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer", required=True)
 arguments.add_argument("--binary", required=True)
 arguments.add_argument("--work", required=True)
+arguments.add_argument("--only", choices=("process", "torchrun", "sharded"))
 options = arguments.parse_args()
 
 
@@ -83,16 +84,19 @@ def one_process():
             claim(not report["races"], "two devices: nothing is reported where the stream waits: %s" % names)
 
 
-def torchrun():
+def training():
+    """The command and how many ranks it has; none without PyTorch."""
     try:
         import torch
     except ImportError:
         return print("no PyTorch: torchrun is not tried")
     ranks = min(2, torch.cuda.device_count())
     # torchrun's workers look for each other under the machine's own name, which need not be known anywhere.
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
-               "--nproc-per-node=%d" % ranks,
-               os.path.join(here, "multi_train.py"), "--steps", "20"]
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
+            "--nproc-per-node=%d" % ranks, os.path.join(here, "multi_train.py"), "--steps", "20"], ranks
+
+
+def torchrun(command, ranks):
     runs = [run(command) for _ in range(2)]
     for failed_run in runs:
         if failed_run.returncode:
@@ -127,11 +131,10 @@ def torchrun():
     claim(report and report["summary"]["launches"] > ranks * 20 * 10, "torchrun, one trace: it is analyzed as a whole: %s" %
           (report["summary"] if report else None))
 
-    sharded(command + ["--sharded"], ranks)
-
 
 def sharded(command, ranks):
     """FSDP: parameters gathered and gradients scattered beside the computation, by streams of their own."""
+    command = command + ["--sharded"]
     runs = [run(command) for _ in range(2)]
     alone = [re.findall(r"losses (\w+)", each.stdout) for each in runs]
     same = alone[0] and alone[0] == alone[1]
@@ -152,6 +155,11 @@ def sharded(command, ranks):
     claim(report and not report["races"], "sharded: no race, possible ones neither")
 
 
-one_process()
-torchrun()
+if options.only in (None, "process"):
+    one_process()
+ranked = training() if options.only != "process" else None
+if ranked:
+    for part in (torchrun, sharded):
+        if options.only in (None, part.__name__):
+            part(*ranked)
 end()

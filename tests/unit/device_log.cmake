@@ -7,6 +7,8 @@ deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test
 deadheat_test(ptx_instrument_test ptx_instrument_test.cpp LIBS deadheat_ptx)
 # What opaque launches reach: a part of the preload library, without CUDA.
 deadheat_test(tracer_reach_test tracer_reach_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/reach.cpp LIBS deadheat_headers)
+deadheat_test(tracer_tensor_lists_test tracer_tensor_lists_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/tensor_lists.cpp
+              LIBS deadheat_headers)
 # Who waits for launches that have not ended: likewise.
 deadheat_test(tracer_unfinished_test tracer_unfinished_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/unfinished.cpp
               LIBS deadheat_headers)

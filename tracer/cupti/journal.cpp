@@ -67,9 +67,13 @@ void Journal::Launched::clear() {
 }
 
 // Of a launch whose parameters are not known every word counts as one.
-static void words_of(const Kernel& kernel, std::span<const std::uint8_t> arguments, std::vector<std::uint64_t>& words) {
+static void words_of(const Kernel& kernel, std::uint32_t blocks, std::span<const std::uint8_t> arguments,
+                     std::vector<std::uint64_t>& words) {
   words.clear();
+  const std::size_t lists = kernel.lists ? kernel.parameters[0].bytes : 0;
+  const auto tensors = lists && arguments.size() >= lists ? kernel.lists->used(arguments.data(), blocks) : std::nullopt;
   for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
+    if (tensors && at < lists && !kernel.lists->is_address(at, *tensors)) continue;
     std::uint64_t word;
     std::memcpy(&word, arguments.data() + at, 8);
     const auto& all = kernel.parameters;
@@ -132,7 +136,7 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           return what->write(writer, last_chance);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<Launched>>) {
           if (what->kernel) {
-            words_of(*what->kernel, what->arguments, words_);
+            words_of(*what->kernel, what->grid.x, what->arguments, words_);
             write(*what, words_, what.get(), writer);
           }
           what->kernel = nullptr;  // the launch itself is written

@@ -77,15 +77,18 @@ inline Kernel& known_kernel(Call& call, CUfunction f) {
   return looked_up_kernel(call, f, place, generation);
 }
 
-// What of the arguments may point into memory. Returns how many words that is.
-std::size_t words_of(const Session& session, const Kernel& kernel, void** parameters, std::uint64_t* to) {
+// What of the arguments of a launch of so many blocks may point into memory. Returns how many words that is.
+std::size_t words_of(const Session& session, const Kernel& kernel, std::uint32_t blocks, void** parameters,
+                     std::uint64_t* to) {
   std::uint64_t* const begin = to;
   const auto [least, most] = session.extent();
   for (const Kernel::Words& words : kernel.words) {
     const auto* at = static_cast<const std::uint8_t*>(parameters[words.parameter]);
     if (!at) continue;
+    const std::optional<std::uint32_t> tensors = words.lists ? kernel.lists->used(at, blocks) : std::nullopt;
     at += words.skip;
     for (unsigned i = 0; i < words.count; ++i, at += 8) {
+      if (tensors && !kernel.lists->is_address(8 * i, *tensors)) continue;
       std::uint64_t word;
       std::memcpy(&word, at, 8);
       *to = Reach::marked(word, words.alone);
@@ -209,7 +212,7 @@ void finish(Call& call, CUstream stream) {
   facts.stream = session.stream_again(call.context, stream, call.per_thread);
   session.number(facts);
   session.journal().push(facts, kernel.most_words,
-                         [&](std::uint64_t* to) { return words_of(session, kernel, parameters, to); });
+                         [&](std::uint64_t* to) { return words_of(session, kernel, facts.grid.x, parameters, to); });
 }
 
 // Whether something must be done on the way in. The kernel has a clone, or a window looks at what it changes.

@@ -287,11 +287,13 @@ Code* Modules::code_of(CUfunction handle) const {
 namespace {
 
 void find_words(Kernel& kernel) {
+  if (!kernel.parameters.empty()) kernel.lists = TensorLists::of(kernel.name, kernel.parameters[0].bytes);
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
     const Kernel::Parameter& p = kernel.parameters[i];
     const std::size_t skip = (8 - p.offset % 8) % 8, count = p.bytes < skip ? 0 : (p.bytes - skip) / 8;
     if (!count) continue;
-    kernel.words.push_back({std::uint16_t(i), std::uint16_t(skip), std::uint16_t(count), p.bytes == 8});
+    const bool lists = i == 0 && kernel.lists;
+    kernel.words.push_back({std::uint16_t(i), std::uint16_t(skip), std::uint16_t(count), p.bytes == 8, lists});
     kernel.most_words += count;
   }
 }

@@ -20,6 +20,7 @@
 #include "deadheat/site.h"
 #include "deadheat/trace.h"
 #include "tracer/cupti/images.h"
+#include "tracer/cupti/tensor_lists.h"
 #include "tracer/ptx/instrument.h"
 
 namespace deadheat::cupti {
@@ -45,6 +46,7 @@ struct alignas(64) Kernel {  // what a launch's handle stands for
   struct Words { // of a parameter, that may be addresses: its aligned eight bytes
     std::uint16_t parameter = 0, skip = 0, count = 0; // skip: bytes in front of the first
     bool alone = false; // the one is all of it
+    bool lists = false; // it is Kernel::lists
   };
   std::vector<Words> words; // of all that have some
   std::size_t most_words = 0; // together
@@ -52,6 +54,7 @@ struct alignas(64) Kernel {  // what a launch's handle stands for
     std::size_t offset = 0, bytes = 0;
   };
   std::vector<Parameter> parameters;
+  std::optional<TensorLists> lists; // the first one is of these
 
   std::string name;                // mangled
   Code* code = nullptr;            // null: opaque
