@@ -240,6 +240,19 @@ def unloaded_module(case):
 
 
 @over_embedded
+def device_that_is_reset(case):
+    """What the library had there is gone, too: later kernels are recorded anew, into memory of their own."""
+    done = case.device("resets")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    report = case.analysis()
+    assert report["summary"]["instrumented"] == 2 and report["summary"]["complete"], report["summary"]
+    assert not report["races"] and report["summary"]["accesses"] == 64, report
+    records = case.records()
+    frees = [line for line in records.splitlines() if line.startswith("free ")]
+    assert len(frees) == 4, records  # memory and flag, twice
+
+
+@over_embedded
 def empty_variables(case):
     done = case.device("empty")
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -268,7 +281,7 @@ def no_window(case):
 
 
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
-         cooperative, compiled_apart, functions_of_streams, modules_from_files, unloaded_module, empty_variables,
+         cooperative, compiled_apart, functions_of_streams, modules_from_files, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, window_budget, no_window, no_buffers, window_without_end, python_lines,

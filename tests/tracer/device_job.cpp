@@ -12,6 +12,7 @@
 //           that the other reads, on streams that know nothing of each other, or wait; or another source file has no
 //           PTX. Prints the sum of what was read
 // unloads   a module with a variable is unloaded between two kernels that write the same memory
+// resets    the device is reset between two kernels, and memory is allocated anew
 // idle      the module is loaded, and nothing else is done
 // told_by_function, told_by_callback, told_too_early
 //           two streams copy into one page-locked buffer, the second once a function of the first stream has told the
@@ -312,6 +313,14 @@ void unloads(const Job& job) {
   CHECK(cuStreamSynchronize(job.other));
 }
 
+void resets() {
+  for (int i = 0; i < 2; ++i) {
+    const Job job;
+    job.launch("fill", job.one, job.memory);
+    CHECK(cuDevicePrimaryCtxReset_v2(0));
+  }
+}
+
 void told(const Job& job, bool by_callback, bool too_early) {
   void* buffer = nullptr;
   CHECK(cuMemHostAlloc(&buffer, 128, 0));
@@ -380,6 +389,11 @@ int main(int argc, char** argv) {
     CUmodule module = nullptr;
     CHECK(cuInit(0));
     CHECK(cuModuleLoadData(&module, text));
+    std::printf("done\n");
+    return 0;
+  }
+  if (what == "resets") {
+    resets();
     std::printf("done\n");
     return 0;
   }

@@ -125,6 +125,24 @@ EXPORT CUresult cuInit(unsigned) {
 EXPORT CUresult cuCtxGetDevice(CUdevice* device) { return *device = 0, CUDA_SUCCESS; }
 EXPORT CUresult cuCtxGetCurrent(CUcontext* context) { return *context = fake::context, CUDA_SUCCESS; }
 EXPORT CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned*, int* active) { return *active = 1, CUDA_SUCCESS; }
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  return *context = fake::context, CUDA_SUCCESS;
+}
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
+// All memory goes; the context has the same handle again.
+EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  cuDevicePrimaryCtxReset_v2_params p{device};
+  return CALL(cuDevicePrimaryCtxReset_v2, nullptr, p, {
+    wait(trace::HostWait::Kind::device, 0);
+    std::lock_guard hold(lock);
+    for (const trace::Allocate& memory : the_device->live_allocations()) {
+      const bool kept = memory.kind == trace::Allocate::Kind::symbol || !the_device->release(memory.address, 0);
+      if (!kept && memory.kind == trace::Allocate::Kind::device) --allocations;
+    }
+    return CUDA_SUCCESS;
+  });
+}
 EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
   return std::strncpy(name, "No GPU", std::size_t(size)), CUDA_SUCCESS;
 }
@@ -136,6 +154,11 @@ EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, C
 }
 EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *bytes = 1 << 30, CUDA_SUCCESS; }
 EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
+  if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
+    std::lock_guard hold(lock);
+    if (!the_device->find_allocation(at)) return CUDA_ERROR_INVALID_VALUE;
+    return *static_cast<CUcontext*>(data) = fake::context, CUDA_SUCCESS;
+  }
   if (!on_device(at)) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(data) = attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? int(CU_MEMORYTYPE_DEVICE) : 0;
   return CUDA_SUCCESS;

@@ -84,3 +84,42 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
   cuLaunchKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra};
   return CALL(cuLaunchKernel, "_Z4worki", p, { return p.gridDimX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; });
 }
+
+// ---- calls whose parameters are all there is to them
+
+#define NOTHING(name, parameters, ...)                                \
+  EXPORT CUresult name parameters {                                   \
+    name##_params p{__VA_ARGS__};                                     \
+    return CALL(name, nullptr, p, { return (void)p, CUDA_SUCCESS; }); \
+  }
+NOTHING(cuMemsetD32Async, (CUdeviceptr to, unsigned value, std::size_t count, CUstream stream), to, value, count,
+        stream)
+NOTHING(cuMemcpyBatchAsync,
+        (CUdeviceptr * to, CUdeviceptr* from, std::size_t* bytes, std::size_t count, CUmemcpyAttributes* attributes,
+         std::size_t* indices, std::size_t attribute_count, std::size_t* failed, CUstream stream),
+        to, from, bytes, count, attributes, indices, attribute_count, failed, stream)
+NOTHING(cuMemcpyBatchAsync_v2,
+        (CUdeviceptr * to, CUdeviceptr* from, std::size_t* bytes, std::size_t count, CUmemcpyAttributes* attributes,
+         std::size_t* indices, std::size_t attribute_count, CUstream stream),
+        to, from, bytes, count, attributes, indices, attribute_count, stream)
+NOTHING(cuMemcpy3DBatchAsync_v2,
+        (std::size_t count, CUDA_MEMCPY3D_BATCH_OP* operations, unsigned long long flags, CUstream stream), count,
+        operations, flags, stream)
+NOTHING(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream), copy, stream)
+NOTHING(cuMemcpyDtoA_v2, (CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes), to, offset, from, bytes)
+NOTHING(cuMemBatchDecompressAsync,
+        (CUmemDecompressParams * parameters, std::size_t count, unsigned flags, std::size_t* failed, CUstream stream),
+        parameters, count, flags, failed, stream)
+NOTHING(cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags), stream, at, value,
+        flags)
+NOTHING(cuStreamWaitValue32_v2, (CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags), stream, at, value,
+        flags)
+NOTHING(cuStreamBatchMemOp_v2, (CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags),
+        stream, count, operations, flags)
+NOTHING(cuEventRecord, (CUevent event, CUstream stream), event, stream)
+NOTHING(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), stream, event, flags)
+NOTHING(cuEventElapsedTime_v2, (float* milliseconds, CUevent start, CUevent end), milliseconds, start, end)
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
+  cuLaunchKernelEx_params p{config, f, parameters, extra};
+  return CALL(cuLaunchKernelEx, "_Z4worki", p, { return (void)p, CUDA_SUCCESS; });
+}

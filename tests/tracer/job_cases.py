@@ -274,7 +274,33 @@ def bad_options(case):
         assert status == 3 and len(said) == 1 and word in said[0], said
 
 
-cases = [blocks_of_torch, lists_of_blocks, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
+def copies(case):
+    """Every kind of copy reads and writes what its parameters say."""
+    for what in ("batch", "batch_first", "volumes", "peer", "to_array"):
+        for early in (0, 1):
+            report = case.calls(what, early)
+            assert [race["certainty"] for race in report["races"]] == ["certain"] * (not early), (what, early, report)
+            assert report["summary"]["complete"], (what, report)
+
+
+def orders(case):
+    """What tells a stream or the host of another stream's work orders what comes before it, and nothing else."""
+    for what in ("values", "batch_of_values", "elapsed", "completion"):
+        for early in (0, 1):
+            report = case.calls(what, early)
+            assert len(report["races"]) == early and report["summary"]["complete"], (what, early, report)
+
+
+def not_followed(case):
+    """What is not followed is said, and makes no race."""
+    for what, line in (("triggered", "blocks trigger it"), ("unwritten", "no stream was seen writing"),
+                       ("left_out", "cuMemBatchDecompressAsync was called; not recorded: its reads and writes")):
+        report = case.calls(what, 0)
+        assert not report["races"] and not report["summary"]["complete"], (what, report)
+        assert line in case.dump(), case.dump()
+
+
+cases = [copies, orders, not_followed, blocks_of_torch, lists_of_blocks, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
          killed, forks, forks_while_others_launch, crashes, waits_for_a_signal, short_threads, allocates_nothing,
          executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,

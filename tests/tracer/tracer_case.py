@@ -61,6 +61,17 @@ class Case:
         assert all(race["certainty"] == "possible" and race["level"] == "stream" for race in races), races
         return done.stderr.splitlines(), int(done.stdout.split()[0]), len(races)
 
+    def calls(self, what, early):
+        """The report on calls_job."""
+        folder = os.path.abspath(options.folder)
+        variables = dict(os.environ, LD_LIBRARY_PATH=folder, LD_PRELOAD=os.path.abspath(options.tracer),
+                         DEADHEAT_OPTIONS="output=%s:device=gpu:cupti=%s" % (self.trace, folder + "/libcupti.so.13"))
+        shutil.rmtree(self.trace, ignore_errors=True)
+        done = subprocess.run([os.path.join(folder, "calls_job"), what, str(early)], env=variables, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), done
+        return self.analysis()
+
     def window(self, fault, settings, ranged=1):
         """What window_job said, and its sum, recorded over the embedded device."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")

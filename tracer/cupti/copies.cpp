@@ -1,4 +1,6 @@
 // Copies and sets.
+#include <algorithm>
+
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/window.h"
@@ -16,6 +18,7 @@ enum class Where : std::uint8_t { pageable, pinned, device };
 
 // Where an address lies, as the tables know it; the driver is asked about memory that they do not know.
 Where where(Session& session, std::uint64_t address) {
+  if (!address) return Where::device; // an array
   if (const trace::Allocate* memory = session.allocation_at(address)) {
     return memory->kind == trace::Allocate::Kind::pinned ? Where::pinned : Where::device;
   }
@@ -101,19 +104,64 @@ void plane(Call& call, const CUDA_MEMCPY2D* c, CUstream handle) {
               on_host(c->dstMemoryType), on_host(c->srcMemoryType), handle);
 }
 
-Side destination_of(const CUDA_MEMCPY3D& c) {
+// Copy: CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER, whose contexts its addresses tell, too.
+template <typename Copy>
+Side destination_of(const Copy& c) {
   return {c.dstMemoryType, number(c.dstHost), c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ};
 }
-Side source_of(const CUDA_MEMCPY3D& c) {
+template <typename Copy>
+Side source_of(const Copy& c) {
   return {c.srcMemoryType, number(c.srcHost), c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ};
 }
 
-void volume(Call& call, const CUDA_MEMCPY3D* c, CUstream handle) {
+template <typename Copy>
+void volume(Call& call, const Copy* c, CUstream handle) {
   if (!c) return;
   submit_copy(call, range(destination_of(*c), c->WidthInBytes, c->Height, c->Depth),
               range(source_of(*c), c->WidthInBytes, c->Height, c->Depth), on_host(c->dstMemoryType),
               on_host(c->srcMemoryType), handle);
 }
+
+// Of elements of an array; 1 where there is none: those of memory are bytes.
+std::uint64_t element_bytes(const CUmemcpy3DOperand& operand) {
+  CUDA_ARRAY3D_DESCRIPTOR array{};
+  if (operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY || !driver().cuArray3DGetDescriptor_v2 ||
+      driver().cuArray3DGetDescriptor_v2(&array, operand.op.array.array) != CUDA_SUCCESS) {
+    return 1;
+  }
+  switch (array.Format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8: return array.NumChannels;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT: return 4 * std::uint64_t(array.NumChannels);
+    default: return 2 * std::uint64_t(array.NumChannels);
+  }
+}
+
+// CUDA driver API, cuMemcpy3DBatchAsync: rows and layers of memory are as long as those that are copied where it does
+// not say.
+void volumes(Call& call, const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t count, CUstream handle) {
+  for (std::size_t i = 0; operations && i < count; ++i) {
+    const CUDA_MEMCPY3D_BATCH_OP& o = operations[i];
+    const std::uint64_t element = std::max(element_bytes(o.src), element_bytes(o.dst));
+    const auto side = [&](const CUmemcpy3DOperand& operand) {
+      const bool array = operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
+      const auto& memory = operand.op.ptr;
+      const Side of =
+          array ? Side{CU_MEMORYTYPE_ARRAY, 0, 0, 0, 0, 0, 0, 0}
+                : Side{CU_MEMORYTYPE_UNIFIED, 0, memory.ptr, memory.rowLength * element, memory.layerHeight, 0, 0, 0};
+      return range(of, o.extent.width * element, o.extent.height, o.extent.depth);
+    };
+    const auto where_to = [](const CUmemcpy3DOperand& operand) {
+      return operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? 0 : -1;
+    };
+    submit_copy(call, side(o.dst), side(o.src), where_to(o.dst), where_to(o.src), handle);
+  }
+}
+
+// Memory that is read or written beside an array.
+constexpr std::uint64_t array = 0;
 
 void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
          std::uint64_t count, std::uint64_t rows, CUstream handle) {
@@ -184,9 +232,35 @@ void copy_plane_unaligned(Call& call, cuMemcpy2DUnaligned_v2_params& p) { plane(
 void copy_plane_async(Call& call, cuMemcpy2DAsync_v2_params& p) { plane(call, p.pCopy, p.hStream); }
 void copy_volume(Call& call, cuMemcpy3D_v2_params& p) { volume(call, p.pCopy, nullptr); }
 void copy_volume_async(Call& call, cuMemcpy3DAsync_v2_params& p) { volume(call, p.pCopy, p.hStream); }
+void copy_peer_volume(Call& call, cuMemcpy3DPeer_params& p) { volume(call, p.pCopy, nullptr); }
+void copy_peer_volume_async(Call& call, cuMemcpy3DPeerAsync_params& p) { volume(call, p.pCopy, p.hStream); }
 void copy_batch(Call& call, cuMemcpyBatchAsync_v2_params& p) {
   for (std::size_t i = 0; i < p.count; ++i) submit_copy(call, p.dsts[i], p.srcs[i], p.sizes[i], -1, -1, p.hStream);
 }
+void copy_batch_first(Call& call, cuMemcpyBatchAsync_params& p) {
+  for (std::size_t i = 0; i < p.count; ++i) submit_copy(call, p.dsts[i], p.srcs[i], p.sizes[i], -1, -1, p.hStream);
+}
+void copy_volumes(Call& call, cuMemcpy3DBatchAsync_v2_params& p) { volumes(call, p.opList, p.numOps, p.hStream); }
+void copy_volumes_first(Call& call, cuMemcpy3DBatchAsync_params& p) { volumes(call, p.opList, p.numOps, p.hStream); }
+void copy_array_to_device(Call& call, cuMemcpyAtoD_v2_params& p) {
+  submit_copy(call, p.dstDevice, array, p.ByteCount, 0, 0);
+}
+void copy_device_to_array(Call& call, cuMemcpyDtoA_v2_params& p) {
+  submit_copy(call, array, p.srcDevice, p.ByteCount, 0, 0);
+}
+void copy_array_to_host(Call& call, cuMemcpyAtoH_v2_params& p) {
+  submit_copy(call, number(p.dstHost), array, p.ByteCount, 1, 0);
+}
+void copy_host_to_array(Call& call, cuMemcpyHtoA_v2_params& p) {
+  submit_copy(call, array, number(p.srcHost), p.ByteCount, 0, 1);
+}
+void copy_array_to_host_async(Call& call, cuMemcpyAtoHAsync_v2_params& p) {
+  submit_copy(call, number(p.dstHost), array, p.ByteCount, 1, 0, p.hStream);
+}
+void copy_host_to_array_async(Call& call, cuMemcpyHtoAAsync_v2_params& p) {
+  submit_copy(call, array, number(p.srcHost), p.ByteCount, 0, 1, p.hStream);
+}
+void copy_array(Call& call, cuMemcpyAtoA_v2_params& p) { submit_copy(call, array, array, p.ByteCount, 0, 0); }
 
 void set8(Call& call, cuMemsetD8_v2_params& p) { set(call, p.dstDevice, 0, p.uc, 1, p.N, 1, nullptr); }
 void set16(Call& call, cuMemsetD16_v2_params& p) { set(call, p.dstDevice, 0, p.us, 2, p.N, 1, nullptr); }

@@ -48,6 +48,7 @@ struct Call {
 #define STREAM_CALL(name, suffix, handler, way_in) CALL(name, handler, way_in)
 #define UNTIL_IDLE(name, most)
 #define FOR_ACCESSES(name)
+#define LEFT_OUT(name, what)
 // Calls without parameters.
 struct cuCtxSynchronize_params {};
 struct cuProfilerStart_params {};
@@ -57,6 +58,7 @@ struct cuProfilerStop_params {};
 #undef STREAM_CALL
 #undef UNTIL_IDLE
 #undef FOR_ACCESSES
+#undef LEFT_OUT
 
 // What a graph's nodes do, and submitting them (graphs.cpp, kernel_nodes.cpp).
 inline constexpr int deepest_graph = 8; // child graphs in child graphs

@@ -33,7 +33,9 @@ struct alignas(32) Watched {  // in one line of memory
   bool for_accesses = false;  // else it is not watched
   bool comes_by = false;      // on the way in something is done
   std::chrono::seconds until_idle{};  // the driver is kept until kernels have ended; how long they are waited for
+  const char* left_out = nullptr;     // what the trace lacks where it is called
 };
+static_assert(sizeof(Watched) == 32);
 constexpr std::size_t most_calls = 2048;
 Watched watched[most_calls];  // by CUPTI's number of the call
 
@@ -43,19 +45,27 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
+void watch(unsigned id, Handler handler, WayIn way_in, bool per_thread) {
+  watched[id].handler = handler;
+  watched[id].way_in = way_in;
+  watched[id].per_thread = per_thread;
+}
+
 void fill_watched(const Session& session) {
 #define CALL(name, handler, way_in) \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name] = {adapt<name##_params, handler>, WayIn::way_in, false};
+  watch(CUPTI_DRIVER_TRACE_CBID_##name, adapt<name##_params, handler>, WayIn::way_in, false);
 #define STREAM_CALL(name, suffix, handler, way_in) \
   CALL(name, handler, way_in)                      \
-  watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix] = {adapt<name##_params, handler>, WayIn::way_in, true};
+  watch(CUPTI_DRIVER_TRACE_CBID_##name##suffix, adapt<name##_params, handler>, WayIn::way_in, true);
 #define FOR_ACCESSES(name) watched[CUPTI_DRIVER_TRACE_CBID_##name].for_accesses = true;
 #define UNTIL_IDLE(name, most) watched[CUPTI_DRIVER_TRACE_CBID_##name].until_idle = most;
+#define LEFT_OUT(name, what) watched[CUPTI_DRIVER_TRACE_CBID_##name].left_out = what;
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
 #undef UNTIL_IDLE
 #undef FOR_ACCESSES
+#undef LEFT_OUT
   const bool accesses = session.options().accesses, window = session.options().window && accesses;
   for (Watched& call : watched) {
     const bool looks = call.way_in == WayIn::looked_at || (call.way_in == WayIn::for_accesses && accesses) || window;
@@ -83,6 +93,16 @@ void fill_watched(const Session& session) {
   }
 }
 
+[[gnu::cold]] void left_out(Session& session, const CUpti_CallbackData& data, const char* what) noexcept {
+  try {
+    if (*static_cast<CUresult*>(data.functionReturnValue) != CUDA_SUCCESS) return;
+    const std::string line = std::string(data.functionName) + " was called; not recorded: " + what;
+    if (Window* window = session.window()) window->spoil(line);
+    session.incident("lost", line);
+  } catch (...) {
+  }
+}
+
 // This and all that a launch of an opaque kernel comes through lies together (gnu::hot): little of it is in the caches
 // when it is called.
 [[gnu::hot]] void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
@@ -102,7 +122,10 @@ void fill_watched(const Session& session) {
     Own own;
     session->recorder().let_kernels_end(data->context, call_watched.until_idle);
   }
-  if (!call_watched.handler) return;
+  if (!call_watched.handler) {
+    if (exit && call_watched.left_out) left_out(*session, *data, call_watched.left_out);
+    return;
+  }
   try {
     Own own;
     if (Window* window = session->window(); window && !exit) window->pass(data->context);
@@ -141,6 +164,7 @@ void enable(CUpti_CallbackDomain domain, bool on) {
       const Watched& call = watched[id];
       wanted = Session::get()->options().accesses ? call.handler || call.until_idle.count()
                                                   : call.handler && !call.for_accesses;
+      wanted |= call.left_out != nullptr;
     } else {
       const char* name = nullptr;
       wanted = api.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && named_in_reports(name);

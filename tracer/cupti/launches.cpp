@@ -242,11 +242,49 @@ void launch(Call& call, P& p, bool cooperative) {
 [[gnu::hot]] void launch_kernel(Call& call, cuLaunchKernel_params& p) { launch(call, p, false); }
 void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launch(call, p, true); }
 
+namespace {
+
+// Events that a launch records itself (CUDA driver API, CUlaunchAttributeID), around `submit`, on the way out. When all
+// blocks have begun, what comes before it in its stream is complete. When all have triggered is not known: the event
+// counts as recorded behind the launch.
+template <typename Submit>
+[[gnu::noinline]] void with_events(Call& call, const CUlaunchConfig& config, Submit&& submit) {
+  const bool made = call.done() && !call.captured(config.hStream);
+  const auto record = [&](CUlaunchAttributeID which) {
+    for (unsigned i = 0; made && i < config.numAttrs; ++i) {
+      const CUlaunchAttribute& a = config.attrs[i];
+      if (a.id != which) continue;
+      std::lock_guard hold(call.session.lock);
+      const bool completion = which == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+      const CUevent event = completion ? a.value.launchCompletionEvent.event : a.value.programmaticEvent.event;
+      call.session.record_event(call.session.event(event), call.stream(config.hStream));
+      if (!completion) {
+        call.session.incident("lost",
+                              "an event is recorded when a launch's blocks trigger it: "
+                              "what waits for it counts as waiting for the launch");
+      }
+    }
+  };
+  record(CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
+  submit();
+  record(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT);
+}
+
+bool records_event(const CUlaunchAttribute& attribute) {
+  return attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ||
+         attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+}
+
+} // namespace
+
 [[gnu::hot]] void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
   if (!p.config) return;
   const CUlaunchConfig& c = *p.config;
-  if (call.exit && here.pending && here.pending->prepared) return finish(call, c.hStream);
+  if (call.exit && here.pending && here.pending->prepared) {
+    return with_events(call, c, [&] { finish(call, c.hStream); });
+  }
   if (!call.exit && !looks_at_way_in(call, p.f)) return;
+  bool events = false;
   Journal::LaunchFacts facts;
   facts.grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
   facts.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
@@ -259,7 +297,12 @@ void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launc
       facts.cooperative = a.value.cooperative != 0;
     } else if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
       facts.programmatic = a.value.programmaticStreamSerializationAllowed != 0;
+    } else if (records_event(a)) {
+      events = true;
     }
+  }
+  if (call.exit && events) [[unlikely]] {
+    return with_events(call, c, [&] { submit_plain(call, facts, p.f, p.kernelParams, p.extra, c.hStream); });
   }
   if (call.exit) return submit_plain(call, facts, p.f, p.kernelParams, p.extra, c.hStream);
   prepare(call, facts, p.f, p.kernelParams, p.extra, c.hStream);
@@ -272,4 +315,4 @@ void profiler_stop(Call& call, cuProfilerStop_params&) {
   if (!call.exit) call.session.recorder().capture_range("cudaProfilerApi", false);
 }
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

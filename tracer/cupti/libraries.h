@@ -23,6 +23,11 @@ namespace deadheat::cupti {
   X(cuDeviceGetAttribute) \
   X(cuDeviceTotalMem_v2) \
   X(cuPointerGetAttribute) \
+  X(cuMemGetAddressRange_v2) \
+  X(cuArray3DGetDescriptor_v2) \
+  X(cuDevicePrimaryCtxGetState) \
+  X(cuDevicePrimaryCtxRetain) \
+  X(cuDevicePrimaryCtxRelease_v2) \
   X(cuMemAlloc_v2) \
   X(cuMemGetInfo_v2) \
   X(cuMemFree_v2) \

@@ -112,6 +112,30 @@ void unmap_memory(Call& call, cuMemUnmap_params& p) {
   }
 }
 
+// Memory of other processes and of what lies outside of CUDA. It is ours from now on as far as operations go.
+static void imported(Call& call, Kind kind, const CUdeviceptr* address, std::uint64_t bytes = 0) {
+  if (!call.done() || !address || !*address) return;
+  std::size_t whole = 0;
+  CUdeviceptr base = 0;
+  if (!bytes && driver().cuMemGetAddressRange_v2 &&
+      driver().cuMemGetAddressRange_v2(&base, &whole, *address) == CUDA_SUCCESS) {
+    bytes = whole - (*address - base);
+  }
+  std::lock_guard hold(call.session.lock);
+  if (!call.session.allocation_at(*address)) call.session.allocated(kind, *address, bytes, 0);
+}
+void open_memory(Call& call, cuIpcOpenMemHandle_v2_params& p) { imported(call, Kind::device, p.pdptr); }
+void open_memory_first(Call& call, cuIpcOpenMemHandle_params& p) { imported(call, Kind::device, p.pdptr); }
+void import_memory(Call& call, cuMemPoolImportPointer_params& p) { imported(call, Kind::pool, p.ptr_out); }
+void map_external_memory(Call& call, cuExternalMemoryGetMappedBuffer_params& p) {
+  imported(call, Kind::device, p.devPtr, p.bufferDesc ? p.bufferDesc->size : 0);
+}
+void close_memory(Call& call, cuIpcCloseMemHandle_params& p) {
+  if (call.exit) return;
+  std::lock_guard hold(call.session.lock);
+  call.session.freed(p.dptr);
+}
+
 void allocate_in_stream(Call& call, cuMemAllocAsync_params& p) {
   if (call.done()) in_stream(call, *p.dptr, p.bytesize, p.hStream);
 }
@@ -131,6 +155,7 @@ static void global(Call& call, const void* owner, CUdeviceptr* address, std::siz
   call.session.modules().symbol(owner, *address, *bytes, name);
 }
 void library_global(Call& call, cuLibraryGetGlobal_params& p) { global(call, p.library, p.dptr, p.bytes, p.name); }
+void library_managed(Call& call, cuLibraryGetManaged_params& p) { global(call, p.library, p.dptr, p.bytes, p.name); }
 void module_global(Call& call, cuModuleGetGlobal_v2_params& p) { global(call, p.hmod, p.dptr, p.bytes, p.name); }
 
 }  // namespace deadheat::cupti

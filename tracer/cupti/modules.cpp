@@ -172,7 +172,7 @@ void Modules::loaded(CUmodule module, Code* code) {
 template <typename Which>
 void Modules::forget(Which&& which) {
   for (auto at = kernels_.begin(); at != kernels_.end();) {
-    if (!which(at->first.second)) {
+    if (!which(at->first.first, at->first.second)) {
       ++at;
       continue;
     }
@@ -191,13 +191,19 @@ void Modules::unloaded(const void* handle) {
   by_handle_.erase(handle);
   opaque_.erase(handle);
   std::erase_if(owners_, [&](const auto& entry) { return entry.second.owner == handle; });
-  forget([&](CUfunction function) { return !owners_.count(function); });
+  forget([&](CUcontext, CUfunction function) { return !owners_.count(function); });
+}
+
+void Modules::context_gone(CUcontext context) {
+  std::lock_guard hold(lock_);
+  for (const std::unique_ptr<Code>& code : codes_) std::erase(code->loaded_in, context);
+  forget([&](CUcontext of, CUfunction) { return of == context; });
 }
 
 void Modules::found(const void* function, const void* owner, bool library) {
   std::lock_guard hold(lock_);
   Owner& known = owners_[static_cast<CUfunction>(const_cast<void*>(function))];
-  if (known.owner != owner) forget([&](CUfunction other) { return other == function; });
+  if (known.owner != owner) forget([&](CUcontext, CUfunction other) { return other == function; });
   known = {owner, library};
 }
 

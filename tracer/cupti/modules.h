@@ -78,6 +78,7 @@ class Modules {
   void loaded(CUlibrary library, Code* code);
   void loaded(CUmodule module, Code* code);
   void unloaded(const void* handle);
+  void context_gone(CUcontext context); // it was destroyed: its handles may come again
   // The memory of a module's variable, under the session's lock: bytes are not 0. It is freed with the module.
   const trace::Allocate& symbol(const void* owner, std::uint64_t address, std::uint64_t bytes, const std::string& name);
   // Where functions come from: looked up in a library (a CUkernel) or a module, or made of a CUkernel.
@@ -98,7 +99,7 @@ class Modules {
   void find_symbols(Code& code);
   std::uint32_t opaque(const void* owner);
   template <typename Which>
-  void forget(Which&& which); // kernels whose handle it says so of
+  void forget(Which&& which); // kernels of whose context and handle it says so
 
   struct Owner {
     const void* owner = nullptr;

@@ -433,19 +433,33 @@ void Recorder::abandon(Buffers& b, const char* why) {
   b.dead = true;
   InContext in(b.rings->context());
   if (in.good()) b.rings->release();
-  {
-    std::lock_guard hold(lock_);
-    for (auto& [number, controlled] : controls_) {
-      if (controlled.buffers != &b) continue;
-      for (const std::shared_ptr<RecordedLaunch>& launch : controlled.launches) {
-        unfinished_.end(launch->unfinished_);
-        std::lock_guard hold_launch(launch->lock_);
-        launch->abandoned_ = true;
-      }
-      controlled.launches.clear();
-    }
-  }
+  end_launches(b);
   session_.incident("lost", why);
+}
+
+bool Recorder::end_launches(const Buffers& b) {
+  bool any = false;
+  std::lock_guard hold(lock_);
+  for (auto& [number, controlled] : controls_) {
+    if (controlled.buffers != &b) continue;
+    any |= !controlled.launches.empty();
+    for (const std::shared_ptr<RecordedLaunch>& launch : controlled.launches) {
+      unfinished_.end(launch->unfinished_);
+      std::lock_guard hold_launch(launch->lock_);
+      launch->abandoned_ = true;
+    }
+    controlled.launches.clear();
+  }
+  return any;
+}
+
+void Recorder::context_gone(CUcontext context) {
+  const MyTurn one(draining_, waiting_);
+  auto of = buffers_.extract(context);
+  if (of.empty() || !of.mapped()) return;
+  of.mapped()->dead = true;
+  if (end_launches(*of.mapped())) session_.incident("lost", "a context was destroyed while its kernels ran");
+  gone_.push_back(std::move(of.mapped())); // launches know it
 }
 
 // Not under lock_: whoever submits takes the session's lock first.

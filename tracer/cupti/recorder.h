@@ -92,6 +92,7 @@ class Recorder {
   // A range of that name begins or ends: "cudaProfilerApi", "nvtx=NAME". Only the one that was asked for counts.
   void capture_range(const std::string& name, bool begins);
 
+  void context_gone(CUcontext context); // it was destroyed, with all that was in it
   void prepare(CUcontext context) { buffers(context); } // which the first launch would do
 
   // A number for a launch (or a graph's node, which is launched again and again), and the parameter to hand to it.
@@ -113,6 +114,7 @@ class Recorder {
   void end_round(Buffers& buffers);
   std::uint64_t take(Buffers& buffers, std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size);
   void abandon(Buffers& buffers, const char* why);
+  bool end_launches(const Buffers& buffers); // nothing more comes from them; true: something was expected
   void say_budget();
   void segment(const device_log::SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at,
                std::uint32_t round);
@@ -123,6 +125,7 @@ class Recorder {
   std::mutex draining_; // one drain at a time
   std::atomic<int> waiting_{0}; // host threads that wait for it
   std::map<CUcontext, std::unique_ptr<Buffers>> buffers_;
+  std::vector<std::unique_ptr<Buffers>> gone_; // of contexts that were destroyed
   struct Controlled {
     const Code* code = nullptr;
     bool again = false; // of a graph's node

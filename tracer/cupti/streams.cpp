@@ -98,6 +98,16 @@ void query_event(Call& call, cuEventQuery_params& p) {
   std::lock_guard hold(call.session.lock);
   waited(call, Kind::event, call.session.event(p.hEvent), true);
 }
+// It is told of events that are complete only.
+void events_apart(Call& call, cuEventElapsedTime_v2_params& p) {
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  for (CUevent event : {p.hStart, p.hEnd}) waited(call, Kind::event, call.session.event(event), true);
+}
+void events_apart_first(Call& call, cuEventElapsedTime_params& p) {
+  cuEventElapsedTime_v2_params same{p.pMilliseconds, p.hStart, p.hEnd};
+  events_apart(call, same);
+}
 void synchronize_context(Call& call, cuCtxSynchronize_params&) { context_synchronized(call, nullptr); }
 void synchronize_context_v2(Call& call, cuCtxSynchronize_v2_params& p) { context_synchronized(call, p.ctx); }
 

@@ -1,0 +1,100 @@
+// A job that makes one call of the driver each time, over fake_cuda.cpp: calls_job WHAT EARLY
+//
+// Copies: a copy of WHAT kind writes memory that another stream writes, too: batch, batch_first (of CUDA 12.8),
+// volumes, peer; to_array reads it. EARLY 1: it writes elsewhere. Orders: values, batch_of_values (a stream writes a
+// value, and the other waits for it), elapsed (the time between two events is known). EARLY 1: what tells comes before
+// the write. completion, triggered: a launch records an event that the other stream waits for; EARLY 1: that stream
+// then writes what the launch does, and not what comes before it. unwritten (a wait for a value that nobody is seen
+// writing), left_out (a call that is not followed). Prints "done".
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/tracer/driver_check.h"
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::string what = argv[1];
+  const bool early = std::atoi(argv[2]);
+  CHECK(cuInit(0));
+  CUstream one = nullptr, other = nullptr;
+  CUdeviceptr memory = 0, more = 0, word = 0;
+  CHECK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  CHECK(cuMemAlloc_v2(&memory, 4096));
+  CHECK(cuMemAlloc_v2(&more, 4096));
+  CHECK(cuMemAlloc_v2(&word, 4));
+  const auto event = reinterpret_cast<CUevent>(0x10), begin = reinterpret_cast<CUevent>(0x20);
+  CUdeviceptr from[] = {more, more + 256}, to[] = {early ? more + 512 : memory, more + 1024};
+  std::size_t bytes[] = {64, 64};
+  CUmemcpyAttributes attributes{};
+  std::size_t index = 0;
+  CUDA_MEMCPY3D_BATCH_OP volume{};
+  volume.src.type = volume.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  volume.src.op.ptr.ptr = from[0];
+  volume.dst.op.ptr.ptr = to[0];
+  volume.extent = {64, 1, 1};
+  CUDA_MEMCPY3D_PEER peer{};
+  peer.srcMemoryType = peer.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  peer.srcDevice = from[0];
+  peer.dstDevice = to[0];
+  peer.WidthInBytes = 64;
+  peer.Height = peer.Depth = 1;
+
+  if (what == "batch") CHECK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &attributes, &index, 1, one));
+  if (what == "batch_first") CHECK(cuMemcpyBatchAsync(to, from, bytes, 2, &attributes, &index, 1, &index, one));
+  if (what == "volumes") CHECK(cuMemcpy3DBatchAsync_v2(1, &volume, 0, one));
+  if (what == "peer") CHECK(cuMemcpy3DPeerAsync(&peer, one));
+  if (what == "to_array") CHECK(cuMemcpyDtoA_v2(nullptr, 0, to[0], 64));
+
+  const auto write = [&] { CHECK(cuMemsetD32Async(memory, 1, 16, one)); };
+  CUstreamBatchMemOpParams value{};
+  const auto tell = [&] {
+    value.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    value.writeValue.address = word;
+    if (what == "values") CHECK(cuStreamWriteValue32_v2(one, word, 1, 0));
+    if (what == "batch_of_values") CHECK(cuStreamBatchMemOp_v2(one, 1, &value, 0));
+    if (what == "elapsed") CHECK(cuEventRecord(event, one));
+  };
+  if (what == "values" || what == "batch_of_values" || what == "elapsed") {
+    CHECK(cuEventRecord(begin, one));
+    if (early) tell();
+    write();
+    if (!early) tell();
+    value.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    value.waitValue.address = word;
+    float milliseconds = 0;
+    if (what == "values") CHECK(cuStreamWaitValue32_v2(other, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    if (what == "batch_of_values") CHECK(cuStreamBatchMemOp_v2(other, 1, &value, 0));
+    if (what == "elapsed") CHECK(cuEventElapsedTime_v2(&milliseconds, begin, event));
+  }
+  if (what == "completion" || what == "triggered") {
+    CUlaunchAttribute attribute{};
+    if (what == "completion") {
+      attribute.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+      attribute.value.launchCompletionEvent.event = event;
+    } else {
+      attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+      attribute.value.programmaticEvent.event = event;
+    }
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+    config.hStream = one;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    CUdeviceptr written = early ? memory : more;
+    int number = 0;
+    void* parameters[] = {&written, &number};
+    if (!early) write();
+    CHECK(cuLaunchKernelEx(&config, reinterpret_cast<CUfunction>(0x100), parameters, nullptr));
+    CHECK(cuStreamWaitEvent(other, event, 0));
+  }
+  if (what == "unwritten") CHECK(cuStreamWaitValue32_v2(other, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+  if (what == "left_out") CHECK(cuMemBatchDecompressAsync(nullptr, 0, 0, nullptr, one));
+  CHECK(cuMemsetD32Async(memory, 2, 16, other));
+  std::printf("done\n");
+  return 0;
+}
