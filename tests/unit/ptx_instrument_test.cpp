@@ -69,5 +69,24 @@ TEST(InstrumentTest, RegistersAreAddedWhereElementsAreDropped) {
   EXPECT_NE(weak.clone.find("ld.global.v2.u32 {_, %r2}, [%d1];"), std::string::npos) << weak.clone;
 }
 
+// The driver's assembler crashes over a count that it knows to be 0, in originals too.
+TEST(InstrumentTest, CountsOfMbarriersThatMayBeZeroAreHidden) {
+  const std::string init = "mbarrier.init.shared::cta.b64 [%r1], ";
+  for (const std::string count : {"0", "%r2"}) {
+    const Made made = made_of("mov.u32 %r2, 0;\n\t" + init + count + ";");
+    EXPECT_EQ(made.instrumentation.text.find("], " + count + ";"), std::string::npos) << made.instrumentation.text;
+    EXPECT_NE(made.instrumentation.text.find("add.u32 %dh_count, %dh_count, " + count + ";\n\t" + init + "%dh_count;"),
+              std::string::npos)
+        << made.instrumentation.text;
+    EXPECT_NE(made.clone.find("add.u32 %do_r32, %do_r32, " + count + ";"), std::string::npos) << made.clone;
+    EXPECT_NE(made.clone.find("mbarrier.init.shared::cta.b64 [%do_s], %do_r32;"), std::string::npos) << made.clone;
+  }
+  for (const std::string count : {"3", "%r2"}) {
+    const Made made = made_of("mov.u32 %r2, 1;\n\t" + init + count + ";");
+    EXPECT_NE(made.instrumentation.text.find(init + count + ";"), std::string::npos) << made.instrumentation.text;
+    EXPECT_EQ(made.instrumentation.text.find("%ctaid.x;\n\tshr"), std::string::npos) << made.instrumentation.text;
+  }
+}
+
 } // namespace
 } // namespace deadheat::ptx

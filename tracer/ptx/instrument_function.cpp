@@ -313,7 +313,7 @@ std::string FunctionClone::text() {
       instruction(*i, sites_[slot->second.site]);
       after(*i, slot->second);
     } else {
-      out_ += print(statement, function_);
+      out_ += assemblable(statement, function_);
       if (options_.part_votes && i && i->opcode == Opcode::vote) put("membar.cta;");
     }
   }

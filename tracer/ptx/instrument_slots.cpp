@@ -5,6 +5,7 @@
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/instrument_function.h"
 #include "tracer/ptx/parse.h"
+#include "tracer/ptx/rewrite.h"
 
 namespace deadheat::ptx {
 
@@ -372,6 +373,8 @@ void FunctionClone::instruction(const Instruction& i, const Site& site) {
   const std::string result = site.element_bytes == 8 ? "%do_r64" : site.element_bytes == 2 ? "%do_r16" : "%do_r32";
   if (converted) line += result + ", ";
   const std::string address = bulk || narrow_address(i) ? "[%do_s]" : "[%do_a]";
+  const bool hides = count_may_be_zero(function_, i);
+  if (hides) out_ += hidden_count(function_, i, "%do_r32");
   for (std::size_t k = 0; k < i.operands.size(); ++k) {
     const Operand& o = i.operands[k];
     if (k) line += ", ";
@@ -382,7 +385,7 @@ void FunctionClone::instruction(const Instruction& i, const Site& site) {
     else if (o.kind == Operand::Kind::vector && k == 0 && site.access == AccessKind::read && site.element_bytes <= 8)
       line += whole_vector(o, site);
     else
-      line += text_of(o);
+      line += hides && k == 1 ? "%do_r32" : text_of(o);
   }
   put(line + ";");
 }

@@ -24,7 +24,19 @@ void each_instruction(const Function& f, Visit&& visit) {
   }
 }
 
-// The module's text with `added` behind its last function: before the debugging sections that usually follow.
+// The driver's assembler (CUDA 13.0, libnvJitLink too) crashes over an mbarrier.init whose count it finds to be 0. The
+// manual wants at least 1 (PTX ISA 9.7.13.15.9), but ptxas takes it, and code that never uses the barrier has it.
+// True of an mbarrier.init, unless its count is seen to be a constant other than 0.
+bool count_may_be_zero(const Function& f, const Instruction& i);
+
+// Instructions that put such a count into the 32-bit register `to`, in a way that tells an assembler nothing.
+std::string hidden_count(const Function& f, const Instruction& i, const std::string& to);
+
+// A statement's text, its count hidden where that is needed.
+std::string assemblable(const Statement& statement, const Function& f);
+
+// The module's text with `added` behind its last function: before the debugging sections that usually follow. What it
+// has is kept byte for byte, but for counts that must be hidden.
 std::string print_with(const Module& module, const std::string& added);
 
 // The head of a clone called `name`: the original's, but for linkage (visible when it is an entry) and for limits on

@@ -102,7 +102,7 @@ class Rewriter {
       const std::uint32_t site = sites_.site_of(number, s);
       if (i && site != SiteTable::none) settle(sites_.sites[site], *i);
       if (!i || (!named(site) && !cloned_.count(std::string(callee(*i))))) {
-        out_ += print(statement, function);
+        out_ += assemblable(statement, function);
       } else if (!callee(*i).empty() && cloned_.count(std::string(callee(*i)))) {
         call(statement, callee(*i));
       } else {
@@ -115,7 +115,7 @@ class Rewriter {
             put("@%dt_skip" + std::to_string(t.side) + " bra " + skipped + ";");
           }
         }
-        out_ += print(statement, function);
+        out_ += assemblable(statement, function);
         if (!skipped.empty()) label(skipped);
         for (const Turnstile& t : clone_.turnstiles) {
           if (t.site == site) after(t);
