@@ -123,6 +123,7 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
     access.place = write;
     access.kind = reduces ? AccessKind::atomic : AccessKind::write;
     access.digest = copy.digest[lane];
+    access.record_bytes = bytes;  // where copies overlap that begin at different places, a piece tells it
     if (!reduces) return shadow_.range(to.memory, access, to.address, bytes);
     access.ordering = site.ordering;
     access.scope = site.scope;

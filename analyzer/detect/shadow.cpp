@@ -298,7 +298,6 @@ void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
 }
 
 void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t address, std::uint64_t bytes) {
-  access.record_bytes = 0;
   for (std::uint64_t end = address + bytes; address < end;) {
     std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
     access.address = address;

@@ -205,6 +205,28 @@ TEST_F(Warpgroups, ALoadedBoxThatAllWaitFor) {
   multiply_all();
   expect({});
 }
+// Two lanes of a warp issue copies to global memory, unordered: whether they write one value.
+struct SameValue : Warpgroups {
+  bool of(std::uint32_t digest, std::uint32_t offset) {
+    const std::uint32_t to_memory = site(60, SiteKind::bulk_copy, AccessKind::write,
+                                         "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group", Proxy::async);
+    for (std::uint32_t lane = 0; lane < 2; ++lane) {
+      auto copy = by_warp<trace::BulkCopy>(0, to_memory, 1u << lane);
+      copy.destination[lane] = memory + (lane ? offset : 0);
+      copy.source[lane] = shared_window + 1024;
+      copy.bytes[lane] = 16384; // several pages of shadow
+      copy.digest[lane] = lane ? digest : 7;
+      trace_.add(copy);
+    }
+    trace_.end_launch(launch_);
+    const Analysis analysis = trace_.analyze();
+    EXPECT_EQ(analysis.races.size(), 1u);
+    return !analysis.races.empty() && analysis.races[0].same_value;
+  }
+};
+TEST_F(SameValue, CopiesOfTheSameToOnePlace) { EXPECT_TRUE(of(7, 0)); }
+TEST_F(SameValue, CopiesOfOtherBytes) { EXPECT_FALSE(of(8, 0)); }
+TEST_F(SameValue, CopiesOfTheSameToPlacesThatOverlap) { EXPECT_FALSE(of(7, 16)); }
 
 } // namespace
 } // namespace deadheat::test

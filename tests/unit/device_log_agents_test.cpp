@@ -291,7 +291,9 @@ TEST_F(Agents, BoxesOfTensors) {
     EXPECT_EQ(copies[i].destination[lane], tensor + (i % 2 ? 19984u : 19584u));
     EXPECT_EQ(copies[i].source[lane] - shared_window, i % 2 ? 1056u : 1024u);
     EXPECT_EQ(copies[i].mbarrier[lane], 0u);
+    EXPECT_EQ(copies[i].digest[lane], copies[4].digest[0]); // one value, since both lanes copy the same
   }
+  EXPECT_NE(copies[4].digest[0], copies[0].digest[0]);
 }
 
 TEST_F(Agents, LayoutsThatAreNotKnownHaveSharedMemorysSide) {

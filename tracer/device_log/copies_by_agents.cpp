@@ -1,7 +1,9 @@
 // What agents beside the threads copy or read: bulk copies, boxes of tensors, the matrices of wgmma.
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "deadheat/address.h"
 #include "tracer/device_log/launch_log.h"
@@ -57,13 +59,21 @@ void LaunchLog::tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, 
   }
 }
 
-// One a lane and stretch; of copies to several blocks one a block, in order of their ranks (trace.h).
+// One a lane and stretch; of copies to several blocks one a block, in order of their ranks (trace.h). Lanes that copy
+// the same from one place to one place, in one instruction, write one value.
 std::vector<trace::BulkCopy> LaunchLog::bulk_copies(const Warp& warp, const ptx::Slot& slot,
                                                     const std::uint8_t* bytes) {
   std::vector<trace::BulkCopy> copies;
+  std::map<std::vector<std::uint64_t>, std::uint32_t> digests;
   each_lane(header_of(bytes).mask, [&](unsigned lane) {
     trace::BulkCopy whole;
     if (!copy_of(warp, slot, bytes, lane, whole)) return;
+    if (slot.source || slot.map) {
+      std::vector<std::uint64_t> what{whole.destination[lane], whole.source[lane], whole.bytes[lane],
+                                      slot.map ? u64_at(bytes, slot.map, lane) : 0};
+      for (unsigned d = 0; d < slot.dimensions; ++d) what.push_back(u32_at(bytes, slot.coordinates + 128 * d, lane));
+      whole.digest[lane] = digests.try_emplace(std::move(what), whole.digest[lane]).first->second;
+    }
     std::vector<trace::BulkCopy> pieces;
     if (slot.map)
       tensor_pieces(slot, bytes, whole, pieces);
