@@ -33,45 +33,13 @@
 
 #include "tracer/cupti/journal.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/recorded_launch.h"
 #include "tracer/cupti/unfinished.h"
 #include "tracer/device_log/launch_log.h"
 
 namespace deadheat::cupti {
 
 class Session;
-class TouchedPages;
-
-// One launch whose accesses arrive.
-class RecordedLaunch final : public Awaited {
- public:
-  RecordedLaunch(Session& session, const device_log::Shape& shape);
-  bool write(trace::TraceWriter& writer, bool last_chance) override;
-
- private:
-  friend class Recorder;
-  Session& session_;
-  device_log::Shape shape_;
-  struct Arrived { // whole segments, of one round
-    std::uint32_t round = 0;
-    std::vector<std::uint8_t> bytes;
-  };
-  std::mutex lock_;
-  std::deque<Arrived> arrived_;
-  std::shared_ptr<const std::atomic<std::uint32_t>> whole_; // all that was reserved before this round has arrived
-  std::shared_ptr<Unfinished::Launch> unfinished_; // null: nothing will come
-  std::uint64_t exited_ = 0; // threads
-  std::vector<std::uint64_t> exited_in_; // of a graph's node: the same by ring
-  bool complete_ = false;
-  bool abandoned_ = false; // nothing more will arrive
-  void stall(trace::TraceWriter& writer);
-  struct Writing;
-  std::shared_ptr<Writing> writing_;
-  std::optional<std::chrono::steady_clock::time_point> heard_; // when something came last
-  unsigned looks_ = 0; // since then, in vain
-  bool stalled_ = false; // written as far as it had come
-  bool in_window_ = false;
-  std::shared_ptr<TouchedPages> touched_; // of the window that it is in, where it is a range
-};
 
 class Recorder {
  public:

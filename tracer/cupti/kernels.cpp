@@ -1,0 +1,129 @@
+// What a launched handle stands for.
+#include <algorithm>
+
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/modules.h"
+#include "tracer/cupti/session.h"
+
+namespace deadheat::cupti {
+
+bool Modules::is_loaded(CUfunction handle, const char* symbol, CUcontext context) {
+  std::lock_guard hold(lock_);
+  if (kernels_.count({context, handle})) return true;
+  const Code* code = code_of(handle);
+  return code && symbol && code->kernel(symbol) &&
+         std::find(code->loaded_in.begin(), code->loaded_in.end(), context) != code->loaded_in.end();
+}
+
+Code* Modules::code_of(CUfunction handle) const {
+  const auto known = owners_.find(handle);
+  const auto of = known == owners_.end() ? by_handle_.end() : by_handle_.find(known->second.owner);
+  return of == by_handle_.end() ? nullptr : of->second;
+}
+
+namespace {
+
+void find_parameters(Kernel& kernel, CUfunction handle, bool library) {
+  for (std::size_t i = 0; i < 4096; ++i) {
+    Kernel::Parameter p;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (library && driver().cuKernelGetParamInfo) {
+      result = driver().cuKernelGetParamInfo(reinterpret_cast<CUkernel>(handle), i, &p.offset, &p.bytes);
+    } else if (!library && driver().cuFuncGetParamInfo) {
+      result = driver().cuFuncGetParamInfo(handle, i, &p.offset, &p.bytes);
+    }
+    if (result != CUDA_SUCCESS) break;
+    kernel.parameters.push_back(p);
+    kernel.arguments_bytes = std::max(kernel.arguments_bytes, p.offset + p.bytes);
+  }
+}
+
+// The kernel is the original or the clone of an instrumented one.
+void use_clone(Kernel& made, Code& code, const ptx::InstrumentedKernel& instrumented) {
+  made.is_clone = made.name == instrumented.clone;
+  if (made.is_clone && made.parameters.size() > instrumented.parameters) {
+    made.parameters.resize(instrumented.parameters); // the program's own
+    made.arguments_bytes = 0;
+    for (const Kernel::Parameter& p : made.parameters) {
+      made.arguments_bytes = std::max(made.arguments_bytes, p.offset + p.bytes);
+    }
+  }
+  made.name = instrumented.name;
+  made.code = &code;
+  made.instrumented = &instrumented;
+  CUfunction clone = nullptr;
+  int threads = 1024, shared = 0;
+  CUdevice device = 0;
+  driver().cuCtxGetDevice(&device);
+  if (code.library) {
+    CUkernel kernel = nullptr;
+    if (driver().cuLibraryGetKernel(&kernel, code.library, instrumented.clone.c_str()) == CUDA_SUCCESS) {
+      clone = reinterpret_cast<CUfunction>(kernel);
+      driver().cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device);
+      driver().cuKernelGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel, device);
+    }
+  } else if (driver().cuModuleGetFunction(&clone, code.handle, instrumented.clone.c_str()) == CUDA_SUCCESS) {
+    driver().cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, clone);
+    driver().cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, clone);
+  }
+  made.clone = clone;
+  made.most_threads = std::uint32_t(threads);
+  made.static_shared = std::uint32_t(shared);
+}
+
+// Which words of its arguments may be addresses; and whether there are bytes that are none's.
+void find_words(Kernel& kernel) {
+  std::size_t bytes = 0;
+  for (const Kernel::Parameter& p : kernel.parameters) bytes += p.bytes;
+  kernel.gaps = bytes != kernel.arguments_bytes;
+  if (!kernel.parameters.empty()) kernel.lists = TensorLists::of(kernel.name, kernel.parameters[0].bytes);
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const Kernel::Parameter& p = kernel.parameters[i];
+    const std::size_t skip = (8 - p.offset % 8) % 8, count = p.bytes < skip ? 0 : (p.bytes - skip) / 8;
+    if (!count) continue;
+    const bool lists = i == 0 && kernel.lists;
+    kernel.words.push_back({std::uint16_t(i), std::uint16_t(skip), std::uint16_t(count), p.bytes == 8, lists});
+    kernel.most_words += count;
+  }
+}
+
+} // namespace
+
+Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context) {
+  Owner owner;
+  Code* code = nullptr;
+  {
+    std::lock_guard hold(lock_);
+    auto found = kernels_.find({context, handle});
+    if (found != kernels_.end()) return *found->second;
+    auto known = owners_.find(handle);
+    if (known != owners_.end()) owner = known->second;
+    code = code_of(handle);
+  }
+  auto made = std::make_unique<Kernel>();
+  const char* name = symbol;
+  if (!name && !owner.library && (!driver().cuFuncGetName || driver().cuFuncGetName(&name, handle) != CUDA_SUCCESS)) {
+    name = nullptr;
+    owner.library = true; // a graph's node names a CUkernel that was never looked up
+  }
+  if (!name && owner.library) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
+  made->name = name ? name : "unknown kernel";
+  if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) { // a graph's node: its handle was never looked up
+    std::lock_guard hold(lock_);
+    const auto has_it = [&](const std::unique_ptr<Code>& other) { return other->kernel(made->name) != nullptr; };
+    const auto only = std::find_if(codes_.begin(), codes_.end(), has_it);
+    if (only != codes_.end() && std::none_of(std::next(only), codes_.end(), has_it)) code = only->get();
+  }
+  find_parameters(*made, handle, owner.library);
+  if (const ptx::InstrumentedKernel* instrumented = code ? code->kernel(made->name) : nullptr) {
+    use_clone(*made, *code, *instrumented);
+  }
+  find_words(*made);
+  std::lock_guard hold(lock_);
+  if (!made->code) made->opaque_module = opaque(owner.owner);
+  std::unique_ptr<Kernel>& place = kernels_[{context, handle}];
+  if (!place) place = std::move(made);
+  return *place;
+}
+
+} // namespace deadheat::cupti

@@ -1,0 +1,256 @@
+// The session's numbers: devices, streams, events, memory and operations.
+#include <algorithm>
+
+#include "tracer/cupti/activity.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/modules.h"
+#include "tracer/cupti/session.h"
+
+namespace deadheat::cupti {
+
+// ---- devices
+
+std::uint32_t Session::device_of(CUcontext context) {
+  CUdevice device = 0;
+  const Driver& d = driver();
+  const bool told = context && d.cuCtxGetDevice_v2 && d.cuCtxGetDevice_v2(&device, context) == CUDA_SUCCESS;
+  return told || d.cuCtxGetDevice(&device) == CUDA_SUCCESS ? noted(device) : 0;
+}
+
+std::uint32_t Session::noted(CUdevice device) {
+  {
+    std::lock_guard hold(lock);
+    if (devices_[device]) return std::uint32_t(device);
+    devices_[device] = true;
+  }
+  trace::Device record;
+  record.id = std::uint32_t(device);
+  char name[256] = {};
+  if (driver().cuDeviceGetName(name, sizeof name - 1, device) == CUDA_SUCCESS) record.name = name;
+  auto attribute = [&](CUdevice_attribute which) {
+    int value = 0;
+    driver().cuDeviceGetAttribute(&value, which, device);
+    return std::uint32_t(value);
+  };
+  record.compute_major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  record.compute_minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  record.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  std::size_t bytes = 0;
+  driver().cuDeviceTotalMem_v2(&bytes, device);
+  record.memory_bytes = bytes;
+  journal_.push(record);
+  return record.id;
+}
+
+// ---- streams
+
+std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_thread_default) {
+  using Kind = trace::StreamCreate::Kind;
+  const bool per_thread = handle == CU_STREAM_PER_THREAD || (!handle && per_thread_default);
+  if (per_thread || !handle || handle == CU_STREAM_LEGACY) {
+    if (!per_thread && last_default_ && context == last_context_) return last_default_;
+    const std::uint32_t device = device_of(context), thread = per_thread ? host_thread() : 0;
+    if (!per_thread && device == 0) {
+      last_context_ = context;
+      return last_default_ = 1;
+    }
+    auto [at, fresh] = default_streams_.try_emplace({device, thread}, 0);
+    if (fresh) {
+      at->second = next_stream_++;
+      journal_.push(trace::StreamCreate{at->second, per_thread ? Kind::per_thread : Kind::legacy, 0, device, thread});
+    }
+    return at->second;
+  }
+  if (handle == last_handle_ && last_stream_) return last_stream_;
+  if (auto found = streams_.find(handle); found != streams_.end()) {
+    last_handle_ = handle;
+    return last_stream_ = found->second;
+  }
+  // Made before recording began, or by a call that is not watched.
+  unsigned flags = 0;
+  int priority = 0;
+  driver().cuStreamGetFlags(handle, &flags);
+  driver().cuStreamGetPriority(handle, &priority);
+  CUdevice device = 0; // waits and copies may be asked of streams of other devices than the current one
+  const bool told = driver().cuStreamGetDevice && driver().cuStreamGetDevice(handle, &device) == CUDA_SUCCESS;
+  return created(told ? noted(device) : device_of(context), handle,
+                 flags & CU_STREAM_NON_BLOCKING ? Kind::non_blocking : Kind::blocking, priority);
+}
+
+std::uint32_t Session::another_stream(CUcontext context, CUstream handle, bool per_thread_default, bool shared) {
+  const std::uint32_t changes = stream_changes_.load(std::memory_order_acquire);
+  std::lock_guard hold(lock);
+  const std::uint32_t id = stream(context, handle, per_thread_default);
+  if (shared) {
+    here.stream_key = stream_key(context, handle);
+    here.stream = id;
+    here.stream_changes = changes;
+  }
+  return id;
+}
+
+std::uint32_t Session::created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority) {
+  const std::uint32_t id = next_stream_++;
+  streams_[handle] = id;
+  last_stream_ = 0; // the handle may come again
+  stream_changes_.fetch_add(1, std::memory_order_release);
+  journal_.push(trace::StreamCreate{id, kind, priority, device, host_thread()});
+  return id;
+}
+
+void Session::destroyed(CUstream handle) {
+  auto found = streams_.find(handle);
+  if (found == streams_.end()) return;
+  journal_.push(trace::StreamDestroy{found->second, host_thread()});
+  streams_.erase(found);
+  last_stream_ = 0;
+  stream_changes_.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<CUstream> Session::known_streams() {
+  std::lock_guard hold(lock);
+  std::vector<CUstream> handles;
+  for (const auto& [handle, id] : streams_) handles.push_back(handle);
+  return handles;
+}
+
+std::uint32_t Session::event(CUevent handle) {
+  auto [at, fresh] = events_.try_emplace(handle, 0);
+  if (fresh) at->second = next_event_++;
+  return at->second;
+}
+
+void Session::forget(CUevent handle) {
+  auto found = events_.find(handle);
+  if (found == events_.end()) return;
+  event_records_.erase(found->second);
+  events_.erase(found);
+}
+
+std::uint32_t Session::recorded(std::uint32_t event) const {
+  auto found = event_records_.find(event);
+  return found == event_records_.end() ? 0 : found->second.operation;
+}
+
+std::uint32_t Session::recorded_on(std::uint32_t event) const {
+  auto found = event_records_.find(event);
+  return found == event_records_.end() ? 0 : found->second.stream;
+}
+
+bool Session::known(CUstream handle) const { return !handle || handle == CU_STREAM_LEGACY || streams_.count(handle); }
+
+// ---- memory
+
+void Session::allocated(trace::Allocate::Kind kind, std::uint64_t address, std::uint64_t bytes,
+                        std::uint64_t host_address, std::uint32_t operation, std::string name) {
+  if (!address || !bytes) return;
+  trace::Allocate record;
+  record.allocation = next_allocation_++;
+  record.kind = kind;
+  record.address = address;
+  record.bytes = bytes;
+  record.host_address = host_address;
+  record.operation = operation;
+  record.host_thread = host_thread();
+  record.name = std::move(name);
+  live_[address] = record;
+  if (address < least_address_) least_address_ = address;
+  if (address + bytes > most_address_) most_address_ = address + bytes;
+  journal_.push(record);
+}
+
+const trace::Allocate* Session::allocation_at(std::uint64_t address) const {
+  auto above = live_.upper_bound(address);
+  if (above == live_.begin()) return nullptr;
+  const trace::Allocate& at = std::prev(above)->second;
+  return address - at.address < at.bytes ? &at : nullptr;
+}
+
+const trace::Allocate* Session::next_allocation(std::uint64_t address) const {
+  auto at = live_.lower_bound(address);
+  return at == live_.end() ? nullptr : &at->second;
+}
+
+void Session::freed(std::uint64_t address, std::uint32_t operation) {
+  auto found = live_.find(address);
+  if (found == live_.end()) return;
+  journal_.push(trace::Free{found->second.allocation, operation, host_thread()});
+  live_.erase(found);
+}
+
+void Session::freed_symbols(const std::vector<std::uint32_t>& allocations) {
+  std::erase_if(live_, [&](const auto& entry) {
+    const bool freed = std::find(allocations.begin(), allocations.end(), entry.second.allocation) != allocations.end();
+    if (freed) journal_.push(trace::Free{entry.second.allocation, 0, host_thread()});
+    return freed;
+  });
+}
+
+void Session::freed_in_stream(std::uint64_t address, std::uint32_t stream) {
+  auto found = live_.find(address);
+  if (found == live_.end()) return;
+  trace::Operation operation;
+  operation.id = next_operation();
+  operation.stream = stream;
+  operation.what = trace::PoolOperation{true, found->second.allocation};
+  freed(address, operation.id);
+  submit(std::move(operation));
+}
+
+// ---- operations
+
+std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaited> launch) {
+  if (!operation.id) operation.id = next_operation();
+  operation.host_thread = host_thread();
+  const std::uint32_t id = operation.id;
+  if (activity_ && !operation.graph_launch) {
+    if (std::holds_alternative<trace::Copy>(operation.what)) activity_->submitted(id, Activity::Kind::copy);
+    if (std::holds_alternative<trace::Set>(operation.what)) activity_->submitted(id, Activity::Kind::set);
+  }
+  const bool marker = std::holds_alternative<trace::Marker>(operation.what);
+  journal_.push(std::move(operation));
+  if (marker) return id;
+  journal_.push(trace::OperationBegin{id});
+  if (launch) journal_.push(Journal::Item(std::move(launch)));
+  journal_.push(trace::OperationEnd{id});
+  return id;
+}
+
+void Session::timed(const Journal::LaunchFacts& launch) {
+  activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
+}
+
+GraphNode* Session::node_of(CUgraphExec executable, CUgraphNode handle) {
+  const auto found = executables.find(executable);
+  if (found == executables.end()) return nullptr;
+  std::vector<GraphNode>& nodes = found->second.nodes;
+  const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const GraphNode& n) { return n.handle == handle; });
+  return node == nodes.end() ? nullptr : &*node;
+}
+
+void Session::record_event(std::uint32_t event, std::uint32_t stream) {
+  const std::uint32_t id = next_operation();
+  event_records_[event] = {id, stream};
+  journal_.push(Journal::EventRecorded{id, event, stream, host_thread()});
+}
+
+void Session::event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation) {
+  event_records_[event] = {operation, stream};
+  journal_.push(trace::EventRecord{event, stream, operation, host_thread()});
+}
+
+void Session::wait_event(std::uint32_t stream, std::uint32_t event) {
+  journal_.push(trace::StreamWait{stream, event, recorded(event), 0, host_thread()});
+}
+
+void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query) {
+  trace::HostWait record;
+  record.kind = kind;
+  record.id = id;
+  if (kind == trace::HostWait::Kind::event) record.record_operation = recorded(id);
+  record.query = query;
+  record.host_thread = host_thread();
+  journal_.push(record);
+}
+
+}  // namespace deadheat::cupti
