@@ -28,7 +28,7 @@ cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
   if (status != cudaSuccess) {
     note_refusal(
         call, *kernel->function,
-        binary.origin + ": kernel " + ptx::demangle(kernel->function->name) + ": its module could not be loaded");
+        binary.origin + ": kernel " + ptx::brief_name(kernel->function->name) + ": its module could not be loaded");
     return status;
   }
   kernel->info = call.device().module(binary.module)->kernel(kernel->function->name);

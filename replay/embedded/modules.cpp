@@ -47,7 +47,7 @@ std::string architectures(const std::vector<ptx::FatbinEntry>& entries) {
 } // namespace
 
 std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel) {
-  return binary.origin + ": kernel " + ptx::demangle(kernel.name) + ": " + kernel.refused;
+  return binary.origin + ": kernel " + ptx::brief_name(kernel.name) + ": " + kernel.refused;
 }
 
 FatBinary* Modules::add(const void* wrapper) {

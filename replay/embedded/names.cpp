@@ -13,7 +13,7 @@ namespace deadheat::embedded {
 std::string describe_fault(const trace::MemoryError& fault, const LaunchNote* launch, engine::LoadedModule* module) {
   const Site* site = module && fault.site < module->sites().size() ? &module->sites()[fault.site] : nullptr;
   if (!launch) return device::fault_text(fault, nullptr, site);
-  const device::FaultedLaunch of{ptx::demangle(launch->kernel), launch->grid, launch->block};
+  const device::FaultedLaunch of{ptx::brief_name(launch->kernel), launch->grid, launch->block};
   return device::fault_text(fault, &of, site);
 }
 

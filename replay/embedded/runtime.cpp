@@ -104,7 +104,7 @@ void watch_code(Runtime& runtime) {
     last = now;
     if (same != looks) continue;
     const std::string seconds = std::to_string((look * looks).count() / 1000);
-    say("kernel " + ptx::demangle(now.kernel) + ": a thread has run for " + seconds +
+    say("kernel " + ptx::brief_name(now.kernel) + ": a thread has run for " + seconds +
         " s and let no other go on: does it wait in a loop for a plain read to change? (volatile and atomic reads let "
         "others go on)");
   }
@@ -256,7 +256,7 @@ void Call::refused() { runtime.refused_calls.insert(api); }
 void Runtime::launch_failed(const std::string& kernel, cudaError_t status, ThreadState& thread) {
   if (options.output.empty() || !recording || !thread.unasked.empty()) return;
   const std::string site = call_site(kernel);
-  thread.unasked = "the launch of " + ptx::demangle(kernel) + (site.empty() ? "" : " at " + site) + " failed (" +
+  thread.unasked = "the launch of " + ptx::brief_name(kernel) + (site.empty() ? "" : " at " + site) + " failed (" +
                    cudaGetErrorName(status) + "), and nothing asked for the error";
   unasked.push_back(thread.unasked);
 }

@@ -356,7 +356,7 @@ std::string Session::text_of(const trace::MemoryError& fault) const {
     const auto* operation = std::get_if<trace::Operation>(command.get());
     const auto* launch = operation ? std::get_if<trace::Launch>(&operation->what) : nullptr;
     if (!launch || operation->launch != fault.launch) continue;
-    const device::FaultedLaunch of{ptx::demangle(launch->kernel), launch->grid, launch->block};
+    const device::FaultedLaunch of{ptx::brief_name(launch->kernel), launch->grid, launch->block};
     return device::fault_text(fault, &of, where);
   }
   return device::fault_text(fault, nullptr, nullptr);

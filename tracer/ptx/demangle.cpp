@@ -67,4 +67,6 @@ std::string shortened(const std::string& name, std::size_t most) {
   return name;
 }
 
+std::string brief_name(std::string_view mangled) { return shortened(demangle(mangled), 250); }
+
 } // namespace deadheat::ptx

@@ -26,4 +26,7 @@ std::optional<std::string> demangled_name(std::string_view mangled);
 // innermost first ("Gemm<Tile<...>, 4>::run(...)"). The name itself where it does not.
 std::string shortened(const std::string& name, std::size_t most);
 
+// A mangled name as a line for people has it: demangled and shortened.
+std::string brief_name(std::string_view mangled);
+
 } // namespace deadheat::ptx

@@ -144,7 +144,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     if (!function.has_body || !cloned.count(function.name)) continue;
     if (auto why = refused.find(function.name); why != refused.end()) {
       if (function.entry)
-        made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + why->second +
+        made.notes.push_back("kernel " + brief_name(function.name) + " is not recorded: " + why->second +
                              " are not supported on the GPU yet");
       continue;
     }
@@ -153,7 +153,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     strong[function.name] = clone.strong();
     if (!clone.refused().empty()) {
       if (function.entry)
-        made.notes.push_back("kernel " + demangle(function.name) + " is not recorded: " + clone.refused());
+        made.notes.push_back("kernel " + brief_name(function.name) + " is not recorded: " + clone.refused());
       if (function.entry) continue;
     }
     clones += text;
