@@ -169,6 +169,12 @@ EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* stat
   return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph* graph,
+                                          const CUgraphNode**, const CUgraphEdgeData**, std::size_t*) {
+  *graph = embedded::captured_graph(stream);
+  return cuStreamIsCapturing(stream, status);
+}
+
 // ---- code
 
 namespace {
@@ -439,6 +445,11 @@ CUresult launch(const P& p) {
   std::unique_lock hold(lock);
   const engine::KernelInfo* info = info_of(p.f);
   if (!info || (!p.kernelParams && !info->parameters.empty())) return CUDA_ERROR_INVALID_VALUE;
+  embedded::CapturedWork work;
+  work.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  work.kernel = {p.f,         p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
+                 p.blockDimZ, p.sharedMemBytes, p.kernelParams, nullptr,    nullptr,     nullptr};
+  if (embedded::captured(p.hStream, work)) return CUDA_SUCCESS;
   const std::vector<std::uint8_t> arguments = embedded::arguments_of(p.f, p.kernelParams);
   hold.unlock();
   const CUresult launched =

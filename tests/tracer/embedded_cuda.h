@@ -34,5 +34,6 @@ struct CapturedWork {
 };
 bool captured(CUstream stream, const CapturedWork& work); // embedded_graphs.cpp
 bool is_captured(CUstream stream);
+CUgraph captured_graph(CUstream stream); // that it is captured into; null: it is not
 
 } // namespace embedded

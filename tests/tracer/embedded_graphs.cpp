@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 #include "tests/tracer/embedded_cuda.h"
+#include "tracer/ptx/instrument.h"
 
 namespace {
 
@@ -122,6 +124,14 @@ void run(const Node& node, CUstream stream) {
     case CU_GRAPH_NODE_TYPE_GRAPH:
       for (const auto& inner : node.child->nodes) run(*inner, stream);
       break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: // runs twice
+      for (const auto& inner : node.child->nodes) {
+        const auto* kernel = reinterpret_cast<const test::EmbeddedKernel*>(inner->kernel.func);
+        if (kernel->name.starts_with(ptx::clone_prefix))
+          std::fprintf(stderr, "a condition runs %s\n", kernel->name.c_str());
+        for (int i = 0; i < 2; ++i) run(*inner, stream);
+      }
+      break;
     default: break; // what orders streams, and memory, which stays
   }
 }
@@ -139,6 +149,12 @@ bool embedded::is_captured(CUstream stream) {
   return captures.count(stream) > 0;
 }
 
+CUgraph embedded::captured_graph(CUstream stream) {
+  std::lock_guard hold(lock);
+  const auto found = captures.find(stream);
+  return found == captures.end() ? nullptr : reinterpret_cast<CUgraph>(found->second);
+}
+
 bool embedded::captured(CUstream stream, const CapturedWork& work) {
   std::lock_guard hold(lock);
   const auto found = captures.find(stream);
@@ -150,6 +166,7 @@ bool embedded::captured(CUstream stream, const CapturedWork& work) {
   std::vector<std::unique_ptr<Node>>& nodes = found->second->nodes;
   if (!nodes.empty()) node.after.push_back(nodes.back().get());
   nodes.push_back(std::make_unique<Node>(std::move(node)));
+  if (work.type == CU_GRAPH_NODE_TYPE_KERNEL) set_kernel(*nodes.back(), work.kernel);
   return true;
 }
 
@@ -237,6 +254,14 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgrap
                                   const CUgraphEdgeData* edges, std::size_t count, CUgraphNodeParams* params) {
   cuGraphAddNode_v2_params p{node, graph, after, edges, count, params};
   return CALL(cuGraphAddNode_v2, nullptr, p, {
+    if (p.nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+      static CUgraph body = nullptr;
+      Node made(CU_GRAPH_NODE_TYPE_CONDITIONAL);
+      made.child = std::make_shared<Graph>();
+      body = reinterpret_cast<CUgraph>(made.child.get());
+      p.nodeParams->conditional.phGraph_out = &body;
+      return add(std::move(made), p.hGraph, p.dependencies, p.numDependencies, p.phGraphNode);
+    }
     if (p.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
     const CUDA_KERNEL_NODE_PARAMS_v3& k = p.nodeParams->kernel;
     Node made(CU_GRAPH_NODE_TYPE_KERNEL);

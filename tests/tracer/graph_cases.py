@@ -62,5 +62,14 @@ def graph_that_is_not_launched(case):
     assert "could not be launched" in case.dump(), case.dump()
 
 
+@over_embedded
+def bodies_of_conditions(case):
+    """Their kernels run as they are, since nobody reads what they would write; the trace says that it lacks them."""
+    for captured in (0, 1):
+        report = graph(case, "condition", captured)
+        assert not report["summary"]["complete"] and report["summary"]["launches"] == 0, report["summary"]
+        assert "a condition" in case.dump(), case.dump()
+
+
 cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, kernels_of_graphs,
-         graph_that_is_not_launched]
+         graph_that_is_not_launched, bodies_of_conditions]

@@ -15,6 +15,7 @@
 // kernels    two nodes of which one was made and the other changed with what the driver told of the first; EARLY 1:
 //            they write the same memory
 // fails      a launch that fails, and one that does not
+// condition  a condition's body has a kernel: EARLY 0: made by hand, 1: captured
 // Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -232,6 +233,30 @@ struct Job {
     for (int i = 0; i < 2; ++i) CHECK(cuGraphLaunch(executable, one));
   }
 
+  void condition() {
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, module, "fill"));
+    void* parameters[] = {&memory};
+    const CUgraph made = graph();
+    CUgraphNode node = nullptr;
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    params.conditional.type = CU_GRAPH_COND_TYPE_WHILE;
+    params.conditional.size = 1;
+    CHECK(cuGraphAddNode_v2(&node, made, nullptr, nullptr, 0, &params));
+    CUgraph body = params.conditional.phGraph_out[0];
+    if (early) {
+      CHECK(cuStreamBeginCaptureToGraph(one, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+      CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, one, parameters, nullptr));
+      CHECK(cuStreamEndCapture(one, &body));
+    } else {
+      params.type = CU_GRAPH_NODE_TYPE_KERNEL;
+      params.kernel = {function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
+      CHECK(cuGraphAddNode_v2(&node, body, nullptr, nullptr, 0, &params));
+    }
+    CHECK(cuGraphLaunch(instantiate(made), one));
+  }
+
   void fails() {
     const CUgraph made = graph();
     CUfunction function = nullptr;
@@ -263,6 +288,8 @@ int main(int argc, char** argv) {
     job.allocations();
   else if (what == "kernels")
     job.kernels();
+  else if (what == "condition")
+    job.condition();
   else if (what == "fails")
     job.fails();
   else

@@ -1,4 +1,4 @@
-// Rings of a launch that runs: what its warps reserved and published, drained in rounds as tracer/cupti/recorder.cpp
+// Rings of a launch that runs: what its warps reserved and published, drained in rounds as tracer/cupti/drain.cpp
 // does, so that what has come can be put in order early (launch_log.h, settle).
 //
 // Thread-safety: none.

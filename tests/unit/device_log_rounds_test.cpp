@@ -1,5 +1,5 @@
 // A launch whose log is put in order while it still runs (launch_log.h, settle): warps take steps in random order, what
-// they reserved is drained in rounds as tracer/cupti/recorder.cpp does, and the order that comes out must be the one
+// they reserved is drained in rounds as tracer/cupti/drain.cpp does, and the order that comes out must be the one
 // that is made when everything has come: in each location the same values, one after the other.
 #include <gtest/gtest.h>
 

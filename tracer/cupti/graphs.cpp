@@ -270,6 +270,25 @@ void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint6
 
 } // namespace
 
+bool Call::is_captured(CUstream handle) const {
+  if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver().cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool Call::into_body(CUstream handle) const {
+  if (!session.has_bodies()) return false;
+  if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUgraph graph = nullptr;
+  const Driver& d = driver();
+  if (d.cuStreamGetCaptureInfo_v3)
+    d.cuStreamGetCaptureInfo_v3(handle, &status, nullptr, &graph, nullptr, nullptr, nullptr);
+  else if (d.cuStreamGetCaptureInfo_v2)
+    d.cuStreamGetCaptureInfo_v2(handle, &status, nullptr, &graph, nullptr, nullptr);
+  return session.known_body(graph);
+}
+
 void begin_capture(Call& call, cuStreamBeginCapture_v2_params&) {
   if (call.done()) ++call.session.captures();
 }

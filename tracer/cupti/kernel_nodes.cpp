@@ -164,20 +164,30 @@ void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
 
 } // namespace
 
+namespace {
+
+void added(Call& call, CUgraph graph, CUgraphNodeParams*& params) {
+  if (!call.exit && !call.session.known_body(graph)) return give_clone(call, params);
+  if (!call.done() || !params || params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
+  const CUDA_CONDITIONAL_NODE_PARAMS& condition = params->conditional;
+  for (unsigned i = 0; condition.phGraph_out && i < condition.size; ++i) {
+    call.session.is_body(condition.phGraph_out[i]);
+  }
+}
+
+} // namespace
+
 void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
-  if (!call.exit) give_clone(call, p.nodeParams);
+  if (!call.exit && !call.session.known_body(p.hGraph)) give_clone(call, p.nodeParams);
 }
-void add_any_node(Call& call, cuGraphAddNode_params& p) {
-  if (!call.exit) give_clone(call, p.nodeParams);
-}
-void add_any_node_with_edges(Call& call, cuGraphAddNode_v2_params& p) {
-  if (!call.exit) give_clone(call, p.nodeParams);
-}
+void add_any_node(Call& call, cuGraphAddNode_params& p) { added(call, p.hGraph, p.nodeParams); }
+void add_any_node_with_edges(Call& call, cuGraphAddNode_v2_params& p) { added(call, p.hGraph, p.nodeParams); }
+// Which graph the node is of is not known.
 void change_kernel_node(Call& call, cuGraphKernelNodeSetParams_v2_params& p) {
-  if (!call.exit) give_clone(call, p.nodeParams);
+  if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
 }
 void change_any_node(Call& call, cuGraphNodeSetParams_params& p) {
-  if (!call.exit) give_clone(call, p.nodeParams);
+  if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
 }
 void tell_kernel_node(Call& call, cuGraphKernelNodeGetParams_v2_params& p) {
   if (p.nodeParams) tell_original(call, &p.nodeParams->func, &p.nodeParams->kern);

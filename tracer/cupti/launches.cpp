@@ -107,7 +107,8 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   Kernel& kernel = known_kernel(call, f);
   const bool captured = call.captured(stream);
   if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
-  const bool record = kernel.instrumented && session.recorder().wants(kernel.name) && fits(session, kernel, *launch) &&
+  const bool record = kernel.instrumented && !(captured && call.into_body(stream)) &&
+                      session.recorder().wants(kernel.name) && fits(session, kernel, *launch) &&
                       session.recorder().control(call.context, kernel, pending.parameter, captured);
   launch->kernel = &kernel;
   launch->ranges = nvtx_ranges();

@@ -45,6 +45,8 @@ namespace deadheat::cupti {
   X(cuStreamSynchronize) \
   X(cuThreadExchangeStreamCaptureMode) \
   X(cuStreamIsCapturing) \
+  X(cuStreamGetCaptureInfo_v2) \
+  X(cuStreamGetCaptureInfo_v3) \
   X(cuStreamGetDevice) \
   X(cuStreamGetFlags) \
   X(cuStreamGetPriority) \

@@ -32,12 +32,6 @@ void in_stream(Call& call, CUdeviceptr address, std::uint64_t bytes, CUstream ha
 
 }  // namespace
 
-bool Call::is_captured(CUstream handle) const {
-  if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver().cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 void allocate(Call& call, cuMemAlloc_v2_params& p) {
   if (!call.done()) return;
   std::lock_guard hold(call.session.lock);

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,10 @@ class Session {
   std::unordered_map<CUgraphExec, Executable> executables; // instantiated graphs
   GraphNode* node_of(CUgraphExec executable, CUgraphNode handle); // null: not known
   std::uint32_t next_graph = 1;
+  // Bodies of conditions, which run as often as kernels say: nothing waits there for what kernels write.
+  void is_body(CUgraph graph);
+  bool has_bodies() const { return has_bodies_.load(std::memory_order_relaxed); }
+  bool known_body(CUgraph graph);
   device_log::TensorMaps tensor_maps; // locks for itself
   std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
 
@@ -177,6 +182,8 @@ class Session {
   std::unordered_map<CUstream, std::uint32_t> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_; // (device, thread or 0) → id
   std::unordered_map<CUevent, std::uint32_t> events_;
+  std::unordered_set<CUgraph> bodies_;
+  std::atomic<bool> has_bodies_{false};
   struct EventRecord {
     std::uint32_t operation = 0, stream = 0;
   };

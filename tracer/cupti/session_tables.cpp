@@ -220,6 +220,18 @@ void Session::timed(const Journal::LaunchFacts& launch) {
   activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
 }
 
+void Session::is_body(CUgraph graph) {
+  std::lock_guard hold(lock);
+  bodies_.insert(graph);
+  has_bodies_ = true;
+}
+
+bool Session::known_body(CUgraph graph) {
+  if (!has_bodies()) return false;
+  std::lock_guard hold(lock);
+  return bodies_.count(graph) > 0;
+}
+
 GraphNode* Session::node_of(CUgraphExec executable, CUgraphNode handle) {
   const auto found = executables.find(executable);
   if (found == executables.end()) return nullptr;
