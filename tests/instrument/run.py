@@ -5,12 +5,14 @@
 
 Every program is compared twice: with what its buffers hold given at once, and in slices, as if they were drained while it
 runs. With --settles some of it all must have been put in order before its end. Modules are only instrumented, with nothing
-left out. Where ptxas is at hand, every instrumented module must assemble.
+left out. Where ptxas is at hand, every instrumented module must assemble; where libnvJitLink is, which is the driver's
+assembler, instrumented modules that are given as such must link.
 
 Prints compare_logs' line a program and `N passed, N failed`. A program that the embedded device refuses, or whose log is
 larger than the rings of compare_logs, is left out; at most N may be. Exit status: 0 none failed and some passed, 1 otherwise.
 """
 import argparse
+import ctypes
 import os
 import re
 import shutil
@@ -25,21 +27,49 @@ def assembler():
     return found if os.access(found, os.X_OK) else None
 
 
+def target_of(path):
+    with open(path) as module:
+        for line in module:
+            if line.startswith(".target"):  # sm_90a assembles for nothing else
+                wanted = line.split()[1].rstrip(",")
+                return wanted if int(re.search(r"\d+", wanted).group()) > 90 or wanted.endswith("a") else "sm_90"
+    return "sm_90"
+
+
 def assemble(ptxas, folder):
     """What ptxas says against a module in the folder; None: they all assemble."""
     for name in sorted(os.listdir(folder)):
-        target = "sm_90"
-        with open(os.path.join(folder, name)) as module:
-            for line in module:
-                if line.startswith(".target"):  # sm_90a assembles for nothing else
-                    wanted = line.split()[1].rstrip(",")
-                    if int(re.search(r"\d+", wanted).group()) > 90 or wanted.endswith("a"):
-                        target = wanted
-                    break
-        done = subprocess.run([ptxas, "-arch=" + target, "-O1", os.path.join(folder, name), "-o", os.devnull],
-                              capture_output=True, text=True)
+        path = os.path.join(folder, name)
+        done = subprocess.run([ptxas, "-arch=" + target_of(path), "-O1", path, "-o", os.devnull], capture_output=True,
+                              text=True)
         if done.returncode:
             return (done.stderr or done.stdout).strip().splitlines()[0]
+    return None
+
+
+def link(library, path):
+    """Links the module as cuLinkAddData and cuLinkComplete do; raises OSError where there is no such library. Exits with 1
+    where it does not link; the library may end the process, too."""
+    jit = ctypes.CDLL(library)
+    handle = ctypes.c_void_p()
+    options = (ctypes.c_char_p * 1)(("-arch=" + target_of(path)).encode())
+    with open(path, "rb") as module:
+        text = module.read() + b"\0"
+    ptx = 2  # NVJITLINK_INPUT_PTX
+    sys.exit(bool(jit.nvJitLinkCreate(ctypes.byref(handle), ctypes.c_uint32(1), options) or
+                  jit.nvJitLinkAddData(handle, ptx, text, ctypes.c_size_t(len(text)), b"module") or
+                  jit.nvJitLinkComplete(handle)))
+
+
+def refused_by_linker(ptxas, folder):
+    """What the driver's assembler has against a module in the folder; None: nothing, or it is not at hand."""
+    library = os.path.join(os.path.dirname(os.path.realpath(ptxas)), "..", "lib64", "libnvJitLink.so")
+    if not os.path.exists(library):
+        return None
+    for name in sorted(os.listdir(folder)):
+        done = subprocess.run([sys.executable, __file__, "--link", library, os.path.join(folder, name)])
+        if done.returncode:
+            return "%s does not link: status %d" % (name, done.returncode)
     return None
 
 
@@ -75,10 +105,14 @@ def judge(options, ptxas, binary):
         if line.startswith("PASS"):
             line = compare(options, SLICES, modules, trace)
     refused = assemble(ptxas, modules) if line.startswith("PASS") and ptxas else None
+    if binary.endswith(".ptx") and ptxas and not refused:
+        refused = refused_by_linker(ptxas, modules)
     return "FAIL %s: %s" % (trace, refused) if refused else line
 
 
 def main():
+    if sys.argv[1:2] == ["--link"]:
+        link(*sys.argv[2:])
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--deadheat", required=True)
     arguments.add_argument("--compare", required=True)
