@@ -31,10 +31,14 @@ void way_in(Call& call, CUgraphExec executable, CUgraph graph) {
     call.carried<HostNodes>() = nullptr;
 }
 
+void failed(HostNodes* hosts) {
+  if (hosts) hosts->keep();
+}
+
 void update(Call& call, CUgraphExec executable, CUgraph graph) {
   if (!call.exit) return way_in(call, executable, graph);
   const std::unique_ptr<HostNodes> hosts = host_functions(call);
-  if (!call.done()) return;
+  if (!call.done()) return failed(hosts.get());
   Executable made = nodes_of(call, graph, hosts.get());
   std::lock_guard hold(call.session.lock);
   const auto found = call.session.executables.find(executable);
@@ -77,6 +81,7 @@ void change_host(Call& call, CUgraphExec executable, CUgraphNode handle, const P
     return;
   }
   HostNode* host = std::exchange(call.carried<HostNode>(), nullptr);
+  if (host && !call.done()) host->keep();
   change(call, executable, handle, [&](GraphNode& node) { std::swap(node.host, host); });
   if (host) host->retire(); // the one before, or the new one
 }
@@ -89,7 +94,7 @@ void update_graph_first(Call& call, cuGraphExecUpdate_params& p) { update(call, 
 void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params& p) {
   if (!call.exit) return way_in(call, p.hGraphExec, p.childGraph);
   const std::unique_ptr<HostNodes> hosts = host_functions(call);
-  if (!call.done()) return;
+  if (!call.done()) return failed(hosts.get());
   Executable made = nodes_of(call, p.childGraph, hosts.get());
   std::lock_guard hold(call.session.lock);
   const auto found = call.session.executables.find(p.hGraphExec);

@@ -103,6 +103,12 @@ HostNodes::~HostNodes() {
   }
 }
 
+void HostNodes::keep() {
+  for (const Node& node : nodes_) {
+    if (node.host) node.host->keep();
+  }
+}
+
 HostNode* HostNodes::take(CUgraphNode node) {
   const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.handle == node; });
   return found == nodes_.end() ? nullptr : std::exchange(found->host, nullptr);

@@ -55,6 +55,7 @@ class HostNodes {
   HostNodes& operator=(const HostNodes&) = delete;
 
   bool empty() const { return nodes_.empty(); }
+  void keep(); // the driver failed: some executable may have them
   HostNode* take(CUgraphNode node); // for the executable that was made; null: it is not followed
 
  private:
