@@ -39,6 +39,8 @@ namespace deadheat::cupti {
   X(cuMemsetD32Async) \
   X(cuStreamQuery) \
   X(cuModuleLoadData) \
+  X(cuModuleLoadDataEx) \
+  X(cuModuleUnload) \
   X(cuLaunchKernel) \
   X(cuStreamCreateWithPriority) \
   X(cuStreamDestroy_v2) \

@@ -73,6 +73,31 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   return code;
 }
 
+namespace {
+
+// The driver's linker takes parts of programs. In a part, ptxas leaves out setmaxnreg (C7504) and has one wgmma wait
+// for the other (C7509), in kernels that are not recorded as well: they would be slower than they are.
+bool wants_whole_program(const std::string& text) {
+  return text.find("setmaxnreg.") != std::string::npos || text.find("wgmma.") != std::string::npos;
+}
+
+// Loads the code, which assembles it, and unloads it again. What comes next assembles it once more, or finds it in the
+// driver's cache.
+CUresult try_to_load(const ptx::Instrumentation& code, unsigned count, CUjit_option* options, void** values) {
+  CUmodule module = nullptr;
+  CUresult result = driver().cuModuleLoadDataEx(&module, code.text.c_str(), count, options, values);
+  if (result != CUDA_SUCCESS) return result;
+  for (const ptx::InstrumentedKernel& kernel : code.kernels) { // where loading is lazy, it comes with the first
+    CUfunction clone = nullptr;
+    if (result == CUDA_SUCCESS) result = driver().cuModuleGetFunction(&clone, module, kernel.clone.c_str());
+    if (result == CUDA_SUCCESS) result = driver().cuFuncLoad(clone);
+  }
+  driver().cuModuleUnload(module);
+  return result;
+}
+
+} // namespace
+
 // Assembled here, so that a failure costs nothing: the driver is then given the original.
 std::string Modules::assemble(Code& code) {
   if (const char* folder = std::getenv("DEADHEAT_KEEP_PTX")) {  // for looking at what was made
@@ -85,6 +110,17 @@ std::string Modules::assemble(Code& code) {
   // Never with CU_JIT_SPLIT_COMPILE: driver 580 aborts the process over large modules then.
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
   void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
+  const auto said = [&](CUresult result) {
+    std::string why = errors;
+    why.resize(std::min(why.find('\n'), why.size()));
+    return why.empty() ? "error " + std::to_string(int(result)) : why;
+  };
+  if (wants_whole_program(text)) {
+    const CUresult result = try_to_load(code.instrumentation, 3, options, values);
+    if (result != CUDA_SUCCESS) return said(result);
+    code.image = text;
+    return "";
+  }
   CUlinkState link = nullptr;
   if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return "the linker cannot be had";
   CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,
@@ -92,16 +128,10 @@ std::string Modules::assemble(Code& code) {
   void* cubin = nullptr;
   std::size_t bytes = 0;
   if (result == CUDA_SUCCESS) result = driver().cuLinkComplete(link, &cubin, &bytes);
-  std::string why;
-  if (result == CUDA_SUCCESS && bytes) {
-    code.image.assign(static_cast<const char*>(cubin), bytes);
-  } else {
-    why = errors;
-    why.resize(std::min(why.find('\n'), why.size()));
-    if (why.empty()) why = "error " + std::to_string(int(result));
-  }
+  const bool assembled = result == CUDA_SUCCESS && bytes;
+  if (assembled) code.image.assign(static_cast<const char*>(cubin), bytes);
   driver().cuLinkDestroy(link);
-  return why;
+  return assembled ? "" : said(result);
 }
 
 namespace {
