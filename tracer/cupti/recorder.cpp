@@ -61,17 +61,24 @@ Recorder::Buffers* Recorder::buffers(CUcontext context) {
 
 // ---- what is recorded
 
+// Names may be thousands of characters long: each is looked at once.
+bool Recorder::matches(const std::string& kernel) {
+  const std::string& wanted = session_.options().kernel;
+  if (wanted.empty()) return true;
+  const auto [known, fresh] = matches_.try_emplace(kernel);
+  if (fresh) {
+    if (!filter_) filter_ = std::make_unique<std::regex>(wanted);
+    known->second = std::regex_search(kernel, *filter_) || std::regex_search(ptx::demangle(kernel), *filter_);
+  }
+  return known->second;
+}
+
 bool Recorder::wants(const std::string& kernel) {
   const TracerOptions& options = session_.options();
   std::lock_guard hold(lock_);
-  if (!filter_made_) {
-    filter_made_ = true;
-    if (!options.kernel.empty()) filter_ = std::make_unique<std::regex>(options.kernel);
-  }
   const bool in_range = in_range_ > 0 || options.capture_range == "none";
   if (!options.accesses || !in_range || budget_used_up_ || !running_ || stopping_) return false;
-  if (filter_ && !std::regex_search(kernel, *filter_) && !std::regex_search(ptx::demangle(kernel), *filter_))
-    return false;
+  if (!matches(kernel)) return false;
   const std::uint64_t number = matched_++;
   return number >= options.launch_skip &&
          (options.launch_count == 0 || number - options.launch_skip < options.launch_count);

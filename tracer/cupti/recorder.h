@@ -29,6 +29,7 @@
 #include <regex>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "tracer/cupti/journal.h"
@@ -73,6 +74,7 @@ class Recorder {
  private:
   struct Buffers; // of a context
   Buffers* buffers(CUcontext context);
+  bool matches(const std::string& kernel); // what is asked for; under lock_
   void run();
   void ended(std::uint32_t control); // under lock_
   bool drain(Buffers& buffers); // true when something came
@@ -106,9 +108,10 @@ class Recorder {
   std::deque<std::uint32_t> ended_;
   std::uint32_t next_control_ = 1;
   std::uint64_t matched_ = 0, kept_bytes_ = 0;
-  bool filter_made_ = false, budget_used_up_ = false, budget_said_ = false;
+  bool budget_used_up_ = false, budget_said_ = false;
   std::uint32_t in_range_ = 0; // ranges that have begun
-  std::unique_ptr<std::regex> filter_;
+  std::unique_ptr<std::regex> filter_; // null: nothing was looked at
+  std::unordered_map<std::string, bool> matches_; // by kernels' mangled names
   std::atomic<bool> stopping_{false}, running_{false};
   Unfinished unfinished_;
   std::atomic<bool> finishing_{false};
