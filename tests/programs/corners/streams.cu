@@ -414,6 +414,27 @@ CASE(races_other_stream_of_a_graph_launched_twice) { // the launch in the second
   read(room.data, room.out, room.a);
 }
 
+CASE(ordered_flag_of_a_host_function_of_a_graph) { // what comes before it in its graph is complete when it runs
+  static std::atomic<int> done;
+  cudaGraphExec_t graph = instance(captured(room.a, [&] {
+    write(room.data, room.a);
+    CHECK(cudaLaunchHostFunc(room.a, [](void* to) { static_cast<std::atomic<int>*>(to)->store(1); }, &done));
+  }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+  while (!done) std::this_thread::yield();
+  read(room.data, room.out, room.b);
+}
+CASE(races_flag_of_a_host_function_of_another_graph) {
+  static std::atomic<int> done;
+  cudaGraphExec_t graph = instance(captured(room.b, [&] {
+    CHECK(cudaLaunchHostFunc(room.b, [](void* to) { static_cast<std::atomic<int>*>(to)->store(1); }, &done));
+  }));
+  write(room.data, room.a);
+  CHECK(cudaGraphLaunch(graph, room.b));
+  while (!done) std::this_thread::yield();
+  read(room.data, room.out, room.b);
+}
+
 // ---- stream-ordered memory
 
 CASE(ordered_memory_handed_on) { // the pool waits where another stream gets what was freed
