@@ -52,7 +52,7 @@ void Detector::play(const Batch& batch) {
       missing();
     } else if (entry.what == Batch::What::strong) {
       const StrongAccesses& all = batch.strong[entry.index];
-      strong(all, &batch.strong_lanes[all.first], &batch.strong_parts[all.first]);
+      strong(all, &batch.strong_lanes[all.first], &batch.strong_values[all.first]);
     } else {
       batch.take(entry, scratch);
       record(scratch);
@@ -138,11 +138,10 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
     StrongLane lanes[32];
     each_lane(access.mask, [&](unsigned lane) {
       const std::uint64_t rank = std::uint64_t(access.rank) << cluster_shift;
-      lanes[all.count++] = {address[lane] | rank, 0, 0, 0, 0, digest[lane], std::uint8_t(lane), false};
+      lanes[all.count++] = {address[lane] | rank, digest[lane], StrongLane::everybodys, std::uint8_t(lane), false};
     });
-    std::array<std::uint16_t, 32> everybodys;
-    everybodys.fill(Batch::everybodys);
-    return strong(all, lanes, everybodys.data());
+    static constexpr StrongValues unknown[32];
+    return strong(all, lanes, unknown);
   }
   if (pass_ == Pass::filter) {
     Filter::Warp as_warp;
@@ -190,7 +189,7 @@ void Detector::touch(std::uint64_t memory, MemoryAccess& access, const Site& sit
 }
 
 // One lane after another; each is an event of its own.
-void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const std::uint16_t* parts) {
+void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const StrongValues* values) {
   const OperationIndex operation = operation_of(all.warp.launch);
   const PlaceId place = sides_.site(all.module, all.site);
   if (!operation || !place) {
@@ -224,11 +223,11 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
   // Which lanes are the worker's is as good as random: no branch asks.
-  static_assert(Batch::everybodys >= partitions);
+  static_assert(StrongLane::everybodys >= partitions);
   std::uint32_t of_worker = 0, all_lanes = 0, everybodys = 0;
   const std::uint32_t width = elements * strong.bytes;
   for (unsigned i = 0; i < all.count; ++i) {
-    unsigned part = parts[i];
+    unsigned part = lanes[i].part;
     const std::uint64_t address = lanes[i].address;
     if (part >= partitions && !in_shared && address % page_bytes + width <= page_bytes) [[unlikely]]
       part = partition_of(0, address / page_bytes); // whoever routed it did not know how wide it is
@@ -274,8 +273,8 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     access.stamp = now_;
     access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
     strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && lane.wrote);
-    strong.order_first = lane.order_first;
-    strong.order_last = lane.order_last;
+    strong.order_first = values[i].order_first;
+    strong.order_last = values[i].order_last;
     access.stored = site.access != AccessKind::atomic || strong.writes;
     access.digest = lane.digest;
     PartFindings* const mine =
@@ -289,7 +288,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     // Who observes it may read a part.
     constexpr std::uint64_t around = most_lane_bytes;
     strong.watched = pass_ == Pass::pairs && shadow_.looks_at(memory, lane.address & ~(around - 1), around);
-    each_element(site, {memory, lane.address}, lane.value_read, lane.value_written, strong, [&](unsigned e) {
+    each_element(site, {memory, lane.address}, values[i].read, values[i].written, strong, [&](unsigned e) {
       if (waits)
         wait_loops_.read(place, site.ordering == Ordering::volatile_ && !site.wait_only, strong.thread, memory,
                          lane.address, strong.location.address);

@@ -30,7 +30,8 @@ constexpr auto take_table(std::index_sequence<index...>) {
 
 std::uint64_t Batch::bytes() const {
   std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
-                        strong_lanes.capacity() * (sizeof(StrongLane) + 2) + small.capacity() * 8 +
+                        strong_lanes.capacity() * sizeof(StrongLane) +
+                        strong_values.capacity() * sizeof(StrongValues) + small.capacity() * 8 +
                         large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
                         digests.capacity() * 128;
   for (const auto& list : weak) count += list.capacity() * sizeof(WeakAccess);
@@ -42,7 +43,7 @@ void Batch::clear() {
   common.clear();
   strong.clear();
   strong_lanes.clear();
-  strong_parts.clear();
+  strong_values.clear();
   small.clear();
   large.clear();
   addresses.clear();
@@ -99,7 +100,7 @@ bool Batcher::access(const trace::AccessView& view) {
   batch_->accesses += std::uint64_t(std::popcount(view.mask));
   if (view.strong && view.mask) {
     common({stamp, std::uint32_t(batch_->strong.size()), Batch::What::strong, 0},
-           sizeof(StrongAccesses) + unsigned(std::popcount(view.mask)) * (sizeof(StrongLane) + 2));
+           sizeof(StrongAccesses) + unsigned(std::popcount(view.mask)) * (sizeof(StrongLane) + sizeof(StrongValues)));
     strong(view);
   } else if (view.mask) {
     weak(view, stamp);
@@ -218,25 +219,30 @@ void Batcher::strong(const trace::AccessView& view) {
   all.site = view.site;
   all.space = view.space;
   all.first = std::uint32_t(batch_->strong_lanes.size());
+  std::array<std::uint8_t, 32> order;
+  bool sorted = true;
   for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
-    const unsigned lane = unsigned(std::countr_zero(rest));
-    batch_->strong_lanes.push_back({view.address[lane], view.value_read[lane], view.value_written[lane],
-                                    view.order_first[lane], view.order_last[lane], view.digest ? view.digest[lane] : 0,
-                                    std::uint8_t(lane), (view.wrote >> lane & 1) != 0});
+    const auto lane = std::uint8_t(std::countr_zero(rest));
+    sorted = sorted && (!all.count || view.order_first[order[all.count - 1]] <= view.order_first[lane]);
+    order[all.count++] = lane;
   }
-  all.count = std::uint32_t(batch_->strong_lanes.size()) - all.first;
-  auto by_order = [](const StrongLane& a, const StrongLane& b) { return a.order_first < b.order_first; };
-  auto begin = batch_->strong_lanes.begin() + all.first;
-  if (!std::is_sorted(begin, batch_->strong_lanes.end(), by_order)) {
-    std::stable_sort(begin, batch_->strong_lanes.end(), by_order);
+  if (!sorted) {
+    std::stable_sort(order.begin(), order.begin() + all.count,
+                     [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; });
   }
   batch_->strong.push_back(all);
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
-  for (auto lane = begin; lane != batch_->strong_lanes.end(); ++lane) {
-    const bool one = lane->address % page_bytes + most_lane_bytes <= page_bytes &&
-                     !(view.space == Space::shared && lane->address >> cluster_shift);
-    batch_->strong_parts.push_back(one ? std::uint16_t(partition_of(memory, lane->address / page_bytes))
-                                       : Batch::everybodys);
+  for (unsigned i = 0; i < all.count; ++i) {
+    const unsigned lane = order[i];
+    const std::uint64_t address = view.address[lane];
+    const bool one = address % page_bytes + most_lane_bytes <= page_bytes &&
+                     !(view.space == Space::shared && address >> cluster_shift);
+    batch_->strong_lanes.push_back(
+        {address, view.digest ? view.digest[lane] : 0,
+         one ? std::uint16_t(partition_of(memory, address / page_bytes)) : StrongLane::everybodys, std::uint8_t(lane),
+         (view.wrote >> lane & 1) != 0});
+    batch_->strong_values.push_back(
+        {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]});
   }
 }
 

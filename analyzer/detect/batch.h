@@ -38,19 +38,27 @@ struct WeakAccess {
 };
 static_assert(sizeof(WeakAccess) == 48);
 
-struct StrongLane { // of an access to shared memory, the address has the rank still
-  std::uint64_t address = 0, value_read = 0, value_written = 0, order_first = 0, order_last = 0;
+struct StrongLane { // what tells who has to look at it; of an access to shared memory, the address has the rank still
+  // In `part`: several parts of memory, or another block's of the cluster.
+  static constexpr std::uint16_t everybodys = 0xFFFF;
+  std::uint64_t address = 0;
   std::uint32_t digest = 0;
+  std::uint16_t part = everybodys; // of memory, that it touches
   std::uint8_t lane = 0;
   bool wrote = false;
 };
-static_assert(sizeof(StrongLane) == 48);
+static_assert(sizeof(StrongLane) == 16);
+
+struct StrongValues { // the rest of a lane's, which nobody reads where it orders nothing
+  std::uint64_t read = 0, written = 0, order_first = 0, order_last = 0;
+};
+static_assert(sizeof(StrongValues) == 32);
 
 struct StrongAccesses { // of a warp, one lane after another, in the order in which they reached the location
   trace::Warp warp;
   std::uint32_t module = 0, site = 0;
   Space space = Space::global;
-  std::uint32_t first = 0, count = 0; // in Batch::strong_lanes
+  std::uint32_t first = 0, count = 0; // in Batch::strong_lanes and strong_values
 };
 
 struct Batch {
@@ -64,9 +72,7 @@ struct Batch {
   std::vector<Common> common;
   std::vector<StrongAccesses> strong;
   std::vector<StrongLane> strong_lanes;
-  // For each of them, the part of memory that it touches; everybody's: several, or another block's of the cluster.
-  static constexpr std::uint16_t everybodys = 0xFFFF;
-  std::vector<std::uint16_t> strong_parts;
+  std::vector<StrongValues> strong_values; // of each of them
   std::vector<std::uint64_t> small;   // records that are plain bytes, one after another
   std::vector<trace::Record> large;   // the others
   std::vector<std::array<std::uint64_t, 32>> addresses;

@@ -113,7 +113,7 @@ class Detector {
   void weak(const Batch& batch, const WeakAccess& access, unsigned slot);
   // Nearer: it comes soon. As Filter::bring(), of the lanes of `mask`.
   std::uint32_t bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask, unsigned step);
-  void strong(const StrongAccesses& all, const StrongLane* lanes, const std::uint16_t* parts);
+  void strong(const StrongAccesses& all, const StrongLane* lanes, const StrongValues* values);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
   void shed();
   PartFindings& part(std::uint64_t memory, std::uint64_t address) {
