@@ -14,6 +14,28 @@ namespace {
 using order::OperationIndex;
 using order::ThreadKey;
 
+// Bring nearer what comes soon in a batch that another core has filled.
+void nearer(const void* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at);
+}
+constexpr std::size_t row_ahead = 20, access_ahead = 32; // accesses
+void nearer(const Batch& batch, const std::vector<WeakAccess>& accesses, std::size_t number) {
+  if (number + access_ahead < accesses.size()) nearer(&accesses[number + access_ahead], sizeof(WeakAccess));
+  if (number + row_ahead >= accesses.size() || accesses[number + row_ahead].affine) return;
+  nearer(&batch.addresses[accesses[number + row_ahead].addresses], sizeof batch.addresses[0]);
+}
+void begin_nearer(const Batch& batch, const std::vector<WeakAccess>& accesses) {
+  nearer(accesses.data(), std::min(accesses.size(), access_ahead) * sizeof(WeakAccess));
+  for (std::size_t i = 0; i < std::min(accesses.size(), row_ahead); ++i) {
+    if (!accesses[i].affine) nearer(&batch.addresses[accesses[i].addresses], sizeof batch.addresses[0]);
+  }
+}
+void nearer(const Batch& batch, const Batch::Common& entry) {
+  if (entry.what != Batch::What::strong) return;
+  const StrongAccesses& all = batch.strong[entry.index];
+  nearer(&batch.strong_lanes[all.first], all.count * sizeof(StrongLane));
+}
+
 std::uint32_t element_bytes(const Site& site) { return std::max<std::uint32_t>(site.element_bytes, 1); }
 std::uint32_t lane_bytes(const Site& site) {
   return std::min<std::uint32_t>(element_bytes(site) * site.elements, most_lane_bytes);
@@ -30,9 +52,11 @@ void Detector::play(const Batch& batch) {
   filter_.forget_brought();
   const unsigned steps = pass_ == Pass::filter && !batch.addresses.empty() ? Filter::look_ahead : 0;
   trace::Record scratch;
+  begin_nearer(batch, weak_accesses);
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
       const std::size_t number = std::size_t(next - weak_accesses.begin());
+      nearer(batch, weak_accesses, number);
       for (unsigned step = 0; step < steps; ++step) {
         const std::size_t soon = number + step_accesses_ * (Filter::look_ahead - step);
         if (soon >= weak_accesses.size()) continue;
@@ -45,6 +69,7 @@ void Detector::play(const Batch& batch) {
     }
   };
   for (const Batch::Common& entry : batch.common) {
+    if (&entry + 1 != batch.common.data() + batch.common.size()) nearer(batch, *(&entry + 1));
     weak_until(entry.stamp);
     now_ = base + entry.stamp;
     if (entry.what == Batch::What::missing) {

@@ -30,9 +30,8 @@ constexpr auto take_table(std::index_sequence<index...>) {
 
 std::uint64_t Batch::bytes() const {
   std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
-                        strong_lanes.capacity() * sizeof(StrongLane) +
-                        strong_values.capacity() * sizeof(StrongValues) + small.capacity() * 8 +
-                        large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
+                        strong_lanes.capacity() * sizeof(StrongLane) + strong_values.capacity() * sizeof(StrongValues) +
+                        small.capacity() * 8 + large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
                         digests.capacity() * 128;
   for (const auto& list : weak) count += list.capacity() * sizeof(WeakAccess);
   return count;
@@ -62,6 +61,7 @@ void Batch::take(const Common& entry, trace::Record& record) const {
 }
 
 Batcher::Batcher(const Routing& routing, Batch& batch, Full full) : routing_(routing), full_(std::move(full)) {
+  for (unsigned part = 0; part < partitions; ++part) workers_[part] = std::uint8_t(part % routing.workers);
   begin(batch);
 }
 
@@ -169,10 +169,10 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   if (routing_.workers == 1) return weak_to(0, weak);
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
-  std::uint64_t to = 1ull << partition_of(memory, weak.base / page_bytes) % routing_.workers;
+  std::uint64_t to = 1ull << worker_of(memory, weak.base / page_bytes);
   auto pages = [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t page = begin / page_bytes; page <= end / page_bytes; ++page) {
-      to |= 1ull << partition_of(memory, page) % routing_.workers;
+      to |= 1ull << worker_of(memory, page);
     }
   };
   if (routing_.everything_to_all || rank) { // which block a rank is, only its launch knows
@@ -195,18 +195,17 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
 
 // Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
 void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to) {
-  std::uint32_t lanes[64] = {}; // by worker
+  std::uint32_t lanes[64]; // by worker
+  std::fill_n(lanes, routing_.workers, 0u);
   for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
     const std::uint64_t address = view.address[std::countr_zero(rest)];
     if (address >= address_limit) continue;
-    for (std::uint64_t page = address / page_bytes; page <= (address + most_lane_bytes) / page_bytes; ++page) {
-      const unsigned worker = partition_of(memory, page) % routing_.workers;
-      lanes[worker] |= rest & -rest;
-      to |= 1ull << worker;
-    }
+    const std::uint64_t page = address / page_bytes;
+    lanes[worker_of(memory, page)] |= rest & -rest;
+    if ((address + most_lane_bytes) / page_bytes != page) lanes[worker_of(memory, page + 1)] |= rest & -rest;
   }
-  for (; to; to &= to - 1) {
-    const unsigned worker = unsigned(std::countr_zero(to));
+  for (unsigned worker = 0; worker < routing_.workers; ++worker) {
+    if (!lanes[worker] && !(to >> worker & 1)) continue;
     weak.mask = lanes[worker];
     weak_to(worker, weak);
   }

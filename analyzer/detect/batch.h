@@ -131,8 +131,12 @@ class Batcher final : public trace::RecordVisitor {
   void pass_on() {
     if (++batch_->filled >= routing_.piece_bytes) begin(full_());
   }
+  std::uint8_t worker_of(std::uint64_t memory, std::uint64_t page) const {
+    return workers_[partition_of(memory, page)];
+  }
   const Routing& routing_;
   const Full full_;
+  std::array<std::uint8_t, partitions> workers_; // by part
   Batch* batch_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "analyzer/detect/pipeline.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -25,8 +26,9 @@ class Run {
   void work(std::size_t worker) {
     std::unique_lock lock(mutex_);
     while (at_[worker].chunk < total_) {
-      if (!look(worker, lock) && !decode(worker, lock)) changed_.wait(lock);
+      if (!look(worker, lock) && !decode(worker, lock)) sleep(lock);
     }
+    announce();
   }
 
  private:
@@ -44,6 +46,22 @@ class Run {
     std::size_t chunk = 0, piece = 0;
   };
   Chunk& chunk(std::size_t number) { return chunks_[number - first_]; }
+
+  // Somebody who sleeps may go on. They are told of several such changes at once, since to wake for a piece costs a
+  // good part of looking at it; but of all before nobody is awake.
+  void changed() {
+    if (++unannounced_ == most_unannounced) announce();
+  }
+  void announce() {
+    if (asleep_ && unannounced_) changed_.notify_all();
+    unannounced_ = 0;
+  }
+  void sleep(std::unique_lock<std::mutex>& lock) {
+    announce();
+    ++asleep_;
+    changed_.wait(lock);
+    --asleep_;
+  }
 
   // Lets the worker see the next piece, or pass a chunk's end; false when there is neither.
   bool look(std::size_t worker, std::unique_lock<std::mutex>& lock) {
@@ -73,14 +91,16 @@ class Run {
     // Whoever was last here was last at those before.
     const std::uint64_t bytes = piece.batch->bytes();
     bytes_ -= bytes;
-    if (bytes_ + spare_bytes_ + bytes <= routing_.most_bytes_ahead) {
+    // However much is ready, some are kept: to get memory from the system each time costs more than to decode a batch.
+    const std::uint64_t most_spare = routing_.most_bytes_ahead - std::min(bytes_, routing_.most_bytes_ahead * 3 / 4);
+    if (spare_bytes_ + bytes <= most_spare) {
       spare_bytes_ += bytes;
       piece.batch->clear();
       spare_.push_back(std::move(piece.batch));
     }
     of.pieces.pop_front();
     ++of.gone;
-    changed_.notify_all();
+    changed();
   }
   void end_chunks() {
     const std::size_t before = first_;
@@ -90,7 +110,7 @@ class Run {
     }
     if (first_ == before) return;
     if (done_) done_(first_);
-    changed_.notify_all();
+    changed();
   }
 
   // A batch to fill, if possible with the memory of one that is done.
@@ -113,12 +133,12 @@ class Run {
       bytes_ += batch->bytes();
       chunk(number).pieces.push_back({std::move(batch), workers_.size()}); // nobody can have passed it
       chunk(number).whole = last;
-      changed_.notify_all();
+      changed();
     };
     lock.unlock();
     Batcher batcher(routing_, *batch, [&]() -> Batch& {
       publish(false);
-      while (look(worker, lock) || (no_room(number) && (changed_.wait(lock), true))) {
+      while (look(worker, lock) || (no_room(number) && (sleep(lock), true))) {
       }
       batch = spare();
       lock.unlock();
@@ -128,10 +148,14 @@ class Run {
     publish(true);
     return true;
   }
-  // Is so much ready that a chunk's decoder is to wait? That of the first one does for the others that look at it.
+  // Is so much ready that a chunk's decoder is to wait? The first one has room of its own, whatever is ready of later
+  // ones: all others wait for it.
   bool no_room(std::size_t number) const {
-    return bytes_ > routing_.most_bytes_ahead && (number != first_ || !chunks_.front().pieces.empty());
+    if (number != first_ || chunks_.empty()) return bytes_ > routing_.most_bytes_ahead;
+    const auto& pieces = chunks_.front().pieces;
+    return pieces.size() > 1 && pieces.size() * routing_.piece_bytes > routing_.most_bytes_ahead / 4;
   }
+  static constexpr unsigned most_unannounced = 16;
 
   const Source& source_;
   const Routing& routing_;
@@ -140,6 +164,8 @@ class Run {
   const std::size_t total_, most_begun_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  unsigned unannounced_ = 0; // changes
+  std::size_t asleep_ = 0; // workers
   std::deque<Chunk> chunks_; // that were begun: first_ and on
   std::size_t first_ = 0;
   std::vector<Place> at_; // by worker: what it is to see next

@@ -36,6 +36,7 @@ using namespace deadheat::bench;
 
 struct Cost {
   double wall = 0, cpu = 0, peak_bytes = 0;
+  long waits = 0; // of its threads
   std::uint64_t accesses = 0, races = 0;
 };
 
@@ -66,6 +67,7 @@ Cost measure(const std::function<Cost()>& body) {
   }
   cost.cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   cost.peak_bytes = double(usage.ru_maxrss) * 1024;
+  cost.waits = usage.ru_nvcsw;
   return cost;
 }
 
@@ -188,9 +190,9 @@ int main(int argc, char** argv) {
       if (!written.empty()) return write_trace(pattern, std::uint64_t(largest), written);
       const Cost cost = analysis(pattern, std::uint64_t(largest), jobs);
       const double constant = analysis(Pattern::tiled, 1, jobs).peak_bytes;
-      std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB, %.2f bytes a byte\n", name_of(pattern),
+      std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB, %.2f bytes a byte, %ld waits\n", name_of(pattern),
                   double(cost.accesses) / cost.cpu / 1e6, double(cost.accesses) / cost.wall / 1e6,
-                  cost.peak_bytes / 1e6, (cost.peak_bytes - constant) / touched(pattern, cost.accesses));
+                  cost.peak_bytes / 1e6, (cost.peak_bytes - constant) / touched(pattern, cost.accesses), cost.waits);
     }
     return 0;
   }
