@@ -132,6 +132,8 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::scattered: return 4 * hit(double(table_bytes) / 4);
     case Pattern::bytes: return hit(double(byte_table_bytes));
     case Pattern::atomics: return 4 * hit(counters);
+    case Pattern::far_turns:
+    case Pattern::far_initial: return double(accesses);
     case Pattern::far_mixed:
     case Pattern::far_handed:
     case Pattern::far_permuted:

@@ -26,6 +26,8 @@ enum class Pattern {
   far_rows,    // every warp writes a row of 128 bytes far from all others
   far_short,   // the same with rows of 32 and of 64 bytes in turn
   far_mixed,   // every lane adds to a word far from all others, and reads it
+  far_turns,   // in turns between barriers, a block's lanes write far words, add to them, read them, add to them
+  far_initial, // the same: they write words, add to them twice, read them
   far_handed,   // every lane writes such a word; in a second launch a warp reads what one warp has written
   far_permuted, // the same; in a second launch every lane reads some lane's word
   handed,       // as far_permuted, of two neighbouring words one
@@ -34,14 +36,15 @@ enum class Pattern {
   row_zeroed, // every warp writes a row of 128 bytes far from all others; in a second launch lanes add to their words
 };
 inline constexpr Pattern patterns[] = {
-    Pattern::tiled,     Pattern::scattered,  Pattern::bytes,       Pattern::atomics,
-    Pattern::far_words, Pattern::far_bytes,  Pattern::far_atomics, Pattern::far_rows,
-    Pattern::far_short, Pattern::far_mixed,  Pattern::far_handed,  Pattern::far_permuted,
-    Pattern::handed,    Pattern::far_zeroed, Pattern::far_counted, Pattern::row_zeroed};
+    Pattern::tiled,      Pattern::scattered,   Pattern::bytes,      Pattern::atomics,      Pattern::far_words,
+    Pattern::far_bytes,  Pattern::far_atomics, Pattern::far_rows,   Pattern::far_short,    Pattern::far_mixed,
+    Pattern::far_turns,  Pattern::far_initial, Pattern::far_handed, Pattern::far_permuted, Pattern::handed,
+    Pattern::far_zeroed, Pattern::far_counted, Pattern::row_zeroed};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {
-      "tiled",     "scattered", "bytes",      "atomics",      "far_words", "far_bytes",  "far_atomics", "far_rows",
-      "far_short", "far_mixed", "far_handed", "far_permuted", "handed",    "far_zeroed", "far_counted", "row_zeroed"};
+  static constexpr const char* names[] = {"tiled",      "scattered",   "bytes",      "atomics",      "far_words",
+                                          "far_bytes",  "far_atomics", "far_rows",   "far_short",    "far_mixed",
+                                          "far_turns",  "far_initial", "far_handed", "far_permuted", "handed",
+                                          "far_zeroed", "far_counted", "row_zeroed"};
   return names[std::size_t(pattern)];
 }
 
@@ -219,6 +222,7 @@ class PatternSource final : public detect::Source {
       warp.barrier(2 * turn + 1);
       return;
     }
+    if (pattern_ == Pattern::far_turns || pattern_ == Pattern::far_initial) return in_turns(warp, block, turn);
     for (std::uint32_t w = 0; w < warps; ++w) {
       for (std::uint32_t i = 0; i < per_turn(pattern_); ++i) {
         const std::uint64_t at = (((std::uint64_t(block) * turns + turn) * warps + w) * per_turn(pattern_) + i) * lanes;
@@ -274,6 +278,25 @@ class PatternSource final : public detect::Source {
       i ^= i >> half;
     }
     return i;
+  }
+  // Every phase goes over the same words, each time in another order.
+  void in_turns(Warp& warp, std::uint32_t block, std::uint32_t turn) const {
+    constexpr std::uint32_t phases = 4, phase_accesses = 16 / phases, words = warps * phase_accesses * lanes;
+    const bool first_two = pattern_ == Pattern::far_initial;
+    const std::uint32_t sites[phases] = {store, add, first_two ? add : gather, first_two ? gather : add};
+    for (std::uint32_t phase = 0; phase < phases; ++phase) {
+      for (std::uint32_t w = 0; w < warps; ++w) {
+        for (std::uint32_t i = 0; i < phase_accesses; ++i) {
+          warp.each(w, sites[phase], sites[phase] == add, [&](unsigned lane) {
+            std::uint64_t slot = (w * phase_accesses + i) * lanes + lane;
+            if (phase) slot = shuffled((slot + 77 * phase) % words, words);
+            const std::uint64_t word = (std::uint64_t(block) * turns + turn) * words + slot;
+            return memory + (word * 0x9e3779b1u & 0xFFFFFF) * far_apart;
+          });
+        }
+      }
+      if (phase != 1 || !first_two) warp.barrier(turn * phases + phase);
+    }
   }
   // Of patterns in two launches: words are written in one order, and read in another.
   void give_or_take(Warp& warp, std::uint32_t w, std::uint32_t block, std::uint64_t at) const {
