@@ -42,7 +42,7 @@ void Filter::collect_segments() {
       for (unsigned i = 0; i < page.few.count; ++i) group(page.few.group[i]);
       for (std::size_t i = 0; page.groups && i < page.group_count(); ++i) group(page.groups[i]);
     });
-    for (SparseCells* cells : {&words_, &bytes_, &strong_}) cells->each_name(name);
+    for (SparseCells* cells : {&words_, &bytes_}) cells->each_name(name);
     pairs_.each_name(name);
   });
 }
@@ -111,8 +111,7 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
   last_page_ = &pages_.get(key, fresh);
   if (memory) {
     if (fresh) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory].push_back(key.number);
-  } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number) ||
-                                              strong_.may_have_page(key.number)))) {
+  } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {
     absorb(*last_page_);
   }
   return last_page_;

@@ -30,6 +30,7 @@ class Filter {
       : suspects_(suspects),
         active_(active),
         pairs_(&epochs_, unsigned(std::max<std::size_t>(1, units_a_pair * active.count() / partitions))),
+        mixed_(unsigned(std::max<std::size_t>(1, units_a_pair * active.count() / partitions))),
         epochs_(causality) {}
 
   // What every lane of `mask` did, weakly, to `bytes` bytes at its address. stride: of the addresses, where `affine`.
@@ -113,7 +114,7 @@ class Filter {
   // More than there can be where names run out: whoever looks at fewer parts needs fewer.
   std::uint64_t bytes() const {
     if (epochs_.too_many()) return ~0ull >> 1;
-    return pages_.bytes() + words_.bytes() + bytes_.bytes() + strong_.bytes() + pairs_.bytes() + epochs_.bytes();
+    return pages_.bytes() + words_.bytes() + bytes_.bytes() + mixed_.bytes() + pairs_.bytes() + epochs_.bytes();
   }
 
   // Calls each(group) for the groups of copies that memory still names.
@@ -231,9 +232,8 @@ class Filter {
   const Partitions& active_;
   FilterPages pages_;
   EpochPairs pairs_;
-  // Strong accesses to words are told by the caller's entries: in words_, where nothing else is known of the word, else
-  // in strong_.
-  SparseCells words_{2, &pairs_}, bytes_{0, &pairs_}, strong_{2};
+  MixedPairs mixed_;
+  SparseCells words_{2, &pairs_, &mixed_}, bytes_{0, &pairs_}; // strong accesses are told by those of words
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers

@@ -30,7 +30,7 @@ void Filter::forget_inactive() {
     if (!active_.test(partition_of(page.key.memory, page.key.number))) inactive.push_back(page.key);
   });
   for (const PageKey& key : inactive) erase(key);
-  for (SparseCells* cells : {&words_, &bytes_, &strong_}) {
+  for (SparseCells* cells : {&words_, &bytes_}) {
     cells->forget_if([&](std::uint64_t address) { return !active_.test(partition_of(0, address / page_bytes)); });
   }
   last_key_ = {~0ull, ~0ull};
@@ -53,7 +53,6 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
   };
   forget_sparse(words_, address, bytes);
   forget_sparse(bytes_, address, bytes);
-  forget_sparse(strong_, address, bytes);
   std::vector<PageKey> inside;
   if (last - first <= pages_.count()) {
     for (std::uint64_t number = first; number < last; ++number) inside.push_back({0, number});

@@ -6,10 +6,12 @@ namespace deadheat::detect {
 
 void EpochPairs::get(Entry entry, Cell& cell) const {
   const Pair& pair = *pool_.at(entry.segment);
-  const unsigned lane = ((entry.who >> 5) - 1u) * 8 + (entry.who & 7);
+  const unsigned lane = lane_of(entry.who);
   cell.write = pair.write;
-  cell.write_who |= pair.write_who >> 5 == one_lane ? std::uint8_t((lane + pair.write_who) & 31)
-                                                    : std::uint8_t(Cell::wide | pair.write_who >> 5);
+  if (pair.write) {
+    cell.write_who |= pair.write_who >> 5 == one_lane ? std::uint8_t((lane + pair.write_who) & 31)
+                                                      : std::uint8_t(Cell::wide | pair.write_who >> 5);
+  }
   cell.reads = pair.reads;
   if (!pair.reads) return;
   cell.reads_who = pair.reads_who >> 5 == one_lane ? std::uint8_t(lane) : std::uint8_t(pair.reads_who & 0xE0);
@@ -51,6 +53,23 @@ Entry EpochPairs::put(const Cell& cell) {
   return {recent, who_of_lane(lane)};
 }
 
+Entry EpochPairs::put_wide(const Cell& cell, SegmentId with) {
+  auto level = [&](SegmentId segment, unsigned least) {
+    return segment == 0 ? 0u
+           : epochs_->of_copy(segment)
+               ? std::max<unsigned>(least, complete_operation)
+               : std::max({least, std::min<unsigned>(epochs_->common_level(segment, with), whole_operation)});
+  };
+  Pair wanted;
+  wanted.write = cell.write;
+  wanted.reads = cell.reads;
+  wanted.write_who = who_of(level(cell.write, cell.writer() >> 5), 0);
+  wanted.reads_who = std::uint8_t(who_of(level(cell.reads, cell.reads_who >> 5), 0) |
+                                  (cell.write_who & Cell::non_coherent ? non_coherent : 0));
+  ++total_users_;
+  return {joined(wanted, true), who_of_lane(0)};
+}
+
 // 0: it is not to be, since nothing would come of it.
 SegmentId EpochPairs::widened(Pair& wanted) {
   const bool reads_wide = wanted.reads_who >> 5 >= whole_operation;
@@ -60,20 +79,26 @@ SegmentId EpochPairs::widened(Pair& wanted) {
                              ? unsigned(complete_operation)
                              : std::max<unsigned>(wanted.write_who >> 5, std::min<unsigned>(common, whole_operation));
   wanted.write_who = who_of(level, 0);
+  return joined(wanted, reads_wide);
+}
+
+// One that stands for all of the group that its write is of, and its reads where they are joined.
+SegmentId EpochPairs::joined(const Pair& wanted, bool join_reads) {
+  const unsigned level = wanted.write_who >> 5, reads_level = wanted.reads_who >> 5;
+  const std::size_t most = join_reads && reads_level >= whole_operation ? most_joined : most_users;
   const std::uint64_t from = epochs_->group_of(wanted.write, level);
-  const std::uint64_t to = reads_wide ? epochs_->group_of(wanted.reads, whole_operation) : wanted.reads;
+  const std::uint64_t to = join_reads ? epochs_->group_of(wanted.reads, reads_level) : wanted.reads;
   SegmentId& recent = recent_wide_[place(from, to << 16 | level << 8 | wanted.reads_who)];
   if (recent) {
     Pair& known = *pool_.at(recent);
-    const bool alike = known.users && known.write_who == wanted.write_who && known.reads_who == wanted.reads_who &&
-                       epochs_->group_of(known.write, level) == from &&
-                       (reads_wide ? known.users < most_joined && wanted.reads && known.reads &&
-                                         epochs_->group_of(known.reads, whole_operation) == to
-                                   : known.users < most_users && known.reads == wanted.reads);
+    const bool alike = known.users && known.users < most && known.write_who == wanted.write_who &&
+                       known.reads_who == wanted.reads_who && !known.write == !wanted.write &&
+                       !known.reads == !wanted.reads && epochs_->group_of(known.write, level) == from &&
+                       (join_reads ? epochs_->group_of(known.reads, reads_level) == to : known.reads == wanted.reads);
     if (alike) {
       ++known.users;
-      known.write = epochs_->later(known.write, wanted.write);
-      if (reads_wide) known.reads = epochs_->later(known.reads, wanted.reads);
+      known.write = epochs_->later(wanted.write, known.write);
+      if (join_reads) known.reads = epochs_->later(wanted.reads, known.reads);
       return recent;
     }
   }

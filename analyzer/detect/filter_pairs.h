@@ -33,6 +33,22 @@ class EpochPairs {
   static bool is_pair(std::uint8_t who) { return (who >> 5) - 1u < 4 && (who & 0x18) == 0x08; }
 
   Entry put(const Cell& cell); // of one that has a write; counts one more unit
+  // The same of one that has a write or reads: both are widened to what the segment has in common with them.
+  Entry put_wide(const Cell& cell, SegmentId with);
+  bool share(SegmentId pair) { // one more unit; false: there is no room
+    Pair& known = *pool_.at(pair);
+    if (known.users == most_users) return false;
+    ++known.users;
+    ++total_users_;
+    return true;
+  }
+  // The lane that an entry says, where it means something; what it would be of another one.
+  bool of_lane(Entry entry) const {
+    const Pair& pair = *pool_.at(entry.segment);
+    return (pair.write && pair.write_who >> 5 == one_lane) || (pair.reads && pair.reads_who >> 5 == one_lane);
+  }
+  static constexpr unsigned lane_of(std::uint8_t who) { return ((who >> 5) - 1u) * 8 + (who & 7); }
+  static constexpr std::uint8_t who_of_lane(unsigned lane) { return who_of(1 + lane / 8, 8 | lane % 8); }
   void get(Entry entry, Cell& cell) const;
   void drop(SegmentId pair); // one unit less
 
@@ -64,9 +80,9 @@ class EpochPairs {
   static constexpr std::uint16_t most_users = 0xFFFF;
   static constexpr std::uint16_t most_joined = 512; // whose reads one epoch stands for: it is not to grow too wide
   static constexpr std::uint64_t few_pairs = 1 << 12;
-  static constexpr std::uint8_t who_of_lane(unsigned lane) { return who_of(1 + lane / 8, 8 | lane % 8); }
 
   SegmentId widened(Pair& pair);
+  SegmentId joined(const Pair& wide, bool join_reads);
   SegmentId add(const Pair& pair);
   bool crowded() const { return epochs_ && count_ > total_users_ / units_ + few_pairs; }
   static std::size_t place(std::uint64_t a, std::uint64_t b) {

@@ -51,7 +51,7 @@ std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t byt
 }
 
 inline bool Filter::usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane) {
-  if (entry.segment & SparseCells::callers) return false;
+  if (entry.segment & SparseCells::both_bits) return false;
   if (write) {
     if (!SparseCells::is_write(entry) || !epochs_.ordered_write(entry.segment, entry.who & 31, actor, lane))
       return false;
@@ -89,8 +89,7 @@ void Filter::scattered(const Warp& access, Actor& actor) {
   }
   // Where nothing but entries of one size is known, and where they lie, no more is asked.
   SparseCells& cells = sparse_of(access.bytes);
-  const bool alone =
-      sparsely && !any_pages && !access.non_coherent && strong_.empty() && (access.bytes < 4 ? words_ : bytes_).empty();
+  const bool alone = sparsely && !any_pages && !access.non_coherent && (access.bytes < 4 ? words_ : bytes_).empty();
   Brought& known = brought_[access.slot];
   Brought* const places = alone && known.addresses == access.address ? &known : nullptr;
   for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
@@ -142,11 +141,8 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   // The other size's units may say something of the same bytes: the page sorts that out.
   SparseCells& others = access.bytes < 4 ? words_ : bytes_;
   if (others.may_have_page(address / page_bytes)) return false;
-  const bool any_strong = access.bytes >= 4 && strong_.may_have_page(address / page_bytes);
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
-    SparseCells::Found strongly = any_strong ? strong_.find(unit) : SparseCells::Found();
-    const bool beside = bool(strongly); // weak accesses are known, too
-    const bool quick = !beside && !access.non_coherent &&
+    const bool quick = !access.non_coherent &&
                        (!at || (!access.write && epochs_.ordered_write(known.write, known.writer(), actor, lane)));
     const SparseCells::Found found = quick ? cells.find_or_new(unit) : cells.find(unit);
     if (quick && found) { // the usual cases
@@ -162,13 +158,14 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
         continue;
       }
     }
-    if (!beside && found.is_callers()) strongly = found;
+    const Entry strongly = cells.strong(found);
+    const bool beside = strongly.segment && !found.is_callers(); // weak accesses are known, too
     Cell cell = cells.cell(found);
     if (cell.write_who & Cell::suspect) continue;
     StrongCell before;
     bool read_before = false;
-    if (strongly) {
-      const std::optional<StrongCell> strong = strong_cell(strongly.entry());
+    if (strongly.segment) {
+      const std::optional<StrongCell> strong = strong_cell(strongly);
       if (!strong) continue; // suspect
       before = *strong;
       read_before = before.flags & StrongCell::read_since;
@@ -189,20 +186,20 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
     }
     const Cell weakly = cell;
     StrongCell strong = before;
-    const bool good = access.write
-                          ? write(cell, strongly ? &strong : nullptr, actor, lane)
-                          : read(cell, strongly ? &strong : nullptr, actor, lane, one_lane, access.non_coherent);
+    const bool good =
+        access.write ? write(cell, strongly.segment ? &strong : nullptr, actor, lane)
+                     : read(cell, strongly.segment ? &strong : nullptr, actor, lane, one_lane, access.non_coherent);
     if (!good) {
       if (at) return false; // found again there
       cell.write_who |= Cell::suspect;
       suspects_.add(0, unit);
     }
-    if (good && access.write && beside) strong_.erase(unit, strongly);
     if (std::memcmp(&cell, &weakly, sizeof cell) == 0) continue;
-    if (good && !access.write && strongly && !beside && (at || read_before || !as_weak(cell, strong, actor))) {
-      strong_.put(unit, strong_.find(unit), *strong_entry(strong)); // there is no room for both
+    if (good && !access.write && strongly.segment && (at || read_before || !as_weak(cell, strong, actor))) {
+      cells.put(unit, found, cell, !at, *strong_entry(strong));
+    } else {
+      cells.put(unit, found, cell, !at);
     }
-    cells.put(unit, found, cell, !at);
     if (at) mark_sparse(*at);
   }
   return true;
@@ -217,7 +214,7 @@ void Filter::mark_sparse(ShadowPage& page) {
 void Filter::absorb(ShadowPage& page) {
   page.sparse = false;
   const std::uint64_t base = page.key.number * page_bytes;
-  for (SparseCells* from : {&words_, &bytes_, &strong_}) {
+  for (SparseCells* from : {&words_, &bytes_}) {
     if (!from->may_have_page(page.key.number)) continue;
     const std::uint64_t step = 1ull << from->unit_log2();
     std::bitset<EntryArrays::units> touched;
@@ -228,15 +225,14 @@ void Filter::absorb(ShadowPage& page) {
       const SparseCells::Found found = from->find(base + offset);
       page.dense = true;
       pages_.refine(page, from->unit_log2());
-      const bool strong = found.is_callers();
+      const Entry strongly = from->strong(found);
+      const bool weakly = !found.is_callers();
       const Cell cell = from->cell(found);
       for (std::uint64_t at = offset; at < offset + step; at += 1ull << page.shift) {
         const unsigned number = unsigned(at >> page.shift);
         Group& group = page.groups[number / group_units];
-        if (strong) {
-          absorb_strong(group, number % group_units, found.entry());
-          continue;
-        }
+        if (strongly.segment) absorb_strong(group, number % group_units, strongly);
+        if (!weakly) continue;
         Cell& to = pages_.expand(group)[number % group_units];
         if (cell.write) {
           to.write = cell.write;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/detect/strong_codes.h"
+
 namespace deadheat::detect {
 
 Entry SparseCells::entry_of(const Cell& cell, bool with_write) const {
@@ -22,6 +24,7 @@ Entry SparseCells::entry_of(const Cell& cell, bool with_write) const {
 }
 
 void SparseCells::say(Entry entry, Cell& cell) const {
+  if (names_mixed(entry)) entry = weak_of(entry);
   const unsigned level = entry.who >> 5;
   if (entry.segment & callers) return;
   if (names_pair(entry)) return pairs_->get(entry, cell);
@@ -88,16 +91,80 @@ void SparseCells::put(std::uint64_t address, const Found& found, const Cell& cel
   }
 }
 
-void SparseCells::put(std::uint64_t address, const Found& found, Entry entry) {
-  entry.segment |= callers;
-  place(address, found, entry);
+void SparseCells::put(std::uint64_t address, const Found& found, Entry strong) {
+  strong.segment |= callers;
+  place(address, found, strong);
+}
+
+void SparseCells::put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write, Entry strong) {
+  const Entry weak = entry_of(cell, with_write);
+  if (!weak.segment) return put(address, found, strong);
+  if (cell.write_who & Cell::suspect) return place(address, found, weak);
+  Cell kept = cell;
+  if (!with_write) kept.write = 0;
+  place(address, found, mixed_of(weak, kept, strong));
+}
+
+void SparseCells::put_beside(std::uint64_t address, const Found& found, Entry strong) {
+  const Entry weak = found.is_mixed() ? weak_of(found.entry()) : found.entry();
+  const Cell cell = this->cell(found);
+  if (names_pair(weak) && !pairs_->share(weak.segment)) return put(address, found, cell, true, strong);
+  place(address, found, mixed_of(weak, cell, strong));
+}
+
+// ---- weak and strong accesses in one entry
+
+Entry SparseCells::weak_of(Entry mixed) const {
+  const Entry weak = mixed_->get(mixed.segment & ~both_bits).weak;
+  return of_lane(weak) ? with_lane(weak, (lane_of(weak) + mixed.who) & 31) : weak;
+}
+
+Entry SparseCells::strong(const Found& found) const {
+  if (found.is_callers()) return found.entry();
+  if (!found.is_mixed()) return {};
+  const Entry mixed = found.entry();
+  Entry strong = mixed_->get(mixed.segment & ~both_bits).strong;
+  if (strong_codes::of_lane(strong.who)) strong.who = strong_codes::with_lane(strong.who, mixed.who);
+  return strong;
+}
+
+Entry SparseCells::mixed_of(Entry weak, const Cell& cell, Entry strong) {
+  const bool strong_lane = strong_codes::of_lane(strong.who);
+  strong.segment |= callers;
+  unsigned lane = strong_lane ? strong_codes::lane_of(strong.who) : 0;
+  if (strong_lane) strong.who = strong_codes::with_lane(strong.who, 0);
+  auto wanted = [&] {
+    if (!of_lane(weak)) return MixedPairs::Mixed{weak, strong};
+    if (!strong_lane) lane = lane_of(weak);
+    return MixedPairs::Mixed{with_lane(weak, (lane_of(weak) - lane) & 31), strong};
+  };
+  if (mixed_->crowded() && !mixed_->known(wanted())) {
+    const Entry wide = pairs_->put_wide(cell, strong.segment & ~both_bits);
+    if (names_pair(weak)) pairs_->drop(weak.segment);
+    weak = wide;
+    if (!strong_lane) lane = 0;
+  }
+  bool fresh = false;
+  const SegmentId name = mixed_->put(wanted(), fresh);
+  if (!fresh && names_pair(weak)) pairs_->drop(weak.segment); // the mixed pair counts as one
+  return {name | callers_bit, std::uint8_t(lane)};
+}
+
+void SparseCells::release(Entry entry) {
+  if (names_mixed(entry)) {
+    const std::optional<Entry> weak = mixed_->drop(entry.segment & ~both_bits);
+    if (!weak) return;
+    entry = *weak;
+  }
+  if (names_pair(entry)) pairs_->drop(entry.segment);
 }
 
 // The pair that is wanted counts its unit before the old one loses it: they may be the same.
 void SparseCells::place(std::uint64_t address, const Found& found, Entry entry) {
-  if (found && names_pair(found.entry())) pairs_->drop(found.entry().segment);
   if (!found) return add(address, found, entry);
+  const Entry before = found.entry();
   found.set(entry);
+  release(before);
 }
 
 void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
@@ -145,7 +212,7 @@ EntryArrays::Name SparseCells::collect_block(LineTable& of, std::uint32_t wanted
 void SparseCells::erase(std::uint64_t address, const Found& found) {
   if (!found) return;
   --used_;
-  if (names_pair(found.entry())) pairs_->drop(found.entry().segment);
+  release(found.entry());
   if (!found.slot) {
     std::memset(found.at, 0, sizeof(SegmentId));
     LineTable& of = *table(address, key(address));
@@ -214,6 +281,7 @@ void SparseCells::shrink() {
   recent_.fill({});
   pack(false); // what is free counts, and whoever forgets needs it back
   if (!used_) pages_.reset();
+  if (mixed_) mixed_->trim();
   if (pairs_) pairs_->trim();
 }
 

@@ -2,7 +2,7 @@
 // found by their address.
 //
 // A unit has one entry, which names a pair of epochs (filter_pairs.h) where it was both written and read since, or says
-// something else that only the caller understands: what strong accesses to it were (filter_strong.cpp). Entries
+// what strong accesses to it were (strong_codes.h), or names a pair of the two (filter_mixed.h). Entries
 // of blocks that have a few only lie in *lines* (filter_lines.h): 9 bytes each, seven of them and a mark are a line of
 // a cache, which is all that a look-up reads as a rule. Of the tables of lines some are full and some have just grown,
 // so that an entry costs 11.5 bytes or so at any time. Where more than five entries of a block would lie there, they
@@ -25,6 +25,7 @@
 
 #include "analyzer/detect/filter_arrays.h"
 #include "analyzer/detect/filter_lines.h"
+#include "analyzer/detect/filter_mixed.h"
 #include "analyzer/detect/filter_pages.h"
 #include "analyzer/detect/suspects.h"
 
@@ -45,11 +46,14 @@ class SparseCells {
   };
 
  public:
-  // In the segment of an entry: `callers`: its `who` is the caller's, and so is a further bit of the segment.
-  static constexpr SegmentId callers = 1u << 31, callers_bit = 1u << 30;
+  // In the segment of an entry: `callers`: its `who` is the caller's, and so is a further bit of the segment. That bit
+  // alone: the rest names a pair of what weak and strong accesses were, and `who` is a lane.
+  static constexpr SegmentId callers = 1u << 31, callers_bit = 1u << 30, both_bits = callers | callers_bit;
   static_assert(Epochs::most_segments <= callers_bit);
-  // pairs: of cells' epochs; null: no cell is both written and read.
-  explicit SparseCells(unsigned unit_log2, EpochPairs* pairs = nullptr) : unit_log2_(unit_log2), pairs_(pairs) {}
+  // pairs: of cells' epochs; null: no cell is both written and read. mixed: of units that have strong accesses; null:
+  // there are none.
+  explicit SparseCells(unsigned unit_log2, EpochPairs* pairs = nullptr, MixedPairs* mixed = nullptr)
+      : unit_log2_(unit_log2), pairs_(pairs), mixed_(mixed) {}
   SparseCells(const SparseCells&) = delete;
   SparseCells& operator=(const SparseCells&) = delete;
 
@@ -70,6 +74,7 @@ class SparseCells {
       *who = entry.who;
     }
     bool is_callers() const { return at && (entry().segment & callers); }
+    bool is_mixed() const { return at && (entry().segment & both_bits) == callers_bit; }
   };
   Found find(std::uint64_t address) const { return find(address, nullptr); }
   // The same; or, where the unit has none and its array has room, a new one of segment 0, which the caller has to fill.
@@ -79,15 +84,20 @@ class SparseCells {
     used_ += fresh;
     return found;
   }
-  // What it says, unless it is the caller's; segments 0 when there is none.
+  // What it says of weak accesses; segments 0 when there is nothing.
   Cell cell(const Found& found) const {
     Cell cell;
     if (found) say(found.entry(), cell);
     return cell;
   }
   void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write);
-  // The same of an entry that is the caller's.
-  void put(std::uint64_t address, const Found& found, Entry entry);
+  // What it says of strong accesses, which the caller put; of segment 0 when there is nothing.
+  Entry strong(const Found& found) const;
+  // The same of an entry that is the caller's, which is all that is known.
+  void put(std::uint64_t address, const Found& found, Entry strong);
+  // Of both; and of one whose weak accesses stay what they are.
+  void put(std::uint64_t address, const Found& found, const Cell& cell, bool with_write, Entry strong);
+  void put_beside(std::uint64_t address, const Found& found, Entry strong);
   void erase(std::uint64_t address, const Found& found);
   // The unit's entry, where it lies in an array; null otherwise.
   [[gnu::always_inline]] Entry* in_array(std::uint64_t address) const {
@@ -171,16 +181,22 @@ class SparseCells {
   }
   unsigned unit_log2() const { return unit_log2_; }
 
-  // Calls name(SegmentId&) for all segments that entries name, but for those in pairs.
+  // Calls name(SegmentId&) for all segments that entries name, but for those in pairs of epochs.
   template <typename Name>
   void each_name(Name&& name) {
     auto renamed = [&](Entry entry) {
-      if (names_pair(entry)) return entry.segment;
+      if (names_pair(entry) || names_mixed(entry)) return entry.segment;
       const SegmentId bits = entry.segment & (callers | callers_bit);
       SegmentId segment = entry.segment & ~bits;
       name(segment);
       return segment | bits;
     };
+    if (mixed_) {
+      mixed_->each([&](Entry& weak, Entry& strong) {
+        weak.segment = renamed(weak);
+        strong.segment = renamed(strong);
+      });
+    }
     each_slot([&](std::uint64_t, Line& line, unsigned place) {
       if (!LineTable::is_array(line.key[place])) {
         line.segment[place] = renamed({line.segment[place], line.who[place]});
@@ -196,7 +212,7 @@ class SparseCells {
       auto gone = [&](std::uint32_t unit, Entry entry) {
         const bool is = forget((high | unit) << unit_log2_);
         used_ -= is;
-        if (is && names_pair(entry)) pairs_->drop(entry.segment);
+        if (is) release(entry);
         return is;
       };
       if (!LineTable::is_array(line.key[place])) {
@@ -225,7 +241,22 @@ class SparseCells {
   static constexpr std::uint8_t wide_non_coherent = 1, wide_suspect = 16; // in the place of the lane, where it is none
   Entry entry_of(const Cell& cell, bool with_write) const; // segment 0: there is nothing to say
   void say(Entry entry, Cell& cell) const; // what it says
-  bool names_pair(Entry entry) const { return !(entry.segment & callers) && EpochPairs::is_pair(entry.who); }
+  static bool names_pair(Entry entry) { return !(entry.segment & both_bits) && EpochPairs::is_pair(entry.who); }
+  static bool names_mixed(Entry entry) { return (entry.segment & both_bits) == callers_bit; }
+  void release(Entry entry); // of the pairs that it names
+  // Of an entry of weak accesses: does it say a lane, which one, and what it would be of another.
+  bool of_lane(Entry weak) const {
+    const unsigned level = weak.who >> 5;
+    return names_pair(weak) ? pairs_->of_lane(weak)
+                            : level == one_lane || level == write_level || level == non_coherent_level;
+  }
+  static unsigned lane_of(Entry weak) { return names_pair(weak) ? EpochPairs::lane_of(weak.who) : weak.who & 31u; }
+  static Entry with_lane(Entry weak, unsigned lane) {
+    return {weak.segment, names_pair(weak) ? EpochPairs::who_of_lane(lane) : std::uint8_t((weak.who & 0xE0) | lane)};
+  }
+  Entry weak_of(Entry mixed) const; // with its lane
+  // weak: counted by its pair, if it names one. cell: the same.
+  Entry mixed_of(Entry weak, const Cell& cell, Entry strong);
   void place(std::uint64_t address, const Found& found, Entry entry);
 
   static constexpr unsigned region_log2 = LineTable::key_bits; // units of a region
@@ -294,6 +325,7 @@ class SparseCells {
 
   const unsigned unit_log2_;
   EpochPairs* const pairs_;
+  MixedPairs* const mixed_;
   EntryArrays arrays_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Region>> regions_; // by number
   struct Recent {

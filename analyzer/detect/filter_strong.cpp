@@ -1,8 +1,8 @@
 // The first pass's strong accesses.
 //
-// Those to words here and there have an entry of SparseCells, whose `who` says what a StrongCell does: in the word's
-// own place where nothing else is known of it, or as much as the strong ones tell, else beside it. What does not fit
-// into an entry has a page.
+// Those to words here and there have an entry of SparseCells, whose `who` says what a StrongCell does (strong_codes.h):
+// alone where nothing else is known of the word, or as much as the strong ones tell. What does not fit into an entry
+// has a page.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,41 +10,15 @@
 #include <optional>
 
 #include "analyzer/detect/filter.h"
+#include "analyzer/detect/strong_codes.h"
 
 namespace deadheat::detect {
 
 using order::ThreadKey;
 
+using namespace strong_codes;
+
 namespace {
-
-constexpr std::uint8_t mixed_sizes = 0xF0; // like no size
-constexpr std::uint8_t size_of(std::uint32_t bytes) { return std::uint8_t(std::bit_width(bytes) << 4); }
-
-// Strong cells as one byte: whom of a segment, of 36; 4 or 8 bytes; plain, writes, or both.
-constexpr std::uint8_t suspect_code = 0xFF;
-constexpr unsigned codes = 3 * 2 * 36;
-// From there on: an atomic access to 4 bytes by the lane that the rest says, which read them weakly since.
-constexpr unsigned first_read_since = codes;
-static_assert(first_read_since + 32 <= suspect_code);
-constexpr std::array<StrongCell, codes + 32> decoded = [] {
-  std::array<StrongCell, codes + 32> list{};
-  for (unsigned code = 0; code < codes; ++code) {
-    const unsigned whom = code % 36, size = code / 36 % 2, kind = code / 72;
-    list[code].who = whom < 32 ? who_of(one_lane, whom) : who_of(whom == 35 ? unsigned(many) : whom - 31, 0);
-    list[code].flags = std::uint8_t(size_of(size ? 8 : 4) | (kind + 1) * StrongCell::plain);
-  }
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    list[first_read_since + lane].who = std::uint8_t(lane);
-    list[first_read_since + lane].flags = StrongCell::of_atomics | StrongCell::read_since;
-  }
-  return list;
-}();
-static_assert(StrongCell::writes == 2 * StrongCell::plain &&
-              StrongCell::of_atomics == (size_of(4) | StrongCell::writes));
-// Atomic operations on 4 bytes of several blocks.
-constexpr std::uint8_t of_blocks = 2 * 36 + 31 + whole_operation;
-static_assert(decoded[of_blocks].who == who_of(whole_operation, 0) &&
-              decoded[of_blocks].flags == StrongCell::of_atomics);
 
 // What the group says of a unit's weak accesses, without cells.
 Cell weak_of(const Group& group, unsigned unit) {
@@ -119,7 +93,7 @@ bool Filter::strong(const Strong& access, Actor& actor) {
 }
 
 std::optional<StrongCell> Filter::strong_cell(Entry entry) {
-  if (entry.who == suspect_code) return std::nullopt;
+  if (entry.who == strong_codes::suspect) return std::nullopt;
   StrongCell cell = decoded[entry.who];
   cell.epoch = entry.segment & ~(SparseCells::callers | SparseCells::callers_bit);
   if (entry.segment & SparseCells::callers_bit) cell.flags |= StrongCell::after_weak;
@@ -129,9 +103,9 @@ std::optional<StrongCell> Filter::strong_cell(Entry entry) {
 std::optional<Entry> Filter::strong_entry(const StrongCell& cell) {
   const unsigned level = cell.who >> 5, size = cell.flags & 0xF0u, kind = (cell.flags & 0x0Cu) / StrongCell::plain;
   if (level == complete_operation || (size != size_of(4) && size != size_of(8)) || !kind) return std::nullopt;
-  const unsigned whom = level == one_lane ? cell.who & 31u : level == many ? 35 : 31 + level;
+  const unsigned whom = level == one_lane ? cell.who & 31u : level == many ? whoms - 1 : lanes - 1 + level;
   const unsigned code = cell.flags & StrongCell::read_since ? first_read_since + whom
-                                                            : ((kind - 1) * 2 + (size == size_of(8))) * 36 + whom;
+                                                            : ((kind - 1) * 2 + (size == size_of(8))) * whoms + whom;
   const SegmentId bit = cell.flags & StrongCell::after_weak ? SparseCells::callers_bit : 0;
   return Entry{cell.epoch | SparseCells::callers | bit, std::uint8_t(code)};
 }
@@ -149,15 +123,17 @@ bool Filter::can_forget(const Cell& weak, const StrongCell& cell, const Actor& a
 bool Filter::as_weak(Cell& cell, const StrongCell& strong, const Actor& actor) const {
   const unsigned level = strong.who >> 5;
   if (!(strong.flags & StrongCell::writes) || level == many || (cell.write_who & Cell::non_coherent)) return false;
+  if (epochs_.of_copy(cell.write)) return false;
   if ((strong.flags & StrongCell::plain) && !epochs_.before_operation(strong.epoch, actor)) return false;
   cell.write = strong.epoch;
+  cell.write_who &= std::uint8_t(~Cell::writer_bits);
   cell.write_who |= level == one_lane ? strong.who & 31 : Cell::wide | level;
   return true;
 }
 
 inline bool Filter::strong_alone(const SparseCells::Found& found, const Strong& access, Actor& actor, bool& unordered) {
   Entry entry = found.entry();
-  if (entry.who == suspect_code) return true;
+  if (entry.who == strong_codes::suspect) return true;
   const SegmentId bits = entry.segment & (SparseCells::callers | SparseCells::callers_bit);
   if (entry.who == of_blocks && access.write && !access.plain &&
       epochs_.apart_from(entry.segment & ~bits, who_of(whole_operation, 0), actor)) {
@@ -170,7 +146,7 @@ inline bool Filter::strong_alone(const SparseCells::Found& found, const Strong& 
   StrongCell cell = *strong_cell(entry);
   if (!join_strong(access, actor, Cell(), cell, unordered)) {
     suspects_.add(0, access.address);
-    found.set({entry.segment, suspect_code});
+    found.set({entry.segment, strong_codes::suspect});
     return true;
   }
   const auto wanted = strong_entry(cell);
@@ -196,12 +172,11 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
 bool Filter::strong_units(const Strong& access, Actor& actor, ShadowPage* at, const SparseCells::Found& first,
                           bool& unordered) {
   const unsigned lane = access.thread.thread() & 31;
-  const std::uint64_t number = access.address / page_bytes;
   struct Unit {
     std::uint64_t address = 0;
-    SparseCells::Found found, beside; // in words_; in strong_
+    SparseCells::Found found;
     Entry entry; // of segment 0: nothing changes
-    bool alone = false; // it is to be in words_
+    bool alone = false; // nothing else is to be known
     std::optional<Cell> read; // or this
   };
   std::array<Unit, 2> units;
@@ -212,11 +187,10 @@ bool Filter::strong_units(const Strong& access, Actor& actor, ShadowPage* at, co
     unit.address = access.address + 4 * i;
     unit.found = i ? words_.find(unit.address) : first;
     unit.alone = !unit.found || unit.found.is_callers();
-    if (strong_.may_have_page(number)) unit.beside = strong_.find(unit.address);
     Cell weak = words_.cell(unit.found);
     StrongCell cell;
-    if (const SparseCells::Found& known = unit.found.is_callers() ? unit.found : unit.beside) {
-      const std::optional<StrongCell> strong = strong_cell(known.entry());
+    if (const Entry known = words_.strong(unit.found); known.segment) {
+      const std::optional<StrongCell> strong = strong_cell(known);
       if (!strong) continue; // suspect
       cell = *strong;
     }
@@ -235,7 +209,7 @@ bool Filter::strong_units(const Strong& access, Actor& actor, ShadowPage* at, co
     }
     if (weak.write_who & Cell::suspect) continue;
     if (!join_strong(access, actor, weak, cell, any_unordered)) {
-      unit.entry = {actor.segment, suspect_code};
+      unit.entry = {actor.segment, strong_codes::suspect};
       unit.alone = true;
       continue;
     }
@@ -250,18 +224,15 @@ bool Filter::strong_units(const Strong& access, Actor& actor, ShadowPage* at, co
   for (unsigned i = 0; i < count; ++i) {
     Unit& unit = units[i];
     if (!unit.entry.segment) continue;
-    if (unit.entry.who == suspect_code) suspects_.add(0, unit.address);
-    if (i) { // the first one's may have moved it
-      unit.found = words_.find(unit.address);
-      unit.beside = strong_.find(unit.address);
-    }
+    if (unit.entry.who == strong_codes::suspect) suspects_.add(0, unit.address);
+    if (i) unit.found = words_.find(unit.address); // the first one's may have moved it
     if (unit.alone) {
       words_.put(unit.address, unit.found, unit.entry);
-      strong_.erase(unit.address, unit.beside);
-      continue;
+    } else if (unit.read) {
+      words_.put(unit.address, unit.found, *unit.read, true, unit.entry);
+    } else {
+      words_.put_beside(unit.address, unit.found, unit.entry);
     }
-    if (unit.read) words_.put(unit.address, unit.found, *unit.read, true);
-    strong_.put(unit.address, unit.beside ? unit.beside : strong_.find(unit.address), unit.entry);
   }
   if (at) mark_sparse(*at);
   unordered |= any_unordered;

@@ -26,9 +26,8 @@ class Run {
   void work(std::size_t worker) {
     std::unique_lock lock(mutex_);
     while (at_[worker].chunk < total_) {
-      if (!look(worker, lock) && !decode(worker, lock)) sleep(lock);
+      if (!look(worker, lock) && !decode(worker, lock)) changed_.wait(lock);
     }
-    announce();
   }
 
  private:
@@ -46,22 +45,6 @@ class Run {
     std::size_t chunk = 0, piece = 0;
   };
   Chunk& chunk(std::size_t number) { return chunks_[number - first_]; }
-
-  // Somebody who sleeps may go on. They are told of several such changes at once, since to wake for a piece costs a
-  // good part of looking at it; but of all before nobody is awake.
-  void changed() {
-    if (++unannounced_ == most_unannounced) announce();
-  }
-  void announce() {
-    if (asleep_ && unannounced_) changed_.notify_all();
-    unannounced_ = 0;
-  }
-  void sleep(std::unique_lock<std::mutex>& lock) {
-    announce();
-    ++asleep_;
-    changed_.wait(lock);
-    --asleep_;
-  }
 
   // Lets the worker see the next piece, or pass a chunk's end; false when there is neither.
   bool look(std::size_t worker, std::unique_lock<std::mutex>& lock) {
@@ -100,7 +83,7 @@ class Run {
     }
     of.pieces.pop_front();
     ++of.gone;
-    changed();
+    changed_.notify_all();
   }
   void end_chunks() {
     const std::size_t before = first_;
@@ -110,7 +93,7 @@ class Run {
     }
     if (first_ == before) return;
     if (done_) done_(first_);
-    changed();
+    changed_.notify_all();
   }
 
   // A batch to fill, if possible with the memory of one that is done.
@@ -133,12 +116,12 @@ class Run {
       bytes_ += batch->bytes();
       chunk(number).pieces.push_back({std::move(batch), workers_.size()}); // nobody can have passed it
       chunk(number).whole = last;
-      changed();
+      changed_.notify_all();
     };
     lock.unlock();
     Batcher batcher(routing_, *batch, [&]() -> Batch& {
       publish(false);
-      while (look(worker, lock) || (no_room(number) && (sleep(lock), true))) {
+      while (look(worker, lock) || (no_room(number) && (changed_.wait(lock), true))) {
       }
       batch = spare();
       lock.unlock();
@@ -155,7 +138,6 @@ class Run {
     const auto& pieces = chunks_.front().pieces;
     return pieces.size() > 1 && pieces.size() * routing_.piece_bytes > routing_.most_bytes_ahead / 4;
   }
-  static constexpr unsigned most_unannounced = 16;
 
   const Source& source_;
   const Routing& routing_;
@@ -164,8 +146,6 @@ class Run {
   const std::size_t total_, most_begun_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  unsigned unannounced_ = 0; // changes
-  std::size_t asleep_ = 0; // workers
   std::deque<Chunk> chunks_; // that were begun: first_ and on
   std::size_t first_ = 0;
   std::vector<Place> at_; // by worker: what it is to see next

@@ -119,13 +119,14 @@ TEST(Scale, MemoryTouchedEverywhere) {
 }
 
 // Most words of sixteen pages go from thread to thread: between two barriers of all blocks to any, between barriers of
-// blocks within the block, between others not at all; and one in some hundred goes astray.
-std::vector<trace::Record> handed_on(std::uint64_t seed) {
+// blocks within the block, between others not at all; and one in some hundred goes astray. added: some are added to.
+std::vector<trace::Record> handed_on(std::uint64_t seed, bool added) {
   Random random(seed);
   constexpr std::uint32_t blocks = 6, warps = 4, words = 1 << 14;
   const std::vector<SiteOf> sites{{AccessKind::read, Space::global, 4},
                                   {AccessKind::write, Space::global, 4},
                                   {AccessKind::read, Space::global, 4, 1, Ordering::nc},
+                                  {AccessKind::atomic, Space::global, 4, 1, Ordering::relaxed, Scope::gpu},
                                   {AccessKind::atomic, Space::global, 4, 1, Ordering::acq_rel, Scope::gpu}};
   std::vector<trace::Record> records = launch(sites, blocks, warps, (words + 1024) * 4);
   const trace::Operation first = std::get<trace::Operation>(records[2]);
@@ -141,7 +142,7 @@ std::vector<trace::Record> handed_on(std::uint64_t seed) {
       trace::Access add;
       add.warp = {launched, i % blocks, 0};
       add.module = 1;
-      add.site = 3;
+      add.site = 4;
       add.mask = 1;
       add.address[0] = memory + words * 4;
       add.value_read[0] = ticket;
@@ -153,8 +154,11 @@ std::vector<trace::Record> handed_on(std::uint64_t seed) {
   };
   const std::uint32_t thinned = 1 + random.below(3), astray = 100 + random.below(1000);
   std::vector<std::uint32_t> thread_of(words);
+  std::vector<std::uint64_t> values(words);
+  std::uint64_t ticket_of_adds = 0;
   enum class Hands { any, of_block, own } hands = Hands::any;
   for (std::uint32_t step = 0, steps = 4 + random.below(4); step < steps; ++step) {
+    const std::uint32_t adds_of_8 = step && added ? random.below(3) * 4 : 0;
     const std::uint32_t writes_of_8 = step == 0 ? 8 : random.below(3) * 4, readers = 1 + random.below(2);
     struct One {
       std::uint32_t word, site;
@@ -169,13 +173,14 @@ std::vector<trace::Record> handed_on(std::uint64_t seed) {
         if (hands == Hands::any) thread = random.below(blocks * per_block);
         if (hands == Hands::of_block) thread = thread / per_block * per_block + random.below(per_block);
         const std::uint32_t by = random.below(astray) ? thread : random.below(blocks * per_block);
-        by_thread[by].push_back({word, write ? 1u : random.below(50) ? 0u : 2u});
+        const bool add = added && random.below(8) < adds_of_8;
+        by_thread[by].push_back({word, add ? 3u : write ? 1u : random.below(50) ? 0u : 2u});
       }
     }
     for (bool any = true; any;) { // warps in turn
       any = false;
       for (std::uint32_t warp = 0; warp < blocks * warps; ++warp) {
-        for (std::uint32_t site = 0; site < 3; ++site) {
+        for (std::uint32_t site = 0; site < 4; ++site) {
           trace::Access access;
           access.warp = {launched, warp / warps, warp % warps};
           access.module = 1;
@@ -185,6 +190,13 @@ std::vector<trace::Record> handed_on(std::uint64_t seed) {
             if (left.empty() || left.back().site != site) continue;
             access.mask |= 1u << lane;
             access.address[lane] = memory + 4 * left.back().word;
+            if (site == 3) {
+              std::uint64_t& value = values[left.back().word];
+              access.value_read[lane] = value;
+              access.order_first[lane] = access.order_last[lane] = access.value_written[lane] = value =
+                  ++ticket_of_adds;
+              access.wrote[lane] = true;
+            }
             left.pop_back();
           }
           if (!access.mask) continue;
@@ -213,8 +225,14 @@ std::vector<trace::Record> handed_on(std::uint64_t seed) {
 
 TEST(Scale, WordsHandedOn) {
   std::size_t races = 0;
-  ASSERT_NO_FATAL_FAILURE(compare_ways(handed_on, 12, 600, 4, races));
+  ASSERT_NO_FATAL_FAILURE(compare_ways([](std::uint64_t seed) { return handed_on(seed, false); }, 12, 600, 4, races));
   EXPECT_GT(races, 20u);
+}
+
+TEST(Scale, WordsHandedOnAndAddedTo) {
+  std::size_t races = 0;
+  ASSERT_NO_FATAL_FAILURE(compare_ways([](std::uint64_t seed) { return handed_on(seed, true); }, 16, 600, 2, races));
+  EXPECT_GT(races, 30u);
 }
 
 // Block 0 reads all words, block 1 too, in an order of its own, and then block 0 writes them: each is in a race, also

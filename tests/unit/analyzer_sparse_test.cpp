@@ -9,6 +9,7 @@
 
 #include "analyzer/detect/filter.h"
 #include "analyzer/detect/filter_sparse.h"
+#include "analyzer/detect/strong_codes.h"
 
 namespace {
 
@@ -50,7 +51,7 @@ Cell some_cell(std::mt19937& random) {
 class Model {
  public:
   Model(unsigned unit_log2, std::uint64_t base, unsigned units, unsigned apart, unsigned seed)
-      : cells_(unit_log2, &pairs_), base_(base), units_(units), apart_(apart), random_(seed) {}
+      : cells_(unit_log2, &pairs_, &mixed_), base_(base), units_(units), apart_(apart), random_(seed) {}
 
   // alone: of 1024 cells, those that have one entry.
   void steps(unsigned count, unsigned erased_of_8, unsigned alone = 0) {
@@ -62,6 +63,15 @@ class Model {
       } else {
         expect(address, found);
       }
+      const auto before = callers_.find(address);
+      const bool alone_before = before != callers_.end() && !mixed(address);
+      if (found && found.entry().segment && !alone_before && random_() % 16 == 0 &&
+          !(known_[address].write_who & Cell::suspect)) { // what is known weakly stays
+        const Entry strong = some_strong();
+        cells_.put_beside(address, found, strong);
+        callers_[address] = {strong.segment | SparseCells::callers, strong.who};
+        continue;
+      }
       callers_.erase(address);
       if (random_() % 8 < erased_of_8) {
         cells_.erase(address, found);
@@ -72,6 +82,12 @@ class Model {
         cells_.put(address, found, entry);
         callers_[address] = {entry.segment | SparseCells::callers, entry.who};
         known_[address] = {};
+      } else if (random_() % 8 == 0) { // both
+        const Cell cell = some_cell(random_);
+        const Entry strong = some_strong();
+        cells_.put(address, found, cell, true, strong);
+        known_[address] = cell;
+        if (!(cell.write_who & Cell::suspect)) callers_[address] = {strong.segment | SparseCells::callers, strong.who};
       } else {
         known_[address] = random_() % 1024 < alone ? reads_only(random_) : some_cell(random_);
         cells_.put(address, found, known_[address], true);
@@ -102,6 +118,7 @@ class Model {
     EXPECT_TRUE(cells_.empty());
     EXPECT_EQ(cells_.bytes(), 0u);
     EXPECT_EQ(pairs_.bytes(), 0u);
+    EXPECT_EQ(mixed_.bytes(), 0u);
   }
   SparseCells& cells() { return cells_; }
   unsigned in_sheets() const {
@@ -111,6 +128,14 @@ class Model {
   }
 
  private:
+  Entry some_strong() { // with any lane, of few epochs
+    return {SegmentId(1 + random_() % 5) | (random_() % 2 ? SparseCells::callers_bit : 0),
+            std::uint8_t(random_() % strong_codes::count)};
+  }
+  bool mixed(std::uint64_t address) const {
+    const Cell& cell = known_.at(address);
+    return cell.write || cell.reads;
+  }
   void expect(std::uint64_t address, const SparseCells::Found& found) {
     const auto known = known_.find(address);
     if (known == known_.end()) {
@@ -119,10 +144,12 @@ class Model {
     }
     EXPECT_TRUE(same(cells_.cell(found), known->second)) << address;
     const auto callers = callers_.find(address);
-    ASSERT_EQ(found.is_callers(), callers != callers_.end()) << address;
-    if (found.is_callers()) {
-      EXPECT_EQ(found.entry().segment, callers->second.segment);
-      EXPECT_EQ(found.entry().who, callers->second.who);
+    ASSERT_EQ(found.is_callers() || found.is_mixed(), callers != callers_.end()) << address;
+    const Entry strong = cells_.strong(found);
+    EXPECT_EQ(strong.segment, callers == callers_.end() ? 0u : callers->second.segment);
+    if (callers != callers_.end()) {
+      EXPECT_EQ(found.is_mixed(), mixed(address));
+      EXPECT_EQ(strong.who, callers->second.who);
       return;
     }
     EXPECT_TRUE(cells_.may_have_page(address / page_bytes));
@@ -146,6 +173,7 @@ class Model {
   }
 
   EpochPairs pairs_{nullptr, 1};
+  MixedPairs mixed_{1};
   SparseCells cells_;
   std::map<std::uint64_t, Cell> known_;
   std::map<std::uint64_t, Entry> callers_; // of those, what is not a cell
