@@ -63,7 +63,7 @@ def main():
         summary = report["summary"]
         found = [race for race in report["races"] if not race.get("suppressed")]
         lines = {race[side].get("line") for race in found for side in ("first", "second")}
-        print("  %s: %d launches, %d instrumented, %d accesses, %d races besides suppressed" % (
+        print("  %s: %d launches, %d instrumented, %d accesses, %d suppressed races" % (
             name, summary["launches"], summary["instrumented"], summary["accesses"], len(report["races"]) - len(found)))
         claim(lines == ({marks[mark]} if mark else set()), "%s: races at lines %s" % (name, sorted(map(str, lines))))
         claim(summary["complete"] and (summary["instrumented"] > 0) == instrumented, "%s: all is recorded" % name)
