@@ -92,7 +92,7 @@ struct Routing {
   unsigned workers = 1;
   bool everything_to_all = false; // accesses whose strength their records do not tell
   // Of batches that are ready before somebody needs them; more would only leave the caches.
-  std::uint64_t most_bytes_ahead = std::uint64_t(8) << 20;
+  std::uint64_t most_bytes_ahead = std::uint64_t(16) << 20;
   std::uint64_t piece_bytes = std::uint64_t(128) << 10; // of a batch, when it is full
   // Of the second pass: weak accesses that touch nothing suspect are left out; digests are kept. The operation of a
   // launch number, where there is exactly one.
