@@ -81,8 +81,9 @@ class Axioms {
     for (std::size_t fence = 0; fence < count_; ++fence) {
       const Event& by = events_[fence];
       bool kind = by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed);
-      // A launch is over with all that it wrote visible, to whoever waited for it, as is what came before it.
-      kind = kind || by.kind == Event::Kind::launch_end;
+      // A launch is over with all that it wrote visible to all proxies, as is what came before it; but for what y's own
+      // launch wrote, which is not over.
+      kind = kind || (by.kind == Event::Kind::launch_end && events_[x].launch() != events_[y].launch());
       if (kind && base[x][fence] && base[fence][y]) return true;
     }
     return false;
