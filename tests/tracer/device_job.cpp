@@ -42,6 +42,7 @@
 
 #include "tests/tracer/driver_check.h"
 #include "tests/tracer/fat_binary.h"
+#include "tests/tracer/fill_kernel.h"
 
 #include "tracer/device_log/layout.h"
 
@@ -60,21 +61,7 @@ extern "C" __attribute__((used)) void cudaGetParameterBufferV2() {}
 
 namespace {
 
-constexpr const char* text = R"(.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry fill(.param .u64 to)
-{
-  .reg .b32 %r<4>;
-  .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [to];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.u64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r1;
-  ret;
-}
-.visible .entry wait(.param .u64 flag)
+const std::string kernels = std::string(fill_kernel) + R"(.visible .entry wait(.param .u64 flag)
 {
   .reg .b32 %r<2>;
   .reg .b64 %rd<2>;
@@ -195,7 +182,7 @@ struct Job {
 
   Job() {
     CHECK(cuInit(0));
-    CHECK(cuModuleLoadData(&module, text));
+    CHECK(cuModuleLoadData(&module, kernels.c_str()));
     CHECK(cuStreamCreateWithPriority(&one, CU_STREAM_NON_BLOCKING, 0));
     CHECK(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
     CHECK(cuMemAlloc_v2(&memory, 4096));
@@ -348,7 +335,7 @@ void files(const Job& job) {
   const std::string stem = std::string(folder) + "/kernels", cubin = stem + ".cubin", ptx = stem + ".ptx";
   std::ofstream(cubin) << "\x7f"
                        << "ELF and more";
-  std::ofstream(ptx) << text;
+  std::ofstream(ptx) << kernels;
   CUdeviceptr to = job.memory;
   for (const std::string& file : {cubin, ptx}) {
     CUmodule module = nullptr;
@@ -388,7 +375,7 @@ int main(int argc, char** argv) {
   if (what == "idle") {
     CUmodule module = nullptr;
     CHECK(cuInit(0));
-    CHECK(cuModuleLoadData(&module, text));
+    CHECK(cuModuleLoadData(&module, kernels.c_str()));
     std::printf("done\n");
     return 0;
   }

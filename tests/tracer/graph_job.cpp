@@ -27,24 +27,9 @@
 #include <string>
 
 #include "tests/tracer/driver_check.h"
+#include "tests/tracer/fill_kernel.h"
 
 namespace {
-
-constexpr const char* text = R"(.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry fill(.param .u64 to)
-{
-  .reg .b32 %r<4>;
-  .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [to];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.u64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r1;
-  ret;
-}
-)";
 
 constexpr std::size_t bytes = 128;
 
@@ -58,7 +43,7 @@ struct Job {
 
   explicit Job(bool early_) : early(early_) {
     CHECK(cuInit(0));
-    CHECK(cuModuleLoadData(&module, text));
+    CHECK(cuModuleLoadData(&module, fill_kernel));
     CHECK(cuStreamCreateWithPriority(&one, CU_STREAM_NON_BLOCKING, 0));
     CHECK(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
     CHECK(cuMemAlloc_v2(&memory, 4096));
