@@ -68,6 +68,8 @@ TEST(PtxDemangle, LongNames) {
 // Text from elsewhere: neither deep, nor wide, nor cut short may it do harm.
 TEST(PtxDemangle, HostileNames) {
   EXPECT_EQ(demangled_name("_Z1f" + std::string(10000, 'P') + "i"), std::nullopt);
+  for (const char* nobody : {"_ZNE", "_ZNKE", "_ZNE1f", "_ZC5", "_ZND1Ev"})
+    EXPECT_EQ(demangled_name(nobody), std::nullopt) << nobody;
   std::string doubling = "_Z1fI1aE", packs = "_Z1fIJ";
   for (int i = 0; i < 40; ++i) doubling += "1bIS" + (i ? std::to_string(i % 10) : "") + "_S_E";
   demangled_name(doubling);

@@ -199,6 +199,7 @@ class Reader {
       remember({result.text});
       added = true;
     }
+    if (result.text.empty()) return fail<Name>();
     if (added && !failed_) substitutions_.pop_back();
     constructor_ = false;
     return result;
@@ -249,14 +250,12 @@ class Reader {
     std::string result;
     if (digit()) {
       result = source_name();
-    } else if (peek() == 'C' && peek(1) >= '1' && peek(1) <= '5') {
+    } else if ((peek() == 'C' && peek(1) >= '1' && peek(1) <= '5') ||
+               (peek() == 'D' && peek(1) >= '0' && peek(1) <= '5')) { // a constructor or destructor
+      if (before.last.empty()) return fail();
+      result = (peek() == 'D' ? "~" : "") + before.last;
       at_ += 2;
       constructor_ = true;
-      result = before.last;
-    } else if (peek() == 'D' && peek(1) >= '0' && peek(1) <= '5') {
-      at_ += 2;
-      constructor_ = true;
-      result = "~" + before.last;
     } else if (take("Ut")) {
       result = "{unnamed type#" + std::to_string(sequence(10) + 1) + "}";
     } else if (take("Ul")) {
