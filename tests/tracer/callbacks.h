@@ -61,6 +61,9 @@ CUresult call(CUpti_CallbackId id, const char* name, const char* symbol, Params&
   return result;
 }
 
+// Of a stream that is being captured: the launch becomes a node (fake_graphs.cpp).
+void capture(const cuLaunchKernel_params& launch);
+
 // cuInit loads what CUDA_INJECTION64_PATH names.
 inline void inject() {
   if (const char* path = std::getenv("CUDA_INJECTION64_PATH")) {

@@ -28,9 +28,6 @@ EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
 }
 EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) { return *value = 9, CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *bytes = 1 << 30, CUDA_SUCCESS; }
-EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
-}
 // All kernels take (pointer, int); that of the handle 0x200 a structure of the two; that of 0x300 as much as there is
 // room for (CUDA C++ Programming Guide, "Kernel Function Parameters"): a structure of 32 744 bytes, an int and a
 // pointer.
@@ -82,7 +79,10 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream) {
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
   cuLaunchKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra};
-  return CALL(cuLaunchKernel, "_Z4worki", p, { return p.gridDimX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; });
+  return CALL(cuLaunchKernel, "_Z4worki", p, {
+    if (p.gridDimX) fake::capture(p);
+    return p.gridDimX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
 }
 
 // ---- calls whose parameters are all there is to them

@@ -123,6 +123,14 @@ def lists_of_blocks(case):
         assert case.torch(what) == ([], 1002, races), what
 
 
+def blocks_of_graphs(case):
+    """A captured kernel reaches the block that it was given, though that was given back before the graph was made; one
+    that was changed since reaches what it is given now."""
+    assert case.torch("graph") == ([], 3, 0)
+    assert case.torch("graph-reuse") == ([], 5, 1)
+    assert case.torch("graph-changed") == ([], 3, 1)
+
+
 def blocks_that_are_not_told(case):
     """An allocator that reports in another way is not followed, and gets its reports."""
     assert case.torch("apart", "old") == ([], 2, 1)
@@ -300,7 +308,7 @@ def not_followed(case):
         assert line in case.dump(), case.dump()
 
 
-cases = [copies, orders, not_followed, blocks_of_torch, lists_of_blocks, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
+cases = [copies, orders, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
          killed, forks, forks_while_others_launch, crashes, waits_for_a_signal, short_threads, allocates_nothing,
          executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,

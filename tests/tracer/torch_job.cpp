@@ -5,9 +5,11 @@
 // block is given back before it is launched, the second has another one), structure (as reuse, but the first one's
 // block is given back before it is launched, with a structure that has its address), lists, lists-first, lists-last
 // (the first one has a structure with the addresses of a thousand blocks, at its begin and its end, as ATen's
-// multi_tensor_apply hands them over; the second one's block is none of them, the first or the last of them), nonsense
-// (apart, but before it a block is reported over another one). HOW: as in fake_c10.h. Prints how many reports the
-// profiler got, and "done".
+// multi_tensor_apply hands them over; the second one's block is none of them, the first or the last of them), graph,
+// graph-reuse, graph-changed (the first one is launched by a graph, and its block given back before that is made; the
+// second one has another block, the second of two smaller ones in its place, or another one while the graph's node was
+// changed and has what it had not), nonsense (apart, but before it a block is reported over another one). HOW: as in
+// fake_c10.h. Prints how many reports the profiler got, and "done".
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -67,6 +69,37 @@ int main(int argc, char** argv) {
     return 0;
   }
   const std::uint64_t other = block(1000, how), mine = block(5000, how);
+  if (what.rfind("graph", 0) == 0) {
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    launch(mine + 256, first);
+    cuStreamEndCapture(first, &graph);
+    give(mine, how);
+    CUdeviceptr in_its_place = 0;
+    if (what == "graph-reuse") {
+      block(512, how);
+      in_its_place = block(4000, how);
+    }
+    if (what == "graph-changed") {
+      CUgraphNode node = nullptr;
+      std::size_t count = 1;
+      cuGraphGetNodes(graph, &node, &count);
+      CUDA_KERNEL_NODE_PARAMS params{};
+      cuGraphKernelNodeGetParams(node, &params);
+      CUdeviceptr pointer = other;
+      int number = 0;
+      void* parameters[] = {&pointer, &number};
+      params.kernelParams = parameters;
+      cuGraphKernelNodeSetParams(node, &params);
+    }
+    cuGraphInstantiate(&executable, graph, 0);
+    cuGraphDestroy(graph);
+    cuGraphLaunch(executable, first);
+    launch(in_its_place ? in_its_place : other, second);
+    std::printf("%ld reports\ndone\n", reports());
+    return 0;
+  }
   if (what == "nonsense") tell(mine + 512, 512);
   if (what == "dangling" || what == "structure") give(mine, how);
   what == "structure" ? launch_with_structure(mine + 256, first) : launch(mine + 256, first);

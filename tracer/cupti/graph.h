@@ -25,6 +25,7 @@ struct GraphNode {
   std::variant<trace::Marker, trace::Launch, trace::Copy, trace::Set, trace::HostCallback, trace::PoolOperation> what;
   std::uint32_t control = 0; // of an instrumented kernel: the number that its accesses carry
   Kernel* kernel = nullptr; // of kernel nodes
+  std::uint64_t hash = 0; // of opaque ones: NodeFootprints::hash
   HostNode* host = nullptr; // of host nodes: null: what the function tells is not known
   CUevent event = nullptr; // that a marker records, or waits for
   bool event_waits = false;

@@ -44,6 +44,8 @@ void update(Call& call, CUgraphExec executable, CUgraph graph) {
   const auto found = call.session.executables.find(executable);
   if (found == call.session.executables.end()) return retire(made);
   Executable& old = found->second;
+  std::vector<CUgraphNode> handles;
+  for (const GraphNode& node : made.nodes) handles.push_back(node.handle);
   // Later changes name nodes as the graph has them that it was instantiated from; what is off stays off.
   if (made.nodes.size() == old.nodes.size()) {
     for (std::size_t i = 0; i < made.nodes.size(); ++i) {
@@ -54,6 +56,7 @@ void update(Call& call, CUgraphExec executable, CUgraph graph) {
     old.children.clear();
   }
   std::swap(old.nodes, made.nodes);
+  for (std::size_t i = 0; i < handles.size(); ++i) made_of(call.session, old, i, handles[i]);
   retire(made);
 }
 
@@ -105,7 +108,11 @@ void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params& p)
   if (child == graph.children.end() || part.end - part.begin != made.nodes.size()) {
     call.session.incident("lost", "a child graph of an instantiated graph was changed: the trace shows the old one");
   } else {
-    for (std::size_t i = 0; i < made.nodes.size(); ++i) exchange_work(graph.nodes[part.begin + i], made.nodes[i]);
+    for (std::size_t i = 0; i < made.nodes.size(); ++i) {
+      const CUgraphNode handle = made.nodes[i].handle;
+      exchange_work(graph.nodes[part.begin + i], made.nodes[i]);
+      made_of(call.session, graph, part.begin + i, handle);
+    }
   }
   retire(made);
 }

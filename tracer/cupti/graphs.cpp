@@ -234,6 +234,12 @@ Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts) {
   return made;
 }
 
+void made_of(Session& session, const Executable& graph, std::size_t index, CUgraphNode node) {
+  const GraphNode& made = graph.nodes[index];
+  if (!made.kernel || made.control) return;
+  session.journal().push(Journal::GraphKernel{graph.id, std::uint32_t(index), node, made.hash});
+}
+
 void put_host_functions(Call& call, CUgraph graph) {
   call.carried<HostNodes>() = nullptr;
   auto hosts = std::make_unique<HostNodes>(call.session, graph);
@@ -266,6 +272,7 @@ void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint6
   Executable& place = call.session.executables[*executable];
   retire(place); // a handle may come again
   place = std::move(made);
+  for (std::size_t i = 0; i < place.nodes.size(); ++i) made_of(call.session, place, i, place.nodes[i].handle);
 }
 
 } // namespace
@@ -276,17 +283,39 @@ bool Call::is_captured(CUstream handle) const {
   return driver().cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+namespace {
+
+struct Capture {
+  CUgraph graph = nullptr;
+  CUgraphNode last = nullptr; // null: none, or several
+};
+
+Capture capture_of(CUstream handle) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  Capture found;
+  const CUgraphNode* last = nullptr; // what the next node comes after
+  const CUgraphEdgeData* edges = nullptr;
+  std::size_t count = 0;
+  const Driver& d = driver();
+  if (d.cuStreamGetCaptureInfo_v3)
+    d.cuStreamGetCaptureInfo_v3(handle, &status, nullptr, &found.graph, &last, &edges, &count);
+  else if (d.cuStreamGetCaptureInfo_v2)
+    d.cuStreamGetCaptureInfo_v2(handle, &status, nullptr, &found.graph, &last, &count);
+  if (count == 1 && last) found.last = *last;
+  return found;
+}
+
+} // namespace
+
 bool Call::into_body(CUstream handle) const {
   if (!session.has_bodies()) return false;
   if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUgraph graph = nullptr;
-  const Driver& d = driver();
-  if (d.cuStreamGetCaptureInfo_v3)
-    d.cuStreamGetCaptureInfo_v3(handle, &status, nullptr, &graph, nullptr, nullptr, nullptr);
-  else if (d.cuStreamGetCaptureInfo_v2)
-    d.cuStreamGetCaptureInfo_v2(handle, &status, nullptr, &graph, nullptr, nullptr);
-  return session.known_body(graph);
+  return session.known_body(capture_of(handle).graph);
+}
+
+CUgraphNode Call::captured_node(CUstream handle) const {
+  if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  return capture_of(handle).last;
 }
 
 void begin_capture(Call& call, cuStreamBeginCapture_v2_params&) {
@@ -319,7 +348,16 @@ void destroy_graph(Call& call, cuGraphExecDestroy_params& p) {
   const auto found = call.session.executables.find(p.hGraphExec);
   if (found == call.session.executables.end()) return;
   retire(found->second);
+  call.session.journal().push(Journal::ExecutableGone{found->second.id});
   call.session.executables.erase(found);
+}
+
+void destroy_captured(Call& call, cuGraphDestroy_params& p) {
+  std::size_t count = 0;
+  if (call.exit || driver().cuGraphGetNodes(p.hGraph, nullptr, &count) != CUDA_SUCCESS) return;
+  std::vector<CUgraphNode> nodes(count);
+  if (count && driver().cuGraphGetNodes(p.hGraph, nodes.data(), &count) != CUDA_SUCCESS) return;
+  for (CUgraphNode node : nodes) call.session.journal().push(Journal::CapturedGone{node});
 }
 
 // On the way in, so that launches are known before their accesses come.

@@ -19,6 +19,9 @@ void put_host_functions(Call& call, CUgraph graph);
 std::unique_ptr<HostNodes> host_functions(Call& call);
 // What the graph's nodes do. `hosts`: null: none.
 Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts);
+// What the opaque kernel reaches that is the graph's node with that index, is known of the node that it is made of, if
+// that was captured. Under the session's lock.
+void made_of(Session& session, const Executable& graph, std::size_t index, CUgraphNode node);
 // No launch of what it has will come. Under the session's lock.
 void retire(Executable& graph);
 

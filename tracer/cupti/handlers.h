@@ -42,6 +42,7 @@ struct Call {
   }
   bool is_captured(CUstream handle) const; // the driver says so: it is asked while there are captures
   bool into_body(CUstream handle) const; // of a stream that is captured: into the body of a condition
+  CUgraphNode captured_node(CUstream handle) const; // likewise: what the call just made; null: not known
 };
 
 // name##_params of a _ptsz function has the same members.

@@ -66,24 +66,6 @@ void Journal::Launched::clear() {
   effects.clear();
 }
 
-// Of a launch whose parameters are not known every word counts as one.
-static void words_of(const Kernel& kernel, std::uint32_t blocks, std::span<const std::uint8_t> arguments,
-                     std::vector<std::uint64_t>& words) {
-  words.clear();
-  const std::size_t lists = kernel.lists ? kernel.parameters[0].bytes : 0;
-  const auto tensors = lists && arguments.size() >= lists ? kernel.lists->used(arguments.data(), blocks) : std::nullopt;
-  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
-    if (tensors && at < lists && !kernel.lists->is_address(at, *tensors)) continue;
-    std::uint64_t word;
-    std::memcpy(&word, arguments.data() + at, 8);
-    const auto& all = kernel.parameters;
-    words.push_back(
-        Reach::marked(word, all.empty() || std::any_of(all.begin(), all.end(), [&](const Kernel::Parameter& parameter) {
-                              return parameter.offset == at && parameter.bytes == 8;
-                            })));
-  }
-}
-
 void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
   if (gaps_) reach_.has_gaps();
   const bool sound = block.bytes > 0 ? reach_.block_taken(block.address, std::uint64_t(block.bytes))
@@ -151,14 +133,33 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           writer.write(trace::EventRecord{what.event, what.stream, what.operation, what.host_thread});
         } else if constexpr (std::is_same_v<What, AllocatorBlock>) {
           write(what, writer);
-        } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Operation>> ||
-                             std::is_same_v<What, std::unique_ptr<trace::Module>>) {
+        } else if constexpr (std::is_same_v<What, std::unique_ptr<CapturedKernel>>) {
+          words_of(*what->kernel, what->blocks, what->arguments, words_);
+          NodeFootprints::Footprint reached;
+          reach_.of(words_, reached);
+          node_footprints_.captured(what->node, NodeFootprints::hash(what->kernel->name, what->arguments),
+                                    std::move(reached));
+        } else if constexpr (std::is_same_v<What, CapturedGone>) {
+          node_footprints_.forget(what.node);
+        } else if constexpr (std::is_same_v<What, GraphKernel>) {
+          node_footprints_.made(what.executable, what.index, what.node, what.hash);
+        } else if constexpr (std::is_same_v<What, ExecutableGone>) {
+          node_footprints_.forget(what.executable);
+        } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Operation>>) {
+          auto* launch = std::get_if<trace::Launch>(&what->what);
+          const NodeFootprints::Footprint* reached =
+              launch && what->graph_launch ? node_footprints_.of(executable_, what->graph_node) : nullptr;
+          if (reached) launch->footprint = *reached;
+          writer.write(*what);
+        } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Module>>) {
           writer.write(*what);
         } else {
           if constexpr (std::is_same_v<What, trace::Allocate>) {
             reach_.allocated(what);
           } else if constexpr (std::is_same_v<What, trace::Free>) {
             reach_.freed(what.allocation);
+          } else if constexpr (std::is_same_v<What, trace::GraphLaunch>) {
+            executable_ = what.graph;
           }
           writer.write(what);
         }

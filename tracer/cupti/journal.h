@@ -26,6 +26,7 @@
 
 #include "deadheat/trace.h"
 #include "tracer/cupti/layers.h"
+#include "tracer/cupti/node_footprints.h"
 #include "tracer/cupti/quick_lock.h"
 #include "tracer/cupti/reach.h"
 #include "tracer/recorder/writer.h"
@@ -68,16 +69,34 @@ class Journal {
     std::uint64_t address = 0;
     std::int64_t bytes = 0;
   };
+  struct CapturedKernel {  // opaque, that became a graph's node
+    CUgraphNode node = nullptr;
+    const Kernel* kernel = nullptr;
+    std::uint32_t blocks = 0;  // along x
+    std::vector<std::uint8_t> arguments;
+  };
+  struct CapturedGone {  // its graph is destroyed
+    CUgraphNode node = nullptr;
+  };
+  struct GraphKernel { // opaque, of an executable: which node it is made of; null: what it reaches is in its launches
+    std::uint32_t executable = 0, index = 0;
+    CUgraphNode node = nullptr;
+    std::uint64_t hash = 0; // NodeFootprints
+  };
+  struct ExecutableGone {
+    std::uint32_t executable = 0;
+  };
   // What host threads append: records without what is large and comes from kernels.
   using Item =
-      std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, AllocatorBlock, trace::Device,
+      std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, AllocatorBlock,
+                   std::unique_ptr<CapturedKernel>, CapturedGone, GraphKernel, ExecutableGone, trace::Device,
                    std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
                    trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWrite,
                    std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd, trace::OperationBegin,
                    trace::OperationEnd, trace::Incident, trace::Window>;
 
   void push(Item item);
-  void push(Launched& launched);  // leaves it clear
+  void push(Launched& launched); // leaves it clear
   // Items that lie in the queue as they are.
   template <typename What>
   static constexpr bool small = std::is_trivially_copyable_v<What> && sizeof(What) <= 64;
@@ -103,6 +122,7 @@ class Journal {
   // Parts of the run are left out (layers.h): blocks that were not told of are no sign that none can be believed.
   void has_gaps() { gaps_ = true; }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
+  void push(CapturedKernel kernel) { push(Item(std::make_unique<CapturedKernel>(std::move(kernel)))); }
   void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
   // Writes what can be written. last_chance: nothing more arrives; launches write what they have.
@@ -157,6 +177,8 @@ class Journal {
   std::vector<std::unique_ptr<Block>> batch_;
   std::size_t block_ = 0, at_ = 0; // the first entry of the batch that is not written
   Reach reach_; // as of what was written last
+  NodeFootprints node_footprints_; // likewise
+  std::uint32_t executable_ = 0; // whose launch is being written
   std::atomic<bool> gaps_{false};
   std::vector<std::uint64_t> words_; // of the launch that is being written
   trace::Operation written_; // the launch that was written last: its strings keep their room

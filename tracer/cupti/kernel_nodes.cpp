@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tracer/cupti/clones.h"
+#include "tracer/cupti/graphs.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
@@ -16,13 +17,14 @@ CUfunction handle_of(const CUDA_KERNEL_NODE_PARAMS& p) {
   return p.kern ? reinterpret_cast<CUfunction>(p.kern) : p.func;
 }
 
-// Allocations that words of the arguments of a graph's node point into.
-std::vector<std::uint64_t> footprint(Session& session, const std::vector<std::uint8_t>& arguments) {
-  std::vector<std::uint64_t> reached;
-  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, arguments.data() + at, 8);
-    const trace::Allocate* memory = session.allocation_at(word);
+// Allocations that the arguments of a graph's node point into: which blocks of them, is known of captured ones only
+// (Journal::CapturedKernel). Under the session's lock.
+std::vector<std::uint64_t> footprint(Session& session, const Kernel& kernel, std::uint32_t blocks,
+                                     const std::vector<std::uint8_t>& arguments) {
+  std::vector<std::uint64_t> words, reached;
+  words_of(kernel, blocks, arguments, words);
+  for (const std::uint64_t marked : words) {
+    const trace::Allocate* memory = session.allocation_at(marked >> 1);
     if (memory && std::find(reached.begin(), reached.end(), memory->allocation) == reached.end()) {
       reached.push_back(memory->allocation);
     }
@@ -66,7 +68,8 @@ void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS
     launch.instrumented = true;
   } else {
     std::lock_guard hold(session.lock);
-    launch.footprint = footprint(session, arguments);
+    launch.footprint = footprint(session, kernel, launch.grid.x, arguments);
+    to.hash = NodeFootprints::hash(kernel.name, arguments);
   }
   launch.arguments = session.writer().bytes(arguments);
   to.what = std::move(launch);
@@ -138,6 +141,9 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
     node->what = std::move(made.what);
     node->control = made.control;
     node->kernel = made.kernel;
+    node->hash = made.hash;
+    Executable& graph = call.session.executables[executable];
+    made_of(call.session, graph, std::size_t(node - graph.nodes.data()), handle);
   }
 }
 

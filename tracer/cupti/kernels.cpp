@@ -1,8 +1,10 @@
 // What a launched handle stands for.
 #include <algorithm>
+#include <cstring>
 
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/reach.h"
 #include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
@@ -124,6 +126,23 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   std::unique_ptr<Kernel>& place = kernels_[{context, handle}];
   if (!place) place = std::move(made);
   return *place;
+}
+
+void words_of(const Kernel& kernel, std::uint32_t blocks, std::span<const std::uint8_t> arguments,
+              std::vector<std::uint64_t>& words) {
+  words.clear();
+  const std::size_t lists = kernel.lists ? kernel.parameters[0].bytes : 0;
+  const auto tensors = lists && arguments.size() >= lists ? kernel.lists->used(arguments.data(), blocks) : std::nullopt;
+  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
+    if (tensors && at < lists && !kernel.lists->is_address(at, *tensors)) continue;
+    std::uint64_t word;
+    std::memcpy(&word, arguments.data() + at, 8);
+    const auto& all = kernel.parameters;
+    words.push_back(
+        Reach::marked(word, all.empty() || std::any_of(all.begin(), all.end(), [&](const Kernel::Parameter& parameter) {
+                              return parameter.offset == at && parameter.bytes == 8;
+                            })));
+  }
 }
 
 } // namespace deadheat::cupti

@@ -19,6 +19,7 @@ namespace deadheat::cupti {
 struct PendingLaunch {
   bool prepared = false;              // it was looked at on the way in
   bool submits = false;               // the launch is one (and no graph's node)
+  bool opaque_node = false;           // it becomes a graph's node, as it is
   Journal::Launched launch;
   std::shared_ptr<RecordedLaunch> recorded;
   std::uint32_t control = 0;
@@ -31,7 +32,7 @@ struct PendingLaunch {
 
   void clear() {
     launch.clear();
-    prepared = submits = false;
+    prepared = submits = opaque_node = false;
     recorded = nullptr;
     on_host.clear();
   }
@@ -112,7 +113,7 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
                       session.recorder().control(call.context, kernel, pending.parameter, captured);
   launch->kernel = &kernel;
   launch->ranges = nvtx_ranges();
-  if (record || !captured) arguments_of(kernel, parameters, extra, launch->arguments);
+  arguments_of(kernel, parameters, extra, launch->arguments);
   if (record) {
     launch->python = python_line();
     pending.control = pending.parameter.control;
@@ -147,11 +148,20 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   }
   pending.prepared = true;
   pending.submits = !captured;
+  pending.opaque_node = captured && !record;
   if (Window* window = session.window(); window && record && !captured) {
     pending.on_host = window->before_launch(launch->arguments, call.own_handle(stream));
   }
   if (Window* window = session.window(); window && !record && !captured) {
     window->before_opaque(call.context, launch->arguments);
+  }
+}
+
+// An opaque kernel that became a graph's node: `launch` has its arguments.
+[[gnu::noinline]] void captured(Call& call, Journal::Launched& launch, CUstream stream) {
+  if (const CUgraphNode node = call.captured_node(stream)) {
+    call.session.journal().push(
+        Journal::CapturedKernel{node, launch.kernel, launch.grid.x, std::move(launch.arguments)});
   }
 }
 
@@ -178,6 +188,7 @@ void finish(Call& call, CUstream stream) {
   } else {
     if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
     if (!pending.on_host.empty()) session.window()->not_launched(pending.on_host, call.own_handle(stream));
+    if (call.done() && pending.opaque_node) captured(call, pending.launch, stream);
   }
   pending.clear();
 }
@@ -199,10 +210,17 @@ void finish(Call& call, CUstream stream) {
 // The way out of a launch of which nothing is recorded: on the way in, nothing was done.
 [[gnu::hot]] void submit_plain(Call& call, Journal::LaunchFacts& facts, CUfunction f, void** parameters, void** extra,
                                CUstream stream) {
-  if (!call.done() || call.captured(stream)) return;
+  if (!call.done()) return;
   Session& session = call.session;
   const Kernel& kernel = known_kernel(call, f);
   facts.kernel = &kernel;
+  if (call.captured(stream)) [[unlikely]] {
+    Journal::Launched& launch = pending_launch().launch;
+    static_cast<Journal::LaunchFacts&>(launch) = facts;
+    arguments_of(kernel, parameters, extra, launch.arguments);
+    captured(call, launch, stream);
+    return launch.clear();
+  }
   facts.ranges = nvtx_ranges();
   if (kernel.instrumented && facts.cluster.count() == 1) [[unlikely]]
     facts.cluster = compiled_cluster(kernel);

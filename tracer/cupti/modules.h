@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -66,6 +67,11 @@ struct alignas(64) Kernel {  // what a launch's handle stands for
   std::size_t arguments_bytes = 0;     // of all parameters
   std::uint32_t opaque_module = 0; // its number in the trace when there is no code
 };
+
+// Those words of the argument block of a launch of so many blocks (along x) that may be addresses (Reach::marked); of
+// one whose parameters are not known every word.
+void words_of(const Kernel& kernel, std::uint32_t blocks, std::span<const std::uint8_t> arguments,
+              std::vector<std::uint64_t>& words);
 
 class Modules {
  public:
