@@ -1,0 +1,84 @@
+// The search for a verdict on one race after the other (search.h), in one session: two runs that take the pair in
+// either order, then other orders and older values; and what shows a difference, described and written down.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replay/search/alternatives.h"
+#include "replay/search/interleaving.h"
+#include "replay/search/search.h"
+#include "replay/search/session.h"
+#include "replay/search/systematic.h"
+#include "replay/search/witness.h"
+
+namespace deadheat::search {
+
+// Two schedules that take the accesses of one instance of a race in either order, everything else as it comes.
+struct SchedulePair {
+  Schedule first_then_second, second_then_first;
+};
+constexpr std::uint64_t most_logged = 1 << 20; // operations of runs that are compared one by one
+
+class Judge {
+ public:
+  // `alone`: nothing but this race can make outputs differ.
+  Judge(const Session& session, const SearchOptions& options, const Run& natural, std::uint64_t budget, bool alone)
+      : session_(session), options_(options), natural_(natural), budget_(budget), alone_(alone) {}
+
+  Expected<void> judge(Race& race);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // The search (judge.cpp).
+  // Every schedule of the run, if it is small: explored once for all races. Null: it is not.
+  Expected<const Systematic*> every_schedule();
+  // Holds change the natural order, in which the lanes of a warp go together: that can be many switches, other accesses
+  // may change places, too, and the difference may rest on memory that nobody wrote. A better witness of the instance
+  // is looked for then. False: what there is does not show the pair alone, in few switches; other instances come first.
+  Expected<bool> settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown);
+  Expected<void> accept(Race& race, const Candidate& best, const Race::Instance& instance);
+  // Number 0, 1, … of the orders in which other instances of the pair change places too: in every fourth, the accesses
+  // of the pair are walked through uniformly.
+  Expected<Schedule> ordering(const Race& race, std::uint64_t number);
+  // Two runs of one order of threads, in which reads of this pair return older values in the one and not in the other.
+  // True: that changed the outputs, and the verdict is made.
+  Expected<bool> by_old_values(Race& race, std::uint64_t& driven);
+  Clock::time_point deadline() const;
+  bool spent(const Race& race) const;
+  static std::vector<SiteName> sites_of(const Race& race);
+
+  // What was found (evidence.cpp).
+  // A pair of schedules whose outputs differ: describes the difference and writes the witness. `directed`: the instance
+  // that they take in either order; without one, that at which the runs part.
+  Expected<void> found(Race& race, const SchedulePair& pair, const Run& a, const Run& b,
+                       const std::optional<Race::Instance>& directed);
+  // What the two runs of a witness did, and what else than the instance changed places.
+  // `choose`: the instance may become that at which they part.
+  Expected<void> describe(Race& race, const SchedulePair& pair, Race::Instance& instance, bool choose);
+  Expected<void> write(Race& race, const Witness& witness, std::size_t commands);
+  // An order that changes the outputs: the switches in it that matter.
+  Expected<void> found_by_order(Race& race, const Schedule& schedule, const Run& run);
+  // Both as lists: of the switches that they share and of the old values, those that matter.
+  Expected<bool> found_by_old_values(Race& race, const SchedulePair& pair, const Run& with);
+
+  const Session& session_;
+  const SearchOptions& options_;
+  const Run& natural_;
+  std::uint64_t budget_;
+  bool alone_;
+  Clock::time_point begin_;
+  std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
+  unsigned doubts_ = 0;
+  std::optional<Witness::Smaller> smaller_; // of the witness that is written next
+  std::optional<Systematic> all_; // every schedule, if the run is small
+  std::optional<Log> log_; // of the natural run
+};
+
+} // namespace deadheat::search
