@@ -18,8 +18,11 @@ from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
 job = os.path.join(here, "frameworks_job.py")
-# Name: kernels are instrumented, one race at a line with this mark. XLA's kernels come without PTX.
-jobs = {"compiled": (True, None), "graphs": (True, None), "jax": (False, None), "tiles": (True, None), "lost": (True, "LOST")}
+# Name: kernels are instrumented, one race at a line with this mark, or races of streams. XLA's and ATen's kernels come
+# without PTX.
+STREAMS = "between streams"
+jobs = {"compiled": (True, None), "graphs": (True, None), "captured": (False, None), "early": (False, STREAMS),
+        "jax": (False, None), "tiles": (True, None), "lost": (True, "LOST")}
 
 
 def run(options, name):
@@ -65,7 +68,10 @@ def main():
         lines = {race[side].get("line") for race in found for side in ("first", "second")}
         print("  %s: %d launches, %d instrumented, %d accesses, %d suppressed races" % (
             name, summary["launches"], summary["instrumented"], summary["accesses"], len(report["races"]) - len(found)))
-        claim(lines == ({marks[mark]} if mark else set()), "%s: races at lines %s" % (name, sorted(map(str, lines))))
+        if mark == STREAMS:
+            claim({race["level"] for race in found} == {"stream"}, "%s: %d races of streams" % (name, len(found)))
+        else:
+            claim(lines == ({marks[mark]} if mark else set()), "%s: races at lines %s" % (name, sorted(map(str, lines))))
         claim(summary["complete"] and (summary["instrumented"] > 0) == instrumented, "%s: all is recorded" % name)
     end()
 

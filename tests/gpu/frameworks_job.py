@@ -3,6 +3,9 @@
 
 compiled    a small transformer under torch.compile, six steps: its kernels are loaded from files
 graphs      the same in CUDA graphs (mode="reduce-overhead")
+captured    a net's forward pass as a CUDA graph, whose next input a side stream brings meanwhile, into a tensor next to
+            the one that the graph reads
+early       the same, but into that one
 jax         ten steps of a small net under jax.jit, which updates its graphs' nodes and copies beside other streams
 tiles       Triton: scaling in place with more threads than elements, a product of matrices, a softmax, a sum
 lost        Triton: programs that add to one sum without an atomic operation; line LOST
@@ -59,6 +62,36 @@ def transformer(mode):
         optimizer.zero_grad()
         losses.append(loss.detach().clone())
     print_hash([torch.stack(losses).cpu().numpy()])
+
+
+def forward_pass(early):
+    import torch
+
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.GELU(), torch.nn.Linear(256, 256)).cuda()
+    inputs = [torch.randn(512, 256).pin_memory() for _ in range(4)]
+    now, coming = (torch.zeros(512, 256, device="cuda") for _ in range(2))  # blocks of one allocation
+    side, main = torch.cuda.Stream(), torch.cuda.current_stream()
+    graph = torch.cuda.CUDAGraph()
+    outs = []
+    with torch.no_grad():
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            net(now)
+            coming.copy_(inputs[0], non_blocking=True)
+        main.wait_stream(side)
+        with torch.cuda.graph(graph):
+            out = net(now)
+        for number in range(1, 5):
+            main.wait_stream(side)
+            now.copy_(coming)
+            side.wait_stream(main)
+            graph.replay()
+            with torch.cuda.stream(side):
+                (now if early else coming).copy_(inputs[number % 4], non_blocking=True)
+            outs.append(out.clone())
+        torch.cuda.synchronize()
+    print("done") if early else print_hash([out.cpu().numpy() for out in outs])
 
 
 def jax_steps():
@@ -137,5 +170,6 @@ def triton_kernels(lost):
 
 
 if __name__ == "__main__":
-    {"compiled": lambda: transformer("default"), "graphs": lambda: transformer("reduce-overhead"), "jax": jax_steps,
+    {"compiled": lambda: transformer("default"), "graphs": lambda: transformer("reduce-overhead"),
+     "captured": lambda: forward_pass(False), "early": lambda: forward_pass(True), "jax": jax_steps,
      "tiles": lambda: triton_kernels(False), "lost": lambda: triton_kernels(True)}[sys.argv[1]]()
