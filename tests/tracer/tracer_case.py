@@ -30,8 +30,8 @@ class Case:
         """The job's status, output and what was said, under the library."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         text = "output=%s:device=gpu:cupti=%s%s" % (output or self.trace, cupti, settings)
-        variables = dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder), DEADHEAT_OPTIONS=text,
-                         LD_PRELOAD=tracer or self.preloaded, **(environment or {}))
+        variables = {**os.environ, "LD_LIBRARY_PATH": os.path.abspath(options.folder), "DEADHEAT_OPTIONS": text,
+                     "LD_PRELOAD": tracer or self.preloaded, **(environment or {})}
         # AddressSanitizer must come first; the tracer is not built with it for this test.
         before = None
         if limit:
