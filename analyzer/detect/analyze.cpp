@@ -8,6 +8,7 @@
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
 #include "analyzer/detect/lifetimes.h"
+#include "analyzer/detect/outcomes.h"
 #include "analyzer/detect/unused.h"
 #include "analyzer/detect/waits.h"
 #include "tracer/ptx/demangle.h"
@@ -168,7 +169,7 @@ void describe_faults(const Detector& detector, const Describer& describer, Analy
 // A log's chunks, and what could not be read of them.
 class LogSource final : public Source {
  public:
-  explicit LogSource(const trace::LogReader& log) : log_(log) {}
+  LogSource(const trace::LogReader& log, ModuleText text) : log_(log), outcomes_(std::move(text)) {}
   std::size_t chunks() const override { return log_.chunk_count(); }
   void play(std::size_t chunk, trace::RecordVisitor& visitor) const override {
     if (log_.gap_before(chunk)) visitor.missing();
@@ -183,7 +184,10 @@ class LogSource final : public Source {
       }
       switch (item) {
         case trace::Decoder::Item::access: visitor.access(decoder.access()); break;
-        case trace::Decoder::Item::record: visitor.record(decoder.record()); break;
+        case trace::Decoder::Item::record:
+          if (auto* module = std::get_if<trace::Module>(&decoder.record())) outcomes_.mark(*module);
+          visitor.record(decoder.record());
+          break;
         case trace::Decoder::Item::damaged:
           return damaged(chunk, "part of a chunk cannot be read, " + decoder.error(), visitor);
         case trace::Decoder::Item::end: return whole(chunk, decoder, visitor);
@@ -212,6 +216,7 @@ class LogSource final : public Source {
     if (!as_said) counts_[chunk] = {decoder.records(), decoder.accesses()};
   }
   const trace::LogReader& log_;
+  mutable Outcomes outcomes_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::string> damaged_;
   mutable std::map<std::size_t, std::uint64_t> skipped_;
@@ -230,8 +235,8 @@ void share_out(std::uint64_t limit, FindOptions& find) {
   find.memory_limit = std::max(limit * 3 / 8, limit - std::min(limit, batches));
 }
 
-void analyze_log(trace::LogReader& log, UnusedReads::Text text, const AnalyzeOptions& options, Analysis& analysis) {
-  const LogSource source(log);
+void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& options, Analysis& analysis) {
+  const LogSource source(log, text);
   FindOptions find;
   find.jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
   if (options.memory_limit) share_out(options.memory_limit, find);

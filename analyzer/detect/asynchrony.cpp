@@ -197,7 +197,7 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
       case What::async_arrive: causality_.mbarrier_async_arrive(thread, object, phase, now_); break;
       case What::test:
         if (record.succeeded >> lane & 1) {
-          causality_.mbarrier_test(thread, object, phase, record.ordering, record.scope);
+          causality_.mbarrier_test(thread, object, phase, record.ordering, record.scope, site.outcome_unused);
         }
         break;
       case What::expect_tx: break;

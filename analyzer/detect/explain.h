@@ -89,8 +89,9 @@ class Explainer final : public trace::RecordVisitor {
     std::uint32_t async_pending = 0;
     bool async_reads_only = false;
     // Of mbarriers: where the first's thread first arrived after its access, or its bulk copy completed; what the
-    // second's thread last saw complete.
-    Phase arrived, completed, tested;
+    // second's thread last saw complete, and what it last tested without looking at the outcome.
+    Phase arrived, completed, tested, unlooked;
+    bool unlooked_succeeded = false;
     Mark proxy_fence, proxy_fence_before; // of either thread, since the first access and before it
     Mark cluster_arrive, cluster_arrive_before, cluster_wait;
     bool cluster_relaxed = false;

@@ -34,7 +34,16 @@ void Explainer::asynchronous(const trace::Mbarrier& r) {
           first.module == r.module && first.site_number == r.site) {
         entry.completed = phase;
       }
-      if (thread == race.second.thread && r.what == What::test && (r.succeeded >> lane & 1)) entry.tested = phase;
+      if (thread == race.second.thread && r.what == What::test) {
+        const Site* site = detector_.sides().place(detector_.sides().site(r.module, r.site)).site;
+        const bool succeeded = r.succeeded >> lane & 1;
+        if (site && site->outcome_unused) {
+          entry.unlooked = phase;
+          entry.unlooked_succeeded = succeeded;
+        } else if (succeeded) {
+          entry.tested = phase;
+        }
+      }
     });
   });
 }
@@ -75,7 +84,16 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
   const Phase& released = bulk(first) ? entry.completed : entry.arrived;
   const Phase& seen = entry.tested;
   const std::string releases = bulk(first) ? "the copy completes on " : "the first arrives at ";
-  if (released.mark && !seen.mark) {
+  const Phase& unlooked = entry.unlooked;
+  const auto covers = [&](const Phase& wait) {
+    return wait.mark && wait.block == released.block && wait.address == released.address &&
+           wait.phase >= released.phase;
+  };
+  if (released.mark && covers(unlooked) && !covers(seen)) {
+    out.push_back(releases + object_text(released.address) + ", but nothing depends on the outcome of the wait at " +
+                  place(unlooked.mark) + ", which orders nothing" +
+                  (entry.unlooked_succeeded ? ", though it succeeded in this run" : ""));
+  } else if (released.mark && !seen.mark) {
     out.push_back(releases + object_text(released.address) + ", and the thread of the second waits for no phase of it");
   } else if (released.mark && (released.block != seen.block || released.address != seen.address)) {
     out.push_back(releases + object_text(released.address) + ", but the second waits at " + place(seen.mark) + " for " +

@@ -20,7 +20,9 @@ using order::ThreadKey;
 class Lifetimes final : public trace::RecordVisitor {
  public:
   explicit Lifetimes(const Detector& detector)
-      : detector_(detector), causality_(no_operations_, {.observers = false}) {}
+      : detector_(detector), causality_(no_operations_, {.observers = false}) {
+    causality_.unused_tests();
+  }
 
   bool access(const trace::AccessView& view) override {
     ++now_;
@@ -222,7 +224,7 @@ class Lifetimes final : public trace::RecordVisitor {
         case What::async_arrive: causality_.mbarrier_async_arrive(thread, object, r.phase[lane], now_); break;
         case What::test:
           if (r.succeeded >> lane & 1)
-            causality_.mbarrier_test(thread, object, r.phase[lane], Ordering::acquire, Scope::sys);
+            causality_.mbarrier_test(thread, object, r.phase[lane], Ordering::acquire, Scope::sys, site->outcome_unused);
           break;
         case What::expect_tx: break;
       }

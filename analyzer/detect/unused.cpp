@@ -10,7 +10,7 @@
 
 namespace deadheat::detect {
 
-UnusedReads::UnusedReads(const Detector& detector, const std::vector<FoundRace>& races, Text text)
+UnusedReads::UnusedReads(const Detector& detector, const std::vector<FoundRace>& races, ModuleText text)
     : detector_(detector), races_(races), text_(std::move(text)) {
   for (std::size_t i = 0; i < races.size(); ++i) {
     const FoundRace& race = races[i];

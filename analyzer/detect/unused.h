@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/outcomes.h"
 
 namespace deadheat::detect {
 
 class UnusedReads final : public trace::RecordVisitor {
  public:
-  using Text = std::function<std::string(const trace::Module&)>; // PTX; empty: not to be had
-  UnusedReads(const Detector& detector, const std::vector<FoundRace>& races, Text text);
+  UnusedReads(const Detector& detector, const std::vector<FoundRace>& races, ModuleText text);
   bool access(const trace::AccessView& access) override;
   bool record(trace::Record& record) override;
   void missing() override { candidates_.clear(); }
@@ -40,7 +40,7 @@ class UnusedReads final : public trace::RecordVisitor {
   };
   const Detector& detector_;
   const std::vector<FoundRace>& races_;
-  const Text text_;
+  const ModuleText text_;
   std::vector<Candidate> candidates_;
   std::unordered_map<PlaceId, std::vector<std::size_t>> stores_; // whose values would be used → candidates
 };

@@ -28,6 +28,10 @@
 // races too. Here the load observes what it returned; where that orders the two no better, they race. This is of loads
 // of a part of what an atomic operation stored, and of nothing else of different sizes.
 //
+// A wait for a phase whose outcome the thread does not look at (Site::outcome_unused) acquires where it returns true,
+// but the thread goes on the same where it returns false: it orders only where it cannot return false, which is where
+// somebody who looked has seen that phase, or a later one, complete, and what the thread does comes after that.
+//
 // Fence-SC order (8.9.3) orders any two morally strong fence.sc operations in the order that the run happened to take.
 // Race detection does not use that accident: another run need not have that order. Rules::fence_sc_order applies it,
 // for those who ask what one execution allows. Where a read tells the order it is none, and used (fence_order.cpp).
@@ -172,7 +176,10 @@ class Causality {
   void mbarrier_arrive(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope,
                        Stamp now);
   void mbarrier_async_arrive(ThreadKey thread, const Location& object, std::uint32_t phase, Stamp now);
-  void mbarrier_test(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope);
+  // `unused`: nothing depends on that it was successful; such tests must have been announced.
+  void mbarrier_test(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope,
+                     bool unused = false);
+  void unused_tests() { unused_tests_ = true; } // there may be some from now on
 
   // Does the access (thread, stamp, group) happen before what `second` does now? Program order included; for accesses
   // of asynchronous copies, their group must have been waited for. `what`: the least class of operations that the first
@@ -333,6 +340,7 @@ class Causality {
       Remote remote, remote_wide; // by arrivals of .cta scope; by wider ones
     };
     std::map<std::uint32_t, Phase> phases;
+    std::uint32_t lives = 0; // how often it was made anew
   };
 
   AsyncGroup new_group(ThreadKey thread, Stamp now, bool bulk);
@@ -432,6 +440,7 @@ class Causality {
   std::unordered_map<AsyncGroup, AsyncState> async_groups_;
   AsyncGroup last_group_ = 0;
   std::size_t many_groups_ = 1 << 16;
+  bool unused_tests_ = false;
 };
 
 } // namespace deadheat::order

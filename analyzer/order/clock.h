@@ -69,6 +69,11 @@ inline std::uint32_t inits_group(std::uint32_t thread) { return 24576 + thread; 
 // Bulk copies that completed on the mbarrier at that offset of the block's shared memory, by stamp of completion.
 inline std::uint32_t mbarrier_group(std::uint64_t offset) { return std::uint32_t(65536 + (offset / 8 & 0xffffff)); }
 
+// Phases of the mbarrier at that offset that were seen complete by somebody who looked: how many.
+constexpr std::uint32_t phase_group(std::uint64_t offset) {
+  return std::uint32_t(1 << 27 | (65536 + (offset / 8 & 0xffffff)));
+}
+
 class Clock;
 using ClockPointer = std::shared_ptr<const Clock>; // null: nothing seen
 

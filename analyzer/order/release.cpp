@@ -298,7 +298,13 @@ void Causality::forget_locations() {
 
 // ---- mbarrier objects
 
-void Causality::mbarrier_init(const Location& object) { mbarriers_.erase(object); }
+void Causality::mbarrier_init(const Location& object) {
+  const auto found = mbarriers_.find(object);
+  if (found == mbarriers_.end()) return;
+  const std::uint32_t lives = found->second.lives + 1;
+  found->second = {};
+  found->second.lives = lives;
+}
 
 Causality::MbarrierState::Phase& Causality::mbarrier_phase(ThreadKey key, const Location& object, std::uint32_t phase) {
   auto [at, fresh] = mbarriers_.try_emplace(object);
@@ -334,9 +340,22 @@ void Causality::mbarrier_async_arrive(ThreadKey key, const Location& object, std
 }
 
 void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
-                              Scope scope) {
+                              Scope scope, bool unused) {
   auto found = mbarriers_.find(object);
   if (found == mbarriers_.end()) return;
+  if (unused_tests_) {
+    const ClockEntry complete{object.block - 1, phase_group(object.address),
+                              (Stamp(found->second.lives) << 32) + phase + 1};
+    // It reads shared memory: whatever comes before such reads, which leave nothing to take back, comes before it.
+    const auto seen = [&](std::uint32_t kind) {
+      return seen_entry(key, {complete.block, complete.group | kind, complete.stamp});
+    };
+    if (unused && !seen(0) && !seen(only_reads_bulk) && !seen(only_shared_bulk) &&
+        !seen(only_shared_bulk | only_reads_bulk))
+      return;
+    Thread& state = thread(key);
+    state.own = Clock::with(state.own, {complete});
+  }
   auto& phases = found->second.phases;
   const auto acquire_reads = [&](MbarrierState::Remote& of) {
     if (!of.reads) of.reads = Clock::of_reads(of.released);

@@ -1,15 +1,25 @@
-"""A naive second opinion on the order within a launch: which accesses of a recorded run conflict unordered?
+"""A naive second opinion on the order of kernels' accesses: which of a recorded run conflict unordered?
 
 It reads what `deadheat info --records` prints, and shares nothing with the analyzer: every thread has a clock, a dictionary
 of what it has seen of the others; every word of memory keeps all accesses that were made to it, and each access is held
 against each of them. Sections are those of the PTX ISA's chapter 8, Memory Consistency Model.
 
-Accesses of different launches are not held against each other, though launches may overlap. Of traces that are too large
-to be looked at so it says nothing (Unknown).
+A wait for an mbarrier's phase whose outcome nobody looks at orders nothing, unless somebody who looked has seen that phase
+complete before it: it may have failed for all that the thread does. The PTX tells which those are (ptx_outcomes.py).
+
+Launches: what is complete before one begins (stream_oracle.Operations, or, behind griddepcontrol.wait, the launch in front)
+comes before all that it does, and so does what those launches had been told of others. Threads of launches that run beside
+each other synchronize as others do; whoever knows of anything that a launch did knows that what is complete before it is
+complete. What copies, sets and the host do is not looked at. Of traces that are too large to be looked at so it says nothing
+(Unknown).
 """
+import itertools
 import re
 import sys
 import time
+
+import ptx_outcomes
+import stream_oracle
 
 
 class Unknown(Exception):
@@ -21,10 +31,34 @@ STRONG = {"relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio"}
 ACQUIRE, RELEASE = {"acquire", "acq_rel", "sc"}, {"release", "acq_rel", "sc"}
 SCOPES = ["cta", "cluster", "gpu", "sys"]
 SHARED_WINDOW, WINDOW_BYTES = 1 << 48, 1 << 32  # of generic addresses (deadheat/address.h)
+BLOCK_BITS = 40  # of blocks' numbers, which the launch's comes before
+OF_LAUNCHES = {"begun", "waited", "begun reads", "waited reads"}  # entries of clocks: something of the launch is known
 RANK_BITS = 24  # shared addresses: the rank of the block in its cluster, plus one, lies above (deadheat/address.h)
 
 
+def launch_of(block):
+    return block >> BLOCK_BITS
+
+
+def numbered(word, block):
+    """A block of the launch that the record is of."""
+    return int(word[2]) << BLOCK_BITS | block
+
+
+def block_of(word):
+    return numbered(word, int(word[4]))
+
+
+def of_launch(name):
+    """Of whose threads an entry of a clock tells."""
+    if name[0] in OF_LAUNCHES:
+        return name[1]
+    return launch_of(name[0] if isinstance(name[0], int) else name[1][0])
+
+
 class Site:
+    unused = False  # a wait whose outcome nobody looks at
+
     def __init__(self, word):  # site M:N OPCODE ACCESS ORDERING SCOPE elements E of_bytes B …
         self.opcode, self.access, self.ordering, self.scope = word[2:6]
         self.elements, self.element = int(word[7]), int(word[9])
@@ -74,12 +108,26 @@ def mask_of(word, at):
 
 
 class Launch:
-    """One launch; finds the pairs while the records of it come."""
+    """What is the same for all its threads. Blocks have numbers of their own in all launches: those of launch L begin with
+    L << BLOCK_BITS."""
 
-    def __init__(self, number, sites, block_size, grid, cluster):
-        self.number, self.sites, self.block_size, self.cluster, self.grid = number, sites, block_size, cluster, grid
-        self.threads, self.memory, self.writes = {}, {}, {}
+    def __init__(self, operation, block_size, grid, cluster):
+        self.operation, self.block_size, self.grid, self.cluster = operation, block_size, grid, cluster
+        self.behind, self.told = set(), {}  # launches complete when it begins; what these had been told of others
+        self.primary, self.waits = 0, (set(), {})  # the launch that its threads may wait for, and the same once one has
+        self.waited = False
+        self.final = {}  # what its threads had been told of others when it ended
+        self.memory = {}  # (owner, word) → its accesses
+
+
+class Device:
+    """All launches; finds the pairs while the records come."""
+
+    def __init__(self, sites):
+        self.sites, self.launches = sites, {}
+        self.threads, self.writes = {}, {}
         self.barriers, self.clusters, self.objects = {}, {}, {}
+        self.looked = {}  # object → [(phase, who saw it complete and looked, its stretch)]
         self.remote = {}  # object → phase → what came before arrivals of other blocks
         self.sc_fences = {}  # block → what came before each of its fence.sc of gpu or sys scope
         self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
@@ -90,7 +138,69 @@ class Launch:
         self.exited = set()  # names of threads
         self.copies = 0
         self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
-        self.pairs = {}  # (one, other, word, what they do) → {(site, site)}
+        self.pairs = {}  # (launch, other's launch, one, other, word, what they do) → {(site, site)}
+
+    # ---- launches
+
+    def begin(self, number, launch, operations, numbers):
+        """operations: stream_oracle's; numbers: operation → launch."""
+        self.launches[number] = launch
+        known = lambda complete: {numbers[operation] for operation in complete if numbers.get(operation) in self.launches}
+        launch.behind = known(operations.before[launch.operation])
+        launch.told = self.told_to(launch.behind)
+        launch.told["begun", number] = 1
+        launch.primary = numbers.get(operations.primary.get(launch.operation, 0), 0)
+
+    def told_to(self, behind):
+        """What launches that are complete had been told of others; it is visible to all proxies."""
+        told = {}
+        for number in behind:
+            for name, epoch in self.launches[number].final.items():
+                told[name] = max(epoch, told.get(name, 0))
+                if isinstance(name[0], int):
+                    told["global", name] = max(epoch, told.get(("global", name), 0))
+        return told
+
+    def end(self, number):
+        if number not in self.launches:
+            return
+        launch, final, looked_at = self.launches[number], {}, set()
+        for thread in [thread for thread in self.threads.values() if launch_of(thread.block) == number]:
+            if id(thread.seen) not in looked_at:
+                looked_at.add(id(thread.seen))
+                for name, epoch in thread.seen.items():
+                    if of_launch(name) != number:
+                        final[name] = max(epoch, final.get(name, 0))
+            del self.threads[thread.name]
+        launch.final = final
+        for place in [place for place in launch.memory if place[0] != "global"]:
+            del launch.memory[place]
+
+    def dependency_wait(self, threads):
+        """griddepcontrol.wait: the launch in front is complete, and its memory visible (9.7.13.13)."""
+        for thread in threads:
+            number = launch_of(thread.block)
+            launch = self.launches[number]
+            if launch.primary in self.launches:
+                if not launch.waited:
+                    primary = self.launches[launch.primary]
+                    behind = {launch.primary} | primary.behind | (primary.waits[0] if primary.waited else set())
+                    launch.waits, launch.waited = (behind, self.told_to(behind)), True
+                told = dict(launch.waits[1])
+                told["waited", number] = 1
+                thread.sees((told, thread.name, 0))
+
+    def complete(self, other, own, clock, read):
+        """Is all of the launch complete before whoever of `own` has this clock goes on (`read`: or all that it read)?"""
+        if other in self.launches[own].behind:
+            return True
+        kinds = ("begun", "waited") + (("begun reads", "waited reads") if read else ())
+        for name in clock:
+            if name[0] in kinds and name[1] in self.launches:
+                launch = self.launches[name[1]]
+                if other in (launch.behind if name[0].startswith("begun") else launch.waits[0]):
+                    return True
+        return False
 
     # ---- who is where
 
@@ -98,24 +208,27 @@ class Launch:
         name = (block, linear)
         found = self.threads.get(name)
         if found is None:
-            found = self.threads[name] = Thread(name, block, {})
+            found = self.threads[name] = Thread(name, block, self.launches[launch_of(block)].told)
         return found
 
     def lanes(self, block, warp, mask):
         return [self.thread(block, 32 * warp + lane) for lane in range(32) if mask >> lane & 1]
 
-    def coordinates(self, block):
-        return block % self.grid[0], block // self.grid[0] % self.grid[1], block // (self.grid[0] * self.grid[1])
-
     def cluster_of(self, block):
-        return tuple(at // size for at, size in zip(self.coordinates(block), self.cluster))
+        """(launch, and the cluster's coordinates)"""
+        number, index = launch_of(block), block & ((1 << BLOCK_BITS) - 1)
+        grid = self.launches[number].grid
+        coordinates = index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])
+        return (number,) + tuple(at // size for at, size in zip(coordinates, self.launches[number].cluster))
 
     def peer(self, block, rank):
-        first = [at * size for at, size in zip(self.cluster_of(block), self.cluster)]
-        x = first[0] + rank % self.cluster[0]
-        y = first[1] + rank // self.cluster[0] % self.cluster[1]
-        z = first[2] + rank // (self.cluster[0] * self.cluster[1])
-        return (z * self.grid[1] + y) * self.grid[0] + x
+        number, *at = self.cluster_of(block)
+        grid, cluster = self.launches[number].grid, self.launches[number].cluster
+        first = [place * size for place, size in zip(at, cluster)]
+        x = first[0] + rank % cluster[0]
+        y = first[1] + rank // cluster[0] % cluster[1]
+        z = first[2] + rank // (cluster[0] * cluster[1])
+        return number << BLOCK_BITS | ((z * grid[1] + y) * grid[0] + x)
 
     def in_scope(self, scope, one, other):
         """8.5: are two blocks within a scope of either?"""
@@ -138,7 +251,10 @@ class Launch:
 
     def comes_before(self, earlier, earlier_epoch, earlier_kind, name, clock, space):
         """8.9.5; between the generic and the asynchronous proxy a write needs a proxy fence behind it as well, which an
-        observed completion implies (9.7.9.25.4)."""
+        observed completion implies (9.7.9.25.4), and the end of the launch."""
+        own, other = launch_of(name[0]), launch_of(earlier[0])
+        if own != other and self.complete(other, own, clock, earlier_kind == "read" or "object" in earlier):
+            return True
         if isinstance(name[-1], str) and not isinstance(earlier[-1], str) and earlier_kind != "read":
             return clock.get((space, earlier), 0) >= earlier_epoch
         if earlier_kind == "init" and clock.get(("inits", earlier), 0) >= earlier_epoch:
@@ -160,13 +276,17 @@ class Launch:
         """Holds one access against all earlier ones of its bytes (8.7.1). Names that end in text are of bulk copies."""
         owner, at = self.place(space, block, address)
         location = (owner, at, size)
+        number = launch_of(name[0])
+        own = self.launches[number]
+        beside = [launch.memory for other, launch in self.launches.items()
+                  if other == number or (owner == "global" and other not in own.behind)]
         for word in range(at // 4, (at + size + 3) // 4):
             mask = sum(1 << byte for byte in range(4) if at <= 4 * word + byte < at + size)
             entry = (name, epoch, kind, strong, scope, mask, location, block, site)
-            earlier = self.memory.setdefault((owner, word), {})  # a set that keeps its order
-            if entry in earlier:
+            mine = own.memory.setdefault((owner, word), {})  # a set that keeps its order
+            if entry in mine:
                 continue
-            for other in earlier:
+            for other in itertools.chain.from_iterable(memory.get((owner, word), ()) for memory in beside):
                 (other_name, other_epoch, other_kind, other_strong, other_scope, other_mask, other_location, other_block,
                  other_site) = other
                 if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
@@ -180,9 +300,9 @@ class Launch:
                 if (strong and other_strong and location == other_location and
                         self.both_in_scope(scope, block, other_scope, other_block)):
                     continue
-                pair = (self.number, other_name[:2], name[:2], owner, word, other_kind, kind)
+                pair = (launch_of(other_name[0]), number, other_name[:2], name[:2], owner, word, other_kind, kind)
                 self.pairs.setdefault(pair, set()).add((other_site, site))
-            earlier[entry] = None
+            mine[entry] = None
 
     def access(self, block, warp, site_name, space, lane, address, values):
         """values: None, or (what a strong access read, what it wrote or None)."""
@@ -266,6 +386,7 @@ class Launch:
     def of_shared(clock):
         """What the clock says of accesses to shared memory, and of nothing else."""
         seen, name, epoch = clock
+        seen = {of: reached for of, reached in seen.items() if of[0] not in OF_LAUNCHES}
         there = {("of shared", of) if isinstance(of[0], int) else
                  ("of shared reads", of[1]) if of[0] == "of reads" else of: reached for of, reached in seen.items()}
         return there, ("of shared", name) if isinstance(name[0], int) else name, epoch
@@ -274,7 +395,9 @@ class Launch:
     def of_reads(clock):
         """What the clock says of reads, and of nothing else."""
         seen, name, epoch = clock
-        kinds = {"of shared": "of shared reads", "of reads": "of reads", "of shared reads": "of shared reads"}
+        kinds = {"of shared": "of shared reads", "of reads": "of reads", "of shared reads": "of shared reads",
+                 "begun": "begun reads", "waited": "waited reads", "begun reads": "begun reads",
+                 "waited reads": "waited reads"}
         there = {("of reads", of) if isinstance(of[0], int) else (kinds[of[0]], of[1]): reached
                  for of, reached in seen.items() if isinstance(of[0], int) or of[0] in kinds}
         return there, ("of reads", name), epoch
@@ -305,7 +428,7 @@ class Launch:
                 # its own entry is newer than what it needs: epochs only grow
 
     def of_block(self, block):
-        return [self.thread(block, linear) for linear in range(self.block_size)]
+        return [self.thread(block, linear) for linear in range(self.launches[launch_of(block)].block_size)]
 
     def cluster_barrier(self, block, warp, mask, waits, phase, relaxed):
         key = (self.cluster_of(block), phase)
@@ -432,7 +555,10 @@ class Launch:
         elif what == "async_arrive":  # after all cp.async that the thread has issued, and after nothing else (9.7.9.25.3)
             names = [name for group in thread.groups for name in group] + thread.open_group
             phases.setdefault(phase, []).extend((block, "sys", ({}, name, 1)) for name in names)
-        elif what == "test" and succeeded:
+        elif what == "test" and succeeded and (not site.unused or self.certain(thread, key, phase)):
+            if not site.unused:
+                self.looked.setdefault(key, []).append((phase, thread.name, thread.epoch))
+                thread.epoch += 1
             for reached in sorted(phases):
                 if reached > phase:
                     continue
@@ -444,17 +570,23 @@ class Launch:
                     thread.pending.setdefault(key, {}).update(enumerate(phases[reached]))
         elif what == "init":
             self.objects[key] = {}
+            self.looked.pop(key, None)
             self.remote.pop(key, None)
         elif what == "complete_tx":
             waiting = self.completing.get((site_name, thread.name, (("shared", of_block), address)), [])
             if waiting:  # of that copy's own accesses, and of nothing else
                 phases.setdefault(phase, []).extend((of_block, "sys", ({}, name, 1)) for name in waiting.pop(0))
 
+    def certain(self, thread, key, phase):
+        return any(seen >= phase and (name == thread.name or
+                                      self.comes_before(name, epoch, "read", thread.name, thread.seen, "shared"))
+                   for seen, name, epoch in self.looked.get(key, []))
+
     # ---- records: `HEAD launch L block B warp W site M:N MASK …`, split into words; some have no warp or no site
 
     def threads_of(self, word, mask_at=9):
         """(block, warp, threads, index of the word behind the mask)"""
-        block, warp = int(word[4]), int(word[6])
+        block, warp = block_of(word), int(word[6])
         mask, at = mask_of(word, mask_at)
         return block, warp, self.lanes(block, warp, mask), at
 
@@ -485,14 +617,16 @@ class Launch:
             self.proxy_fence(threads, spaces)
         elif ".mbarrier_init" in opcode or ".sync_restrict" in opcode:
             self.restricted_fence(threads, word[at], word[at + 1], ".mbarrier_init" in opcode)
-        elif word[at] != "weak":  # griddepcontrol.wait
+        elif word[at] == "weak":  # griddepcontrol.wait
+            self.dependency_wait(threads)
+        else:
             self.fence(block, warp, mask, word[at], word[at + 1])
 
     def read_warp_barrier(self, word):
         self.meet(self.threads_of(word)[2])
 
     def read_block_barrier(self, word):
-        self.meet([thread for thread in self.of_block(int(word[4])) if thread.name not in self.exited])
+        self.meet([thread for thread in self.of_block(block_of(word)) if thread.name not in self.exited])
 
     def read_barrier_arrive(self, word):
         block, _, threads, at = self.threads_of(word)
@@ -501,7 +635,7 @@ class Launch:
         waiting += threads if word[at + 4] == "sync" else []
 
     def read_barrier_complete(self, word):
-        arrived, waiting = self.barriers.pop((int(word[4]), int(word[6]), int(word[8])), ([], []))
+        arrived, waiting = self.barriers.pop((block_of(word), int(word[6]), int(word[8])), ([], []))
         for thread in waiting:
             thread.sees(*arrived)
 
@@ -532,7 +666,7 @@ class Launch:
 
     def read_mbarrier(self, word):
         block, warp, threads, at = self.threads_of(word)
-        what, ordering, scope, of_block = word[at], word[at + 1], word[at + 2], int(word[at + 4])
+        what, ordering, scope, of_block = word[at], word[at + 1], word[at + 2], numbered(word, int(word[at + 4]))
         succeeded = int(word[at + 6], 16)
         at += 7
         for thread in threads:
@@ -558,12 +692,14 @@ def extent(line, name):
     return tuple(int(group) for group in match.groups()) if match else (1, 1, 1)
 
 
-def unordered_conflicts(lines, seconds=60, kernel=""):
-    """Of launches of that kernel, as people write it, or of all. {(launch, one, other, owner, word, what one does, what the
-    other does): {(site, site)}}; raises Unknown, also when it takes longer than `seconds` of a core, or when the records
+def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
+    """Of launches of that kernel, as people write it, or of all (of one kernel alone, what others hand on is not seen). ptx: the folder of the modules' PTX, without which every
+    wait counts as looked at. {(launch, other's launch, one, other, owner, word, what one
+    does, what the other does): {(site, site)}}; raises Unknown, also when it takes longer than `seconds` of a core, or when the records
     warn that some of them are lost."""
     deadline = time.process_time() + seconds
-    sites, launches, operations, found = {}, {}, {}, {}
+    sites, numbers, launches, listed = {}, {}, {}, []
+    device, operations = Device(sites), stream_oracle.Operations()
     accesses = 0
     for line in lines:
         word = line.split()
@@ -572,40 +708,43 @@ def unordered_conflicts(lines, seconds=60, kernel=""):
         head = word[0]
         if head == "site":
             sites[word[1]] = Site(word)
+            listed.append(line)
             continue
-        if head == "operation" and " launch " in line and " kernel " in line:
-            number = int(re.search(r"\blaunch (\d+)", line).group(1))
-            operations[int(word[1])] = number
-            if kernel and " kernel %s module " % kernel not in line:
-                continue
-            block = extent(line, "block")
-            launches[number] = Launch(number, sites, block[0] * block[1] * block[2], extent(line, "grid"),
-                                      extent(line, "cluster"))
-            continue
-        if head in ("begin", "end"):
-            number = operations.get(int(word[2]))
-            if number:
-                if head == "end" and number in launches:
-                    found.update(launches.pop(number).pairs)
-            continue
+        if listed:
+            for name in ptx_outcomes.unused_sites(listed, ptx) if ptx else ():
+                sites[name].unused = True
+            listed = []
         if head == "warning:":
             raise Unknown("the trace is not whole: " + line)
-        launch = launches.get(int(word[2])) if len(word) >= 5 and word[1] == "launch" else None
-        read = launch and getattr(launch, "read_" + head, None)
-        if read:
-            accesses += read(word) or 0
+        if head in ("stream", "graph_launch", "operation", "stream_wait", "host_wait", "free"):
+            operations.read(word, line)
+        if head == "operation" and " launch " in line and " kernel " in line:
+            number = int(re.search(r"\blaunch (\d+)", line).group(1))
+            if not kernel or " kernel %s module " % kernel in line:
+                block = extent(line, "block")
+                numbers[int(word[1])] = number
+                launches[number] = Launch(int(word[1]), block[0] * block[1] * block[2], extent(line, "grid"),
+                                          extent(line, "cluster"))
+        elif head in ("begin", "end") and int(word[2]) in numbers:
+            number = numbers[int(word[2])]
+            if head == "begin":
+                device.begin(number, launches[number], operations, numbers)
+            else:
+                device.end(number)
+        elif len(word) >= 5 and word[1] == "launch" and int(word[2]) in device.launches:
+            read = getattr(device, "read_" + head, None)
+            accesses += read(word) or 0 if read else 0
             if accesses > MOST_ACCESSES or time.process_time() > deadline:
                 raise Unknown("too many accesses")
-    for launch in launches.values():
-        found.update(launch.pairs)
-    return found
+    return device.pairs
 
 
 def main():
-    """Reads records from standard input; --kernel NAME: of its launches only. --pairs prints one pair of accesses a line,
+    """Reads records from standard input; --kernel NAME: of its launches only; --ptx FOLDER: what it ran. --pairs prints one pair of accesses a line,
     and exits with status 3 when there is nothing to say; without it, pairs of sites, which is what people ask for when two
     opinions differ."""
     kernel = sys.argv[sys.argv.index("--kernel") + 1] if "--kernel" in sys.argv else ""
+    ptx = sys.argv[sys.argv.index("--ptx") + 1] if "--ptx" in sys.argv else ""
     pairs_only = "--pairs" in sys.argv
     lines = (line.rstrip("\n") for line in sys.stdin)
     place = {}
@@ -613,7 +752,7 @@ def main():
         lines = list(lines)
         place = {line.split()[1]: line for line in lines if line.startswith("site ")}
     try:
-        conflicts = unordered_conflicts(lines, 150 if pairs_only else 3600, kernel)
+        conflicts = unordered_conflicts(lines, 150 if pairs_only else 3600, kernel, ptx)
     except Unknown as reason:
         print(reason, file=sys.stderr)
         return 3

@@ -101,7 +101,8 @@ class Runner:
         with subprocess.Popen([self.deadheat, "info", "--records", trace], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as records:  # the oracle in a process of its own: it takes long
             try:
-                said = subprocess.run([sys.executable, launch_oracle.__file__, "--pairs", "--kernel", kernel],
+                said = subprocess.run([sys.executable, launch_oracle.__file__, "--pairs", "--kernel", kernel, "--ptx",
+                                       os.path.join(os.path.dirname(trace), "ptx")],
                                       stdin=records.stdout, text=True, stdout=subprocess.PIPE,
                                       stderr=subprocess.DEVNULL, check=False, timeout=self.time_left(600))
             except subprocess.TimeoutExpired:

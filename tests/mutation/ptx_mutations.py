@@ -3,6 +3,7 @@
     drop    a barrier, a fence, a wait is gone; a wait for an mbarrier's phase finds it complete at once
     narrow  a scope becomes that of the block
     weaken  an acquire or release becomes relaxed
+    ignore  a wait for an mbarrier's phase is there, and nobody looks at its outcome
 """
 import collections
 import ctypes
@@ -64,6 +65,12 @@ def no_phase_wait(line):
     return wait.sub(r"setp.eq.u32 \1, 0, 0;", line) if wait.search(line) else ""
 
 
+def ignored_wait(line):
+    """The same, where the wait stays."""
+    wait = re.compile(r"((?:@!?%?\w+\s+)?)(mbarrier\.(?:try_wait|test_wait)[\w.:]*\s+)(%?\w+)(\s*,[^;]*;)")
+    return wait.sub(r"{ .reg .pred $ignored; \1\2$ignored\4 } \1setp.eq.u32 \3, 0, 0;", line) if wait.search(line) else ""
+
+
 def demangled(names):
     """{name: as people write it}; nothing where the C++ library is not there."""
     try:
@@ -97,7 +104,7 @@ def mutations_of(text, launched=None, every_instance=True):
             source, where = int(match.group(2) or match.group(1)), re.sub(r"\$L__info\w+(\+\d+)?", "", line.strip())
         if skip:
             continue
-        mutants = [("drop", new)] if (new := no_phase_wait(line)) else []
+        mutants = [("drop", new), ("ignore", ignored_wait(line))] if (new := no_phase_wait(line)) else []
         opcode = opcode_of(line)
         for what, rule in RULES if opcode else ():
             if (new := rule(opcode)) != "":

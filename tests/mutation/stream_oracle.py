@@ -3,13 +3,15 @@ of them writing, and that no rule of CUDA's streams orders?
 
 It reads what `deadheat info --records` prints, and shares nothing with the analyzer: every rule is one edge between two
 operations, and the closure is computed bluntly. Accesses count as the 4-byte words that they begin in; races inside a
-launch are not looked at. A programmatic dependent launch is ordered like any other when its threads wait; None when they
-do not, since which accesses come before is not modelled here, and when records are lost.
+launch are not looked at. None where a programmatic dependent launch has threads that do not wait, since which accesses
+come before is launch_oracle.py's affair, and when records are lost.
 
 Rules (CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; Runtime API, "Stream synchronization behavior"):
 work of one stream in the order of submission; the legacy stream and every blocking stream in that order too; an event's
 record before what a stream does after it waits for that; whatever the host waited for before what it submits then;
-nodes of a graph after those that they depend on, and all of them as one piece of work of the stream.
+nodes of a graph after those that they depend on, and all of them as one piece of work of the stream. A programmatic
+dependent launch begins as the launch directly in front of it did, if there is nothing else to wait for in between (guide,
+"Programmatic Dependent Launch"); its stream's next work waits for both.
 """
 import collections
 import re
@@ -18,14 +20,89 @@ WORD = 4
 READ, WRITE, STRONG = 1, 2, 4
 
 
+def field(line, name):
+    match = re.search(r"\b%s (\S+)" % name, line)
+    return match.group(1) if match else None
+
+
 class Operations:
+    """Which are complete before which begin, as far as the records say that were read."""
+
     def __init__(self):
         self.before = {}  # operation → set of operations that come before it
-        self.words = collections.defaultdict(dict)  # operation → word → what it does there
+        self.primary = {}  # programmatic launch → the launch that only those of its threads come after that wait for it
         self.stream, self.graph = {}, {}
+        self.kinds = {1: "legacy"}
+        self.waits = collections.defaultdict(set)  # stream → operations that it waits for from now on
+        self.host = set()  # operations that the host has waited for
+        self.graph_stream, self.launches = {}, set()
+        self.behind_launch = {}  # stream → the launch that is the last to wait for; nothing where there is more
 
     def edge(self, first, second):
         self.before[second] |= self.before[first] | {first}
+
+    def blocking(self, stream):
+        return self.kinds.get(stream, "blocking") != "non_blocking"
+
+    def in_order(self, first, second):  # of two streams, by themselves
+        return first == second or ("legacy" in (self.kinds.get(first), self.kinds.get(second)) and
+                                   self.blocking(first) and self.blocking(second))
+
+    def host_waits(self, operations):
+        for operation in operations:
+            self.host.update(self.before[operation] | {operation})
+
+    def read(self, word, line):
+        if word[0] == "stream":
+            self.kinds[int(word[1])] = word[2]
+        elif word[0] == "graph_launch":
+            self.graph_stream[int(word[1])] = int(field(line, "stream"))
+        elif word[0] == "operation":
+            self.submitted(int(word[1]), line)
+        elif word[0] == "stream_wait":
+            stream = int(field(line, "stream"))
+            self.behind_launch[stream] = None
+            if int(field(line, "record")):
+                self.waits[stream].add(int(field(line, "record")))
+        elif word[0] == "host_wait":
+            number = int(word[2])
+            if word[1] == "device":
+                self.host_waits(list(self.before))
+            elif word[1] == "stream":
+                self.host_waits([o for o, stream in self.stream.items() if self.in_order(stream, number)]
+                                if self.kinds.get(number) == "legacy" else
+                                [o for o, stream in self.stream.items() if stream == number])
+                self.host_waits(self.waits[number])
+            elif word[1] == "event":
+                self.host_waits([int(field(line, "record"))] if field(line, "record") else [])
+            else:
+                self.host_waits([number] if number in self.before else [])
+        elif word[0] == "free" and not field(line, "operation"):
+            self.host_waits(list(self.before))  # cudaFree waits for the device
+
+    def submitted(self, number, line):
+        graph = field(line, "graph_launch")
+        stream = self.graph_stream[int(graph)] if graph else int(field(line, "stream"))
+        self.before[number] = set()
+        self.stream[number], self.graph[number] = stream, graph
+        launch = " launch " in line and not graph
+        primary = self.behind_launch.get(stream) if launch and " programmatic" in line else None
+        if primary:
+            self.primary[number] = primary
+            self.before[number] |= self.before[primary]
+        else:
+            for earlier in list(self.before):
+                same_graph = graph and self.graph[earlier] == graph
+                if earlier != number and not same_graph and self.in_order(self.stream[earlier], stream):
+                    self.edge(earlier, number)
+        for operation in self.host | self.waits[stream]:
+            self.edge(operation, number)
+        for operation in re.findall(r"\bafter (\d+)", line) if graph else ():
+            self.edge(int(operation), number)
+        for other in set(self.stream.values()):
+            if self.in_order(other, stream):
+                self.behind_launch[other] = None
+        self.behind_launch[stream] = number if launch else None
 
 
 def words_of(text, memory):
@@ -42,25 +119,8 @@ def words_of(text, memory):
 def unordered_conflicts(records):
     """[(operation, operation)] that conflict and are not ordered; None when that is not decided here."""
     found = Operations()
-    kinds = {1: "legacy"}
-    waits = collections.defaultdict(set)  # stream → operations that it waits for from now on
-    host = set()  # operations that the host has waited for
-    allocations, launches, graph_stream = {}, {}, {}
-
-    def field(line, name):
-        match = re.search(r"\b%s (\S+)" % name, line)
-        return match.group(1) if match else None
-
-    def blocking(stream):
-        return kinds.get(stream, "blocking") != "non_blocking"
-
-    def in_order(first, second):  # of two streams, by themselves
-        return first == second or ("legacy" in (kinds.get(first), kinds.get(second)) and blocking(first) and blocking(second))
-
-    def host_waits(operations):
-        for operation in operations:
-            host.update(found.before[operation] | {operation})
-
+    words = collections.defaultdict(dict)  # operation → word → what it does there
+    allocations, launches = {}, {}
     waiting = {line.split()[2] for line in records if line.startswith("fence") and line.endswith(" weak none generic")}
     for line in records:
         word = line.split()
@@ -68,33 +128,20 @@ def unordered_conflicts(records):
             continue
         if word[0] == "warning:":  # records are lost
             return None
+        found.read(word, line)
         memory = [(low, low + size) for low, size in allocations.values()]
-        if word[0] == "stream":
-            kinds[int(word[1])] = word[2]
-        elif word[0] == "allocate":
+        if word[0] == "allocate":
             size = int(field(line, "bytes"))
             allocations[int(word[1])] = (int(field(line, "address"), 16), size)
-        elif word[0] == "graph_launch":
-            graph_stream[int(word[1])] = int(field(line, "stream"))
         elif word[0] == "operation":
-            if " programmatic " in line and field(line, "launch") not in waiting:
-                return None
-            number, stream = int(word[1]), int(field(line, "stream"))
-            graph = field(line, "graph_launch")
-            stream = graph_stream[int(graph)] if graph else stream
-            found.before[number] = set()
-            found.stream[number], found.graph[number] = stream, graph
-            for earlier in list(found.before):
-                same_graph = graph and found.graph[earlier] == graph
-                if earlier != number and not same_graph and in_order(found.stream[earlier], stream):
-                    found.edge(earlier, number)
-            for operation in host | waits[stream]:
-                found.edge(operation, number)
-            for operation in re.findall(r"\bafter (\d+)", line) if graph else ():
-                found.edge(int(operation), number)
+            number = int(word[1])
+            if number in found.primary:
+                if field(line, "launch") not in waiting:
+                    return None
+                found.edge(found.primary[number], number)
             if field(line, "launch"):
                 launches[field(line, "launch")] = number
-            touched = found.words[number]
+            touched = words[number]
             if "copy" in word:
                 for name, what in (("from", READ), ("to", WRITE)):
                     for at in words_of(line[line.index(" %s 0x" % name) + len(name) + 2:], memory):
@@ -104,26 +151,8 @@ def unordered_conflicts(records):
             elif "pool_free" in word:
                 low, size = allocations[int(field(line, "allocation"))]
                 touched.update((at, WRITE) for at in range(low // WORD, (low + size) // WORD))
-        elif word[0] == "stream_wait":
-            if int(field(line, "record")):
-                waits[int(field(line, "stream"))].add(int(field(line, "record")))
-        elif word[0] == "host_wait":
-            number = int(word[2])
-            if word[1] == "device":
-                host_waits(list(found.before))
-            elif word[1] == "stream":
-                host_waits([o for o, stream in found.stream.items() if in_order(stream, number)]
-                           if kinds.get(number) == "legacy" else
-                           [o for o, stream in found.stream.items() if stream == number])
-                host_waits(waits[number])
-            elif word[1] == "event":
-                host_waits([int(field(line, "record"))] if field(line, "record") else [])
-            else:
-                host_waits([number] if number in found.before else [])
-        elif word[0] == "free" and not field(line, "operation"):
-            host_waits(list(found.before))  # cudaFree waits for the device
         elif word[0] == "access" and " global " in line:
-            touched = found.words[launches[word[2]]]
+            touched = words[launches[word[2]]]
             for address, written, strong in re.findall(r"\b0x([0-9a-f]+)(#[0-9a-f]+)?( read 0x[0-9a-f]+(?: wrote)?)?", line):
                 if int(address, 16) < 1 << 32:
                     continue  # a value that an access wrote
@@ -134,12 +163,12 @@ def unordered_conflicts(records):
                 touched[at] = ((old | what) & ~STRONG) | (old & what & STRONG)
 
     conflicts = []
-    numbers = sorted(found.words)
+    numbers = sorted(words)
     for i, first in enumerate(numbers):
         for second in numbers[i + 1:]:
             if first in found.before[second] or second in found.before[first]:
                 continue
-            a, b = found.words[first], found.words[second]
+            a, b = words[first], words[second]
             for at in a.keys() & b.keys():
                 if (a[at] | b[at]) & WRITE and not a[at] & b[at] & STRONG:
                     conflicts.append((first, second))

@@ -17,6 +17,59 @@ TEST(LitmusMbarriers, MessagePassing) {
   Litmus().write(t0, x).mbarrier_arrive(t0, own).read(same_block, x).races({{1, 2}}); // nobody looked
   Litmus().write(t0, x).mbarrier_arrive(t0, own).mbarrier_test(same_block, other).read(same_block, x).races({{1, 2}});
 }
+TEST(LitmusMbarriers, NobodyLooksAtTheOutcome) {
+  const auto sent = [] { return Litmus().write(same_block, x).mbarrier_arrive(same_block, own); };
+  sent().unused_test(t0, own).read(t0, x).races({{1, 2}});
+  sent().unused_test(t0, own).mbarrier_test(t0, own).read(t0, x).none(); // a hint before the wait
+  sent().mbarrier_test(t0, own).unused_test(t0, own).read(t0, x).none();
+  // What is known to be complete makes the test certain: it acquires.
+  sent().mbarrier_test(t0, own, 0, cluster, relaxed).read(t0, x).races({{1, 2}});
+  sent().mbarrier_test(t0, own, 0, cluster, relaxed).unused_test(t0, own).read(t0, x).none();
+  sent().unused_test(t0, own).mbarrier_test(t0, own, 0, cluster, relaxed).read(t0, x).races({{1, 2}});
+  sent().mbarrier_test(t0, other, 0, cluster, relaxed).unused_test(t0, own).read(t0, x).races({{1, 2}});
+  // Another thread has looked, and tells.
+  const auto seen = [&] { return sent().mbarrier_test(t0, own, 0, cluster, relaxed); };
+  seen().unused_test(same_warp, own).read(same_warp, x).races({{1, 2}});
+  seen().warp_barrier(0).unused_test(same_warp, own).read(same_warp, x).none();
+  seen().unused_test(same_warp, own).warp_barrier(0).read(same_warp, x).races({{1, 2}});
+  // A fence ends the pattern of a relaxed one, but not of one that nobody looks at.
+  seen().fence(t0, cta).read(t0, x).none();
+  sent().unused_test(t0, own, 0, cluster, relaxed).fence(t0, cta).read(t0, x).races({{1, 2}});
+  seen().unused_test(t0, own, 0, cluster, relaxed).fence(t0, cta).read(t0, x).none();
+}
+TEST(LitmusMbarriers, PhasesThatNobodyLooksAt) {
+  const auto sent = [] {
+    return Litmus().mbarrier_arrive(same_block, own, 0).write(same_block, x).mbarrier_arrive(same_block, own, 1);
+  };
+  sent().mbarrier_test(t0, own, 0, cluster, relaxed).unused_test(t0, own, 1).read(t0, x).races({{1, 2}});
+  sent().mbarrier_test(t0, own, 1, cluster, relaxed).unused_test(t0, own, 1).read(t0, x).none();
+  Litmus()
+      .write(same_block, x)
+      .mbarrier_arrive(same_block, own, 0)
+      .mbarrier_arrive(same_block, own, 1)
+      .mbarrier_test(t0, own, 1, cluster, relaxed) // the earlier one's too
+      .unused_test(t0, own, 0)
+      .read(t0, x)
+      .none();
+}
+// What is known of an object that was made anew says nothing of its new phases.
+TEST(LitmusMbarriers, ObjectsMadeAnew) {
+  order::OperationClocks operations;
+  order::Causality causality(operations);
+  causality.unused_tests();
+  causality.launch_begin(1, {1, 1, 1}, {64, 1, 1}, {1, 1, 1});
+  const order::ThreadKey writer(1, 0, 33), reader(1, 0, 0);
+  const order::Location object{reader.block_bits() + 1, 64};
+  order::Stamp now = 0;
+  for (const bool anew : {false, true}) {
+    if (anew) causality.mbarrier_init(object);
+    const order::Stamp written = ++now;
+    causality.mbarrier_arrive(writer, object, 0, Ordering::release, cta, ++now);
+    if (!anew) causality.mbarrier_test(reader, object, 0, Ordering::relaxed, cta);
+    causality.mbarrier_test(reader, object, 0, Ordering::acquire, cta, true);
+    EXPECT_EQ(causality.ordered(writer, written, 0, reader), !anew);
+  }
+}
 TEST(LitmusMbarriers, AccessAfterTheArrival) {
   Litmus().mbarrier_arrive(t0, own).write(t0, x).mbarrier_test(same_block, own).read(same_block, x).races({{1, 2}});
 }
@@ -383,6 +436,10 @@ TEST(LitmusWords, Mbarriers) {
        "has block (.cta) scope");
   says(Litmus().mbarrier_arrive(t0, own).write(t0, x).mbarrier_test(same_block, own).read(same_block, x).why(),
        "does not arrive after its access");
+  says(Litmus().write(t0, x).mbarrier_arrive(t0, own).unused_test(same_block, own).read(same_block, x).why(),
+       "nothing depends on the outcome of the wait at a.cu:");
+  says(Litmus().bulk_load(t0, x, own).complete().unused_test(same_block, own).shared_read(same_block).why(),
+       "though it succeeded in this run");
 }
 TEST(LitmusWords, Copies) {
   says(Litmus().bulk_load(t0, x, own).complete().shared_read(same_block).why(), "the copy completes on the mbarrier");

@@ -122,6 +122,13 @@ class Litmus {
                         Ordering ordering = Ordering::acquire) {
     return mbarrier(at, Event::Kind::mbarrier_test, object, phase, scope, ordering);
   }
+  // One whose outcome nobody looks at.
+  Litmus& unused_test(At at, std::uint32_t object, std::uint32_t phase = 0, Scope scope = Scope::cta,
+                      Ordering ordering = Ordering::acquire) {
+    mbarrier_test(at, object, phase, scope, ordering);
+    execution_.events.back().unused = true;
+    return *this;
+  }
   // cp.async.bulk of 4 bytes from `source` to offset 0 of the shared memory of the block that has `object`: its read
   // and write are one line.
   Litmus& bulk_load(At at, std::uint64_t source, std::uint32_t object) { return bulk(at, source, object, false); }

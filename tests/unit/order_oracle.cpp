@@ -22,19 +22,17 @@ class Axioms {
         events_(execution.events),
         count_(events_.size()),
         program_(none()),
-        observation_(none()) {
+        observation_(none()),
+        within_a_block_(within_a_block) {
     program_order();
     launch_order();
     reads_from();
     observation_order();
+    certain_tests();
     for (const bool shared : {false, true}) {
       for (const bool read : {false, true}) {
-        Relation base = program_;
-        synchronization(base, shared, read);
-        close(base);
-        while (fence_sc_order(base, within_a_block)) close(base);
-        base_[shared][read] = base;
-        causality_[shared][read] = causality(base);
+        base_[shared][read] = base_causality(shared, read);
+        causality_[shared][read] = causality(base_[shared][read]);
       }
     }
   }
@@ -245,6 +243,47 @@ class Axioms {
     return patterns;
   }
 
+  // A test whose outcome nobody looks at orders only where it cannot fail: where somebody who looked has seen the phase
+  // complete, before it.
+  void certain_tests() {
+    using Kind = Event::Kind;
+    bool more = false;
+    for (const Event& event : events_) {
+      certain_.push_back(!event.unused);
+      more |= event.unused;
+    }
+    while (more) {
+      more = false;
+      const Relation base = base_causality(true, true);
+      for (std::size_t test = 0; test < count_; ++test) {
+        for (std::size_t looked = 0; looked < count_ && !certain_[test]; ++looked) {
+          const Event& seen = events_[looked];
+          if (seen.kind == Kind::mbarrier_test && !seen.unused && seen.barrier == events_[test].barrier &&
+              seen.phase >= events_[test].phase && base[looked][test])
+            certain_[test] = more = true;
+        }
+      }
+    }
+  }
+
+  Relation base_causality(bool shared, bool read) {
+    Relation base = program_;
+    synchronization(base, shared, read);
+    close(base);
+    while (fence_sc_order(base, within_a_block_)) close(base);
+    return base;
+  }
+  // 8.8: what ends an acquire pattern that begins with a test: itself, or fences behind it.
+  std::vector<std::size_t> acquire_ends(std::size_t test) const {
+    if (!certain_[test]) return {};
+    std::vector<std::size_t> ends;
+    if (is_acquire(events_[test].ordering)) ends.push_back(test);
+    for (std::size_t e = test + 1; e < count_; ++e) {
+      if (is_fence(e) && program_[test][e] && is_acquire(events_[e].ordering)) ends.push_back(e);
+    }
+    return ends;
+  }
+
   // 8.9.4
   // `shared`: as far as accesses to shared memory are concerned. `read`: what comes after a read.
   void synchronization(Relation& base, bool shared, bool read) {
@@ -285,10 +324,14 @@ class Axioms {
         if (x.kind == Kind::mbarrier_arrive && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
             x.phase <= y.phase && a < b) {
           // 9.7.13.15.16, item 4: what follows the wait is not performed before, whoever arrived, with whatever scope.
-          if (read && is_release(x.ordering) && is_acquire(y.ordering)) base[a][b] = true;
+          if (read && is_release(x.ordering) && is_acquire(y.ordering) && certain_[b]) base[a][b] = true;
           for (std::size_t release : release_ends(a)) {
-            if (events_[release].of_shared && !shared) continue;
-            if (in_scope(x, y) && in_scope(y, x) && in_scope(events_[release], y)) base[release][b] = true;
+            for (std::size_t acquire : acquire_ends(b)) {
+              const Event &from = events_[release], &to = events_[acquire];
+              if ((from.of_shared || to.of_shared) && !shared) continue;
+              if (in_scope(x, y) && in_scope(y, x) && in_scope(from, to) && in_scope(to, from))
+                base[release][acquire] = true;
+            }
           }
         }
         if (bulk(a) && y.kind == Kind::bulk_wait && a < b && same_thread(x, y) && bulk_waited(x.group, b) &&
@@ -300,14 +343,16 @@ class Axioms {
             x.phase <= y.phase && a < b) {
           for (std::size_t access = 0; access < a; ++access) {
             const Event& copied = events_[access];
-            if (copied.kind == Kind::copy && same_thread(copied, x) && copied.group < a) base[access][b] = true;
+            if (copied.kind != Kind::copy || !same_thread(copied, x) || copied.group >= a) continue;
+            for (std::size_t acquire : acquire_ends(b)) base[access][acquire] = true;
           }
         }
         // complete_tx releases the copy's own accesses, where the object is.
         if (x.kind == Kind::bulk_complete && y.kind == Kind::mbarrier_test && x.barrier == y.barrier &&
             x.phase <= y.phase && a < b) {
           for (std::size_t access = 0; access < count_; ++access) {
-            if (bulk(access) && events_[access].group == x.group) base[access][b] = true;
+            if (!bulk(access) || events_[access].group != x.group) continue;
+            for (std::size_t acquire : acquire_ends(b)) base[access][acquire] = true;
           }
         }
       }
@@ -393,6 +438,8 @@ class Axioms {
   const std::vector<Event>& events_;
   std::size_t count_;
   Relation program_, observation_;
+  const bool within_a_block_;
+  std::vector<bool> certain_; // false: a test that may have failed for all that its thread does
   Relation causality_[2][2],
       base_[2][2]; // [1]: between accesses to shared memory; [][1]: of which the first only reads
   std::vector<std::size_t> saw_;

@@ -200,6 +200,7 @@ class Builder {
         synchronizes.scope = choose.below(3) ? Scope::cta : Scope::cluster;
         const bool relaxed = block == from && synchronizes.scope == Scope::cluster && choose.below(4) == 0;
         if (relaxed) synchronizes.ordering = Ordering::relaxed;
+        synchronizes.unused = kind == Event::Kind::mbarrier_test && choose.below(6) == 5;
         if (!gone(synchronizes)) add(synchronizes);
       };
       if (block == from) {
@@ -407,8 +408,15 @@ class Builder {
       if (phase < 2 && choose.below(2)) ++phase; // it was the last
     } else if (phase) {
       event.kind = Event::Kind::mbarrier_test;
-      event.ordering = Ordering::acquire;
+      event.ordering = cluster && choose.below(4) == 3 ? Ordering::relaxed : Ordering::acquire;
       event.phase = phase - 1;
+      event.unused = choose.below(4) == 3;
+      if (event.unused && choose.below(2)) { // it is certain: this thread has looked
+        Event looked = event;
+        looked.unused = false;
+        looked.ordering = Ordering::relaxed;
+        add(looked);
+      }
       add(event);
     }
   }
@@ -547,6 +555,8 @@ std::string text(const Execution& execution) {
     }
     if (e.barrier) out += " barrier " + std::to_string(e.barrier) + " scope " + std::to_string(int(e.scope));
     if (e.relaxed) out += " relaxed";
+    if (e.kind == Event::Kind::mbarrier_test) out += std::string(" ") + orderings[int(e.ordering)];
+    if (e.unused) out += " unused";
     if (e.kind == Event::Kind::proxy_fence) out += e.shared ? " shared" : " global";
     if (!e.memory()) out += " phase " + std::to_string(e.phase) + " group " + std::to_string(e.group);
     out += "\n";

@@ -43,9 +43,10 @@ class Records {
       site.ordering = event.ordering;
       site.scope = event.scope;
       site.element_bytes = std::uint8_t(event.bytes);
+      site.outcome_unused = event.unused;
       site.opcode = event.of_shared ? "fence.sync_restrict" : event.reduction ? "red.add.u32" : "atom.add.u32";
       auto alike = std::make_tuple(event.kind, event.access, event.ordering, event.scope, event.bytes, event.shared,
-                                   event.reduction);
+                                   event.reduction, event.unused);
       std::uint32_t line = event.line;
       if (pooled) line = pool_.try_emplace(alike, line).first->second;
       bool second_of_copy = (event.kind == Kind::copy || event.kind == Kind::bulk) && !lines_.empty() &&
@@ -360,7 +361,7 @@ class Records {
   }
 
   const Execution& execution_;
-  using Alike = std::tuple<Event::Kind, AccessKind, Ordering, Scope, std::uint32_t, bool, bool>;
+  using Alike = std::tuple<Event::Kind, AccessKind, Ordering, Scope, std::uint32_t, bool, bool, bool>;
   std::map<Alike, std::uint32_t> pool_;
   std::vector<std::uint32_t> lines_;
   std::vector<trace::Record> records_;

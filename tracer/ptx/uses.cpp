@@ -140,6 +140,38 @@ class Flowing {
   RegisterSet values_;
 };
 
+bool tests_phase(const Instruction& i) {
+  return i.opcode == Opcode::mbarrier && (i.has(Modifier::test_wait) || i.has(Modifier::try_wait));
+}
+
+// Registers on whose value anything depends but that of registers on which nothing does.
+RegisterSet used_registers(const Function& function) {
+  RegisterSet used(function.registers.size());
+  for (RegisterId r = 0; r < function.registers.size(); ++r) { // what a function returns in registers
+    if (std::any_of(function.results.begin(), function.results.end(), [&](const Variable& result) {
+          return result.space == Space::generic && result.name == function.registers[r].name;
+        }))
+      used.insert(r);
+  }
+  RegisterUse use;
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (std::size_t s = function.body.size(); s-- > 0;) { // uses come behind definitions, mostly
+      const Instruction* i = function.body[s].instruction();
+      if (!i) continue;
+      register_use(*i, use);
+      if (is_pure(*i) &&
+          std::none_of(use.writes.begin(), use.writes.end(), [&](RegisterId r) { return used.contains(r); }))
+        continue;
+      for (const RegisterId r : use.reads) {
+        grown |= !used.contains(r);
+        used.insert(r);
+      }
+    }
+  }
+  return used;
+}
+
 } // namespace
 
 std::optional<std::set<std::uint32_t>> stores_fed_by(const Module& module, const SiteTable& table,
@@ -155,6 +187,23 @@ std::optional<std::set<std::uint32_t>> stores_fed_by(const Module& module, const
   }
   if (found != sites.size()) return std::nullopt;
   return stores;
+}
+
+std::set<std::uint32_t> unused_outcomes(const Module& module, const SiteTable& table) {
+  std::set<std::uint32_t> sites;
+  for (std::size_t f = 0; f < module.functions.size(); ++f) {
+    const Function& function = module.functions[f];
+    std::optional<RegisterSet> used;
+    for (std::size_t s = 0; s < function.body.size() && s < table.by_function[f].size(); ++s) {
+      const Instruction* i = function.body[s].instruction();
+      if (!i || !tests_phase(*i) || table.by_function[f][s] == SiteTable::none) continue;
+      if (!used) used = used_registers(function);
+      const std::vector<RegisterId> outcome = register_use(*i).writes;
+      if (std::none_of(outcome.begin(), outcome.end(), [&](RegisterId r) { return used->contains(r); }))
+        sites.insert(table.by_function[f][s]);
+    }
+  }
+  return sites;
 }
 
 } // namespace deadheat::ptx

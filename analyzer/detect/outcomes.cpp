@@ -1,0 +1,37 @@
+#include "analyzer/detect/outcomes.h"
+
+#include <algorithm>
+
+#include "tracer/ptx/parse.h"
+#include "tracer/ptx/uses.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+bool tests_phase(const Site& site) {
+  return site.opcode.starts_with("mbarrier.test_wait") || site.opcode.starts_with("mbarrier.try_wait");
+}
+
+std::set<std::uint32_t> unused_in(const std::string& text, const trace::Module& module) {
+  const Expected<ptx::Module> parsed = ptx::parse(text, module.origin);
+  if (!parsed) return {};
+  const ptx::SiteTable table = ptx::site_table(*parsed);
+  const bool same = std::equal(table.sites.begin(), table.sites.end(), module.sites.begin(), module.sites.end(),
+                               [](const Site& a, const Site& b) { return a.opcode == b.opcode; });
+  return same ? ptx::unused_outcomes(*parsed, table) : std::set<std::uint32_t>{};
+}
+
+} // namespace
+
+void Outcomes::mark(trace::Module& module) {
+  if (module.kind != trace::Module::Kind::ptx || std::none_of(module.sites.begin(), module.sites.end(), tests_phase))
+    return;
+  std::lock_guard lock(mutex_);
+  const auto [unused, fresh] = unused_.try_emplace(module.image);
+  if (fresh) unused->second = unused_in(text_(module), module);
+  for (const std::uint32_t site : unused->second)
+    if (site < module.sites.size()) module.sites[site].outcome_unused = true;
+}
+
+} // namespace deadheat::detect
