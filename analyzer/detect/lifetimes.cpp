@@ -19,8 +19,7 @@ using order::ThreadKey;
 
 class Lifetimes final : public trace::RecordVisitor {
  public:
-  explicit Lifetimes(const Detector& detector)
-      : detector_(detector), causality_(no_operations_, {.observers = false}) {
+  explicit Lifetimes(const Detector& detector) : detector_(detector), causality_(no_operations_, {.observers = false}) {
     causality_.unused_tests();
   }
 
@@ -224,7 +223,8 @@ class Lifetimes final : public trace::RecordVisitor {
         case What::async_arrive: causality_.mbarrier_async_arrive(thread, object, r.phase[lane], now_); break;
         case What::test:
           if (r.succeeded >> lane & 1)
-            causality_.mbarrier_test(thread, object, r.phase[lane], Ordering::acquire, Scope::sys, site->outcome_unused);
+            causality_.mbarrier_test(thread, object, r.phase[lane], Ordering::acquire, Scope::sys,
+                                     site->outcome_unused);
           break;
         case What::expect_tx: break;
       }

@@ -34,6 +34,7 @@ class Operations:
         self.stream, self.graph = {}, {}
         self.kinds = {1: "legacy"}
         self.waits = collections.defaultdict(set)  # stream → operations that it waits for from now on
+        self.default_waited = set()  # operations that blocking streams wait for, by a wait in the legacy stream
         self.host = set()  # operations that the host has waited for
         self.graph_stream, self.launches = {}, set()
         self.behind_launch = {}  # stream → the launch that is the last to wait for; nothing where there is more
@@ -62,8 +63,12 @@ class Operations:
         elif word[0] == "stream_wait":
             stream = int(field(line, "stream"))
             self.behind_launch[stream] = None
-            if int(field(line, "record")):
-                self.waits[stream].add(int(field(line, "record")))
+            record = int(field(line, "record"))
+            if record:
+                self.waits[stream].add(record)
+            if self.kinds.get(stream) == "legacy":  # an action there, as a launch is: all blocking streams, then it, then they
+                self.default_waited |= {o for o, of in self.stream.items() if self.in_order(of, stream)} | self.waits[stream]
+                self.behind_launch = {other: at for other, at in self.behind_launch.items() if not self.blocking(other)}
         elif word[0] == "host_wait":
             number = int(word[2])
             if word[1] == "device":
@@ -95,7 +100,7 @@ class Operations:
                 same_graph = graph and self.graph[earlier] == graph
                 if earlier != number and not same_graph and self.in_order(self.stream[earlier], stream):
                     self.edge(earlier, number)
-        for operation in self.host | self.waits[stream]:
+        for operation in self.host | self.waits[stream] | (self.default_waited if self.blocking(stream) else set()):
             self.edge(operation, number)
         for operation in re.findall(r"\bafter (\d+)", line) if graph else ():
             self.edge(int(operation), number)

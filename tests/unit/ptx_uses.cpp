@@ -49,7 +49,8 @@ TEST(PtxUses, NoLoads) {
 }
 
 // Of the kernel's only wait, `wait`: does nothing depend on its outcome?
-bool unused(const std::string& body, const std::string& wait = "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;") {
+bool unused(const std::string& body,
+            const std::string& wait = "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2;") {
   const Module module = kernel_of("ld.global.u32 %r9, [%rd1];\n" + wait + "\n" + body);
   const SiteTable table = site_table(module);
   const std::set<std::uint32_t> sites = unused_outcomes(module, table);
@@ -61,10 +62,12 @@ TEST(PtxUses, OutcomesThatNobodyLooksAt) {
   EXPECT_TRUE(unused("ret;"));
   EXPECT_TRUE(unused("selp.u32 %r3, 1, 0, %p1;\nret;"));
   EXPECT_TRUE(unused("selp.u32 %r3, 1, 0, %p1;\nsetp.ne.u32 %p2, %r3, 0;\nmov.u32 %r4, %r3;\n@%p2 mov.u32 %r5, %r4;"));
-  EXPECT_TRUE(unused("LOOP: selp.u32 %r3, 1, 0, %p1;\nadd.u32 %r4, %r4, %r3;\nsetp.eq.u32 %p3, %r9, 0;\n@%p3 bra LOOP;"));
+  EXPECT_TRUE(
+      unused("LOOP: selp.u32 %r3, 1, 0, %p1;\nadd.u32 %r4, %r4, %r3;\nsetp.eq.u32 %p3, %r9, 0;\n@%p3 bra LOOP;"));
   EXPECT_TRUE(unused("ret;", "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%r1], %r2; }"));
-  EXPECT_TRUE(unused("setp.eq.u32 p, %r9, 0;\n@p st.global.u32 [%rd2], %r9;",
-                     ".reg .pred p;\n{ .reg .pred p; mbarrier.test_wait.shared::cta.b64 p, [%r1], %rd3; }")); // another p
+  EXPECT_TRUE(
+      unused("setp.eq.u32 p, %r9, 0;\n@p st.global.u32 [%rd2], %r9;",
+             ".reg .pred p;\n{ .reg .pred p; mbarrier.test_wait.shared::cta.b64 p, [%r1], %rd3; }")); // another p
   EXPECT_TRUE(unused("ret;", "@%p2 mbarrier.try_wait.shared::cta.b64 %p1, [%r1], %rd3, %r2;"));
 }
 
@@ -77,15 +80,19 @@ TEST(PtxUses, OutcomesThatMatter) {
   EXPECT_FALSE(unused("selp.u32 %r3, 1, 0, %p1;\ncvt.u64.u32 %rd4, %r3;\nld.global.u32 %r5, [%rd4];"));
   EXPECT_FALSE(unused("vote.sync.all.pred %p2, %p1, -1;"));
   EXPECT_FALSE(unused("selp.u32 %r3, 1, 0, %p1;\nshfl.sync.idx.b32 %r4, %r3, 0, 31, -1;"));
-  EXPECT_FALSE(unused("selp.u32 %r3, 1, 0, %p1;\nadd.cc.u32 %r4, %r3, -1;\naddc.u32 %r5, 0, 0;\nst.global.u32 [%rd2], %r5;"));
+  EXPECT_FALSE(
+      unused("selp.u32 %r3, 1, 0, %p1;\nadd.cc.u32 %r4, %r3, -1;\naddc.u32 %r5, 0, 0;\nst.global.u32 [%rd2], %r5;"));
   EXPECT_FALSE(unused("selp.u32 %r3, 1, 0, %p1;\n{ .param .b32 a;\nst.param.b32 [a], %r3;\n}"));
-  EXPECT_FALSE(unused("mov.pred %p3, %p2;\n@%p3 bra DONE;\nmov.pred %p2, %p1;\nDONE: ret;")); // a turn later, or not at all
+  EXPECT_FALSE(
+      unused("mov.pred %p3, %p2;\n@%p3 bra DONE;\nmov.pred %p2, %p1;\nDONE: ret;")); // a turn later, or not at all
   // What compilers make of loops that wait.
-  EXPECT_FALSE(unused("@%p1 bra.uni DONE;\nbra.uni WAIT;\nDONE: ret;", "WAIT: mbarrier.try_wait.parity.b64 %p1, [%rd2], %r2;"));
+  EXPECT_FALSE(
+      unused("@%p1 bra.uni DONE;\nbra.uni WAIT;\nDONE: ret;", "WAIT: mbarrier.try_wait.parity.b64 %p1, [%rd2], %r2;"));
   EXPECT_FALSE(unused("selp.b32 %r3, 1, 0, %p1;\nsetp.eq.s32 %p2, %r3, 0;\n@%p2 bra WAIT;",
                       "WAIT: mbarrier.test_wait.shared.b64 %p1, [%r1], %rd3;"));
-  EXPECT_FALSE(unused("ret;", "{\n.reg .pred P1;\nLAB_WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 P1, [%r1], %r2;\n"
-                              "@P1 bra DONE;\nbra LAB_WAIT;\nDONE:\n}"));
+  EXPECT_FALSE(unused("ret;",
+                      "{\n.reg .pred P1;\nLAB_WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 P1, [%r1], %r2;\n"
+                      "@P1 bra DONE;\nbra LAB_WAIT;\nDONE:\n}"));
 }
 
 TEST(PtxUses, OutcomesThatFunctionsReturn) {
