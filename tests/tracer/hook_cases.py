@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import device_cases
 import graph_cases
@@ -11,8 +12,8 @@ from tracer_case import options, over_embedded
 
 lookups = os.path.join(os.path.abspath(options.folder), "lookups_job")
 between = os.path.join(os.path.abspath(options.folder), "libbetween.so")
-HOOKED = ["handle", "first", "second", "again", "own_streams"]
-OTHERS = ["linked", "default", "to_come", "secret"]
+HOOKED = ["linked", "handle", "default", "first", "second", "again", "own_streams"]
+OTHERS = ["to_come", "secret"]
 
 
 def launch(case, way, *then, threads=2, settings=":accesses=0", environment=None):
@@ -114,37 +115,51 @@ def lookups_are_as_without(case):
     assert len(set(said)) == 1 and "undefined symbol: cuNoSuchFunction" in said[0], said
 
 
+def no_driver(case):
+    """A process that has no driver finds none of its functions, whatever the library has of their names."""
+    script = """import ctypes
+for name in ("cuLaunchKernel", "cuEventRecord", "cuGetProcAddress", "cuInit", "cos"):
+    print(name, hasattr(ctypes.CDLL(None), name))
+"""
+    said = []
+    for preloaded in ("", case.preloaded):
+        done = subprocess.run([sys.executable, "-c", script], env=dict(os.environ, LD_PRELOAD=preloaded), text=True,
+                              capture_output=True, timeout=60)
+        assert done.returncode == 0 and not done.stderr, done
+        said.append(done.stdout)
+    assert said[0] == said[1] and "cuLaunchKernel False" in said[0], said
+
+
 def library_between(case):
-    """Who is linked with the driver, and finds another library's function before, comes by the hook, through that library."""
-    case.preloaded += ":" + between
-    launched, told, off, on, said = launch(case, "linked")
-    assert case.launches() == launched and off and not on and counts(said)[0][0] * 9 == launched * 10, (launched, said)
+    """A library that was preloaded, too, and stands between job and driver, stays there: its calls come by the hooks."""
+    alone = case.preloaded
+    for case.preloaded in (alone + ":" + between, between + ":" + alone):
+        launched, told, off, on, said = launch(case, "linked")
+        assert case.launches() == launched and off and not on and counts(said)[0][0] * 9 == launched * 10, (launched, said)
+        assert int(case.printed.split()[4]) * 9 == launched * 10, case.printed
 
 
-def by_hooks(cases):
-    """The cases with a library between job and driver that looks its functions up: the hooks do what callbacks do."""
+def told_by_cupti(cases):
+    """The cases without hooks: callbacks do what hooks do."""
     def every(case):
-        for test in cases:
-            if hasattr(test, "over_embedded") and not options.embedded:
-                continue
-            case.preloaded = os.path.abspath(options.tracer) + ":" + between
-            shutil.rmtree(case.trace, ignore_errors=True)
-            try:
+        os.environ["DEADHEAT_HOOKS"] = "0"
+        try:
+            for test in cases:
+                shutil.rmtree(case.trace, ignore_errors=True)
                 test(case)
-            except AssertionError as why:
-                raise AssertionError("%s: %s" % (test.__name__, why)) from None
+        finally:
+            del os.environ["DEADHEAT_HOOKS"]
     return every
 
 
-jobs_by_hooks = by_hooks([job_cases.whole, job_cases.threads, job_cases.leaves_at_once, job_cases.killed, job_cases.forks,
-                          job_cases.forks_while_others_launch, job_cases.crashes, job_cases.executes, job_cases.ranges,
-                          job_cases.detaches, job_cases.copies, job_cases.orders])
-jobs_by_hooks.__name__ = "jobs_by_hooks"
-devices_by_hooks = over_embedded(by_hooks(device_cases.cases))
-devices_by_hooks.__name__ = "devices_by_hooks"
-graphs_by_hooks = over_embedded(by_hooks(graph_cases.cases))
-graphs_by_hooks.__name__ = "graphs_by_hooks"
+jobs_told_by_cupti = told_by_cupti([job_cases.whole, job_cases.threads, job_cases.leaves_at_once, job_cases.forks,
+                                    job_cases.crashes, job_cases.detaches, job_cases.copies, job_cases.orders])
+jobs_told_by_cupti.__name__ = "jobs_told_by_cupti"
+devices_told_by_cupti = over_embedded(told_by_cupti(device_cases.cases))
+devices_told_by_cupti.__name__ = "devices_told_by_cupti"
+graphs_told_by_cupti = over_embedded(told_by_cupti([test for test in graph_cases.cases if options.embedded]))
+graphs_told_by_cupti.__name__ = "graphs_told_by_cupti"
 
 cases = [hooks_are_found, strays_are_kept, many_threads, library_comes, late_strays, without_hooks, nobody_records, injected,
-         hooks_are_detached, lookups_are_as_without, library_between,
-         jobs_by_hooks, devices_by_hooks, graphs_by_hooks]
+         hooks_are_detached, lookups_are_as_without, no_driver, library_between, jobs_told_by_cupti, devices_told_by_cupti,
+         graphs_told_by_cupti]

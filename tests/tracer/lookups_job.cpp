@@ -124,8 +124,9 @@ int main(int argc, char** argv) {
     reinterpret_cast<void (*)(unsigned)>(address("deadheat_layers"))(7);
     in_threads(threads, launch, 0.1);
   }
-  std::printf("%u %llu %d %d\n", launched.load(), static_cast<unsigned long long>(fake_told(id)), off,
-              fake_is_enabled(id));
+  const auto between = reinterpret_cast<unsigned (*)()>(address("calls_between"));
+  std::printf("%u %llu %d %d %u\n", launched.load(), static_cast<unsigned long long>(fake_told(id)), off,
+              fake_is_enabled(id), between ? between() : 0);
   std::puts("done");
   return 3;
 }

@@ -2,11 +2,11 @@
 
 #include <link.h>
 
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include <cupti_driver_cbid.h>
 
@@ -25,7 +25,8 @@ struct Trial {
   Clock::duration least_time;
   std::uint64_t least_calls;
 };
-constexpr Trial first{std::chrono::seconds(1), 300}; // also when objects were loaded
+constexpr Trial first{std::chrono::seconds(1), 300};
+constexpr Trial more_objects{std::chrono::seconds(1), 100}; // were loaded
 constexpr Trial sample{std::chrono::milliseconds(50), 20};
 constexpr auto between_samples = std::chrono::minutes(1);
 
@@ -37,18 +38,26 @@ struct Watching { // of one hook, by the thread that looks
 };
 Watching watching[hook_count];
 
-// How many objects were ever loaded into the process.
-unsigned long long objects_loaded() {
-  unsigned long long count = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t bytes, void* to) {
-        if (bytes >= offsetof(dl_phdr_info, dlpi_adds) + sizeof info->dlpi_adds) {
-          *static_cast<unsigned long long*>(to) = info->dlpi_adds;
-        }
-        return 1; // the first object tells
-      },
-      &count);
-  return count;
+// Whether objects were loaded since this was asked last, other than the driver's and CUPTI's.
+bool more_were_loaded() {
+  struct Objects {
+    unsigned long long loaded = 0; // ever
+    std::uint64_t sum = 0; // of where those lie that count
+  };
+  static Objects before;
+  Objects now;
+  const auto look = [](dl_phdr_info* info, std::size_t, void* to) {
+    Objects& found = *static_cast<Objects*>(to);
+    found.loaded = info->dlpi_adds;
+    if (found.loaded == before.loaded) return 1; // the first one tells
+    if (!is_part_of_cuda(info->dlpi_name)) found.sum += info->dlpi_addr * 0x9e3779b97f4a7c15u + 1;
+    return 0;
+  };
+  dl_iterate_phdr(look, &now);
+  if (now.loaded == before.loaded) return false;
+  const bool more = now.sum != before.sum;
+  before = now;
+  return more;
 }
 
 // ---- a call by its hook
@@ -109,9 +118,9 @@ struct Entry<index, CUresult (*)(Arguments...), Params> {
     Hook& hook = hooks[index];
     const auto real = reinterpret_cast<CUresult (*)(Arguments...)>(hook.real.load(std::memory_order_relaxed));
     Session* const session = hot.hooks.load(std::memory_order_relaxed) ? Session::get() : nullptr;
-    if (!session || here.own_calls || !layer_on(Layer::handlers)) [[unlikely]]
+    if (!session || here.own_calls || here.hook == hook.number || !layer_on(Layer::handlers)) [[unlikely]]
       return real(arguments...);
-    const std::uint8_t around = here.hook; // not 0 in a signal's handler
+    const std::uint8_t around = here.hook; // not 0 where the driver calls another of its functions by its name
     std::uint64_t correlation = 0;
     Params params{arguments...};
     way_in(*session, hook, correlation, &params);
@@ -166,6 +175,15 @@ void* entry_of(const Hook& hook) {
 
 // ---- whether CUPTI tells of it, too
 
+bool is_part_of_cuda(const char* path) {
+  const char* const slash = path ? std::strrchr(path, '/') : nullptr;
+  const std::string_view name = slash ? slash + 1 : path ? path : "";
+  for (const std::string_view one : {"libcuda.so", "libcupti", "libnvperf", "libcudadebugger", "libnvidia-"}) {
+    if (name.starts_with(one)) return true;
+  }
+  return false;
+}
+
 bool hooks_asked_for() {
   static const char* const text = std::getenv("DEADHEAT_HOOKS");
   return !text || std::strcmp(text, "0") != 0;
@@ -201,16 +219,24 @@ bool told_by_cupti(unsigned id) {
   }
 }
 
+void comes_without(Hook& hook) noexcept {
+  if (hook.telling.load(std::memory_order_relaxed) == Telling::kept ||
+      hook.telling.exchange(Telling::kept) != Telling::off)
+    return;
+  const Own own;
+  const std::lock_guard hold(callbacks);
+  if (!layer_on(Layer::driver_callbacks)) return; // it comes back with the others
+  watching[hook.number - 1].off = false;
+  enable_call(hook.id, true);
+}
+
 // Telling::on becomes Telling::off before CUPTI's callback is switched off: a stray that begins meanwhile is seen to
 // come too late, as is one of which CUPTI tells the end only.
 void look_at_hooks(Clock::time_point now) {
   if (!hot.hooks.load(std::memory_order_relaxed)) return;
   const std::unique_lock hold(callbacks, std::try_to_lock);
   if (!hold || !layer_on(Layer::driver_callbacks)) return;
-  static unsigned long long objects = 0;
-  const unsigned long long loaded = objects_loaded();
-  const bool more = loaded != objects;
-  objects = loaded;
+  const bool more = more_were_loaded();
   for (Hook& hook : hooks) {
     Watching& w = watching[hook.number - 1];
     const std::uint64_t came = hook.came.load(std::memory_order_relaxed);
@@ -227,9 +253,9 @@ void look_at_hooks(Clock::time_point now) {
       hook.telling.compare_exchange_strong(off, Telling::on);
       enable_call(hook.id, true);
       w.off = false;
-      begin(more ? first : sample);
+      begin(more ? more_objects : sample);
     } else if (more) {
-      begin(first);
+      begin(hook.was_off ? more_objects : first);
     } else if (now - w.since >= w.trial.least_time && came - w.came >= w.trial.least_calls) {
       Telling on = Telling::on;
       if (!hook.telling.compare_exchange_strong(on, Telling::off)) continue;

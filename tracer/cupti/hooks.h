@@ -1,8 +1,9 @@
 // Hooks: entry points of our own for the driver's calls that jobs make most often (hooked_calls.def). CUPTI's two
 // callbacks cost a call more than all that is done in them; a hook costs next to nothing. Where the library was
-// preloaded, callers that ask dlsym or cuGetProcAddress for such a call get its hook (lookups.cpp), which does what is
-// done where CUPTI tells of a call (watched.h), around the driver's own function. While nothing is recorded hooks pass
-// calls on and do nothing else; so they do where timestamps are asked for, whose activities name CUPTI's callbacks.
+// preloaded, callers that are linked with the driver or ask dlsym or cuGetProcAddress for such a call get its hook
+// (lookups.cpp), which does what is done where CUPTI tells of a call (watched.h), around the driver's own function.
+// While nothing is recorded hooks pass calls on and do nothing else; so they do where timestamps are asked for, whose
+// activities name CUPTI's callbacks.
 //
 // No call is lost by it. CUPTI tells of hooked calls, too, and is not listened to in a thread that is in a hook. One
 // that CUPTI tells of in no hook is a *stray*: its caller came by the driver's function in a way that is not ours (it
@@ -54,9 +55,12 @@ inline constexpr std::size_t hook_count =
 extern constinit Hook hooks[hook_count]; // by number - 1
 
 void* entry_of(const Hook& hook); // what callers get
+bool is_part_of_cuda(
+    const char* path); // of a library: the driver or one of its tools, whose calls are their own affair
 bool hooks_asked_for(); // not DEADHEAT_HOOKS=0; asked once
 void use_hooks(
     const Session& session); // once the table of calls is filled, if they can be used; from then on they record
+void comes_without(Hook& hook) noexcept; // somebody looks the function up who gets the driver's: strays will come
 bool told_by_cupti(unsigned id); // CUPTI's callback of the call is to be enabled
 void stray(Session& session, unsigned number, bool exit) noexcept; // CUPTI told of a call of hooks[number - 1]
 // Now and then, by a thread of ours that is in no call: switches callbacks of CUPTI off, and on again. Nothing while

@@ -1,4 +1,5 @@
-// How callers get hooks (hooks.h): the preloaded library's dlsym and the wrappers of cuGetProcAddress.
+// How callers get hooks (hooks.h): by the preloaded library's dlsym, by wrappers of cuGetProcAddress, and, who is
+// linked with the driver, by functions of the driver's names.
 //
 // It is in every process of a job, and before every constructor: here no memory is asked for, no lock is taken and no
 // state of another file is needed but constants and atomics. What is looked up is looked up by the next dlsym, so that
@@ -51,11 +52,11 @@ struct Whose {
   const void* result = nullptr; // what was found
   const void* caller = nullptr; // who looks
   std::uintptr_t driver = 0; // of which the result is; 0: it is none's
+  bool ours = false; // the result is one of this library's
+  bool any_driver = false; // there is one in the process
   bool caller_excepted = false;
   bool known_driver_there = false; // the one of which functions were handed out before
 };
-
-bool begins_with(const char* text, const char* with) { return std::strncmp(text, with, std::strlen(with)) == 0; }
 
 int look_at_object(dl_phdr_info* info, std::size_t, void* to) {
   Whose& whose = *static_cast<Whose*>(to);
@@ -69,23 +70,25 @@ int look_at_object(dl_phdr_info* info, std::size_t, void* to) {
     }
     return false;
   };
-  const bool driver = begins_with(name, "libcuda.so");
+  const bool driver = std::strncmp(name, "libcuda.so", 10) == 0;
+  const bool ours = holds(reinterpret_cast<const void*>(&look_at_object));
+  whose.any_driver |= driver;
   if (driver && holds(whose.result)) whose.driver = info->dlpi_addr;
+  if (ours && holds(whose.result)) whose.ours = true;
   if (driver && info->dlpi_addr == the_driver.load(std::memory_order_relaxed)) whose.known_driver_there = true;
   // What these call is their own affair, of which CUPTI tells nobody; and we want no hooks ourselves.
-  bool excepted = driver || holds(reinterpret_cast<const void*>(&look_at_object));
-  for (const char* other : {"libcupti", "libnvperf", "libcudadebugger", "libnvidia-"}) {
-    excepted |= begins_with(name, other);
-  }
-  if (excepted && holds(whose.caller)) whose.caller_excepted = true;
+  if ((ours || is_part_of_cuda(info->dlpi_name)) && holds(whose.caller)) whose.caller_excepted = true;
   return 0;
 }
 
-// The result is a function of the driver, and the caller is to have a hook in its place. Two drivers in one process
-// are not told apart by hooks: the second one's functions stay as they are.
-bool replaces(const void* result, const void* caller) noexcept {
+Whose whose_is(const void* result, const void* caller) noexcept {
   Whose whose{result, caller};
   dl_iterate_phdr(look_at_object, &whose);
+  return whose;
+}
+// The result is a function of the driver, and the caller is to have a hook in its place. Two drivers in one process
+// are not told apart by hooks: the second one's functions stay as they are.
+bool replaces(const Whose& whose) noexcept {
   if (!whose.driver || whose.caller_excepted) return false;
   std::uintptr_t known = the_driver.load(std::memory_order_relaxed);
   if (known == whose.driver) return true;
@@ -114,9 +117,10 @@ void* hook_of(Hook& hook, void* real) noexcept {
 
 // What the caller is given in place of the driver's `real`.
 void* in_place_of(void* real, const char* name, int version, cuuint64_t flags, const void* caller) noexcept {
-  if (std::strncmp(name, "cu", 2) != 0 || version > CUDA_VERSION) return real; // parameters of versions to come
+  if (std::strncmp(name, "cu", 2) != 0) return real;
+  const bool known = version <= CUDA_VERSION; // else it may have parameters that are to come
   if (std::strcmp(name, "cuGetProcAddress") == 0) {
-    if (!replaces(real, caller)) return real;
+    if (!known || !replaces(whose_is(real, caller))) return real;
     return version >= second_since ? get_second_wrapped(real) : get_first_wrapped(real);
   }
   const bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -124,7 +128,11 @@ void* in_place_of(void* real, const char* name, int version, cuuint64_t flags, c
     if (std::strcmp(name, hook.asked) != 0) continue;
     // What needs no stream comes in one form.
     const bool same = hook.per_thread == per_thread || (hook.in_no_stream && !hook.per_thread);
-    if (same && version >= hook.since) return replaces(real, caller) ? hook_of(hook, real) : real;
+    if (!same || version < hook.since) continue;
+    const Whose whose = whose_is(real, caller);
+    if (known && replaces(whose)) return hook_of(hook, real);
+    if (!whose.caller_excepted) comes_without(hook);
+    return real;
   }
   return real;
 }
@@ -155,10 +163,18 @@ bool is_candidate(const char* name) noexcept {
   return false;
 }
 
-// Of a library that the caller names: who asks makes no difference.
+// Who asks makes no difference where the caller names a library. Our own functions are nobody's: who finds them gets
+// what would be found without this library.
 void* look_up(void* library, const char* name) {
-  void* const found = next_dlsym()(library, name);
-  if (!found || !replaces(found, nullptr)) return found;
+  void* found = next_dlsym()(library, name);
+  if (!found) return nullptr;
+  Whose whose = whose_is(found, nullptr);
+  if (whose.ours) {
+    found = next_dlsym()(RTLD_NEXT, name);
+    if (!found) return nullptr;
+    whose = whose_is(found, nullptr);
+  }
+  if (!replaces(whose)) return found;
   if (std::strcmp(name, "cuGetProcAddress") == 0) return get_first_wrapped(found);
   if (std::strcmp(name, "cuGetProcAddress_v2") == 0) return get_second_wrapped(found);
   for (Hook& hook : hooks) {
@@ -166,6 +182,33 @@ void* look_up(void* library, const char* name) {
   }
   return found;
 }
+
+// ---- who is linked with the driver
+
+CUresult no_driver() { return CUDA_ERROR_NOT_INITIALIZED; } // whatever it is called with
+
+} // namespace
+} // namespace deadheat::cupti
+
+extern "C" {
+// Where our functions of the driver's names go on; null: nobody has called them yet.
+#define HOOKED(name, asked, since) __attribute__((visibility("hidden"))) constinit void* deadheat_to_##name = nullptr;
+#define HOOKED_IN_STREAM(name, suffix, asked, since) HOOKED(name, asked, since) HOOKED(name##suffix, asked, since)
+#include "tracer/cupti/hooked_calls.def"
+#undef HOOKED
+#undef HOOKED_IN_STREAM
+}
+
+namespace deadheat::cupti {
+namespace {
+
+constexpr void** exported[hook_count] = {
+#define HOOKED(name, asked, since) &deadheat_to_##name,
+#define HOOKED_IN_STREAM(name, suffix, asked, since) HOOKED(name, asked, since) HOOKED(name##suffix, asked, since)
+#include "tracer/cupti/hooked_calls.def"
+#undef HOOKED
+#undef HOOKED_IN_STREAM
+};
 
 } // namespace
 } // namespace deadheat::cupti
@@ -178,10 +221,35 @@ extern "C" __attribute__((visibility("hidden"), used)) void* deadheat_dlsym_goes
   void* const plain = reinterpret_cast<void*>(next_one);
   if (!name || name[0] != 'c' || name[1] != 'u' || !is_candidate(name)) [[likely]]
     return plain;
-  if (library == RTLD_DEFAULT || library == RTLD_NEXT || !hooks_asked_for()) return plain;
-  Whose whose{nullptr, caller};
-  dl_iterate_phdr(look_at_object, &whose);
-  return whose.caller_excepted ? plain : reinterpret_cast<void*>(&look_up);
+  const Whose whose = whose_is(nullptr, caller);
+  if (whose.caller_excepted) return plain;
+  if (library == RTLD_NEXT) {
+    for (Hook& hook : hooks) {
+      if (std::strcmp(name, hook.name) == 0) comes_without(hook);
+    }
+    return plain;
+  }
+  // What is looked up here depends on the caller: it gets our function, unless there is none of the driver's.
+  if (library == RTLD_DEFAULT && whose.any_driver) return plain;
+  return reinterpret_cast<void*>(&look_up);
+}
+
+// Where a function of ours with a driver's name goes on: by the hook, or as what a library between us and the driver
+// has of that name. The driver stays in the process from then on.
+extern "C" __attribute__((visibility("hidden"), used)) void* deadheat_export_goes_on(void** slot) noexcept {
+  using namespace deadheat::cupti;
+  std::size_t at = 0;
+  while (exported[at] != slot) ++at;
+  Hook& hook = hooks[at];
+  void* found = next_dlsym()(RTLD_NEXT, hook.name);
+  if (!found) {
+    if (void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) found = next_dlsym()(library, hook.name);
+  }
+  if (!found) return reinterpret_cast<void*>(&no_driver);
+  const Whose whose = whose_is(found, nullptr);
+  void* const to = hooks_asked_for() && replaces(whose) ? hook_of(hook, found) : found;
+  __atomic_store_n(slot, to, __ATOMIC_RELEASE);
+  return to;
 }
 
 // RTLD_NEXT and RTLD_DEFAULT mean what they mean for the caller, whom libc knows by where it returns to: so this calls
@@ -211,6 +279,52 @@ dlsym:
 	jmpq *%rax
 	.cfi_endproc
 	.size dlsym, .-dlsym
+
+deadheat_export:
+	.cfi_startproc
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	pushq %rdx
+	.cfi_adjust_cfa_offset 8
+	pushq %rcx
+	.cfi_adjust_cfa_offset 8
+	pushq %r8
+	.cfi_adjust_cfa_offset 8
+	pushq %r9
+	.cfi_adjust_cfa_offset 8
+	subq $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	movq %rax, %rdi
+	call deadheat_export_goes_on
+	addq $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq %r9
+	.cfi_adjust_cfa_offset -8
+	popq %r8
+	.cfi_adjust_cfa_offset -8
+	popq %rcx
+	.cfi_adjust_cfa_offset -8
+	popq %rdx
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	jmpq *%rax
+	.cfi_endproc
 )");
+
+// Functions of the driver's names: none of them takes more than integers and pointers in registers.
+#define HOOKED(name, asked, since)                                       \
+  asm(".p2align 4\n.globl " #name "\n.type " #name ", @function\n" #name \
+      ":\n.cfi_startproc\nendbr64\nmovq deadheat_to_" #name              \
+      "(%rip), %rax\ntestq %rax, %rax\nje 1f\njmpq *%rax\n"              \
+      "1: leaq deadheat_to_" #name "(%rip), %rax\njmp deadheat_export\n.cfi_endproc\n.size " #name ", .-" #name "\n");
+#define HOOKED_IN_STREAM(name, suffix, asked, since) HOOKED(name, asked, since) HOOKED(name##suffix, asked, since)
+#include "tracer/cupti/hooked_calls.def"
+#undef HOOKED
+#undef HOOKED_IN_STREAM
 
 #endif
