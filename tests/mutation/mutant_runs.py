@@ -96,8 +96,8 @@ class Runner:
         return False
 
     def conflicts(self, trace, kernel):
-        """Pairs of accesses of one launch (of that kernel, or of any) that launch_oracle.py finds unordered; None when it
-        says nothing."""
+        """Pairs of accesses of kernels (of launches of that one, or of any) that launch_oracle.py finds unordered; None
+        when it says nothing."""
         with subprocess.Popen([self.deadheat, "info", "--records", trace], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as records:  # the oracle in a process of its own: it takes long
             try:

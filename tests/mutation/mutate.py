@@ -144,10 +144,11 @@ class Program:
             row = row_of(job, run)
             if row["outcome"] != "missed":
                 return row
-            kernel = job.mutation.kernel
-            conflicts = own = None
-            if "griddepcontrol" in job.mutation.old:  # orders launches, those that may overlap what is before them
-                conflicts = own = None if runner.overlaps(run.trace, kernel) else set()
+            # Traces of libraries are large: without need only launches of the changed kernel are looked at.
+            dependency = "griddepcontrol" in job.mutation.old  # it orders launches that may overlap
+            kernel = "" if dependency or not self.library else job.mutation.kernel
+            if dependency and not runner.overlaps(run.trace, job.mutation.kernel):
+                conflicts = own = set()
             else:
                 conflicts = runner.conflicts(run.trace, kernel)
                 own = self.conflicts(runner, kernel) if conflicts else set()
@@ -294,7 +295,7 @@ def prepared_in(path):
 
 
 def attempt_all(options, binaries, known):
-    """Tries what `known` (rows by key) lacks. Returns (rows in order, how many were not tried, names of programs that were
+    """Tries what `known` (rows by key) lacks. Returns (rows in order, how many of each program were not tried, names of programs that were
     left out)."""
     deadline = time.monotonic() + options.budget if options.budget else 0
     lock = threading.Lock()  # of the state file
@@ -314,7 +315,7 @@ def attempt_all(options, binaries, known):
                 program.jobs = []
             if options.sample:
                 program.jobs = program.jobs[::max(1, -(-len(program.jobs) * len(binaries) // options.sample))]
-            if state:
+            if state and program.own_run != "cut":
                 with lock:
                     state.write(json.dumps({"prepared": program.name, "jobs": len(program.jobs)}) + "\n")
                     state.flush()
@@ -341,7 +342,8 @@ def attempt_all(options, binaries, known):
         jobs = [job for program in programs for job in program.jobs]
     if state:
         state.close()
-    not_tried = sum(job.key not in known for job in jobs) + sum(program.own_run == "cut" for program in programs)
+    not_tried = collections.Counter(job.program.name for job in jobs if job.key not in known)
+    not_tried.update(program.name for program in programs if program.own_run == "cut")  # how many is not known
     left_out = [program.name for program in programs if not program.prepared]
     if not runner.host_calls:
         left_out.append("the host's calls")
@@ -377,7 +379,9 @@ def main():
     begin = time.monotonic()
     if options.page_only:
         rows, jobs = list(known_rows(options.state, True).values()), prepared_in(options.state)
-        not_tried = options.not_tried or sum(jobs.values()) - sum(row["program"] in jobs for row in rows)
+        tried = collections.Counter(row["program"] for row in rows)
+        lacking = {name: number - tried[name] for name, number in jobs.items() if number > tried[name]}
+        not_tried = collections.Counter({"some": options.not_tried} if options.not_tried else lacking)
         left_out = []
         binaries = [os.path.join(options.binaries, name + ".fixed") for name in set(jobs) | {row["program"] for row in rows}]
     else:
@@ -400,7 +404,7 @@ def main():
     print("%d mutants of %d programs in %.0f s: %d reported, %d hang, %d missed (%.1f %% noticed), %d unchanged, "
           "%d stillborn, %d not tried" % (
               len(rows), len(binaries), time.monotonic() - begin, counts["reported"], counts["hangs"], counts["missed"],
-              100 * share, counts["unchanged"], counts["stillborn"], not_tried))
+              100 * share, counts["unchanged"], counts["stillborn"], sum(not_tried.values())))
     if options.results:
         with open(options.results, "w") as file:
             names = [os.path.basename(path)[:-len(".fixed")] for path in binaries]

@@ -33,8 +33,9 @@ def page(rows, not_tried, programs):
     text = ("# Mutants\n\nMade by `tests/mutation/mutate.py --results`; its head says what the words mean. Noticed: reported or "
             "hanging, of those that change the relation on the recorded accesses.\n\n")
     if not_tried:
-        text += ("**%d of %d mutants were not tried.** Those that were are an arbitrary part of each program's.\n\n" %
-                 (not_tried, not_tried + len(rows)))
+        number = sum(not_tried.values())
+        text += ("**%d of %d mutants were not tried**: %s. Those that were are an arbitrary part of each program's.\n\n" % (
+            number, number + len(rows), ", ".join("%d of %s" % (count, name) for name, count in sorted(not_tried.items()))))
     if left := sorted(set(programs) - set(by_program)):
         text += "Nothing to mutate in, or not tried: %s.\n\n" % ", ".join(left)
     text += table("", kinds)
