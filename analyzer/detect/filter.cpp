@@ -18,9 +18,12 @@ Epochs::Actor& Filter::actor(ThreadKey lane0, order::Stamp now) {
 void Filter::collect_segments() {
   epochs_.collect([&](auto&& name) {
     pages_.each_page([&](ShadowPage& page) {
+      auto epochs = [&](GroupEpochs& of) {
+        name(of.write);
+        name(of.reads);
+      };
       auto group = [&](Group& at) {
-        name(at.write);
-        name(at.reads);
+        epochs(at);
         for (unsigned unit = 0; unit < group_units; ++unit) {
           if (at.cells) {
             Cell& cell = pages_.cells(at)[unit];
@@ -38,9 +41,9 @@ void Filter::collect_segments() {
           }
         }
       };
-      group(page.whole);
-      for (unsigned i = 0; i < page.few.count; ++i) group(page.few.group[i]);
-      for (std::size_t i = 0; page.groups && i < page.group_count(); ++i) group(page.groups[i]);
+      epochs(page.whole);
+      for (unsigned i = 0; i < page.few_count; ++i) epochs(page.few(i));
+      for (std::size_t i = 0; page.groups_id && i < page.group_count(); ++i) group(page.groups()[i]);
     });
     for (SparseCells* cells : {&words_, &bytes_}) cells->each_name(name);
     pairs_.each_name(name);
@@ -65,9 +68,8 @@ void Filter::touch(const Spot& spot, std::uint64_t memory, Actor& actor, unsigne
   if (!good) mark(spot, memory);
 }
 
-bool Filter::read_group(Group& group, Actor& actor, std::uint8_t pattern, bool outside) {
+bool Filter::read_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern, bool outside) {
   if (group.suspect) return true;
-  if (group.cells || group.strong) return false;
   const bool again = group.reads == actor.segment && !outside;
   if (again && group.reads_pattern == pattern) return true;
   if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern)) return false;
@@ -88,15 +90,14 @@ bool Filter::read_group(Group& group, Actor& actor, std::uint8_t pattern, bool o
   return true;
 }
 
-bool Filter::write_group(Group& group, Actor& actor, std::uint8_t pattern) {
+bool Filter::write_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern) {
   if (group.suspect) return true;
-  if (group.cells || group.strong) return false;
   if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern) ||
       !epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern) ||
       (group.non_coherent && epochs_.same_operation(group.reads, actor))) {
     return false;
   }
-  group = Group{};
+  group = {};
   group.write = actor.segment;
   group.write_pattern = pattern;
   return true;
@@ -127,10 +128,10 @@ void Filter::erase(const PageKey& key) {
 bool Filter::stretch_few(const Stretch& access, ShadowPage& page, std::uint64_t address, std::uint64_t end,
                          Actor& actor) {
   constexpr std::uint64_t span = group_units * 4;
-  if (page.groups || access.unit != 2 || address % span || end % span || end - address > 2 * span) return false;
+  if (page.groups_id || access.unit != 2 || address % span || end % span || end - address > 2 * span) return false;
   const unsigned units_log2 = std::min(access.lane_log2 - 2, 5u); // of a lane's, in a group
   for (; address < end; address += span) {
-    Group* const group = pages_.few(page, unsigned(address % page_bytes / span));
+    GroupEpochs* const group = pages_.few(page, unsigned(address % page_bytes / span));
     if (!group) return false;
     const unsigned lane = access.first + unsigned((address - access.begin) >> access.lane_log2);
     const std::uint8_t pattern = std::uint8_t(units_log2 << 5 | lane);
@@ -163,7 +164,7 @@ void Filter::stretch(const Stretch& access, Actor& actor) {
     const unsigned units_log2 = std::min(access.lane_log2 - at.shift, 5u); // of a lane's, in a group
     const std::uint64_t span = std::uint64_t(group_units) << at.shift;
     while (address < page_end) {
-      Group& group = at.groups[address % page_bytes / span];
+      Group& group = at.groups()[address % page_bytes / span];
       const std::uint64_t group_begin = address / span * span, group_end = std::min(page_end, group_begin + span);
       const bool whole = address == group_begin && group_end == group_begin + span;
       const std::uint8_t pattern = std::uint8_t(units_log2 << 5 | lane_at(address));
@@ -273,11 +274,11 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
       continue;
     }
     ShadowPage& at = *found;
-    auto touch_group = [&](Group& group) {
+    auto touch_group = [&](auto& group) {
       return write_access ? write_group(group, actor, pattern) : read_group(group, actor, pattern, false);
     };
-    if (at.few.count) pages_.refine(at, 2);
-    if (!at.groups) {
+    if (at.few_count) pages_.refine(at, 2);
+    if (!at.groups_id) {
       if (!touch_group(at.whole)) {
         at.whole.suspect = true;
         suspects_.add_page(0, address / page_bytes);
@@ -286,7 +287,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
       bool good = true;
       const std::uint64_t span = std::uint64_t(group_units) << at.shift;
       for (std::size_t g = 0; g < at.group_count(); ++g) {
-        Group& group = at.groups[g];
+        Group& group = at.groups()[g];
         if (touch_group(group)) {
           good &= !group.suspect;
           continue;
@@ -298,7 +299,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
         }
       }
       if (write_access && good) { // all units are equal now
-        Group whole;
+        GroupEpochs whole;
         whole.write = actor.segment;
         whole.write_pattern = pattern;
         pages_.collapse(at, whole);

@@ -223,8 +223,16 @@ class Filter {
   void touch(const Spot& spot, std::uint64_t memory, Actor& actor, unsigned lane, Level level, bool write,
              bool non_coherent);
   // Each returns false when the group's units must be looked at one by one.
-  bool read_group(Group& group, Actor& actor, std::uint8_t pattern, bool non_coherent);
-  bool write_group(Group& group, Actor& actor, std::uint8_t pattern);
+  bool read_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern, bool non_coherent);
+  bool write_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern);
+  bool read_group(Group& group, Actor& actor, std::uint8_t pattern, bool non_coherent) {
+    if (group.cells || group.strong) return group.suspect;
+    return read_group(static_cast<GroupEpochs&>(group), actor, pattern, non_coherent);
+  }
+  bool write_group(Group& group, Actor& actor, std::uint8_t pattern) {
+    if (group.cells || group.strong) return group.suspect;
+    return write_group(static_cast<GroupEpochs&>(group), actor, pattern);
+  }
   void mark(const Spot& spot, std::uint64_t memory);
   void collect_segments();
 
@@ -260,7 +268,7 @@ inline void Filter::each_unit(std::uint64_t memory, std::uint64_t address, std::
     const std::uint64_t step = 1ull << at.shift;
     for (; address < page_end; address += step) {
       const unsigned number = unsigned(address % page_bytes >> at.shift);
-      each(Spot{&at.groups[number / group_units], number % group_units, address});
+      each(Spot{&at.groups()[number / group_units], number % group_units, address});
     }
   }
 }

@@ -146,21 +146,18 @@ bool Epochs::before_operation(SegmentId segment, const Actor& actor) const {
   return from != to && causality_.operation_ordered(from, at.stamp, ThreadKey(to, ~0u, 0));
 }
 
-void Epochs::renumber(std::vector<SegmentId>& number) {
+void Epochs::renumber(const Named& named) {
   SegmentId kept = 1;
-  for (std::size_t id = 1; id < number.size(); ++id) {
-    if (!number[id]) continue;
-    number[id] = kept;
-    segments_[kept++] = segments_[id];
+  for (std::size_t id = 1; id < segments_.size(); ++id) {
+    if (named.has(SegmentId(id))) segments_[kept++] = segments_[id];
   }
   for (auto& [bits, actor] : actors_) {
-    actor.segment = number[actor.segment];
-    for (SegmentId& known : actor.ordered) known = number[known];
+    actor.segment = named.number(actor.segment);
+    for (SegmentId& known : actor.ordered) known = named.number(known);
   }
-  segments_.resize(kept);
-  collect_at_ = std::max<std::size_t>(1 << 16, 2 * segments_.size());
+  segments_.cut(kept);
+  collect_at_ = std::max<std::size_t>(1 << 16, kept + kept / 2);
   DEADHEAT_CHECK(collect_at_ <= most_segments);
-  if (segments_.capacity() > 2 * collect_at_) segments_.shrink_to_fit();
 }
 
 bool Epochs::is_over(ThreadKey thread) const {

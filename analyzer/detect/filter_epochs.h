@@ -10,7 +10,9 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -98,13 +100,13 @@ class Epochs {
   // Calls each(group) for the groups of copies that may be asked about.
   template <typename Each>
   void each_group(Each&& each) const {
-    for (const Segment& segment : segments_) {
-      if (segment.group) each(order::AsyncGroup(segment.group));
+    for (std::size_t id = 1; id < segments_.size(); ++id) {
+      if (segments_[id].group) each(order::AsyncGroup(segments_[id].group));
     }
   }
   void forget(order::OperationIndex operation); // its warps act no more
   void forget(order::ThreadKey block);
-  std::uint64_t bytes() const { return segments_.capacity() * sizeof(Segment); }
+  std::uint64_t bytes() const { return segments_.bytes(); }
 
  private:
   struct [[gnu::packed]] Segment {
@@ -113,13 +115,57 @@ class Epochs {
     order::AsyncGroup group = 0;
   };
   static_assert(sizeof(Segment) == 20);
+  // A list that grows without a copy, and of which no more lies ready than a piece.
+  class Segments {
+   public:
+    Segments() { push_back({}); } // segment 0 is none
+    Segment& operator[](std::size_t i) { return (*pieces_[i / piece])[i % piece]; }
+    const Segment& operator[](std::size_t i) const { return (*pieces_[i / piece])[i % piece]; }
+    std::size_t size() const { return size_; }
+    std::uint64_t bytes() const { return pieces_.size() * sizeof(Piece); }
+    void push_back(const Segment& segment) {
+      if (size_ == pieces_.size() * piece) pieces_.push_back(std::make_unique_for_overwrite<Piece>());
+      (*this)[size_++] = segment;
+    }
+    void cut(std::size_t size) { // to less
+      size_ = size;
+      pieces_.resize((size + piece - 1) / piece);
+    }
+
+   private:
+    static constexpr std::size_t piece = 256;
+    using Piece = std::array<Segment, piece>;
+    std::vector<std::unique_ptr<Piece>> pieces_;
+    std::size_t size_ = 0;
+  };
   bool is_over(order::ThreadKey thread) const; // a damaged trace's: what it knew of synchronization is forgotten
   bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
   bool across_proxies(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
-  void renumber(std::vector<SegmentId>& number);
+  // Which segments are named, and what number each has among them: a bit and a half for each.
+  class Named {
+   public:
+    explicit Named(std::size_t segments) : bits_((segments + 63) / 64), before_(bits_.size()) {}
+    void set(SegmentId id) { bits_[id / 64] |= 1ull << id % 64; }
+    bool has(SegmentId id) const { return bits_[id / 64] >> id % 64 & 1; }
+    void count() { // after the last one
+      bits_[0] |= 1; // none stays none
+      for (std::size_t i = 1; i < bits_.size(); ++i) {
+        before_[i] = before_[i - 1] + SegmentId(std::popcount(bits_[i - 1]));
+      }
+    }
+    SegmentId number(SegmentId id) const { // 0: it is not named
+      if (!has(id)) return 0;
+      return before_[id / 64] + SegmentId(std::popcount(bits_[id / 64] & ((1ull << id % 64) - 1)));
+    }
+
+   private:
+    std::vector<std::uint64_t> bits_;
+    std::vector<SegmentId> before_;
+  };
+  void renumber(const Named& named);
 
   const order::Causality& causality_;
-  std::vector<Segment> segments_{1};
+  Segments segments_;
   std::size_t collect_at_ = 1 << 16;
   std::unordered_map<std::uint64_t, Actor> actors_; // by warp
   std::array<Actor*, 64> recent_{}; // of some warps
@@ -129,11 +175,12 @@ class Epochs {
 
 template <typename EachName>
 void Epochs::collect(EachName&& each_name) {
-  std::vector<SegmentId> number(segments_.size()); // first: is it named? then: its new name
-  each_name([&](SegmentId& id) { number[id] = id != 0; });
-  for (auto& [bits, actor] : actors_) number[actor.segment] = actor.segment != 0;
-  renumber(number);
-  each_name([&](SegmentId& id) { id = number[id]; });
+  Named named(segments_.size());
+  each_name([&](SegmentId& id) { named.set(id); });
+  for (auto& [bits, actor] : actors_) named.set(actor.segment);
+  named.count();
+  renumber(named);
+  each_name([&](SegmentId& id) { id = named.number(id); });
 }
 
 } // namespace deadheat::detect

@@ -45,7 +45,7 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
     pages_.refine(page, 2);
     for (std::uint64_t i = 0, step = 1ull << page.shift; i < page_bytes; i += step) {
       if (base + i < address || end < base + i + step) continue;
-      Group& group = page.groups[i / group_units >> page.shift];
+      Group& group = page.groups()[i / group_units >> page.shift];
       const unsigned unit = unsigned(i >> page.shift) % group_units;
       pages_.expand(group)[unit] = Cell{};
       if (group.strong) pages_.strong(group)[unit] = StrongCell{};

@@ -10,13 +10,14 @@ namespace deadheat::detect {
 namespace {
 
 constexpr unsigned full_percent = 91; // of places
+constexpr double growth = 1.09; // so that a table is full to 87 % on average
 
 } // namespace
 
-// By a fifth or so, from a beginning that is the table's own, and to where a piece ends.
+// From a beginning that is the table's own, and to where a piece ends.
 std::uint32_t LineTable::larger(std::uint32_t count, unsigned number) {
-  double size = 1 + 0.22 * number / of_region;
-  while (size < count + 1) size *= 1.22;
+  double size = 1 + (growth - 1) * number / of_region;
+  while (size < count + 1) size *= growth;
   const std::uint32_t wanted = std::uint32_t(size), rest = wanted % EntryArrays::piece_lines;
   return wanted + (rest ? EntryArrays::lines[EntryArrays::size_for(rest)] - rest : 0);
 }
@@ -77,7 +78,8 @@ void LineTable::fit(EntryArrays& arrays) {
   if (wanted < count_) resize(arrays, wanted);
 }
 
-// The pieces of the old table are free for the new one as soon as they were copied.
+// The pieces of the old table are free for the new one as soon as they were copied. What is in a new line fills it from
+// its first place on, so that how many there are says where the next one goes.
 void LineTable::resize(EntryArrays& arrays, std::uint32_t count) {
   struct Left {
     std::uint32_t key, segment;
@@ -87,19 +89,39 @@ void LineTable::resize(EntryArrays& arrays, std::uint32_t count) {
   const LineTable old = std::exchange(*this, {});
   count_ = count;
   pieces_.resize((count + EntryArrays::piece_lines - 1) / EntryArrays::piece_lines);
-  for (std::uint32_t i = 0; i < old.count_; ++i) {
-    const EntryLine& from = old.line(i);
-    for (unsigned taken = ~from.empty() & ((1u << slots) - 1); taken; taken &= taken - 1) {
-      const unsigned place = unsigned(std::countr_zero(taken));
-      if (!try_insert(arrays, from.key[place], from.segment[place], from.who[place])) {
-        left.push_back({from.key[place], from.segment[place], from.who[place]});
+  std::vector<std::uint8_t> taken(count); // places of each new line
+  auto move = [&](const EntryLine& from, unsigned place) {
+    const std::uint32_t key = from.key[place], home = this->home(key, count);
+    std::uint32_t number = home;
+    unsigned depth = 0;
+    if (taken[number] == slots) [[unlikely]] {
+      const std::uint32_t step = this->step(key, count);
+      do {
+        if (++depth > most_depth) return left.push_back({key, from.segment[place], from.who[place]});
+        number += step;
+        if (number >= count) number -= count;
+      } while (taken[number] == slots);
+      std::uint8_t& deepest = line_or_new(arrays, home).depth;
+      deepest = std::max(deepest, std::uint8_t(depth));
+    }
+    EntryLine& to = line_or_new(arrays, number);
+    const unsigned next = taken[number]++;
+    to.key[next] = key;
+    to.segment[next] = from.segment[place];
+    to.who[next] = from.who[place];
+  };
+  for (std::uint32_t first = 0; first < old.count_; first += EntryArrays::piece_lines) {
+    const Piece& copied = old.pieces_[first / EntryArrays::piece_lines];
+    const std::uint32_t lines = std::min(old.count_ - first, EntryArrays::piece_lines);
+    for (std::uint32_t i = 0; i < lines; ++i) {
+      const EntryLine& from = copied.lines[i];
+      for (unsigned full = ~from.empty() & ((1u << slots) - 1); full; full &= full - 1) {
+        move(from, unsigned(std::countr_zero(full)));
       }
     }
-    if (i + 1 == old.count_ || (i + 1) % EntryArrays::piece_lines == 0) {
-      const Piece& copied = old.pieces_[i / EntryArrays::piece_lines];
-      arrays.free(copied.size, copied.id);
-    }
+    arrays.free(copied.size, copied.id);
   }
+  used_ = old.used_ - std::uint32_t(left.size());
   for (std::uint32_t i = 0; i < count; i += EntryArrays::piece_lines) line_or_new(arrays, i);
   for (const Left& one : left) insert(arrays, 0, one.key, one.segment, one.who);
 }

@@ -22,21 +22,10 @@ void* allocate_slab(bool large_pages) {
 }
 void free_slab(void* slab) { munmap(slab, slab_bytes); }
 
-void FilterPages::grow() {
-  std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(std::max<std::size_t>(1024, 2 * slots_.size())));
-  mask_ = slots_.size() - 1;
-  for (const Slot& slot : old) {
-    if (!slot.id) continue;
-    std::size_t at = slot.hash & mask_;
-    while (slots_[at].id) at = (at + 1) & mask_;
-    slots_[at] = slot;
-  }
-}
-
 void FilterPages::allocate_groups(ShadowPage& page) {
   auto from = [&](auto& pool) {
-    page.groups_id = pool.allocate();
-    page.groups = pool.at(page.groups_id);
+    const std::uint32_t id = pool.allocate();
+    page.take_groups(id, pool.at(id));
   };
   page.shift == 2 ? from(word_groups_) : page.shift == 1 ? from(half_groups_) : from(byte_groups_);
 }
@@ -49,65 +38,50 @@ ShadowPage& FilterPages::get(const PageKey& key, bool& fresh) {
   ShadowPage* const known = find(key);
   fresh = !known;
   if (known) return *known;
-  if (2 * (count_ + 1) > slots_.size()) grow();
-  std::size_t at = hash_of(key) & mask_;
-  while (slots_[at].id) at = (at + 1) & mask_;
   const std::uint32_t id = page_pool_.allocate();
-  slots_[at] = {hash_of(key), id};
-  ++count_;
-  return *new (page_pool_.at(id)) ShadowPage{.key = key, .id = id, .whole = {}};
+  index_.insert(hash_of(key), id);
+  return *new (page_pool_.at(id)) ShadowPage(key);
 }
 
 void FilterPages::erase(const PageKey& key) {
-  ShadowPage* const page = find(key);
-  if (!page) return;
-  std::size_t hole = hash_of(key) & mask_;
-  while (slots_[hole].id != page->id) hole = (hole + 1) & mask_;
-  collapse(*page, {});
-  page_pool_.free(page->id);
-  --count_;
-  // Whoever was put farther because of it moves up.
-  for (std::size_t at = (hole + 1) & mask_; slots_[at].id; at = (at + 1) & mask_) {
-    const std::size_t home = slots_[at].hash & mask_;
-    if (((at - home) & mask_) < ((at - hole) & mask_)) continue;
-    slots_[hole] = slots_[at];
-    hole = at;
-  }
-  slots_[hole] = {};
+  const std::uint32_t id = index_.find(hash_of(key), [&](std::uint32_t id) { return page_pool_.at(id)->key == key; });
+  if (!id) return;
+  collapse(*page_pool_.at(id), {});
+  page_pool_.free(id);
+  index_.erase(hash_of(key), id);
 }
 
-void FilterPages::collapse(ShadowPage& page, const Group& whole) {
-  if (page.groups) {
-    for (std::size_t i = 0; i < page.group_count(); ++i) drop_cells(page.groups[i]);
+void FilterPages::collapse(ShadowPage& page, const GroupEpochs& whole) {
+  if (Group* const groups = page.groups()) {
+    for (std::size_t i = 0; i < page.group_count(); ++i) drop_cells(groups[i]);
     free_groups(page.groups_id, page.shift);
-    page.groups = nullptr;
   }
+  page.drop_groups();
   page.shift = 2;
   page.dense = false;
   page.whole = whole;
-  page.few = {};
 }
 
 void FilterPages::refine(ShadowPage& page, std::uint32_t unit_log2) {
-  if (page.groups && page.shift <= unit_log2) return;
-  if (!page.groups) {
-    page.shift = page.few.count ? 2 : std::uint8_t(std::min<std::uint32_t>(unit_log2, 2));
+  if (page.groups_id && page.shift <= unit_log2) return;
+  if (!page.groups_id) {
+    const ShadowPage before = page;
+    page.shift = before.few_count ? 2 : std::uint8_t(std::min<std::uint32_t>(unit_log2, 2));
     allocate_groups(page);
-    std::fill_n(page.groups, page.group_count(), page.whole);
-    for (unsigned i = 0; i < page.few.count; ++i) page.groups[page.few.index[i]] = page.few.group[i];
+    std::fill_n(page.groups(), page.group_count(), Group{before.whole});
+    for (unsigned i = 0; i < before.few_count; ++i) page.groups()[before.few_index[i]] = {before.few(i)};
     page.whole = {};
-    page.few = {};
   }
   // Unit i of a group becomes units 2i and 2i + 1 of two groups.
   while (page.shift > unit_log2) {
     const std::size_t count = page.group_count();
-    Group* const coarse = page.groups;
+    Group* const coarse = page.groups();
     const std::uint32_t coarse_id = page.groups_id;
     --page.shift;
     allocate_groups(page);
     for (std::size_t g = 0; g < count; ++g) {
       for (unsigned half = 0; half < 2; ++half) {
-        Group& to = page.groups[2 * g + half];
+        Group& to = page.groups()[2 * g + half];
         to = coarse[g];
         to.cells = to.strong = 0;
         auto split = [&](std::uint8_t& pattern) {
@@ -132,15 +106,14 @@ void FilterPages::refine(ShadowPage& page, std::uint32_t unit_log2) {
   }
 }
 
-Group* FilterPages::few(ShadowPage& page, unsigned index) {
-  FewGroups& few = page.few;
-  for (unsigned i = 0; i < few.count; ++i) {
-    if (few.index[i] == index) return &few.group[i];
+GroupEpochs* FilterPages::few(ShadowPage& page, unsigned index) {
+  for (unsigned i = 0; i < page.few_count; ++i) {
+    if (page.few_index[i] == index) return &page.few(i);
   }
-  if (few.count == few.group.size()) return nullptr;
-  few.group[few.count] = page.whole;
-  few.index[few.count] = std::uint8_t(index);
-  return &few.group[few.count++];
+  if (page.few_count == ShadowPage::most_few) return nullptr;
+  page.few(page.few_count) = page.whole;
+  page.few_index[page.few_count] = std::uint8_t(index);
+  return &page.few(page.few_count++);
 }
 
 Cell* FilterPages::expand(Group& group) {

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/detect/filter_index.h"
 #include "analyzer/detect/suspects.h"
 #include "analyzer/order/clock.h"
 
@@ -65,33 +66,54 @@ static_assert(sizeof(StrongCell) == 6);
 
 inline constexpr unsigned group_units = 32;
 
-struct Group {
+struct GroupEpochs { // of a group without cells
   SegmentId write = 0, reads = 0;
-  std::uint32_t cells = 0, strong = 0; // in the pools; 0: none
   std::uint8_t write_pattern = 0, reads_pattern = 0;
   bool non_coherent = false;
   bool suspect = false; // all of it, without cells
 };
+static_assert(sizeof(GroupEpochs) == 12);
+
+struct Group : GroupEpochs {
+  std::uint32_t cells = 0, strong = 0; // in the pools; 0: none
+};
 static_assert(sizeof(Group) == 20);
 
-// Some groups of a page that differ from the others.
-struct FewGroups {
-  std::array<Group, 2> group;
-  std::array<std::uint8_t, 2> index{}; // in the page
-  std::uint8_t count = 0;
-};
-
-struct ShadowPage {
+// A line of a cache. Until something has cells, only `whole` and a few groups that differ from it matter.
+struct alignas(64) ShadowPage {
+  static constexpr unsigned most_few = 2;
+  explicit ShadowPage(const PageKey& of) : key(of) {}
   PageKey key;
+  std::uint32_t groups_id = 0; // in a pool; 0: there are no groups, `whole` is what few() does not say
   std::uint8_t shift = 2; // log2 of the bytes of a unit
   bool sparse = false; // some of its units' reads are in SparseCells
   bool dense = false; // such were taken from there; no more are put there
-  Group* groups = nullptr; // in a pool; null: only `few`, which have no cells, and `whole`, which is the others, matter
-  std::uint32_t groups_id = 0, id = 0; // in pools
-  Group whole; // of the page, as ranges touched it: no cells
-  FewGroups few{}; // of units of 4 bytes
+  std::uint8_t few_count = 0; // of units of 4 bytes
+  std::array<std::uint8_t, most_few> few_index{}; // in the page
+  GroupEpochs whole; // of the page, as ranges touched it
+
   std::size_t group_count() const { return page_bytes / group_units >> shift; }
+  Group* groups() const { return groups_id ? groups_ : nullptr; }
+  GroupEpochs& few(unsigned i) { return few_[i]; } // of few_count
+  const GroupEpochs& few(unsigned i) const { return few_[i]; }
+  void take_groups(std::uint32_t id, Group* groups) {
+    groups_id = id;
+    groups_ = groups;
+    few_count = 0;
+  }
+  void drop_groups() {
+    groups_id = 0;
+    std::construct_at(&few_);
+    few_count = 0;
+  }
+
+ private:
+  union { // groups_id tells which
+    std::array<GroupEpochs, most_few> few_{};
+    Group* groups_;
+  };
 };
+static_assert(sizeof(ShadowPage) == 64);
 
 // Memory that the system may back with large pages, since scattered accesses would miss in the TLB each time.
 inline constexpr std::size_t slab_bytes = std::size_t(2) << 20;
@@ -144,30 +166,27 @@ class FilterPages {
   FilterPages(const FilterPages&) = delete;
   FilterPages& operator=(const FilterPages&) = delete;
   ShadowPage* find(const PageKey& key) const {
-    if (slots_.empty()) return nullptr;
-    const std::uint32_t hash = hash_of(key);
-    for (std::size_t at = hash & mask_;; at = (at + 1) & mask_) {
-      if (!slots_[at].id) return nullptr;
-      if (slots_[at].hash != hash) continue;
-      if (ShadowPage* const page = page_pool_.at(slots_[at].id); page->key == key) return page;
-    }
+    const std::uint32_t id = index_.find(hash_of(key), [&](std::uint32_t id) { return page_pool_.at(id)->key == key; });
+    return id ? page_pool_.at(id) : nullptr;
   }
   ShadowPage& get(const PageKey& key, bool& fresh);
   void erase(const PageKey& key);
   // Groups with units no larger than 1 << unit_log2 bytes.
   void refine(ShadowPage& page, std::uint32_t unit_log2);
   // One of the few groups of a page without others, made if there is room; null: there is none.
-  Group* few(ShadowPage& page, unsigned index);
-  // What is known of a group.
-  static const Group& group_of(const ShadowPage& page, unsigned index) {
-    if (page.groups) return page.groups[index];
-    for (unsigned i = 0; i < page.few.count; ++i) {
-      if (page.few.index[i] == index) return page.few.group[i];
+  static GroupEpochs* few(ShadowPage& page, unsigned index);
+  // What is known of a group, and whether it is what is known of all the page but a few groups.
+  static Group group_of(const ShadowPage& page, unsigned index, bool& is_whole) {
+    is_whole = false;
+    if (page.groups_id) return page.groups()[index];
+    for (unsigned i = 0; i < page.few_count; ++i) {
+      if (page.few_index[i] == index) return {page.few(i)};
     }
-    return page.whole;
+    is_whole = true;
+    return {page.whole};
   }
   // Back to a page that only `whole` says.
-  void collapse(ShadowPage& page, const Group& whole);
+  void collapse(ShadowPage& page, const GroupEpochs& whole);
   Cell* expand(Group& group); // its cells
   StrongCell* strong_of(Group& group); // its strong cells, fresh if it had none
   void clear(Group& group); // to nothing
@@ -177,14 +196,12 @@ class FilterPages {
   StrongCell* strong(const Group& group) const { return strong_pool_.at(group.strong); }
   template <typename Each>
   void each_page(Each&& each) const {
-    for (const Slot& slot : slots_) {
-      if (slot.id) each(*page_pool_.at(slot.id));
-    }
+    index_.each([&](std::uint32_t id) { each(*page_pool_.at(id)); });
   }
-  std::size_t count() const { return count_; }
+  std::size_t count() const { return index_.count(); }
   std::uint64_t bytes() const {
-    return page_pool_.bytes() + slots_.size() * sizeof(Slot) + word_groups_.bytes() + half_groups_.bytes() +
-           byte_groups_.bytes() + cell_pool_.bytes() + strong_pool_.bytes();
+    return page_pool_.bytes() + index_.bytes() + word_groups_.bytes() + half_groups_.bytes() + byte_groups_.bytes() +
+           cell_pool_.bytes() + strong_pool_.bytes();
   }
   void trim() {
     page_pool_.trim();
@@ -196,13 +213,9 @@ class FilterPages {
   }
 
   // For whoever is about to look at many addresses: brings the slot of a page nearer, then the page.
-  [[gnu::always_inline]] void prefetch(const PageKey& key) const {
-    if (!slots_.empty()) __builtin_prefetch(&slots_[hash_of(key) & mask_]);
-  }
+  [[gnu::always_inline]] void prefetch(const PageKey& key) const { index_.prefetch(hash_of(key)); }
   [[gnu::always_inline]] void prefetch_page(const PageKey& key) const {
-    if (slots_.empty()) return;
-    const Slot& slot = slots_[hash_of(key) & mask_]; // where it is as a rule
-    if (slot.id) __builtin_prefetch(page_pool_.at(slot.id));
+    if (const std::uint32_t id = index_.first(hash_of(key))) __builtin_prefetch(page_pool_.at(id)); // as a rule
   }
   [[gnu::always_inline]] void prefetch_cell(const Group& group, unsigned unit) const {
     if (group.cells) __builtin_prefetch(&cells(group)[unit]);
@@ -210,16 +223,11 @@ class FilterPages {
   }
 
  private:
-  struct Slot {
-    std::uint32_t hash = 0, id = 0; // of a page; 0: none
-  };
   static std::uint32_t hash_of(const PageKey& key) { return std::uint32_t(PageHash()(key)); }
-  void grow();
   void allocate_groups(ShadowPage& page); // for its shift
   void free_groups(std::uint32_t id, unsigned shift);
 
-  std::vector<Slot> slots_; // open addressing, at most half full
-  std::size_t mask_ = 0, count_ = 0;
+  PageIndex index_;
   CellPool<ShadowPage, 1> page_pool_;
   CellPool<Group, 32> word_groups_; // of pages with units of 4 bytes
   CellPool<Group, 64> half_groups_;

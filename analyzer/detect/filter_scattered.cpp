@@ -12,9 +12,9 @@ namespace deadheat::detect {
 
 // The group and unit of what is one unit of a page that is known.
 inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes) {
-  if (!at || at->sparse || !at->groups || bytes != 1u << at->shift || address % bytes) return {};
+  if (!at || at->sparse || !at->groups_id || bytes != 1u << at->shift || address % bytes) return {};
   const unsigned number = unsigned(address % page_bytes >> at->shift);
-  return {&at->groups[number / group_units], number % group_units, address};
+  return {&at->groups()[number / group_units], number % group_units, address};
 }
 
 std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses,
@@ -130,9 +130,10 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   if (at) {
     // Only reads of what was written as a group, or never, and not read since, have their place in SparseCells then.
     const std::uint32_t number = std::uint32_t(address % page_bytes >> at->shift);
-    const Group& group = FilterPages::group_of(*at, number / group_units);
+    bool is_whole = false;
+    const Group group = FilterPages::group_of(*at, number / group_units, is_whole);
     if (at->dense || access.write || group.cells || group.strong || group.suspect || group.reads) return false;
-    if (access.bytes > 1u << at->shift && &group != &at->whole && group.write) return false; // several lanes' writes
+    if (access.bytes > 1u << at->shift && !is_whole && group.write) return false; // several lanes' writes
     known.write = group.write;
     if (group.write) known.write_who = who_at(group.write_pattern, number % group_units) & 31;
   } else if (!active_.test(partition_of(0, address / page_bytes))) {
@@ -230,7 +231,7 @@ void Filter::absorb(ShadowPage& page) {
       const Cell cell = from->cell(found);
       for (std::uint64_t at = offset; at < offset + step; at += 1ull << page.shift) {
         const unsigned number = unsigned(at >> page.shift);
-        Group& group = page.groups[number / group_units];
+        Group& group = page.groups()[number / group_units];
         if (strongly.segment) absorb_strong(group, number % group_units, strongly);
         if (!weakly) continue;
         Cell& to = pages_.expand(group)[number % group_units];

@@ -5,7 +5,7 @@
 // what strong accesses to it were (strong_codes.h), or names a pair of the two (filter_mixed.h). Entries
 // of blocks that have a few only lie in *lines* (filter_lines.h): 9 bytes each, seven of them and a mark are a line of
 // a cache, which is all that a look-up reads as a rule. Of the tables of lines some are full and some have just grown,
-// so that an entry costs 11.5 bytes or so at any time. Where more than five entries of a block would lie there, they
+// so that an entry costs 10.5 bytes or so at any time. Where more than five entries of a block would lie there, they
 // move to an array (filter_arrays.h), which has one entry in the lines.
 //
 // Global memory only. Invariants: tables hold units of one size; a block's entries lie all in lines, or all in one

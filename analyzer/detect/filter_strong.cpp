@@ -202,7 +202,8 @@ bool Filter::strong_units(const Strong& access, Actor& actor, ShadowPage* at, co
     }
     if (at) {
       const unsigned of_page = unsigned(unit.address % page_bytes >> at->shift);
-      const Group& group = FilterPages::group_of(*at, of_page / group_units);
+      bool is_whole = false;
+      const Group group = FilterPages::group_of(*at, of_page / group_units, is_whole);
       if (group.cells || group.strong || group.suspect || at->shift != 2) return false;
       weak = weak_of(group, of_page % group_units);
       if (!unit.alone) return false; // later reads

@@ -5,6 +5,8 @@
 //   analyzer_bench [--largest N] [--workers 2,4] [--tsan PATH]
 //       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
+//   analyzer_bench --memory PATTERN [--largest N]     of runs of N / 4, N / 2 and N accesses: bytes that each further
+//       byte touched costs, and the constant besides ("all": of every pattern)
 //   analyzer_bench --profile machine [--workers 2,4]               what the machine itself gives, and which processors
 //       share no core
 //   --cpus 0,2,4                  with any of them: J workers run on the first J of these
@@ -150,18 +152,34 @@ double touched(Pattern pattern, std::uint64_t accesses) {
   return 0;
 }
 
+// The line that is nearest to the peaks of three runs.
+void print_memory(Pattern pattern, std::uint64_t largest) {
+  double x = 0, y = 0, xx = 0, xy = 0;
+  std::printf("%-12s", name_of(pattern));
+  for (std::uint64_t accesses : {largest / 4, largest / 2, largest}) {
+    const Cost cost = analysis(pattern, accesses, 1);
+    const double bytes = touched(pattern, cost.accesses);
+    std::printf(" %8.1f MB of %6.1f", cost.peak_bytes / 1e6, bytes / 1e6);
+    x += bytes, y += cost.peak_bytes, xx += bytes * bytes, xy += bytes * cost.peak_bytes;
+  }
+  const double slope = (3 * xy - x * y) / (3 * xx - x * x);
+  std::printf(" | %6.2f a byte and %5.1f MB\n", slope, (y - slope * x) / 3 / 1e6);
+  std::fflush(stdout);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   double largest = 1e8;
   unsigned jobs = 1;
   std::vector<unsigned> workers{2};
-  std::string profiled, written;
+  std::string profiled, written, memory;
   std::string tsan = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1) + "tsan_patterns";
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!std::strcmp(argv[i], "--largest")) largest = std::strtod(argv[i + 1], nullptr);
     if (!std::strcmp(argv[i], "--tsan")) tsan = argv[i + 1];
     if (!std::strcmp(argv[i], "--profile")) profiled = argv[i + 1];
+    if (!std::strcmp(argv[i], "--memory")) memory = argv[i + 1];
     if (!std::strcmp(argv[i], "--write")) written = argv[i + 1];
     auto numbers = [&](auto&& add) {
       for (char* at = argv[i + 1]; *at; at += *at == ',') add(std::strtoul(at, &at, 10));
@@ -172,6 +190,12 @@ int main(int argc, char** argv) {
     }
     if (!std::strcmp(argv[i], "--cpus")) numbers([](unsigned long cpu) { cpus.push_back(int(cpu)); });
     if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
+  }
+  if (!memory.empty()) {
+    for (Pattern pattern : patterns) {
+      if (memory == "all" || memory == name_of(pattern)) print_memory(pattern, std::uint64_t(largest));
+    }
+    return 0;
   }
   if (profiled == "machine") {
     if (cpus.empty()) {
