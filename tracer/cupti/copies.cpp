@@ -166,21 +166,25 @@ constexpr std::uint64_t array = 0;
 void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
          std::uint64_t count, std::uint64_t rows, CUstream handle) {
   if (!call.done() || call.captured(handle) || !count || !rows) return;
-  std::lock_guard hold(call.session.lock);
-  trace::Set record;
-  const std::uint64_t width = count * element;
-  record.destination = {address, pitch ? pitch : width, width, rows, 1, 0};
-  record.value = value;
-  record.element_bytes = element;
-  record.api = call.api();
-  const trace::MemoryRange destination = record.destination;
-  trace::Operation operation;
-  const std::uint32_t stream = operation.stream = call.stream(handle);
-  operation.what = std::move(record);
-  const std::uint32_t id = call.session.submit(std::move(operation));
-  if (Window* window = call.session.window()) {
+  Session& session = call.session;
+  Journal::MemorySet set;
+  set.stream = session.stream_again(call.context, handle, call.per_thread);
+  set.address = address;
+  set.width = count * element;
+  set.pitch = pitch ? pitch : set.width;
+  set.rows = rows;
+  set.value = value;
+  set.element_bytes = element;
+  set.function = call.function;
+  std::unique_lock hold(session.lock, std::defer_lock);
+  if (session.activity() || session.window()) [[unlikely]]
+    hold.lock();
+  session.number(set);
+  session.journal().push(set);
+  if (Window* window = session.window()) [[unlikely]] {
+    const trace::MemoryRange destination{address, set.pitch, set.width, rows, 1, 0};
     window->touch(destination);
-    window->device_writes(destination, stream, id, call.own_handle(handle));
+    window->device_writes(destination, set.stream, set.operation, call.own_handle(handle));
   }
 }
 

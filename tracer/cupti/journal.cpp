@@ -6,6 +6,7 @@
 
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/process.h"
 #include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
@@ -64,6 +65,20 @@ void Journal::Launched::clear() {
   python.clear();
   by_effect = false;
   effects.clear();
+}
+
+void Journal::write(const MemorySet& set, trace::TraceWriter& writer) {
+  trace::Operation operation;
+  operation.id = set.operation;
+  operation.stream = set.stream;
+  operation.host_thread = set.host_thread;
+  operation.what = trace::Set{{set.address, set.pitch, set.width, set.rows, 1, 0},
+                              set.value,
+                              std::uint8_t(set.element_bytes),
+                              plain_name(set.function)};
+  writer.write(operation);
+  writer.write(trace::OperationBegin{set.operation});
+  writer.write(trace::OperationEnd{set.operation});
 }
 
 void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
@@ -131,7 +146,7 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           operation.host_thread = what.host_thread;
           writer.write(operation);
           writer.write(trace::EventRecord{what.event, what.stream, what.operation, what.host_thread});
-        } else if constexpr (std::is_same_v<What, AllocatorBlock>) {
+        } else if constexpr (std::is_same_v<What, MemorySet> || std::is_same_v<What, AllocatorBlock>) {
           write(what, writer);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<CapturedKernel>>) {
           words_of(*what->kernel, what->blocks, what->arguments, words_);

@@ -65,6 +65,12 @@ class Journal {
   struct EventRecorded {
     std::uint32_t operation = 0, event = 0, stream = 0, host_thread = 0;
   };
+  struct MemorySet {
+    std::uint32_t operation = 0, stream = 0, host_thread = 0, value = 0;
+    std::uint64_t address = 0, pitch = 0, width = 0, rows = 0;  // bytes; trace::MemoryRange
+    const char* function = nullptr;  // as it was called: Call::function
+    std::uint32_t element_bytes = 0;
+  };
   struct AllocatorBlock {  // of PyTorch's allocator, handed out; bytes below 0: taken back
     std::uint64_t address = 0;
     std::int64_t bytes = 0;
@@ -88,7 +94,7 @@ class Journal {
   };
   // What host threads append: records without what is large and comes from kernels.
   using Item =
-      std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, AllocatorBlock,
+      std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, MemorySet, AllocatorBlock,
                    std::unique_ptr<CapturedKernel>, CapturedGone, GraphKernel, ExecutableGone, trace::Device,
                    std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
                    trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWrite,
@@ -166,6 +172,7 @@ class Journal {
   bool write(Item& item, trace::TraceWriter& writer, bool last_chance); // false: more of it is to come
   void write(const LaunchFacts& launch, std::span<std::uint64_t> words, const Launched* more,
              trace::TraceWriter& writer);
+  void write(const MemorySet& set, trace::TraceWriter& writer);
   void write(const AllocatorBlock& block, trace::TraceWriter& writer);
 
   alignas(64) QuickLock lock_; // of the queue

@@ -113,6 +113,12 @@ class Session {
     if (activity_) [[unlikely]]
       timed(launch);
   }
+  void number(Journal::MemorySet& set) {
+    set.operation = next_operation();
+    set.host_thread = host_thread();
+    if (activity_) [[unlikely]]
+      timed(set);
+  }
   std::uint32_t next_operation() { return next_operation_++; }
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
@@ -149,6 +155,7 @@ class Session {
   std::uint32_t another_stream(CUcontext context, CUstream handle, bool per_thread_default, bool shared);
   std::uint32_t first_host_thread();
   void timed(const Journal::LaunchFacts& launch);
+  void timed(const Journal::MemorySet& set);
   void finish_once(int status, bool clean) noexcept;
   bool did_nothing(); // the program submitted no operation
   bool others_in_trace() const; // other processes' logs lie in the trace's directory

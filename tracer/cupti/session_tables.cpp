@@ -203,9 +203,8 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   if (!operation.id) operation.id = next_operation();
   operation.host_thread = host_thread();
   const std::uint32_t id = operation.id;
-  if (activity_ && !operation.graph_launch) {
-    if (std::holds_alternative<trace::Copy>(operation.what)) activity_->submitted(id, Activity::Kind::copy);
-    if (std::holds_alternative<trace::Set>(operation.what)) activity_->submitted(id, Activity::Kind::set);
+  if (activity_ && !operation.graph_launch && std::holds_alternative<trace::Copy>(operation.what)) {
+    activity_->submitted(id, Activity::Kind::copy);
   }
   const bool marker = std::holds_alternative<trace::Marker>(operation.what);
   journal_.push(std::move(operation));
@@ -219,6 +218,8 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
 void Session::timed(const Journal::LaunchFacts& launch) {
   activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
 }
+
+void Session::timed(const Journal::MemorySet& set) { activity_->submitted(set.operation, Activity::Kind::set); }
 
 void Session::is_body(CUgraph graph) {
   std::lock_guard hold(lock);
