@@ -2,13 +2,11 @@
 """What a call costs the thread that makes it, by layers of the library: launches, events, copies, questions.
 
     calls.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary calls --work DIR [--rounds N]
-             [--against OTHER.so] [--against-with NAME=VALUE…]
+             [--against OTHER.so]
 
 calls is calls.cu. Of a job that its host holds up (cost.py) this says more exactly what is CUPTI's and what ours:
-nanoseconds a call, hot and cold, beside the process alone and with another build, or the same one with other variables
-(--against-with DEADHEAT_HOOKS=0). Hooks come into their own after a second (tracer/cupti/hooks.h): the first rounds are
-without them. Each is run three times, in turn; of each number the least is printed. Fails where the library recorded
-nothing. Ends in `N passed, N failed`.
+nanoseconds a call, hot and cold, beside the process alone and with another build. Each is run three times, in turn; of
+each number the least is printed. Fails where the library recorded nothing. Ends in `N passed, N failed`.
 """
 import argparse
 import os
@@ -21,11 +19,8 @@ arguments = argparse.ArgumentParser()
 for name in ("deadheat", "tracer", "binary", "work"):
     arguments.add_argument("--" + name, required=True)
 arguments.add_argument("--against", help="another build of the library, by any name")
-arguments.add_argument("--against-with", action="append", default=[], metavar="NAME=VALUE")
 arguments.add_argument("--rounds", type=int, default=5)
 options = arguments.parse_args()
-if options.against_with and not options.against:
-    options.against = options.tracer
 builds = [None, options.tracer] + ([options.against] if options.against else [])
 names = {-1: "without CUPTI", **dict(enumerate(recording.LAYERS))}
 least = {}  # nanoseconds, by build, call and layer
@@ -34,8 +29,6 @@ least = {}  # nanoseconds, by build, call and layer
 def run(number, build):
     trace = os.path.join(options.work, "calls-%d" % number)
     environment = recording.environment(build, trace, ":accesses=0") if build else None
-    if number == 2:
-        environment.update(pair.split("=", 1) for pair in options.against_with)
     done = subprocess.run([options.binary, str(options.rounds)], text=True, capture_output=True, env=environment,
                           timeout=120)
     if done.returncode or not done.stdout.endswith("done\n"):
@@ -56,7 +49,7 @@ calls = sorted({call for _, call, _ in least})
 print("  nanoseconds a call          " + "".join("%14s" % call for call in calls))
 print("  %-28s" % "alone" + "".join("%14.0f" % least[0, call, 0] for call in calls))
 for number, build in list(enumerate(builds))[1:]:
-    print("  under " + " ".join([build] + options.against_with * (number == 2)))
+    print("  under " + build)
     for layer, name in names.items():
         print("    %-26s" % name + "".join("%14.0f" % least[number, call, layer] for call in calls))
 claim(True, "calls of %d builds were measured" % (len(builds) - 1))

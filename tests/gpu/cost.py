@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """What recording operations only costs a step of a training job.
 
-    cost.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --work DIR [--against OTHER.so] [--against-with NAME=VALUE…]
+    cost.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --work DIR [--against OTHER.so]
             [--batches N] [--limit SECONDS] [--sequences N] [--no-aim] [--job COMMAND…]
 
 A batch is a dozen processes of the job (train.py --plain --turns), begun together and alive at the same time, of which one
 works at a time: ten steps, of which the last eight are timed. Five of them run alone. Seven run under the library, which
 records one of their turns and leaves the next to the job, in random order: it enables nothing then, and takes CUPTI out
 of the process (cuptiFinalize). With --against there are four of each kind: alone, under the library, and under that
-other build of it, or the same with other variables in its environment (--against-with DEADHEAT_HOOKS=0); the builds are
-compared with each other, and nothing is claimed of what they cost. In a round every
+other build of it; the builds are compared with each other, and nothing is claimed of what they cost. In a round every
 process has two turns, one after the other, on the same few cores, which change from round to round; all of it in random
 order.
 
@@ -45,8 +44,6 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer", required=True)
 arguments.add_argument("--against", help="another build of the library, by any name")
-arguments.add_argument("--against-with", action="append", default=[], metavar="NAME=VALUE",
-                       help="variables of the other one's processes; the other one may then be the same file")
 arguments.add_argument("--work", required=True)
 arguments.add_argument("--batches", type=int, default=5)
 arguments.add_argument("--rounds", type=int, default=13, help="of a batch")
@@ -55,12 +52,8 @@ arguments.add_argument("--sequences", type=int, default=16, help="in a batch of 
 arguments.add_argument("--no-aim", action="store_true", help="say what it costs, and claim nothing")
 arguments.add_argument("--job", nargs=argparse.REMAINDER)
 options = arguments.parse_args()
-if options.against_with and not options.against:
-    options.against = options.tracer
-variables = {"alone": None, "recorded": {}, "other": dict(pair.split("=", 1) for pair in options.against_with)}
 counts = COUNTS_OF_TWO if options.against else COUNTS
 tracers = {"recorded": options.tracer, "other": options.against}
-names = {kind: " ".join([str(tracer)] + options.against_with * (kind == "other")) for kind, tracer in tracers.items()}
 steps = (options.rounds + WARM) * 2 * STEPS
 job = options.job or [sys.executable, os.path.join(here, "train.py"), "--plain", "--turns", "--steps", str(steps),
                       "--sequences", str(options.sequences)]
@@ -105,8 +98,8 @@ def text(found):
 class Batch:
     def __init__(self, number):
         self.trouble = ""
-        self.processes = [(kind, turns.Process(job, "%s-%d" % (kind, i), variables[kind], tracers.get(kind), options.work,
-                                               os.sched_getaffinity(0)))
+        self.processes = [(kind, turns.Process(job, "%s-%d" % (kind, i), None if kind == "alone" else {},
+                                               tracers.get(kind), options.work, os.sched_getaffinity(0)))
                           for kind, count in counts.items() for i in range(count)]
         self.number = number
         self.taken = [[] for _ in self.processes]  # by process and round: what turn took, (ms, ms of CPU) each
@@ -200,7 +193,7 @@ if not batches:
     end()
 for kind, found in launches.items():
     claim(min(found) >= 1, "%s has %.1f to %.1f launches a recorded step in the traces of its %d processes, at least 1" % (
-        names[kind], min(found), max(found), len(found)))
+        tracers[kind], min(found), max(found), len(found)))
 time_within, cpu_within = ([batch.within(what) for batch in batches] for what in (0, 1))
 detached, recorded = ([batch.against_alone(how) for batch in batches] for how in ("detached", "recorded"))
 print("  within processes, of %s, %d rounds each:" % (
@@ -223,7 +216,7 @@ claim(len(set(losses)) == 1 and None not in losses, "all have the same losses ov
 if options.against:
     for name, found in (("time", time_within), ("CPU time", cpu_within)):
         print("  %s against %s, each against itself detached: %s of %s" % (
-            names["recorded"], names["other"], text(interval(quotient_of(1, 2), found)), name))
+            options.tracer, options.against, text(interval(quotient_of(1, 2), found)), name))
 if options.no_aim or options.against:
     end()
 cost, against = interval(median_of(1), time_within), interval(quotient_of(1, 0), recorded)

@@ -21,9 +21,8 @@
 
 namespace fake {
 
-inline std::atomic<CUpti_CallbackFunc> subscriber{nullptr};
-inline std::atomic<bool> enabled[2048] = {};
-inline std::atomic<std::uint64_t> told[2048] = {}; // callbacks, by call
+inline CUpti_CallbackFunc subscriber = nullptr;
+inline bool enabled[2048] = {};
 inline const CUcontext context = reinterpret_cast<CUcontext>(std::uintptr_t(16));
 
 // Launches that succeeded, for activities: their calls' correlation ids, and the kernels' names.
@@ -49,17 +48,12 @@ CUresult call(CUpti_CallbackId id, const char* name, const char* symbol, Params&
   data.context = context;
   data.correlationData = &correlation;
   data.correlationId = ++last_correlation;
-  const auto tell = [&] {
-    const CUpti_CallbackFunc callback = subscriber;
-    if (!callback || !enabled[id]) return;
-    ++told[id];
-    callback(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
-  };
-  tell();
+  const bool watched = subscriber && enabled[id];
+  if (watched) subscriber(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
   result = body();
   data.callbackSite = CUPTI_API_EXIT;
   data.functionReturnValue = &result;
-  tell();
+  if (watched) subscriber(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
   if (symbol && result == CUDA_SUCCESS && keeps_launches) {
     std::lock_guard hold(launched_lock);
     launched.push_back({data.correlationId, symbol});

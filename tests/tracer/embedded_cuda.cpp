@@ -264,7 +264,6 @@ EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
   *name = reinterpret_cast<const Kernel*>(function)->name.c_str();
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuKernelGetName(const char**, CUkernel) { return CUDA_ERROR_INVALID_HANDLE; } // there are none
 EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) { return *value = 1024, CUDA_SUCCESS; }
 EXPORT CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
 EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {

@@ -75,21 +75,15 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   cuStreamSynchronize_params p{stream};
   return CALL(cuStreamSynchronize, nullptr, p, { return CUDA_SUCCESS; });
 }
-EXPORT CUresult cuFuncGetName(const char** name, CUfunction) { return *name = "_Z4worki", CUDA_SUCCESS; }
-EXPORT CUresult cuKernelGetName(const char** name, CUkernel) { return *name = "_Z4worki", CUDA_SUCCESS; }
 // Kernels are numbers; every one is called _Z4worki. Grids of 0 fail.
-#define LAUNCH(function)                                                                                               \
-  EXPORT CUresult function(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
-                           unsigned shared, CUstream stream, void** parameters, void** extra) {                        \
-    cuLaunchKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra};                             \
-    return CALL(function, "_Z4worki", p, {                                                                             \
-      if (p.gridDimX) fake::capture(p);                                                                                \
-      return p.gridDimX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;                                                     \
-    });                                                                                                                \
-  }
-LAUNCH(cuLaunchKernel)
-LAUNCH(cuLaunchKernel_ptsz)
-EXPORT decltype(&cuLaunchKernel) fake_launch() { return &cuLaunchKernel; } // which nobody need look up
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
+  cuLaunchKernel_params p{f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra};
+  return CALL(cuLaunchKernel, "_Z4worki", p, {
+    if (p.gridDimX) fake::capture(p);
+    return p.gridDimX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
 
 // ---- calls whose parameters are all there is to them
 

@@ -24,14 +24,14 @@ class Case:
     def __init__(self):
         self.work = tempfile.mkdtemp()
         self.trace = os.path.join(self.work, "trace")
-        self.preloaded = os.path.abspath(options.tracer)
 
-    def run(self, *words, settings="", output=None, environment=None, limit=None, tracer=None, job=job):
+    def run(self, *words, settings="", output=None, environment=None, limit=None,
+            tracer=os.path.abspath(options.tracer)):
         """The job's status, output and what was said, under the library."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         text = "output=%s:device=gpu:cupti=%s%s" % (output or self.trace, cupti, settings)
-        variables = {**os.environ, "LD_LIBRARY_PATH": os.path.abspath(options.folder), "DEADHEAT_OPTIONS": text,
-                     "LD_PRELOAD": tracer or self.preloaded, **(environment or {})}
+        variables = dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder), DEADHEAT_OPTIONS=text,
+                         LD_PRELOAD=tracer, **(environment or {}))
         # AddressSanitizer must come first; the tracer is not built with it for this test.
         before = None
         if limit:
@@ -49,7 +49,7 @@ class Case:
         """What torch_job said, the reports that PyTorch's profiler got, and the races."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         variables = dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder),
-                         LD_PRELOAD=self.preloaded,
+                         LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:cupti=%s" % (self.trace, cupti))
         shutil.rmtree(self.trace, ignore_errors=True)
         done = subprocess.run([os.path.join(os.path.abspath(options.folder), "torch_job"), what, how], env=variables,
@@ -64,7 +64,7 @@ class Case:
     def calls(self, what, early):
         """The report on calls_job."""
         folder = os.path.abspath(options.folder)
-        variables = dict(os.environ, LD_LIBRARY_PATH=folder, LD_PRELOAD=self.preloaded,
+        variables = dict(os.environ, LD_LIBRARY_PATH=folder, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:cupti=%s" % (self.trace, folder + "/libcupti.so.13"))
         shutil.rmtree(self.trace, ignore_errors=True)
         done = subprocess.run([os.path.join(folder, "calls_job"), what, str(early)], env=variables, text=True,
@@ -76,7 +76,7 @@ class Case:
         """What window_job said, and its sum, recorded over the embedded device."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
-        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=self.preloaded,
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:kernel=^(fill|scale)$:cupti=%s%s" % (
                              self.trace, cupti, settings))
         done = subprocess.run([os.path.join(os.path.abspath(options.embedded), "window_job"), str(ranged), str(fault)],
@@ -92,7 +92,7 @@ class Case:
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
         settings = ":window=1" + (":capture-range=cudaProfilerApi" if ranged else "")
-        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=self.preloaded,
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings))
         shutil.rmtree(self.trace, ignore_errors=True)
         job = [os.path.join(os.path.abspath(options.embedded), "host_job"), what, str(fault), str(ranged)]
@@ -104,7 +104,7 @@ class Case:
         """What device_job said, and its status; a job that hangs is ended."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
-        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=self.preloaded,
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings),
                          **dict(variables))
         done = subprocess.run([os.path.join(os.path.abspath(options.embedded), job), *words], env=variables, text=True,
@@ -116,7 +116,7 @@ class Case:
         """Where the launches of python_job.py were made, as the trace says, and the lines that it says."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
-        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=self.preloaded,
+        variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s" % (self.trace, cupti))
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_job.py")
         done = subprocess.run([sys.executable, script, how], env=variables, text=True, stdout=subprocess.PIPE,

@@ -13,12 +13,11 @@ import sys
 
 import device_cases
 import graph_cases
-import hook_cases
 import job_cases
 from tracer_case import Case, options
 
 passed = failed = 0
-for test in job_cases.cases + device_cases.cases + graph_cases.cases + hook_cases.cases:
+for test in job_cases.cases + device_cases.cases + graph_cases.cases:
     if options.cases and test.__name__ not in options.cases:
         continue
     if not options.embedded and hasattr(test, "over_embedded"):

@@ -14,7 +14,6 @@ class Session;
 struct alignas(64) Hot {
   std::atomic<Session*> session{nullptr};         // Session::get
   std::atomic<unsigned> layers{~0u};              // the uppermost one (layers.h)
-  std::atomic<bool> hooks{false}; // they record (hooks.h)
   std::atomic<std::uint64_t> known_kernels{1}; // changes when what is known of a launched handle may have (Modules)
 };
 extern constinit Hot hot; // injection.cpp

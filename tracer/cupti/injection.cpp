@@ -7,22 +7,71 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <string_view>
+
+#include <cupti_driver_cbid.h>
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
-#include "tracer/cupti/hooks.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/process.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/thread.h"
-#include "tracer/cupti/watched.h"
+#include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
 namespace {
+
+using Handler = void (*)(Call&, void*);
+enum class WayIn : std::uint8_t { ignored, for_accesses, looked_at };  // driver_calls.def
+struct alignas(32) Watched {  // in one line of memory
+  Handler handler = nullptr;
+  WayIn way_in = WayIn::ignored;
+  bool per_thread = false;
+  bool for_accesses = false;  // else it is not watched
+  bool comes_by = false;      // on the way in something is done
+  std::chrono::seconds until_idle{};  // the driver is kept until kernels have ended; how long they are waited for
+  const char* left_out = nullptr;     // what the trace lacks where it is called
+};
+static_assert(sizeof(Watched) == 32);
+constexpr std::size_t most_calls = 2048;
+Watched watched[most_calls];  // by CUPTI's number of the call
+
+template <typename Params, void (*handle)(Call&, Params&)>
+void adapt(Call& call, void* params) {
+  static Params none{};
+  handle(call, params ? *static_cast<Params*>(params) : none);
+}
+
+void watch(unsigned id, Handler handler, WayIn way_in, bool per_thread) {
+  watched[id].handler = handler;
+  watched[id].way_in = way_in;
+  watched[id].per_thread = per_thread;
+}
+
+void fill_watched(const Session& session) {
+#define CALL(name, handler, way_in) \
+  watch(CUPTI_DRIVER_TRACE_CBID_##name, adapt<name##_params, handler>, WayIn::way_in, false);
+#define STREAM_CALL(name, suffix, handler, way_in) \
+  CALL(name, handler, way_in)                      \
+  watch(CUPTI_DRIVER_TRACE_CBID_##name##suffix, adapt<name##_params, handler>, WayIn::way_in, true);
+#define FOR_ACCESSES(name) watched[CUPTI_DRIVER_TRACE_CBID_##name].for_accesses = true;
+#define UNTIL_IDLE(name, most) watched[CUPTI_DRIVER_TRACE_CBID_##name].until_idle = most;
+#define LEFT_OUT(name, what) watched[CUPTI_DRIVER_TRACE_CBID_##name].left_out = what;
+#include "tracer/cupti/driver_calls.def"
+#undef CALL
+#undef STREAM_CALL
+#undef UNTIL_IDLE
+#undef FOR_ACCESSES
+#undef LEFT_OUT
+  const bool accesses = session.options().accesses, window = session.options().window && accesses;
+  for (Watched& call : watched) {
+    const bool looks = call.way_in == WayIn::looked_at || (call.way_in == WayIn::for_accesses && accesses) || window;
+    call.comes_by = (call.handler && looks) || (call.until_idle.count() && accesses);
+  }
+}
 
 // The runtime's calls: reports name operations by them.
 [[gnu::noinline]] void on_runtime_call(const CUpti_CallbackData& data) {
@@ -36,37 +85,64 @@ namespace {
   }
 }
 
+[[gnu::cold]] void not_recorded(Session& session) noexcept {
+  try {
+    if (Window* window = session.window()) window->spoil("a call in it could not be recorded");
+    session.incident("lost", "a call could not be recorded");
+  } catch (...) {
+  }
+}
+
+[[gnu::cold]] void left_out(Session& session, const CUpti_CallbackData& data, const char* what) noexcept {
+  try {
+    if (*static_cast<CUresult*>(data.functionReturnValue) != CUDA_SUCCESS) return;
+    const std::string line = std::string(data.functionName) + " was called; not recorded: " + what;
+    if (Window* window = session.window()) window->spoil(line);
+    session.incident("lost", line);
+  } catch (...) {
+  }
+}
+
+// This and all that a launch of an opaque kernel comes through lies together (gnu::hot): little of it is in the caches
+// when it is called.
 [[gnu::hot]] void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* bytes) {
   const auto* data = static_cast<const CUpti_CallbackData*>(bytes);
   const bool exit = data->callbackSite == CUPTI_API_EXIT;
   const bool of_driver = domain == CUPTI_CB_DOMAIN_DRIVER_API && id < most_calls;
-  if (of_driver) {
-    const Watched& which = watched[id];
-    if (which.hook ? which.hook == here.hook : !exit && !which.comes_by) return;
-  }
+  if (of_driver && !exit && !watched[id].comes_by) return;
   if (here.own_calls || !layer_on(Layer::handlers)) return;
   if (!of_driver) {
     if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) on_runtime_call(*data);
     return;
   }
-  const Watched& which = watched[id];
+  const Watched& call_watched = watched[id];
   Session* session = Session::get();
   if (!session) return;
-  if (which.hook) {
-    stray(*session, which.hook, exit);
-    if (!exit && !which.comes_by) return;
+  if (!exit && call_watched.until_idle.count() && session->options().accesses) {
+    Own own;
+    session->recorder().let_kernels_end(data->context, call_watched.until_idle);
   }
-  Call call{*session,
-            data->context,
-            data->symbolName,
-            here.runtime_call ? here.runtime_call : data->functionName,
-            which.per_thread,
-            exit,
-            exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
-            data->correlationData};
-  if (session->activity()) [[unlikely]]
-    Activity::driver_call(data->correlationId);
-  come_by(which, call, const_cast<void*>(data->functionParams));
+  if (!call_watched.handler) {
+    if (exit && call_watched.left_out) left_out(*session, *data, call_watched.left_out);
+    return;
+  }
+  try {
+    Own own;
+    if (Window* window = session->window(); window && !exit) window->pass(data->context);
+    Call call{*session,
+              data->context,
+              data->symbolName,
+              here.runtime_call ? here.runtime_call : data->functionName,
+              call_watched.per_thread,
+              exit,
+              exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
+              data->correlationData};
+    if (session->activity()) [[unlikely]]
+      Activity::driver_call(data->correlationId);
+    call_watched.handler(call, const_cast<void*>(data->functionParams));
+  } catch (...) {  // out of memory, most likely: what this call did is not in the trace
+    not_recorded(*session);
+  }
 }
 
 CUpti_SubscriberHandle the_subscriber = nullptr;
@@ -83,14 +159,17 @@ bool named_in_reports(const char* runtime_call) {
 void enable(CUpti_CallbackDomain domain, bool on) {
   const Cupti& api = cupti();
   for (unsigned id = 1; id < most_calls; ++id) {
-    bool tells = false;
+    bool wanted = false;
     if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-      tells = wanted(watched[id], *Session::get()) && told_by_cupti(id);
+      const Watched& call = watched[id];
+      wanted = Session::get()->options().accesses ? call.handler || call.until_idle.count()
+                                                  : call.handler && !call.for_accesses;
+      wanted |= call.left_out != nullptr;
     } else {
       const char* name = nullptr;
-      tells = api.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && named_in_reports(name);
+      wanted = api.cuptiGetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && named_in_reports(name);
     }
-    if (tells) api.cuptiEnableCallback(on, the_subscriber, domain, CUpti_CallbackId(id));
+    if (wanted) api.cuptiEnableCallback(on, the_subscriber, domain, CUpti_CallbackId(id));
   }
 }
 
@@ -123,7 +202,6 @@ bool subscribe(bool timestamps, std::string& why) {
     return false;
   }
   fill_watched(*Session::get());
-  use_hooks(*Session::get());
   with_timestamps = timestamps;
   enable(CUPTI_CB_DOMAIN_DRIVER_API, true);
   enable(CUPTI_CB_DOMAIN_RUNTIME_API, true);
@@ -132,17 +210,11 @@ bool subscribe(bool timestamps, std::string& why) {
 }
 
 constinit Hot hot;
-std::mutex& callbacks = *new std::mutex;
-
-void enable_call(unsigned id, bool on) {
-  cupti().cuptiEnableCallback(on, the_subscriber, CUPTI_CB_DOMAIN_DRIVER_API, CUpti_CallbackId(id));
-}
 
 void change_layers(unsigned uppermost, bool detach) {
   Session* session = Session::get();
   if (!session || !the_subscriber) return;
   Own own;
-  std::lock_guard hold(callbacks);
   if (layer_on(Layer::all) && uppermost < unsigned(Layer::all)) session->journal().pump(session->writer());
   const unsigned before = std::min(hot.layers.exchange(uppermost), unsigned(Layer::all));
   if (before == uppermost) return;

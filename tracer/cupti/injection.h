@@ -1,7 +1,6 @@
 // Getting in: the preloaded library's constructor, the driver's injection point, and the subscription to CUPTI.
 #pragma once
 
-#include <mutex>
 #include <string>
 
 #include "tracer/cupti/thread.h"
@@ -10,9 +9,6 @@ namespace deadheat::cupti {
 
 // Subscribes to driver and runtime calls. False when somebody else has done so, and `why` says who may have.
 bool subscribe(bool timestamps, std::string& why);
-
-extern std::mutex& callbacks; // who enables them, or takes CUPTI away, holds this; nobody else, and no callback does
-void enable_call(unsigned id, bool on); // whether CUPTI tells of that call of the driver
 
 // Keeps the callbacks of what this thread calls from being looked at: the tracer's own driver calls.
 class Own {

@@ -9,29 +9,11 @@
 
 namespace deadheat::cupti {
 
-namespace {
-
-// Its mangled name, which hooks are not told; null: nobody knows it. library: a CUkernel; it is found out where it is
-// not known (a graph's node names a CUkernel that was never looked up).
-const char* name_of(CUfunction handle, bool& library) {
-  const char* name = nullptr;
-  if (!library && driver().cuFuncGetName && driver().cuFuncGetName(&name, handle) == CUDA_SUCCESS) return name;
-  library = true;
-  name = nullptr;
-  if (driver().cuKernelGetName) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
-  return name;
-}
-
-} // namespace
-
 bool Modules::is_loaded(CUfunction handle, const char* symbol, CUcontext context) {
   std::lock_guard hold(lock_);
   if (kernels_.count({context, handle})) return true;
   const Code* code = code_of(handle);
-  if (!code) return false;
-  bool library = owners_.find(handle)->second.library;
-  if (!symbol) symbol = name_of(handle, library);
-  return symbol && code->kernel(symbol) &&
+  return code && symbol && code->kernel(symbol) &&
          std::find(code->loaded_in.begin(), code->loaded_in.end(), context) != code->loaded_in.end();
 }
 
@@ -121,7 +103,12 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
     code = code_of(handle);
   }
   auto made = std::make_unique<Kernel>();
-  const char* const name = symbol ? symbol : name_of(handle, owner.library);
+  const char* name = symbol;
+  if (!name && !owner.library && (!driver().cuFuncGetName || driver().cuFuncGetName(&name, handle) != CUDA_SUCCESS)) {
+    name = nullptr;
+    owner.library = true; // a graph's node names a CUkernel that was never looked up
+  }
+  if (!name && owner.library) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
   made->name = name ? name : "unknown kernel";
   if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) { // a graph's node: its handle was never looked up
     std::lock_guard hold(lock_);

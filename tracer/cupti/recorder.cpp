@@ -9,7 +9,6 @@
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/drain.h"
-#include "tracer/cupti/hooks.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/session.h"
 #include "tracer/cupti/window.h"
@@ -195,7 +194,6 @@ void Recorder::run() {
         session_.writer().flush();
         flushed = now;
       }
-      look_at_hooks(now);
       if (any && waiting_ == 0) continue;
     } catch (...) {
     }

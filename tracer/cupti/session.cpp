@@ -11,7 +11,6 @@
 #include <set>
 
 #include "tracer/cupti/activity.h"
-#include "tracer/cupti/hooks.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
@@ -125,7 +124,6 @@ void Session::finish_once(int status, bool clean) noexcept {
   try {
     Own own; // what is called here is nobody's
     if (clean) recorder_->stop();
-    tell_of_hooks();
     if (window_) window_->finish();
     journal_.pump(*writer_, true);
     // Launchers of jobs (torchrun) look at the devices, and leave the work to other processes.

@@ -17,7 +17,6 @@ struct Ranges; // nvtx.cpp
 struct alignas(64) ThreadState {
   std::uint16_t own_calls = 0; // > 0: the tracer itself is calling
   bool takes = true; // it may take what a thread that has ended left behind: none of the pointers below is there yet
-  std::uint8_t hook = 0; // the number of the one that the program is in; 0: none
   std::uint32_t number = 0; // of the thread; 0: it has none yet
   const char* runtime_call = nullptr; // what the program called, while it is in the runtime
   PendingLaunch* pending = nullptr;
