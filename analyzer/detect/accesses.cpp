@@ -278,7 +278,8 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
                              site.access != AccessKind::atomic,
                              begin};
     const std::uint32_t unordered = filter_.strong(one, of_worker, lanes);
-    if (!sides_.place(place).float_add) return;
+    if (!sides_.place(place).float_add || !of_worker) return;
+    part(0, lanes[std::countr_zero(of_worker)].address).additions[place] += unsigned(std::popcount(of_worker));
     each_lane(unordered, [&](unsigned i) { ++part(0, lanes[i].address).order_dependent[place]; });
     return;
   }
@@ -305,6 +306,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     PartFindings* const mine =
         active_.test(partition_of(memory, lane.address / page_bytes)) ? &part(memory, lane.address) : nullptr;
     if (full_ && mine) ++mine->unchecked;
+    if (pass_ == Pass::filter && mine && sides_.place(place).float_add) ++mine->additions[place];
     const bool looks =
         !full_ && (pass_ == Pass::pairs || mine || (lane.address % page_bytes) + most_lane_bytes > page_bytes);
     // What the access reads, it has seen before it is compared with others; what it releases comes after. The elements

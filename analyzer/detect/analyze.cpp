@@ -285,7 +285,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }
   }
-  for (const auto& [place, occurrences] : findings.order_dependent) {
+  for (const auto& [place, unordered] : findings.order_dependent) {
     OrderDependent entry;
     const Site& site = *detector.sides().place(place).site;
     entry.site.op = AccessKind::atomic;
@@ -295,7 +295,8 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     entry.site.name.module = detector.sides().place(place).module;
     entry.site.name.site = site.id;
     entry.atomic = site.opcode.substr(site.opcode.rfind(".add") == std::string::npos ? 0 : site.opcode.rfind("add"));
-    entry.occurrences = occurrences;
+    const auto made = findings.additions.find(place);
+    entry.occurrences = made == findings.additions.end() ? unordered : made->second;
     analysis.order_dependent.push_back(entry);
   }
   describe_faults(detector, describer, analysis);

@@ -42,6 +42,7 @@ class Finder {
     findings.unchecked = first.findings.unchecked;
     findings.unknown = findings.detector->unknown() + first.findings.unknown;
     findings.order_dependent = first.findings.order_dependent;
+    findings.additions = first.findings.additions;
     if (suspects_.empty()) return findings;
     const WaitLoops wait_loops = findings.detector->wait_loops();
     const auto launches = findings.detector->launches();

@@ -35,7 +35,7 @@ struct FindOptions {
 struct Findings {
   std::unique_ptr<Detector> detector; // what it learned about launches, allocations, faults
   std::vector<FoundRace> races;       // ranked
-  std::map<PlaceId, std::uint64_t> order_dependent;
+  std::map<PlaceId, std::uint64_t> order_dependent, additions; // PartFindings
   std::uint64_t unknown = 0;          // records that name what the trace does not have
   std::uint64_t unchecked = 0;        // records that came after memory ran out
   std::uint64_t uncertain = 0;        // pairs of sides that may race: accesses too many to be remembered

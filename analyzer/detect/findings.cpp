@@ -110,6 +110,7 @@ void merge(PartFindings& into, const PartFindings& part) {
     known = std::move(joined);
   }
   for (const auto& [place, count] : part.order_dependent) into.order_dependent[place] += count;
+  for (const auto& [place, count] : part.additions) into.additions[place] += count;
   into.unknown += part.unknown;
   into.unchecked += part.unchecked;
 }

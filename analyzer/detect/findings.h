@@ -89,7 +89,9 @@ struct PairKey {
 
 struct PartFindings {
   std::map<PairKey, FoundRace> races;
-  std::map<PlaceId, std::uint64_t> order_dependent; // float atomics of unordered threads to the same bytes: how often
+  // Float atomics of unordered threads to the same bytes: how often, at least. The passes count in different ways.
+  std::map<PlaceId, std::uint64_t> order_dependent;
+  std::map<PlaceId, std::uint64_t> additions; // float atomics: by how many lanes, ordered or not; of the first pass
   std::uint64_t unknown = 0; // records that name a launch or site that does not exist
   std::uint64_t unchecked = 0; // accesses after memory ran out
 };

@@ -167,7 +167,7 @@ struct OrderDependent { // a sum whose result depends on the order; not a race
   std::string atomic; // "add.f32"
   // "atomic", or how threads that exclude each other add: "load and store", "compare and swap" (with --precision).
   std::string how = "atomic";
-  std::uint64_t occurrences = 0;
+  std::uint64_t occurrences = 0; // additions there, each of a thread, ordered with others or not
   std::uint64_t max_ulp = 0; // by replay
   std::uint64_t schedules = 0;
   std::optional<double> fp64_error; // relative to the same computation in double, where that was made

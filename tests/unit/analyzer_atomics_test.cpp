@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -101,12 +102,23 @@ std::vector<trace::Record> some_sums(std::uint64_t seed) {
   return records.end();
 }
 
+unsigned lanes_that_add(const std::vector<trace::Record>& records) {
+  unsigned count = 0;
+  for (const trace::Record& record : records) {
+    const auto* access = std::get_if<trace::Access>(&record);
+    if (access && access->site == sum) count += unsigned(std::popcount(access->mask));
+  }
+  return count;
+}
+
 TEST(Atomics, ThreadsAndMemoryDoNotMatter) {
   std::uint64_t lines = 0;
   unsigned more_goes = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    const Chunks chunks(some_sums(seed), 20);
+    const std::vector<trace::Record> records = some_sums(seed);
+    const Chunks chunks(records, 20);
     const std::string expected = found(chunks, 1);
+    EXPECT_NE(expected.find(" x" + std::to_string(lanes_that_add(records)) + "\n"), std::string::npos) << expected;
     lines += expected.find("order ") != std::string::npos;
     for (unsigned jobs : {2u, 3u, 7u}) ASSERT_EQ(found(chunks, jobs), expected) << jobs << ", seed " << seed;
     for (std::uint64_t limit : {10u << 10, 11u << 10, 12u << 10, 13u << 10, 14u << 10}) {

@@ -130,6 +130,9 @@ inline std::string text(const detect::Findings& findings) {
   for (const auto& [place, count] : findings.order_dependent) {
     out += "order " + std::to_string(place) + " x" + std::to_string(count) + "\n";
   }
+  for (const auto& [place, count] : findings.additions) {
+    out += "added " + std::to_string(place) + " x" + std::to_string(count) + "\n";
+  }
   return out + std::to_string(findings.unknown) + " " + std::to_string(findings.unchecked) + " " +
          std::to_string(findings.detector->summary().accesses) + "\n";
 }
