@@ -1,5 +1,5 @@
-// A ring of two phases, whose consumers ask early whether a phase is complete. The racy twin takes the hint for the wait:
-// it does not look at the outcome, and goes on where the phase is not complete, too.
+// A thread hands values to one of another warp, which asks early whether the phase is complete. The racy twin takes the
+// hint for the wait: it does not look at the outcome, and goes on where the phase is not complete, too.
 #include "check.h"
 
 #include "async.h"
@@ -18,20 +18,23 @@ __device__ inline unsigned mbarrier_try(std::uint64_t* barrier, unsigned parity)
 
 __global__ void turns(const int* in, int* out) {
   __shared__ alignas(8) std::uint64_t full;
-  __shared__ int values[threads];
+  __shared__ int value;
   unsigned t = threadIdx.x;
-  if (t == 0) mbarrier_init(&full, threads);
+  if (t == 0) mbarrier_init(&full, 1);
   __syncthreads();
   int sum = 0;
   for (unsigned turn = 0; turn < 2; ++turn) {
-    values[t] = in[t] + int(turn);  // @A
-    mbarrier_arrive(&full);
-    unsigned done = mbarrier_try(&full, turn);
+    if (t == 0) {
+      value = in[turn];  // @A
+      mbarrier_arrive(&full);
+    } else if (t == 32) {
+      unsigned done = mbarrier_try(&full, turn);
 #ifndef RACY
-    if (!done) mbarrier_wait(&full, turn);
+      if (!done) mbarrier_wait(&full, turn);
 #endif
-    (void)done;
-    sum += values[(t + 37) % threads];  // @B
+      (void)done;
+      sum += value;  // @B
+    }
     __syncthreads();
   }
   out[t] = sum;
