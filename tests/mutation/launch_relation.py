@@ -1,0 +1,574 @@
+"""What comes before what, as launch_oracle.py has it: every thread has a clock, a dictionary of what it has seen of the
+others; every word of memory keeps all accesses that were made to it, and each access is held against each of them.
+Sections are those of the PTX ISA's chapter 8, Memory Consistency Model.
+
+A wait for an mbarrier's phase whose outcome nobody looks at orders nothing, unless somebody who looked has seen that phase
+complete before it: it may have failed for all that the thread does. The PTX tells which those are (ptx_outcomes.py).
+
+Launches: what is complete before one begins (stream_oracle.Operations, or, behind griddepcontrol.wait, the launch in front)
+comes before all that it does, and so does what those launches had been told of others. Threads of launches that run beside
+each other synchronize as others do; whoever knows of anything that a launch did knows that what is complete before it is
+complete. What copies, sets and the host do is not looked at. Of traces that are too large to be looked at so it says nothing
+(Unknown).
+"""
+import itertools
+
+
+class Unknown(Exception):
+    """Why this oracle says nothing."""
+
+
+STRONG = {"relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio"}
+ACQUIRE, RELEASE = {"acquire", "acq_rel", "sc"}, {"release", "acq_rel", "sc"}
+SCOPES = ["cta", "cluster", "gpu", "sys"]
+SHARED_WINDOW, WINDOW_BYTES = 1 << 48, 1 << 32  # of generic addresses (deadheat/address.h)
+BLOCK_BITS = 40  # of blocks' numbers, which the launch's comes before
+OF_LAUNCHES = {"begun", "waited", "begun reads", "waited reads"}  # entries of clocks: something of the launch is known
+RANK_BITS = 24  # shared addresses: the rank of the block in its cluster, plus one, lies above (deadheat/address.h)
+
+
+def launch_of(block):
+    return block >> BLOCK_BITS
+
+
+def numbered(word, block):
+    """A block of the launch that the record is of."""
+    return int(word[2]) << BLOCK_BITS | block
+
+
+def block_of(word):
+    return numbered(word, int(word[4]))
+
+
+def of_launch(name):
+    """Of whose threads an entry of a clock tells."""
+    if name[0] in OF_LAUNCHES:
+        return name[1]
+    return launch_of(name[0] if isinstance(name[0], int) else name[1][0])
+
+
+class Site:
+    unused = False  # a wait whose outcome nobody looks at
+
+    def __init__(self, word):  # site M:N OPCODE ACCESS ORDERING SCOPE elements E of_bytes B …
+        self.opcode, self.access, self.ordering, self.scope = word[2:6]
+        self.elements, self.element = int(word[7]), int(word[9])
+        self.size = self.elements * self.element
+        if self.opcode.endswith("f16x2"):  # packed types are vectors, too (8.2.3)
+            self.elements, self.element = 2 * self.elements, self.element // 2
+        self.strong = self.ordering in STRONG
+        if self.ordering in ("volatile", "mmio"):
+            self.scope = "sys"  # 8.4: relaxed, at system scope
+        self.reduction = self.opcode.startswith("red.")
+        self.outside = self.ordering == "nc"  # of the model (8.1): it need not see what its launch writes
+
+
+class Thread:
+    """seen: thread → its last stretch that comes before; shared by all who left a barrier, never changed in place."""
+    __slots__ = ("name", "block", "seen", "epoch", "fences", "releases", "pending", "groups", "open_group", "bulk_groups",
+                 "open_bulk")
+
+    def __init__(self, name, block, seen):
+        self.name, self.block, self.seen, self.epoch = name, block, seen, 1
+        self.fences = {}  # scope → what came before the last releasing fence of that scope
+        self.releases = {}  # location → {(thread, scope): release there}, as heads below
+        self.pending = {}  # location → the releases that reads of it saw, for an acquire that follows
+        self.groups, self.open_group = [], []  # of cp.async, as the names of their copies
+        self.bulk_groups, self.open_bulk = [], []  # of bulk copies: (name of the read, name of the write)
+
+    def publish(self):
+        """All that it did and saw until now, as something that others may be given."""
+        clock = (self.seen, self.name, self.epoch)
+        self.epoch += 1
+        return clock
+
+    def sees(self, *clocks):
+        merged = dict(self.seen)
+        for seen, name, epoch in clocks:
+            if merged.get(name, 0) < epoch:
+                merged[name] = epoch
+            for other, reached in seen.items():
+                if merged.get(other, 0) < reached:
+                    merged[other] = reached
+        self.seen = merged
+
+
+def mask_of(word, at):
+    """(mask, index of the word after it)"""
+    return (0xFFFFFFFF, at + 2) if word[at] == "all" else (int(word[at + 1], 16), at + 2)
+
+
+class Launch:
+    """What is the same for all its threads. Blocks have numbers of their own in all launches: those of launch L begin with
+    L << BLOCK_BITS."""
+
+    def __init__(self, operation, block_size, grid, cluster):
+        self.operation, self.block_size, self.grid, self.cluster = operation, block_size, grid, cluster
+        self.behind, self.told = set(), {}  # launches complete when it begins; what these had been told of others
+        self.primary, self.waits = 0, (set(), {})  # the launch that its threads may wait for, and the same once one has
+        self.waited = False
+        self.final = {}  # what its threads had been told of others when it ended
+        self.memory = {}  # (owner, word) → its accesses
+
+
+class Device:
+    """All launches; finds the pairs while the records come."""
+
+    def __init__(self, sites):
+        self.sites, self.launches = sites, {}
+        self.threads, self.writes = {}, {}
+        self.barriers, self.clusters, self.objects = {}, {}, {}
+        self.looked = {}  # object → [(phase, who saw it complete and looked, its stretch)]
+        self.remote = {}  # object → phase → what came before arrivals of other blocks
+        self.sc_fences = {}  # block → what came before each of its fence.sc of gpu or sys scope
+        self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
+        self.told = {}  # block → [(a read, what it was told so)]
+        self.links = {}  # (location, write) → (its chain of read-modify-writes, its place there)
+        self.observers = {}  # chain → [(the place of the last write that a read observed, the read)]
+        self.chains = 0
+        self.exited = set()  # names of threads
+        self.copies = 0
+        self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
+        self.pairs = {}  # (launch, other's launch, one, other, word, what they do) → {(site, site)}
+
+    # ---- launches
+
+    def begin(self, number, launch, operations, numbers):
+        """operations: stream_oracle's; numbers: operation → launch."""
+        self.launches[number] = launch
+        known = lambda complete: {numbers[operation] for operation in complete if numbers.get(operation) in self.launches}
+        launch.behind = known(operations.before[launch.operation])
+        launch.told = self.told_to(launch.behind)
+        launch.told["begun", number] = 1
+        launch.primary = numbers.get(operations.primary.get(launch.operation, 0), 0)
+
+    def told_to(self, behind):
+        """What launches that are complete had been told of others; it is visible to all proxies."""
+        told = {}
+        for number in behind:
+            for name, epoch in self.launches[number].final.items():
+                told[name] = max(epoch, told.get(name, 0))
+                if isinstance(name[0], int):
+                    told["global", name] = max(epoch, told.get(("global", name), 0))
+        return told
+
+    def end(self, number):
+        if number not in self.launches:
+            return
+        launch, final, looked_at = self.launches[number], {}, set()
+        for thread in [thread for thread in self.threads.values() if launch_of(thread.block) == number]:
+            if id(thread.seen) not in looked_at:
+                looked_at.add(id(thread.seen))
+                for name, epoch in thread.seen.items():
+                    if of_launch(name) != number:
+                        final[name] = max(epoch, final.get(name, 0))
+            del self.threads[thread.name]
+        launch.final = final
+        for place in [place for place in launch.memory if place[0] != "global"]:
+            del launch.memory[place]
+
+    def dependency_wait(self, threads):
+        """griddepcontrol.wait: the launch in front is complete, and its memory visible (9.7.13.13)."""
+        for thread in threads:
+            number = launch_of(thread.block)
+            launch = self.launches[number]
+            if launch.primary in self.launches:
+                if not launch.waited:
+                    primary = self.launches[launch.primary]
+                    behind = {launch.primary} | primary.behind | (primary.waits[0] if primary.waited else set())
+                    launch.waits, launch.waited = (behind, self.told_to(behind)), True
+                told = dict(launch.waits[1])
+                told["waited", number] = 1
+                thread.sees((told, thread.name, 0))
+
+    def complete(self, other, own, clock, read):
+        """Is all of the launch complete before whoever of `own` has this clock goes on (`read`: or all that it read)?"""
+        if other in self.launches[own].behind:
+            return True
+        kinds = ("begun", "waited") + (("begun reads", "waited reads") if read else ())
+        for name in clock:
+            if name[0] in kinds and name[1] in self.launches:
+                launch = self.launches[name[1]]
+                if other in (launch.behind if name[0].startswith("begun") else launch.waits[0]):
+                    return True
+        return False
+
+    # ---- who is where
+
+    def thread(self, block, linear):
+        name = (block, linear)
+        found = self.threads.get(name)
+        if found is None:
+            found = self.threads[name] = Thread(name, block, self.launches[launch_of(block)].told)
+        return found
+
+    def lanes(self, block, warp, mask):
+        return [self.thread(block, 32 * warp + lane) for lane in range(32) if mask >> lane & 1]
+
+    def cluster_of(self, block):
+        """(launch, and the cluster's coordinates)"""
+        number, index = launch_of(block), block & ((1 << BLOCK_BITS) - 1)
+        grid = self.launches[number].grid
+        coordinates = index % grid[0], index // grid[0] % grid[1], index // (grid[0] * grid[1])
+        return (number,) + tuple(at // size for at, size in zip(coordinates, self.launches[number].cluster))
+
+    def peer(self, block, rank):
+        number, *at = self.cluster_of(block)
+        grid, cluster = self.launches[number].grid, self.launches[number].cluster
+        first = [place * size for place, size in zip(at, cluster)]
+        x = first[0] + rank % cluster[0]
+        y = first[1] + rank // cluster[0] % cluster[1]
+        z = first[2] + rank // (cluster[0] * cluster[1])
+        return number << BLOCK_BITS | ((z * grid[1] + y) * grid[0] + x)
+
+    def in_scope(self, scope, one, other):
+        """8.5: are two blocks within a scope of either?"""
+        if scope in ("gpu", "sys"):
+            return True
+        if scope == "cluster":
+            return self.cluster_of(one) == self.cluster_of(other)
+        return scope == "cta" and one == other
+
+    def both_in_scope(self, scope, block, other_scope, other_block):
+        return self.in_scope(scope, block, other_block) and self.in_scope(other_scope, other_block, block)
+
+    def place(self, space, block, address):
+        if space != "shared":
+            return "global", address
+        rank = address >> RANK_BITS
+        return ("shared", self.peer(block, rank - 1) if rank else block), address & ((1 << RANK_BITS) - 1)
+
+    # ---- accesses
+
+    def comes_before(self, earlier, earlier_epoch, earlier_kind, name, clock, space):
+        """8.9.5; between the generic and the asynchronous proxy a write needs a proxy fence behind it as well, which an
+        observed completion implies (9.7.9.25.4), and the end of the launch."""
+        own, other = launch_of(name[0]), launch_of(earlier[0])
+        if own != other and self.complete(other, own, clock, earlier_kind == "read" or "object" in earlier):
+            return True
+        if isinstance(name[-1], str) and not isinstance(earlier[-1], str) and earlier_kind != "read":
+            return clock.get((space, earlier), 0) >= earlier_epoch
+        if earlier_kind == "init" and clock.get(("inits", earlier), 0) >= earlier_epoch:
+            return True
+        kinds = ["of shared"] if space == "shared" else []
+        if earlier_kind == "read" or "object" in earlier:  # complete: as good as read
+            kinds += ["of reads"] + (["of shared reads"] if space == "shared" else [])
+        if any(clock.get((kind, earlier), 0) >= earlier_epoch for kind in kinds):
+            return True
+        return clock.get(earlier, 0) >= earlier_epoch
+
+    def observed(self, location, write, name, clock):
+        """8.9.5, causality order's second clause: a read that comes before observed the write."""
+        chain, place = self.links.get((location, write), (0, 0))
+        return any(place <= last and (name[:2] == reader or clock.get(reader, 0) >= epoch)
+                   for last, (_, reader, epoch) in self.observers.get(chain, []))
+
+    def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site):
+        """Holds one access against all earlier ones of its bytes (8.7.1). Names that end in text are of bulk copies."""
+        owner, at = self.place(space, block, address)
+        location = (owner, at, size)
+        number = launch_of(name[0])
+        own = self.launches[number]
+        beside = [launch.memory for other, launch in self.launches.items()
+                  if other == number or (owner == "global" and other not in own.behind)]
+        for word in range(at // 4, (at + size + 3) // 4):
+            mask = sum(1 << byte for byte in range(4) if at <= 4 * word + byte < at + size)
+            entry = (name, epoch, kind, strong, scope, mask, location, block, site)
+            mine = own.memory.setdefault((owner, word), {})  # a set that keeps its order
+            if entry in mine:
+                continue
+            for other in itertools.chain.from_iterable(memory.get((owner, word), ()) for memory in beside):
+                (other_name, other_epoch, other_kind, other_strong, other_scope, other_mask, other_location, other_block,
+                 other_site) = other
+                if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
+                    continue
+                outside = self.sites[site].outside or self.sites[other_site].outside
+                if not outside and self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
+                    continue
+                if (other_strong and other_kind != "read" and
+                        self.observed(other_location, (other_name, other_epoch), name, clock)):
+                    continue
+                if (strong and other_strong and location == other_location and
+                        self.both_in_scope(scope, block, other_scope, other_block)):
+                    continue
+                pair = (launch_of(other_name[0]), number, other_name[:2], name[:2], owner, word, other_kind, kind)
+                self.pairs.setdefault(pair, set()).add((other_site, site))
+            mine[entry] = None
+
+    def access(self, block, warp, site_name, space, lane, address, values):
+        """values: None, or (what a strong access read, what it wrote or None)."""
+        site = self.sites[site_name]
+        thread = self.thread(block, 32 * warp + lane)
+        wrote = values[1] is not None if values else site.access != "read"
+        location = self.place(space, block, address) + (site.size,)
+        last = self.writes.get(location) if site.strong else None
+        heads = {}  # (thread, scope) → (block, scope, what came before); of a thread the last stands for all
+        link = None  # the write that it observes
+        if site.access != "write" and last and last[2] == values[0]:
+            by_block, scope, _, released, atomic, last_link = last
+            if self.both_in_scope(site.scope, block, scope, by_block):  # 8.9.2: observation, of the morally strong
+                heads, link = released, last_link
+                if not site.reduction:
+                    if self.fenced.get(location):
+                        self.told.setdefault(block, []).append((thread.publish(), list(self.fenced[location])))
+                    pending = thread.pending.setdefault(location, {})
+                    pending.update(heads)
+                    if site.ordering in ACQUIRE:
+                        self.acquire(thread, site.scope, pending.values())
+        # Now, since a release synchronizes with the last operation of an acquire pattern (8.9.4): an acquire by itself comes
+        # after what it saw released. A failed compare-and-swap is an atomic operation too (8.7.1 asks whether one may write).
+        for element in range(site.elements):  # of a vector each is an access
+            self.touch(thread.name, block, thread.seen, thread.epoch, space, address + element * site.element, site.element,
+                       site.access, site.strong, site.scope, site_name)
+        write = (thread.name, thread.epoch)
+        if link:
+            self.observers.setdefault(link[0], []).append((link[1], thread.publish()))
+        elif site.strong and wrote:
+            thread.epoch += 1  # one of its own for each write that may be observed
+        if not site.strong and wrote:
+            self.writes[location] = None
+            self.fenced.pop(location, None)
+        if not site.strong or not wrote:
+            return
+        fenced = self.fenced.get(location, []) if site.access == "atomic" and last and heads is last[3] else []
+        there = {id(clock) for clock in fenced}
+        more = [clock for clock in self.sc_fences.get(block, []) if id(clock) not in there and self.known(clock, thread)]
+        self.fenced[location] = fenced + more
+        # 8.8: what a release pattern that ends in this write begins with.
+        released = dict(heads) if site.access == "atomic" else {}
+        for scope, clock in thread.fences.items():
+            released[thread.name, scope] = (block, scope, clock)
+        own = thread.releases.setdefault(location, {})
+        if site.ordering in RELEASE:
+            own[thread.name, site.scope] = (block, site.scope, thread.publish())
+        released.update(own)
+        if site.access != "atomic" or not link:
+            self.chains += 1
+            link = (self.chains, 0)
+        link = self.links[location, write] = (link[0], link[1] + 1)
+        self.writes[location] = (block, site.scope, values[1], released, site.access == "atomic", link)
+
+    def acquire(self, thread, scope, heads):
+        """8.9.4: a release synchronizes with an acquire that saw it, where each is in the other's scope."""
+        clocks = [clock for block, of, clock in heads if self.both_in_scope(scope, thread.block, of, block)]
+        if clocks:
+            thread.sees(*clocks)
+
+    @staticmethod
+    def known(clock, thread):
+        return clock[1] == thread.name or thread.seen.get(clock[1], 0) >= clock[2]
+
+    def fence(self, block, warp, mask, ordering, scope):
+        for thread in self.lanes(block, warp, mask):
+            # 8.9.3, 8.10.1: a fence.sc before a write that was observed before this one precedes it in Fence-SC order.
+            if ordering == "sc" and scope in ("gpu", "sys"):
+                for read, clocks in self.told.get(block, []):
+                    if self.known(read, thread):
+                        thread.sees(*clocks)
+            if ordering in ACQUIRE:
+                for heads in thread.pending.values():
+                    self.acquire(thread, scope, heads.values())
+            if ordering in RELEASE:
+                thread.fences[scope] = thread.publish()
+                if ordering == "sc" and scope in ("gpu", "sys"):
+                    self.sc_fences.setdefault(block, []).append(thread.fences[scope])
+
+    @staticmethod
+    def of_shared(clock):
+        """What the clock says of accesses to shared memory, and of nothing else."""
+        seen, name, epoch = clock
+        seen = {of: reached for of, reached in seen.items() if of[0] not in OF_LAUNCHES}
+        there = {("of shared", of) if isinstance(of[0], int) else
+                 ("of shared reads", of[1]) if of[0] == "of reads" else of: reached for of, reached in seen.items()}
+        return there, ("of shared", name) if isinstance(name[0], int) else name, epoch
+
+    @staticmethod
+    def of_reads(clock):
+        """What the clock says of reads, and of nothing else."""
+        seen, name, epoch = clock
+        kinds = {"of shared": "of shared reads", "of reads": "of reads", "of shared reads": "of shared reads",
+                 "begun": "begun reads", "waited": "waited reads", "begun reads": "begun reads",
+                 "waited reads": "waited reads"}
+        there = {("of reads", of) if isinstance(of[0], int) else (kinds[of[0]], of[1]): reached
+                 for of, reached in seen.items() if isinstance(of[0], int) or of[0] in kinds}
+        return there, ("of reads", name), epoch
+
+    def restricted_fence(self, threads, ordering, scope, inits):
+        """9.7.13.4: of the thread's own mbarrier.init alone, or of accesses to shared memory alone."""
+        for thread in threads:
+            if ordering in ACQUIRE and not inits:
+                for heads in thread.pending.values():
+                    self.acquire(thread, scope, [(of, far, self.of_shared(clock)) for of, far, clock in heads.values()])
+            if ordering in RELEASE:
+                clock = thread.publish()
+                seen, name, epoch = ({}, ("inits", clock[1]), clock[2]) if inits else self.of_shared(clock)
+                if scope in thread.fences:  # it takes nothing from what an earlier one released
+                    earlier, by, reached = thread.fences[scope]
+                    seen = {**seen, **{of: max(at, seen.get(of, 0)) for of, at in earlier.items()}}
+                    seen[by] = max(seen.get(by, 0), reached)
+                thread.fences[scope] = (seen, name, epoch)
+
+    # ---- barriers
+
+    def meet(self, threads):
+        clocks = [thread.publish() for thread in threads]
+        if threads:
+            threads[0].sees(*clocks)
+            for thread in threads[1:]:
+                thread.seen = threads[0].seen
+                # its own entry is newer than what it needs: epochs only grow
+
+    def of_block(self, block):
+        return [self.thread(block, linear) for linear in range(self.launches[launch_of(block)].block_size)]
+
+    def cluster_barrier(self, block, warp, mask, waits, phase, relaxed):
+        key = (self.cluster_of(block), phase)
+        arrived = self.clusters.setdefault(key, [])
+        for thread in self.lanes(block, warp, mask):
+            if waits:
+                thread.sees(*arrived)
+            elif not relaxed:
+                arrived.append(thread.publish())
+            else:  # a fence before it does what it leaves out (9.7.13.3)
+                arrived += [clock for scope, clock in thread.fences.items() if scope in ("cluster", "gpu", "sys")]
+
+    # ---- asynchronous copies: each comes after its issue, and before nothing but what waits for it (8.9.1.1)
+
+    def copy(self, block, warp, lane, site_name, size, destination, source, source_size):
+        thread = self.thread(block, 32 * warp + lane)
+        self.copies += 1
+        name = thread.name + (self.copies,)
+        seen, own, epoch = thread.publish()
+        clock = dict(seen)
+        clock[own] = epoch
+        if source_size:
+            self.touch(name, block, clock, 1, "global", source, source_size, "read", False, "none", site_name)
+        self.touch(name, block, clock, 1, "shared", destination, size, "write", False, "none", site_name)
+        thread.open_group.append(name)
+
+    def commit(self, threads, bulk):
+        for thread in threads:
+            if bulk:
+                thread.bulk_groups.append(thread.open_bulk)
+                thread.open_bulk = []
+            else:
+                thread.groups.append(thread.open_group)
+                thread.open_group = []
+
+    @staticmethod
+    def generic(address):
+        """(space, address in it) of a generic address."""
+        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
+            return "shared", address - SHARED_WINDOW
+        return "global", address
+
+    def bulk_copy(self, block, warp, lane, site_name, source, destination, size, mbarrier):
+        if not source:  # a value, through the generic proxy
+            raise Unknown("asynchronous stores")
+        thread = self.thread(block, 32 * warp + lane)
+        self.copies += 1
+        by = "object" if mbarrier else "group"  # that tells of its completion
+        names = (thread.name + (self.copies, by, "read"), thread.name + (self.copies, by, "write"))
+        seen, own, epoch = thread.publish()
+        clock = dict(seen)
+        clock[own] = epoch
+        site = self.sites[site_name]
+        space, address = self.generic(source)
+        self.touch(names[0], block, clock, 1, space, address, size, "read", False, "none", site_name)
+        space, address = self.generic(destination)
+        if site.access == "atomic":
+            for at in range(0, size, max(1, site.size)):
+                self.touch(names[1], block, clock, 1, space, address + at, site.size, "atomic", site.strong, site.scope,
+                           site_name)
+        else:
+            self.touch(names[1], block, clock, 1, space, address, size, "write", False, "none", site_name)
+        if mbarrier:
+            space, address = self.generic(mbarrier)
+            key = (site_name, thread.name, self.place(space, block, address))
+            self.completing.setdefault(key, []).append(names)
+        else:
+            thread.open_bulk.append(names)
+
+    def bulk_wait(self, threads, pending, read_only):
+        for thread in threads:
+            done = thread.bulk_groups[:len(thread.bulk_groups) - pending] if pending else thread.bulk_groups
+            if not read_only:
+                thread.bulk_groups = thread.bulk_groups[len(done):]
+            names = [name for group in done for pair in group for name in (pair[:1] if read_only else pair)]
+            if names:
+                thread.sees(*(({}, name, 1) for name in names))
+
+    def proxy_fence(self, threads, spaces):
+        """What comes before it is visible to the other proxy (8.3)."""
+        for thread in threads:
+            merged = dict(thread.seen)
+            merged[thread.name] = thread.epoch
+            for space in spaces:
+                for name, epoch in list(merged.items()):
+                    if isinstance(name[0], int) and merged.get((space, name), 0) < epoch:
+                        merged[space, name] = epoch
+            thread.seen = merged
+            thread.epoch += 1
+
+    def wait(self, threads, pending, everything):
+        for thread in threads:
+            keep = 0 if everything else pending
+            done = thread.groups[:len(thread.groups) - keep] if keep else thread.groups
+            thread.groups = thread.groups[len(done):]
+            names = [name for group in done for name in group]
+            if everything:
+                names += thread.open_group
+                thread.open_group = []
+            if names:
+                thread.sees(*(({}, name, 1) for name in names))
+
+    # ---- mbarriers
+
+    def mbarrier(self, block, warp, what, site_name, ordering, of_block, scope, lane, address, phase, succeeded):
+        thread = self.thread(block, 32 * warp + lane)
+        key = (of_block, address)
+        phases = self.objects.setdefault(key, {})
+        site = self.sites[site_name]
+        if "mbarrier." in site.opcode.split("::")[0]:  # it touches the object; but for who makes and ends it, atomically
+            alone = what in ("init", "inval")
+            self.touch(thread.name, of_block, thread.seen, thread.epoch, "shared", address, 8,
+                       "init" if what == "init" else site.access, not alone,
+                       "none" if alone else "sys", site_name)
+        if what in ("arrive", "arrive_drop"):
+            # It releases by itself, or ends the pattern of a fence before it (8.8).
+            heads = phases.setdefault(phase, [])
+            heads += [(block, min(scope, of, key=SCOPES.index), clock) for of, clock in thread.fences.items()]
+            if ordering in RELEASE:
+                clock = thread.publish()
+                heads.append((block, scope, clock))
+                if block != of_block:
+                    self.remote.setdefault(key, {}).setdefault(phase, []).append(clock)
+        elif what == "async_arrive":  # after all cp.async that the thread has issued, and after nothing else (9.7.9.25.3)
+            names = [name for group in thread.groups for name in group] + thread.open_group
+            phases.setdefault(phase, []).extend((block, "sys", ({}, name, 1)) for name in names)
+        elif what == "test" and succeeded and (not site.unused or self.certain(thread, key, phase)):
+            if not site.unused:
+                self.looked.setdefault(key, []).append((phase, thread.name, thread.epoch))
+                thread.epoch += 1
+            for reached in sorted(phases):
+                if reached > phase:
+                    continue
+                if ordering in ACQUIRE:
+                    self.acquire(thread, scope, phases[reached])
+                    # 9.7.13.15.16, item 4: reads before an arrival come before what follows the wait, whatever the scopes.
+                    thread.sees(*(self.of_reads(clock) for clock in self.remote.get(key, {}).get(reached, [])))
+                else:
+                    thread.pending.setdefault(key, {}).update(enumerate(phases[reached]))
+        elif what == "init":
+            self.objects[key] = {}
+            self.looked.pop(key, None)
+            self.remote.pop(key, None)
+        elif what == "complete_tx":
+            waiting = self.completing.get((site_name, thread.name, (("shared", of_block), address)), [])
+            if waiting:  # of that copy's own accesses, and of nothing else
+                phases.setdefault(phase, []).extend((of_block, "sys", ({}, name, 1)) for name in waiting.pop(0))
+
+    def certain(self, thread, key, phase):
+        return any(seen >= phase and (name == thread.name or
+                                      self.comes_before(name, epoch, "read", thread.name, thread.seen, "shared"))
+                   for seen, name, epoch in self.looked.get(key, []))
