@@ -58,8 +58,7 @@ Entry EpochPairs::put_wide(const Cell& cell, SegmentId with) {
     return segment == 0 ? 0u
            : epochs_->of_copy(segment)
                ? std::max<unsigned>(least, complete_operation)
-               : std::max({least, unsigned(whole_block),
-                           std::min<unsigned>(epochs_->common_level(segment, with), whole_operation)});
+               : std::max({least, std::min<unsigned>(epochs_->common_level(segment, with), whole_operation)});
   };
   Pair wanted;
   wanted.write = cell.write;

@@ -33,8 +33,7 @@ class EpochPairs {
   static bool is_pair(std::uint8_t who) { return (who >> 5) - 1u < 4 && (who & 0x18) == 0x08; }
 
   Entry put(const Cell& cell); // of one that has a write; counts one more unit
-  // The same of one that has a write or reads: both are widened to what the segment has in common with them, their
-  // blocks at least.
+  // The same of one that has a write or reads: both are widened to what the segment has in common with them.
   Entry put_wide(const Cell& cell, SegmentId with);
   bool share(SegmentId pair) { // one more unit; false: there is no room
     Pair& known = *pool_.at(pair);
