@@ -185,7 +185,7 @@ def main():
         lines = list(lines)
         place = {line.split()[1]: line for line in lines if line.startswith("site ")}
     try:
-        conflicts = unordered_conflicts(lines, 150 if pairs_only else 3600, kernel, ptx)
+        conflicts = unordered_conflicts(lines, 600 if pairs_only else 3600, kernel, ptx)
     except Unknown as reason:
         print(reason, file=sys.stderr)
         return 3

@@ -392,7 +392,7 @@ def main():
     for row in rows:
         if row["outcome"] == "missed":
             print("missed: %(program)s %(mutation)s line %(line)d (%(kind)s %(ptx_line)d): %(instruction)s -> '%(new)s' "
-                  "(run %(run)s)" % row)
+                  "(run %(run)s)" % row + ("" if row["conflicts"] else ", or unchanged: the oracle says nothing"))
         elif row["kind"] == "host" and row["outcome"] == "reported" and row["conflicts"] == 0:
             print("only deadheat sees: %(program)s %(mutation)s call %(line)d: %(instruction)s" % row)
     if left_out:
