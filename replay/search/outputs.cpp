@@ -145,6 +145,11 @@ std::optional<std::uint64_t> Output::offset_of(std::uint64_t at) const {
   return offset;
 }
 
+void Outputs::sort() {
+  std::stable_sort(outputs.begin(), outputs.end(),
+                   [](const Output& a, const Output& b) { return a.operation < b.operation; });
+}
+
 std::string Outputs::digest(std::uint32_t last) const {
   XXH3_state_t* state = XXH3_createState();
   XXH3_128bits_reset(state);

@@ -37,6 +37,7 @@ struct Outputs {
 
   // 32 hexadecimal digits over the outputs up to operation `last` (inclusive) and the ending.
   std::string digest(std::uint32_t last = ~0u) const;
+  void sort(); // they came in the order in which they were delivered
 };
 
 // What kind of values lie where, from the instructions that wrote them.

@@ -2,14 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
-#include "deadheat/address.h"
-#include "replay/device/fault_text.h"
-#include "replay/device/trace_sink.h"
-#include "replay/engine/tables.h"
-#include "tracer/ptx/demangle.h"
-#include "tracer/ptx/sites.h"
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/writer.h"
 
@@ -75,102 +68,6 @@ std::uint64_t peak_of(const Commands& commands) {
   return most;
 }
 
-// Collects what the host would receive, and the shadows of it.
-class Collector final : public device::Sink {
- public:
-  using RowsOf = std::map<std::uint32_t, trace::MemoryRange>; // of copies of several rows, by operation
-  explicit Collector(const RowsOf* rows = nullptr, const engine::Shadows* shadows = nullptr,
-                     ShadowedRun* shadowed = nullptr)
-      : rows_(rows), shadows_(shadows), shadowed_(shadowed) {}
-  void record(const trace::Record& record) override {
-    if (auto* read = std::get_if<trace::HostRead>(&record)) {
-      outputs_.push_back({read->operation, read->address, read->data.inlined});
-      if (rows_)
-        if (auto rows = rows_->find(read->operation); rows != rows_->end()) outputs_.back().rows = rows->second;
-      if (shadows_) take_shadows(outputs_.back());
-    }
-  }
-  void weak_accesses(const trace::Warp&, std::uint32_t, const device::LaneLogs&) override {}
-  trace::Bytes keep(const void* data, std::uint64_t size) override {
-    auto* bytes = static_cast<const std::uint8_t*>(data);
-    return {size, {bytes, bytes + size}, {}};
-  }
-  trace::BlobHash keep_blob(const void*, std::uint64_t) override { return {}; }
-
-  std::vector<Output>& outputs() { return outputs_; }
-
- private:
-  // Those that belong to the bytes, row by row.
-  void take_shadows(const Output& output) {
-    const std::vector<std::uint8_t>& bytes = output.bytes;
-    for (std::uint64_t row = 0; row < bytes.size(); row += output.row_bytes()) {
-      const std::uint64_t end = std::min<std::uint64_t>(bytes.size(), row + output.row_bytes());
-      const std::uint64_t at = output.address_at(row), here = to_host(at);
-      shadows_->each(here, end - row, [&](std::uint64_t address, const engine::Shadow& shadow) {
-        const std::uint64_t offset = address - here, width = engine::width_of(shadow.kind) / 8;
-        std::uint64_t bits = 0;
-        if (row + offset + width > end) return;
-        std::memcpy(&bits, bytes.data() + row + offset, width);
-        if (bits == shadow.bits) shadowed_->elements.push_back({output.operation, at + offset, shadow});
-      });
-    }
-  }
-
-  std::vector<Output> outputs_;
-  const RowsOf* rows_;
-  const engine::Shadows* shadows_;
-  ShadowedRun* shadowed_;
-};
-
-// The instructions that shadows name.
-void describe_places(device::Device& device, ShadowedRun& run) {
-  auto describe = [&](std::uint64_t place) {
-    if (!place || run.places.count(place)) return;
-    RaceSide& side = run.places[place];
-    side.name.module = engine::Shadows::module_of(place);
-    engine::LoadedModule* module = device.module(side.name.module);
-    if (!module) return;
-    const ptx::Module& ptx = module->ptx();
-    const std::uint32_t function = engine::Shadows::function_of(place), at = engine::Shadows::statement_of(place);
-    if (function >= ptx.functions.size() || at >= ptx.functions[function].body.size()) return;
-    const ptx::Instruction* instruction = ptx.functions[function].body[at].instruction();
-    if (!instruction) return;
-    side.kernel = ptx::demangle(ptx.functions[function].name);
-    side.opcode = instruction->full_opcode();
-    side.source = ptx::source_frames(ptx, instruction->location, ptx.functions[function].name);
-    side.name.site = engine::no_site;
-    for (const Site& site : module->sites())
-      if (site.instruction == at && site.function == ptx.functions[function].name) side.name.site = site.id;
-  };
-  for (const ShadowedRun::Element& element : run.elements) {
-    describe(element.shadow.where);
-    describe(element.shadow.sum);
-  }
-  for (const auto& [place, sum] : run.sums) describe(place);
-}
-
-void sort_outputs(std::vector<Output>& outputs) {
-  std::stable_sort(outputs.begin(), outputs.end(),
-                   [](const Output& a, const Output& b) { return a.operation < b.operation; });
-}
-
-// Does `output` differ from what the reference has for the same operation?
-bool departs(const Output& output, const Outputs& reference) {
-  if (!output.operation) return false; // printf: compared at the end, it comes in pieces
-  auto same = std::lower_bound(reference.outputs.begin(), reference.outputs.end(), output.operation,
-                               [](const Output& a, std::uint32_t operation) { return a.operation < operation; });
-  for (; same != reference.outputs.end() && same->operation == output.operation; ++same) {
-    if (same->address == output.address) return same->bytes != output.bytes;
-  }
-  return false;
-}
-
-constexpr const char* hold_troubles[] = {
-    "neither access was reached under this schedule",
-    "one of the two accesses was not reached under this schedule: control flow depends on the order",
-    "the access that should wait was reached, the one it waits for was not", "",
-    "holding one access back stops everything else: something orders the two in this run"};
-
 } // namespace
 
 Expected<Session> Session::open(const std::string& trace) {
@@ -222,7 +119,7 @@ Expected<Session> Session::open(const std::string& trace) {
       }
     }
     session.memory_bytes_ = peak_of(session.commands_);
-    sort_outputs(session.recorded_.outputs);
+    session.recorded_.sort();
     return session;
   }
   return Error{"no operations to replay", trace};
@@ -253,41 +150,6 @@ Expected<std::vector<std::uint8_t>> Session::blob(const trace::BlobHash& hash) c
     found = blobs_.emplace(hash, std::make_shared<const std::vector<std::uint8_t>>(*std::move(bytes))).first;
   }
   return *found->second;
-}
-
-device::DeviceOptions Session::device_options(const Schedule& schedule, std::uint64_t budget) const {
-  device::DeviceOptions options;
-  options.seed = process_.seed;
-  options.garbage = garbage_;
-  options.live = false;
-  options.record_accesses = false;
-  options.modules = modules_;
-  options.schedule = schedule;
-  options.budget = budget;
-  options.profile.memory_bytes = std::max(options.profile.memory_bytes, memory_bytes_ + (memory_bytes_ >> 3));
-  return options;
-}
-
-Expected<void> Session::record(const Schedule& schedule, const std::string& directory, std::uint64_t budget) const {
-  Expected<std::unique_ptr<device::TraceSink>> sink = device::TraceSink::create(directory, process_);
-  if (!sink) return sink.error();
-  device::DeviceOptions options = device_options(schedule, budget);
-  options.record_accesses = true;
-  options.sink = sink->get();
-  {
-    Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
-    if (!device) return device.error();
-    auto blob_of = [this](const trace::BlobHash& hash) { return blob(hash); };
-    device::Progress progress = device::Progress::done;
-    for (const auto& command : commands_) {
-      Expected<device::Progress> applied = (*device)->apply(*command, blob_of);
-      if (!applied) return applied.error();
-      progress = *applied;
-      if (progress == device::Progress::fault || progress == device::Progress::hang) break;
-    }
-    if (progress != device::Progress::fault && progress != device::Progress::hang) (*device)->drain();
-  }
-  return (*sink)->finish(0);
 }
 
 const Site* Session::site(std::uint32_t module, std::uint32_t site) const {
@@ -348,77 +210,6 @@ const std::map<std::uint32_t, trace::MemoryRange>& Session::rows() const {
     if (copy && copy->source.height * copy->source.depth > 1) rows_->emplace(operation->id, copy->source);
   }
   return *rows_;
-}
-
-std::string Session::text_of(const trace::MemoryError& fault) const {
-  const Site* where = site(fault.module, fault.site);
-  for (const auto& command : commands_) {
-    const auto* operation = std::get_if<trace::Operation>(command.get());
-    const auto* launch = operation ? std::get_if<trace::Launch>(&operation->what) : nullptr;
-    if (!launch || operation->launch != fault.launch) continue;
-    const device::FaultedLaunch of{ptx::brief_name(launch->kernel), launch->grid, launch->block};
-    return device::fault_text(fault, &of, where);
-  }
-  return device::fault_text(fault, nullptr, nullptr);
-}
-
-Expected<Run> Session::run(const Schedule& schedule, const Outputs* reference, std::uint64_t budget,
-                           std::vector<device::Performed>* performed, device::Chooser* chooser,
-                           ShadowedRun* shadowed) const {
-  engine::Shadows shadows;
-  Collector collector(&rows(), shadowed ? &shadows : nullptr, shadowed);
-  device::DeviceOptions options = device_options(schedule, budget);
-  options.sink = &collector;
-  if (shadowed) options.shadows = &shadows;
-  options.performed = performed;
-  options.chooser = chooser;
-  Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
-  if (!device) return device.error();
-
-  Run run;
-  auto blob_of = [this](const trace::BlobHash& hash) { return blob(hash); };
-  device::Progress progress = device::Progress::done;
-  std::size_t seen = 0;
-  bool parted = false;
-  for (const auto& command : commands_) {
-    Expected<device::Progress> applied = (*device)->apply(*command, blob_of);
-    ++run.commands;
-    if (!applied) return applied.error();
-    progress = *applied;
-    for (; reference && seen < collector.outputs().size(); ++seen) {
-      parted |= departs(collector.outputs()[seen], *reference);
-    }
-    if (progress == device::Progress::fault || progress == device::Progress::hang || parted) break;
-  }
-  if (!parted && progress != device::Progress::fault && progress != device::Progress::hang) {
-    progress = (*device)->drain();
-  }
-
-  run.outputs.outputs = std::move(collector.outputs());
-  sort_outputs(run.outputs.outputs);
-  if (progress == device::Progress::fault) {
-    run.outputs.ending = Ending::fault;
-    const auto& fault = (*device)->fault();
-    run.outputs.ending_text = fault ? text_of(*fault) : "";
-  } else if (progress == device::Progress::hang) {
-    run.outputs.ending = Ending::hang;
-    run.outputs.ending_text = (*device)->stuck_description();
-  }
-  if (shadowed) {
-    shadowed->sums = shadows.accumulations();
-    shadowed->restarts = shadows.restarts();
-    describe_places(**device, *shadowed);
-  }
-  run.choices = (*device)->choices();
-  run.switches = (*device)->switches();
-  run.old_reads = (*device)->old_reads();
-  for (std::size_t hold = 0; hold < schedule.holds.size(); ++hold) {
-    std::uint8_t state = hold < run.choices.hold_state.size() ? run.choices.hold_state[hold] : 0;
-    if (state == 3) continue;
-    run.holds_kept = false;
-    run.hold_trouble = hold_troubles[std::min<std::size_t>(state, 4)];
-  }
-  return run;
 }
 
 Expected<const ValueTypes*> Session::value_types() const {
