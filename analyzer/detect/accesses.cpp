@@ -242,6 +242,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   strong.bytes = access.bytes = strong_bytes(site);
   strong.reads = site.access != AccessKind::write;
   strong.reduction = site.opcode.rfind("red", 0) == 0;
+  strong.unused = site.outcome_unused;
   const std::uint32_t elements = strong_count(site);
   const order::Stamp begin = now_;
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.

@@ -106,8 +106,10 @@ void Detector::record(trace::Record& record) {
         using T = std::decay_t<decltype(r)>;
         if constexpr (std::is_same_v<T, trace::Module>) {
           sides_.module(r);
-          if (std::any_of(r.sites.begin(), r.sites.end(), [](const Site& site) { return site.outcome_unused; }))
-            causality_.unused_tests();
+          for (const Site& site : r.sites) {
+            if (!site.outcome_unused) continue;
+            site.kind == SiteKind::access ? causality_.unused_reads() : causality_.unused_tests();
+          }
         } else if constexpr (std::is_same_v<T, trace::Allocate>) {
           operations_.apply(r);
           allocated(r);

@@ -86,8 +86,11 @@ void Explainer::strong(const trace::AccessView& view, PlaceId place, unsigned la
     std::pair<std::uint64_t, std::uint64_t> flag{memory, view.address[lane]};
     if (site.access != AccessKind::write && thread.block_bits() == race.second.thread.block_bits() &&
         thread != race.first.thread) {
-      if (auto write = entry.writes.find(flag); write != entry.writes.end() && write->second.thread != thread) {
-        entry.message = Message{write->second, {view.module, view.site}, thread, site.ordering, site.scope, {}, false};
+      auto write = entry.writes.find(flag);
+      const bool looked_at_another = site.outcome_unused && entry.message && !entry.message->unused;
+      if (write != entry.writes.end() && write->second.thread != thread && !looked_at_another) {
+        entry.message = Message{write->second, {view.module, view.site}, thread, site.ordering, site.scope, {},
+                                false,         site.outcome_unused};
       }
     }
     if (site.access != AccessKind::read && thread.block_bits() == race.first.thread.block_bits()) {
@@ -366,6 +369,7 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
   if (narrow(write.scope, same_block)) {
     wrong.push_back(std::string("the write has ") + name(write.scope) + " scope, and they are in different blocks");
   }
+  if (message.unused) wrong.push_back("nobody looks at what the read returned: it may have been the value from before");
   const bool acquires = is_acquire(message.ordering), fence_after = bool(message.after.mark);
   if (!acquires && !fence_after) {
     wrong.push_back("the read acquires nothing: no fence (__threadfence) follows it before the second");

@@ -72,6 +72,7 @@ class Explainer final : public trace::RecordVisitor {
     Scope scope = Scope::none;
     Fence after; // the reader's first fence of enough scope since, else the last
     bool barrier_after = false;
+    bool unused = false; // nobody looks at what it returned
   };
   struct Case {
     const FoundRace* race = nullptr;

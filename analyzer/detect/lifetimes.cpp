@@ -21,6 +21,7 @@ class Lifetimes final : public trace::RecordVisitor {
  public:
   explicit Lifetimes(const Detector& detector) : detector_(detector), causality_(no_operations_, {.observers = false}) {
     causality_.unused_tests();
+    causality_.unused_reads();
   }
 
   bool access(const trace::AccessView& view) override {
@@ -137,6 +138,7 @@ class Lifetimes final : public trace::RecordVisitor {
     access.ordering = Ordering::acq_rel;
     access.scope = Scope::sys;
     access.reads = site.access != AccessKind::write;
+    access.unused = site.outcome_unused;
     access.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && view.wrote >> lane & 1);
     access.order_first = view.order_first[lane];
     access.order_last = view.order_last[lane];

@@ -9,8 +9,18 @@ namespace deadheat::detect {
 
 namespace {
 
-bool tests_phase(const Site& site) {
-  return site.opcode.starts_with("mbarrier.test_wait") || site.opcode.starts_with("mbarrier.try_wait");
+// May it matter whether somebody looks at the outcomes of some? Without fences that acquire, relaxed reads order
+// nothing.
+bool has_outcomes(const trace::Module& module) {
+  bool reads = false, fences = false;
+  for (const Site& site : module.sites) {
+    if (site.opcode.starts_with("mbarrier.test_wait") || site.opcode.starts_with("mbarrier.try_wait")) return true;
+    fences |= site.kind == SiteKind::fence && is_acquire(site.ordering);
+    if (site.kind != SiteKind::access || site.access == AccessKind::write || !is_strong(site.ordering)) continue;
+    if (is_acquire(site.ordering)) return true;
+    reads |= !site.opcode.starts_with("red");
+  }
+  return reads && fences;
 }
 
 std::set<std::uint32_t> unused_in(const std::string& text, const trace::Module& module) {
@@ -25,8 +35,7 @@ std::set<std::uint32_t> unused_in(const std::string& text, const trace::Module& 
 } // namespace
 
 void Outcomes::mark(trace::Module& module) {
-  if (module.kind != trace::Module::Kind::ptx || std::none_of(module.sites.begin(), module.sites.end(), tests_phase))
-    return;
+  if (module.kind != trace::Module::Kind::ptx || !has_outcomes(module)) return;
   std::lock_guard lock(mutex_);
   const auto [unused, fresh] = unused_.try_emplace(module.image);
   if (fresh) unused->second = unused_in(text_(module), module);

@@ -1,4 +1,5 @@
-// Which tests of mbarriers' phases no thread looks at the outcome of: Site::outcome_unused, from the modules' PTX.
+// Which tests of mbarriers' phases, and which strong reads, no thread looks at the outcome of: Site::outcome_unused,
+// from the modules' PTX.
 //
 // Thread-safety: safe; each module is parsed once.
 #pragma once

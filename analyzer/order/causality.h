@@ -32,6 +32,10 @@
 // but the thread goes on the same where it returns false: it orders only where it cannot return false, which is where
 // somebody who looked has seen that phase, or a later one, complete, and what the thread does comes after that.
 //
+// The same of a strong read whose value nobody looks at (StrongAccess::unused): its thread goes on the same whatever it
+// returns, so that what it happened to see released orders nothing but what it would have seen in any case
+// (unused_reads.cpp).
+//
 // Fence-SC order (8.9.3) orders any two morally strong fence.sc operations in the order that the run happened to take.
 // Race detection does not use that accident: another run need not have that order. Rules::fence_sc_order applies it,
 // for those who ask what one execution allows. Where a read tells the order it is none, and used (fence_order.cpp).
@@ -87,6 +91,7 @@ struct StrongAccess {
   bool reads = false, writes = false;
   bool reduction = false; // red: its read forms no acquire pattern
   bool watched = true; // somebody may ask observed() about the location
+  bool unused = false; // nothing depends on what it read; there must have been word of such reads (unused_reads())
   std::uint64_t value_read = 0, value_written = 0;
   // Not 0: an element of a vector ("modelled as a set of equivalent memory operations with a scalar data-type", 8.2.2):
   // which one, of how many. The values are the whole vector's, and say nothing beside those of another form.
@@ -180,6 +185,7 @@ class Causality {
   void mbarrier_test(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope,
                      bool unused = false);
   void unused_tests() { unused_tests_ = true; } // there may be some from now on
+  void unused_reads() { unused_reads_ = true; } // the same of StrongAccess::unused
 
   // Does the access (thread, stamp, group) happen before what `second` does now? Program order included; for accesses
   // of asynchronous copies, their group must have been waited for. `what`: the least class of operations that the first
@@ -242,12 +248,26 @@ class Causality {
     ChainPointer chain;
     std::size_t contributions = 0, fenced = 0; // of the chain up to and with this write
   };
+  struct Looked { // a strong read whose value somebody looks at, and what it observed
+    ThreadKey thread;
+    std::uint32_t bytes = 0;
+    bool writes = false;
+    Stamp stamp = 0;
+    ChainPointer chain;
+    std::size_t count = 0;
+  };
   struct LocationState {
     std::vector<Write> writes; // the last ones, oldest first
     Observations observations;
+    std::vector<Looked> looked; // where there may be reads that nobody looks at
+    bool looked_by_many = false; // beyond what is remembered
   };
   struct Pending { // a strong read whose acquire pattern a later fence completes
     Location location;
+    ChainPointer chain;
+    std::size_t count = 0;
+  };
+  struct Seen { // what a read observed: the first `count` contributions
     ChainPointer chain;
     std::size_t count = 0;
   };
@@ -378,6 +398,8 @@ class Causality {
   Scope reach(const Contribution& contribution, ThreadKey thread) const;
   void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
   ClockPointer awaited(ThreadKey thread, Scope scope);
+  void looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain, std::size_t count, Stamp now);
+  Seen certain(const StrongAccess& read, const LocationState& at, const Seen& seen);
   void synchronize(ThreadKey thread, const ClockPointer& clock);
   void release(ByScope& released, Scope scope, const ClockPointer& clock);
   void restricted_fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of);
@@ -440,7 +462,7 @@ class Causality {
   std::unordered_map<AsyncGroup, AsyncState> async_groups_;
   AsyncGroup last_group_ = 0;
   std::size_t many_groups_ = 1 << 16;
-  bool unused_tests_ = false;
+  bool unused_tests_ = false, unused_reads_ = false;
 };
 
 } // namespace deadheat::order

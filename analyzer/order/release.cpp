@@ -210,34 +210,42 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (access.reads) {
     const Write* seen = observed_by(access, at);
     const bool guessed = access.order_first != access.order_last;
-    if (seen && guessed && !seen->chain->contributions.empty() && is_acquire(access.ordering)) ++assumed_edges_;
+    const bool acquires_something = seen && !seen->chain->contributions.empty() && is_acquire(access.ordering);
+    if (guessed && acquires_something && !access.unused) ++assumed_edges_;
     if (seen && mutual(seen->writer, seen->scope, access.thread, access.scope)) {
       chain = seen->chain;
       count = seen->contributions;
       fenced_count = seen->fenced;
       latest = !at.writes.empty() && seen == &at.writes.back();
-      if (!access.reduction && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
-      if (watched(access)) observe(access, *seen, now);
+      if (!access.reduction && !access.unused && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
+      if (!access.unused && watched(access)) observe(access, *seen, now);
     }
   }
 
   Location sized = access.location; // release and acquire patterns are of one location
   sized.bytes = access.bytes;
   ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
-  bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
+  const bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
+  const bool for_later = !access.reduction && !(acquires && device_wide(access.scope)); // operations to acquire
+  Seen may_acquire{chain, count};
+  if (unused_reads_ && count) {
+    if (access.unused)
+      may_acquire = certain(access, at, may_acquire);
+    else if (!access.reduction)
+      looked_at(access, at, chain, count, now);
+  }
   if (acquires) {
     for (const Pending& read : thread(access.thread).pending) { // earlier strong reads of the same location (8.8)
       if (!(read.location == sized)) continue;
       synchronize(access.thread, acquirable(access.thread, *read.chain, read.count, access.scope));
     }
-    bool relays =
-        access.writes && is_release(access.ordering) && latest && device_wide(access.scope) && chain->all_wide;
+    const bool relays = access.writes && !access.unused && is_release(access.ordering) && latest &&
+                        device_wide(access.scope) && chain->all_wide;
     if (relays) before = snapshot(access.thread, now);
-    if (chain) synchronize(access.thread, acquirable(access.thread, *chain, count, access.scope));
+    if (may_acquire.chain)
+      synchronize(access.thread, acquirable(access.thread, *may_acquire.chain, may_acquire.count, access.scope));
   }
-  if (chain && !access.reduction && !(acquires && device_wide(access.scope))) {
-    await(access.thread, sized, chain, count);
-  }
+  if (may_acquire.chain && for_later) await(access.thread, sized, may_acquire.chain, may_acquire.count);
   const Stamp continues = latest ? chain->first : 0;
   if (!access.writes) return continues;
 

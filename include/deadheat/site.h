@@ -64,8 +64,8 @@ struct Site {
   std::uint32_t instruction = 0; // index into Function::body
   std::uint32_t ptx_line = 0;
   std::vector<SourceFrame> source; // innermost first; empty without line information
-  // Of tests of an mbarrier's phase: nothing depends on the outcome (ptx::unused_outcomes). Not in traces: the analyzer
-  // finds it in the module's PTX, where it has that.
+  // Of tests of an mbarrier's phase, and of strong reads: nothing depends on the outcome (ptx::unused_outcomes). Not in
+  // traces: the analyzer finds it in the module's PTX, where it has that.
   bool outcome_unused = false;
 };
 

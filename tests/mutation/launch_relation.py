@@ -3,7 +3,9 @@ others; every word of memory keeps all accesses that were made to it, and each a
 Sections are those of the PTX ISA's chapter 8, Memory Consistency Model.
 
 A wait for an mbarrier's phase whose outcome nobody looks at orders nothing, unless somebody who looked has seen that phase
-complete before it: it may have failed for all that the thread does. The PTX tells which those are (ptx_outcomes.py).
+complete before it: it may have failed for all that the thread does. A strong read whose value nobody looks at synchronizes
+with what it would have seen in any case: where somebody who looked has read the location before it, that was released before
+what that read saw and before what it saw itself. The PTX tells which those are (ptx_outcomes.py).
 
 Launches: what is complete before one begins (stream_oracle.Operations, or, behind griddepcontrol.wait, the launch in front)
 comes before all that it does, and so does what those launches had been told of others. Threads of launches that run beside
@@ -48,7 +50,7 @@ def of_launch(name):
 
 
 class Site:
-    unused = False  # a wait whose outcome nobody looks at
+    unused = False  # a wait, or a strong read, whose outcome nobody looks at
 
     def __init__(self, word):  # site M:N OPCODE ACCESS ORDERING SCOPE elements E of_bytes B …
         self.opcode, self.access, self.ordering, self.scope = word[2:6]
@@ -119,6 +121,7 @@ class Device:
         self.threads, self.writes = {}, {}
         self.barriers, self.clusters, self.objects = {}, {}, {}
         self.looked = {}  # object → [(phase, who saw it complete and looked, its stretch)]
+        self.looked_reads = {}  # location → [(the releases that a read saw at which somebody looked, who, stretch, kind)]
         self.remote = {}  # object → phase → what came before arrivals of other blocks
         self.sc_fences = {}  # block → what came before each of its fence.sc of gpu or sys scope
         self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
@@ -309,10 +312,12 @@ class Device:
             if self.both_in_scope(site.scope, block, scope, by_block):  # 8.9.2: observation, of the morally strong
                 heads, link = released, last_link
                 if not site.reduction:
-                    if self.fenced.get(location):
+                    if self.fenced.get(location) and not site.unused:
                         self.told.setdefault(block, []).append((thread.publish(), list(self.fenced[location])))
                     pending = thread.pending.setdefault(location, {})
-                    pending.update(heads)
+                    pending.update(self.certain_heads(thread, location, space, heads) if site.unused else heads)
+                    if not site.unused:
+                        self.look(thread, location, heads, site.access)
                     if site.ordering in ACQUIRE:
                         self.acquire(thread, site.scope, pending.values())
         # Now, since a release synchronizes with the last operation of an acquire pattern (8.9.4): an acquire by itself comes
@@ -321,7 +326,7 @@ class Device:
             self.touch(thread.name, block, thread.seen, thread.epoch, space, address + element * site.element, site.element,
                        site.access, site.strong, site.scope, site_name)
         write = (thread.name, thread.epoch)
-        if link:
+        if link and not site.unused:
             self.observers.setdefault(link[0], []).append((link[1], thread.publish()))
         elif site.strong and wrote:
             thread.epoch += 1  # one of its own for each write that may be observed
@@ -347,6 +352,23 @@ class Device:
             link = (self.chains, 0)
         link = self.links[location, write] = (link[0], link[1] + 1)
         self.writes[location] = (block, site.scope, values[1], released, site.access == "atomic", link)
+
+    def look(self, thread, location, heads, kind):
+        looks = self.looked_reads.setdefault(location, [])
+        if heads and not any(saw is heads and name == thread.name for saw, name, _, _ in looks):
+            looks.append((heads, thread.name, thread.publish()[2], kind))
+
+    def certain_heads(self, thread, location, space, heads):
+        """Of what a read saw at which nobody looks: what it would have seen in any case."""
+        sure = {}
+        for saw, name, epoch, kind in self.looked_reads.get(location, ()):
+            if name == thread.name or self.comes_before(name, epoch, kind, thread.name, thread.seen, space):
+                for key, head in saw.items():
+                    _, of, at = head[2]
+                    if any((of == other and at <= reached) or at <= seen.get(of, 0)
+                           for _, _, (seen, other, reached) in heads.values()):
+                        sure[key] = head
+        return sure
 
     def acquire(self, thread, scope, heads):
         """8.9.4: a release synchronizes with an acquire that saw it, where each is in the other's scope."""

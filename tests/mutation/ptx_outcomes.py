@@ -1,4 +1,5 @@
-"""Which waits for an mbarrier's phase nobody looks at the outcome of: a naive reading of the PTX, for launch_oracle.py.
+"""Which waits for an mbarrier's phase, and which strong reads, nobody looks at the outcome of: a naive reading of the PTX,
+for launch_oracle.py.
 
 A value that is computed from the outcome is looked at where an instruction reads it that is no plain arithmetic, or that
 computes with a carry, and where a function returns it. Registers are told apart by their name and the braces that they are
@@ -11,8 +12,10 @@ import re
 
 Statement = collections.namedtuple("Statement", "line opcode guard operands")
 
-ARITHMETIC = set("""abs add and bfe bfi bfind brev clz cnot copysign cvt cvta div dp2a dp4a fma lop3 mad mad24 max min mov mul
-mul24 neg not or popc prmt rem sad selp set setp shf shl shr slct sub xor""".split())
+ARITHMETIC = set("""abs add and bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma fns isspacep lg2
+lop3 mad mad24 max min mov mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub szext
+tanh testp xor""".split())
+OUTCOME = re.compile(r"mbarrier\.(test|try)_wait|atom\.|ld\.(\w+\.)*(acquire|relaxed|volatile|mmio)\b")
 YIELDING = set("activemask atom elect ld ldmatrix ldu mapa match mbarrier redux shfl vote".split())  # first operand: a result
 NAME = re.compile(r"[A-Za-z_$%][\w$%]*(?:\.[xyzw])?")
 
@@ -91,11 +94,11 @@ def split(operands):
 
 
 def unused_outcomes(text):
-    """{line: opcode} of the waits whose outcome nobody looks at."""
+    """{line: opcode} of the waits and strong reads whose outcome nobody looks at."""
     found = {}
     for body, returned in functions_of(text):
         for wait in body:
-            if not re.match(r"mbarrier\.(test|try)_wait", wait.opcode):
+            if not OUTCOME.match(wait.opcode):
                 continue
             values = set(wait.operands[0])
             if not looked_at(body, values, returned):
@@ -120,7 +123,7 @@ def looked_at(body, values, returned):
 
 
 def unused_sites(records, folder):
-    """Names (M:N) of the sites of such waits: of each module that the records list, the file of the folder is taken that
+    """Names (M:N) of the sites of such waits and reads: of each module that the records list, the file of the folder is taken that
     has its opcodes at its lines."""
     modules = collections.defaultdict(dict)  # number → line → {opcode: names}
     for line in records:
@@ -134,7 +137,7 @@ def unused_sites(records, folder):
         with open(file) as content:
             texts.append(content.read())
     for lines in modules.values():
-        if not any("mbarrier.t" in opcode for opcodes in lines.values() for opcode in opcodes):
+        if not any(OUTCOME.match(opcode) for opcodes in lines.values() for opcode in opcodes):
             continue
         for text in texts:
             rows = [""] + text.split("\n")

@@ -1,4 +1,4 @@
-// Which sites of a trace's modules are marked as waits that nobody looks at the outcome of.
+// Which sites of a trace's modules are marked as waits, and as strong reads, that nobody looks at the outcome of.
 #include <gtest/gtest.h>
 
 #include "analyzer/detect/outcomes.h"
@@ -38,6 +38,30 @@ TEST(Outcomes, OfTheModulesText) {
     EXPECT_EQ(marked(module), "0 ");
   }
   EXPECT_EQ(asked, 1);
+}
+// Modules are read where it may matter: in others nothing synchronizes by what is read.
+TEST(Outcomes, OfStrongReads) {
+  const auto marked_of = [](const std::string& body) {
+    const std::string text =
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n"
+        ".reg .b32 %r<3>;\n.reg .b64 %rd<3>;\n" +
+        body + "ret;\n}\n";
+    int asked = 0;
+    detect::Outcomes outcomes([&](const trace::Module&) {
+      ++asked;
+      return text;
+    });
+    trace::Module module;
+    module.sites = ptx::sites(*ptx::parse(text, "a.ptx"));
+    outcomes.mark(module);
+    return (asked ? "read: " : "not read: ") + marked(module);
+  };
+  EXPECT_EQ(marked_of("ld.acquire.gpu.u32 %r1, [%rd1];\n"), "read: 0 ");
+  EXPECT_EQ(marked_of("atom.add.acq_rel.gpu.u32 %r1, [%rd1], 1;\n"), "read: 0 ");
+  EXPECT_EQ(marked_of("atom.add.u32 %r1, [%rd1], 1;\nmembar.gl;\nld.volatile.u32 %r2, [%rd1];\n"), "read: 0 2 ");
+  EXPECT_EQ(marked_of("atom.add.u32 %r1, [%rd1], 1;\nld.volatile.u32 %r2, [%rd1];\n"), "not read: ");
+  EXPECT_EQ(marked_of("ld.u32 %r1, [%rd1];\nred.add.u32 [%rd1], 1;\nmembar.gl;\n"), "not read: ");
+  EXPECT_EQ(marked_of("atom.add.u32 %r1, [%rd1], 1;\nfence.release.gpu;\n"), "not read: ");
 }
 TEST(Outcomes, NoneWhereTheTextIsNotToBeHad) {
   detect::Outcomes outcomes([](const trace::Module& module) { return module.image[0] == 1 ? "" : "no PTX"; });

@@ -48,6 +48,10 @@ class Litmus {
     execution_.events.back().stored = false;
     return *this;
   }
+  Litmus& unused() { // nobody looks at what the last read returned
+    execution_.events.back().unused = true;
+    return *this;
+  }
   Litmus& read_pair(At at, std::uint64_t where, Ordering ordering, Scope scope) { // a vector of two: one line
     read(at, where, ordering, scope);
     Event second = execution_.events.back();

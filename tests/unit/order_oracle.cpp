@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <tuple>
 
 namespace deadheat::test {
@@ -28,7 +30,7 @@ class Axioms {
     launch_order();
     reads_from();
     observation_order();
-    certain_tests();
+    certain_outcomes();
     for (const bool shared : {false, true}) {
       for (const bool read : {false, true}) {
         base_[shared][read] = base_causality(shared, read);
@@ -244,17 +246,22 @@ class Axioms {
   }
 
   // A test whose outcome nobody looks at orders only where it cannot fail: where somebody who looked has seen the phase
-  // complete, before it.
-  void certain_tests() {
+  // complete, before it. A read whose value nobody looks at orders only what it would have seen in any case: where
+  // somebody who looked has read the same before it.
+  void certain_outcomes() {
     using Kind = Event::Kind;
     bool more = false;
     for (const Event& event : events_) {
       certain_.push_back(!event.unused);
       more |= event.unused;
     }
+    looked_before_.assign(count_, {});
     while (more) {
       more = false;
       const Relation base = base_causality(true, true);
+      for (const bool shared : {false, true}) {
+        for (const bool writes : {false, true}) more |= reads_before(shared, writes);
+      }
       for (std::size_t test = 0; test < count_; ++test) {
         for (std::size_t looked = 0; looked < count_ && !certain_[test]; ++looked) {
           const Event& seen = events_[looked];
@@ -266,8 +273,50 @@ class Axioms {
     }
   }
 
+  bool unused_read(std::size_t e) const { return events_[e].unused && events_[e].memory(); }
+  // Fills in looked_before_ of those reads of such memory, before which such reads come.
+  bool reads_before(bool shared, bool writes) {
+    bool more = false;
+    std::optional<Relation> base;
+    for (std::size_t r = 0; r < count_; ++r) {
+      for (std::size_t looked = 0; unused_read(r) && events_[r].shared == shared && looked < r; ++looked) {
+        const Event& before = events_[looked];
+        const bool as_strong = before.strong() && before.reads() && !before.reduction && !before.unused;
+        if (!as_strong || !same_location(looked, r) || before.writes() != writes) continue;
+        if (!base) base = base_causality(shared, !writes);
+        if ((*base)[looked][r]) more |= looked_before_[r].insert(looked).second;
+      }
+    }
+    return more;
+  }
+  // Would the read, which nobody looks at, have observed the release pattern of that operation in any case?
+  bool observes(std::size_t release, std::size_t read, const std::vector<Pattern>& releases,
+                const Relation& in_order) const {
+    const auto observed = [&](std::size_t by, auto&& of) {
+      return std::any_of(releases.begin(), releases.end(),
+                         [&](const Pattern& pattern) { return observation_[pattern.access][by] && of(pattern.end); });
+    };
+    const auto itself = [&](std::size_t other) { return other == release; };
+    // It may have read what the earlier one did, or anything later: what comes before both.
+    return std::any_of(looked_before_[read].begin(), looked_before_[read].end(), [&](std::size_t looked) {
+      return observed(looked, itself) && observed(read, [&](std::size_t other) {
+               return itself(other) || (in_order[release][other] && in_scope(events_[other], events_[read]));
+             });
+    });
+  }
+
   Relation base_causality(bool shared, bool read) {
     Relation base = program_;
+    if (std::any_of(events_.begin(), events_.end(), [](const Event& e) { return e.unused && e.memory(); })) {
+      for (Relation before = none(); before != base;) { // what such a read observes depends on what comes before what
+        before = base;
+        synchronization(base, shared, read);
+        close(base);
+        fence_sc_order(base, within_a_block_);
+        close(base);
+      }
+      return base;
+    }
     synchronization(base, shared, read);
     close(base);
     while (fence_sc_order(base, within_a_block_)) close(base);
@@ -287,11 +336,15 @@ class Axioms {
   // 8.9.4
   // `shared`: as far as accesses to shared memory are concerned. `read`: what comes after a read.
   void synchronization(Relation& base, bool shared, bool read) {
-    std::vector<Pattern> acquires = acquire_patterns();
-    for (const Pattern& release : release_patterns()) {
+    const std::vector<Pattern> acquires = acquire_patterns(), releases = release_patterns();
+    const Relation before = base;
+    for (const Pattern& release : releases) {
       for (const Pattern& acquire : acquires) {
         if (!shared && (events_[release.end].of_shared || events_[acquire.end].of_shared)) continue;
-        if (observation_[release.access][acquire.access] && may_meet(release.end, acquire.end, acquire.access)) {
+        const bool unused = unused_read(acquire.access);
+        if (!unused && !observation_[release.access][acquire.access]) continue;
+        if (!may_meet(release.end, acquire.end, acquire.access)) continue;
+        if (!unused || observes(release.end, acquire.access, releases, before)) {
           each_element(release.end,
                        [&](std::size_t a) { each_element(acquire.end, [&](std::size_t b) { base[a][b] = true; }); });
         }
@@ -370,7 +423,7 @@ class Axioms {
         if (within_a_block && std::min(events_[first].scope, events_[second].scope) < Scope::gpu) continue;
         for (std::size_t w = 0; w < count_ && !base[first][second]; ++w) {
           for (std::size_t r = 0; base[first][w] && r < count_; ++r) {
-            if (!observation_[w][r] || events_[r].reduction || !base[r][second]) continue;
+            if (!observation_[w][r] || events_[r].reduction || events_[r].unused || !base[r][second]) continue;
             if (within_a_block &&
                 (events_[first].block != events_[w].block || events_[second].block != events_[r].block))
               continue;
@@ -425,7 +478,7 @@ class Axioms {
     Relation causality = base;
     for (std::size_t a = 0; a < count_; ++a) {
       for (std::size_t via = 0; via < count_; ++via) {
-        if (!observation_[a][via]) continue;
+        if (!observation_[a][via] || events_[via].unused) continue;
         for (std::size_t b = 0; b < count_; ++b) {
           if (base[via][b]) causality[a][b] = true;
         }
@@ -440,6 +493,7 @@ class Axioms {
   Relation program_, observation_;
   const bool within_a_block_;
   std::vector<bool> certain_; // false: a test that may have failed for all that its thread does
+  std::vector<std::set<std::size_t>> looked_before_; // of reads that nobody looks at: reads of others, looked at
   Relation causality_[2][2],
       base_[2][2]; // [1]: between accesses to shared memory; [][1]: of which the first only reads
   std::vector<std::size_t> saw_;

@@ -67,7 +67,7 @@ struct Event {
   // of barriers and groups
   std::uint32_t barrier = 0, phase = 0, group = 0;
   bool relaxed = false; // barrier.cluster.arrive.relaxed
-  bool unused = false; // of mbarrier_test: nobody looks at its outcome
+  bool unused = false; // of mbarrier_test and strong reads: nobody looks at the outcome
   bool generic = false; // of bulk_issue and bulk: st.async, a write alone, through the generic proxy
 
   std::uint32_t launch() const { return block / blocks_per_launch; }

@@ -88,7 +88,8 @@ class Builder {
     if (running_.empty()) return;
     const std::uint32_t from = some_block(choose), to = running_.size() > 1 ? some_block(choose) : from ^ 1;
     for (const std::uint32_t block : {from, to}) {
-      const auto access = [&](AccessKind kind, std::uint64_t address, Ordering ordering, Scope scope) {
+      const auto access = [&](AccessKind kind, std::uint64_t address, Ordering ordering, Scope scope,
+                              bool unused = false) {
         Event event;
         event.block = block;
         event.thread = choose.of(threads_of_block);
@@ -96,7 +97,8 @@ class Builder {
         event.address = address;
         event.ordering = ordering;
         event.scope = scope;
-        event.reduction = kind == AccessKind::atomic && choose.below(8) == 0;
+        event.unused = unused;
+        event.reduction = kind == AccessKind::atomic && !unused && choose.below(8) == 0;
         if (!gone(event)) add(event);
       };
       const auto data = [&] {
@@ -119,8 +121,15 @@ class Builder {
         barrier(event, which);
       };
       const auto flag = [&](AccessKind kind) {
-        access(choose.below(2) ? kind : AccessKind::atomic, memory + 64, Ordering::relaxed,
-               choose.below(8) ? Scope::gpu : Scope::cta);
+        const bool unused = choose.below(6) == 5;
+        const Scope scope = choose.below(8) ? Scope::gpu : Scope::cta;
+        if (unused && kind == AccessKind::read && choose.below(2)) { // somebody has looked
+          access(kind, memory + 64, Ordering::relaxed, scope);
+          meet();
+        }
+        if (choose.below(2)) kind = AccessKind::atomic;
+        access(kind, memory + 64, unused && choose.below(2) ? Ordering::acquire : Ordering::relaxed, scope,
+               unused && kind != AccessKind::write);
       };
       if (block == from) {
         data();
@@ -157,7 +166,18 @@ class Builder {
       event.access = block == from ? AccessKind::write : AccessKind::read;
       event.ordering = choose.below(8) == 0 ? Ordering::relaxed : block == from ? Ordering::release : Ordering::acquire;
       event.scope = Scope::gpu;
+      event.unused = block == to && choose.below(8) == 7;
+      if (event.unused && choose.below(2)) { // somebody has looked
+        Event looked = event;
+        looked.unused = false;
+        looked.ordering = Ordering::relaxed;
+        looked.thread = choose.of(threads_of_block);
+        if (!gone(looked)) add(looked);
+        Choices all(0);
+        barrier(looked, all);
+      }
       add(event);
+      event.unused = false;
       event.ordering = Ordering::weak;
       event.scope = Scope::none;
       if (block == to && choose.below(2)) data();
@@ -262,6 +282,8 @@ class Builder {
         event.reduction = event.stored && !is_acquire(event.ordering) && choose.below(3) == 2;
     }
     if (event.ordering == Ordering::volatile_) event.scope = Scope::sys;
+    const bool looked_at = event.access == AccessKind::write || event.reduction || choose.below(4) != 3;
+    event.unused = !looked_at;
     add(event);
     const bool both = event.bytes == 4 && event.access != AccessKind::atomic && event.address % 8 == 0;
     if (!both || choose.below(3)) return;

@@ -95,6 +95,25 @@ TEST(PtxUses, OutcomesThatMatter) {
                       "@P1 bra DONE;\nbra LAB_WAIT;\nDONE:\n}"));
 }
 
+TEST(PtxUses, StrongReadsThatNobodyLooksAt) {
+  for (const char* read :
+       {"ld.acquire.gpu.global.u32 %r1, [%rd1];", "ld.relaxed.gpu.global.u32 %r1, [%rd1];",
+        "ld.volatile.global.u32 %r1, [%rd1];", "ld.acquire.sys.u32 %r1, [%rd1];", "atom.global.add.u32 %r1, [%rd1], 1;",
+        "atom.global.acq_rel.gpu.cas.b32 %r1, [%rd1], 0, 1;", "@%p3 atom.shared.exch.b32 %r1, [%r2], 0;"}) {
+    EXPECT_TRUE(unused("ret;", read)) << read;
+    EXPECT_TRUE(unused("add.u32 %r3, %r1, 1;\nsetp.eq.u32 %p1, %r3, 0;\nret;", read)) << read;
+    EXPECT_FALSE(unused("setp.eq.u32 %p1, %r1, 0;\n@%p1 bra DONE;\nDONE: ret;", read)) << read;
+    EXPECT_FALSE(unused("st.global.u32 [%rd2], %r1;", read)) << read;
+    EXPECT_FALSE(unused("st.global.u32 [%rd2], %r3;", "AGAIN: " + std::string(read) + "\nadd.u32 %r3, %r3, %r1;"))
+        << read;
+  }
+  EXPECT_TRUE(unused("ret;", "atom.global.add.u32 _, [%rd1], 1;"));
+  EXPECT_TRUE(unused("ret;", "ld.volatile.global.v2.u32 {%r1, %r2}, [%rd1];"));
+  EXPECT_FALSE(unused("st.global.u32 [%rd2], %r2;", "ld.volatile.global.v2.u32 {%r1, %r2}, [%rd1];")); // one is enough
+  EXPECT_FALSE(unused("ret;", "ld.global.u32 %r1, [%rd1];")); // weak: it synchronizes nothing
+  EXPECT_FALSE(unused("ret;", "red.global.add.u32 [%rd1], 1;")); // nor does this (8.8)
+}
+
 TEST(PtxUses, OutcomesThatFunctionsReturn) {
   const Module module = module_of(
       ".func (.reg .b32 %done) f(.reg .b32 %r1, .reg .b32 %r2)\n{\n.reg .pred %p<3>;\n"

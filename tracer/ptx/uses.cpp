@@ -140,8 +140,11 @@ class Flowing {
   RegisterSet values_;
 };
 
-bool tests_phase(const Instruction& i) {
-  return i.opcode == Opcode::mbarrier && (i.has(Modifier::test_wait) || i.has(Modifier::try_wait));
+// Does it yield what others may synchronize by?
+bool yields_outcome(const Instruction& i, const Site& site) {
+  if (i.opcode == Opcode::mbarrier) return i.has(Modifier::test_wait) || i.has(Modifier::try_wait);
+  const bool reads = i.opcode == Opcode::ld || i.opcode == Opcode::atom;
+  return reads && site.kind == SiteKind::access && is_strong(site.ordering);
 }
 
 // Registers on whose value anything depends but that of registers on which nothing does.
@@ -196,11 +199,12 @@ std::set<std::uint32_t> unused_outcomes(const Module& module, const SiteTable& t
     std::optional<RegisterSet> used;
     for (std::size_t s = 0; s < function.body.size() && s < table.by_function[f].size(); ++s) {
       const Instruction* i = function.body[s].instruction();
-      if (!i || !tests_phase(*i) || table.by_function[f][s] == SiteTable::none) continue;
+      const std::uint32_t site = table.by_function[f][s];
+      if (!i || site == SiteTable::none || !yields_outcome(*i, table.sites[site])) continue;
       if (!used) used = used_registers(function);
       const std::vector<RegisterId> outcome = register_use(*i).writes;
       if (std::none_of(outcome.begin(), outcome.end(), [&](RegisterId r) { return used->contains(r); }))
-        sites.insert(table.by_function[f][s]);
+        sites.insert(site);
     }
   }
   return sites;

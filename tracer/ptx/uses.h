@@ -1,4 +1,4 @@
-// Where the value of a load goes, and whether anything depends on the outcome of a wait.
+// Where the value of a load goes, and whether anything depends on the outcome of a wait or of a strong read.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -20,9 +20,10 @@ namespace deadheat::ptx {
 std::optional<std::set<std::uint32_t>> stores_fed_by(const Module& module, const SiteTable& table,
                                                      const std::set<std::uint32_t>& sites);
 
-// The sites of mbarrier.test_wait and mbarrier.try_wait whose outcome nothing depends on: it flows through pure
-// arithmetic into registers of the same thread that nothing else reads. The thread goes on the same where the phase is
-// not complete. Flow of control is not looked at: whatever some use of a register might see counts.
+// The sites of mbarrier.test_wait and mbarrier.try_wait, and of strong ld and atom, whose outcome nothing depends on:
+// it flows through pure arithmetic into registers of the same thread that nothing else reads. The thread goes on the
+// same where the phase is not complete, or where the read returns another value. Of a vector it is that of every
+// element. Flow of control is not looked at: whatever some use of a register might see counts.
 std::set<std::uint32_t> unused_outcomes(const Module& module, const SiteTable& table);
 
 } // namespace deadheat::ptx

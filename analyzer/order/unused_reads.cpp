@@ -1,0 +1,78 @@
+// Strong reads whose value nobody looks at.
+//
+// What such a read returned in this run it need not return in another in which everybody does the same: it synchronizes
+// with the releases that it observed only as far as it would have in any case. Where a read that somebody looked at
+// comes before it, it observes the write which that one observed, or a later one (8.10.2 and 8.10.4: coherence order
+// goes with causality order): what was released by what both have observed.
+//
+// Where the thread itself has read so before, that read begins an acquire pattern which this one may end (8.8: a strong
+// read on M followed by an acquire operation on M, or by a fence, in program order), whatever it returns:
+// Thread::pending. Here are the reads of others, behind whom the thread comes by a barrier, say.
+//
+// As a write a read-modify-write has its place in the chain, whatever becomes of its result.
+#include <algorithm>
+
+#include "analyzer/order/causality.h"
+
+namespace deadheat::order {
+
+namespace {
+
+constexpr std::size_t most_looked = 128; // of a location; beyond, every read counts as looked at
+constexpr std::size_t most_compared = 256; // contributions; the same
+
+} // namespace
+
+void Causality::looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain, std::size_t count,
+                          Stamp now) {
+  if (at.looked_by_many) return;
+  const auto last = std::find_if(at.looked.rbegin(), at.looked.rend(), [&](const Looked& looked) {
+    return looked.thread == read.thread && looked.chain == chain && looked.bytes == read.bytes;
+  });
+  if (last != at.looked.rend()) {
+    if (last->count >= count) return;
+    if (last_sync(read.thread) < last->stamp) { // nobody else knows of the earlier one
+      last->stamp = now, last->count = count;
+      return;
+    }
+  }
+  at.looked.push_back({read.thread, read.bytes, read.writes, now, chain, count});
+  if (at.looked.size() <= most_looked) return;
+  at.looked_by_many = true;
+  at.looked = {};
+}
+
+Causality::Seen Causality::certain(const StrongAccess& read, const LocationState& at, const Seen& seen) {
+  if (at.looked_by_many) return seen;
+  const Restriction what = read.location.block ? Restriction::shared : Restriction::none;
+  Seen same{seen.chain, 0};
+  std::vector<Seen> others;
+  std::size_t compared = 0;
+  for (const Looked& looked : at.looked) {
+    if (looked.bytes != read.bytes || !ordered(looked.thread, looked.stamp, 0, read.thread, what, !looked.writes))
+      continue;
+    if (looked.chain == seen.chain) {
+      same.count = std::max(same.count, std::min(looked.count, seen.count));
+    } else {
+      others.push_back({looked.chain, looked.count});
+      compared += looked.count;
+    }
+  }
+  if (others.empty() || same.count == seen.count) return same.count ? same : Seen{};
+  if (compared > most_compared) return seen;
+  // It may have observed these in place of what it did: what was released by both.
+  const ClockPointer here = acquirable(read.thread, *seen.chain, seen.count, Scope::sys);
+  Seen both{std::make_shared<Chain>(), 0};
+  const auto add = [&](const Seen& of) {
+    for (std::size_t i = 0; i < of.count; ++i) {
+      const Contribution& c = of.chain->contributions[i];
+      if (Clock::join(here, c.clock) == here) contribute(*both.chain, c.thread, c.scope, c.clock);
+    }
+  };
+  add(same);
+  for (const Seen& other : others) add(other);
+  both.count = both.chain->contributions.size();
+  return both.count ? both : Seen{};
+}
+
+} // namespace deadheat::order
