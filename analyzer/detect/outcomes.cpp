@@ -9,8 +9,7 @@ namespace deadheat::detect {
 
 namespace {
 
-// May it matter whether somebody looks at the outcomes of some? Without fences that acquire, relaxed reads order
-// nothing.
+// May it matter whether somebody looks at the outcomes of some? Without fences, relaxed reads order nothing.
 bool has_outcomes(const trace::Module& module) {
   bool reads = false, fences = false;
   for (const Site& site : module.sites) {
