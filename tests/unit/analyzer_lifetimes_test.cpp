@@ -34,6 +34,41 @@ class Lifetimes : public ::testing::Test {
     exit(launch, 0);
     trace.end_launch(launch);
   }
+  // Block 0 touches block 1's memory and arrives at its mbarrier; a thread of block 1 does `wait`, and all exit.
+  void waits(const std::string& wait) {
+    trace.kernel("ld.shared::cluster.u32 %r1, [%r2];\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];\n" +
+                 wait);
+    const auto l = launch();
+    cluster_barrier(l, 0);
+    trace.access(l, 0, 3, 0, of_block_1);
+    for (const bool test : {false, true}) {
+      trace::Mbarrier at;
+      at.what = test ? trace::Mbarrier::What::test : trace::Mbarrier::What::arrive;
+      at.warp = {l, test, 0};
+      at.module = 1;
+      at.site = 1 + test;
+      at.block = 1;
+      at.mask = at.succeeded = 1;
+      at.mask <<= test ? 0 : 3;
+      at.ordering = test ? Ordering::acquire : Ordering::release;
+      at.scope = Scope::cluster;
+      trace.add(at);
+    }
+    end(l);
+  }
+  // The same with a flag in global memory, which the thread of block 1 reads.
+  void reads_flag(const std::string& use) {
+    trace.kernel(
+        "ld.shared::cluster.u32 %r1, [%r2];\nst.release.gpu.global.u32 [%rd1], %r1;\n"
+        "READ: ld.acquire.gpu.global.u32 %r3, [%rd1];\n" +
+        use);
+    const auto l = launch();
+    cluster_barrier(l, 0);
+    trace.access(l, 0, 3, 0, of_block_1);
+    trace.access(l, 0, 3, 1, memory, 0, 0, 1);
+    trace.access(l, 1, 0, 2, memory, 0, 1);
+    end(l);
+  }
   void expect_one(const char* text) {
     const std::vector<std::string> found = errors();
     ASSERT_EQ(found.size(), 1u);
@@ -91,6 +126,24 @@ TEST_F(Lifetimes, AnAccessBehindTheExit) {
   exit(l, 0);
   trace.end_launch(l);
   EXPECT_EQ(errors().size(), 1u);
+}
+
+// A block stays until another has arrived at its mbarrier, or has set a flag: where it looks whether that is so.
+TEST_F(Lifetimes, ABlockThatWaits) {
+  waits("WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], %r4;\n@!%p1 bra WAIT;");
+  EXPECT_EQ(errors(), std::vector<std::string>{});
+}
+TEST_F(Lifetimes, ABlockThatDoesNotLookWhetherItWaited) {
+  waits("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], %r4;");
+  EXPECT_EQ(errors().size(), 2u); // of the access and of the arrival
+}
+TEST_F(Lifetimes, ABlockThatWaitsForAFlag) {
+  reads_flag("setp.eq.u32 %p1, %r3, 0;\n@%p1 bra READ;");
+  EXPECT_EQ(errors(), std::vector<std::string>{});
+}
+TEST_F(Lifetimes, ABlockThatDoesNotLookAtTheFlag) {
+  reads_flag("");
+  expect_one("need not be there any more");
 }
 
 TEST_F(Lifetimes, NothingIsSaidWhereTheLaunchDidNotEnd) {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "analyzer/detect/analyze.h"
+#include "tracer/ptx/parse.h"
+#include "tracer/ptx/sites.h"
 #include "tracer/recorder/writer.h"
 
 namespace deadheat::test {
@@ -80,6 +82,17 @@ class LittleTrace {
     site.source.push_back({"", "a.cu", line, 1});
     sites_.push_back(site);
     return site.id;
+  }
+
+  // The module's text and, in place of made-up ones, its sites: those of a kernel with that body.
+  void kernel(const std::string& body) {
+    ptx_ =
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry kernel()\n{\n.reg .pred %p<9>;\n"
+        ".reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n" +
+        body + "\nret;\n}\n";
+    const auto parsed = ptx::parse(ptx_, "a.ptx");
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    sites_ = ptx::sites(*parsed);
   }
 
   // Submits and begins a launch; returns its number.
@@ -179,6 +192,8 @@ class LittleTrace {
     trace::Module module;
     module.id = 1;
     module.sites = sites_;
+    if (!ptx_.empty())
+      module.image = (*writer)->add_blob({reinterpret_cast<const std::uint8_t*>(ptx_.data()), ptx_.size()});
     (*writer)->write(module);
     for (std::size_t i = 0; i < records_.size(); ++i) {
       if (gaps_.count(i)) (*writer)->write_chunk(trace::ChunkKind::snapshots, std::vector<std::uint8_t>(8));
@@ -205,7 +220,7 @@ class LittleTrace {
   }
 
  private:
-  std::string root_;
+  std::string root_, ptx_;
   std::vector<Site> sites_;
   std::vector<trace::Record> records_;
   std::set<std::size_t> gaps_; // in front of records
