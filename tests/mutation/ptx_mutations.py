@@ -3,7 +3,8 @@
     drop    a barrier, a fence, a wait is gone; a wait for an mbarrier's phase finds it complete at once
     narrow  a scope becomes that of the block
     weaken  an acquire or release becomes relaxed
-    ignore  a wait for an mbarrier's phase is there, and nobody looks at its outcome
+    ignore  a wait for an mbarrier's phase is there, and nobody looks at its outcome; a loop that does nothing but read
+            a flag ends after its first turn
 """
 import collections
 import ctypes
@@ -71,6 +72,25 @@ def ignored_wait(line):
     return wait.sub(r"{ .reg .pred $ignored; \1\2$ignored\4 } \1setp.eq.u32 \3, 0, 0;", line) if wait.search(line) else ""
 
 
+class Loops:
+    """Of a function, line by line: which branch goes back to the beginning of a loop that does nothing but read strongly."""
+
+    def __init__(self):
+        self.begun = {}  # label → whether a strong read came since; of loops that did nothing else so far
+
+    def spins(self, line):
+        opcode = opcode_of(line)
+        if label := re.match(r"\s*([$\w]+):\s*$", line):
+            self.begun[label.group(1)] = False
+        elif back := re.match(r"\s*@!?%?\w+\s+bra(?:\.uni)?\s+([$\w]+);", line):
+            return self.begun.get(back.group(1), False)
+        elif re.match(r"atom\.|ld\.(\w+\.)*(acquire|relaxed|volatile)\b", opcode):
+            self.begun = dict.fromkeys(self.begun, True)
+        elif re.match(r"(ld|st|red|bar|barrier|bra|call|mbarrier|cp|ret|exit)\b", opcode):
+            self.begun = {}
+        return False
+
+
 def demangled(names):
     """{name: as people write it}; nothing where the C++ library is not there."""
     try:
@@ -91,7 +111,7 @@ def mutations_of(text, launched=None, every_instance=True):
     """Mutations of a module; of the kernels in `launched` (as people write them) and what they may call, if it is
     given. Without every_instance only one of what stands at the same place of a template."""
     found, source, where, skip, seen = [], 0, "", False, set()
-    template, times, kernel = "", collections.Counter(), ""  # of the function; how often it had each place
+    loops, template, times, kernel = Loops(), "", collections.Counter(), ""  # of the function; how often it had each place
     readable = demangled(re.findall(r"\.entry\s+([\w$]+)", text)) if launched is not None else {}
     for number, line in enumerate(text.split("\n")):
         if match := re.search(r"\.(entry|func)\b(?:\s*\([^)]*\))?\s*([\w$]*)", line):
@@ -100,11 +120,14 @@ def mutations_of(text, launched=None, every_instance=True):
             kernel = name if match.group(1) == "entry" else ""
             template = re.sub(r"[<(].*", "", name) if match.group(2) in readable else name
             times.clear()
+            loops = Loops()
         if match := re.match(r"\s*\.loc\s+\d+\s+(\d+)\s+\d+(?:.*inlined_at\s+\d+\s+(\d+))?", line):
             source, where = int(match.group(2) or match.group(1)), re.sub(r"\$L__info\w+(\+\d+)?", "", line.strip())
         if skip:
             continue
         mutants = [("drop", new), ("ignore", ignored_wait(line))] if (new := no_phase_wait(line)) else []
+        if loops.spins(line):
+            mutants.append(("ignore", ""))  # a branch is no site
         opcode = opcode_of(line)
         for what, rule in RULES if opcode else ():
             if (new := rule(opcode)) != "":
@@ -133,5 +156,7 @@ def apply(text, mutation):
 def trap(mutation):
     """The mutation that ends the run where this one would have changed it."""
     guard = re.match(r"\s*(@!?%?\w+\s)?", mutation.old).group(1) or ""
+    if re.search(r"\bbra\b", mutation.old):  # whether or not it is taken: what the loop saw was looked at
+        guard = ""
     begin = re.match(r"\s*\{?", mutation.old).group(0) if "{" in mutation.old else ""
     return mutation._replace(new="%s%s trap;%s" % (begin, guard, " }" if begin.strip() else ""))
