@@ -1,8 +1,10 @@
 #include "analyzer/detect/analyze.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "analyzer/detect/counter.h"
 #include "analyzer/detect/explain.h"
@@ -235,6 +237,33 @@ void share_out(std::uint64_t limit, FindOptions& find) {
   find.memory_limit = std::max(limit * 3 / 8, limit - std::min(limit, batches));
 }
 
+// An entry a source line of a kernel: unrolled loops have many instructions there.
+void describe_sums(const Detector& detector, const Findings& findings, Analysis& analysis) {
+  std::map<std::tuple<SideId, std::string, std::string>, std::size_t> known; // by line, kernel and what is done there
+  for (const auto& [id, unordered] : findings.order_dependent) {
+    const Place& place = detector.sides().place(id);
+    const Site& site = *place.site;
+    const std::string what = site.opcode.substr(site.opcode.rfind(".add") == std::string::npos ? 0 : site.opcode.rfind("add"));
+    const auto [at, fresh] = known.try_emplace({place.side, site.function, what}, analysis.order_dependent.size());
+    if (fresh) {
+      OrderDependent& entry = analysis.order_dependent.emplace_back();
+      entry.site.op = AccessKind::atomic;
+      entry.site.kernel = ptx::demangle(site.function);
+      entry.site.source = site.source;
+      entry.site.opcode = site.opcode;
+      entry.site.name.module = place.module;
+      entry.site.name.site = site.id;
+      entry.atomic = what;
+    }
+    OrderDependent& entry = analysis.order_dependent[at->second];
+    AccessName& instruction = entry.instructions.emplace_back();
+    instruction.module = place.module;
+    instruction.site = site.id;
+    const auto made = findings.additions.find(id);
+    entry.occurrences += made == findings.additions.end() ? unordered : made->second;
+  }
+}
+
 void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& options, Analysis& analysis) {
   const LogSource source(log, text);
   FindOptions find;
@@ -285,20 +314,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }
   }
-  for (const auto& [place, unordered] : findings.order_dependent) {
-    OrderDependent entry;
-    const Site& site = *detector.sides().place(place).site;
-    entry.site.op = AccessKind::atomic;
-    entry.site.kernel = ptx::demangle(site.function);
-    entry.site.source = site.source;
-    entry.site.opcode = site.opcode;
-    entry.site.name.module = detector.sides().place(place).module;
-    entry.site.name.site = site.id;
-    entry.atomic = site.opcode.substr(site.opcode.rfind(".add") == std::string::npos ? 0 : site.opcode.rfind("add"));
-    const auto made = findings.additions.find(place);
-    entry.occurrences = made == findings.additions.end() ? unordered : made->second;
-    analysis.order_dependent.push_back(entry);
-  }
+  describe_sums(detector, findings, analysis);
   describe_faults(detector, describer, analysis);
   for (const std::string& incident : detector.incidents) analysis.warnings.push_back(incident);
   for (const std::string& line : detector.consistency().warnings()) {

@@ -163,8 +163,8 @@ class Measurement {
     auto found = places_.find(place);
     return found == places_.end() ? nullptr : &found->second;
   }
-  Precision of_sum(const ValueTypes& types, std::uint64_t place) const {
-    return summary(types, [&](const Key&, const Element& e) { return e.sum == place; });
+  Precision of_sums(const ValueTypes& types, const std::set<std::uint64_t>& places) const {
+    return summary(types, [&](const Key&, const Element& e) { return places.contains(e.sum); });
   }
   std::string kind_of_sum(std::uint64_t place) const {
     for (const auto& [key, e] : elements_)
@@ -215,6 +215,33 @@ class Measurement {
 
 bool same_site(const AccessName& a, const AccessName& b) { return a.module == b.module && a.site == b.site; }
 
+// The entry that has the instruction; their number: none has.
+std::size_t entry_of(const RaceSide& side, const std::vector<OrderDependent>& entries) {
+  return std::size_t(std::find_if(entries.begin(), entries.end(),
+                                  [&](const OrderDependent& entry) {
+                                    return std::any_of(
+                                        entry.instructions.begin(), entry.instructions.end(),
+                                        [&](const AccessName& name) { return same_site(name, side.name); });
+                                  }) -
+                     entries.begin());
+}
+
+// Of a sum that no atomic makes: one for all instructions of a line, as unrolled loops have them. Returns which.
+std::size_t add_entry(const RaceSide& side, const std::string& kind, std::vector<OrderDependent>& entries) {
+  OrderDependent entry;
+  entry.site = side;
+  entry.site.op = AccessKind::write;
+  entry.how = side.opcode.find(".cas") != std::string::npos ? "compare and swap" : "load and store";
+  entry.atomic = kind.empty() ? "add" : "add." + kind;
+  auto known = std::find_if(entries.begin(), entries.end(), [&](const OrderDependent& other) {
+    return !side.source.empty() && other.site.source == side.source && other.site.kernel == side.kernel &&
+           other.how == entry.how && other.atomic == entry.atomic;
+  });
+  if (known == entries.end()) known = entries.insert(entries.end(), std::move(entry));
+  known->instructions.push_back(side.name);
+  return std::size_t(known - entries.begin());
+}
+
 } // namespace
 
 Expected<void> measure_precision(const std::string& trace, Analysis& analysis, const SearchOptions& options) {
@@ -247,30 +274,27 @@ Expected<void> measure_precision(const std::string& trace, Analysis& analysis, c
   analysis.precision->schedules = measured.runs();
   analysis.precision->restarts = restarts;
   analysis.precision->outputs = measured.outputs(**types);
+  std::map<std::size_t, std::set<std::uint64_t>> places; // of each entry
   for (const auto& [place, sum] : measured.sums()) {
     const RaceSide* side = measured.place(place);
     if (!side) continue;
-    auto known = std::find_if(analysis.order_dependent.begin(), analysis.order_dependent.end(),
-                              [&](const OrderDependent& entry) { return same_site(entry.site.name, side->name); });
-    const bool races = std::any_of(analysis.races.begin(), analysis.races.end(), [&](const Race& race) {
-      return same_site(race.first.name, side->name) || same_site(race.second.name, side->name);
-    });
-    if (known == analysis.order_dependent.end()) {
+    std::size_t entry = entry_of(*side, analysis.order_dependent);
+    if (entry == analysis.order_dependent.size()) {
+      const bool races = std::any_of(analysis.races.begin(), analysis.races.end(), [&](const Race& race) {
+        return same_site(race.first.name, side->name) || same_site(race.second.name, side->name);
+      });
       if (sum.atomic || races || !sum.several_threads || sum.orders.size() < 2) continue;
-      OrderDependent entry;
-      entry.site = *side;
-      entry.site.op = AccessKind::write;
-      entry.how = side->opcode.find(".cas") != std::string::npos ? "compare and swap" : "load and store";
-      const std::string kind = measured.kind_of_sum(place);
-      entry.atomic = kind.empty() ? "add" : "add." + kind;
-      entry.occurrences = sum.times;
-      analysis.order_dependent.push_back(std::move(entry));
-      known = analysis.order_dependent.end() - 1;
+      entry = add_entry(*side, measured.kind_of_sum(place), analysis.order_dependent);
+      analysis.order_dependent[entry].occurrences += sum.times;
     }
-    known->precision = measured.of_sum(**types, place);
-    known->fp64_error = known->precision->max_relative;
-    known->max_ulp = std::max(known->max_ulp, known->precision->max_ulp);
-    known->schedules = std::max(known->schedules, measured.runs());
+    places[entry].insert(place);
+  }
+  for (const auto& [entry, of] : places) {
+    OrderDependent& known = analysis.order_dependent[entry];
+    known.precision = measured.of_sums(**types, of);
+    known.fp64_error = known.precision->max_relative;
+    known.max_ulp = std::max(known.max_ulp, known.precision->max_ulp);
+    known.schedules = std::max(known.schedules, measured.runs());
   }
   analysis.summary.order_dependent = analysis.order_dependent.size();
   return {};

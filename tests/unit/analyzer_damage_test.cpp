@@ -176,6 +176,29 @@ TEST_F(Findings, FloatSumsDependOnTheirOrder) {
   EXPECT_EQ(analysis.order_dependent[0].atomic, "add.f32");
 }
 
+TEST_F(Findings, SumsOfOneLineAreOneEntry) { // as an unrolled loop has them
+  LittleTrace::SiteOf spec{.access = AccessKind::atomic,
+                             .ordering = Ordering::relaxed,
+                             .scope = Scope::gpu,
+                             .opcode = "red.global.add.f32"};
+  const std::uint32_t first = trace.site(5, spec), second = trace.site(5, spec);
+  spec.opcode = "red.global.add.f64";
+  const std::uint32_t wider = trace.site(5, spec);
+  auto l = trace.launch();
+  for (unsigned block = 0; block < 4; ++block) {
+    trace.access(l, block, 1, first, memory, 0, block, block + 1);
+    trace.access(l, block, 1, second, memory + 4, 0, block, block + 1);
+    trace.access(l, block, 1, wider, memory + 8, 0, block, block + 1);
+  }
+  const Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.order_dependent.size(), 2u);
+  EXPECT_EQ(analysis.order_dependent[0].atomic, "add.f32");
+  EXPECT_EQ(analysis.order_dependent[0].occurrences, 8u);
+  EXPECT_EQ(analysis.order_dependent[0].instructions.size(), 2u);
+  EXPECT_EQ(analysis.order_dependent[1].atomic, "add.f64");
+  EXPECT_EQ(analysis.order_dependent[1].occurrences, 4u);
+}
+
 TEST_F(Findings, ManyReadersAndAWriterThatComesAfterThem) {
   auto l = trace.launch(1, {2, 1, 1}, {1024, 1, 1});
   for (unsigned thread = 0; thread < 1024; ++thread) trace.access(l, 0, thread, read, memory);
