@@ -243,7 +243,8 @@ void describe_sums(const Detector& detector, const Findings& findings, Analysis&
   for (const auto& [id, unordered] : findings.order_dependent) {
     const Place& place = detector.sides().place(id);
     const Site& site = *place.site;
-    const std::string what = site.opcode.substr(site.opcode.rfind(".add") == std::string::npos ? 0 : site.opcode.rfind("add"));
+    const std::string what =
+        site.opcode.substr(site.opcode.rfind(".add") == std::string::npos ? 0 : site.opcode.rfind("add"));
     const auto [at, fresh] = known.try_emplace({place.side, site.function, what}, analysis.order_dependent.size());
     if (fresh) {
       OrderDependent& entry = analysis.order_dependent.emplace_back();

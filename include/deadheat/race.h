@@ -164,7 +164,8 @@ struct PrecisionReport {
 
 struct OrderDependent { // a sum whose result depends on the order; not a race
   RaceSide site;
-  std::vector<AccessName> instructions; // its module and site, then those of the same line and kernel: of unrolled loops
+  std::vector<AccessName>
+      instructions; // its module and site, then those of the same line and kernel: of unrolled loops
   std::string atomic; // "add.f32"
   // "atomic", or how threads that exclude each other add: "load and store", "compare and swap" (with --precision).
   std::string how = "atomic";

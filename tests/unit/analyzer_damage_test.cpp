@@ -177,10 +177,8 @@ TEST_F(Findings, FloatSumsDependOnTheirOrder) {
 }
 
 TEST_F(Findings, SumsOfOneLineAreOneEntry) { // as an unrolled loop has them
-  LittleTrace::SiteOf spec{.access = AccessKind::atomic,
-                             .ordering = Ordering::relaxed,
-                             .scope = Scope::gpu,
-                             .opcode = "red.global.add.f32"};
+  LittleTrace::SiteOf spec{
+      .access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu, .opcode = "red.global.add.f32"};
   const std::uint32_t first = trace.site(5, spec), second = trace.site(5, spec);
   spec.opcode = "red.global.add.f64";
   const std::uint32_t wider = trace.site(5, spec);
