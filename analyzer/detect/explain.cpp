@@ -261,8 +261,10 @@ bool Explainer::record(trace::Record& record) {
     if (between_operations_ && !own) event_records_.push_back(*r);
   } else if (auto* r = std::get_if<trace::Process>(&record)) {
     embedded_ = r->device_kind == "embedded";
+  } else if (auto* r = std::get_if<trace::GraphLaunch>(&record)) {
+    batch_ = !r->graph;
   } else if (std::holds_alternative<trace::GraphEnd>(record)) {
-    after_graph_ = true;
+    after_graph_ = !batch_;
   } else if (auto* r = std::get_if<trace::Operation>(&record); r && between_operations_) {
     OperationInfo& info = operations_[r->id];
     info.called_at = r->call_site;

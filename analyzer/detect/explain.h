@@ -135,7 +135,7 @@ class Explainer final : public trace::RecordVisitor {
   std::unordered_map<std::uint32_t, OperationInfo> operations_; // by operation id
   std::unordered_map<std::uint32_t, trace::StreamCreate::Kind> streams_;
   std::vector<trace::EventRecord> event_records_;
-  bool between_operations_ = false, embedded_ = false, after_graph_ = false;
+  bool between_operations_ = false, embedded_ = false, after_graph_ = false, batch_ = false;
 };
 
 // Each race one of whose sides is in the block.

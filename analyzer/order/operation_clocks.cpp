@@ -4,6 +4,26 @@
 
 namespace deadheat::order {
 
+namespace {
+
+bool is_synchronous(const trace::Copy& copy) {
+  return !copy.api.empty() && copy.api.find("Async") == std::string::npos;
+}
+
+// Copies that have been made when their call returns (Runtime API, "API synchronization behavior").
+bool made_on_return(const trace::Copy& copy) {
+  using Direction = trace::Copy::Direction;
+  switch (copy.direction) {
+    case Direction::h2h: return true;
+    case Direction::d2h: return copy.pageable_destination || is_synchronous(copy);
+    case Direction::h2d: return !copy.pageable_source && is_synchronous(copy);
+    case Direction::d2d: break;
+  }
+  return false;
+}
+
+} // namespace
+
 OperationIndex OperationClocks::index(OperationId id) const {
   auto found = indices_.find(id);
   return found == indices_.end() ? 0 : found->second;
@@ -21,6 +41,7 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   op.id = operation.id;
   op.stream = operation.stream;
   op.clock = host_;
+  if (operation.graph_launch == batch_) op.batch = batch_;
   for (OperationId id : streams_.submitted(operation)) {
     OperationIndex dependency = index(id);
     join(op.clock, dependency);
@@ -48,8 +69,15 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   // The launch of a graph returns at once, whatever its copies are called.
   auto* copy = std::get_if<trace::Copy>(&operation.what);
   operations_[at].by_host = copy && copy->api == host_itself;
+  if (copy && operations_[at].batch && made_on_return(*copy)) batch_waits_.push_back(at);
   if (copy && !operation.graph_launch) host_waits_for(*copy, at);
   return at;
+}
+
+void OperationClocks::apply(const trace::GraphEnd& record) {
+  streams_.graph_end(record);
+  for (OperationIndex copy : batch_waits_) join(host_, copy);
+  batch_waits_.clear();
 }
 
 void OperationClocks::missing() {
@@ -82,15 +110,11 @@ void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
   if (pool.free) freed_[address] = {end, OperationIndex(operations_.size())};
 }
 
-// Which copies have been made, or begun, when their call returns (Runtime API, "API synchronization behavior").
+// The host waits for a copy from pageable memory to begin, and not for what it does.
 void OperationClocks::host_waits_for(const trace::Copy& copy, OperationIndex at) {
-  using Direction = trace::Copy::Direction;
-  const bool synchronous = !copy.api.empty() && copy.api.find("Async") == std::string::npos;
-  if (copy.direction == Direction::d2h && (synchronous || copy.pageable_destination)) join(host_, at);
-  if (copy.direction == Direction::h2d && synchronous) {
-    if (!copy.pageable_source) return join(host_, at);
-    for (const auto& [chain, position] : operations_[at].clock) host_[chain] = std::max(host_[chain], position);
-  }
+  if (made_on_return(copy)) return join(host_, at);
+  if (copy.direction != trace::Copy::Direction::h2d || !is_synchronous(copy)) return;
+  for (const auto& [chain, position] : operations_[at].clock) host_[chain] = std::max(host_[chain], position);
 }
 
 void OperationClocks::apply(const trace::StreamWait& record) {
@@ -145,6 +169,10 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
   if (b.allocates && !a.allocates) {
     return streams + " is handed memory that was freed (cudaMallocAsync), and nothing made the free wait for stream " +
            std::to_string(a.stream) + ", which may still use it";
+  }
+  if (a.batch && a.batch == b.batch) {
+    return "they are copies of one batch in " + streams +
+           ", and those come in any order: one that depends on another belongs into a later call";
   }
   if (a.stream == b.stream)
     return "they are nodes of graphs launched into " + streams + ", and no way along edges leads from one to the other";

@@ -27,8 +27,11 @@ class OperationClocks {
   void apply(const trace::EventRecord& record) { streams_.event_recorded(record); }
   void apply(const trace::StreamWait& record);
   void apply(const trace::HostWait& record);
-  void apply(const trace::GraphLaunch& record) { streams_.graph_begin(record); }
-  void apply(const trace::GraphEnd& record) { streams_.graph_end(record); }
+  void apply(const trace::GraphLaunch& record) {
+    streams_.graph_begin(record);
+    if (!record.graph) batch_ = record.id;
+  }
+  void apply(const trace::GraphEnd& record);
   void apply(const trace::Allocate& record);
   // Records are missing: all operations so far count as complete before any that is submitted from here on.
   void missing();
@@ -67,6 +70,7 @@ class OperationClocks {
     std::uint32_t stream = 0, chain = 0, position = 0;
     ChainClock clock; // complete before it starts
     OperationIndex primary = 0; // launch that it need not wait for to begin
+    std::uint32_t batch = 0; // of copies (cudaMemcpyBatchAsync): the launch that stands for it
     bool waited = false, allocates = false, by_host = false;
   };
   struct Memory {
@@ -85,6 +89,8 @@ class OperationClocks {
   std::unordered_map<OperationId, OperationIndex> indices_;
   std::vector<std::uint32_t> chain_length_{0}; // chains from 1
   ChainClock host_;
+  std::uint32_t batch_ = 0; // the last one
+  std::vector<OperationIndex> batch_waits_; // its copies that the host waits for
   struct Wait {
     std::uint32_t stream = 0, event = 0;
     OperationIndex record = 0, submitted_before = 0;

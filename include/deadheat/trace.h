@@ -172,7 +172,7 @@ struct Operation { // submitted to a stream, by a host thread, in this order
   std::variant<Marker, Launch, Copy, Set, HostCallback, PoolOperation> what;
 };
 struct GraphLaunch { // cudaGraphLaunch: its nodes follow as Operations, then GraphEnd
-  std::uint32_t id = 0, graph = 0, stream = 0, host_thread = 0;
+  std::uint32_t id = 0, graph = 0, stream = 0, host_thread = 0; // graph 0: a batch of copies, which nothing orders
 };
 struct GraphEnd {
   std::uint32_t id = 0;

@@ -87,9 +87,11 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
   std::vector<std::uint8_t> data;
   bool has_data = false;
   if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
-    if (from_host(*copy) && !find_allocation(copy->source.address)) {
+    // Pageable memory is read when the copy is submitted, and page-locked memory that is said to be.
+    if (from_host(*copy) && (copy->pageable_source || !find_allocation(copy->source.address))) {
       copy->pageable_source = true;
-      const trace::MemoryRange& source = copy->source; // pageable memory is read when the copy is submitted
+      if (options_.live && Memory::in_shared_arena(copy->source.address)) mirrors_.to_device();
+      const trace::MemoryRange& source = copy->source;
       data.resize(source.bytes());
       for (std::uint64_t r = 0; r < source.rows(); ++r)
         std::memcpy(data.data() + r * copy->source.width, host(source.row(r)), copy->source.width);

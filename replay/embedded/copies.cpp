@@ -1,6 +1,8 @@
 #include "replay/embedded/copies.h"
 
 #include "deadheat/address.h"
+#include "replay/embedded/call_site.h"
+#include "replay/embedded/graph.h"
 
 namespace deadheat::embedded {
 
@@ -113,7 +115,7 @@ cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy) {
   copy->direction =
       to_host ? (from_host ? Direction::h2h : Direction::d2h) : (from_host ? Direction::h2d : Direction::d2d);
   copy->pageable_destination = destination.kind == Place::Kind::host;
-  copy->pageable_source = source.kind == Place::Kind::host;
+  copy->pageable_source = source.kind == Place::Kind::host || (shape.read_during_call && from_host);
   return cudaSuccess;
 }
 
@@ -139,19 +141,50 @@ cudaError_t copy_now(Call& call, const CopyShape& shape) {
   return call.wait_operation(operation);
 }
 
-cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) {
+// Asynchronous copies that the host waits for.
+static bool host_waits(const trace::Copy& copy) {
   using Direction = trace::Copy::Direction;
+  return copy.direction == Direction::h2h || (copy.direction == Direction::d2h && copy.pageable_destination);
+}
+
+cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) {
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   trace::Copy copy;
   cudaError_t status = make_copy(call, shape, &copy);
   if (status != cudaSuccess || empty(shape)) return status;
-  const bool waits =
-      copy.direction == Direction::h2h || (copy.direction == Direction::d2h && copy.pageable_destination);
+  const bool waits = host_waits(copy);
   std::uint32_t operation = 0;
   status = submit(call, *stream, {std::move(copy)}, &operation);
   if (status != cudaSuccess || !waits || operation == 0) return status;
   return call.wait_operation(operation);
+}
+
+cudaError_t copy_batch(Call& call, const std::vector<CopyShape>& shapes, cudaStream_t handle) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (stream->capture) return refuse_capture(call, *stream, nullptr); // there is no such node
+  std::vector<Work> copies;
+  for (const CopyShape& shape : shapes) {
+    trace::Copy copy;
+    if (const cudaError_t status = make_copy(call, shape, &copy); status != cudaSuccess) return status;
+    if (!empty(shape)) copies.push_back({std::move(copy)});
+  }
+  const std::string site = call.runtime.options.output.empty() ? std::string() : call_site();
+  trace::Operation place;
+  place.graph_launch = call.device().begin_graph(0, stream->id, call.thread.number);
+  std::vector<std::uint32_t> waits;
+  cudaError_t status = cudaSuccess;
+  for (std::size_t i = 0; i < copies.size() && status == cudaSuccess; ++i) {
+    copies[i].call_site = site;
+    place.graph_node = std::uint32_t(i);
+    std::uint32_t operation = 0;
+    status = submit_now(call, stream->id, copies[i], place, &operation);
+    if (operation && host_waits(std::get<trace::Copy>(copies[i].what))) waits.push_back(operation);
+  }
+  call.device().end_graph(place.graph_launch);
+  for (std::size_t i = 0; i < waits.size() && status == cudaSuccess; ++i) status = call.wait_operation(waits[i]);
+  return status;
 }
 
 cudaError_t make_set(Call& call, const SetShape& shape, trace::Set* set) {

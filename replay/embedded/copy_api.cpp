@@ -150,18 +150,22 @@ DEADHEAT_STREAM_API(cudaMemcpyBatchAsync, _ptsz, device,
                      cudaStream_t stream),
                     (to, from, bytes, count, attributes, attribute_indices, attribute_count, stream)) {
   if (!to || !from || !bytes || count == 0) return cudaErrorInvalidValue;
-  // The order inside a batch is free; this is one of the orders that may happen.
-  for (size_t i = 0; i < count; ++i) {
-    const cudaError_t status = copy_async(call, line(to[i], from[i], bytes[i], cudaMemcpyDefault), stream);
-    if (status != cudaSuccess) return status;
+  std::vector<CopyShape> shapes;
+  std::size_t entry = 0; // of the attributes: each holds from its index on
+  for (std::size_t i = 0; i < count; ++i) {
+    shapes.push_back(line(to[i], from[i], bytes[i], cudaMemcpyDefault));
+    if (!attributes || !attribute_indices || !attribute_count) continue;
+    while (entry + 1 < attribute_count && attribute_indices[entry + 1] <= i) ++entry;
+    shapes.back().read_during_call = attributes[entry].srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall;
   }
-  return cudaSuccess;
+  return copy_batch(call, shapes, stream);
 }
 
 DEADHEAT_STREAM_API(cudaMemcpy3DBatchAsync, _ptsz, device,
                     (size_t count, cudaMemcpy3DBatchOp* list, unsigned long long flags, cudaStream_t stream),
                     (count, list, flags, stream)) {
   if (!list || count == 0 || flags) return cudaErrorInvalidValue;
+  std::vector<CopyShape> shapes;
   for (size_t i = 0; i < count; ++i) {
     const cudaMemcpy3DBatchOp& op = list[i];
     for (const cudaMemcpy3DOperand* side : {&op.src, &op.dst}) {
@@ -181,10 +185,10 @@ DEADHEAT_STREAM_API(cudaMemcpy3DBatchAsync, _ptsz, device,
     shape.slices = op.extent.depth;
     shape.destination_slice = shape.destination_pitch * layers(op.dst);
     shape.source_slice = shape.source_pitch * layers(op.src);
-    const cudaError_t status = copy_async(call, shape, stream);
-    if (status != cudaSuccess) return status;
+    shape.read_during_call = op.srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall;
+    shapes.push_back(shape);
   }
-  return cudaSuccess;
+  return copy_batch(call, shapes, stream);
 }
 
 // ---- Sets. Asynchronous with respect to the host except where the memory is pinned host memory ("API synchronization

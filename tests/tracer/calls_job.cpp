@@ -1,11 +1,12 @@
 // A job that makes one call of the driver each time, over fake_cuda.cpp: calls_job WHAT EARLY
 //
 // Copies: a copy of WHAT kind writes memory that another stream writes, too: batch, batch_first (of CUDA 12.8),
-// volumes, peer; to_array reads it. EARLY 1: it writes elsewhere. Orders: values, batch_of_values (a stream writes a
-// value, and the other waits for it), elapsed (the time between two events is known). EARLY 1: what tells comes before
-// the write. completion, triggered: a launch records an event that the other stream waits for; EARLY 1: that stream
-// then writes what the launch does, and not what comes before it. unwritten (a wait for a value that nobody is seen
-// writing), left_out (a call that is not followed). Prints "done".
+// volumes, peer; to_array reads it; within: a copy of a batch reads what another writes. EARLY 1: it writes, or reads,
+// elsewhere. Orders: values, batch_of_values (a stream writes a value, and the other waits for it), elapsed (the time
+// between two events is known). EARLY 1: what tells comes before the write. completion, triggered: a launch records an
+// event that the other stream waits for; EARLY 1: that stream then writes what the launch does, and not what comes
+// before it. unwritten (a wait for a value that nobody is seen writing), left_out (a call that is not followed). Prints
+// "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
@@ -44,7 +45,11 @@ int main(int argc, char** argv) {
   peer.WidthInBytes = 64;
   peer.Height = peer.Depth = 1;
 
-  if (what == "batch") CHECK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &attributes, &index, 1, one));
+  if (what == "within") {
+    to[0] = more + 512;
+    if (!early) from[1] = to[0];
+  }
+  if (what == "batch" || what == "within") CHECK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &attributes, &index, 1, one));
   if (what == "batch_first") CHECK(cuMemcpyBatchAsync(to, from, bytes, 2, &attributes, &index, 1, &index, one));
   if (what == "volumes") CHECK(cuMemcpy3DBatchAsync_v2(1, &volume, 0, one));
   if (what == "peer") CHECK(cuMemcpy3DPeerAsync(&peer, one));

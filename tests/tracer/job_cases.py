@@ -284,7 +284,7 @@ def bad_options(case):
 
 def copies(case):
     """Every kind of copy reads and writes what its parameters say."""
-    for what in ("batch", "batch_first", "volumes", "peer", "to_array"):
+    for what in ("batch", "batch_first", "within", "volumes", "peer", "to_array"):
         for early in (0, 1):
             report = case.calls(what, early)
             assert [race["certainty"] for race in report["races"]] == ["certain"] * (not early), (what, early, report)

@@ -112,7 +112,7 @@ class Program {
       bits /= count;
       return choice;
     };
-    const std::uint32_t what = below(16), stream = 1 + below(stream_count), event = 1 + below(event_count);
+    const std::uint32_t what = below(17), stream = 1 + below(stream_count), event = 1 + below(event_count);
     if (what < 5) {
       operation(stream, {}, naive_.command(stream));
       text_ += "operation in stream " + std::to_string(stream) + "\n";
@@ -130,7 +130,9 @@ class Program {
     } else if (what == 11) {
       host_wait(HostKind(below(4)), stream, event, below(2));
     } else if (what < 14) {
-      copy(stream, below(2), below(2), below(2));
+      copy(stream, below(2), trace::Copy::Direction(below(3)), below(2));
+    } else if (what == 14) {
+      batch(stream, 1 + below(3), bits);
     } else {
       graph(stream, 1 + below(3), bits);
     }
@@ -189,22 +191,50 @@ class Program {
              std::to_string(event) + "\n";
   }
   // Runtime API, "API synchronization behavior": what the host knows when the call returns.
-  void copy(std::uint32_t stream, bool asynchronous, bool to_host, bool pageable) {
-    trace::Operation submitted;
+  trace::Copy copy_of(bool asynchronous, trace::Copy::Direction direction, bool pageable) {
+    using Direction = trace::Copy::Direction;
     trace::Copy copy;
     copy.api = asynchronous ? "cudaMemcpyAsync" : "cudaMemcpy";
-    copy.direction = to_host ? trace::Copy::Direction::d2h : trace::Copy::Direction::h2d;
-    copy.pageable_destination = to_host && pageable;
-    copy.pageable_source = !to_host && pageable;
-    submitted.what = copy;
+    copy.direction = direction;
+    copy.pageable_destination = pageable && direction != Direction::h2d;
+    copy.pageable_source = pageable && direction != Direction::d2h;
+    text_ += copy.api + " of direction " + std::to_string(int(direction)) + (pageable ? " pageable" : " pinned") + ", ";
+    return copy;
+  }
+  void copy(std::uint32_t stream, bool asynchronous, trace::Copy::Direction direction, bool pageable) {
+    using Direction = trace::Copy::Direction;
+    trace::Operation submitted;
+    submitted.what = copy_of(asynchronous, direction, pageable);
     std::size_t at = naive_.command(stream);
     operation(stream, submitted, at);
-    text_ += copy.api + (to_host ? " to" : " from") + (pageable ? " pageable" : " pinned") + " memory in stream " +
-             std::to_string(stream) + "\n";
-    if (to_host && (!asynchronous || pageable)) naive_.host({at});
-    if (!to_host && !asynchronous && !pageable) naive_.host({at});
+    text_ += "in stream " + std::to_string(stream) + "\n";
+    if (direction == Direction::h2h) naive_.host({at});
+    if (direction == Direction::d2h && (!asynchronous || pageable)) naive_.host({at});
+    if (direction == Direction::h2d && !asynchronous && !pageable) naive_.host({at});
     // From pageable memory the bytes are staged, and the call may return before they reached the device.
-    if (!to_host && !asynchronous && pageable) naive_.host(naive_.before(at));
+    if (direction == Direction::h2d && !asynchronous && pageable) naive_.host(naive_.before(at));
+  }
+  // cudaMemcpyBatchAsync: what comes before it comes before each of its copies, and they do not come before each other.
+  void batch(std::uint32_t stream, std::uint32_t count, std::uint64_t bits) {
+    using Direction = trace::Copy::Direction;
+    std::uint32_t id = ++graphs_;
+    clocks_.apply(trace::GraphLaunch{id, 0, stream, 1});
+    std::vector<std::size_t> before = naive_.entry(stream), copies, made;
+    text_ += "batch in stream " + std::to_string(stream) + ": ";
+    for (std::uint32_t i = 0; i < count; ++i, bits /= 8) {
+      const auto direction = Direction(bits % 4);
+      const bool pageable = bits / 4 % 2;
+      trace::Operation submitted;
+      submitted.graph_launch = id;
+      submitted.what = copy_of(true, direction, pageable);
+      copies.push_back(naive_.node(before));
+      operation(stream, submitted, copies.back());
+      if (direction == Direction::h2h || (direction == Direction::d2h && pageable)) made.push_back(copies.back());
+    }
+    clocks_.apply(trace::GraphEnd{id});
+    naive_.graph_end(stream, copies);
+    naive_.host(made);
+    text_ += "\n";
   }
   void graph(std::uint32_t stream, std::uint32_t count, std::uint64_t bits) {
     std::uint32_t id = ++graphs_;

@@ -45,15 +45,17 @@ trace::Copy describe(Session& session, const trace::MemoryRange& destination, co
   return copy;
 }
 
-void submit_copy(Call& call, const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host,
-                 int from_host, CUstream handle) {
-  if (!call.done() || call.captured(handle)) return;
+// `batch`: the launch that stands for the one that the copy is of; 0: none.
+void submit_one(Call& call, const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host,
+                int from_host, CUstream handle, std::uint32_t batch, bool read_during_call) {
   if (!destination.width || !destination.height || !destination.depth) return;
   trace::Operation operation;
+  operation.graph_launch = batch;
   trace::Copy copy;
   {
     std::lock_guard hold(call.session.lock);
     copy = describe(call.session, destination, source, to_host, from_host, call.api());
+    copy.pageable_source |= read_during_call && (copy.direction == Direction::h2d || copy.direction == Direction::h2h);
   }
   if (Window* window = call.session.window(); window && window->open()) {
     const bool out_of_host = copy.direction == Direction::h2d || copy.direction == Direction::h2h;
@@ -72,6 +74,40 @@ void submit_copy(Call& call, const trace::MemoryRange& destination, const trace:
     window->device_writes(destination, stream, id, call.own_handle(handle));
   }
 }
+
+void submit_copy(Call& call, const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host,
+                 int from_host, CUstream handle) {
+  if (!call.done() || call.captured(handle)) return;
+  submit_one(call, destination, source, to_host, from_host, handle, 0, false);
+}
+
+// Copies of which nothing orders one behind another (CUDA driver API, cuMemcpyBatchAsync): nodes of a graph without
+// edges, that has no number.
+class Batch {
+ public:
+  Batch(Call& call, CUstream handle) : call_(call), handle_(handle) {
+    if (!call.done() || call.captured(handle)) return;
+    std::lock_guard hold(call.session.lock);
+    launch_ = call.session.next_graph_launch();
+    call.session.journal().push(trace::GraphLaunch{launch_, 0, call.stream(handle), call.session.host_thread()});
+  }
+  void copy(const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host, int from_host,
+            CUmemcpySrcAccessOrder order) {
+    if (!launch_) return;
+    submit_one(call_, destination, source, to_host, from_host, handle_, launch_,
+               order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
+  }
+  ~Batch() {
+    if (!launch_) return;
+    std::lock_guard hold(call_.session.lock);
+    call_.session.journal().push(trace::GraphEnd{launch_});
+  }
+
+ private:
+  Call& call_;
+  CUstream handle_;
+  std::uint32_t launch_ = 0; // 0: the call failed, or was captured
+};
 
 void submit_copy(Call& call, std::uint64_t destination, std::uint64_t source, std::uint64_t bytes, int to_host,
                  int from_host, CUstream handle = nullptr) {
@@ -142,6 +178,7 @@ std::uint64_t element_bytes(const CUmemcpy3DOperand& operand) {
 // CUDA driver API, cuMemcpy3DBatchAsync: rows and layers of memory are as long as those that are copied where it does
 // not say.
 void volumes(Call& call, const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t count, CUstream handle) {
+  Batch batch(call, handle);
   for (std::size_t i = 0; operations && i < count; ++i) {
     const CUDA_MEMCPY3D_BATCH_OP& o = operations[i];
     const std::uint64_t element = std::max(element_bytes(o.src), element_bytes(o.dst));
@@ -156,7 +193,19 @@ void volumes(Call& call, const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t c
     const auto where_to = [](const CUmemcpy3DOperand& operand) {
       return operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? 0 : -1;
     };
-    submit_copy(call, side(o.dst), side(o.src), where_to(o.dst), where_to(o.src), handle);
+    batch.copy(side(o.dst), side(o.src), where_to(o.dst), where_to(o.src), o.srcAccessOrder);
+  }
+}
+
+// P: cuMemcpyBatchAsync_params, of any version: an entry of the attributes holds from its index on.
+template <typename P>
+void lines(Call& call, const P& p) {
+  Batch batch(call, p.hStream);
+  std::size_t entry = 0;
+  for (std::size_t i = 0; i < p.count; ++i) {
+    while (entry + 1 < p.numAttrs && p.attrsIdxs[entry + 1] <= i) ++entry;
+    batch.copy(line(p.dsts[i], p.sizes[i]), line(p.srcs[i], p.sizes[i]), -1, -1,
+               p.numAttrs ? p.attrs[entry].srcAccessOrder : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
   }
 }
 
@@ -238,12 +287,8 @@ void copy_volume(Call& call, cuMemcpy3D_v2_params& p) { volume(call, p.pCopy, nu
 void copy_volume_async(Call& call, cuMemcpy3DAsync_v2_params& p) { volume(call, p.pCopy, p.hStream); }
 void copy_peer_volume(Call& call, cuMemcpy3DPeer_params& p) { volume(call, p.pCopy, nullptr); }
 void copy_peer_volume_async(Call& call, cuMemcpy3DPeerAsync_params& p) { volume(call, p.pCopy, p.hStream); }
-void copy_batch(Call& call, cuMemcpyBatchAsync_v2_params& p) {
-  for (std::size_t i = 0; i < p.count; ++i) submit_copy(call, p.dsts[i], p.srcs[i], p.sizes[i], -1, -1, p.hStream);
-}
-void copy_batch_first(Call& call, cuMemcpyBatchAsync_params& p) {
-  for (std::size_t i = 0; i < p.count; ++i) submit_copy(call, p.dsts[i], p.srcs[i], p.sizes[i], -1, -1, p.hStream);
-}
+void copy_batch(Call& call, cuMemcpyBatchAsync_v2_params& p) { lines(call, p); }
+void copy_batch_first(Call& call, cuMemcpyBatchAsync_params& p) { lines(call, p); }
 void copy_volumes(Call& call, cuMemcpy3DBatchAsync_v2_params& p) { volumes(call, p.opList, p.numOps, p.hStream); }
 void copy_volumes_first(Call& call, cuMemcpy3DBatchAsync_params& p) { volumes(call, p.opList, p.numOps, p.hStream); }
 void copy_array_to_device(Call& call, cuMemcpyAtoD_v2_params& p) {

@@ -54,7 +54,7 @@ struct Count : RecordVisitor {
     s.sets += std::holds_alternative<Set>(r.what);
     s.host_callbacks += std::holds_alternative<HostCallback>(r.what);
   }
-  void operator()(const GraphLaunch&) { s.graph_launches++; }
+  void operator()(const GraphLaunch& r) { s.graph_launches += r.graph != 0; }
   void operator()(const HostRead&) { s.host_reads++; }
   void operator()(const HostWrite&) { s.host_writes++; }
   void operator()(const Window& r) { s.windows += r.opens; }
