@@ -19,8 +19,9 @@ struct Access {
   std::uint8_t commutes = 0; // of atomics whose order among themselves nobody can tell: which (RegionRange::operation)
 };
 
-// Whether accesses to the space are visible operations at all (local, param and constant ones are not).
-inline bool may_be_visible(Space s) { return s == Space::generic || s == Space::global || s == Space::shared; }
+// Whether accesses to the space are visible operations at all (local and param ones are not). Constants are memory of
+// the device that copies write while other kernels may read it.
+inline bool may_be_visible(Space s) { return s != Space::local && s != Space::param; }
 
 // Stops before a visible operation: in control mode when the quantum is used up or the site marked; in record mode
 // before strong ones.

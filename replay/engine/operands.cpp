@@ -400,7 +400,7 @@ Value* Builder::generic_address(const Place& p) {
 }
 
 Value* Builder::is_visible(const Place& p) {
-  if (p.space == Space::shared || p.space == Space::global) return nullptr;
+  if (p.space == Space::shared || p.space == Space::global || p.space == Space::constant) return nullptr;
   if (p.space != Space::generic) return ir.getFalse();
   // Of generic addresses all but those in the local and param windows.
   Value* a = offset(p);

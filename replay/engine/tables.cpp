@@ -112,7 +112,7 @@ class Filler {
         break;
       case SiteKind::access:
         f_.stops |= is_matrix_access(i);
-        if (site.space == Space::local || site.space == Space::param || site.space == Space::constant) break;
+        if (site.space == Space::local || site.space == Space::param) break;
         f_.stops_control = true;
         if (is_strong(site.ordering) || site.access == AccessKind::atomic) {
           f_.stops_record = true;

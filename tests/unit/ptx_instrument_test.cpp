@@ -31,6 +31,16 @@ Made made_of(const std::string& instruction) {
   return {std::move(*made), std::move(clone)};
 }
 
+// Constants lie in memory of the device, where their generic address says.
+TEST(InstrumentTest, ReadsOfConstantsHaveGenericAddresses) {
+  const Made made = made_of("ld.const.u32 %r1, [%d1+8];");
+  EXPECT_EQ(made.slot().kind, Slot::Kind::read);
+  const std::size_t at = made.clone.find("cvta.const.u64 %dh_a, %dh_a;");
+  EXPECT_NE(at, std::string::npos) << made.clone;
+  EXPECT_LT(at, made.clone.find("st.global.b64 [%dh_wide"));
+  EXPECT_EQ(made_of("ld.global.u32 %r1, [%d1+8];").clone.find("cvta.const"), std::string::npos);
+}
+
 // Values of vectors tell their places in the order of strong accesses: all elements are needed.
 TEST(InstrumentTest, ElementsThatAreDroppedHaveRegisters) {
   const Made words = made_of("ld.volatile.global.v4.u32 {_, %r1, _, %r2}, [%d1];");

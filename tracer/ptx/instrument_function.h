@@ -146,7 +146,7 @@ class FunctionClone {
   AddressValues values_;
   // Address arrays of the segment that is being planned: by value of the register (or name of the variable), guard,
   // width and space.
-  std::map<std::tuple<std::uint64_t, std::string_view, std::uint64_t, bool, bool, bool, bool>,
+  std::map<std::tuple<std::uint64_t, std::string_view, std::uint64_t, bool, bool, Space, bool>,
            std::pair<std::uint32_t, std::int64_t>>
       arrays_;
   Flow flow_;

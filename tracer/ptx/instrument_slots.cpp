@@ -109,9 +109,9 @@ void FunctionClone::share_address(const Instruction& i, const Site& site, Slot& 
     return;
   value.offset += address.offset;
   const std::uint64_t guard = i.guard ? values_.of(i.guard->reg).root : 0;
-  auto [at, fresh] = arrays_.try_emplace(
-      {value.root, name, guard, i.guard && i.guard->negated, slot.narrow, site.space == Space::generic, slot.ranked},
-      slot.address, value.offset);
+  auto [at, fresh] =
+      arrays_.try_emplace({value.root, name, guard, i.guard && i.guard->negated, slot.narrow, site.space, slot.ranked},
+                          slot.address, value.offset);
   if (fresh) return;
   slot.address = at->second.first;
   slot.delta = value.offset - at->second.second;
@@ -168,7 +168,7 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
   const std::uint32_t flag_bytes = slot.guarded ? lanes4 : 0;
   switch (site.kind) {
     case SiteKind::access: {
-      if (site.space == Space::local || site.space == Space::constant || site.space == Space::param) return false;
+      if (site.space == Space::local || site.space == Space::param) return false;
       const std::optional<MatrixPieces> pieces = matrix_pieces(i);
       // Of a vector that is stored, elements that are dropped are not written: a site names whole vectors only.
       if ((i.opcode == Opcode::wmma && !(pieces && pieces->piece_bytes)) || !address_of(i) ||
@@ -264,6 +264,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
       } else {
         load_address(address, false, "%dh_a");
         if (site.space == Space::generic) mark_space();
+        if (site.space == Space::constant) put("cvta.const.u64 %dh_a, %dh_a;");
         guard_address(i, false);
         put("st.global.b64 [%dh_wide+" + at + "], %dh_a;");
       }
