@@ -5,7 +5,8 @@
 // elsewhere. Orders: values, batch_of_values (a stream writes a value, and the other waits for it), elapsed (the time
 // between two events is known). EARLY 1: what tells comes before the write. completion, triggered: a launch records an
 // event that the other stream waits for; EARLY 1: that stream then writes what the launch does, and not what comes
-// before it. unwritten (a wait for a value that nobody is seen writing), left_out (a call that is not followed). Prints
+// before it. counted: a stream writes 1, then what the other does, then 2, which that one waits for; EARLY 1: it waits
+// for 1. unwritten (a wait for a value that nobody is seen writing), left_out (a call that is not followed). Prints
 // "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -49,7 +50,8 @@ int main(int argc, char** argv) {
     to[0] = more + 512;
     if (!early) from[1] = to[0];
   }
-  if (what == "batch" || what == "within") CHECK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &attributes, &index, 1, one));
+  if (what == "batch" || what == "within")
+    CHECK(cuMemcpyBatchAsync_v2(to, from, bytes, 2, &attributes, &index, 1, one));
   if (what == "batch_first") CHECK(cuMemcpyBatchAsync(to, from, bytes, 2, &attributes, &index, 1, &index, one));
   if (what == "volumes") CHECK(cuMemcpy3DBatchAsync_v2(1, &volume, 0, one));
   if (what == "peer") CHECK(cuMemcpy3DPeerAsync(&peer, one));
@@ -75,6 +77,12 @@ int main(int argc, char** argv) {
     if (what == "values") CHECK(cuStreamWaitValue32_v2(other, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
     if (what == "batch_of_values") CHECK(cuStreamBatchMemOp_v2(other, 1, &value, 0));
     if (what == "elapsed") CHECK(cuEventElapsedTime_v2(&milliseconds, begin, event));
+  }
+  if (what == "counted") {
+    CHECK(cuStreamWriteValue32_v2(one, word, 1, 0));
+    write();
+    CHECK(cuStreamWriteValue32_v2(one, word, 2, 0));
+    CHECK(cuStreamWaitValue32_v2(other, word, early ? 1 : 2, CU_STREAM_WAIT_VALUE_GEQ));
   }
   if (what == "completion" || what == "triggered") {
     CUlaunchAttribute attribute{};

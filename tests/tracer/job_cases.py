@@ -293,7 +293,7 @@ def copies(case):
 
 def orders(case):
     """What tells a stream or the host of another stream's work orders what comes before it, and nothing else."""
-    for what in ("values", "batch_of_values", "elapsed", "completion"):
+    for what in ("values", "batch_of_values", "counted", "elapsed", "completion"):
         for early in (0, 1):
             report = case.calls(what, early)
             assert len(report["races"]) == early and report["summary"]["complete"], (what, early, report)

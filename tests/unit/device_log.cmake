@@ -12,6 +12,9 @@ deadheat_test(tracer_tensor_lists_test tracer_tensor_lists_test.cpp ${PROJECT_SO
 # Who waits for launches that have not ended: likewise.
 deadheat_test(tracer_unfinished_test tracer_unfinished_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/unfinished.cpp
               LIBS deadheat_headers)
+# Which values that streams wrote others have seen: likewise.
+deadheat_test(tracer_stream_values_test tracer_stream_values_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/stream_values.cpp
+              LIBS deadheat_headers)
 # What the host writes into page-locked memory: likewise.
 deadheat_test(tracer_host_memory_test tracer_host_memory_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/host_memory.cpp
               LIBS deadheat_headers)

@@ -26,6 +26,7 @@
 #include "tracer/cupti/graph.h"
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/journal.h"
+#include "tracer/cupti/stream_values.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/device_log/tensor_map.h"
 #include "tracer/recorder/writer.h"
@@ -124,9 +125,11 @@ class Session {
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
   void record_event(std::uint32_t event, std::uint32_t stream);
   void event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation); // which was submitted last
-  void wait_event(std::uint32_t stream, std::uint32_t event);
+  void wait_event(std::uint32_t stream, std::uint32_t event) { wait_event(stream, event, recorded(event)); }
+  void wait_event(std::uint32_t stream, std::uint32_t event, std::uint32_t record); // for that record of it
   void host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query = false);
 
+  StreamValues values; // that streams wrote into memory
   std::unordered_map<CUgraphExec, Executable> executables; // instantiated graphs
   GraphNode* node_of(CUgraphExec executable, CUgraphNode handle); // null: not known
   std::uint32_t next_graph = 1;

@@ -252,8 +252,8 @@ void Session::event_recorded(std::uint32_t event, std::uint32_t stream, std::uin
   journal_.push(trace::EventRecord{event, stream, operation, host_thread()});
 }
 
-void Session::wait_event(std::uint32_t stream, std::uint32_t event) {
-  journal_.push(trace::StreamWait{stream, event, recorded(event), 0, host_thread()});
+void Session::wait_event(std::uint32_t stream, std::uint32_t event, std::uint32_t record) {
+  journal_.push(trace::StreamWait{stream, event, record, 0, host_thread()});
 }
 
 void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query) {

@@ -1,72 +1,55 @@
-// What streams write into memory to tell each other, and wait for (CUDA driver API, "Stream Memory Operations").
-//
-// Nothing tells which write a wait has seen: it counts as the last that was submitted before it, to that address. Such
-// writes are no accesses in the trace: kernels that look at what they wrote wait for it, too.
-#include "tracer/cupti/handlers.h"
-#include "tracer/cupti/window.h"
+#include "tracer/cupti/stream_values.h"
+
+#include <algorithm>
 
 namespace deadheat::cupti {
 
 namespace {
 
-// Words in memory are events by their address, which no event's handle has.
-CUevent event_at(CUdeviceptr address) { return reinterpret_cast<CUevent>(address); }
+// Of the bits that both the wait and the write have.
+std::uint64_t part(std::uint64_t value, unsigned bits) { return bits < 64 ? value & 0xffffffffu : value; }
 
-void write_value(Call& call, CUstream stream, CUdeviceptr address, unsigned flags) {
-  if (Window* window = call.session.window()) window->spoil("a stream writes a value into memory");
-  if (flags & CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) return; // it tells of nothing before it
-  std::lock_guard hold(call.session.lock);
-  call.session.record_event(call.session.event(event_at(address)), call.stream(stream));
+bool reaches(std::uint64_t found, std::uint64_t value, unsigned bits) {
+  return !(part(found - value, bits) >> (bits - 1) & 1);
 }
 
-void wait_for_value(Call& call, CUstream stream, CUdeviceptr address) {
-  std::lock_guard hold(call.session.lock);
-  const std::uint32_t event = call.session.event(event_at(address));
-  if (!call.session.recorded(event)) {
-    return call.session.incident(
-        "lost",
-        "a stream waited for a value in memory that no stream was seen writing: what comes before is not known");
+bool satisfies(std::uint64_t found, std::uint64_t value, unsigned bits, StreamValues::Until until) {
+  switch (until) {
+    case StreamValues::Until::at_least: return reaches(found, value, bits);
+    case StreamValues::Until::equal: return part(found ^ value, bits) == 0;
+    case StreamValues::Until::a_bit: return part(found & value, bits) != 0;
+    case StreamValues::Until::no_bit: break;
   }
-  call.session.wait_event(call.stream(stream), event);
-}
-
-// P: of 32 or 64 bits, of any version.
-template <typename P>
-void write_value(Call& call, const P& p) {
-  if (call.done() && !call.captured(p.stream)) write_value(call, p.stream, p.addr, p.flags);
-}
-template <typename P>
-void wait_for_value(Call& call, const P& p) {
-  if (call.done() && !call.captured(p.stream)) wait_for_value(call, p.stream, p.addr);
-}
-template <typename P>
-void values(Call& call, const P& p) {
-  if (!call.done() || call.captured(p.stream)) return;
-  for (unsigned i = 0; p.paramArray && i < p.count; ++i) {
-    const CUstreamBatchMemOpParams& one = p.paramArray[i];
-    switch (one.operation) {
-      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        write_value(call, p.stream, one.writeValue.address, one.writeValue.flags);
-        break;
-      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-      case CU_STREAM_MEM_OP_WAIT_VALUE_64: wait_for_value(call, p.stream, one.waitValue.address); break;
-      default: break; // barriers within the stream, which is in order
-    }
-  }
+  return part(~(found | value), bits) != 0;
 }
 
 } // namespace
 
-void write_value32(Call& call, cuStreamWriteValue32_params& p) { write_value(call, p); }
-void write_value32_v2(Call& call, cuStreamWriteValue32_v2_params& p) { write_value(call, p); }
-void write_value64(Call& call, cuStreamWriteValue64_params& p) { write_value(call, p); }
-void write_value64_v2(Call& call, cuStreamWriteValue64_v2_params& p) { write_value(call, p); }
-void wait_for_value32(Call& call, cuStreamWaitValue32_params& p) { wait_for_value(call, p); }
-void wait_for_value32_v2(Call& call, cuStreamWaitValue32_v2_params& p) { wait_for_value(call, p); }
-void wait_for_value64(Call& call, cuStreamWaitValue64_params& p) { wait_for_value(call, p); }
-void wait_for_value64_v2(Call& call, cuStreamWaitValue64_v2_params& p) { wait_for_value(call, p); }
-void stream_values(Call& call, cuStreamBatchMemOp_params& p) { values(call, p); }
-void stream_values_v2(Call& call, cuStreamBatchMemOp_v2_params& p) { values(call, p); }
+void StreamValues::wrote(std::uint64_t address, const Write& write) {
+  std::vector<Write>& writes = writes_[address];
+  if (writes.size() >= most_writes) writes.erase(writes.begin(), writes.begin() + most_writes / 2);
+  writes.push_back(write);
+}
+
+const StreamValues::Write* StreamValues::seen(std::uint64_t address, std::uint64_t value, unsigned bits,
+                                              Until until) const {
+  const auto found = writes_.find(address);
+  if (found == writes_.end()) return nullptr;
+  const std::vector<Write>& writes = found->second;
+  const auto does = [&](const Write& write) {
+    return satisfies(write.value, value, std::min(bits, write.bits), until);
+  };
+  auto seen = std::find_if(writes.rbegin(), writes.rend(), does);
+  if (seen == writes.rend()) return nullptr;
+  const auto counted_up = [](const Write& from, const Write& to) {
+    const unsigned both = std::min(from.bits, to.bits);
+    return part(from.value ^ to.value, both) != 0 && reaches(to.value, from.value, both);
+  };
+  for (auto before = seen + 1; until == Until::at_least && before != writes.rend(); ++before) {
+    if (!does(*before) || !counted_up(*before, *seen)) break;
+    seen = before;
+  }
+  return &*seen;
+}
 
 } // namespace deadheat::cupti
