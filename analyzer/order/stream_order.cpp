@@ -57,15 +57,28 @@ std::vector<OperationId> StreamOrder::entry_dependencies(const Stream& stream) c
   return ids;
 }
 
-std::vector<OperationId> StreamOrder::submitted(const trace::Operation& operation) {
-  if (operation.graph_launch) {
-    Graph& graph = graphs_[operation.graph_launch];
-    std::vector<OperationId> ids = operation.node_dependencies;
+std::vector<OperationId> StreamOrder::node_submitted(Graph& graph, const trace::Operation& operation) {
+  std::vector<OperationId> ids = operation.node_dependencies;
+  const auto* launch = std::get_if<trace::Launch>(&operation.what);
+  const auto before = ids.size() == 1 ? graph.entered.find(ids.front()) : graph.entered.end();
+  if (launch && launch->programmatic && before != graph.entered.end()) {
+    primaries_[operation.id] = ids.front();
+    ids = before->second;
+  } else {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (const OperationId first = primary(ids[i])) ids.push_back(first);
+    }
     sort_unique(ids);
     for (OperationId id : ids) std::erase(graph.sinks, id);
-    graph.sinks.push_back(operation.id);
-    return ids.empty() ? graph.inherited : ids;
+    if (ids.empty()) ids = graph.inherited;
   }
+  graph.sinks.push_back(operation.id);
+  if (launch) graph.entered[operation.id] = ids;
+  return ids;
+}
+
+std::vector<OperationId> StreamOrder::submitted(const trace::Operation& operation) {
+  if (operation.graph_launch) return node_submitted(graphs_[operation.graph_launch], operation);
   Stream& stream = streams_[operation.stream];
   std::vector<OperationId> ids = entry_dependencies(stream);
   const auto* launch = std::get_if<trace::Launch>(&operation.what);

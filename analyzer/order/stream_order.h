@@ -36,8 +36,9 @@ class StreamOrder {
   std::vector<OperationId> submitted(const trace::Operation& operation);
 
   // The launch before it in its stream that `operation`, just submitted, need not wait for to begin (programmatic
-  // dependent launch); 0: none. Only a launch directly behind a launch, with nothing else to wait for since. What
-  // submitted() gave is then what that launch itself waited for, and the stream's next operation waits for both.
+  // dependent launch); 0: none. Only a launch directly behind a launch, with nothing else to wait for since; or a
+  // graph's node that depends on a launch alone. What submitted() gave is then what that launch itself waited for, and
+  // the stream's next operation, or nodes that depend on `operation`, wait for both.
   OperationId primary(OperationId operation) const {
     auto found = primaries_.find(operation);
     return found == primaries_.end() ? 0 : found->second;
@@ -71,7 +72,9 @@ class StreamOrder {
   struct Graph {
     std::uint32_t stream = 0;
     std::vector<OperationId> inherited, sinks;
+    std::map<OperationId, std::vector<OperationId>> entered; // what its launches waited for
   };
+  std::vector<OperationId> node_submitted(Graph& graph, const trace::Operation& operation);
   std::vector<OperationId> entry_dependencies(const Stream& stream) const;
 
   std::map<std::uint32_t, Stream> streams_;

@@ -83,7 +83,12 @@ cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured
   *captured = false;
   if (!stream.capture) return forbid_implicit(call, stream);
   if (stream.capture->invalidated) return cudaErrorStreamCaptureInvalidated;
-  stream.tail = {stream.capture->graph->add(type_of(work), work, stream.tail)};
+  GraphNode* node = stream.capture->graph->add(type_of(work), work, stream.tail);
+  // Programming Guide, "Programmatic Dependent Launch": "Use in CUDA Graphs", by capture.
+  const auto* launch = std::get_if<trace::Launch>(&work.what);
+  const cudaGraphEdgeData edge{cudaGraphKernelNodePortProgrammatic, 0, cudaGraphDependencyTypeProgrammatic, {}};
+  if (launch && launch->programmatic && node->after.size() == 1) Graph::set_edge(*node->after.front(), *node, &edge);
+  stream.tail = {node};
   *captured = true;
   return cudaSuccess;
 }

@@ -20,6 +20,24 @@ GraphNode* Graph::add(cudaGraphNodeType type, Work work, std::vector<GraphNode*>
   return nodes.back().get();
 }
 
+// Runtime API, cudaGraphEdgeData: programmatic edges lie between kernels.
+void Graph::set_edge(const GraphNode& before, GraphNode& node, const cudaGraphEdgeData* edge) {
+  const bool kernels = before.type == cudaGraphNodeTypeKernel && node.type == cudaGraphNodeTypeKernel;
+  if (edge && edge->type == cudaGraphDependencyTypeProgrammatic && kernels)
+    node.primary = &before;
+  else if (node.primary == &before)
+    node.primary = nullptr;
+}
+
+cudaGraphEdgeData Graph::edge(const GraphNode& before, const GraphNode& node) {
+  cudaGraphEdgeData data{};
+  if (node.primary == &before) {
+    data.from_port = cudaGraphKernelNodePortProgrammatic;
+    data.type = cudaGraphDependencyTypeProgrammatic;
+  }
+  return data;
+}
+
 std::unique_ptr<Graph> Graph::clone() const {
   auto copy = std::make_unique<Graph>(objects);
   copy->id = id;
@@ -32,6 +50,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   }
   for (const auto& node : nodes) {
     for (GraphNode* before : node->after) twins[node.get()]->after.push_back(twins[before]);
+    if (node->primary) twins[node.get()]->primary = twins[node->primary];
   }
   return copy;
 }
@@ -95,7 +114,8 @@ static bool unfold_into(const Graph& graph, const std::vector<std::uint32_t>& en
       continue;
     }
     ends[node] = {std::uint32_t(steps->size())};
-    steps->push_back({node, node->type, node->work, std::move(after), true});
+    const bool programmatic = node->primary && node->after.size() == 1; // behind several: as if it were not
+    steps->push_back({node, node->type, node->work, std::move(after), true, programmatic});
   }
   exits->clear();
   for (const GraphNode* node : order) {
@@ -195,7 +215,9 @@ cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream) {
       place.node_dependencies.push_back(device.event_operation(event->id));
     }
     if (status != cudaSuccess) break;
-    status = submit_now(call, stream.id, step.enabled ? step.work : nothing, place, &operations.back());
+    Work work = step.enabled ? step.work : nothing;
+    if (auto* kernel = std::get_if<trace::Launch>(&work.what)) kernel->programmatic = step.programmatic;
+    status = submit_now(call, stream.id, work, place, &operations.back());
     if (event && !step.work.event_waits && status == cudaSuccess) {
       event->position = call.runtime.submitted;
       event->recorded = true;

@@ -27,6 +27,7 @@ class GraphNode {
   Work work = {trace::Marker{}};
   std::unique_ptr<Graph> child; // of a child graph node
   std::vector<GraphNode*> after; // dependencies, without repetition
+  const GraphNode* primary = nullptr; // of those a kernel that this one need not wait for to begin; null: none
   std::vector<void*> arguments = {}; // of a kernel: into its parameter block, for cudaGraphKernelNodeGetParams
 };
 
@@ -47,6 +48,9 @@ class Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;
 
   GraphNode* add(cudaGraphNodeType type, Work work, std::vector<GraphNode*> after);
+  // The edge to `node`, which depends on `before` already, as the program describes it; null: a full one.
+  static void set_edge(const GraphNode& before, GraphNode& node, const cudaGraphEdgeData* edge);
+  static cudaGraphEdgeData edge(const GraphNode& before, const GraphNode& node);
   bool holds(const GraphNode* node) const { return node && node->graph == this; }
   Graph() = default;
   explicit Graph(const HeldObjects& held) : objects(held) {}
@@ -64,6 +68,7 @@ class GraphExec {
     Work work;
     std::vector<std::uint32_t> after; // steps
     bool enabled = true;
+    bool programmatic = false; // a kernel that need not wait for the one that it depends on to begin
   };
   explicit GraphExec(const Graph& graph) : objects(graph.objects) {}
   std::uint32_t id = 0;

@@ -100,11 +100,11 @@ DEADHEAT_API(cudaGraphGetEdges, device,
   if (!graph || !count || !from != !to) return cudaErrorInvalidValue;
   std::vector<GraphNode*> sources, targets;
   for (const auto& [source, target] : graph->edges()) {
+    if (data && sources.size() < *count) data[sources.size()] = Graph::edge(*source, *target);
     sources.push_back(source);
     targets.push_back(target);
   }
   size_t same = *count;
-  if (data) std::fill(data, data + std::min(*count, sources.size()), cudaGraphEdgeData{});
   give(sources, from, &same);
   return give(targets, to, count);
 }
@@ -114,7 +114,9 @@ DEADHEAT_API(cudaGraphNodeGetDependencies, device,
              (handle, list, data, count)) {
   const GraphNode* node = node_of(call, handle);
   if (!node || !count) return cudaErrorInvalidValue;
-  if (data) std::fill(data, data + std::min(*count, node->after.size()), cudaGraphEdgeData{});
+  for (size_t i = 0; data && i < std::min(*count, node->after.size()); ++i) {
+    data[i] = Graph::edge(*node->after[i], *node);
+  }
   return give(node->after, list, count);
 }
 
@@ -125,9 +127,10 @@ DEADHEAT_API(cudaGraphNodeGetDependentNodes, device,
   if (!node || !count) return cudaErrorInvalidValue;
   std::vector<GraphNode*> followers;
   for (const auto& [source, target] : node->graph->edges()) {
-    if (source == node) followers.push_back(target);
+    if (source != node) continue;
+    if (data && followers.size() < *count) data[followers.size()] = Graph::edge(*source, *target);
+    followers.push_back(target);
   }
-  if (data) std::fill(data, data + std::min(*count, followers.size()), cudaGraphEdgeData{});
   return give(followers, list, count);
 }
 
@@ -144,6 +147,7 @@ DEADHEAT_API(cudaGraphAddDependencies, device,
     if (std::find(target->after.begin(), target->after.end(), source) == target->after.end()) {
       target->after.push_back(source);
     }
+    Graph::set_edge(*source, *target, data ? &data[i] : nullptr);
   }
   return cudaSuccess;
 }
@@ -159,6 +163,7 @@ DEADHEAT_API(cudaGraphRemoveDependencies, device,
     GraphNode* target = node_of(call, to[i]);
     if (!graph->holds(source) || !graph->holds(target)) return cudaErrorInvalidValue;
     if (std::erase(target->after, source) == 0) return cudaErrorInvalidValue;
+    Graph::set_edge(*source, *target, nullptr);
   }
   return cudaSuccess;
 }
@@ -167,7 +172,10 @@ DEADHEAT_API(cudaGraphDestroyNode, device, (cudaGraphNode_t handle), (handle)) {
   GraphNode* node = node_of(call, handle);
   if (!node) return cudaErrorInvalidValue;
   Graph& graph = *node->graph;
-  for (const auto& other : graph.nodes) std::erase(other->after, node);
+  for (const auto& other : graph.nodes) {
+    std::erase(other->after, node);
+    Graph::set_edge(*node, *other, nullptr);
+  }
   std::erase_if(graph.nodes, [&](const auto& other) { return other.get() == node; });
   return cudaSuccess;
 }

@@ -244,7 +244,12 @@ DEADHEAT_API(cudaGraphAddNode, device,
   }
   Work work;
   const cudaError_t status = any_work(call, parameters, &work);
-  return status == cudaSuccess ? add_node(call, node, graph, after, count, parameters->type, std::move(work)) : status;
+  if (status != cudaSuccess) return status;
+  const cudaError_t added = add_node(call, node, graph, after, count, parameters->type, std::move(work));
+  for (size_t i = 0; added == cudaSuccess && edges && i < count; ++i) {
+    Graph::set_edge(*node_of(call, after[i]), *node_of(call, *node), &edges[i]);
+  }
+  return added;
 }
 
 DEADHEAT_API(cudaGraphNodeSetParams, device, (cudaGraphNode_t node, cudaGraphNodeParams* parameters),

@@ -41,6 +41,7 @@ struct Node {
   CUdeviceptr memory = 0;
   std::size_t bytes = 0;
   std::vector<Node*> after;
+  CUgraphEdgeData edge{}; // from each of them
 };
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
@@ -267,6 +268,7 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgrap
     Node made(CU_GRAPH_NODE_TYPE_KERNEL);
     made.kernel = {k.func,      k.gridDimX,       k.gridDimY,     k.gridDimZ, k.blockDimX, k.blockDimY,
                    k.blockDimZ, k.sharedMemBytes, k.kernelParams, k.extra,    k.kern,      k.ctx};
+    if (p.dependencyData) made.edge = *p.dependencyData;
     return add(std::move(made), p.hGraph, p.dependencies, p.numDependencies, p.phGraphNode);
   });
 }
@@ -299,13 +301,14 @@ EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* 
   *count = all.size();
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData*,
+EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
                                    std::size_t* count) {
   std::size_t edges = 0;
   for (const auto& node : of(graph)->nodes) {
     for (Node* before : node->after) {
       if (from) from[edges] = reinterpret_cast<CUgraphNode>(before);
       if (to) to[edges] = reinterpret_cast<CUgraphNode>(node.get());
+      if (data) data[edges] = node->edge;
       ++edges;
     }
   }

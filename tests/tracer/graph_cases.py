@@ -46,6 +46,12 @@ def memory_of_graphs(case):
 
 
 @over_embedded
+def edges_of_graphs(case):
+    """Behind a programmatic edge a kernel may begin before the one that it depends on has ended."""
+    orders(case, "dependent")
+
+
+@over_embedded
 def kernels_of_graphs(case):
     """However they come into a graph, they are recorded; the program is told of its own ones."""
     for early in (0, 1):

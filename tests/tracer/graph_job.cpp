@@ -14,9 +14,9 @@
 // memory     memory that a graph allocates, writes and frees; EARLY 1: another stream writes it, too
 // kernels    two nodes of which one was made and the other changed with what the driver told of the first; EARLY 1:
 //            they write the same memory
-// fails      a launch that fails, and one that does not
-// condition  a condition's body has a kernel: EARLY 0: made by hand, 1: captured
-// Prints "done".
+// dependent  one kernel behind another, which write the same memory; EARLY 1: by a programmatic edge, and it does not
+// wait fails      a launch that fails, and one that does not condition  a condition's body has a kernel: EARLY 0: made
+// by hand, 1: captured Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <unistd.h>
@@ -218,6 +218,21 @@ struct Job {
     for (int i = 0; i < 2; ++i) CHECK(cuGraphLaunch(executable, one));
   }
 
+  void dependent() {
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, module, "fill"));
+    void* parameters[] = {&memory};
+    const CUgraph made = graph();
+    CUgraphNode before, behind;
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_KERNEL;
+    params.kernel = {function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
+    CHECK(cuGraphAddNode_v2(&before, made, nullptr, nullptr, 0, &params));
+    const CUgraphEdgeData edge{CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}};
+    CHECK(cuGraphAddNode_v2(&behind, made, &before, early ? &edge : nullptr, 1, &params));
+    CHECK(cuGraphLaunch(instantiate(made), one));
+  }
+
   void condition() {
     CUfunction function = nullptr;
     CHECK(cuModuleGetFunction(&function, module, "fill"));
@@ -273,6 +288,8 @@ int main(int argc, char** argv) {
     job.allocations();
   else if (what == "kernels")
     job.kernels();
+  else if (what == "dependent")
+    job.dependent();
   else if (what == "condition")
     job.condition();
   else if (what == "fails")

@@ -1,6 +1,8 @@
 // The order of operations as StreamOrder names it: direct predecessors of what is submitted.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "analyzer/order/operation_clocks.h"
 #include "analyzer/order/stream_order.h"
 
@@ -32,9 +34,11 @@ class Streams : public ::testing::Test {
     operation.what = launch;
     return streams.submitted(operation);
   }
-  Ids node(OperationId id, std::uint32_t launch, Ids after) {
+  // A kernel where it says whether that is programmatic, else an empty node.
+  Ids node(OperationId id, std::uint32_t launch, Ids after, std::optional<bool> programmatic = {}) {
     trace::Operation operation;
     operation.id = id;
+    if (programmatic) operation.what.emplace<trace::Launch>().programmatic = *programmatic;
     operation.stream = 99;  // of the graph launch, not of the node
     operation.graph_launch = launch;
     operation.node_dependencies = std::move(after);
@@ -96,6 +100,25 @@ TEST_F(Streams, DependentLaunchesWaitForWhatTheirPrimaryWaitedFor) {
   wait(2, 1);
   EXPECT_EQ(launch(11, 2, true), (Ids{7, 8, 9}));  // that the primary waited for too
   EXPECT_EQ(streams.primary(11), 10u);
+}
+
+TEST_F(Streams, DependentNodesWaitForWhatTheirPrimaryWaitedFor) {
+  create(2, Kind::non_blocking);
+  submit(1, 2);
+  streams.graph_begin({1, 1, 2, 1});
+  EXPECT_EQ(node(2, 1, {}, false), Ids{1});
+  EXPECT_EQ(node(3, 1, {2}, true), Ids{1});
+  EXPECT_EQ(streams.primary(3), 2u);
+  EXPECT_EQ(node(4, 1, {3}, true), Ids{1});
+  EXPECT_EQ(streams.primary(4), 3u);
+  EXPECT_EQ(node(5, 1, {3}), (Ids{2, 3})); // an edge like any other: it comes behind both
+  EXPECT_EQ(node(6, 1, {2, 5}, true), (Ids{2, 5})); // behind several
+  EXPECT_EQ(streams.primary(6), 0u);
+  EXPECT_EQ(node(7, 1, {5}, true), Ids{5}); // behind something else than a launch
+  EXPECT_EQ(streams.primary(7), 0u);
+  EXPECT_EQ(node(8, 1, {6}, true), (Ids{2, 5}));
+  streams.graph_end({1});
+  EXPECT_EQ(submit(9, 2), (Ids{4, 6, 7, 8})); // 4 ends by itself, and so does what it did not wait for
 }
 
 TEST_F(Streams, LegacyStreamsOfOtherDevicesAreApart) {

@@ -17,6 +17,7 @@ void exchange_work(GraphNode& a, GraphNode& b) {
   std::swap(a.after, b.after);
   std::swap(a.handle, b.handle);
   std::swap(a.enabled, b.enabled);
+  std::swap(a.programmatic, b.programmatic);
 }
 
 bool is_known(Call& call, CUgraphExec executable) {

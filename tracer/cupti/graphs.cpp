@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_functions.h"
@@ -98,9 +99,14 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
   if (edges) driver().cuGraphGetEdges_v2(graph, from.data(), to.data(), data.data(), &edges);
   std::unordered_map<CUgraphNode, std::vector<CUgraphNode>> before;
   std::unordered_map<CUgraphNode, std::size_t> after;
+  std::unordered_set<CUgraphNode> programmatic; // behind a kernel alone
   for (std::size_t i = 0; i < edges; ++i) {
     before[to[i]].push_back(from[i]);
     ++after[from[i]];
+    if (before[to[i]].size() > 1)
+      programmatic.erase(to[i]);
+    else if (data[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+      programmatic.insert(to[i]);
   }
   std::unordered_map<CUgraphNode, std::vector<std::uint32_t>> ends;  // of nodes that are placed
   std::vector<std::uint32_t> sinks;
@@ -131,6 +137,7 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
         GraphNode node;
         node.after = std::move(dependencies);
         node.handle = handle;
+        node.programmatic = programmatic.count(handle) > 0;
         describe(call, handle, hosts, node);
         ends[handle] = {std::uint32_t(nodes.size())};
         nodes.push_back(std::move(node));
@@ -211,6 +218,9 @@ struct Launching {
       }
     }
     operation.what = node.what;
+    // When an opaque one waits, nothing tells.
+    if (auto* launch = std::get_if<trace::Launch>(&operation.what))
+      launch->programmatic = node.programmatic && recorded;
     operations.push_back(session.submit(std::move(operation), recorded));
     if (node.host) node.host->launched(operations.back());
   }

@@ -250,6 +250,114 @@ CASE(ordered_never_triggered) { // the trigger comes with the end of its blocks,
   }
 }
 
+// ---- in graphs: a captured launch has a programmatic edge, and so may one that is made by hand
+
+template <class Work>
+void launch_captured(cudaStream_t stream, Work&& work) {
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  work();
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphLaunch(executable, stream));
+}
+cudaGraphNode_t add(cudaGraph_t graph, void* kernel, std::vector<void*> arguments) {
+  cudaKernelNodeParams parameters = {};
+  parameters.func = kernel;
+  parameters.gridDim = dim3(blocks);
+  parameters.blockDim = dim3(threads);
+  parameters.kernelParams = arguments.data();
+  cudaGraphNode_t node;
+  CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
+  return node;
+}
+CASE(races_captured_without_a_wait) {
+  __global__ void first(int* middle) {
+    trigger();
+    middle[index()] = 1; // @race
+  }
+  __global__ void second(const int* middle, int* out) {
+    out[index()] = middle[count - 1 - index()]; // @race
+  }
+  void run(Room& r) {
+    launch_captured(r.stream, [&] {
+      first<<<blocks, threads, 0, r.stream>>>(r.middle);
+      launch_dependent(r.stream, second, r.middle, r.out);
+    });
+  }
+}
+CASE(ordered_captured_with_a_wait) { // and a copy behind both
+  __global__ void first(int* middle) {
+    trigger();
+    middle[index()] = 1;
+  }
+  __global__ void second(const int* middle, int* out) {
+    wait();
+    out[index()] = middle[count - 1 - index()];
+  }
+  void run(Room& r) {
+    launch_captured(r.stream, [&] {
+      first<<<blocks, threads, 0, r.stream>>>(r.middle);
+      launch_dependent(r.stream, second, r.middle, r.out);
+      CHECK(cudaMemsetAsync(r.middle, 0, count * sizeof(int), r.stream));
+    });
+    CHECK(cudaMemsetAsync(r.out, 0, count * sizeof(int), r.stream));
+  }
+}
+CASE(ordered_captured_behind_a_set) { // an edge from something else than a kernel is full
+  __global__ void second(const int* middle, int* out) {
+    out[index()] = middle[count - 1 - index()];
+  }
+  void run(Room& r) {
+    launch_captured(r.stream, [&] {
+      CHECK(cudaMemsetAsync(r.middle, 0, count * sizeof(int), r.stream));
+      launch_dependent(r.stream, second, r.middle, r.out);
+    });
+  }
+}
+CASE(races_programmatic_edge) {
+  __global__ void first(int* middle) {
+    trigger();
+    middle[index()] = 1; // @race
+  }
+  __global__ void second(const int* middle, int* out) {
+    out[index()] = middle[count - 1 - index()]; // @race
+  }
+  void run(Room& r) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    CHECK(cudaGraphCreate(&graph, 0));
+    cudaGraphNode_t before = add(graph, reinterpret_cast<void*>(first), {&r.middle});
+    cudaGraphNode_t after = add(graph, reinterpret_cast<void*>(second), {&r.middle, &r.out});
+    cudaGraphEdgeData edge = {};
+    edge.from_port = cudaGraphKernelNodePortProgrammatic;
+    edge.type = cudaGraphDependencyTypeProgrammatic;
+    CHECK(cudaGraphAddDependencies(graph, &before, &after, &edge, 1));
+    CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphLaunch(executable, r.stream));
+  }
+}
+CASE(ordered_full_edge) {
+  __global__ void first(int* middle) {
+    trigger();
+    middle[index()] = 1;
+  }
+  __global__ void second(const int* middle, int* out) {
+    out[index()] = middle[count - 1 - index()];
+  }
+  void run(Room& r) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    CHECK(cudaGraphCreate(&graph, 0));
+    cudaGraphNode_t before = add(graph, reinterpret_cast<void*>(first), {&r.middle});
+    cudaGraphNode_t after = add(graph, reinterpret_cast<void*>(second), {&r.middle, &r.out});
+    CHECK(cudaGraphAddDependencies(graph, &before, &after, nullptr, 1));
+    CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphLaunch(executable, r.stream));
+  }
+}
+
 int main() {
   for (void (*run)(Room&) : cases()) {
     Room room;
