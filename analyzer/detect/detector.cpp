@@ -201,6 +201,8 @@ void Detector::record(trace::Record& record) {
             const ThreadKey block(operation, over, 0);
             forget_shared(operation, &block);
           }
+        } else if constexpr (std::is_same_v<T, trace::HeapBlock>) {
+          new_owner(r.address, r.bytes);
         } else if constexpr (std::is_same_v<T, trace::MemoryError>) {
           memory_errors.push_back(r);
         } else if constexpr (std::is_same_v<T, trace::SyncError>) {
@@ -234,8 +236,16 @@ void Detector::allocated(const trace::Allocate& allocation) {
   for (auto at = live_.lower_bound(allocation.address); at != live_.end() && at->first < end;) at = live_.erase(at);
   live_[allocation.address] = allocation.allocation;
   allocations_[allocation.allocation] = allocation;
-  filter_.forget_range(allocation.address, allocation.bytes);
-  shadow_.forget_range(allocation.address, allocation.bytes);
+  new_owner(allocation.address, allocation.bytes);
+}
+
+void Detector::new_owner(std::uint64_t address, std::uint64_t bytes) {
+  if (address >= address_limit || bytes >= address_limit) {
+    ++unknown_;
+    return;
+  }
+  filter_.forget_range(address, bytes);
+  shadow_.forget_range(address, bytes);
 }
 
 void Detector::freed(const trace::Free& free) {

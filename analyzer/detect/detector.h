@@ -142,6 +142,7 @@ class Detector {
   void end_operation(std::uint32_t id);
   void allocated(const trace::Allocate& allocation);
   void freed(const trace::Free& free);
+  void new_owner(std::uint64_t address, std::uint64_t bytes); // accesses up to now were to other memory
   void range(order::OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range,
              bool possible = false);
   std::uint32_t allocation_at(std::uint64_t address) const;

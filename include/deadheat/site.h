@@ -52,7 +52,7 @@ struct Site {
   Scope scope = Scope::none;
   Proxy proxy = Proxy::generic;
   bool shared_cluster = false; // .shared::cluster addressing
-  bool in_loop = false; // lies on a cycle of the control-flow graph (spin loops suspend here)
+  bool in_loop = false; // on a cycle of its function, or of one that calls it: spin loops suspend here
   bool aligned = false; // .aligned form of barriers
   bool arrive_only = false; // bar.arrive, barrier.cluster.arrive: releases, acquires nothing
   bool wait_only = false; // barrier.cluster.wait; a strong read that its innermost loop repeats at one address: a poll

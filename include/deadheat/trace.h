@@ -337,6 +337,14 @@ struct ThreadExit {
   std::uint32_t mask = 0;
 };
 
+// malloc in a kernel gave a thread memory that another block of the heap was made of before: it is other memory now,
+// and the allocator answers for the order of its owners (CUDA programming guide, dynamic global memory allocation).
+// After all accesses that were made to it so far, before those of the new owner.
+struct HeapBlock {
+  std::uint32_t launch = 0, block = 0, thread = 0;
+  std::uint64_t address = 0, bytes = 0; // whole multiples of 16
+};
+
 // ---- Faults and the end
 // ----------------------------------------------------------------------------------------------
 
@@ -381,6 +389,6 @@ using Record =
                  HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
                  Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, BulkCopy,
                  AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident,
-                 ProgramEnd, Window, Snapshot, Effects>;
+                 ProgramEnd, Window, Snapshot, Effects, HeapBlock>;
 
 } // namespace deadheat::trace

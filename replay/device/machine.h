@@ -295,6 +295,7 @@ class Machine {
   UndefinedLoads undefined_loads_;
   std::set<std::uint64_t> heap_freed_; // offsets whose last owner was freed
   std::map<std::uint64_t, std::uint64_t> heap_; // of malloc: offset → bytes, in use
+  std::uint64_t heap_top_ = 0; // offset behind all that was ever in use
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
 
   engine::ThreadContext* volatile current_ = nullptr; // whose code runs

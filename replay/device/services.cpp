@@ -197,6 +197,15 @@ struct MachineServices {
     return count;
   }
 
+  static void say_heap_block(ThreadContext* t, std::uint64_t address, std::uint64_t bytes) {
+    Machine& m = machine(t);
+    Block& b = block(t);
+    if (!m.recording(b)) return;
+    m.recorder_->take_back(*t);
+    m.flush(b, t->warp); // lanes that ran before this one may have had the memory
+    m.options_.sink->record(trace::HeapBlock{b.launch->request.launch, b.index, t->linear, address, bytes});
+    m.recorder_->lend(*t);
+  }
   static std::uint64_t allocate(ThreadContext* t, std::uint64_t bytes) {
     Machine& m = changed(t);
     std::uint64_t heap_bytes = 0;
@@ -209,6 +218,8 @@ struct MachineServices {
       at = offset + (used + 16 + 15) / 16 * 16;
     }
     if (at + room > heap_bytes) return 0;
+    if (at < m.heap_top_) say_heap_block(t, heap + at, room - 16);
+    m.heap_top_ = std::max(m.heap_top_, at + room);
     m.heap_.emplace(at, bytes);
     m.heap_freed_.erase(m.heap_freed_.lower_bound(at), m.heap_freed_.lower_bound(at + room));
     m.options_.environment->heap_valid(heap + at, bytes, true);

@@ -361,6 +361,15 @@ struct Describe {
         .field("text", r.text)
         .take();
   }
+  std::string operator()(const HeapBlock& r) {
+    return Line("heap_block")
+        .field("launch", r.launch)
+        .field("block", r.block)
+        .field("thread", r.thread)
+        .hex("address", r.address)
+        .field("bytes", r.bytes)
+        .take();
+  }
   std::string operator()(const SyncError& r) {
     return Line("sync_error")
         .field("launch", r.launch)

@@ -89,6 +89,7 @@ template <class A> void fields(A& a, MemoryError& r) {
   a(r.kind, r.launch, r.block, r.thread, r.module, r.site, r.address, r.bytes, r.access, r.nearest_allocation, r.text);
 }
 template <class A> void fields(A& a, SyncError& r) { a(r.launch, r.block, r.thread, r.module, r.site, r.text); }
+template <class A> void fields(A& a, HeapBlock& r) { a(r.launch, r.block, r.thread, r.address, r.bytes); }
 template <class A> void fields(A& a, Incident& r) { a(r.kind, r.count, r.text); }
 template <class A> void fields(A& a, ProgramEnd& r) { a(r.status, r.clean); }
 
