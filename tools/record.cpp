@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -121,6 +122,29 @@ void forward(int number) {
   if (child_pid > 0) kill(child_pid, number);
 }
 
+// Signals are the command's while it runs; afterwards they mean what they meant before, to whoever goes on.
+class Forwarding {
+ public:
+  explicit Forwarding(pid_t to) {
+    child_pid = to;
+    struct sigaction forwarding = {};
+    forwarding.sa_handler = forward;
+    sigemptyset(&forwarding.sa_mask);
+    forwarding.sa_flags = SA_RESTART;
+    for (std::size_t i = 0; i < numbers.size(); ++i) sigaction(numbers[i], &forwarding, &before_[i]);
+  }
+  ~Forwarding() {
+    child_pid = 0;
+    for (std::size_t i = 0; i < numbers.size(); ++i) sigaction(numbers[i], &before_[i], nullptr);
+  }
+  Forwarding(const Forwarding&) = delete;
+  Forwarding& operator=(const Forwarding&) = delete;
+
+ private:
+  static constexpr std::array numbers{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, numbers.size()> before_;
+};
+
 // Runs `command` and waits for it: its exit status, 128 + signal when a signal ended it.
 Expected<int> run(const std::string& file, const Arguments& command, bool standard_output_to_error) {
   int failure[2]; // carries errno back when exec fails
@@ -137,8 +161,7 @@ Expected<int> run(const std::string& file, const Arguments& command, bool standa
     [[maybe_unused]] ssize_t written = write(failure[1], &error, sizeof error);
     _exit(127);
   }
-  child_pid = pid;
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, forward);
+  const Forwarding forwarding(pid);
   close(failure[1]);
   int exec_error = 0;
   bool failed = read(failure[0], &exec_error, sizeof exec_error) == sizeof exec_error;
@@ -146,7 +169,6 @@ Expected<int> run(const std::string& file, const Arguments& command, bool standa
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  child_pid = 0;
   if (failed) return Error{strerror(exec_error), file};
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

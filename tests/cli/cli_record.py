@@ -3,8 +3,10 @@ import os
 import re
 import signal
 import struct
+import subprocess
+import time
 
-from cli_case import Case, complaints, marker_line, program, twin
+from cli_case import Case, complaints, marker_line, program, settings, twin
 
 
 class Record(Case):
@@ -38,6 +40,21 @@ class Record(Case):
             self.assertIs(report["summary"]["complete"], False)
             self.assertEqual(len(complaints(err)), 1, err)
             self.assertIn("did not end cleanly", err)
+
+    # Signals are the program's while it runs; whoever waits for the search that follows can end it.
+    def test_signal_behind_the_program(self):
+        process = subprocess.Popen([settings.deadheat, "check", "--explore", "1000000", "--", program("ends")],
+                                   cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+        self.assertEqual(process.stdout.readline(), b"last 63\n")
+        time.sleep(3)
+        self.assertIsNone(process.poll())
+        process.terminate()
+        try:
+            self.assertEqual(process.wait(20), -signal.SIGTERM)
+        finally:
+            process.kill()
+            process.communicate()
 
     def test_shell_script(self):
         self.write("script", "#!/bin/sh\necho before\n%s 3\necho after $?\nexit 5\n" % program("ends"), 0o755)
