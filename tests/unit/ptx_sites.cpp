@@ -199,6 +199,24 @@ TEST(PtxSites, ReadsThatPoll) {
   EXPECT_FALSE(waits("ld.global.u32 %r1, [%a1]; ")); // weak: nothing to wait for
 }
 
+// A loop may wait for what functions read that it calls, themselves or through others.
+TEST(PtxSites, FunctionsThatLoopsCall) {
+  const auto in_loops = [](const std::string& before, const std::string& in_loop) {
+    const Module m = module_of(
+        ".func f() { membar.gl; ret; }\n.func g() { membar.gl; call f; ret; }\n.func h() { membar.gl; ret; }\n"
+        ".entry k() { .reg .pred %p<2>; .reg .u64 %a<2>;\n" +
+        before + "\nL: " + in_loop + "\n@%p1 bra L; ret;\nP: .callprototype _ (); }\n");
+    std::string found;
+    for (const Site& site : site_table(m).sites)
+      if (site.in_loop) found += site.function;
+    return found;
+  };
+  EXPECT_EQ(in_loops("call g; call h;", ""), "");
+  EXPECT_EQ(in_loops("call g;", "call f;"), "f");
+  EXPECT_EQ(in_loops("call h;", "call g;"), "fg");
+  EXPECT_EQ(in_loops("", "call %a1, P;"), "fgh"); // any of them
+}
+
 TEST(PtxSites, NumbersAndTables) {
   Module m = module_of(
       ".extern .func d();\n.func f() { membar.gl; ret; }\n.entry k() { .reg .pred %p<2>; L: bar.sync 0; @%p1 bra L; "

@@ -5,10 +5,14 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tracer/ptx/demangle.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
+#include "tracer/ptx/rewrite.h"
 #include "tracer/ptx/value_types.h"
 
 namespace deadheat::ptx {
@@ -125,10 +129,53 @@ bool polls(const Function& function, const Flow& flow, const std::vector<Flow::L
   return false;
 }
 
+// Functions that are called again and again: from a loop, or by one that is. A call through an address may be of any
+// function that is no kernel.
+class Repeated {
+ public:
+  explicit Repeated(const Module& module) : repeated_(module.functions.size()) {
+    for (std::uint32_t f = 0; f < module.functions.size(); ++f)
+      if (module.functions[f].has_body && !module.functions[f].entry) by_name_[module.functions[f].name] = f;
+    if (by_name_.empty()) return;
+    std::vector<std::uint32_t> next;
+    for (const Function& function : module.functions) {
+      std::optional<Flow> flow;
+      each_instruction(function, [&](std::size_t s, const Instruction& i) {
+        if (i.opcode != Opcode::call) return;
+        if (!flow) flow.emplace(function);
+        if (flow->on_cycle(std::uint32_t(s))) add_called(i, next);
+      });
+    }
+    while (!next.empty()) {
+      const std::uint32_t f = next.back();
+      next.pop_back();
+      if (repeated_[f]) continue;
+      repeated_[f] = true;
+      each_instruction(module.functions[f], [&](std::size_t, const Instruction& i) { add_called(i, next); });
+    }
+  }
+  bool operator[](std::size_t function) const { return repeated_[function]; }
+
+ private:
+  void add_called(const Instruction& i, std::vector<std::uint32_t>& to) {
+    if (i.opcode != Opcode::call) return;
+    if (const std::string_view name = callee(i); !name.empty()) {
+      if (const auto found = by_name_.find(name); found != by_name_.end()) to.push_back(found->second);
+    } else if (!std::exchange(any_, true)) {
+      for (const auto& [of, function] : by_name_) to.push_back(function);
+    }
+  }
+
+  std::vector<bool> repeated_;
+  std::map<std::string_view, std::uint32_t> by_name_;
+  bool any_ = false; // any function is
+};
+
 } // namespace
 
 SiteTable site_table(const Module& module) {
   SiteTable table;
+  const Repeated repeated(module);
   table.by_function.resize(module.functions.size());
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
     const Function& function = module.functions[f];
@@ -145,8 +192,9 @@ SiteTable site_table(const Module& module) {
       std::optional<Site> site = classify(*i, function.entry);
       if (!site) continue;
       site->id = std::uint32_t(table.sites.size());
-      site->in_loop = flow.on_cycle(s);
-      if (site->in_loop && i->opcode == Opcode::ld && is_strong(site->ordering)) {
+      const bool loops_here = flow.on_cycle(s);
+      site->in_loop = loops_here || repeated[f];
+      if (loops_here && i->opcode == Opcode::ld && is_strong(site->ordering)) {
         if (!loops) loops = flow.natural_loops();
         site->wait_only = polls(function, flow, *loops, s);
       }

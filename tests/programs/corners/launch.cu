@@ -284,6 +284,18 @@ template <int late_write, int early_read> __device__ __forceinline__ void fences
 __global__ void ordered_fences_of_all(int* out) { fences_of_all<0, 0>(out); }
 __global__ void races_write_after_the_fence(int* out) { fences_of_all<1, 0>(out); }
 __global__ void races_read_before_the_fence(int* out) { fences_of_all<0, 1>(out); }
+// Lanes of one warp try and try again, in a function: who has the lock must get on.
+__device__ __noinline__ bool taken(int* lock) { return atomicCAS(lock, 0, 1) == 0; }
+__global__ void ordered_lock_tried_by_a_function(int* out) { // 37 threads
+  for (bool done = false; !done;) {
+    if (!taken(&flag)) continue;
+    __threadfence();
+    out[0] += threadIdx.x;
+    __threadfence();
+    atomicExch(&flag, 0);
+    done = true;
+  }
+}
 __global__ void ordered_volatile_flag(int* out) { // 64 threads
   __shared__ int s;
   __shared__ volatile int ready;
@@ -355,7 +367,7 @@ int main() {
       {ordered_reductions, 3, 32}, {races_relaxed_reduction, 2, 32}, {ordered_failed_swap, 2, 32},
       {ordered_system_scope, 2, 32}, {races_flag_of_block_scope, 2, 32}, {ordered_barrier_then_flag, 2, 64},
       {ordered_fences_of_all, 2, 64}, {races_write_after_the_fence, 2, 64}, {races_read_before_the_fence, 2, 64},
-      {ordered_volatile_flag, 1, 64}, {races_volatile_flag, 1, 64}, {races_sizes, 2, 32}, {ordered_sizes, 2, 32},
+      {ordered_lock_tried_by_a_function, 2, 37}, {ordered_volatile_flag, 1, 64}, {races_volatile_flag, 1, 64}, {races_sizes, 2, 32}, {ordered_sizes, 2, 32},
       {races_half_word, 2, 32}, {races_noncoherent_read, 2, 64}, {races_noncoherent_read_of_own_block, 1, 64},
   };
   for (const Case& one : cases) {
