@@ -164,8 +164,6 @@ struct PrecisionReport {
 
 struct OrderDependent { // a sum whose result depends on the order; not a race
   RaceSide site;
-  std::vector<AccessName>
-      instructions; // its module and site, then those of the same line and kernel: of unrolled loops
   std::string atomic; // "add.f32"
   // "atomic", or how threads that exclude each other add: "load and store", "compare and swap" (with --precision).
   std::string how = "atomic";
@@ -174,6 +172,8 @@ struct OrderDependent { // a sum whose result depends on the order; not a race
   std::uint64_t schedules = 0;
   std::optional<double> fp64_error; // relative to the same computation in double, where that was made
   std::optional<Precision> precision; // of the outputs that it went into, with --precision
+  std::vector<AccessName>
+      instructions; // its module and site, then those of the same line and kernel: of unrolled loops
 };
 
 struct Fault { // memory_errors and sync_errors

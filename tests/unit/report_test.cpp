@@ -480,7 +480,7 @@ TEST(ReportText, NamesCannotSteerTheTerminal) {
   race.first.source[0].file = race.first.source[0].function = bad;
   race.differences[0].type = race.differences[0].note = bad;
   analysis.sync_errors.push_back({bad, bad, race.first, 0, 0, {}});
-  analysis.order_dependent.push_back({race.first, bad, bad, 1, 0, 0, {}, {}});
+  analysis.order_dependent.push_back({race.first, bad, bad, 1, 0, 0, {}, {}, {}});
   std::string text = to_text(analysis, {});
   EXPECT_FALSE(contains(text, "\x1b"));
   EXPECT_FALSE(contains(text, "\x07"));
