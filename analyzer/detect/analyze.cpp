@@ -9,6 +9,7 @@
 #include "analyzer/detect/counter.h"
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
+#include "analyzer/detect/kernel_heap.h"
 #include "analyzer/detect/lifetimes.h"
 #include "analyzer/detect/outcomes.h"
 #include "analyzer/detect/unused.h"
@@ -286,6 +287,8 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     source.play(chunk, explainer);
     if (options.progress) options.progress("explaining races", double(chunk + 1) / double(source.chunks()));
   }
+  KernelHeap heap(detector, races, text);
+  for (std::size_t chunk = 0; heap.possible() && chunk < source.chunks(); ++chunk) source.play(chunk, heap);
   UnusedReads unused(detector, races, std::move(text));
   for (std::size_t chunk = 0; unused.possible() && !detector.lossy && chunk < source.chunks(); ++chunk) {
     source.play(chunk, unused);
@@ -310,6 +313,10 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     if (race.unused_read) {
       race.why +=
           "; what is read is not used: it flows into nothing but stores that the reading threads do not perform";
+    }
+    if (heap.owners_unknown(i)) {
+      race.certainty = Certainty::possible;
+      race.why += "; it is memory of the kernels' own heap, and who owned it when is not recorded on a GPU";
     }
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);

@@ -176,6 +176,27 @@ TEST_F(Findings, FloatSumsDependOnTheirOrder) {
   EXPECT_EQ(analysis.order_dependent[0].atomic, "add.f32");
 }
 
+TEST_F(Findings, MemoryThatKernelsGiveBack) {
+  constexpr std::uint64_t elsewhere = memory + (std::uint64_t(1) << 40); // than what the host allocated
+  const auto certainty = [&](std::uint64_t address, const std::string& device, const std::string& called) {
+    LittleTrace trace;
+    const std::uint32_t write = trace.site(1, {.access = AccessKind::write}), read = trace.site(2, {});
+    auto l = trace.launch();
+    trace.access(l, 0, 0, write, address);
+    trace.access(l, 0, 40, read, address);
+    trace.device_kind = device;
+    trace.text(".version 9.0\n.target sm_90a\n.address_size 64\n.extern .func " + called +
+               "\n(\n.param .b64 p\n)\n;\n");
+    const Analysis analysis = trace.analyze();
+    EXPECT_EQ(analysis.races.size(), 1u);
+    return analysis.races.empty() ? Certainty::certain : analysis.races[0].certainty;
+  };
+  EXPECT_EQ(certainty(elsewhere, "gpu", "free"), Certainty::possible);
+  EXPECT_EQ(certainty(elsewhere, "gpu", "free_slot"), Certainty::certain);
+  EXPECT_EQ(certainty(elsewhere, "embedded", "free"), Certainty::certain); // there it is known whose it was
+  EXPECT_EQ(certainty(memory, "gpu", "free"), Certainty::certain);
+}
+
 TEST_F(Findings, SumsOfOneLineAreOneEntry) { // as an unrolled loop has them
   LittleTrace::SiteOf spec{
       .access = AccessKind::atomic, .ordering = Ordering::relaxed, .scope = Scope::gpu, .opcode = "red.global.add.f32"};

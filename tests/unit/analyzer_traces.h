@@ -95,6 +95,8 @@ class LittleTrace {
     sites_ = ptx::sites(*parsed);
   }
 
+  void text(std::string ptx) { ptx_ = std::move(ptx); } // the module's, beside made-up sites
+
   // Submits and begins a launch; returns its number.
   std::uint32_t launch(std::uint32_t stream = 1, Dim3 grid = {4, 1, 1}, Dim3 block = {64, 1, 1},
                        Dim3 cluster = {1, 1, 1}) {
@@ -185,9 +187,12 @@ class LittleTrace {
   }
 
   unsigned jobs = 0; // as many as there are cores
+  std::string device_kind;
   Analysis analyze() {
     std::string directory = root_ + "/" + std::to_string(++written_) + ".deadheat";
-    auto writer = trace::TraceWriter::create(directory, trace::Process{});
+    trace::Process process;
+    process.device_kind = device_kind;
+    auto writer = trace::TraceWriter::create(directory, process);
     EXPECT_TRUE(writer);
     trace::Module module;
     module.id = 1;
