@@ -172,8 +172,8 @@ struct OrderDependent { // a sum whose result depends on the order; not a race
   std::uint64_t schedules = 0;
   std::optional<double> fp64_error; // relative to the same computation in double, where that was made
   std::optional<Precision> precision; // of the outputs that it went into, with --precision
-  std::vector<AccessName>
-      instructions; // its module and site, then those of the same line and kernel: of unrolled loops
+  // By module and site: its own, then the others of the same line and kernel, as unrolled loops have them.
+  std::vector<AccessName> instructions;
 };
 
 struct Fault { // memory_errors and sync_errors
