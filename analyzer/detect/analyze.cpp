@@ -266,6 +266,18 @@ void describe_sums(const Detector& detector, const Findings& findings, Analysis&
   }
 }
 
+// Those are possible ones, and rank as such.
+void blur_heap_races(const LogSource& source, const ModuleText& text, Findings& findings) {
+  KernelHeap heap(*findings.detector, findings.races, text);
+  for (std::size_t chunk = 0; heap.possible() && chunk < source.chunks(); ++chunk) source.play(chunk, heap);
+  for (std::size_t i = 0; i < findings.races.size(); ++i) {
+    FoundRace& race = findings.races[i];
+    race.owners_unknown = heap.owners_unknown(i);
+    if (race.owners_unknown) race.certainty = Certainty::possible;
+  }
+  rank(findings.races);
+}
+
 void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& options, Analysis& analysis) {
   const LogSource source(log, text);
   FindOptions find;
@@ -274,6 +286,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   find.progress = options.progress;
   Findings findings = find_races(source, find);
   const Detector& detector = *findings.detector;
+  blur_heap_races(source, text, findings);
   const std::vector<FoundRace>& races = findings.races;
 
   std::set<Touch> wanted;
@@ -287,8 +300,6 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     source.play(chunk, explainer);
     if (options.progress) options.progress("explaining races", double(chunk + 1) / double(source.chunks()));
   }
-  KernelHeap heap(detector, races, text);
-  for (std::size_t chunk = 0; heap.possible() && chunk < source.chunks(); ++chunk) source.play(chunk, heap);
   UnusedReads unused(detector, races, std::move(text));
   for (std::size_t chunk = 0; unused.possible() && !detector.lossy && chunk < source.chunks(); ++chunk) {
     source.play(chunk, unused);
@@ -314,8 +325,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
       race.why +=
           "; what is read is not used: it flows into nothing but stores that the reading threads do not perform";
     }
-    if (heap.owners_unknown(i)) {
-      race.certainty = Certainty::possible;
+    if (races[i].owners_unknown) {
       race.why += "; it is memory of the kernels' own heap, and who owned it when is not recorded on a GPU";
     }
     for (RaceSide* side : {&race.first, &race.second}) {

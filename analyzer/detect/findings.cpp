@@ -118,14 +118,18 @@ void merge(PartFindings& into, const PartFindings& part) {
 std::vector<FoundRace> ranked(const PartFindings& findings) {
   std::vector<FoundRace> result;
   for (const auto& [key, race] : findings.races) result.push_back(race);
+  rank(result);
+  return result;
+}
+
+void rank(std::vector<FoundRace>& races) {
   // Data races first, then those most likely to matter: not the same value, then what happened first.
-  std::stable_sort(result.begin(), result.end(), [](const FoundRace& a, const FoundRace& b) {
+  std::stable_sort(races.begin(), races.end(), [](const FoundRace& a, const FoundRace& b) {
     if (a.certainty != b.certainty) return a.certainty < b.certainty;
     if (a.race_class != b.race_class) return a.race_class < b.race_class;
     if (a.same_value() != b.same_value()) return b.same_value();
     return a.second.stamp < b.second.stamp;
   });
-  return result;
 }
 
 } // namespace deadheat::detect

@@ -61,6 +61,7 @@ struct FoundRace {
   bool any_write_pair = false, different_values = false, unknown_values = false;
   bool same_value() const { return any_write_pair && !different_values && !unknown_values; }
   bool lacks_proxy_fence = false; // that alone, the occurrence that stands for all
+  bool owners_unknown = false; // of memory of the kernels' heap, on a GPU (kernel_heap.h)
   bool lacks_other = false; // than a fence between a complete cp.async and the asynchronous proxy, any
   Threads readers; // of plain reads that race with writes
   using Instances = std::vector<std::pair<Touch, Touch>>;
@@ -100,5 +101,6 @@ struct PartFindings {
 void merge(PartFindings& into, const PartFindings& part);
 // The most important first.
 std::vector<FoundRace> ranked(const PartFindings& findings);
+void rank(std::vector<FoundRace>& races); // again, where one turned out to be less certain
 
 } // namespace deadheat::detect

@@ -38,7 +38,8 @@ std::set<std::uint32_t> KernelHeap::modules_of(const FoundRace& race) const {
 
 bool KernelHeap::record(trace::Record& record) {
   if (const auto* process = std::get_if<trace::Process>(&record)) {
-    on_gpu_ |= process->device_kind == "gpu";
+    on_gpu_ = process->device_kind == "gpu";
+    if (!on_gpu_) modules_.clear(); // nothing to look for
   } else if (const auto* module = std::get_if<trace::Module>(&record); module && modules_.contains(module->id)) {
     if (calls_free(text_(*module))) freeing_.insert(module->id);
   }

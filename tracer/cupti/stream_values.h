@@ -2,8 +2,8 @@
 //
 // A wait is over when memory holds a value that satisfies it; nothing tells which write that was. It counts as having
 // seen the last that does: kernels and the host may put values back in between, unseen. Where it waits for a counter
-// (at_least) that was only counted up since, it may have been over with the first that satisfies it,
-// and counts as having seen that one.
+// (at_least) that was only counted up since, it may have been over with the first that satisfies it, and counts as
+// having seen that one.
 //
 // Thread-safety: none.
 #pragma once
@@ -18,9 +18,8 @@ class StreamValues {
  public:
   static constexpr std::size_t most_writes = 256; // remembered of an address: older ones are forgotten
 
-  // CUstreamWaitValue_flags: *address - value >= 0, which ignores wraparound; *address == value; (*address & value) !=
-  // 0;
-  // ~(*address | value) != 0.
+  // CUstreamWaitValue_flags: *address - value >= 0, which ignores wraparound; *address == value;
+  // (*address & value) != 0; ~(*address | value) != 0.
   enum class Until : std::uint8_t { at_least, equal, a_bit, no_bit };
   struct Write {
     std::uint64_t value = 0;
