@@ -23,6 +23,7 @@
 #   agents     boxes of tensors (TMA) and multiplications of warpgroups (agents.py)
 #   unusual    a job that is stopped and goes on, cooperative grids of as many blocks as fit (unusual.py)
 #   busy       what a host calls while a recorded kernel fills the buffer: nothing waits for long (busy.py)
+#   assembler  modules are assembled by a process of its own, over whose crash the job runs on (assembler.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
@@ -34,10 +35,10 @@
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-first=programs,races,faults,agents,unusual,busy
+first=programs,races,faults,agents,unusual,busy,assembler
 second=kernels,training,windows,times,frameworks
 only=$second,$first
-parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,windows,faults,frameworks,step,hangs,multi
+parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,faults,frameworks,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -150,6 +151,10 @@ unusual() {
 busy() {
   compile busy || return
   python3 tests/gpu/busy.py "${tools[@]}" --binary "$work/busy"
+}
+assembler() {
+  compile window || return
+  python3 tests/gpu/assembler.py "${tools[@]}" --binary "$work/window"
 }
 hangs() {
   compile hang || return

@@ -18,6 +18,9 @@
 //           two streams copy into one page-locked buffer, the second once a function of the first stream has told the
 //           host of the first copy; which that function comes behind, or comes before
 // files     modules are loaded from files: PTX, and a cubin with its PTX beside it
+// options   modules are loaded with options for the assembler: at most 40 registers, and a target; in a fat binary that
+//           was compiled for at most 48
+// threads   four threads load a module each, at the same time, and launch a kernel of it
 // no_buffers there is no page-locked memory for the library's buffers (EMBEDDED_NO_PAGE_LOCKED)
 // no_memory  there is no memory for what the library does before an opaque launch of another thread
 // Prints "done".
@@ -35,6 +38,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -329,6 +333,15 @@ void told(const Job& job, bool by_callback, bool too_early) {
   CHECK(cuStreamSynchronize(job.other));
 }
 
+void fill(CUmodule module, const Job& job) {
+  CUfunction function = nullptr;
+  CUdeviceptr to = job.memory;
+  CHECK(cuModuleGetFunction(&function, module, "fill"));
+  void* parameters[] = {&to};
+  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, job.one, parameters, nullptr));
+  CHECK(cuStreamSynchronize(job.one));
+}
+
 void files(const Job& job) {
   char folder[] = "/tmp/deadheat-files-XXXXXX";
   if (!mkdtemp(folder)) return;
@@ -336,18 +349,39 @@ void files(const Job& job) {
   std::ofstream(cubin) << "\x7f"
                        << "ELF and more";
   std::ofstream(ptx) << kernels;
-  CUdeviceptr to = job.memory;
   for (const std::string& file : {cubin, ptx}) {
     CUmodule module = nullptr;
-    CUfunction fill = nullptr;
     CHECK(cuModuleLoad(&module, file.c_str()));
-    CHECK(cuModuleGetFunction(&fill, module, "fill"));
-    void* parameters[] = {&to};
-    CHECK(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, job.one, parameters, nullptr));
+    fill(module, job);
     unlink(file.c_str());
   }
-  CHECK(cuStreamSynchronize(job.one));
   rmdir(folder);
+}
+
+void options(const Job& job) {
+  CUjit_option forty[] = {CU_JIT_MAX_REGISTERS}, target[] = {CU_JIT_TARGET};
+  void *registers[] = {reinterpret_cast<void*>(40)}, *compute[] = {reinterpret_cast<void*>(CU_TARGET_COMPUTE_90)};
+  fake::FatBinary binary;
+  binary.part(fake::FatBinary::Kind::ptx, kernels, " -maxrregcount=48 ");
+  CUmodule modules[3] = {};
+  CHECK(cuModuleLoadDataEx(&modules[0], kernels.c_str(), 1, forty, registers));
+  CHECK(cuModuleLoadDataEx(&modules[1], kernels.c_str(), 1, target, compute));
+  CHECK(cuModuleLoadData(&modules[2], binary.wrapper()));
+  for (CUmodule module : modules) fill(module, job);
+}
+
+void threads(const Job& job) {
+  std::vector<std::thread> all;
+  for (int i = 0; i < 4; ++i) {
+    all.emplace_back([&] {
+      CUmodule module = nullptr;
+      CHECK(cuModuleLoadData(&module, kernels.c_str()));
+      static std::mutex one;
+      std::lock_guard hold(one);
+      fill(module, job);
+    });
+  }
+  for (std::thread& thread : all) thread.join();
 }
 
 void no_memory(const Job& job) {
@@ -401,6 +435,8 @@ int main(int argc, char** argv) {
   if (what.starts_with("separate")) separate(job, what == "separate_ordered", what == "separate_opaque");
   if (what.starts_with("told")) told(job, what == "told_by_callback", what == "told_too_early");
   if (what == "files") files(job);
+  if (what == "options") options(job);
+  if (what == "threads") threads(job);
   if (what == "no_memory") no_memory(job);
   if (what == "no_buffers") {
     job.launch("fill", job.one, job.memory);

@@ -1,9 +1,11 @@
 // A stand-in for libcuda.so.1 on the embedded device: what the preload library loads and launches really runs, its
-// instrumented kernels and its own included. PTX only; "assembling" it gives it back.
+// instrumented kernels and its own included. PTX only; "assembling" it gives it back. Cubins are those of
+// fake_ptxas.py, which carry it.
 //
 // Thread-safety: one call at a time. A subscriber is called without the lock.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <elf.h>
 
 #include <chrono>
 #include <cstdio>
@@ -20,7 +22,9 @@
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 #include "tests/tracer/embedded_cuda.h"
+#include "tracer/cupti/triton.h"
 #include "tracer/device_log/layout.h"
+#include "tracer/ptx/elf.h"
 #include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/instrument.h"
 #include "tracer/ptx/link.h"
@@ -179,8 +183,22 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus
 
 namespace {
 
+// Of what fake_ptxas.py writes the PTX that it was given. Empty of other machine code, and of all where
+// EMBEDDED_NO_CUBINS is set.
+std::string text_of_cubin(std::string_view bytes) {
+  const Expected<ptx::ElfFile> file = ptx::read_elf(bytes, "module");
+  if (!file || std::getenv("EMBEDDED_NO_CUBINS")) return {};
+  for (const ptx::ElfSection& section : file->sections) {
+    if (section.name == ".ptx") return std::string(section.bytes);
+  }
+  return {};
+}
+
 // PTX text as it is; of a fat binary's wrapper all that its parts have, linked.
 std::string text_of(const void* image) {
+  if (std::memcmp(image, ELFMAG, SELFMAG) == 0) {
+    return text_of_cubin({static_cast<const char*>(image), cupti::elf_size(image)});
+  }
   const Expected<std::vector<std::vector<ptx::FatbinEntry>>> parts = ptx::fatbin_parts_of_wrapper(image);
   if (!parts) return static_cast<const char*>(image);
   std::vector<std::string> texts;
@@ -190,6 +208,17 @@ std::string text_of(const void* image) {
     }
   }
   return *ptx::link(texts, "module");
+}
+
+CUresult load(CUmodule* module, const void* image) {
+  std::lock_guard hold(lock);
+  const std::string text = text_of(image);
+  if (text.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  Expected<std::uint32_t> id = the_device->load_module(text, "module");
+  if (!id) std::fprintf(stderr, "embedded_cuda: %s\n", id.error().message().c_str());
+  if (!id) return CUDA_ERROR_INVALID_PTX;
+  *module = reinterpret_cast<CUmodule>(std::uint64_t(*id));
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -215,21 +244,20 @@ EXPORT CUresult cuLinkDestroy(CUlinkState state) {
 }
 EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   cuModuleLoadData_params p{module, image};
-  return CALL(cuModuleLoadData, nullptr, p, {
-    std::lock_guard hold(lock);
-    Expected<std::uint32_t> id = the_device->load_module(text_of(p.image), "module");
-    if (!id) std::fprintf(stderr, "embedded_cuda: %s\n", id.error().message().c_str());
-    if (!id) return CUDA_ERROR_INVALID_PTX;
-    *p.module = reinterpret_cast<CUmodule>(std::uint64_t(*id));
-    return CUDA_SUCCESS;
-  });
+  return CALL(cuModuleLoadData, nullptr, p, { return load(p.module, p.image); });
 }
-// PTX only, as above.
+EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options,
+                                   void** values) {
+  cuModuleLoadDataEx_params p{module, image, count, options, values};
+  return CALL(cuModuleLoadDataEx, nullptr, p, { return load(p.module, p.image); });
+}
 EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
   cuModuleLoad_params p{module, path};
   return CALL(cuModuleLoad, nullptr, p, {
     std::ifstream file(p.fname);
-    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    if (text.starts_with(ELFMAG)) text = text_of_cubin(text);
+    if (text.empty()) return CUDA_ERROR_INVALID_IMAGE;
     std::lock_guard hold(lock);
     const Expected<std::uint32_t> id = the_device->load_module(text, p.fname);
     if (!id) return CUDA_ERROR_INVALID_IMAGE;

@@ -17,7 +17,10 @@ class FatBinary {
   enum class Kind : std::uint16_t { ptx = 1, machine_code = 2 };
 
   FatBinary() { add({}); } // machine code for all of them together: there is none
-  void part(Kind kind, const std::string& payload) { add(entry(kind, payload)); }
+  // `options`: of ptxas, as nvcc was given them.
+  void part(Kind kind, const std::string& payload, const std::string& options = "") {
+    add(entry(kind, payload, options));
+  }
 
   const void* wrapper() { // lives as long as this does; no parts may be added afterwards
     for (std::size_t i = 1; i < containers_.size(); ++i) prelinked_.push_back(containers_[i].data());
@@ -31,9 +34,17 @@ class FatBinary {
   static void put(std::string& bytes, std::size_t at, T value) {
     std::memcpy(bytes.data() + at, &value, sizeof value);
   }
-  static std::string entry(Kind kind, std::string payload) {
-    constexpr std::uint32_t header_bytes = 64, architecture = 90;
+  static std::string entry(Kind kind, std::string payload, const std::string& options) {
+    constexpr std::uint32_t fixed_bytes = 64, architecture = 90;
+    const std::uint32_t header_bytes =
+        fixed_bytes + (options.empty() ? 0 : (8 + std::uint32_t(options.size()) + 7) / 8 * 8);
     std::string header(header_bytes, '\0');
+    if (!options.empty()) {
+      put(header, 20, fixed_bytes);
+      put(header, fixed_bytes, fixed_bytes + 8);
+      put(header, fixed_bytes + 4, std::uint32_t(options.size()));
+      std::memcpy(header.data() + fixed_bytes + 8, options.data(), options.size());
+    }
     payload.resize((payload.size() + 8) / 8 * 8, '\0');
     put(header, 0, kind);
     put(header, 2, std::uint16_t(0x101));

@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 
+import assembler_cases
 import device_cases
 import graph_cases
 import job_cases
 from tracer_case import Case, options
 
 passed = failed = 0
-for test in job_cases.cases + device_cases.cases + graph_cases.cases:
+for test in job_cases.cases + device_cases.cases + graph_cases.cases + assembler_cases.cases:
     if options.cases and test.__name__ not in options.cases:
         continue
     if not options.embedded and hasattr(test, "over_embedded"):

@@ -18,3 +18,18 @@ deadheat_test(tracer_stream_values_test tracer_stream_values_test.cpp ${PROJECT_
 # What the host writes into page-locked memory: likewise.
 deadheat_test(tracer_host_memory_test tracer_host_memory_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/host_memory.cpp
               LIBS deadheat_headers)
+# Programs that a job runs without noticing, and the assembler that is one: likewise.
+if(NOT DEADHEAT_SANITIZE)
+  deadheat_test(tracer_apart_test tracer_apart_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/apart.cpp
+                LIBS deadheat_headers Threads::Threads)
+  deadheat_test(tracer_ptxas_test tracer_ptxas_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/apart.cpp
+                ${PROJECT_SOURCE_DIR}/tracer/cupti/ptxas.cpp
+                LIBS deadheat_ptx Threads::Threads)
+  target_compile_definitions(tracer_ptxas_test PRIVATE
+                             DEADHEAT_FAKE_PTXAS="${PROJECT_SOURCE_DIR}/tests/tracer/fake_ptxas.py")
+endif()
+if(CUDA_INCLUDE)
+  deadheat_test(tracer_jit_options_test tracer_jit_options_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/jit_options.cpp
+                LIBS deadheat_headers)
+  target_include_directories(tracer_jit_options_test SYSTEM PRIVATE ${CUDA_INCLUDE})
+endif()

@@ -72,6 +72,9 @@ Expected<DeviceCode> linked(const std::vector<Entries>& parts, int architecture)
       continue;
     }
     if (code.origin.empty()) code.origin = best->name;
+    if (const unsigned most = best->max_registers(); most && (!code.max_registers || most < code.max_registers)) {
+      code.max_registers = most;
+    }
     Expected<std::string> text = ptx::unpack(*best, "a fat binary");
     if (!text) return text.error();
     texts.push_back(std::move(*text));

@@ -12,6 +12,7 @@ namespace deadheat::cupti {
 struct DeviceCode {
   std::string text;    // PTX; empty: there is none that the device takes
   std::string origin;  // what it comes from, in words
+  unsigned max_registers = 0; // of a thread, as nvcc was told (-maxrregcount); 0: it was not. The least, of several
 };
 
 // `image`: as given to cuModuleLoadData or cuLibraryLoadData, whose bytes tell what it is. `architecture`: of the

@@ -43,13 +43,13 @@ class MemoryFile {
 };
 thread_local MemoryFile loading_file;
 
-void replace(Call& call, const void*& image) {
-  loading = call.session.modules().replacement(image);
+void replace(Call& call, const void*& image, const JitOptions& jit) {
+  loading = call.session.modules().replacement(image, jit);
   if (loading) image = loading->image.data();
 }
 
-void replace(Call& call, const char*& path) {
-  loading = call.session.modules().replacement_of_file(path);
+void replace(Call& call, const char*& path, const JitOptions& jit) {
+  loading = call.session.modules().replacement_of_file(path, jit);
   if (!loading) return;
   if (const char* name = loading_file.hold(loading->image)) {
     path = name;
@@ -65,6 +65,8 @@ void tie(Call& call, Handle* handle) {
     call.session.modules().loaded(*handle, loading);
     // CUPTI gives no time of a launch in whose callback much else is called: buffers are made before.
     if (call.session.activity() && call.context) call.session.recorder().prepare(call.context);
+  } else if (loading && !call.done()) {
+    call.session.modules().not_loaded(*loading, call.result);
   }
   loading = nullptr;
   loading_file.close();
@@ -72,21 +74,27 @@ void tie(Call& call, Handle* handle) {
 
 // `what`: the image, or the name of a file.
 template <typename What, typename Handle>
-void load(Call& call, What& what, Handle* handle) {
+void load(Call& call, What& what, Handle* handle, const JitOptions& jit = {}) {
   if (call.exit)
     tie(call, handle);
   else
-    replace(call, what);
+    replace(call, what, jit);
 }
 
 } // namespace
 
 void load_module(Call& call, cuModuleLoadData_params& p) { load(call, p.image, p.module); }
-void load_module_ex(Call& call, cuModuleLoadDataEx_params& p) { load(call, p.image, p.module); }
+void load_module_ex(Call& call, cuModuleLoadDataEx_params& p) {
+  load(call, p.image, p.module, jit_options(p.numOptions, p.options, p.optionValues));
+}
 void load_fat_binary(Call& call, cuModuleLoadFatBinary_params& p) { load(call, p.fatCubin, p.module); }
-void load_library(Call& call, cuLibraryLoadData_params& p) { load(call, p.code, p.library); }
+void load_library(Call& call, cuLibraryLoadData_params& p) {
+  load(call, p.code, p.library, jit_options(p.numJitOptions, p.jitOptions, p.jitOptionsValues));
+}
 void load_module_file(Call& call, cuModuleLoad_params& p) { load(call, p.fname, p.module); }
-void load_library_file(Call& call, cuLibraryLoadFromFile_params& p) { load(call, p.fileName, p.library); }
+void load_library_file(Call& call, cuLibraryLoadFromFile_params& p) {
+  load(call, p.fileName, p.library, jit_options(p.numJitOptions, p.jitOptions, p.jitOptionsValues));
+}
 void unload_module(Call& call, cuModuleUnload_params& p) {
   if (!call.exit) call.session.modules().unloaded(p.hmod);
 }

@@ -1,8 +1,6 @@
 #include "tracer/cupti/modules.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/images.h"
@@ -22,7 +20,8 @@ const ptx::InstrumentedKernel* Code::kernel(const std::string& name) const {
   return nullptr;
 }
 
-std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& origin) {
+std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& origin, const JitOptions& jit,
+                                       int architecture) {
   auto code = std::make_unique<Code>();
   code->origin = origin;
   Expected<ptx::Module> module = ptx::parse(text, origin);
@@ -51,15 +50,11 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     session_.incident("left-out", line);
   }
   if (code->instrumentation.kernels.empty()) return nullptr;
-  if (const std::string why = assemble(*code); !why.empty()) {
-    Expected<ptx::Instrumentation> parted = ptx::instrument(*module, table, {.part_votes = true});
-    if (parted) code->instrumentation = std::move(*parted);
-    if (!parted || !assemble(*code).empty()) {
-      const std::string line = origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why;
-      say_once(line);
-      session_.incident("opaque", line);
-      return nullptr;
-    }
+  if (const std::string why = assemble(*module, table, jit, architecture, *code); !why.empty()) {
+    const std::string line = origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why;
+    say_once(line);
+    session_.incident("opaque", line);
+    return nullptr;
   }
   trace::Module record;
   {
@@ -71,67 +66,6 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   record.sites = code->sites;
   session_.journal().push(std::move(record));
   return code;
-}
-
-namespace {
-
-// The driver's linker takes parts of programs. In a part, ptxas leaves out setmaxnreg (C7504) and has one wgmma wait
-// for the other (C7509), in kernels that are not recorded as well: they would be slower than they are.
-bool wants_whole_program(const std::string& text) {
-  return text.find("setmaxnreg.") != std::string::npos || text.find("wgmma.") != std::string::npos;
-}
-
-// Loads the code, which assembles it, and unloads it again. What comes next assembles it once more, or finds it in the
-// driver's cache.
-CUresult try_to_load(const ptx::Instrumentation& code, unsigned count, CUjit_option* options, void** values) {
-  CUmodule module = nullptr;
-  CUresult result = driver().cuModuleLoadDataEx(&module, code.text.c_str(), count, options, values);
-  if (result != CUDA_SUCCESS) return result;
-  for (const ptx::InstrumentedKernel& kernel : code.kernels) { // where loading is lazy, it comes with the first
-    CUfunction clone = nullptr;
-    if (result == CUDA_SUCCESS) result = driver().cuModuleGetFunction(&clone, module, kernel.clone.c_str());
-    if (result == CUDA_SUCCESS) result = driver().cuFuncLoad(clone);
-  }
-  driver().cuModuleUnload(module);
-  return result;
-}
-
-} // namespace
-
-// Assembled here, so that a failure costs nothing: the driver is then given the original.
-std::string Modules::assemble(Code& code) {
-  if (const char* folder = std::getenv("DEADHEAT_KEEP_PTX")) {  // for looking at what was made
-    static std::atomic<int> number{0};
-    std::ofstream(std::string(folder) + "/instrumented-" + std::to_string(++number) + ".ptx")
-        << code.instrumentation.text;
-  }
-  char errors[4096] = {};
-  const std::string& text = code.instrumentation.text;
-  // Never with CU_JIT_SPLIT_COMPILE: driver 580 aborts the process over large modules then.
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
-  void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1)};
-  const auto said = [&](CUresult result) {
-    std::string why = errors;
-    why.resize(std::min(why.find('\n'), why.size()));
-    return why.empty() ? "error " + std::to_string(int(result)) : why;
-  };
-  if (wants_whole_program(text)) {
-    const CUresult result = try_to_load(code.instrumentation, 3, options, values);
-    if (result != CUDA_SUCCESS) return said(result);
-    code.image = text;
-    return "";
-  }
-  CUlinkState link = nullptr;
-  if (driver().cuLinkCreate_v2(3, options, values, &link) != CUDA_SUCCESS) return "the linker cannot be had";
-  CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,
-                                              "deadheat", 0, nullptr, nullptr);
-  void* cubin = nullptr;
-  std::size_t bytes = 0;
-  if (result == CUDA_SUCCESS) result = driver().cuLinkComplete(link, &cubin, &bytes);
-  const bool assembled = result == CUDA_SUCCESS && bytes;
-  if (assembled) code.image.assign(static_cast<const char*>(cubin), bytes);
-  driver().cuLinkDestroy(link);
-  return assembled ? "" : said(result);
 }
 
 namespace {
@@ -149,17 +83,17 @@ int current_architecture() { // 90; 0: no context is current
 
 } // namespace
 
-Code* Modules::replacement(const void* image) {
+Code* Modules::replacement(const void* image, const JitOptions& jit) {
   const int architecture = image && session_.options().accesses ? current_architecture() : 0;
-  return architecture ? made_of(device_code(image, architecture)) : nullptr;
+  return architecture ? made_of(device_code(image, architecture), jit, architecture) : nullptr;
 }
 
-Code* Modules::replacement_of_file(const char* path) {
+Code* Modules::replacement_of_file(const char* path, const JitOptions& jit) {
   const int architecture = path && session_.options().accesses ? current_architecture() : 0;
-  return architecture ? made_of(device_code_of_file(path, architecture)) : nullptr;
+  return architecture ? made_of(device_code_of_file(path, architecture), jit, architecture) : nullptr;
 }
 
-Code* Modules::made_of(Expected<DeviceCode> found) {
+Code* Modules::made_of(Expected<DeviceCode> found, JitOptions jit, int architecture) {
   if (!found) {
     const std::string line = "kernels are not recorded, " + found.error().message();
     say_once(line);
@@ -167,11 +101,21 @@ Code* Modules::made_of(Expected<DeviceCode> found) {
     return nullptr;
   }
   if (found->text.empty()) return nullptr;
-  std::unique_ptr<Code> code = prepare(std::move(found->text), found->origin);
+  limit_registers(jit, found->max_registers);
+  std::unique_ptr<Code> code = prepare(std::move(found->text), found->origin, jit, architecture);
   if (!code) return nullptr;
   std::lock_guard hold(lock_);
   codes_.push_back(std::move(code));
   return codes_.back().get();
+}
+
+void Modules::not_loaded(const Code& code, CUresult why) {
+  if (!code.apart) return;
+  assembler_.distrust();
+  const std::string line = code.origin + ": the driver did not load its instrumented code (error " +
+                           std::to_string(int(why)) + "): from now on it assembles such code itself";
+  say_once(line);
+  session_.incident("opaque", line);
 }
 
 void Modules::loaded(CUlibrary library, Code* code) {

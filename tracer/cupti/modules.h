@@ -21,6 +21,8 @@
 #include "deadheat/site.h"
 #include "deadheat/trace.h"
 #include "tracer/cupti/images.h"
+#include "tracer/cupti/jit_options.h"
+#include "tracer/cupti/ptxas.h"
 #include "tracer/cupti/tensor_lists.h"
 #include "tracer/ptx/instrument.h"
 
@@ -34,6 +36,7 @@ struct Code {  // of one load
   std::vector<Site> sites;
   ptx::Instrumentation instrumentation;
   std::string image;               // what was handed to the driver
+  bool apart = false;              // assembled by a process of its own
   CUlibrary library = nullptr;     // one of them
   CUmodule handle = nullptr;
   std::vector<CUcontext> loaded_in; // contexts in which all its kernels are; under the lock of Modules
@@ -79,10 +82,11 @@ class Modules {
 
   // The way in: what to load in place of `image` (a fat binary's wrapper or container, PTX text, an ELF file), or null
   // to leave it. The result lives for ever.
-  Code* replacement(const void* image);
-  Code* replacement_of_file(const char* path);
+  Code* replacement(const void* image, const JitOptions& jit);
+  Code* replacement_of_file(const char* path, const JitOptions& jit);
   void loaded(CUlibrary library, Code* code);
   void loaded(CUmodule module, Code* code);
+  void not_loaded(const Code& code, CUresult why); // the program's call failed with it
   void unloaded(const void* handle);
   void context_gone(CUcontext context); // it was destroyed: its handles may come again
   // The memory of a module's variable, under the session's lock: bytes are not 0. It is freed with the module.
@@ -97,9 +101,14 @@ class Modules {
   bool is_loaded(CUfunction handle, const char* symbol, CUcontext context);
 
  private:
-  Code* made_of(Expected<DeviceCode> found);
-  std::unique_ptr<Code> prepare(std::string text, const std::string& origin);
-  std::string assemble(Code& code); // why it does not; empty: it does
+  Code* made_of(Expected<DeviceCode> found, JitOptions jit, int architecture);
+  std::unique_ptr<Code> prepare(std::string text, const std::string& origin, const JitOptions& jit, int architecture);
+  // assemble.cpp. Makes the code's image; says why not.
+  std::string assemble(const ptx::Module& module, const ptx::SiteTable& sites, const JitOptions& jit, int architecture,
+                       Code& code);
+  Assembler::Result assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code, const JitOptions& jit,
+                                   int architecture);
+  static bool driver_takes(const std::string& cubin);
   void load_kernels(Code& code);
   Code* code_of(CUfunction handle) const; // under lock_; null: none that is known
   void find_symbols(Code& code);
@@ -113,6 +122,7 @@ class Modules {
   };
 
   Session& session_;
+  Assembler assembler_{driver_takes};
   std::mutex lock_;
   std::unordered_map<CUfunction, Owner> owners_;
   std::vector<std::unique_ptr<Code>> codes_;

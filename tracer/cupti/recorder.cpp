@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/drain.h"
 #include "tracer/cupti/injection.h"
+#include "tracer/cupti/no_signals.h"
 #include "tracer/cupti/session.h"
 #include "tracer/cupti/window.h"
 #include "tracer/ptx/demangle.h"
@@ -21,22 +21,6 @@ using device_log::Control;
 namespace {
 
 constexpr std::size_t most_ended = 4096;
-
-// The thread takes no signals, for as long as this lives; nor does one that begins meanwhile, ever.
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 } // namespace
 

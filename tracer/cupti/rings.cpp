@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/relaxed.h"
 
 namespace deadheat::cupti {
 
@@ -16,16 +17,6 @@ namespace {
 
 constexpr std::uint32_t most_rings = 128;
 constexpr std::uint64_t least_bytes = std::uint64_t(64) << 20, staging_bytes = std::uint64_t(64) << 20;
-
-// Makes allocation possible while a stream of the thread is being captured.
-class Relaxed {
- public:
-  Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
-
- private:
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
 
 std::uint64_t head_bytes(std::uint32_t rings) { return sizeof(Head) + rings * sizeof(RingState); }
 

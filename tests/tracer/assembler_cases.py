@@ -1,0 +1,87 @@
+"""Who assembles instrumented modules (embedded_cuda.cpp, fake_ptxas.py): a process apart, or the driver; or nobody."""
+import os
+import shutil
+
+from tracer_case import over_embedded
+
+FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_ptxas.py")
+FILES = "/proc/self/fd/3 -o /proc/self/fd/4"
+
+
+def assembled(case, what, how="", **variables):
+    """What device_job said, whether its launches of fill are instrumented, and the calls of ptxas."""
+    log = os.path.join(case.work, "ptxas-log")
+    shutil.rmtree(case.trace, ignore_errors=True)
+    if os.path.exists(log):
+        os.unlink(log)
+    done = case.device(what, variables={"DEADHEAT_PTXAS": FAKE, "FAKE_PTXAS": how, "FAKE_PTXAS_LOG": log, **variables})
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    launches = [record for record in case.records().splitlines() if " kernel fill " in record]
+    calls = []
+    if os.path.exists(log):
+        with open(log) as lines:
+            calls = lines.read().splitlines()
+    return done.stderr.splitlines(), [" instrumented" in launch for launch in launches], calls
+
+
+@over_embedded
+def assembled_apart(case):
+    """ptxas is asked once whether it can; its cubins are what runs."""
+    said, instrumented, calls = assembled(case, "files")
+    assert (said, instrumented) == ([], [True, True]), (said, instrumented)
+    assert len(calls) == 4 and calls[0] == "-arch=sm_90 -lineinfo %s deadheat_empty" % FILES, calls
+    assert all("__deadheat_fill" in call for call in calls[1:]), calls
+    assert not case.analysis()["races"] and "incident" not in case.records()
+
+
+@over_embedded
+def assembled_by_several_threads(case):
+    said, instrumented, calls = assembled(case, "threads")
+    assert (said, instrumented) == ([], [True] * 4), (said, instrumented)
+    assert len([call for call in calls if "__deadheat_fill" in call]) == 5, calls
+
+
+@over_embedded
+def assembler_crashes(case):
+    """The job runs on with its own code, and one line says why nothing is recorded."""
+    for how, variables, why in (("crash", {}, "crashed over it (signal 11)"),
+                                ("hang", {"DEADHEAT_PTXAS_SECONDS": "1"}, "did not end within 1 s")):
+        said, instrumented, _ = assembled(case, "unloads", how, **variables)
+        assert instrumented == [False, False], instrumented
+        assert len(said) == 1 and why in said[0] and "opaque" in said[0], said
+        assert why in case.dump(), case.dump()
+
+
+@over_embedded
+def assembler_refuses(case):
+    """The driver assembles, as it does where there is no ptxas."""
+    for how in ("refuse", "half", "old"):
+        said, instrumented, _ = assembled(case, "options", how)
+        assert (said, instrumented) == ([], [True] * 3), (how, said, instrumented)
+
+
+@over_embedded
+def driver_refuses_cubins(case):
+    said, instrumented, calls = assembled(case, "threads", EMBEDDED_NO_CUBINS="1")
+    assert (said, instrumented) == ([], [True] * 4), (said, instrumented)
+    assert all(call.endswith(" deadheat_empty") for call in calls), calls
+
+
+@over_embedded
+def no_assembler(case):
+    for ptxas in ("0", "/no/such/ptxas"):
+        said, instrumented, calls = assembled(case, "threads", DEADHEAT_PTXAS=ptxas)
+        assert (said, instrumented, calls) == ([], [True] * 4, []), (said, instrumented, calls)
+
+
+@over_embedded
+def options_of_the_assembler(case):
+    """Those of the call and of the fat binary are passed on; where ptxas has no such, the driver assembles."""
+    said, instrumented, calls = assembled(case, "options")
+    assert (said, instrumented) == ([], [True] * 3), (said, instrumented)
+    registers = [call.split()[2] for call in calls if "__deadheat_fill" in call]
+    assert registers == ["/proc/self/fd/3", "-maxrregcount=40", "-maxrregcount=48"], calls
+
+
+cases = [assembled_apart, assembled_by_several_threads, assembler_crashes, assembler_refuses, driver_refuses_cubins,
+         no_assembler, options_of_the_assembler]

@@ -1,0 +1,130 @@
+// How instrumented PTX becomes code that the driver loads in place of the program's: by ptxas where there is one
+// (ptxas.h), else by the driver, in this process. Assembled before it is handed over, so that a failure costs nothing:
+// the driver is then given the original.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/modules.h"
+#include "tracer/cupti/relaxed.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+using How = Assembler::Result::How;
+
+// The driver's linker takes parts of programs. In a part, ptxas leaves out setmaxnreg (C7504) and has one wgmma wait
+// for the other (C7509), in kernels that are not recorded as well: they would be slower than they are.
+bool wants_whole_program(const std::string& text) {
+  return text.find("setmaxnreg.") != std::string::npos || text.find("wgmma.") != std::string::npos;
+}
+
+// Loads the code, which assembles it, and unloads it again. What comes next assembles it once more, or finds it in the
+// driver's cache.
+CUresult try_to_load(const ptx::Instrumentation& code, unsigned count, CUjit_option* options, void** values) {
+  CUmodule module = nullptr;
+  CUresult result = driver().cuModuleLoadDataEx(&module, code.text.c_str(), count, options, values);
+  if (result != CUDA_SUCCESS) return result;
+  for (const ptx::InstrumentedKernel& kernel : code.kernels) { // where loading is lazy, it comes with the first
+    CUfunction clone = nullptr;
+    if (result == CUDA_SUCCESS) result = driver().cuModuleGetFunction(&clone, module, kernel.clone.c_str());
+    if (result == CUDA_SUCCESS) result = driver().cuFuncLoad(clone);
+  }
+  driver().cuModuleUnload(module);
+  return result;
+}
+
+// In this process. Why it does not assemble; empty: it does.
+std::string assemble_by_driver(const ptx::Instrumentation& code, const JitOptions& jit, std::string& image) {
+  char errors[4096] = {};
+  // Never with CU_JIT_SPLIT_COMPILE: driver 580 aborts the process over large modules then.
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO,
+                            CU_JIT_MAX_REGISTERS};
+  void* values[] = {errors, reinterpret_cast<void*>(std::uintptr_t(sizeof errors - 1)), reinterpret_cast<void*>(1),
+                    reinterpret_cast<void*>(std::uintptr_t(jit.max_registers))};
+  const unsigned count = jit.max_registers ? 4 : 3;
+  const auto said = [&](CUresult result) {
+    std::string why = errors;
+    why.resize(std::min(why.find('\n'), why.size()));
+    return why.empty() ? "error " + std::to_string(int(result)) : why;
+  };
+  if (wants_whole_program(code.text)) {
+    const CUresult result = try_to_load(code, count, options, values);
+    if (result != CUDA_SUCCESS) return said(result);
+    image = code.text;
+    return "";
+  }
+  CUlinkState link = nullptr;
+  if (driver().cuLinkCreate_v2(count, options, values, &link) != CUDA_SUCCESS) return "the linker cannot be had";
+  CUresult result = driver().cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, const_cast<char*>(code.text.c_str()),
+                                              code.text.size() + 1, "deadheat", 0, nullptr, nullptr);
+  void* cubin = nullptr;
+  std::size_t bytes = 0;
+  if (result == CUDA_SUCCESS) result = driver().cuLinkComplete(link, &cubin, &bytes);
+  const bool assembled = result == CUDA_SUCCESS && bytes;
+  if (assembled) image.assign(static_cast<const char*>(cubin), bytes);
+  driver().cuLinkDestroy(link);
+  return assembled ? "" : said(result);
+}
+
+// For looking at what was made: the file's name without its extension; empty where nobody wants it.
+std::string keep(const std::string& text) {
+  const char* folder = std::getenv("DEADHEAT_KEEP_PTX");
+  if (!folder) return {};
+  static std::atomic<int> number{0};
+  std::string name = std::string(folder) + "/instrumented-" + std::to_string(++number);
+  std::ofstream(name + ".ptx") << text;
+  return name;
+}
+
+} // namespace
+
+// A module of one empty kernel, which stays: to unload it the driver would wait until the kernels that run have ended.
+bool Modules::driver_takes(const std::string& cubin) {
+  CUmodule module = nullptr;
+  return driver().cuModuleLoadData && driver().cuModuleLoadData(&module, cubin.data()) == CUDA_SUCCESS;
+}
+
+Assembler::Result Modules::assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code,
+                                          const JitOptions& jit, int architecture) {
+  const std::string kept = keep(code.text);
+  if (jit.for_driver_only) return {};
+  Assembler::Module asked{code.text, module.version, module.target, architecture, jit.ptxas, {}};
+  for (const ptx::InstrumentedKernel& kernel : code.kernels) asked.functions.push_back(kernel.clone);
+  Assembler::Result result = assembler_.assemble(asked);
+  if (!kept.empty() && !result.cubin.empty()) std::ofstream(kept + ".cubin", std::ios::binary) << result.cubin;
+  return result;
+}
+
+// Successive votes may be more than ptxas can assemble (ptx::InstrumentOptions): the second way parts them.
+std::string Modules::assemble(const ptx::Module& module, const ptx::SiteTable& sites, const JitOptions& jit,
+                              int architecture, Code& code) {
+  const Relaxed relaxed; // the driver may be asked to load code
+  std::optional<ptx::Instrumentation> parted;
+  const auto part = [&] {
+    Expected<ptx::Instrumentation> made = ptx::instrument(module, sites, {.part_votes = true});
+    if (made) parted = std::move(*made);
+    return parted.has_value();
+  };
+  Assembler::Result apart = assemble_apart(module, code.instrumentation, jit, architecture);
+  if (apart.how == How::refused && part()) {
+    apart = assemble_apart(module, *parted, jit, architecture);
+    if (apart.how == How::assembled) code.instrumentation = std::move(*parted);
+  }
+  if (apart.how == How::crashed) return apart.why;
+  if (apart.how == How::assembled) {
+    code.image = std::move(apart.cubin);
+    code.apart = true;
+    return "";
+  }
+  const std::string why = assemble_by_driver(code.instrumentation, jit, code.image);
+  if (why.empty() || !(parted || part())) return why;
+  code.instrumentation = std::move(*parted);
+  return assemble_by_driver(code.instrumentation, jit, code.image).empty() ? "" : why;
+}
+
+} // namespace deadheat::cupti
