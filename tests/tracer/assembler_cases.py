@@ -68,6 +68,13 @@ def driver_refuses_cubins(case):
 
 
 @over_embedded
+def driver_refuses_one_cubin(case):
+    """Though it took the one that it was asked about: that is said, and later modules are the driver's to assemble."""
+    said, instrumented, _ = assembled(case, "refused", EMBEDDED_NO_CUBINS="modules")
+    assert instrumented == [True] and len(said) == 1 and "did not load" in said[0], (said, instrumented)
+
+
+@over_embedded
 def no_assembler(case):
     for ptxas in ("0", "/no/such/ptxas"):
         said, instrumented, calls = assembled(case, "threads", DEADHEAT_PTXAS=ptxas)
@@ -84,4 +91,4 @@ def options_of_the_assembler(case):
 
 
 cases = [assembled_apart, assembled_by_several_threads, assembler_crashes, assembler_refuses, driver_refuses_cubins,
-         no_assembler, options_of_the_assembler]
+         driver_refuses_one_cubin, no_assembler, options_of_the_assembler]

@@ -21,6 +21,7 @@
 // options   modules are loaded with options for the assembler: at most 40 registers, and a target; in a fat binary that
 //           was compiled for at most 48
 // threads   four threads load a module each, at the same time, and launch a kernel of it
+// refused   a module is loaded that the driver may refuse, and then others. Says what became of the first
 // no_buffers there is no page-locked memory for the library's buffers (EMBEDDED_NO_PAGE_LOCKED)
 // no_memory  there is no memory for what the library does before an opaque launch of another thread
 // Prints "done".
@@ -418,7 +419,13 @@ int main(int argc, char** argv) {
     std::printf("done\n");
     return 0;
   }
+  if (what == "refused") {
+    CUmodule module = nullptr;
+    CHECK(cuInit(0));
+    std::printf("%d\n", int(cuModuleLoadData(&module, kernels.c_str())));
+  }
   const Job job;
+  if (what == "refused") fill(job.module, job);
   if (what == "waits") waits(job);
   if (what == "others") others(job);
   if (what == "leaves") leaves(job);

@@ -184,10 +184,12 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus
 namespace {
 
 // Of what fake_ptxas.py writes the PTX that it was given. Empty of other machine code, and of all where
-// EMBEDDED_NO_CUBINS is set.
+// EMBEDDED_NO_CUBINS is set; where that is "modules", not of the one by which the library asks.
 std::string text_of_cubin(std::string_view bytes) {
   const Expected<ptx::ElfFile> file = ptx::read_elf(bytes, "module");
-  if (!file || std::getenv("EMBEDDED_NO_CUBINS")) return {};
+  const std::string none = std::getenv("EMBEDDED_NO_CUBINS") ? std::getenv("EMBEDDED_NO_CUBINS") : "";
+  const bool asks = bytes.find("deadheat_empty") != bytes.npos;
+  if (!file || (!none.empty() && !(asks && none == "modules"))) return {};
   for (const ptx::ElfSection& section : file->sections) {
     if (section.name == ".ptx") return std::string(section.bytes);
   }
