@@ -83,6 +83,22 @@ TEST(Apart, NoDescriptors) {
             0);
 }
 
+// Of threads and processes, of which it takes a thread and two processes.
+TEST(Apart, NoMoreProcesses) {
+  for (rlim_t most = 0; most < 4; ++most) {
+    EXPECT_EQ(in_a_process([most] {
+                constexpr uid_t nobody = 54'321; // limits are of users, and not of root
+                const rlimit few{most, most};
+                if (getuid() == 0 && setresuid(nobody, nobody, nobody) != 0) return false;
+                if (setrlimit(RLIMIT_NPROC, &few) != 0) return false;
+                const Ended ended = shell("true");
+                return ended.how == How::not_begun && ended.status == EAGAIN;
+              }),
+              0)
+        << most;
+  }
+}
+
 // A file in memory that may not be so large: the signal for that would end the job.
 TEST(Apart, NoRoomForItsInput) {
   EXPECT_EQ(in_a_process([] {

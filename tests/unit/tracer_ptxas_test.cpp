@@ -1,7 +1,9 @@
 // Which ptxas assembles a module, and what of its work is believed. The ptxas is a script (tests/tracer/fake_ptxas.py).
 #include "tracer/cupti/ptxas.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -114,6 +116,26 @@ TEST_F(Ptxas, NewerOneElsewhere) {
   EXPECT_EQ(made.assemble(module(".version 8.0\n.target sm_90a\n.address_size 64\n.entry fill() { ret; }\n", 80)).how,
             How::assembled);
   EXPECT_EQ(calls().size(), 5u);
+}
+
+// Packages for Python lie side by side; nothing else that is at hand does this version.
+TEST_F(Ptxas, BesideWhatIsMapped) {
+  const fs::path packages = folder / "site-packages";
+  const char* text = ".version 99.0\n.target sm_90a\n.address_size 64\n.visible .entry fill() { ret; }\n";
+  for (const char* place : {"nvidia/cu13", "nvidia/cuda_nvcc", "triton/backends/nvidia", "."}) {
+    toolkit((fs::path("site-packages") / place).string(), "");
+    fs::create_directories(packages / "torch/lib");
+    const std::string file = packages / "torch/lib/libtorch_cuda.so";
+    std::ofstream(file) << "code";
+    const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    Assembler made = assembler();
+    EXPECT_EQ(made.assemble(module(text, 990)).how, How::absent) << place;
+    void* mapped = mmap(nullptr, 4, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    EXPECT_EQ(made.assemble(module(text, 990)).how, How::assembled) << place;
+    munmap(mapped, 4);
+    close(descriptor);
+    fs::remove_all(packages);
+  }
 }
 
 TEST_F(Ptxas, NoneThatIsNamed) {
