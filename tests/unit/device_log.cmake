@@ -18,8 +18,9 @@ deadheat_test(tracer_stream_values_test tracer_stream_values_test.cpp ${PROJECT_
 # What the host writes into page-locked memory: likewise.
 deadheat_test(tracer_host_memory_test tracer_host_memory_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/host_memory.cpp
               LIBS deadheat_headers)
-# Programs that a job runs without noticing, and the assembler that is one: likewise.
-if(NOT DEADHEAT_SANITIZE)
+# Programs that a job runs without noticing, and the assembler that is one: likewise. (ThreadSanitizer knows nothing of
+# processes that share memory.)
+if(NOT DEADHEAT_SANITIZE MATCHES thread)
   deadheat_test(tracer_apart_test tracer_apart_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/apart.cpp
                 LIBS deadheat_headers Threads::Threads)
   deadheat_test(tracer_ptxas_test tracer_ptxas_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/apart.cpp

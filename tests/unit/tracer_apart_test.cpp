@@ -37,6 +37,16 @@ int in_a_process(Test&& test) {
   return status;
 }
 
+// Whether that process comes to run, or to run no more, within some seconds.
+bool becomes(pid_t process, bool running) {
+  for (int i = 0; i < 500; ++i) {
+    const bool runs = std::ifstream("/proc/" + std::to_string(process) + "/cmdline").peek() != EOF;
+    if (runs == running) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
 TEST(Apart, InputOutputAndStatus) {
   const std::string input(5'000'000, 'x');
   const Ended ended = shell("cat /proc/self/fd/3 > /proc/self/fd/4; echo one; echo two >&2; exit 3", input);
@@ -60,12 +70,7 @@ TEST(Apart, Late) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
   const pid_t started = std::atoi(ended.said.c_str());
   ASSERT_GT(started, 0);
-  bool there = true;
-  for (int i = 0; i < 200 && there; ++i) {
-    there = std::ifstream("/proc/" + std::to_string(started) + "/cmdline").peek() != EOF;
-    if (there) std::this_thread::sleep_for(10ms);
-  }
-  EXPECT_FALSE(there);
+  EXPECT_TRUE(becomes(started, false));
 }
 
 TEST(Apart, NoSuchProgram) {
@@ -122,15 +127,15 @@ TEST(Apart, StartsAsANewProgram) {
   sigemptyset(&some);
   sigaddset(&some, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &some, &before);
-  const Ended ended = shell(
-      "env | grep -v -e PWD -e SHLVL -e ^_= ; grep -e SigBlk -e SigIgn /proc/$$/status; ls /proc/$$/fd; ulimit -c; "
-      "cut -d' ' -f6 /proc/$$/stat; echo $$");
+  const Ended signals = run_apart({"/bin/grep", {"-e", "SigBlk", "-e", "SigIgn", "/proc/self/status"}, {}, {}, 20s});
+  const Ended ended =
+      shell("env | grep -v -e PWD -e SHLVL -e ^_= ; ls /proc/$$/fd; ulimit -c; cut -d' ' -f6 /proc/$$/stat; echo $$");
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   std::signal(SIGPIPE, ignored);
   setrlimit(RLIMIT_CORE, &core);
   close(open_file);
-  const std::string expected =
-      "PATH=/usr/bin:/bin\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n0\n1\n2\n3\n4\n0\n";
+  EXPECT_EQ(signals.said, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+  const std::string expected = "PATH=/usr/bin:/bin\n0\n1\n2\n3\n4\n0\n";
   ASSERT_EQ(ended.said.substr(0, expected.size()), expected);
   const std::string rest = ended.said.substr(expected.size());
   EXPECT_EQ(rest.substr(0, rest.find('\n')) + "\n", rest.substr(rest.find('\n') + 1));
@@ -229,17 +234,12 @@ TEST(Apart, EndsWithTheJob) {
   }
   char text[32] = {};
   ASSERT_GT(read(ends[0], text, sizeof text - 1), 0);
-  const std::string program = "/proc/" + std::to_string(std::atoi(text)) + "/cmdline";
-  EXPECT_NE(std::ifstream(program).peek(), EOF);
+  const pid_t program = std::atoi(text);
+  EXPECT_TRUE(becomes(program, true));
   kill(job, SIGKILL);
   int status = 0;
   waitpid(job, &status, 0);
-  bool there = true;
-  for (int i = 0; i < 500 && there; ++i) {
-    there = std::ifstream(program).peek() != EOF;
-    if (there) std::this_thread::sleep_for(10ms);
-  }
-  EXPECT_FALSE(there);
+  EXPECT_TRUE(becomes(program, false));
   close(ends[0]);
   close(ends[1]);
 }
