@@ -115,23 +115,29 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
     access.thread = thread;
     access.stamp = now_;
     access.proxy = site.proxy;
+    const auto add = [&](const Place& at, bool strong) {
+      if (!strong) return shadow_.range(at.memory, access, at.address, bytes);
+      MemoryAccess part = access;
+      part.ordering = site.ordering;
+      part.scope = site.scope;
+      part.bytes = element;
+      if (reduces) part.record_bytes = element;
+      for (std::uint32_t offset = 0; offset + element <= bytes; offset += element) {
+        part.address = at.address + offset;
+        shadow_.access(at.memory, part);
+      }
+    };
+    const bool strong = is_strong(site.ordering);
     access.group = groups.read;
     access.place = read;
-    if (reads) shadow_.range(from.memory, access, from.address, bytes);
+    if (reads) add(from, strong && !reduces);
     if (!writes) return;
     access.group = groups.write;
     access.place = write;
     access.kind = reduces ? AccessKind::atomic : AccessKind::write;
     access.digest = copy.digest[lane];
     access.record_bytes = bytes;  // where copies overlap that begin at different places, a piece tells it
-    if (!reduces) return shadow_.range(to.memory, access, to.address, bytes);
-    access.ordering = site.ordering;
-    access.scope = site.scope;
-    access.bytes = access.record_bytes = element;
-    for (std::uint32_t at = 0; at + element <= bytes; at += element) {
-      access.address = to.address + at;
-      shadow_.access(to.memory, access);
-    }
+    add(to, strong || reduces);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "replay/engine/lower.h"
 
 #include "replay/engine/lower_tensor.h"
+#include "tracer/ptx/sites.h"
 
 #include <array>
 
@@ -101,10 +102,11 @@ std::string refusal_of(const Instruction& i) {
     case Opcode::cp:
       if (i.has(Modifier::tensor)) return "tensor maps are not supported by the embedded device";
       if (i.has(Modifier::cp_mask)) return "byte masks are not supported by the embedded device";
+      if (i.has(Modifier::ignore_oob)) return "ignored bytes are not supported by the embedded device";
       break;
     case Opcode::st:
     case Opcode::red:
-      if (i.has(Modifier::async) && !i.has(Modifier::mbarrier_complete_tx_bytes))
+      if (i.has(Modifier::async) && !ptx::completes_on_mbarrier(i))
         return "asynchronous stores to global memory are not supported by the embedded device";
       break;
     case Opcode::mma:

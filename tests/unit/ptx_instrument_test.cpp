@@ -71,6 +71,37 @@ TEST(InstrumentTest, StoresOfPartsOfVectorsAreLeftOut) {
   EXPECT_EQ(made_of("st.global.v4.b32 [%d1], {%r1, %r2, %r2, %r1};").instrumentation.kernels[0].left_out, 0u);
 }
 
+// Which bytes a masked copy writes, or one that ignores some reads, is not recorded.
+TEST(InstrumentTest, CopiesOfSomeBytesAreLeftOut) {
+  const std::string store = "cp.async.bulk.global.shared::cta.bulk_group";
+  EXPECT_EQ(made_of(store + " [%d1], [%r1], 64;").instrumentation.kernels[0].left_out, 0u);
+  EXPECT_EQ(made_of(store + ".cp_mask [%d1], [%r1], 64, %h1;").instrumentation.kernels[0].left_out, 1u);
+  const std::string load = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes";
+  EXPECT_FALSE(made_of(load + " [%r1], [%d1], 64, [%r2];").instrumentation.kernels[0].unseen_arrivals);
+  const Made some = made_of(load + ".ignore_oob [%r1], [%d1], 64, %r3, %r4, [%r2];");
+  EXPECT_EQ(some.instrumentation.kernels[0].left_out, 1u);
+  EXPECT_TRUE(some.instrumentation.kernels[0].unseen_arrivals);
+}
+
+// A kernel with instructions that nobody knows is not recorded, and a line says so.
+TEST(InstrumentTest, KernelsOfLaterPtxStayAsTheyAre) {
+  const std::string text =
+      ".version 9.0\n.target sm_90\n.address_size 64\n\n.func f()\n{\n\t.reg .b32 %r<4>;\n"
+      "\tmbarrier.arrive.shared::cluster.multicast::cluster::32b.b64 _, [%r1], %r2;\n\tret;\n}\n"
+      ".visible .entry k(.param .u64 p)\n{\n\tcall f;\n\tret;\n}\n"
+      ".visible .entry other(.param .u64 p)\n{\n\tbar.sync 0;\n\tret;\n}\n";
+  const Expected<Module> module = parse(text, "test");
+  ASSERT_TRUE(module) << module.error().message();
+  const Expected<Instrumentation> made = instrument(*module, site_table(*module));
+  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_EQ(made->kernels.size(), 1u);
+  EXPECT_EQ(made->kernels[0].name, "other");
+  ASSERT_EQ(made->notes.size(), 1u);
+  EXPECT_EQ(made->notes[0],
+            "kernel k is not recorded: instructions such as mbarrier.arrive.shared::cluster.multicast::cluster::32b.b64 "
+            "are not supported on the GPU yet");
+}
+
 TEST(InstrumentTest, RegistersAreAddedWhereElementsAreDropped) {
   const Made whole = made_of("ld.volatile.global.v2.u32 {%r1, %r2}, [%d1];");
   EXPECT_TRUE(whole.slot().valued);

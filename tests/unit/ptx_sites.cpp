@@ -1,7 +1,10 @@
 // Classification into sites: memory-model terms, value types, source chains.
 #include "tracer/ptx/sites.h"
 
+#include <utility>
+
 #include "ptx_support.h"
+#include "tracer/ptx/rewrite.h"
 #include "tracer/ptx/value_types.h"
 
 namespace deadheat::ptx {
@@ -164,6 +167,77 @@ TEST(PtxSites, AsynchronousStores) {
   EXPECT_EQ(fill.kind, SiteKind::access);
   EXPECT_EQ(fill.access, AccessKind::write);
   EXPECT_EQ(fill.element_bytes, 8);
+}
+
+// The completion mechanism need not be written where an mbarrier is named; fences of shared memory are of nothing else.
+TEST(PtxSites, DefaultsOfAsynchronousOperations) {
+  EXPECT_EQ(site_of("st.async.weak.shared::cluster.b32 [%r1], %r2, [%r3];").kind, SiteKind::bulk_copy);
+  EXPECT_EQ(site_of("red.async.relaxed.cluster.shared::cluster.add.u32 [%r1], %r2, [%r3];").kind, SiteKind::bulk_copy);
+  EXPECT_EQ(site_of("red.async.release.gpu.global.add.u32 [%rd1], %r2;").kind, SiteKind::opaque);
+  EXPECT_EQ(site_of("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;").space, Space::shared);
+  EXPECT_EQ(site_of("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;").space, Space::shared);
+  EXPECT_EQ(site_of("fence.proxy.async;").space, Space::generic);
+  const Site weak = site_of("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 64, [%r2];");
+  EXPECT_EQ(weak.ordering, Ordering::weak);
+  const Site strong = site_of("cp.async.bulk.relaxed.gpu.global.shared::cta.bulk_group.b128 [%rd1], [%r1], 64;");
+  EXPECT_EQ(strong.ordering, Ordering::relaxed);
+  EXPECT_EQ(strong.scope, Scope::gpu);
+  EXPECT_EQ(strong.element_bytes, 16);
+}
+
+// multimem loads and stores are weak, reductions relaxed and of system scope (PTX ISA 9.0, 9.7.9.14, multimem).
+TEST(PtxSites, DefaultsOfMultimem) {
+  const Site load = site_of("multimem.ld_reduce.global.add.f32 %f1, [%rd1];");
+  EXPECT_EQ(load.access, AccessKind::read);
+  EXPECT_EQ(load.ordering, Ordering::weak);
+  EXPECT_EQ(load.scope, Scope::none);
+  EXPECT_EQ(site_of("multimem.st.global.f32 [%rd1], %f1;").ordering, Ordering::weak);
+  const Site reduction = site_of("multimem.red.global.add.f32 [%rd1], %f1;");
+  EXPECT_EQ(reduction.access, AccessKind::atomic);
+  EXPECT_EQ(reduction.ordering, Ordering::relaxed);
+  EXPECT_EQ(reduction.scope, Scope::sys);
+  EXPECT_EQ(site_of("multimem.st.release.gpu.global.f32 [%rd1], %f1;").scope, Scope::gpu);
+  EXPECT_EQ(site_of("multimem.cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 64;").access,
+            AccessKind::write);
+  EXPECT_EQ(site_of("multimem.cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], 64;").access,
+            AccessKind::atomic);
+}
+
+// What a word means that the tables do not have nobody knows: such sites are opaque, unless it is a hint to a cache.
+TEST(PtxSites, LaterPtx) {
+  struct Known {
+    bool later = false;
+    std::optional<Site> site;
+  };
+  const auto first = [](const std::string& text) {
+    const Module m = kernel_of(text);
+    Known known;
+    bool found = false;
+    each_instruction(m.functions[0], [&](std::size_t, const Instruction& i) {
+      if (!std::exchange(found, true)) known = {of_later_ptx(i), classify(i, true)};
+    });
+    return known;
+  };
+  for (const char* text :
+       {"mbarrier.try_wait.parity.phase_type::conditional.shared::cta.b64 %p1, [%r1], %r2;",
+        "mbarrier.arrive.release.cta.shared::cluster.multicast::cluster::32b.b64 _, [%r1], %r2;",
+        "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.cluster;",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster::32b [%r1], [%rd1], 64, "
+        "[%r2], %r3;",
+        "ld.later.gpu.global.u32 %r1, [%rd1];", "frobnicate.sync;", "frobnicate.b32 [%rd1], %r1;"}) {
+    const Known known = first(text);
+    EXPECT_TRUE(known.later) << text;
+    ASSERT_TRUE(known.site) << text;
+    EXPECT_EQ(known.site->kind, SiteKind::opaque) << text;
+  }
+  for (const char* text : {"ld.global.L2::evict_later.u32 %r1, [%rd1];", "frobnicate.b32 %r1, %r2;",
+                           "mma.sync.aligned.later.m16n8k8.row.col.f16.f16.f16.f16 {%r1,%r2}, {%r1,%r2}, {%r3}, "
+                           "{%r1,%r2};",
+                           "st.async.release.gpu.global.b32 [%rd1], %r2;"}) {
+    EXPECT_FALSE(first(text).later) << text;
+  }
+  EXPECT_EQ(first("ld.global.L2::evict_later.u32 %r1, [%rd1];").site->kind, SiteKind::access);
+  EXPECT_FALSE(first("frobnicate.b32 %r1, %r2;").site);
 }
 
 TEST(PtxSites, OpaqueAndAbsent) {

@@ -1,5 +1,8 @@
 // Opcode and modifiers to memory-model terms (PTX ISA 8 and 9.7.9, 9.7.13). One handler a family of instructions, one
 // table line an opcode.
+#include <algorithm>
+
+#include "tracer/ptx/names.h"
 #include "tracer/ptx/sites.h"
 
 namespace deadheat::ptx {
@@ -45,7 +48,7 @@ void set_elements(const Instruction& i, Site& site) {
 bool async_store(const Instruction& i, Site& site) {
   set_space(i, site);
   set_elements(i, site);
-  site.kind = i.has(M::mbarrier_complete_tx_bytes) ? SiteKind::bulk_copy : SiteKind::opaque;
+  site.kind = completes_on_mbarrier(i) ? SiteKind::bulk_copy : SiteKind::opaque;
   site.access = i.opcode == Opcode::red ? AccessKind::atomic : AccessKind::write;
   if (i.opcode == Opcode::st && site.kind == SiteKind::bulk_copy) return true;
   site.ordering = ordering_of(i, Ordering::relaxed);
@@ -156,6 +159,7 @@ bool fence(const Instruction& i, Site& site) {
   site.kind = SiteKind::proxy_fence;
   site.proxy = async ? Proxy::async : tensormap ? Proxy::tensormap : alias ? Proxy::alias : Proxy::generic;
   set_space(i, site);
+  if (i.has(M::sync_restrict_shared_cta) || i.has(M::sync_restrict_shared_cluster)) site.space = Space::shared;
   return true;
 }
 
@@ -261,6 +265,10 @@ bool copy(const Instruction& i, Site& site) {
       site.ordering = Ordering::relaxed;
       site.scope = Scope::gpu;
       set_elements(i, site);
+    } else if (i.has(M::relaxed)) {  // from PTX 9.3 on: its elements are strong, both where it reads and where it writes
+      site.ordering = Ordering::relaxed;
+      site.scope = scope_of(i, Scope::none);
+      set_elements(i, site);
     }
     return true;
   }
@@ -298,12 +306,16 @@ bool opaque(const Instruction& i, Site& site) {
     case Opcode::discard:
     case Opcode::clusterlaunchcontrol: site.access = AccessKind::write; break;
     case Opcode::sured: site.access = AccessKind::atomic; break;
-    case Opcode::multimem:
-      site.access = i.has(M::st) ? AccessKind::write : i.has(M::red) ? AccessKind::atomic : AccessKind::read;
+    case Opcode::multimem: {  // loads and stores are weak, reductions relaxed.sys unless written
+      const bool reduces = i.has(M::red) || i.has(M::reduce);
+      site.access = reduces                              ? AccessKind::atomic
+                    : i.has(M::st) || i.has(M::cp) ? AccessKind::write
+                                                         : AccessKind::read;
       set_elements(i, site);
-      site.ordering = ordering_of(i, i.has(M::weak) ? Ordering::weak : Ordering::relaxed);
-      site.scope = scope_of(i, Scope::gpu);
+      site.ordering = ordering_of(i, reduces ? Ordering::relaxed : Ordering::weak);
+      if (is_strong(site.ordering)) site.scope = scope_of(i, Scope::sys);
       break;
+    }
     case Opcode::tensormap: {
       bool tensormap_copy = i.has(M::cp_fenceproxy);
       site.access = AccessKind::write;
@@ -340,6 +352,17 @@ bool warpgroup(const Instruction& i, Site& site) {
     site.element_bytes = 16;
     site.type = "b128";
   }
+  return true;
+}
+
+// Of an opcode that is not known: it computes where its operands are registers; else it may do anything.
+bool unknown(const Instruction& i, Site& site) {
+  const auto may_be_memory = [](const Operand& o) {
+    return o.kind == Operand::Kind::address || o.text.find('[') != std::string_view::npos;
+  };
+  if (!i.operands.empty() && std::none_of(i.operands.begin(), i.operands.end(), may_be_memory)) return false;
+  site.kind = SiteKind::opaque;
+  set_space(i, site);
   return true;
 }
 
@@ -383,12 +406,36 @@ constexpr Row rows[] = {
     {Opcode::tex, opaque},
     {Opcode::tld4, opaque},
     {Opcode::trap, thread_end},
+    {Opcode::unknown, unknown},
     {Opcode::vote, warp_value},
     {Opcode::wgmma, warpgroup},
     {Opcode::wmma, wmma},
 };
 
+// What may be written in another form without meaning anything else: hints to the caches.
+bool hint(std::string_view word) { return word.starts_with("L1::") || word.starts_with("L2::"); }
+
+bool has_unknown_words(const Instruction& i) {
+  if (!i.has(M::unknown)) return false;
+  return std::any_of(i.modifier_texts.begin(), i.modifier_texts.end(), [](std::string_view word) {
+    return !find_type(word) && find_modifier(word) == M::unknown && !hint(word);
+  });
+}
+
+// What its words may change: accesses and synchronization, not what lanes compute together.
+bool is_memory(const Site& site) { return site.kind != SiteKind::warp_value && site.kind != SiteKind::exit; }
+
 }  // namespace
+
+bool completes_on_mbarrier(const Instruction& i) {
+  if (i.has(M::mbarrier_complete_tx_bytes)) return true;
+  return (i.opcode == Opcode::st || i.opcode == Opcode::red) && i.has(M::async) && i.operands.size() > 2;
+}
+
+bool of_later_ptx(const Instruction& i) {
+  const std::optional<Site> site = classify(i, false);
+  return site && is_memory(*site) && (i.opcode == Opcode::unknown || has_unknown_words(i));
+}
 
 std::optional<MatrixPieces> matrix_pieces(const Instruction& i) {
   if (i.opcode != Opcode::wmma || i.has(M::mma)) return std::nullopt;
@@ -418,6 +465,7 @@ std::optional<Site> classify(const Instruction& instruction, bool entry) {
   const Row* row = by_opcode[std::size_t(instruction.opcode)];
   Site site;
   if (!row || !row->handle(instruction, site)) return std::nullopt;
+  if (is_memory(site) && has_unknown_words(instruction)) site.kind = SiteKind::opaque;
   return site;
 }
 

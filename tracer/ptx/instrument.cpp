@@ -38,7 +38,7 @@ bool unseen_arrivals(const Module& module) {
   for (const Function& function : module.functions) {
     if (!function.has_body) continue;
     each_instruction(function, [&](std::size_t, const Instruction& i) {
-      const bool arrives = i.has(Modifier::mbarrier_complete_tx_bytes) || i.opcode == Opcode::tcgen05;
+      const bool arrives = completes_on_mbarrier(i) || i.opcode == Opcode::tcgen05;
       unseen |= arrives && !follows(i);
     });
   }
@@ -122,6 +122,9 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
       if (v.space == Space::global || v.space == Space::constant)
         refused.emplace(function.name, "variables of its own");
     }
+    each_instruction(function, [&](std::size_t, const Instruction& i) {
+      if (of_later_ptx(i)) refused.emplace(function.name, "instructions such as " + i.full_opcode());
+    });
   }
   for (bool grown = true; grown;) {
     grown = false;

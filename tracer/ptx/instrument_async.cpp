@@ -24,8 +24,6 @@ std::size_t address_index(const Instruction& i) {
 
 bool plain_address(const Operand& o) { return o.kind == Operand::Kind::address && o.elements.size() == 1; }
 
-bool completes_on_mbarrier(const Instruction& i) { return i.has(Modifier::mbarrier_complete_tx_bytes); }
-
 // Spaces of a bulk copy's destination and source: whether each is shared memory.
 bool bulk_ends(const Instruction& i, bool (&shared)[2]) {
   std::size_t found = 0;
@@ -71,7 +69,8 @@ bool follows(const Instruction& i) {
   if (i.opcode == Opcode::st || i.opcode == Opcode::red) {
     return object && i.has(Modifier::async) && i.has(Modifier::shared_cluster);
   }
-  if (i.opcode != Opcode::cp) return false;
+  // Of a masked copy it is not recorded which bytes, nor of one that ignores some.
+  if (i.opcode != Opcode::cp || i.has(Modifier::cp_mask) || i.has(Modifier::ignore_oob)) return false;
   if (i.has(Modifier::tensor)) {
     for (std::string_view word : i.modifier_texts) { // rows that indices name, by 4
       if (word.find("gather4") != std::string_view::npos || word.find("scatter4") != std::string_view::npos)

@@ -37,6 +37,14 @@ std::vector<Site> sites(const Module& module);
 // proxy, flags, element_bytes, elements and type (as written).
 std::optional<Site> classify(const Instruction& instruction, bool entry);
 
+// Does an asynchronous operation complete on an mbarrier? st.async and red.async that name one need not say so
+// (PTX ISA 9.7.9.12, 9.7.13.7: the default of the completion mechanism).
+bool completes_on_mbarrier(const Instruction& instruction);
+
+// A memory or synchronization instruction with an opcode or a word that ptx_opcodes.def and ptx_modifiers.def do not
+// have: what it does nobody knows. Its site is opaque.
+bool of_later_ptx(const Instruction& instruction);
+
 // Bytes of what a site reads or writes at once. An atomic operation on a packed type is one on each of its two values
 // (PTX ISA 9.0, 8.2.2): f16x2 does not overlap a u32 completely, and does overlap an f16 so.
 std::uint8_t value_bytes(const Site& site);
