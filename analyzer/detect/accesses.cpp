@@ -228,7 +228,10 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   const bool in_shared = all.space == Space::shared;
   const LaunchInfo* info = launch_of(operation);
   const bool alone = in_shared && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
-  const bool covering = order::device_wide(site.scope) || (alone && site.scope != Scope::none);
+  const bool whole_device = !in_shared && site.scope == Scope::gpu;
+  const bool covering = whole_device ? !operations_.several_devices()
+                                     : order::device_wide(site.scope) || (alone && site.scope != Scope::none);
+  covers_device_ |= whole_device && covering;
   const bool waits = pass_ == Pass::filter && site.access == AccessKind::read && site.in_loop;
   MemoryAccess access;
   access.place = place;

@@ -111,6 +111,10 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
              "writes: no synchronization orders it";
     }
   }
+  const bool both_strong = is_strong(first.ordering) && is_strong(second.ordering);
+  const bool of_device = first.scope == Scope::gpu || second.scope == Scope::gpu;
+  if (both_strong && of_device && !operations_.same_device(a.operation(), b.operation()))
+    return "both are strong, but one has device scope (.gpu) and the other is on another device";
   if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
   if (lacks_proxy_fence(first, second)) {
     return std::string("the write comes before ") +
@@ -127,7 +131,7 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
   }
   bool same_block = a.block_bits() == b.block_bits();
   std::string text;
-  if (is_strong(first.ordering) && is_strong(second.ordering)) {
+  if (both_strong) {
     if (!same_block && (first.scope == Scope::cta || second.scope == Scope::cta)) {
       return "both are strong, but one has block scope (.cta) and the other is in another block";
     }

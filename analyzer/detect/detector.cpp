@@ -30,7 +30,9 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
       shadow_(causality_, sides_, suspects, active_,
               [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
                 conflict(kind, first, second, overlap);
-              }) {}
+              }) {
+  if (setup.several_devices) operations_.expect_several_devices();
+}
 
 OperationIndex Detector::operation_of(std::uint32_t launch) const {
   if (launch == recent_launch_.first && launch) return recent_launch_.second;

@@ -50,6 +50,7 @@ class Detector {
     std::uint64_t memory_limit = ~0ull;   // bytes, of what is remembered of memory
     bool everything_to_all = false;       // Routing::everything_to_all
     const WaitLoops* wait_loops = nullptr; // of the second pass: what the first found
+    bool several_devices = false;          // from the start: there are launches of several
   };
   // The first pass fills `suspects`, the second reads them.
   Detector(Suspects& suspects, const Setup& setup);
@@ -63,6 +64,8 @@ class Detector {
   const PartFindings& findings(unsigned partition) const { return findings_[partition]; }
   // Weak records of strong accesses came: what follows from them is known to all workers only if they get everything.
   bool strays() const { return strays_; }
+  // Several devices were at work, where it had taken a scope of one device for one of all.
+  bool unexpected_device() const { return covers_device_ && operations_.several_devices(); }
   // Blocks use the shared memory of others of their cluster.
   bool peers() const { return peers_; }
   const WaitLoops& wait_loops() const { return wait_loops_; }
@@ -154,7 +157,7 @@ class Detector {
   const bool everything_to_all_;
   const WaitLoops* const known_wait_loops_;
   Partitions active_;
-  bool full_ = false, strays_ = false, peers_ = false;
+  bool full_ = false, strays_ = false, peers_ = false, covers_device_ = false;
   std::vector<PartFindings> findings_{partitions};
   Sides sides_;
   order::OperationClocks operations_;

@@ -29,6 +29,16 @@ const char* Explainer::name(Scope scope) {
   return "no";
 }
 
+Explainer::Apart Explainer::apart(ThreadKey a, ThreadKey b) const {
+  if (a.block_bits() == b.block_bits()) return Apart::no;
+  return detector_.operations().same_device(a.operation(), b.operation()) ? Apart::blocks : Apart::devices;
+}
+
+std::string Explainer::too_narrow(Scope scope, Apart apart) {
+  return std::string(" has ") + name(scope) + " scope, and they are " +
+         (apart == Apart::devices ? "on different devices" : "in different blocks");
+}
+
 Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& races) : detector_(detector) {
   cases_.resize(races.size());
   for (std::size_t i = 0; i < races.size(); ++i) {
@@ -39,7 +49,7 @@ Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& rac
     }
     if (a.operation() != b.operation()) {
       between_operations_ = true;
-      continue;
+      if (apart(a, b) != Apart::devices) continue;
     }
     if (races[i].common) by_common_.emplace(races[i].common, i);
     by_block_[a.block_bits()].push_back(i);
@@ -343,9 +353,9 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
 void Explainer::explain_message(const Case& entry, std::vector<std::string>& out) const {
   const FoundRace& race = *entry.race;
   ThreadKey a = race.first.thread, b = race.second.thread;
-  const bool same_block = a.block_bits() == b.block_bits();
+  const Apart between = apart(a, b);
   if (!entry.message) {
-    if (same_block) return;
+    if (between == Apart::no) return;
     const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
     if (fence.mark) {
       out.push_back("the fence at " + place(fence.mark) +
@@ -364,23 +374,23 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
   const bool releases = is_release(write.ordering), fenced = bool(write.before.mark);
   if (!releases && !fenced) {
     wrong.push_back("the write releases nothing: no fence (__threadfence) stands between the access and it");
-  } else if (fenced && !releases && narrow(write.before.scope, same_block)) {
-    wrong.push_back("the fence at " + place(write.before.mark) + " before it has " + name(write.before.scope) +
-                    " scope, and they are in different blocks");
+  } else if (fenced && !releases && narrow(write.before.scope, between)) {
+    wrong.push_back("the fence at " + place(write.before.mark) + " before it" +
+                    too_narrow(write.before.scope, between));
   }
-  if (narrow(write.scope, same_block)) {
-    wrong.push_back(std::string("the write has ") + name(write.scope) + " scope, and they are in different blocks");
+  if (narrow(write.scope, between)) {
+    wrong.push_back("the write" + too_narrow(write.scope, between));
   }
   if (message.unused) wrong.push_back("nobody looks at what the read returned: it may have been the value from before");
   const bool acquires = is_acquire(message.ordering), fence_after = bool(message.after.mark);
   if (!acquires && !fence_after) {
     wrong.push_back("the read acquires nothing: no fence (__threadfence) follows it before the second");
-  } else if (fence_after && !acquires && narrow(message.after.scope, same_block)) {
-    wrong.push_back("the fence at " + place(message.after.mark) + " after it has " + name(message.after.scope) +
-                    " scope, and they are in different blocks");
+  } else if (fence_after && !acquires && narrow(message.after.scope, between)) {
+    wrong.push_back("the fence at " + place(message.after.mark) + " after it" +
+                    too_narrow(message.after.scope, between));
   }
-  if (narrow(message.scope, same_block)) {
-    wrong.push_back(std::string("the read has ") + name(message.scope) + " scope, and they are in different blocks");
+  if (narrow(message.scope, between)) {
+    wrong.push_back("the read" + too_narrow(message.scope, between));
   }
   if (message.reader != b && !message.barrier_after) {
     wrong.push_back("another thread than that of the second access reads it, and no barrier of its block follows");
@@ -464,6 +474,7 @@ std::string Explainer::why(std::size_t index) const {
   std::vector<std::string> found;
   std::string mend; // where it is another one than the synchronization that is missing
   if (a.operation() != b.operation()) {
+    if (apart(a, b) == Apart::devices) explain_message(entry, found);
     explain_operations(entry, found);
   } else {
     const Place &first = detector_.sides().place(race.first.place),

@@ -112,8 +112,15 @@ class Explainer final : public trace::RecordVisitor {
   void proxy_fence(const trace::Fence& record);
   std::string place(const Mark& mark) const; // "a.cu:12"
   static const char* name(Scope scope);
-  // Between blocks a pattern needs more than .cta (PTX ISA, "Scope"); what a cluster allows depends on the launch.
-  static bool narrow(Scope scope, bool same_block) { return !same_block && scope == Scope::cta; }
+  // Between blocks a pattern needs more than .cta, between devices more than .gpu (PTX ISA, "Scope"); what a cluster
+  // allows depends on the launch.
+  enum class Apart : std::uint8_t { no, blocks, devices };
+  Apart apart(order::ThreadKey a, order::ThreadKey b) const;
+  static bool narrow(Scope scope, Apart apart) {
+    return (apart != Apart::no && scope == Scope::cta) || (apart == Apart::devices && scope == Scope::gpu);
+  }
+  // " has … scope, and …": what is wrong with it.
+  static std::string too_narrow(Scope scope, Apart apart);
   void explain_asynchronous(const Case& entry, std::vector<std::string>& out) const;
   void explain_block(const Case& entry, std::vector<std::string>& out) const;
   void explain_message(const Case& entry, std::vector<std::string>& out) const;

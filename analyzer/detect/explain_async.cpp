@@ -77,7 +77,7 @@ void Explainer::proxy_fence(const trace::Fence& r) {
 void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>& out) const {
   const FoundRace& race = *entry.race;
   const Place &first = detector_.sides().place(race.first.place), &second = detector_.sides().place(race.second.place);
-  const bool same_block = race.first.thread.block_bits() == race.second.thread.block_bits();
+  const Apart between = apart(race.first.thread, race.second.thread);
   auto bulk = [](const Place& place) { return place.site && place.site->kind == SiteKind::bulk_copy; };
 
   // What releases the first: an arrival by its thread, or its copy's own completion.
@@ -102,10 +102,9 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
     out.push_back("the wait at " + place(seen.mark) + " sees phase " + std::to_string(seen.phase) +
                   " complete, and the first belongs to phase " + std::to_string(released.phase) +
                   ": it asks for the wrong parity or token");
-  } else if (released.mark && !bulk(first) && (narrow(released.scope, same_block) || narrow(seen.scope, same_block))) {
-    const Phase& narrower = narrow(seen.scope, same_block) ? seen : released;
-    out.push_back("the operation on the mbarrier at " + place(narrower.mark) + " has " + name(narrower.scope) +
-                  " scope, and they are in different blocks");
+  } else if (released.mark && !bulk(first) && (narrow(released.scope, between) || narrow(seen.scope, between))) {
+    const Phase& narrower = narrow(seen.scope, between) ? seen : released;
+    out.push_back("the operation on the mbarrier at " + place(narrower.mark) + too_narrow(narrower.scope, between));
   } else if (!released.mark && seen.mark && !bulk(first)) {
     out.push_back("the second waits for " + object_text(seen.address) + " (" + place(seen.mark) +
                   "), where the first's thread does not arrive after its access");

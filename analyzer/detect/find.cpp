@@ -79,6 +79,7 @@ class Finder {
         setup.memory_limit = limit_ / workers_;
         setup.everything_to_all = everything_to_all_;
         setup.wait_loops = wait_loops;
+        setup.several_devices = several_devices_;
         Suspects& suspects = pass == Detector::Pass::filter ? found[worker] : suspects_;
         detectors.push_back(std::make_unique<Detector>(suspects, setup));
         consumers.push_back([&detector = *detectors.back(), &stamps, &played, worker](const Batch& batch) {
@@ -109,6 +110,11 @@ class Finder {
         everything_to_all_ = true;
         continue;
       }
+      if (!several_devices_ && std::any_of(detectors.begin(), detectors.end(),
+                                           [](const auto& detector) { return detector->unexpected_device(); })) {
+        several_devices_ = true;
+        continue;
+      }
       for (unsigned worker = 0; worker < workers_; ++worker) {
         const Detector& detector = *detectors[worker];
         for (unsigned part = 0; part < partitions; ++part) {
@@ -133,7 +139,7 @@ class Finder {
   const FindOptions& options_;
   unsigned workers_ = 1;
   std::uint64_t limit_ = 0;
-  bool everything_to_all_ = false;
+  bool everything_to_all_ = false, several_devices_ = false;
   Suspects suspects_;
   std::set<std::pair<SideId, SideId>> uncertain_;
 };

@@ -26,7 +26,8 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
     last = std::move(state.own);
     state.own = nullptr;
   }
-  if (of.fence_order) fences_meet(operation, index, of);
+  for (const auto& order : of.fence_orders)
+    if (order) fences_meet(operation, index, *order);
   of.barrier = now;
 }
 

@@ -292,7 +292,9 @@ class Causality {
     ClockPointer clock;
     std::vector<ThreadKey> waiting;
   };
-  struct FenceOrder { // of a block's fence.sc of gpu or sys scope: fence_order.cpp
+  // Fences of gpu scope meet those of their device, fences of sys scope all.
+  enum class Reach : std::uint8_t { device, system };
+  struct FenceOrder { // of a block's fence.sc of gpu or sys scope, or of sys scope alone: fence_order.cpp
     struct Fence { // lanes that knew the same
       std::uint32_t warp = 0, mask = 0;
       Stamp stamp = 0;
@@ -335,7 +337,8 @@ class Causality {
     bool over = false;
     std::vector<std::uint32_t> threads_with_state;
     std::vector<Location> locations; // in its shared memory
-    std::unique_ptr<FenceOrder> fence_order; // null: nothing to know
+    // By Reach. Null: nothing to know. The second's fences are among the first's.
+    std::array<std::unique_ptr<FenceOrder>, 2> fence_orders;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
   };
   struct Launch {
@@ -394,6 +397,11 @@ class Causality {
   void acquire(ThreadKey thread, const ClockPointer& clock);
   // What `thread` can acquire of the first `count` contributions with `scope`.
   ClockPointer acquirable(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;
+  ClockPointer across_devices(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;
+  // Is all that it has from the thread's device?
+  bool on_one_device(const Chain& chain, ThreadKey thread) const {
+    return !operations_.several_devices() || chain.devices == device_bit(operations_.device(thread.operation()));
+  }
   // The least scope with which `thread` acquires the contribution; none: with no scope.
   Scope reach(const Contribution& contribution, ThreadKey thread) const;
   void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
@@ -404,16 +412,20 @@ class Causality {
   void release(ByScope& released, Scope scope, const ClockPointer& clock);
   void restricted_fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of);
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);
-  void fence_precedes(ThreadKey thread, const ClockPointer& before, Stamp now);
-  void fence_follows(ThreadKey thread, Stamp now);
+  static FenceOrder& fence_order(Block& block, Reach reach);
+  void fence_precedes(ThreadKey thread, Reach reach, const ClockPointer& before, Stamp now);
+  void fence_follows(ThreadKey thread, Reach reach, Stamp now);
   void fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now);
-  void fences_meet(OperationIndex operation, std::uint32_t index, Block& block);
-  ClockPointer before_fences(ThreadKey writer);
+  void fence_observed(ThreadKey reader, Reach reach, const ChainPointer& chain, std::size_t count, Stamp now);
+  std::size_t fenced_before(const Chain& chain, std::size_t count, ThreadKey reader, Reach reach) const;
+  void fences_meet(OperationIndex operation, std::uint32_t index, FenceOrder& order);
+  ClockPointer before_fences(ThreadKey writer, FenceOrder& order);
   template <typename LanesOf, typename IsBefore>
   ClockPointer joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of, IsBefore&& is_before) const;
   void add_entries(const FenceOrder::Fence& fence, ThreadKey of_block, std::uint32_t lanes,
                    std::vector<ClockEntry>& entries) const;
   void add_fenced(const ChainPointer& chain, ThreadKey writer);
+  void add_fenced(const ChainPointer& chain, ThreadKey writer, Reach reach);
   enum class Match : std::uint8_t { no, perhaps, yes };
   template <typename Matches>
   static const Write* observed_write(const LocationState& state, const StrongAccess& access, std::uint64_t offset,
@@ -434,6 +446,11 @@ class Causality {
   void forget_block(OperationIndex operation, std::uint32_t index, Block& block);
   void forget_locations();
   bool same_cluster(ThreadKey a, ThreadKey b) const;
+  bool same_device(ThreadKey a, ThreadKey b) const { return operations_.same_device(a.operation(), b.operation()); }
+  // Does it reach every thread there is?
+  bool everywhere(Scope scope) const {
+    return scope == Scope::sys || (scope == Scope::gpu && !operations_.several_devices());
+  }
   std::uint32_t cluster_of(ThreadKey thread) const;
 
   struct RecentBlock {

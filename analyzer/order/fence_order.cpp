@@ -11,7 +11,8 @@
 //     if (t == 0) while (atomicAdd(&ready, 0) < n) {}  __syncthreads(); __threadfence(); v = data[u];
 //
 // Used for fences of gpu and sys scope, where F1 and W are of one block, and R and F2 of one; R is a read whose value
-// is returned (not that of red).
+// is returned (not that of red). Fences order each other where they are morally strong: those of gpu scope on one
+// device (Reach::device), those of sys scope everywhere (Reach::system).
 //
 // A write takes with it (Chain::fenced) what came before those fences of its block that precede it. A fence acquires
 // that of the chains that reads of its block observed before it.
@@ -30,13 +31,19 @@ constexpr std::size_t most_fenced = 1024; // of a chain
 
 } // namespace
 
+Causality::FenceOrder& Causality::fence_order(Block& block, Reach reach) {
+  auto& order = block.fence_orders[std::size_t(reach)];
+  if (!order) order = std::make_unique<FenceOrder>();
+  return *order;
+}
+
 // ---- the fence that comes first
 
-void Causality::fence_precedes(ThreadKey key, const ClockPointer& before, Stamp now) {
+void Causality::fence_precedes(ThreadKey key, Reach reach, const ClockPointer& before, Stamp now) {
   Block& of = block(key);
-  if (!of.fence_order) of.fence_order = std::make_unique<FenceOrder>();
-  auto& fences = of.fence_order->fences;
-  of.fence_order->asked.reset();
+  FenceOrder& order = fence_order(of, reach);
+  auto& fences = order.fences;
+  order.asked.reset();
   const Thread* state = find_thread(key);
   const ClockPointer own = state ? state->own : nullptr;
   const std::uint32_t lane = 1u << (key.thread() & 31);
@@ -97,10 +104,8 @@ ClockPointer Causality::joined(const FenceOrder& order, ThreadKey of_block, Lane
   return all;
 }
 
-ClockPointer Causality::before_fences(ThreadKey writer) {
+ClockPointer Causality::before_fences(ThreadKey writer, FenceOrder& order) {
   const Block* of = find_block(writer);
-  if (!of || !of->fence_order) return nullptr;
-  FenceOrder& order = *of->fence_order;
   const Thread* state = find_thread(writer);
   const FenceOrder::Answer asked{writer, state ? state->own : nullptr, of->common, of->warps[writer.warp()]};
   if (order.asked == asked) return order.answer;
@@ -122,28 +127,50 @@ ClockPointer Causality::before_fences(ThreadKey writer) {
 }
 
 void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer) {
-  const ClockPointer before = before_fences(writer);
+  add_fenced(chain, writer, Reach::device);
+  add_fenced(chain, writer, Reach::system);
+}
+
+void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer, Reach reach) {
+  const Block* of = find_block(writer);
+  if (!of || !of->fence_orders[std::size_t(reach)]) return;
+  FenceOrder& order = *of->fence_orders[std::size_t(reach)];
+  const ClockPointer before = before_fences(writer, order);
   if (!before) return;
-  FenceOrder& order = *block(writer).fence_order;
   if (order.added == before && order.added_to == chain) return; // while it polls
   order.added = before, order.added_to = chain;
   auto& fenced = chain->fenced;
-  const ClockPointer last = fenced.empty() ? nullptr : fenced.back();
-  const ClockPointer joined = Clock::join(last, before);
-  if (joined == last) return;
+  const std::uint32_t device = reach == Reach::system ? Chain::everywhere : operations_.device(writer.operation());
+  const auto last = std::find_if(fenced.rbegin(), fenced.rend(),
+                                 [&](const Chain::Fenced& earlier) { return earlier.device == device; });
+  const ClockPointer earlier = last == fenced.rend() ? nullptr : last->before;
+  const ClockPointer joined = Clock::join(earlier, before);
+  if (joined == earlier) return;
   // Readers that are far behind learn less than they saw.
   if (fenced.size() % most_fenced == most_fenced - 1)
-    std::fill(fenced.begin(), fenced.end() - most_fenced / 2, nullptr);
-  fenced.push_back(joined);
+    std::for_each(fenced.begin(), fenced.end() - most_fenced / 2, [](Chain::Fenced& of) { of.before = nullptr; });
+  fenced.push_back({device, joined});
 }
 
 // ---- the read that tells, and the fence that comes second
 
 void Causality::fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now) {
-  Block& of = block(reader);
-  if (!of.fence_order) of.fence_order = std::make_unique<FenceOrder>();
-  auto& reads = of.fence_order->reads;
-  const ClockPointer& brings = chain->fenced[count - 1];
+  fence_observed(reader, Reach::device, chain, count, now);
+  if (operations_.several_devices()) fence_observed(reader, Reach::system, chain, count, now);
+}
+
+// How many of the chain's first `count` there are up to the last that tells the reader something; 0: none does.
+std::size_t Causality::fenced_before(const Chain& chain, std::size_t count, ThreadKey reader, Reach reach) const {
+  const std::uint32_t device = reach == Reach::system ? Chain::everywhere : operations_.device(reader.operation());
+  while (count && chain.fenced[count - 1].device != device) --count;
+  return count;
+}
+
+void Causality::fence_observed(ThreadKey reader, Reach reach, const ChainPointer& chain, std::size_t count, Stamp now) {
+  count = fenced_before(*chain, count, reader, reach);
+  if (!count) return;
+  auto& reads = fence_order(block(reader), reach).reads;
+  const ClockPointer& brings = chain->fenced[count - 1].before;
   for (FenceOrder::Read& read : reads) {
     if (read.chain != chain || (read.stamp && read.thread != reader)) continue;
     if (read.count >= count) return;
@@ -156,11 +183,11 @@ void Causality::fence_observed(ThreadKey reader, const ChainPointer& chain, std:
   read.thread = reader, read.stamp = now, read.chain = chain, read.count = count, read.brings = brings;
 }
 
-void Causality::fence_follows(ThreadKey key, Stamp now) {
-  Block& of = block(key);
-  if (!of.fence_order) return;
+void Causality::fence_follows(ThreadKey key, Reach reach, Stamp now) {
+  const auto& order = block(key).fence_orders[std::size_t(reach)];
+  if (!order) return;
   const std::uint32_t lane = 1u << (key.thread() & 31);
-  for (FenceOrder::Read& read : of.fence_order->reads) {
+  for (FenceOrder::Read& read : order->reads) {
     if (!read.taken.empty() && read.taken[key.warp()] & lane) continue;
     if (read.stamp && !ordered(read.thread, read.stamp, 0, key)) continue;
     const bool known = read.taken_at && ordered(read.taken_by, read.taken_at, 0, key);
@@ -173,8 +200,7 @@ void Causality::fence_follows(ThreadKey key, Stamp now) {
 
 // ---- a barrier of the whole block: what was before it all know
 
-void Causality::fences_meet(OperationIndex operation, std::uint32_t index, Block& of) {
-  FenceOrder& order = *of.fence_order;
+void Causality::fences_meet(OperationIndex operation, std::uint32_t index, FenceOrder& order) {
   order.before = joined(
       order, ThreadKey(operation, index, 0), [](const FenceOrder::Fence&) { return ~0u; },
       [](const FenceOrder::Fence&, ThreadKey) { return true; });

@@ -29,6 +29,16 @@ OperationIndex OperationClocks::index(OperationId id) const {
   return found == indices_.end() ? 0 : found->second;
 }
 
+void OperationClocks::apply(const trace::StreamCreate& record) {
+  streams_.stream_created(record);
+  used(record.device);
+}
+
+void OperationClocks::used(std::uint32_t device) {
+  if (first_device_ == ~0u) first_device_ = device;
+  several_devices_ |= device != first_device_;
+}
+
 void OperationClocks::join(ChainClock& clock, OperationIndex operation) const {
   if (!operation) return;
   const Op& op = operations_[operation];
@@ -41,6 +51,9 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   op.id = operation.id;
   op.stream = operation.stream;
   op.clock = host_;
+  op.device = streams_.device(operation.stream);
+  op.of_graph = operation.graph_launch != 0;
+  used(op.device);
   if (operation.graph_launch == batch_) op.batch = batch_;
   for (OperationId id : streams_.submitted(operation)) {
     OperationIndex dependency = index(id);

@@ -22,7 +22,7 @@ class OperationClocks {
  public:
   // Feed every command record in trace order. Returns the index of an operation.
   OperationIndex submitted(const trace::Operation& operation);
-  void apply(const trace::StreamCreate& record) { streams_.stream_created(record); }
+  void apply(const trace::StreamCreate& record);
   void apply(const trace::StreamDestroy& record) { streams_.stream_destroyed(record); }
   void apply(const trace::EventRecord& record) { streams_.event_recorded(record); }
   void apply(const trace::StreamWait& record);
@@ -40,6 +40,15 @@ class OperationClocks {
   OperationId id(OperationIndex index) const { return operations_[index].id; }
   std::uint32_t stream(OperationIndex index) const { return operations_[index].stream; }
   bool concurrent() const { return chain_length_.size() > 2; } // on more than one chain?
+
+  // The device of its stream, where it runs; but a graph's node may be of another one.
+  std::uint32_t device(OperationIndex index) const { return operations_[index].device; }
+  bool on_any_device(OperationIndex index) const { return operations_[index].of_graph; }
+  bool several_devices() const { return several_devices_; } // so far
+  void expect_several_devices() { several_devices_ = true; }
+  bool same_device(OperationIndex a, OperationIndex b) const { // or it may be
+    return !several_devices_ || device(a) == device(b) || on_any_device(a) || on_any_device(b);
+  }
   OperationIndex count() const { return OperationIndex(operations_.size() - 1); }
 
   // Operations of one chain come one after another.
@@ -67,11 +76,11 @@ class OperationClocks {
  private:
   struct Op {
     OperationId id = 0;
-    std::uint32_t stream = 0, chain = 0, position = 0;
+    std::uint32_t stream = 0, device = 0, chain = 0, position = 0;
     ChainClock clock; // complete before it starts
     OperationIndex primary = 0; // launch that it need not wait for to begin
     std::uint32_t batch = 0; // of copies (cudaMemcpyBatchAsync): the launch that stands for it
-    bool waited = false, allocates = false, by_host = false;
+    bool waited = false, allocates = false, by_host = false, of_graph = false;
   };
   struct Memory {
     std::uint64_t address = 0, bytes = 0;
@@ -83,6 +92,7 @@ class OperationClocks {
   void handed_on(const trace::PoolOperation& pool, Op& op);
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
   void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
+  void used(std::uint32_t device);
 
   StreamOrder streams_;
   std::vector<Op> operations_{1};
@@ -90,6 +100,8 @@ class OperationClocks {
   std::vector<std::uint32_t> chain_length_{0}; // chains from 1
   ChainClock host_;
   std::uint32_t batch_ = 0; // the last one
+  std::uint32_t first_device_ = ~0u; // that was used
+  bool several_devices_ = false;
   std::vector<OperationIndex> batch_waits_; // its copies that the host waits for
   struct Wait {
     std::uint32_t stream = 0, event = 0;

@@ -25,7 +25,7 @@ bool Causality::mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) c
       case Scope::none: return false;
       case Scope::cta: return a.block_bits() == b.block_bits();
       case Scope::cluster: return same_cluster(a, b);
-      case Scope::gpu:
+      case Scope::gpu: return same_device(a, b);
       case Scope::sys: return true;
     }
     return false;
@@ -36,7 +36,8 @@ bool Causality::mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) c
 Scope Causality::reach(const Contribution& contribution, ThreadKey key) const {
   if (contribution.thread.block_bits() == key.block_bits()) return Scope::cta;
   if (contribution.scope >= Scope::cluster && same_cluster(contribution.thread, key)) return Scope::cluster;
-  return device_wide(contribution.scope) ? Scope::gpu : Scope::none;
+  if (device_wide(contribution.scope) && same_device(contribution.thread, key)) return Scope::gpu;
+  return contribution.scope == Scope::sys ? Scope::sys : Scope::none;
 }
 
 // ---- chains
@@ -46,8 +47,9 @@ void Causality::contribute(Chain& chain, ThreadKey key, Scope scope, ClockPointe
   if (!all.empty() && all.back().clock == clock && all.back().thread == key && all.back().scope == scope) return;
   if (!device_wide(scope)) chain.all_wide = false;
   if (scope == Scope::cluster) chain.clusters = true;
+  chain.devices |= device_bit(operations_.device(key.operation()));
   all.push_back({key, scope, std::move(clock), with_earlier});
-  if (all.size() % most_contributions == 0 && chain.all_wide) {
+  if (all.size() % most_contributions == 0 && chain.all_wide && !operations_.several_devices()) {
     // A long chain: readers that are that far behind would acquire a little more than they saw.
     ClockPointer clock_of_all = acquirable(key, chain, all.size(), Scope::sys);
     for (std::size_t i = all.size() - most_contributions; i < all.size() - most_contributions / 4; ++i) {
@@ -79,7 +81,9 @@ ClockPointer Causality::acquirable(ThreadKey key, Chain& chain, std::size_t coun
       clock = own.clock;
     }
   }
-  if (device_wide(scope)) {
+  if (device_wide(scope) && operations_.several_devices()) {
+    clock = Clock::join(clock, across_devices(key, chain, count, scope));
+  } else if (device_wide(scope)) {
     if (chain.wide.count <= count) {
       for (std::size_t& i = chain.wide.count; i < count; ++i) {
         const Contribution& contribution = chain.contributions[i];
@@ -101,6 +105,25 @@ ClockPointer Causality::acquirable(ThreadKey key, Chain& chain, std::size_t coun
     }
   }
   return clock;
+}
+
+// Of contributions of gpu and sys scope, where not all threads are on one device.
+ClockPointer Causality::across_devices(ThreadKey key, Chain& chain, std::size_t count, Scope scope) const {
+  Chain::Merged behind;
+  const bool anywhere = operations_.on_any_device(key.operation());
+  Chain::Merged& upto = chain.wide_on[{anywhere ? ~0u : operations_.device(key.operation()), scope == Scope::sys}];
+  Chain::Merged& merged = upto.count <= count ? upto : behind;
+  const auto add = [&](std::size_t i) { merged.clock = Clock::join(merged.clock, chain.contributions[i].clock); };
+  for (std::size_t& i = merged.count; i < count; ++i) {
+    const Contribution& contribution = chain.contributions[i];
+    const Scope needed = reach(contribution, key);
+    if (!device_wide(contribution.scope) || needed == Scope::none || needed > scope) continue;
+    add(i);
+    if (!contribution.with_earlier) continue;
+    for (std::size_t j = merged.whole; j < i; ++j) add(j);
+    merged.whole = i + 1;
+  }
+  return merged.clock;
 }
 
 void Causality::await(ThreadKey key, const Location& location, const ChainPointer& chain, std::size_t count) {
@@ -144,8 +167,11 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
   if (is_acquire(ordering)) {
     Thread& state = thread(key);
     synchronize(key, awaited(key, scope));
-    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) fence_follows(key, now);
-    if (device_wide(scope)) {  // there is no more to acquire
+    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) {
+      fence_follows(key, Reach::device, now);
+      if (scope == Scope::sys) fence_follows(key, Reach::system, now);
+    }
+    if (everywhere(scope)) {  // there is no more to acquire
       state.pending.clear();
       state.pending_clocks = {};
     }
@@ -158,7 +184,10 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
   if (is_release(ordering)) {
     const ClockPointer before = snapshot(key, now);
     release(thread(key).released, scope, before);
-    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) fence_precedes(key, before, now);
+    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) {
+      fence_precedes(key, Reach::device, before, now);
+      if (scope == Scope::sys) fence_precedes(key, Reach::system, before, now);
+    }
     synced(key, now);
   }
 }
@@ -183,7 +212,7 @@ bool Causality::leaves_nothing(const StrongAccess& access) const {
   if (may_be_known(access.location) || (access.reads && !access.writes && observed_around(access))) return false;
   if (threads_.empty() || !access.writes) return true;
   if (const Block* of = find_block(access.thread); !of || of->threads_with_state.empty()) return true;
-  if (find_block(access.thread)->fence_order) return false;
+  if (find_block(access.thread)->fence_orders[0]) return false;
   const Thread* state = find_thread(access.thread);
   if (!state) return true;
   auto empty = [](const ByScope& released) {
@@ -226,7 +255,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   sized.bytes = access.bytes;
   ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
   const bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
-  const bool for_later = !access.reduction && !(acquires && device_wide(access.scope)); // operations to acquire
+  const bool for_later = !access.reduction && !(acquires && everywhere(access.scope)); // operations to acquire
   Seen may_acquire{chain, count};
   if (unused_reads_ && count) {
     if (access.unused)
@@ -240,7 +269,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       synchronize(access.thread, acquirable(access.thread, *read.chain, read.count, access.scope));
     }
     const bool relays = access.writes && !access.unused && is_release(access.ordering) && latest &&
-                        device_wide(access.scope) && chain->all_wide;
+                        device_wide(access.scope) && chain->all_wide && on_one_device(*chain, access.thread);
     if (relays) before = snapshot(access.thread, now);
     if (may_acquire.chain)
       synchronize(access.thread, acquirable(access.thread, *may_acquire.chain, may_acquire.count, access.scope));
@@ -259,7 +288,12 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       const Contribution& c = chain->contributions[i];
       contribute(*branch, c.thread, c.scope, c.clock, c.with_earlier);
     }
-    if (fenced_count) branch->fenced.push_back(chain->fenced[fenced_count - 1]);
+    for (std::size_t i = fenced_count; i > 0; --i) { // the last of each
+      const Chain::Fenced& last = chain->fenced[i - 1];
+      if (std::none_of(branch->fenced.begin(), branch->fenced.end(),
+                       [&](const Chain::Fenced& later) { return later.device == last.device; }))
+        branch->fenced.push_back(last);
+    }
     chain = branch;
   }
   if (is_release(access.ordering)) {

@@ -56,6 +56,10 @@ class StreamOrder {
 
   // The record operation an event stands for now; 0 if never recorded.
   OperationId event_operation(std::uint32_t event) const;
+  std::uint32_t device(std::uint32_t stream) const {
+    auto found = streams_.find(stream);
+    return found == streams_.end() ? 0 : found->second.device;
+  }
   // Last operations of a stream (several after a graph launch).
   std::vector<OperationId> stream_tail(std::uint32_t stream) const;
 

@@ -131,7 +131,7 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
     other, owner, word, what one does, what the other does): {(site, site)}}; raises Unknown, also when it takes longer
     than `seconds` of a core, or when the records warn that some of them are lost."""
     deadline = time.process_time() + seconds
-    sites, numbers, launches, listed = {}, {}, {}, []
+    sites, numbers, launches, listed, devices = {}, {}, {}, [], {}
     device, operations = Records(sites), stream_oracle.Operations()
     accesses = 0
     for line in lines:
@@ -149,6 +149,9 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
             listed = []
         if head == "warning:":
             raise Unknown("the trace is not whole: " + line)
+        if head == "stream":
+            of = re.search(r"\bdevice (\d+)", line)
+            devices[word[1]] = int(of.group(1)) if of else 0
         if head in ("stream", "graph_launch", "operation", "stream_wait", "host_wait", "free"):
             operations.read(word, line)
         if head == "operation" and " launch " in line and " kernel " in line:
@@ -156,8 +159,10 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
             if not kernel or " kernel %s module " % kernel in line:
                 block = extent(line, "block")
                 numbers[int(word[1])] = number
+                stream = re.search(r"\bstream (\d+)", line)
+                device = None if " graph_launch " in line else devices.get(stream and stream.group(1), 0)
                 launches[number] = Launch(int(word[1]), block[0] * block[1] * block[2], extent(line, "grid"),
-                                          extent(line, "cluster"))
+                                          extent(line, "cluster"), device)
         elif head in ("begin", "end") and int(word[2]) in numbers:
             number = numbers[int(word[2])]
             if head == "begin":

@@ -104,8 +104,9 @@ class Launch:
     """What is the same for all its threads. Blocks have numbers of their own in all launches: those of launch L begin with
     L << BLOCK_BITS."""
 
-    def __init__(self, operation, block_size, grid, cluster):
+    def __init__(self, operation, block_size, grid, cluster, device=0):
         self.operation, self.block_size, self.grid, self.cluster = operation, block_size, grid, cluster
+        self.device = device  # None: of a graph's node, which may be of any
         self.behind, self.told = set(), {}  # launches complete when it begins; what these had been told of others
         self.primary, self.waits = 0, (set(), {})  # the launch that its threads may wait for, and the same once one has
         self.waited = False
@@ -226,8 +227,11 @@ class Device:
 
     def in_scope(self, scope, one, other):
         """8.5: are two blocks within a scope of either?"""
-        if scope in ("gpu", "sys"):
+        if scope == "sys":
             return True
+        if scope == "gpu":
+            devices = {self.launches[launch_of(block)].device for block in (one, other)}
+            return len(devices - {None}) <= 1
         if scope == "cluster":
             return self.cluster_of(one) == self.cluster_of(other)
         return scope == "cta" and one == other
@@ -336,8 +340,9 @@ class Device:
         if not site.strong or not wrote:
             return
         fenced = self.fenced.get(location, []) if site.access == "atomic" and last and heads is last[3] else []
-        there = {id(clock) for clock in fenced}
-        more = [clock for clock in self.sc_fences.get(block, []) if id(clock) not in there and self.known(clock, thread)]
+        there = {id(clock) for clock, _, _ in fenced}
+        more = [(clock, of, by) for clock, of, by in self.sc_fences.get(block, [])
+                if id(clock) not in there and self.known(clock, thread)]
         self.fenced[location] = fenced + more
         # 8.8: what a release pattern that ends in this write begins with.
         released = dict(heads) if site.access == "atomic" else {}
@@ -386,14 +391,14 @@ class Device:
             if ordering == "sc" and scope in ("gpu", "sys"):
                 for read, clocks in self.told.get(block, []):
                     if self.known(read, thread):
-                        thread.sees(*clocks)
+                        thread.sees(*[clock for clock, of, by in clocks if self.both_in_scope(scope, block, of, by)])
             if ordering in ACQUIRE:
                 for heads in thread.pending.values():
                     self.acquire(thread, scope, heads.values())
             if ordering in RELEASE:
                 thread.fences[scope] = thread.publish()
                 if ordering == "sc" and scope in ("gpu", "sys"):
-                    self.sc_fences.setdefault(block, []).append(thread.fences[scope])
+                    self.sc_fences.setdefault(block, []).append((thread.fences[scope], scope, block))
 
     @staticmethod
     def of_shared(clock):

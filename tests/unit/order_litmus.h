@@ -167,9 +167,10 @@ class Litmus {
   // The next launch begins, behind all of its stream, and of another stream that it waits for; or beside the last of
   // its stream, which is over when a thread waits. Without a word, one begins at first, and a second beside it with the
   // first event of its blocks.
-  Litmus& launch(std::uint32_t stream, std::uint32_t waits_for = 0) {
+  Litmus& launch(std::uint32_t stream, std::uint32_t waits_for = 0, std::uint32_t device = 0) {
     Launched launched;
     launched.stream = stream;
+    launched.device = device;
     launched.waits_for = waits_for;
     for (std::uint32_t i = 0; i < execution_.launches.size(); ++i) {
       const std::uint32_t other = execution_.launches[i].stream;
@@ -187,6 +188,8 @@ class Litmus {
     }
     return begin(launched);
   }
+  // Two launches beside each other, the second on another device.
+  Litmus& two_devices() { return launch(2).launch(3, 0, 1); }
   Litmus& end(std::uint32_t launch) {
     ended(launch);
     return *this;

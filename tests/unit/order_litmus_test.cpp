@@ -297,6 +297,123 @@ TEST(LitmusFenceOrder, WhatTheFenceAcquiredIsPassedOn) { // to the other block a
   passed_on(false).races({{1, 6}});
 }
 
+// ---- devices (8.5: .gpu has the threads of one device, of all its launches; .sys those of all)
+
+constexpr At here{0, 0}, there{2, 0}, there_too{2, 33}; // `there`: of the launch on the other device
+
+TEST(LitmusDevices, FlagsThatAreToReachTheOtherDevice) {
+  const auto flag = [](Scope writes, Scope reads) {
+    return Litmus()
+        .two_devices()
+        .write(here, x)
+        .write(here, y, release, writes)
+        .read(there, y, acquire, reads)
+        .read(there, x);
+  };
+  flag(sys, sys).none();
+  flag(gpu, gpu).races({{1, 4}, {2, 3}});
+  flag(sys, gpu).races({{1, 4}, {2, 3}});
+  flag(gpu, sys).races({{1, 4}, {2, 3}});
+  // Of launches of one device .gpu is enough.
+  Litmus()
+      .launch(2)
+      .launch(3)
+      .write(here, x)
+      .write(here, y, release, gpu)
+      .read(there, y, acquire, gpu)
+      .read(there, x)
+      .none();
+}
+
+TEST(LitmusDevices, FencesThatAreToReachTheOtherDevice) {
+  const auto fences = [](Scope before, Scope after) {
+    return Litmus()
+        .two_devices()
+        .write(here, x)
+        .fence(here, before)
+        .write(here, y, vol, sys)
+        .read(there, y, vol, sys)
+        .fence(there, after)
+        .read(there, x);
+  };
+  fences(sys, sys).none();
+  fences(gpu, sys).races({{1, 4}});
+  fences(sys, gpu).races({{1, 4}});
+  EXPECT_NE(fences(gpu, sys).why().find("before it has device (.gpu) scope, and they are on different devices"),
+            std::string::npos)
+      << fences(gpu, sys).why();
+  // What a fence of .gpu scope did not acquire, a later one of .sys scope does.
+  Litmus()
+      .two_devices()
+      .write(here, x)
+      .write(here, y, release, sys)
+      .read(there, y, relaxed, sys)
+      .fence(there, gpu)
+      .fence(there, sys)
+      .read(there, x)
+      .none();
+  Litmus()
+      .two_devices()
+      .write(here, x)
+      .write(here, y, release, sys)
+      .read(there, y, acquire, gpu)
+      .fence(there, sys)
+      .read(there, x)
+      .races({{1, 4}, {2, 3}});
+}
+
+TEST(LitmusDevices, AtomicsOfOneDeviceAreNoneToTheOther) {
+  Litmus().two_devices().atomic(here, x, relaxed, sys).atomic(there, x, relaxed, sys).none();
+  Litmus().two_devices().atomic(here, x, relaxed, gpu).atomic(there, x, relaxed, gpu).races({{1, 2}});
+  Litmus().two_devices().atomic(here, x, relaxed, sys).atomic(there, x, relaxed, gpu).races({{1, 2}});
+  Litmus().launch(2).atomic(here, x, relaxed, gpu).launch(3, 0, 1).atomic(there, x, relaxed, sys).races({{1, 2}});
+  Litmus().launch(2).launch(3).atomic(here, x, relaxed, gpu).atomic(there, x, relaxed, gpu).none();
+  const std::string why = Litmus().two_devices().atomic(here, x, relaxed, sys).atomic(there, x, relaxed, gpu).why();
+  EXPECT_EQ(why.rfind("both are strong, but one has device scope (.gpu) and the other is on another device", 0), 0u)
+      << why;
+}
+
+// A counter that blocks of both devices pass: whoever acquires of the last has what came before the others, as far as
+// scopes let it.
+TEST(LitmusDevices, ChainsOfSeveralDevices) {
+  const auto counter = [](Scope first, Scope link, Scope last) {
+    return Litmus()
+        .two_devices()
+        .write(here, x)
+        .atomic(here, y, acq_rel, first)
+        .write(At{1, 0}, z)
+        .atomic(At{1, 0}, y, acq_rel, link)
+        .atomic(there, y, acq_rel, last)
+        .read(there, x)
+        .read(there, z);
+  };
+  counter(sys, sys, sys).none();
+  // The second has acquired from the first, on its own device, and hands it on.
+  counter(gpu, sys, sys).none();
+  counter(sys, gpu, sys).races({{1, 6}, {3, 7}, {4, 5}});
+  counter(gpu, gpu, gpu).races({{1, 6}, {2, 5}, {3, 7}, {4, 5}});
+}
+
+// 8.9.3: fences of a block before a flag, and of another behind one that a thread has read, with barriers between.
+TEST(LitmusDevices, FencesOfBlocks) {
+  const auto fences = [](Scope before, Scope after) {
+    return Litmus()
+        .two_devices()
+        .write(At{0, 33}, x)
+        .fence(At{0, 33}, before, Ordering::sc)
+        .block_barrier(0)
+        .atomic(here, y, relaxed, sys)
+        .atomic(there, y, relaxed, sys)
+        .block_barrier(2)
+        .fence(there_too, after, Ordering::sc)
+        .read(there_too, x);
+  };
+  fences(sys, sys).none();
+  fences(gpu, sys).races({{1, 4}});
+  fences(sys, gpu).races({{1, 4}});
+  fences(gpu, gpu).races({{1, 4}});
+}
+
 // ---- causality over several threads (8.9.5: base causality is transitive)
 
 TEST(LitmusISA2, Transitive) {

@@ -106,6 +106,9 @@ class Axioms {
     auto may_write = [](const Event& e) { return e.access != AccessKind::read; };
     return overlap(a, b) && (may_write(events_[a]) || may_write(events_[b]));
   }
+  std::uint32_t device_of(const Event& e) const {
+    return e.launch() < execution_.launches.size() ? execution_.launches[e.launch()].device : 0;
+  }
   // 8.5
   bool in_scope(const Event& of, const Event& other) const {
     switch (of.scope) {
@@ -113,6 +116,7 @@ class Axioms {
       case Scope::cta: return of.block == other.block;
       case Scope::cluster:
         return of.block / execution_.blocks_per_cluster == other.block / execution_.blocks_per_cluster;
+      case Scope::gpu: return device_of(of) == device_of(other);
       default: return true;
     }
   }

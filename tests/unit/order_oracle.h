@@ -80,7 +80,7 @@ struct Event {
 
 // How a launch was submitted, when it begins. All that it comes after is over then.
 struct Launched {
-  std::uint32_t stream = 2;
+  std::uint32_t stream = 2, device = 0; // every stream is of one device
   std::uint32_t waits_for = 0; // stream, for all that it has been given so far (cudaStreamWaitEvent); 0: none
   std::vector<std::uint32_t> after; // launches that are complete before it begins
   std::uint32_t primary = none; // the launch before it in its stream that it need not wait for

@@ -38,8 +38,8 @@ constexpr std::uint32_t threads_of_block[] = {0, 1, 33};
 
 class Builder {
  public:
-  // several: more launches begin in the course of it, in several streams.
-  Builder(std::uint32_t blocks_per_cluster, bool several) : several_(several) {
+  // several: more launches begin in the course of it, in several streams. devices: the third is of another one.
+  Builder(std::uint32_t blocks_per_cluster, bool several, bool devices = false) : several_(several), devices_(devices) {
     execution_.blocks_per_cluster = blocks_per_cluster;
     begin_launch(0, false, 0);
   }
@@ -110,7 +110,8 @@ class Builder {
         event.thread = choose.of(threads_of_block);
         event.kind = Event::Kind::fence;
         event.ordering = choose.below(8) ? Ordering::sc : Ordering::acq_rel;
-        event.scope = choose.of({Scope::gpu, Scope::gpu, Scope::gpu, Scope::sys, Scope::cta});
+        event.scope = devices_ ? choose.of({Scope::sys, Scope::sys, Scope::sys, Scope::gpu, Scope::cta})
+                               : choose.of({Scope::gpu, Scope::gpu, Scope::gpu, Scope::sys, Scope::cta});
         if (!gone(event)) add(event);
       };
       const auto meet = [&] {
@@ -122,7 +123,7 @@ class Builder {
       };
       const auto flag = [&](AccessKind kind) {
         const bool unused = choose.below(6) == 5;
-        const Scope scope = choose.below(8) ? Scope::gpu : Scope::cta;
+        const Scope scope = wide(choose.below(8) ? Scope::gpu : Scope::cta, choose);
         if (unused && kind == AccessKind::read && choose.below(2)) { // somebody has looked
           access(kind, memory + 64, Ordering::relaxed, scope);
           meet();
@@ -165,7 +166,7 @@ class Builder {
       event.address = flag;
       event.access = block == from ? AccessKind::write : AccessKind::read;
       event.ordering = choose.below(8) == 0 ? Ordering::relaxed : block == from ? Ordering::release : Ordering::acquire;
-      event.scope = Scope::gpu;
+      event.scope = wide(Scope::gpu, choose);
       event.unused = block == to && choose.below(8) == 7;
       if (event.unused && choose.below(2)) { // somebody has looked
         Event looked = event;
@@ -343,6 +344,10 @@ class Builder {
   }
   // ---- launches
 
+  // Of several devices: more often what reaches them all.
+  Scope wide(Scope scope, Choices& choose) const {
+    return devices_ && scope == Scope::gpu && choose.below(3) ? Scope::sys : scope;
+  }
   std::uint32_t some_block(Choices& choose) const {
     const std::uint32_t launch = running_[choose.below(std::uint32_t(running_.size()))];
     return launch * blocks_per_launch + choose.below(blocks_per_launch);
@@ -358,6 +363,7 @@ class Builder {
     Stream& into = streams_[stream];
     Launched launched;
     launched.stream = stream + 2;
+    launched.device = devices_ && stream == 2;
     if (dependent && into.behind_launch && !waits_for) {
       launched.primary = into.launches.back();
       launched.after = into.entered;
@@ -538,7 +544,7 @@ class Builder {
   };
 
   Execution execution_;
-  bool several_ = false;
+  bool several_ = false, devices_ = false;
   Stream streams_[3];
   std::vector<std::uint32_t> running_; // launches
   std::uint32_t groups_ = 0;
@@ -569,7 +575,8 @@ std::string text(const Execution& execution) {
     }
     if (e.kind == Event::Kind::launch_begin) {
       const Launched& launched = execution.launches[e.launch()];
-      out += " stream " + std::to_string(launched.stream) + " waits for " + std::to_string(launched.waits_for);
+      out += " device " + std::to_string(launched.device) + " stream " + std::to_string(launched.stream) +
+             " waits for " + std::to_string(launched.waits_for);
       if (launched.primary != Launched::none) out += " programmatic";
     }
     if (e.memory() || e.kind == Event::Kind::fence) {
@@ -599,7 +606,7 @@ bool agree(const Races& found, const Records& records) {
 }
 
 void compare(const std::vector<std::uint64_t>& steps, bool clusters, bool several, bool pooled) {
-  Builder builder(clusters ? 2 : 1, several);
+  Builder builder(clusters ? 2 : 1, several, several && steps.size() % 3 == 0);
   for (std::size_t i = 0; i < steps.size() && i < 60; ++i) builder.step(steps[i]);
   Execution execution = builder.take();
   if (execution.events.size() > 250) return; // values of writes are bytes
@@ -634,7 +641,7 @@ TEST(Oracle, ManyExecutions) {
   std::size_t racy = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const bool several = round / 4 % 4 >= 2;
-    Builder builder(round % 2 + 1, several);
+    Builder builder(round % 2 + 1, several, several && round / 16 % 2);
     std::size_t length = 2 + next() % (round / 4 % 4 == 2 ? 40 : 28);
     const bool flags = round % 4 == 1, rings = round % 4 == 3, messages = round / 4 % 4 == 2;
     for (std::size_t i = 0; i < (flags ? length / 4 + 1 : length); ++i) {

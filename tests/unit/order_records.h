@@ -66,10 +66,8 @@ class Records {
     allocation.address = memory;
     allocation.bytes = 4096;
     records_.push_back(allocation);
-    std::set<std::uint32_t> streams;
-    for (const Launched& launched : execution.launches) streams.insert(launched.stream);
-    for (std::uint32_t stream : streams)
-      records_.push_back(trace::StreamCreate{stream, trace::StreamCreate::Kind::non_blocking, 0, 0, 1});
+    // Those of other devices as late as can be: when they are used.
+    for (const Launched& launched : execution.launches) create(launched, 0);
     for (std::size_t i = 0; i < execution.events.size(); ++i) event(i);
     for (std::uint32_t number : running_) records_.push_back(trace::OperationEnd{number});
   }
@@ -319,8 +317,13 @@ class Records {
       case Event::Kind::exit: records_.push_back(of_warp<trace::ThreadExit>(event)); break;
     }
   }
+  void create(const Launched& launched, std::uint32_t device) {
+    if (launched.device != device || !streams_.insert(launched.stream).second) return;
+    records_.push_back(trace::StreamCreate{launched.stream, trace::StreamCreate::Kind::non_blocking, 0, device, 1});
+  }
   void submit(std::uint32_t number) {
     const Launched& launched = execution_.launches[number];
+    create(launched, launched.device);
     trace::Operation operation;
     if (launched.waits_for) {
       operation.id = ++waits_;
@@ -366,6 +369,7 @@ class Records {
   std::vector<std::uint32_t> lines_;
   std::vector<trace::Record> records_;
   std::set<std::uint32_t> running_; // launches
+  std::set<std::uint32_t> streams_; // that have been created
   std::uint32_t waits_ = 1000; // operations
 };
 

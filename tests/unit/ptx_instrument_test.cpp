@@ -97,9 +97,10 @@ TEST(InstrumentTest, KernelsOfLaterPtxStayAsTheyAre) {
   ASSERT_EQ(made->kernels.size(), 1u);
   EXPECT_EQ(made->kernels[0].name, "other");
   ASSERT_EQ(made->notes.size(), 1u);
-  EXPECT_EQ(made->notes[0],
-            "kernel k is not recorded: instructions such as mbarrier.arrive.shared::cluster.multicast::cluster::32b.b64 "
-            "are not supported on the GPU yet");
+  EXPECT_EQ(
+      made->notes[0],
+      "kernel k is not recorded: instructions such as mbarrier.arrive.shared::cluster.multicast::cluster::32b.b64 "
+      "are not supported on the GPU yet");
 }
 
 TEST(InstrumentTest, RegistersAreAddedWhereElementsAreDropped) {

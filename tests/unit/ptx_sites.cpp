@@ -296,7 +296,7 @@ TEST(PtxSites, NumbersAndTables) {
       ".extern .func d();\n.func f() { membar.gl; ret; }\n.entry k() { .reg .pred %p<2>; L: bar.sync 0; @%p1 bra L; "
       "ret; }\n");
   SiteTable table = site_table(m);
-  ASSERT_EQ(table.sites.size(), 3u);  // the ret of a function is no exit
+  ASSERT_EQ(table.sites.size(), 3u); // the ret of a function is no exit
   EXPECT_TRUE(table.by_function[0].empty());
   for (std::uint32_t i = 0; i < table.sites.size(); ++i) {
     EXPECT_EQ(table.sites[i].id, i);
@@ -360,5 +360,5 @@ TEST(PtxSites, SourceChains) {
   EXPECT_EQ(all[1].source[0].line, 11u);
 }
 
-}  // namespace
-}  // namespace deadheat::ptx
+} // namespace
+} // namespace deadheat::ptx

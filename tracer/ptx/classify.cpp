@@ -265,7 +265,7 @@ bool copy(const Instruction& i, Site& site) {
       site.ordering = Ordering::relaxed;
       site.scope = Scope::gpu;
       set_elements(i, site);
-    } else if (i.has(M::relaxed)) {  // from PTX 9.3 on: its elements are strong, both where it reads and where it writes
+    } else if (i.has(M::relaxed)) { // from PTX 9.3 on: its elements are strong, both where it reads and where it writes
       site.ordering = Ordering::relaxed;
       site.scope = scope_of(i, Scope::none);
       set_elements(i, site);
@@ -274,7 +274,7 @@ bool copy(const Instruction& i, Site& site) {
   }
   site.kind = SiteKind::async_copy;
   if (i.operands.size() > 2 && i.operands[2].kind == Operand::Kind::integer && i.operands[2].bits <= 16) {
-    site.element_bytes = std::uint8_t(i.operands[2].bits);  // cp-size
+    site.element_bytes = std::uint8_t(i.operands[2].bits); // cp-size
     site.type = "b" + std::to_string(8 * site.element_bytes);
   }
   return true;
@@ -306,11 +306,9 @@ bool opaque(const Instruction& i, Site& site) {
     case Opcode::discard:
     case Opcode::clusterlaunchcontrol: site.access = AccessKind::write; break;
     case Opcode::sured: site.access = AccessKind::atomic; break;
-    case Opcode::multimem: {  // loads and stores are weak, reductions relaxed.sys unless written
+    case Opcode::multimem: { // loads and stores are weak, reductions relaxed.sys unless written
       const bool reduces = i.has(M::red) || i.has(M::reduce);
-      site.access = reduces                              ? AccessKind::atomic
-                    : i.has(M::st) || i.has(M::cp) ? AccessKind::write
-                                                         : AccessKind::read;
+      site.access = reduces ? AccessKind::atomic : i.has(M::st) || i.has(M::cp) ? AccessKind::write : AccessKind::read;
       set_elements(i, site);
       site.ordering = ordering_of(i, reduces ? Ordering::relaxed : Ordering::weak);
       if (is_strong(site.ordering)) site.scope = scope_of(i, Scope::sys);
@@ -368,7 +366,7 @@ bool unknown(const Instruction& i, Site& site) {
 
 struct Row {
   Opcode opcode;
-  bool (*handle)(const Instruction&, Site&);  // false: no site after all
+  bool (*handle)(const Instruction&, Site&); // false: no site after all
 };
 constexpr Row rows[] = {
     {Opcode::activemask, warp_value},
@@ -425,7 +423,7 @@ bool has_unknown_words(const Instruction& i) {
 // What its words may change: accesses and synchronization, not what lanes compute together.
 bool is_memory(const Site& site) { return site.kind != SiteKind::warp_value && site.kind != SiteKind::exit; }
 
-}  // namespace
+} // namespace
 
 bool completes_on_mbarrier(const Instruction& i) {
   if (i.has(M::mbarrier_complete_tx_bytes)) return true;
@@ -469,4 +467,4 @@ std::optional<Site> classify(const Instruction& instruction, bool entry) {
   return site;
 }
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx
