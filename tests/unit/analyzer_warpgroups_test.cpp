@@ -228,5 +228,39 @@ TEST_F(SameValue, CopiesOfTheSameToOnePlace) { EXPECT_TRUE(of(7, 0)); }
 TEST_F(SameValue, CopiesOfOtherBytes) { EXPECT_FALSE(of(8, 0)); }
 TEST_F(SameValue, CopiesOfTheSameToPlacesThatOverlap) { EXPECT_FALSE(of(7, 16)); }
 
+// cp.async.bulk.relaxed.b128 (PTX ISA 9.3) moves strong elements: what copies of one place do to each other is defined.
+TEST(StrongCopies, ToOnePlace) {
+  const auto races = [](Ordering ordering, Scope scope, bool two_blocks) {
+    LittleTrace trace;
+    LittleTrace::SiteOf of;
+    of.kind = SiteKind::bulk_copy;
+    of.access = AccessKind::write;
+    of.proxy = Proxy::async;
+    of.opcode = "cp.async.bulk.relaxed.gpu.global.shared::cta.bulk_group.b128";
+    of.ordering = ordering;
+    of.scope = scope;
+    of.bytes = 16;
+    const std::uint32_t site = trace.site(60, of), launch = trace.launch();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      trace::BulkCopy copy;
+      copy.warp = {launch, two_blocks ? i : 0, two_blocks ? 0 : i};
+      copy.module = 1;
+      copy.site = site;
+      copy.mask = 1;
+      copy.destination[0] = memory + 32 * i;
+      copy.source[0] = shared_window + 1024;
+      copy.bytes[0] = 64;
+      trace.add(copy);
+    }
+    trace.end_launch(launch);
+    return trace.races();
+  };
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(races(Ordering::weak, Scope::none, true), Lines{"60-60"});
+  EXPECT_EQ(races(Ordering::relaxed, Scope::gpu, true), Lines{"60-60 strong"});
+  EXPECT_EQ(races(Ordering::relaxed, Scope::cta, true), Lines{"60-60"});
+  EXPECT_EQ(races(Ordering::relaxed, Scope::cta, false), Lines{"60-60 strong"});
+}
+
 } // namespace
 } // namespace deadheat::test
