@@ -1,8 +1,11 @@
-// Two GPUs in one process: multi FAULT
+// Two GPUs in one process: multi FAULT, or multi flags FAULT
 //
 // A kernel on the first writes a buffer, a peer copy brings it to the second, where a kernel reads it on a stream of its
 // own. With FAULT 1 that stream does not wait for the copy. Each device has a kernel with a race-free shared sum besides.
 // Prints the sum that the second device saw, or "one device" where there is no second one.
+//
+// flags: a kernel on the first hands a buffer in the host's memory to one that runs on the second, by a flag at system
+// scope; with FAULT 1 at device scope, which does not reach the other device.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -27,14 +30,70 @@ __global__ void consume(const unsigned* from, unsigned long long* sums) {
   if (threadIdx.x == 0) sums[blockIdx.x] = part[0];
 }
 
+template <bool fault>
+__global__ void hand_over(unsigned* data, unsigned* flag) {
+  data[threadIdx.x] = threadIdx.x + 7;
+  __syncthreads();
+  if (threadIdx.x) return;
+  if (fault)
+    asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
+  else
+    asm volatile("st.release.sys.global.u32 [%0], 1;" ::"l"(flag) : "memory");
+}
+template <bool fault>
+__global__ void take(const unsigned* data, const unsigned* flag, unsigned* sums) {
+  if (threadIdx.x == 0) {
+    unsigned seen = 0;
+    while (!seen) {
+      if (fault)
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+      else
+        asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+    }
+  }
+  __syncthreads();
+  sums[threadIdx.x] = data[threadIdx.x];
+}
+
+int flags(bool fault) {
+  constexpr unsigned threads = 64;
+  unsigned *data = nullptr, *sums = nullptr, host[threads];
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaHostAlloc(&data, 4 * (threads + 64), cudaHostAllocPortable | cudaHostAllocMapped));
+  CHECK(cudaMalloc(&sums, sizeof host));
+  for (unsigned i = 0; i < threads + 64; ++i) data[i] = 0;
+  unsigned* const flag = data + threads + 32;
+  cudaStream_t stream[2];
+  for (int d = 0; d < 2; ++d) {
+    CHECK(cudaSetDevice(d));
+    CHECK(cudaStreamCreateWithFlags(&stream[d], cudaStreamNonBlocking));
+    if (d)
+      (fault ? take<true> : take<false>)<<<1, threads, 0, stream[d]>>>(data, flag, sums);
+    else
+      (fault ? hand_over<true> : hand_over<false>)<<<1, threads, 0, stream[d]>>>(data, flag);
+    CHECK(cudaGetLastError());
+  }
+  for (int d = 0; d < 2; ++d) {
+    CHECK(cudaSetDevice(d));
+    CHECK(cudaDeviceSynchronize());
+  }
+  CHECK(cudaMemcpy(host, sums, sizeof host, cudaMemcpyDeviceToHost));
+  unsigned all = 0;
+  for (const unsigned s : host) all += s;
+  std::printf("%u\n", fault ? 0 : all);
+  return 0;
+}
+
 int main(int argc, char** argv) {
-  const bool fault = argc > 1 && std::atoi(argv[1]);
+  const bool with_flags = argc > 2;
+  const bool fault = argc > 1 && std::atoi(argv[argc - 1]);
   int devices = 0;
   CHECK(cudaGetDeviceCount(&devices));
   if (devices < 2) {
     std::printf("one device\n");
     return 0;
   }
+  if (with_flags) return flags(fault);
   constexpr unsigned blocks = 64;
   unsigned* buffer[2];
   unsigned long long* sums[2];

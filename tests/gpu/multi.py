@@ -24,7 +24,7 @@ arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer", required=True)
 arguments.add_argument("--binary", required=True)
 arguments.add_argument("--work", required=True)
-arguments.add_argument("--only", choices=("process", "torchrun", "sharded"))
+arguments.add_argument("--only", choices=("process", "flags", "torchrun", "sharded"))
 options = arguments.parse_args()
 
 
@@ -82,6 +82,27 @@ def one_process():
             claim(wanted and len(report["races"]) == len(wanted), "two devices: the copy races with the kernel that reads: %s" % names)
         else:
             claim(not report["races"], "two devices: nothing is reported where the stream waits: %s" % names)
+
+
+def flags():
+    alone = run([options.binary, "flags", "0"])
+    claim(alone.returncode == 0, "flags, the program alone (%s)" % (alone.stderr.strip()[-200:] or "nothing said"))
+    if "one device" in alone.stdout:
+        return
+    for fault in (0, 1):
+        trace = os.path.join(options.work, "flags-%d" % fault)
+        recorded = run([options.binary, "flags", str(fault)], recorded_into(trace))
+        claim(recorded.returncode == 0 and (fault or recorded.stdout == alone.stdout),
+              "flags: the program ends as alone (%s)" % (recorded.stderr.strip()[-200:] or "nothing said"))
+        report = analyze(trace)
+        races = report["races"] if report else []
+        texts = ["%s:%d %s:%d %s" % (race["first"]["kernel"], race["first"]["line"], race["second"]["kernel"],
+                                     race["second"]["line"], race["why"]) for race in races]
+        if fault:
+            claim(any("on different devices" in text or "on another device" in text for text in texts),
+                  "flags of device scope do not reach the other device: %s" % texts)
+        else:
+            claim(report and not races, "flags of system scope reach the other device: %s" % texts)
 
 
 def training():
@@ -157,7 +178,9 @@ def sharded(command, ranks):
 
 if options.only in (None, "process"):
     one_process()
-ranked = training() if options.only != "process" else None
+if options.only in (None, "flags"):
+    flags()
+ranked = training() if options.only not in ("process", "flags") else None
 if ranked:
     for part in (torchrun, sharded):
         if options.only in (None, part.__name__):
