@@ -394,6 +394,34 @@ TEST(LitmusDevices, ChainsOfSeveralDevices) {
   counter(gpu, gpu, gpu).races({{1, 6}, {2, 5}, {3, 7}, {4, 5}});
 }
 
+// What a link of the chain could not acquire itself it does not hand on.
+TEST(LitmusDevices, LinksThatAcquireOnlyAPart) {
+  const At last{3, 0};
+  Litmus()
+      .two_devices()
+      .write(here, x)
+      .atomic(here, y, release, gpu)
+      .atomic(At{1, 0}, y, relaxed, sys)
+      .atomic(there, y, acq_rel, sys)
+      .atomic(last, y, acquire, sys)
+      .read(last, x)
+      .races({{1, 6}, {2, 4}});
+}
+
+// An acquire of .gpu scope leaves something for a fence of .sys scope behind it.
+TEST(LitmusDevices, FencesBehindAcquires) {
+  const auto read = [](bool fenced) {
+    const At last{3, 0};
+    Litmus litmus;
+    litmus.two_devices().write(here, x).atomic(here, y, release, sys).atomic(there, y, relaxed, sys);
+    litmus.read(last, y, acquire, gpu);
+    if (fenced) litmus.fence(last, sys);
+    return litmus.read(last, x);
+  };
+  read(true).races({{2, 4}});
+  read(false).races({{1, 5}, {2, 4}});
+}
+
 // 8.9.3: fences of a block before a flag, and of another behind one that a thread has read, with barriers between.
 TEST(LitmusDevices, FencesOfBlocks) {
   const auto fences = [](Scope before, Scope after) {
@@ -412,6 +440,23 @@ TEST(LitmusDevices, FencesOfBlocks) {
   fences(gpu, sys).races({{1, 4}});
   fences(sys, gpu).races({{1, 4}});
   fences(gpu, gpu).races({{1, 4}});
+  // A flag that blocks of both devices pass: a fence of .gpu scope follows those of its own device.
+  Litmus()
+      .two_devices()
+      .write(At{2, 33}, x)
+      .fence(At{2, 33}, gpu, Ordering::sc)
+      .block_barrier(2)
+      .atomic(there, y, relaxed, sys)
+      .write(At{0, 33}, z)
+      .fence(At{0, 33}, gpu, Ordering::sc)
+      .block_barrier(0)
+      .atomic(here, y, relaxed, sys)
+      .atomic(At{3, 0}, y, relaxed, sys)
+      .block_barrier(3)
+      .fence(At{3, 33}, gpu, Ordering::sc)
+      .read(At{3, 33}, x)
+      .read(At{3, 33}, z)
+      .races({{3, 7}});
 }
 
 // ---- causality over several threads (8.9.5: base causality is transitive)
