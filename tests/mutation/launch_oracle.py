@@ -160,9 +160,9 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
                 block = extent(line, "block")
                 numbers[int(word[1])] = number
                 stream = re.search(r"\bstream (\d+)", line)
-                device = None if " graph_launch " in line else devices.get(stream and stream.group(1), 0)
+                where = None if " graph_launch " in line else devices.get(stream and stream.group(1), 0)
                 launches[number] = Launch(int(word[1]), block[0] * block[1] * block[2], extent(line, "grid"),
-                                          extent(line, "cluster"), device)
+                                          extent(line, "cluster"), where)
         elif head in ("begin", "end") and int(word[2]) in numbers:
             number = numbers[int(word[2])]
             if head == "begin":
