@@ -172,7 +172,7 @@ TEST_P(Ptx, AsynchronousStores) {
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r6], {%r9, %r7, %r8, %r30}, [%r5];\n"
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%r6+1024], {%rd4, %rd5}, [%r5];\n"
       "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r4+2048], %r7, [%r5];\n"
-      "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 [%r4+2056], %rd5, [%r5];\n";
+      "red.async.relaxed.cluster.shared::cluster.add.u64 [%r4+2056], %rd5, [%r5];\n";
   body = "st.shared.u32 [%r29+2048], 5;\nst.shared.u64 [%r29+2056], 7;\n" + body;
   body += wait_parity("%r20", "0", 2);
   body +=

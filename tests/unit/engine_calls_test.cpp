@@ -243,6 +243,21 @@ TEST(Calls, what_cannot_run_is_named) {
   EXPECT_EQ(r.download<std::uint32_t>(out, 1)[0], 5u);
 }
 
+// What a later PTX says of instructions that are known changes what they do.
+TEST(Calls, what_later_ptx_says_is_named) {
+  Runner r(header + R"(
+.visible .entry a() { .reg .b32 %r<8>; .reg .b64 %a;
+  cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [%r1], [%a], 64, %r2, %r3, [%r4]; ret; }
+.visible .entry b() { .reg .b32 %r<8>;
+  mbarrier.arrive.shared::cluster.multicast::cluster::32b.b64 _, [%r1], %r2; ret; }
+)");
+  EXPECT_EQ(r.module().refusals(),
+            (std::vector<std::string>{
+                "kernel a: cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob: ignored bytes are "
+                "not supported by the embedded device",
+                "kernel b: mbarrier.arrive.shared::cluster.multicast::cluster::32b.b64: unknown modifier"}));
+}
+
 const char* const jumps = R"(
 .visible .entry k(.param .u64 out)
 {

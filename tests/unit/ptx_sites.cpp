@@ -233,7 +233,8 @@ TEST(PtxSites, LaterPtx) {
   for (const char* text : {"ld.global.L2::evict_later.u32 %r1, [%rd1];", "frobnicate.b32 %r1, %r2;",
                            "mma.sync.aligned.later.m16n8k8.row.col.f16.f16.f16.f16 {%r1,%r2}, {%r1,%r2}, {%r3}, "
                            "{%r1,%r2};",
-                           "st.async.release.gpu.global.b32 [%rd1], %r2;"}) {
+                           "st.async.release.gpu.global.b32 [%rd1], %r2;",
+                           "tcgen05.mma.later.cta_group::1.kind::f16 [%r1], %rd1, %rd1, %r2, %p1;"}) {
     EXPECT_FALSE(first(text).later) << text;
   }
   EXPECT_EQ(first("ld.global.L2::evict_later.u32 %r1, [%rd1];").site->kind, SiteKind::access);

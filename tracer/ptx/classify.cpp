@@ -420,19 +420,11 @@ bool has_unknown_words(const Instruction& i) {
   });
 }
 
-// What its words may change: accesses and synchronization, not what lanes compute together.
-bool is_memory(const Site& site) { return site.kind != SiteKind::warp_value && site.kind != SiteKind::exit; }
-
 } // namespace
 
 bool completes_on_mbarrier(const Instruction& i) {
   if (i.has(M::mbarrier_complete_tx_bytes)) return true;
   return (i.opcode == Opcode::st || i.opcode == Opcode::red) && i.has(M::async) && i.operands.size() > 2;
-}
-
-bool of_later_ptx(const Instruction& i) {
-  const std::optional<Site> site = classify(i, false);
-  return site && is_memory(*site) && (i.opcode == Opcode::unknown || has_unknown_words(i));
 }
 
 std::optional<MatrixPieces> matrix_pieces(const Instruction& i) {
@@ -453,7 +445,10 @@ std::uint8_t value_bytes(const Site& site) {
   return atomic && packed && site.element_bytes == 4 ? 2 : site.element_bytes;
 }
 
-std::optional<Site> classify(const Instruction& instruction, bool entry) {
+namespace {
+
+// As if there were no words that are not known.
+std::optional<Site> classify_known(const Instruction& instruction, bool entry) {
   if (instruction.opcode == Opcode::ret && !entry) return std::nullopt;
   static const std::vector<const Row*> by_opcode = [] {
     std::vector<const Row*> table(1024, nullptr);
@@ -463,8 +458,26 @@ std::optional<Site> classify(const Instruction& instruction, bool entry) {
   const Row* row = by_opcode[std::size_t(instruction.opcode)];
   Site site;
   if (!row || !row->handle(instruction, site)) return std::nullopt;
-  if (is_memory(site) && has_unknown_words(instruction)) site.kind = SiteKind::opaque;
   return site;
+}
+
+bool depends_on_unknown_words(const Instruction& instruction, const Site& site) {
+  // What lanes compute together no word makes an access; and more than opaque nothing can be.
+  const bool memory = site.kind != SiteKind::warp_value && site.kind != SiteKind::exit && site.kind != SiteKind::opaque;
+  return memory && has_unknown_words(instruction);
+}
+
+} // namespace
+
+std::optional<Site> classify(const Instruction& instruction, bool entry) {
+  std::optional<Site> site = classify_known(instruction, entry);
+  if (site && depends_on_unknown_words(instruction, *site)) site->kind = SiteKind::opaque;
+  return site;
+}
+
+bool of_later_ptx(const Instruction& i) {
+  const std::optional<Site> site = classify_known(i, false);
+  return site && (i.opcode == Opcode::unknown || depends_on_unknown_words(i, *site));
 }
 
 } // namespace deadheat::ptx

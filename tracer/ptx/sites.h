@@ -42,7 +42,7 @@ std::optional<Site> classify(const Instruction& instruction, bool entry);
 bool completes_on_mbarrier(const Instruction& instruction);
 
 // A memory or synchronization instruction with an opcode or a word that ptx_opcodes.def and ptx_modifiers.def do not
-// have: what it does nobody knows. Its site is opaque.
+// have: what it does nobody knows, so that its site is opaque, which it would not be if all were known.
 bool of_later_ptx(const Instruction& instruction);
 
 // Bytes of what a site reads or writes at once. An atomic operation on a packed type is one on each of its two values
