@@ -109,8 +109,11 @@ struct Cluster {
 
 struct WatchedThread { // of a watched run (watch.h)
   std::uint64_t performed = 0; // visible operations
-  std::uint64_t old_address = 0; // of the last old value it was given
-  std::uint8_t old_count = 0; // on end
+  struct Old {
+    std::uint64_t address = 0;
+    std::uint8_t count = 0; // of old values that it was given there on end
+  };
+  std::array<Old, 4> old; // at the places where it was given some last
   bool stopped_before = false; // a visible operation, which it performs next
 };
 

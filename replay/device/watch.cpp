@@ -122,8 +122,11 @@ std::size_t Watch::draw(const order::HistoryAccess& access, const Block& block, 
 std::size_t Watch::choose(const Block& block, const ThreadContext& thread, WatchedThread& watched) {
   const LaunchRequest& request = block.launch->request;
   std::size_t age = 0;
+  auto old = std::find_if(watched.old.begin(), watched.old.end(), [&](const WatchedThread::Old& place) {
+    return place.count && place.address == thread.pending_address;
+  });
   if (const std::size_t choices = histories_->choices(now_.access, now_.held.data()); choices > 1) {
-    const bool again = watched.old_address == thread.pending_address && watched.old_count >= patience;
+    const bool again = old != watched.old.end() && old->count >= patience;
     age = listed(block, thread.linear, watched.performed, choices);
     if (chooser_) {
       if (!again) age = std::min(chooser_->age(choices), choices - 1);
@@ -132,11 +135,15 @@ std::size_t Watch::choose(const Block& block, const ThreadContext& thread, Watch
     }
   }
   if (!age) {
-    watched.old_count = 0;
+    if (old != watched.old.end()) old->count = 0;
     return 0;
   }
-  watched.old_count = watched.old_address == thread.pending_address ? std::uint8_t(watched.old_count + 1) : 1;
-  watched.old_address = thread.pending_address;
+  if (old == watched.old.end()) { // in place of the one of longest ago
+    std::rotate(watched.old.begin(), --old, watched.old.end());
+    old = watched.old.begin();
+    *old = {thread.pending_address, 0};
+  }
+  if (old->count < patience) ++old->count;
   old_reads_.push_back({request.operation, block.index, thread.linear, std::uint32_t(age), watched.performed});
   return age;
 }

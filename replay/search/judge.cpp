@@ -72,6 +72,10 @@ Expected<void> Judge::judge(Race& race) {
       trouble = a->holds_kept ? b->hold_trouble : a->hold_trouble;
       continue;
     }
+    if (waits_in_vain(race, *a) || waits_in_vain(race, *b)) {
+      trouble = "a loop that waits was shown an old value, and the run did not end: that tells nothing";
+      continue;
+    }
     ++driven;
     if (!compare(a->outputs, b->outputs, nullptr).differ) continue;
     race.verdict_why = how;
@@ -237,11 +241,17 @@ Expected<bool> Judge::by_old_values(Race& race, std::uint64_t& driven) {
     Expected<Run> without = session_.run(a, nullptr, budget_);
     if (!without) return without.error();
     ++race.schedules;
+    if (waits_in_vain(race, *with)) continue;
     ++driven;
     if (!compare(without->outputs, with->outputs, nullptr).differ) continue;
     return found_by_old_values(race, {a, b}, *with);
   }
   return false;
+}
+
+bool Judge::waits_in_vain(const Race& race, const Run& run) {
+  return race.race_class == RaceClass::strong && run.outputs.ending == Ending::hang &&
+         (run.choices.old_shown || !run.old_reads.empty());
 }
 
 Judge::Clock::time_point Judge::deadline() const {

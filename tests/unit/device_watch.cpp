@@ -42,6 +42,25 @@ template <Mode M> std::int32_t no_fences(ThreadContext* t, std::uint8_t* b) { re
 template <Mode M> std::int32_t one_fence(ThreadContext* t, std::uint8_t* b) { return message<M, false, true>(t, b); }
 template <Mode M> std::int32_t two_fences(ThreadContext* t, std::uint8_t* b) { return message<M, true, true>(t, b); }
 
+// Block 0 sets the flag; block 1 looks at other memory, too, while it waits for it.
+template <Mode M> std::int32_t looks_about(ThreadContext* t, std::uint8_t* bytes) {
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
+  auto& f = frame<Mine>(bytes);
+  BEGIN
+  if (t->block->linear == 0) {
+    STRONG_STORE(flag_store, param<std::uint64_t>(t, 0), 1);
+  } else {
+    do {
+      LOAD(read_x, param<std::uint64_t>(t, 8), std::uint32_t, f.value);
+      STRONG_LOAD(flag_load, param<std::uint64_t>(t, 0), f.value);
+    } while (!f.value);
+    STORE(write_out, param<std::uint64_t>(t, 16), std::uint32_t, f.value);
+  }
+  END
+}
+
 // Each thread adds to a counter as often as its block's number says, and once more.
 template <Mode M, std::uint32_t Site> std::int32_t count(ThreadContext* t, std::uint8_t* bytes) {
   struct Mine : Frame {
@@ -81,6 +100,7 @@ FakeSource make_source() {
   ADD_KERNEL(s, no_fences, 16, 0);
   ADD_KERNEL(s, one_fence, 16, 0);
   ADD_KERNEL(s, two_fences, 16, 0);
+  ADD_KERNEL(s, looks_about, 16, 0);
   ADD_KERNEL(s, wide_count, 16, 0);
   ADD_KERNEL(s, narrow_count, 16, 0);
   ADD_KERNEL(s, last, 16, 0);
@@ -152,6 +172,19 @@ TEST_F(Watched, WithFencesItIsNot) {
     ASSERT_EQ(r.progress, Progress::done) << "stores become visible eventually";
     ASSERT_EQ(word(r), 9u) << seed;
   }
+}
+
+TEST_F(Watched, ALoopSeesTheNewValueWhateverElseItReads) {
+  record("looks_about", 2);
+  std::size_t old = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Schedule always_old = weak(seed);
+    always_old.old_rate = 256;
+    const Replayed r = run(always_old);
+    ASSERT_EQ(r.progress, Progress::done) << seed;
+    old += r.old_reads.size();
+  }
+  EXPECT_GE(old, 20u);
 }
 
 TEST_F(Watched, AtomicsOfABlockLoseUpdatesOfOthers) {
