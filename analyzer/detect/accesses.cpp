@@ -232,7 +232,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   const bool covering = whole_device ? !operations_.several_devices()
                                      : order::device_wide(site.scope) || (alone && site.scope != Scope::none);
   covers_device_ |= whole_device && covering;
-  const bool waits = pass_ == Pass::filter && site.access == AccessKind::read && site.in_loop;
+  const bool waits = pass_ == Pass::filter && site.access == AccessKind::read && may_poll(site);
   MemoryAccess access;
   access.place = place;
   access.kind = site.access;
@@ -321,7 +321,7 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
     strong.watched = pass_ == Pass::pairs && shadow_.looks_at(memory, lane.address & ~(around - 1), around);
     each_element(site, {memory, lane.address}, values[i].read, values[i].written, strong, [&](unsigned e) {
       if (waits)
-        wait_loops_.read(place, site.ordering == Ordering::volatile_ && !site.wait_only, strong.thread, memory,
+        wait_loops_.read(place, site.ordering == Ordering::volatile_ && site.polls != Polls::yes, strong.thread, memory,
                          lane.address, strong.location.address);
       continues[e] = causality_.strong_access(strong, now_);
     });

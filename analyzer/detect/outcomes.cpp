@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tracer/ptx/parse.h"
+#include "tracer/ptx/polls.h"
 #include "tracer/ptx/uses.h"
 
 namespace deadheat::detect {
@@ -10,7 +11,7 @@ namespace deadheat::detect {
 namespace {
 
 // May it matter whether somebody looks at the outcomes of some? Without fences, relaxed reads order nothing.
-bool has_outcomes(const trace::Module& module) {
+bool has_unused(const trace::Module& module) {
   bool reads = false, fences = false;
   for (const Site& site : module.sites) {
     if (site.opcode.starts_with("mbarrier.test_wait") || site.opcode.starts_with("mbarrier.try_wait")) return true;
@@ -22,24 +23,38 @@ bool has_outcomes(const trace::Module& module) {
   return reads && fences;
 }
 
-std::set<std::uint32_t> unused_in(const std::string& text, const trace::Module& module) {
+// Are there reads that may poll?
+bool has_polls(const trace::Module& module) {
+  return std::any_of(module.sites.begin(), module.sites.end(), [](const Site& site) {
+    return site.kind == SiteKind::access && site.access == AccessKind::read && is_strong(site.ordering) &&
+           !is_acquire(site.ordering) && site.in_loop;
+  });
+}
+
+Outcomes::Found found_in(const std::string& text, const trace::Module& module) {
   const Expected<ptx::Module> parsed = ptx::parse(text, module.origin);
   if (!parsed) return {};
   const ptx::SiteTable table = ptx::site_table(*parsed);
   const bool same = std::equal(table.sites.begin(), table.sites.end(), module.sites.begin(), module.sites.end(),
                                [](const Site& a, const Site& b) { return a.opcode == b.opcode; });
-  return same ? ptx::unused_outcomes(*parsed, table) : std::set<std::uint32_t>{};
+  if (!same) return {};
+  Outcomes::Found found;
+  if (has_unused(module)) found.unused = ptx::unused_outcomes(*parsed, table);
+  if (has_polls(module)) found.polls = ptx::polls(*parsed, table);
+  return found;
 }
 
 } // namespace
 
 void Outcomes::mark(trace::Module& module) {
-  if (module.kind != trace::Module::Kind::ptx || !has_outcomes(module)) return;
+  if (module.kind != trace::Module::Kind::ptx || !(has_unused(module) || has_polls(module))) return;
   std::lock_guard lock(mutex_);
-  const auto [unused, fresh] = unused_.try_emplace(module.image);
-  if (fresh) unused->second = unused_in(text_(module), module);
-  for (const std::uint32_t site : unused->second)
+  const auto [found, fresh] = found_.try_emplace(module.image);
+  if (fresh) found->second = found_in(text_(module), module);
+  for (const std::uint32_t site : found->second.unused)
     if (site < module.sites.size()) module.sites[site].outcome_unused = true;
+  for (const auto& [site, polls] : found->second.polls)
+    if (site < module.sites.size()) module.sites[site].polls = polls;
 }
 
 } // namespace deadheat::detect

@@ -1,5 +1,5 @@
-// Which tests of mbarriers' phases, and which strong reads, no thread looks at the outcome of: Site::outcome_unused,
-// from the modules' PTX.
+// What threads do with the outcomes of tests of mbarriers' phases and of strong reads, from the modules' PTX:
+// Site::outcome_unused and Site::polls.
 //
 // Thread-safety: safe; each module is parsed once.
 #pragma once
@@ -23,10 +23,15 @@ class Outcomes {
   // Where the PTX is not to be had, or has other sites, none is marked.
   void mark(trace::Module& module);
 
+  struct Found { // of a module: sites
+    std::set<std::uint32_t> unused;
+    std::map<std::uint32_t, Polls> polls;
+  };
+
  private:
   const ModuleText text_;
   std::mutex mutex_;
-  std::map<trace::BlobHash, std::set<std::uint32_t>> unused_; // sites by image
+  std::map<trace::BlobHash, Found> found_; // by image
 };
 
 } // namespace deadheat::detect

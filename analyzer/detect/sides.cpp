@@ -20,8 +20,9 @@ std::string source_key(const Site& site, std::uint32_t module) {
 // What the looks of one wait loop have in common.
 std::string look_key(const Site& site) {
   if (site.source.empty()) return {};
-  const SourceFrame& innermost = site.source.front();
-  return site.function + "|" + site.opcode + "|" + innermost.file + ":" + std::to_string(innermost.line);
+  std::string key = site.function + "|" + site.opcode;
+  for (const SourceFrame& frame : site.source) key += "|" + frame.file + ":" + std::to_string(frame.line);
+  return key;
 }
 
 bool adds_floats(const Site& site) {
@@ -83,13 +84,16 @@ void Sides::find_loops(const std::vector<PlaceId>& places) {
   std::unordered_map<std::string, PlaceId> loops;
   for (PlaceId id : places) {
     Place& place = places_[id];
-    if (!strong_read(place) || !place.site->in_loop) continue;
+    if (!strong_read(place) || !may_poll(*place.site)) continue;
     place.looping = id;
-    if (std::string key = look_key(*place.site); !key.empty()) loops.try_emplace(std::move(key), id);
+    if (std::string key = look_key(*place.site); !key.empty()) {
+      PlaceId& first = loops.try_emplace(std::move(key), id).first->second;
+      if (place.site->polls == Polls::yes) first = id;
+    }
   }
   for (PlaceId id : places) {
     Place& place = places_[id];
-    if (!strong_read(place) || place.looping) continue;
+    if (!strong_read(place) || place.looping || place.site->polls == Polls::no) continue;
     if (auto found = loops.find(look_key(*place.site)); found != loops.end()) place.looping = found->second;
   }
 }

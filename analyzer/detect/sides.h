@@ -21,6 +21,11 @@ namespace deadheat::detect {
 using PlaceId = std::uint32_t;  // index into Sides::places
 using SideId = std::uint32_t;
 
+// May a strong read at the site be one of a wait loop?
+inline bool may_poll(const Site& site) {
+  return site.polls == Polls::yes || (site.in_loop && site.polls == Polls::unknown);
+}
+
 struct Place {
   std::uint32_t module = 0, site_number = 0;
   const Site* site = nullptr;   // null: an operation
@@ -28,10 +33,10 @@ struct Place {
   std::string api;              // of operations
   AccessKind kind = AccessKind::read;
   SideId side = 0;
-  // Of a strong read: itself when it is in a loop, else the read in a loop that it is the first look of: one of the
-  // same function, opcode and innermost source line, as compilers make them of a loop's condition. 0: none.
+  // Of a strong read: itself when it may poll, else, if it is in no loop, the one that it is the first look of: one of
+  // the same function, opcode and source line, as compilers make them of a loop's condition. 0: none.
   PlaceId looping = 0;
-  bool float_add = false;  // an atomic addition of floating-point numbers
+  bool float_add = false; // an atomic addition of floating-point numbers
 };
 
 class Sides {
@@ -51,10 +56,10 @@ class Sides {
   void find_loops(const std::vector<PlaceId>& places); // of a module's sites
 
   std::vector<Place> places_{1};
-  std::map<std::uint32_t, std::vector<Site>> sites_;  // node-based: pointers into it stay
+  std::map<std::uint32_t, std::vector<Site>> sites_; // node-based: pointers into it stay
   std::map<std::uint32_t, std::vector<PlaceId>> by_site_, async_writes_;
   std::map<std::pair<std::uint32_t, AccessKind>, PlaceId> by_operation_;
   std::unordered_map<std::string, SideId> side_ids_;
 };
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

@@ -1,9 +1,8 @@
 // Which strong reads are those of wait loops: their value decides when other work may begin, which is synchronization,
 // not a race.
 //
-// A volatile read in a loop waits when its innermost loop reads one address (Site::wait_only), or, where that is not to
-// be seen, when each thread reads one address all the time; one that walks through memory is a loop over data. A
-// relaxed read in a loop was written for it.
+// Where the code tells (Site::polls), that holds. Elsewhere a volatile read in a loop waits when each thread reads one
+// address all the time; one that walks through memory is a loop over data. A relaxed read in a loop was written for it.
 //
 // Thread-safety: none while adding; const members may be called at once.
 #pragma once
@@ -19,8 +18,8 @@ namespace deadheat::detect {
 
 class WaitLoops {
  public:
-  // A strong read by `place`, which is in a loop; `memory` as elsewhere (partition.h). may_walk: volatile, and no poll.
-  // `element`: the address of the one of the vector at `address`.
+  // A strong read by `place`, which may poll; `memory` as elsewhere (partition.h). may_walk: volatile, not known to
+  // poll. `element`: the address of the one of the vector at `address`.
   void read(PlaceId place, bool may_walk, order::ThreadKey thread, std::uint64_t memory, std::uint64_t address,
             std::uint64_t element) {
     Loop& loop = loops_[place];

@@ -43,6 +43,9 @@ struct SourceFrame {
   friend bool operator==(const SourceFrame&, const SourceFrame&) = default;
 };
 
+// Does the value of a strong read decide whether a loop reads the same location again?
+enum class Polls : std::uint8_t { unknown, yes, no };
+
 struct Site {
   std::uint32_t id = 0; // number within the module
   SiteKind kind = SiteKind::opaque;
@@ -55,7 +58,7 @@ struct Site {
   bool in_loop = false; // on a cycle of its function, or of one that calls it: spin loops suspend here
   bool aligned = false; // .aligned form of barriers
   bool arrive_only = false; // bar.arrive, barrier.cluster.arrive: releases, acquires nothing
-  bool wait_only = false; // barrier.cluster.wait; a strong read that its innermost loop repeats at one address: a poll
+  bool wait_only = false; // barrier.cluster.wait, tests of mbarriers, waits for copies
   std::uint8_t element_bytes = 0; // bytes of one element; 0 where not an access
   std::uint8_t elements = 1; // 2, 4, 8 for vectors: one access an element
   std::string type; // element type as the value is used: "f32" where dataflow shows that a b32 is a float
@@ -64,9 +67,10 @@ struct Site {
   std::uint32_t instruction = 0; // index into Function::body
   std::uint32_t ptx_line = 0;
   std::vector<SourceFrame> source; // innermost first; empty without line information
-  // Of tests of an mbarrier's phase, and of strong reads: nothing depends on the outcome (ptx::unused_outcomes). Not in
-  // traces: the analyzer finds it in the module's PTX, where it has that.
+  // Not in traces: the analyzer finds them in the module's PTX, where it has that. Of tests of an mbarrier's phase, and
+  // of strong reads: nothing depends on the outcome (ptx::unused_outcomes). Of strong reads: ptx::polls.
   bool outcome_unused = false;
+  Polls polls = Polls::unknown;
 };
 
 } // namespace deadheat

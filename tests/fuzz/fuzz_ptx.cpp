@@ -1,10 +1,11 @@
-// Fuzz target: PTX text. Whatever parses must print back byte for byte and go through flow, liveness and sites.
+// Fuzz target: PTX text. Whatever parses must print back byte for byte and go through flow, liveness, sites and polls.
 #include <cstdint>
 #include <string>
 
 #include "tests/fuzz/ptx_fuzz_targets.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/parse.h"
+#include "tracer/ptx/polls.h"
 #include "tracer/ptx/sites.h"
 
 namespace deadheat {
@@ -31,6 +32,8 @@ int fuzz_ptx(const std::uint8_t* data, std::size_t size) {
   }
   ptx::SiteTable table = ptx::site_table(*module);
   for (std::size_t i = 0; i < table.sites.size(); ++i) DEADHEAT_CHECK(table.sites[i].id == i);
+  for (const auto& [site, kind] : ptx::polls(*module, table))
+    DEADHEAT_CHECK(site < table.sites.size() && kind != Polls::unknown);
   return 0;
 }
 

@@ -62,7 +62,6 @@ class LittleTrace {
     const char* opcode = "";
     bool in_loop = false;
     Proxy proxy = Proxy::generic;
-    bool wait_only = false;
   };
   std::uint32_t site(std::uint32_t line, const SiteOf& of) {
     Site site;
@@ -77,7 +76,6 @@ class LittleTrace {
     site.opcode = of.opcode;
     site.proxy = of.proxy;
     site.in_loop = of.in_loop;
-    site.wait_only = of.wait_only;
     site.type = "u32";
     site.source.push_back({"", "a.cu", line, 1});
     sites_.push_back(site);

@@ -255,25 +255,6 @@ TEST(PtxSites, OpaqueAndAbsent) {
   EXPECT_TRUE(sites(m).empty());
 }
 
-// A loop that waits at one address, in one that goes from address to address, as look-backs are; and loops over data.
-TEST(PtxSites, ReadsThatPoll) {
-  const auto waits = [](const std::string& loop) {
-    const Module m = module_of(
-        ".entry k() { .reg .pred %p<3>; .reg .u64 %a<4>; .reg .u32 %r<3>;\nO:\nL:\n" + loop +
-        "setp.eq.u32 %p1, %r1, 0; @%p1 bra L; add.u64 %a1, %a1, 4; setp.ne.u32 %p2, %r1, 9; @%p2 bra O; ret; }\n");
-    const SiteTable table = site_table(m);
-    EXPECT_TRUE(table.sites[0].in_loop);
-    return table.sites[0].wait_only;
-  };
-  EXPECT_TRUE(waits("ld.volatile.global.u32 %r1, [%a1]; "));
-  EXPECT_TRUE(waits("ld.relaxed.gpu.global.u32 %r1, [%a1+8]; "));
-  EXPECT_TRUE(waits("add.u64 %a2, %a1, 16; ld.volatile.global.u32 %r1, [%a2]; "));
-  EXPECT_FALSE(waits("ld.volatile.global.u32 %r1, [%a3]; add.u64 %a3, %a3, 4; "));
-  EXPECT_FALSE(waits("add.u64 %a2, %a3, 16; ld.volatile.global.u32 %r1, [%a2]; add.u64 %a3, %a3, 4; "));
-  EXPECT_FALSE(waits("ld.global.u64 %a2, [%a1]; ld.volatile.global.u32 %r1, [%a2]; "));
-  EXPECT_FALSE(waits("ld.global.u32 %r1, [%a1]; ")); // weak: nothing to wait for
-}
-
 // A loop may wait for what functions read that it calls, themselves or through others.
 TEST(PtxSites, FunctionsThatLoopsCall) {
   const auto in_loops = [](const std::string& before, const std::string& in_loop) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "tracer/ptx/operands.h"
 
@@ -174,6 +175,26 @@ bool Flow::dominates(std::uint32_t a, std::uint32_t b) const {
   if (!blocks_[a].reachable || !blocks_[b].reachable) return a == b;
   while (order_[b] > order_[a]) b = blocks_[b].dominator;
   return a == b;
+}
+
+std::vector<bool> Flow::walk(std::vector<std::uint32_t> blocks, std::vector<std::uint32_t> Block::* along) const {
+  std::vector<bool> found(blocks_.size());
+  while (!blocks.empty()) {
+    const std::uint32_t b = blocks.back();
+    blocks.pop_back();
+    if (found[b]) continue;
+    found[b] = true;
+    blocks.insert(blocks.end(), (blocks_[b].*along).begin(), (blocks_[b].*along).end());
+  }
+  return found;
+}
+
+std::vector<bool> Flow::reachable_from(std::vector<std::uint32_t> blocks) const {
+  return walk(std::move(blocks), &Block::successors);
+}
+
+std::vector<bool> Flow::leading_to(std::vector<std::uint32_t> blocks) const {
+  return walk(std::move(blocks), &Block::predecessors);
 }
 
 std::vector<Flow::Loop> Flow::natural_loops() const {

@@ -35,6 +35,9 @@ class Flow {
   std::uint32_t block_of(std::uint32_t statement) const { return block_of_[statement]; }
   bool on_cycle(std::uint32_t statement) const { return blocks_[block_of_[statement]].on_cycle; }
   bool dominates(std::uint32_t a, std::uint32_t b) const;  // blocks; every block dominates itself
+  // By block: can it be reached from one of these, or one of these from it? They themselves can.
+  std::vector<bool> reachable_from(std::vector<std::uint32_t> blocks) const;
+  std::vector<bool> leading_to(std::vector<std::uint32_t> blocks) const;
 
   // Natural loops: one a header, the union of its back edges' bodies. Irreducible cycles have none (on_cycle holds).
   struct Loop {
@@ -47,6 +50,7 @@ class Flow {
   void find_edges(const Function& function);
   void find_cycles();
   void find_dominators();
+  std::vector<bool> walk(std::vector<std::uint32_t> blocks, std::vector<std::uint32_t> Block::* along) const;
 
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> block_of_, order_;  // order_: position in reverse postorder, by block

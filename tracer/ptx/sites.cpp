@@ -70,65 +70,6 @@ std::vector<SourceFrame> source_frames(const Module& module, std::uint32_t locat
 
 namespace {
 
-// Whether a register has one value as long as a loop runs: nothing in it writes the register, or one instruction that
-// makes it of such registers alone.
-class Invariant {
- public:
-  Invariant(const Function& function, const Flow& flow, const Flow::Loop& loop) {
-    RegisterUse use;
-    for (const std::uint32_t block : loop.blocks) {
-      for (std::uint32_t s = flow.blocks()[block].first; s < flow.blocks()[block].last; ++s) {
-        const Instruction* i = function.body[s].instruction();
-        if (!i) continue;
-        register_use(*i, use);
-        for (const RegisterId written : use.writes) writers_[written].push_back(i);
-      }
-    }
-  }
-  bool operator()(RegisterId r, int depth = 0) {
-    const auto found = writers_.find(r);
-    if (found == writers_.end()) return true;
-    const Instruction& i = *found->second.front();
-    if (found->second.size() > 1 || depth > 8 || i.guard || !computes(i.opcode)) return false;
-    const std::vector<RegisterId> reads = register_use(i).reads;
-    return std::all_of(reads.begin(), reads.end(), [&](RegisterId of) { return (*this)(of, depth + 1); });
-  }
-
- private:
-  static bool computes(Opcode opcode) {
-    switch (opcode) {
-      case Opcode::mov:
-      case Opcode::add:
-      case Opcode::sub:
-      case Opcode::mul:
-      case Opcode::mad:
-      case Opcode::shl:
-      case Opcode::cvt:
-      case Opcode::cvta: return true;
-      default: return false;
-    }
-  }
-  std::map<RegisterId, std::vector<const Instruction*>> writers_; // in the loop
-};
-
-// A read whose innermost loop repeats it at one address waits there for a value; one at addresses that change goes
-// through data, though a loop around it may go from one address to the next.
-bool polls(const Function& function, const Flow& flow, const std::vector<Flow::Loop>& loops, std::uint32_t statement) {
-  const Flow::Loop* innermost = nullptr;
-  for (const Flow::Loop& loop : loops) {
-    if (!std::binary_search(loop.blocks.begin(), loop.blocks.end(), flow.block_of(statement))) continue;
-    if (!innermost || loop.blocks.size() < innermost->blocks.size()) innermost = &loop;
-  }
-  if (!innermost) return false;
-  Invariant same(function, flow, *innermost);
-  for (const Operand& o : function.body[statement].instruction()->operands) {
-    if (o.kind != Operand::Kind::address) continue;
-    return std::all_of(o.elements.begin(), o.elements.end(),
-                       [&](const Operand& base) { return base.kind != Operand::Kind::reg || same(base.reg); });
-  }
-  return false;
-}
-
 // Functions that are called again and again: from a loop, or by one that is. A call through an address may be of any
 // function that is no kernel.
 class Repeated {
@@ -184,7 +125,6 @@ SiteTable site_table(const Module& module) {
     numbers.assign(function.body.size(), SiteTable::none);
     Flow flow(function);
     ValueTypes types(function);
-    std::optional<std::vector<Flow::Loop>> loops;
     std::map<std::uint32_t, std::vector<SourceFrame>> frames; // of this function, by location
     for (std::uint32_t s = 0; s < function.body.size(); ++s) {
       const Instruction* i = function.body[s].instruction();
@@ -192,12 +132,7 @@ SiteTable site_table(const Module& module) {
       std::optional<Site> site = classify(*i, function.entry);
       if (!site) continue;
       site->id = std::uint32_t(table.sites.size());
-      const bool loops_here = flow.on_cycle(s);
-      site->in_loop = loops_here || repeated[f];
-      if (loops_here && i->opcode == Opcode::ld && is_strong(site->ordering)) {
-        if (!loops) loops = flow.natural_loops();
-        site->wait_only = polls(function, flow, *loops, s);
-      }
+      site->in_loop = flow.on_cycle(s) || repeated[f];
       site->opcode = i->full_opcode();
       site->function = function.name;
       site->instruction = s;

@@ -301,7 +301,7 @@ template <Deque wrong> __device__ __forceinline__ void deque(int* out) {
     for (int i = 0; i < tasks; ++i) {
       if (wrong != Deque::payload_late) payload[i] = 10 * i; // @payload
       const int b = load_relaxed(&bottom);
-      store_relaxed(&slots[b], i + 1);
+      store_relaxed(&slots[b], i + 1); // @slot
       if (wrong != Deque::push_unfenced) fence_gpu();
       store_relaxed(&bottom, b + 1);
     }
@@ -334,7 +334,7 @@ template <Deque wrong> __device__ __forceinline__ void deque(int* out) {
         if (load_acquire(&flag)) break;
         continue;
       }
-      const int task = load_relaxed(&slots[t]);
+      const int task = load_relaxed(&slots[t]); // @slot_read
       if (swap_relaxed(&top, t, t + 1) != t) continue;
       sum += payload[task - 1]; // @stolen
       ++tries;
@@ -343,7 +343,7 @@ template <Deque wrong> __device__ __forceinline__ void deque(int* out) {
   out[blockIdx.x] = sum;
 }
 CASE(ordered_deque, 3, 32, deque<Deque::right>)
-CASE(races_deque_push_unfenced, 3, 32, deque<Deque::push_unfenced>) // races payload-stolen
+CASE(races_deque_push_unfenced, 3, 32, deque<Deque::push_unfenced>) // races payload-stolen, slot-slot_read
 CASE(races_deque_look_relaxed, 3, 32, deque<Deque::look_relaxed>) // races payload-stolen
 CASE(races_deque_payload_late, 3, 32, deque<Deque::payload_late>) // races payload_late-stolen
 
