@@ -12,6 +12,7 @@
 #include "analyzer/detect/kernel_heap.h"
 #include "analyzer/detect/lifetimes.h"
 #include "analyzer/detect/outcomes.h"
+#include "analyzer/detect/surroundings.h"
 #include "analyzer/detect/unused.h"
 #include "analyzer/detect/waits.h"
 #include "tracer/ptx/demangle.h"
@@ -188,7 +189,7 @@ class LogSource final : public Source {
       switch (item) {
         case trace::Decoder::Item::access: visitor.access(decoder.access()); break;
         case trace::Decoder::Item::record:
-          if (auto* module = std::get_if<trace::Module>(&decoder.record())) outcomes_.mark(*module);
+          if (auto* module = std::get_if<trace::Module>(&decoder.record())) known(*module);
           visitor.record(decoder.record());
           break;
         case trace::Decoder::Item::damaged:
@@ -197,6 +198,11 @@ class LogSource final : public Source {
       }
     }
   }
+  // Those that were played, by id; without sites.
+  std::map<std::uint32_t, trace::Module> modules() const {
+    std::lock_guard lock(mutex_);
+    return modules_;
+  }
   void note_in(trace::LogReader& log) const {
     for (const auto& [chunk, why] : damaged_) log.note_damage(chunk, why);
     for (const auto& [chunk, records] : skipped_) log.note_skipped(chunk, records);
@@ -204,6 +210,12 @@ class LogSource final : public Source {
   }
 
  private:
+  void known(trace::Module& module) const {
+    outcomes_.mark(module);
+    std::lock_guard lock(mutex_);
+    const auto [at, fresh] = modules_.try_emplace(module.id);
+    if (fresh) at->second = {module.id, module.image, module.kind, module.origin, {}};
+  }
   void damaged(std::size_t chunk, const std::string& why, trace::RecordVisitor& visitor) const {
     if (chunk + 1 < chunks()) visitor.missing();
     std::lock_guard lock(mutex_);
@@ -221,6 +233,7 @@ class LogSource final : public Source {
   const trace::LogReader& log_;
   mutable Outcomes outcomes_;
   mutable std::mutex mutex_;
+  mutable std::map<std::uint32_t, trace::Module> modules_;
   mutable std::map<std::size_t, std::string> damaged_;
   mutable std::map<std::size_t, std::uint64_t> skipped_;
   mutable std::map<std::size_t, std::pair<std::uint64_t, std::uint64_t>> counts_; // records, accesses
@@ -288,6 +301,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   const Detector& detector = *findings.detector;
   blur_heap_races(source, text, findings);
   const std::vector<FoundRace>& races = findings.races;
+  const std::size_t races_before = analysis.races.size(), errors_before = analysis.memory_errors.size(); // other logs'
 
   std::set<Touch> wanted;
   for (const FoundRace& race : races) {
@@ -300,7 +314,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     source.play(chunk, explainer);
     if (options.progress) options.progress("explaining races", double(chunk + 1) / double(source.chunks()));
   }
-  UnusedReads unused(detector, races, std::move(text));
+  UnusedReads unused(detector, races, text);
   for (std::size_t chunk = 0; unused.possible() && !detector.lossy && chunk < source.chunks(); ++chunk) {
     source.play(chunk, unused);
     if (options.progress) options.progress("following values", double(chunk + 1) / double(source.chunks()));
@@ -334,6 +348,12 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   }
   describe_sums(detector, findings, analysis);
   describe_faults(detector, describer, analysis);
+  Surroundings surroundings(source.modules(), std::move(text));
+  for (std::size_t i = races_before; i < analysis.races.size(); ++i) {
+    for (RaceSide* side : {&analysis.races[i].first, &analysis.races[i].second}) surroundings.describe(*side);
+  }
+  for (std::size_t i = errors_before; i < analysis.memory_errors.size(); ++i)
+    surroundings.describe(analysis.memory_errors[i].side);
   for (const std::string& incident : detector.incidents) analysis.warnings.push_back(incident);
   for (const std::string& line : detector.consistency().warnings()) {
     analysis.summary.complete = false;
@@ -381,7 +401,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
 }
 
-}  // namespace
+} // namespace
 
 Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& options) {
   Expected<trace::TraceReader> reader = trace::TraceReader::open(trace);
@@ -406,4 +426,4 @@ Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& optio
   return analysis;
 }
 
-}  // namespace deadheat::detect
+} // namespace deadheat::detect

@@ -33,7 +33,7 @@ json allocation(const std::optional<Race::AllocationRef>& at) {
   return {{"id", at->id}, {"offset", at->offset}, {"size", at->size}};
 }
 
-// The code of a side: kernel, file, line, inlined, opcode.
+// The code of a side: kernel, file, line, inlined, opcode; path where lines do not tell which code it is.
 json code(const RaceSide& side) {
   json out = {{"kernel", valid_utf8(ptx::demangle(side.kernel))},
               {"file", nullptr},
@@ -49,6 +49,7 @@ json code(const RaceSide& side) {
                               {"line", frame.line},
                               {"function", valid_utf8(ptx::demangle(frame.function))}});
   }
+  if (!side.path.empty()) out["path"] = valid_utf8(side.path);
   return out;
 }
 

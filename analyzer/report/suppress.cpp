@@ -20,8 +20,9 @@ constexpr std::string_view blank = " \t\r";
 
 using Kind = Suppressions::Pattern::Kind;
 constexpr std::pair<std::string_view, Kind> kinds[] = {
-    {"race", Kind::race},     {"kernel", Kind::kernel}, {"stream", Kind::stream}, {"function", Kind::function},
-    {"repeat", Kind::repeat}, {"unused", Kind::unused}, {"proxy", Kind::proxy},   {"unwritten", Kind::unwritten}};
+    {"race", Kind::race},         {"kernel", Kind::kernel},       {"stream", Kind::stream},
+    {"function", Kind::function}, {"repeat", Kind::repeat},       {"unused", Kind::unused},
+    {"proxy", Kind::proxy},       {"unwritten", Kind::unwritten}, {"code", Kind::code}};
 
 std::string_view trimmed(std::string_view text) {
   std::size_t first = text.find_first_not_of(blank);
@@ -62,16 +63,31 @@ bool on_lines(std::string_view glob, const Race& race) {
 bool named(std::string_view glob, const RaceSide& side) { return glob_matches(glob, ptx::demangle(side.kernel)); }
 
 bool inside(std::string_view glob, const RaceSide& side) {
-  return std::any_of(side.source.begin(), side.source.end(),
-                     [&](const SourceFrame& frame) { return glob_matches(glob, ptx::demangle(frame.function)); });
+  auto matches = [&](const std::string& function) { return glob_matches(glob, function); };
+  if (std::any_of(side.source.begin(), side.source.end(),
+                  [&](const SourceFrame& frame) { return matches(ptx::demangle(frame.function)); }))
+    return true;
+  return !side.source.empty() && !side.ways.empty() &&
+         std::all_of(side.ways.begin(), side.ways.end(),
+                     [&](const auto& way) { return std::any_of(way.begin(), way.end(), matches); });
 }
 
-bool inside_functions(std::string_view glob, const Race& race) {
+// Where lines do not tell which code it is (Suppressions, code:).
+bool on_path(std::string_view glob, const RaceSide& side, const Race& race) {
+  if (side.path.empty()) return false;
+  const std::string where = side.source.empty() ? ptx::demangle(side.kernel) : side.source.front().file;
+  return glob_matches(glob, side.path + (race.same_value ? "[same]" : "") + " in " + where);
+}
+
+// "GLOB" of both sides, or "GLOB with GLOB" of the one and the other.
+template <typename Matches>
+bool both_sides(std::string_view globs, const Race& race, const Matches& matches) {
   constexpr std::string_view between = " with ";
-  const std::size_t at = glob.find(between);
-  const std::string_view one = trimmed(glob.substr(0, at));
-  const std::string_view two = at == std::string_view::npos ? one : trimmed(glob.substr(at + between.size()));
-  return (inside(one, race.first) && inside(two, race.second)) || (inside(one, race.second) && inside(two, race.first));
+  const std::size_t at = globs.find(between);
+  const std::string_view one = trimmed(globs.substr(0, at));
+  const std::string_view two = at == std::string_view::npos ? one : trimmed(globs.substr(at + between.size()));
+  return (matches(one, race.first) && matches(two, race.second)) ||
+         (matches(one, race.second) && matches(two, race.first));
 }
 
 bool matches(const Suppressions::Pattern& pattern, const Race& race) {
@@ -80,7 +96,10 @@ bool matches(const Suppressions::Pattern& pattern, const Race& race) {
     case Kind::kernel: return named(pattern.glob, race.first) || named(pattern.glob, race.second);
     case Kind::stream:
       return race.level == RaceLevel::stream && (named(pattern.glob, race.first) || named(pattern.glob, race.second));
-    case Kind::function: return inside_functions(pattern.glob, race);
+    case Kind::function: return both_sides(pattern.glob, race, inside);
+    case Kind::code:
+      return both_sides(pattern.glob, race,
+                        [&](std::string_view glob, const RaceSide& side) { return on_path(glob, side, race); });
     case Kind::repeat:
       return race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write &&
              race.first.source == race.second.source && on_line(pattern.glob, race.first);

@@ -13,10 +13,18 @@
 //     proxy:attention.py:*              a cp.async of this line that is complete, and lacks only a proxy fence before
 //                                       an access through the asynchronous proxy
 //     unwritten:*Merge<*                memory errors: bytes that nobody wrote, read in this function, inlined or not
+//     code:*match.any.sync.b64 * mbarrier.inval* with *mbarrier.*
+//                                       a race of instructions without lines, or that were compiled with -G, whose
+//                                       paths match the one and the other glob. A path: the opcodes of the memory and
+//                                       synchronization instructions that every thread performs in the function before
+//                                       the one, and its own; "[reserved]" where its address is in the shared memory
+//                                       that CUDA's libraries have to themselves, "[same]" where both write one value,
+//                                       " in " and the kernel (demangled), or the file where it is known
 // In a pattern * stands for any text and ? for one character; all else is literal, and the pattern is to match the
-// whole name; of functions, of every one in the inlining chain. A file is matched by its path and by every end of the
-// path that follows a '/'; every line of an inlining chain counts. Suppressed races stay in the reports, marked;
-// suppressed memory errors are left out, and are counted with their pattern.
+// whole name; of functions, of any in the inlining chain, or of one on each way of calls that leads from kernels there.
+// A file is matched by its path and by every end of the path that follows a '/'; every line of an inlining chain
+// counts. Suppressed races stay in the reports, marked; suppressed memory errors are left out, and are counted with
+// their pattern.
 //
 // Thread-safety: none.
 #pragma once
@@ -52,7 +60,8 @@ class Suppressions {
       repeat,
       unused,
       proxy,
-      unwritten
+      unwritten,
+      code
     } kind = Kind::race;
     std::string glob;
     std::string text; // the line as written

@@ -200,6 +200,7 @@ struct Module {
   std::shared_ptr<const std::deque<std::string>> names; // unique label names that are not in the text
   unsigned version = 0; // 90 for 9.0
   std::string target; // "sm_90a"
+  bool debug = false; // .target says so: code that was not optimized, whose lines do not tell what was inlined
   unsigned address_size = 64;
   std::map<std::uint32_t, std::string> files; // .file number → path
   std::vector<Location> locations;

@@ -35,6 +35,13 @@ struct RaceSide {
   std::uint32_t stream = 0;
   std::string called_at;       // where the host submitted the launch: a line, or NVTX ranges; may be empty
   Dim3 block, thread;          // coordinates
+  // Of an instruction of a function that is called: the functions (demangled) on each way of calls from a kernel to it,
+  // without that function and what is inlined in it. Empty in kernels, and where the ways are not known.
+  std::vector<std::vector<std::string>> ways = {};
+  // Of one without lines, or whose lines do not tell what was inlined: the opcodes of the memory and synchronization
+  // instructions that every thread has performed in its function before, in order, and its own at the end
+  // (ptx::path_to).
+  std::string path = {};
 };
 
 enum class RaceLevel : std::uint8_t { shared, global, stream };
@@ -44,47 +51,47 @@ enum class Verdict : std::uint8_t { none, harmful, benign, unreached };
 
 struct Difference { // bytes that differ between the two schedules of a witness, one entry an allocation
   std::uint32_t allocation = 0;
-  std::uint64_t offset = 0;    // of the first differing element
-  std::string type;            // "f32", "u8", from the instructions that wrote it
-  std::uint64_t elements = 0;  // differing elements
+  std::uint64_t offset = 0; // of the first differing element
+  std::string type; // "f32", "u8", from the instructions that wrote it
+  std::uint64_t elements = 0; // differing elements
   double max_abs = 0;
   double max_relative = 0;
-  std::uint64_t max_ulp = 0;   // of floating-point types
+  std::uint64_t max_ulp = 0; // of floating-point types
   struct Example {
     std::uint64_t offset = 0;
     double a = 0, b = 0;
   } example;
-  std::string note;            // "hang", "trap", "printf output", "NaN appears"
+  std::string note; // "hang", "trap", "printf output", "NaN appears"
 };
 
 // One operation of a witness's run by the thread of one of the race's sides.
 struct WitnessStep {
-  bool second = false;         // by the thread of the second side
-  std::string op;              // "read", "write", "atomic", "fence"
-  std::string place;           // "a.cu:12"; the opcode where there is no line
-  std::uint64_t address = 0;   // shared memory: the offset
-  std::uint32_t bytes = 0;     // 0: of a fence
+  bool second = false; // by the thread of the second side
+  std::string op; // "read", "write", "atomic", "fence"
+  std::string place; // "a.cu:12"; the opcode where there is no line
+  std::uint64_t address = 0; // shared memory: the offset
+  std::uint32_t bytes = 0; // 0: of a fence
   bool shared = false;
-  bool copy = false;           // by an asynchronous copy that the thread issued
+  bool copy = false; // by an asynchronous copy that the thread issued
   std::uint64_t read = 0, written = 0; // the first 8 bytes
-  std::uint32_t age = 0;       // it read what had been there before that many writes
-  bool parts = false;          // the first in which this run differs from the other
+  std::uint32_t age = 0; // it read what had been there before that many writes
+  bool parts = false; // the first in which this run differs from the other
 };
 
 // How small a launch still shows the difference, when the other threads leave as they begin.
 struct SmallerRun {
-  std::uint64_t blocks = 0, of_blocks = 0;   // that have threads which stay; the launch's
+  std::uint64_t blocks = 0, of_blocks = 0; // that have threads which stay; the launch's
   std::uint64_t threads = 0, of_threads = 0; // likewise, in all blocks together
 };
 
 struct Race {
-  std::uint32_t id = 0;        // from 1, in order of rank
+  std::uint32_t id = 0; // from 1, in order of rank
   RaceLevel level = RaceLevel::global;
   RaceClass race_class = RaceClass::data;
   Certainty certainty = Certainty::certain;
-  RaceSide first, second;      // first: the one that came first in the recorded run
-  std::uint64_t address = 0;   // of the first occurrence; shared: offset in the block's shared memory
-  std::uint32_t bytes = 0;     // overlapping bytes of the first occurrence
+  RaceSide first, second; // first: the one that came first in the recorded run
+  std::uint64_t address = 0; // of the first occurrence; shared: offset in the block's shared memory
+  std::uint32_t bytes = 0; // overlapping bytes of the first occurrence
   struct AllocationRef {
     std::uint32_t id = 0;
     std::uint64_t offset = 0, size = 0;
@@ -92,7 +99,7 @@ struct Race {
   std::optional<AllocationRef> allocation;
   std::uint64_t occurrences =
       0; // at least: of bytes that thousands of unordered threads touch, not all pairs are counted
-  bool same_value = false;     // every write-write pair wrote the same bytes
+  bool same_value = false; // every write-write pair wrote the same bytes
   // Every pair is a read and a write in kernels, and the value read flows only into stores that the reading thread does
   // not perform, if into any: whatever it is, nothing depends on it.
   bool unused_read = false;

@@ -94,6 +94,49 @@ TEST(ReportSuppress, ByFunctions) {
   EXPECT_FALSE(suppressed("function:*::Load<* with *::Other*"));
 }
 
+TEST(ReportSuppress, ByFunctionsOnEachWayOfCalls) {
+  auto suppressed = [](std::vector<std::vector<std::string>> ways) {
+    Analysis analysis = analysis_of({shared_race()});
+    analysis.races[0].first.ways = ways;
+    analysis.races[0].second.ways = ways;
+    Expected<Suppressions> suppressions = Suppressions::parse("function:lib::*", "f");
+    EXPECT_TRUE(suppressions);
+    suppressions->apply(analysis);
+    return analysis.races[0].suppressed;
+  };
+  EXPECT_TRUE(suppressed({{"mine()", "lib::load()", "kernel"}}));
+  EXPECT_TRUE(suppressed({{"mine()", "lib::load()", "kernel"}, {"lib::store()", "kernel"}}));
+  EXPECT_FALSE(suppressed({{"mine()", "lib::load()", "kernel"}, {"mine()", "kernel"}}));
+  EXPECT_FALSE(suppressed({}));
+}
+
+TEST(ReportSuppress, ByCodeWithoutLines) {
+  auto suppressed = [](const char* first, const char* second, const std::string& text, bool lines = false) {
+    Analysis analysis = analysis_of({shared_race()});
+    Race& race = analysis.races[0];
+    race.first.path = lines ? "" : first; // as analyses have them
+    race.second.path = lines ? "" : second;
+    if (!lines) race.first.source = race.second.source = {};
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
+    EXPECT_TRUE(suppressions) << text;
+    suppressions->apply(analysis);
+    return race.suppressed;
+  };
+  const char *end = "bar.sync match.any.sync.b64 atom.add.acquire.cta.u32 mbarrier.inval.shared.b64",
+             *use = "bar.sync mbarrier.arrive.shared::cta.b64";
+  const std::string quit = "code:* match.any.sync.b64 *atom.add.*mbarrier.inval* in * with *mbarrier.*";
+  EXPECT_TRUE(suppressed(end, use, quit));
+  EXPECT_TRUE(suppressed(use, end, quit));
+  EXPECT_FALSE(suppressed(use, use, quit));
+  EXPECT_FALSE(suppressed("bar.sync mbarrier.inval.shared.b64", use, quit));
+  EXPECT_FALSE(suppressed(end, use, quit, true));
+  EXPECT_TRUE(suppressed("st.u32[reserved]", "ld.u32[reserved]", "code:*[reserved] in *"));
+  EXPECT_FALSE(suppressed("st.u32[reserved]", "ld.u32", "code:*[reserved] in *"));
+  EXPECT_TRUE(suppressed("st.u32", "ld.u32", "code:st.u32 in softmax(float* with ld.u32 in *"));
+  EXPECT_FALSE(suppressed("st.u32", "ld.u32", "code:*st.u32 in other* with ld.u32 in *"));
+  EXPECT_FALSE(suppressed("st.u32", "st.u32", "code:st.u32[same] in *"));
+}
+
 TEST(ReportSuppress, RepeatedWritesOfOneValue) {
   auto suppressed = [](auto change, const char* text = "repeat:softmax.cu:*") {
     Analysis analysis = analysis_of({shared_race()});

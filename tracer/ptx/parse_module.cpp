@@ -136,6 +136,7 @@ bool Parser::parse_header_directive() {
     do {
       if (!at(Lexeme::Kind::identifier)) return fail("a target");
       if (module_.target.empty() && word().starts_with("sm_")) module_.target = word();
+      module_.debug |= word() == "debug";
       ++next_;
     } while (accept(','));
     return true;
