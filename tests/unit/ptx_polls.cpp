@@ -132,6 +132,18 @@ TEST(PtxPolls, NothingIsSaid) {
             "?");
   EXPECT_EQ(polls_of(module_of(".func (.reg .u32 %v) f(.reg .u64 %a) { ld.volatile.global.u32 %v, [%a]; ret; }\n")),
             "?");
+  EXPECT_EQ(polls_in("L: " + read + "call f, (%r1);\n" + step + more + done), "?");
+  // Tries of one read, and of a loop over several.
+  const std::string begin = "ld.volatile.shared.u32 %r3, [s];\n", end = "ld.volatile.shared.u32 %r4, [s];\n";
+  const std::string again = "setp.ne.u32 %p4, %r3, %r4;\n@%p4 bra O;\n", sum = "add.u32 %r9, %r9, %r1;\n";
+  EXPECT_EQ(polls_in("O: " + begin + read + end + again + "mov.u32 %r9, %r1;\n" + done), "??y");
+  EXPECT_EQ(polls_in("O: " + begin + "mov.u64 %rd1, %rd5;\nmov.u32 %r9, 0;\nL: " + read + sum + step + more + end +
+                     again + done),
+            "??y");
+  // Whose address lies in a variable that is written meanwhile: it goes on each time, for all that is known.
+  EXPECT_EQ(polls_in("L: ld.shared.u64 %rd1, [s];\n" + read + sum + "st.shared.u64 [s], %rd4;\n" +
+                     "setp.eq.u32 %p1, %r1, 0;\n@%p1 bra L;\n" + done),
+            "?");
   // A loop with two entries.
   EXPECT_EQ(polls_in("@%p4 bra M;\nL: " + read + "M: " + until_set + done), "?");
 }
