@@ -46,7 +46,7 @@ class Ptxas : public ::testing::Test {
     return home;
   }
   void use(const std::string& how) { setenv("DEADHEAT_PTXAS", (toolkit("named", how) / "bin/ptxas").c_str(), 1); }
-  Assembler assembler(bool driver_takes = true) {
+  Assembler assembler(std::optional<bool> driver_takes = true) {
     return Assembler([this, driver_takes](const std::string&) {
       ++asked_driver;
       return driver_takes;
@@ -62,6 +62,22 @@ class Ptxas : public ::testing::Test {
     return lines;
   }
 };
+
+TEST_F(Ptxas, TheDriverIsAskedOnceForAllModules) {
+  use("");
+  Assembler made = assembler();
+  EXPECT_EQ(made.assemble(module()).how, How::assembled);
+  EXPECT_EQ(made.assemble(module(module_text, 82)).how, How::assembled);
+  EXPECT_EQ(asked_driver, 1);
+}
+
+TEST_F(Ptxas, ADriverThatCannotBeAskedYetIsAskedAgain) {
+  use("");
+  Assembler made = assembler(std::nullopt);
+  EXPECT_EQ(made.assemble(module()).how, How::absent);
+  EXPECT_EQ(made.assemble(module()).how, How::absent);
+  EXPECT_EQ(asked_driver, 2);
+}
 
 TEST_F(Ptxas, AssemblesForTheDevice) {
   use("");

@@ -9,7 +9,9 @@
 
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/recorder.h"
 #include "tracer/cupti/relaxed.h"
+#include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
 
@@ -84,9 +86,14 @@ std::string keep(const std::string& text) {
 } // namespace
 
 // A module of one empty kernel, which stays: to unload it the driver would wait until the kernels that run have ended.
-bool Modules::driver_takes(const std::string& cubin) {
+// So it may to load it.
+std::optional<bool> Modules::driver_takes(const std::string& cubin) {
+  CUcontext context = nullptr;
+  if (!driver().cuModuleLoadData) return false;
+  if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return std::nullopt;
+  session_.recorder().let_kernels_end(context, Unfinished::while_loading);
   CUmodule module = nullptr;
-  return driver().cuModuleLoadData && driver().cuModuleLoadData(&module, cubin.data()) == CUDA_SUCCESS;
+  return driver().cuModuleLoadData(&module, cubin.data()) == CUDA_SUCCESS;
 }
 
 Assembler::Result Modules::assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code,

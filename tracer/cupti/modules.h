@@ -108,7 +108,7 @@ class Modules {
                        Code& code);
   Assembler::Result assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code, const JitOptions& jit,
                                    int architecture);
-  static bool driver_takes(const std::string& cubin);
+  std::optional<bool> driver_takes(const std::string& cubin);
   void load_kernels(Code& code);
   Code* code_of(CUfunction handle) const; // under lock_; null: none that is known
   void find_symbols(Code& code);
@@ -122,7 +122,7 @@ class Modules {
   };
 
   Session& session_;
-  Assembler assembler_{driver_takes};
+  Assembler assembler_{[this](const std::string& cubin) { return driver_takes(cubin); }};
   std::mutex lock_;
   std::unordered_map<CUfunction, Owner> owners_;
   std::vector<std::unique_ptr<Code>> codes_;

@@ -129,7 +129,7 @@ bool is_cubin(std::string_view bytes, const std::vector<std::string>& functions)
          });
 }
 
-Assembler::Assembler(std::function<bool(const std::string&)> takes)
+Assembler::Assembler(Takes takes)
     : takes_(std::move(takes)),
       environment_(environment_without_us()),
       places_(usual_places()),
@@ -138,6 +138,19 @@ Assembler::Assembler(std::function<bool(const std::string&)> takes)
   if (const char* seconds = std::getenv("DEADHEAT_PTXAS_SECONDS")) {
     most_ = std::chrono::seconds(std::max(std::atoi(seconds), 1));
   }
+}
+
+// The driver is asked once: to load even an empty module it may wait until the kernels that run have ended.
+std::optional<bool> Assembler::driver_takes(const std::string& path, const Module& module, const std::string& cubin) {
+  const std::string key = path + '\n' + architecture_option(module);
+  {
+    std::lock_guard hold(lock_);
+    if (const auto known = taken_.find(key); known != taken_.end()) return known->second;
+  }
+  const std::optional<bool> takes = takes_(cubin);
+  if (!takes) return std::nullopt;
+  std::lock_guard hold(lock_);
+  return taken_.emplace(key, *takes).first->second;
 }
 
 bool Assembler::does(const std::string& path, const Module& module) {
@@ -157,11 +170,12 @@ bool Assembler::does(const std::string& path, const Module& module) {
   program.most = std::min<std::chrono::milliseconds>(most_, most_for_a_question);
   const Ended ended = run_apart(program);
   if (ended.how == Ended::How::not_begun) return false; // perhaps it can be later
-  const bool good = ended.how == Ended::How::exited && ended.status == 0 && is_cubin(ended.output, {empty_kernel}) &&
-                    takes_(ended.output);
+  std::optional<bool> good =
+      ended.how == Ended::How::exited && ended.status == 0 && is_cubin(ended.output, {empty_kernel});
+  if (*good) good = driver_takes(path, module, ended.output);
+  if (!good) return false;
   std::lock_guard hold(lock_);
-  answers_.emplace(std::move(key), good);
-  return good;
+  return answers_.emplace(std::move(key), *good).first->second;
 }
 
 std::string Assembler::choose(const Module& module) {

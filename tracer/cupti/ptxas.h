@@ -3,7 +3,7 @@
 // Which ptxas: the one that DEADHEAT_PTXAS names ("0": none); else the first that does the module's PTX version and
 // architecture, and whose code the driver takes, of: $CUDA_HOME and $CUDA_PATH, /usr/local/cuda, PATH, and what lies
 // beside the files that the process has mapped (toolkits, NVIDIA's packages for Python, Triton). Each is tried with a
-// module of one empty kernel; the answer is remembered.
+// module of one empty kernel; the answer is remembered, and that of the driver for all modules.
 //
 // Thread-safety: every member locks for itself; several modules may be assembled at the same time.
 #pragma once
@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,10 @@ namespace deadheat::cupti {
 
 class Assembler {
  public:
-  // `takes`: whether the driver loads that cubin, in the calling thread's context. The environment is as it is now.
-  explicit Assembler(std::function<bool(const std::string&)> takes);
+  // `takes`: whether the driver loads that cubin, in the calling thread's context; no value: it cannot be asked now.
+  // The environment is as it is now.
+  using Takes = std::function<std::optional<bool>(const std::string& cubin)>;
+  explicit Assembler(Takes takes);
 
   struct Module {
     std::string_view text;
@@ -50,14 +53,16 @@ class Assembler {
  private:
   std::string choose(const Module& module); // path; empty: none
   bool does(const std::string& path, const Module& module);
+  std::optional<bool> driver_takes(const std::string& path, const Module& module, const std::string& cubin);
 
-  const std::function<bool(const std::string&)> takes_;
+  const Takes takes_;
   std::vector<std::string> environment_;
   std::vector<std::string> places_; // where it may be, of those that do not depend on what is mapped
   std::string named_; // DEADHEAT_PTXAS
   std::chrono::milliseconds most_{};
   std::mutex lock_;
   std::map<std::string, bool> answers_; // by path and what is asked of it
+  std::map<std::string, bool> taken_; // by path and architecture
   std::atomic<bool> distrusted_{false};
 };
 
