@@ -1,11 +1,12 @@
 // A scan by look-back, a warp a block: its lanes look at the flags of 32 blocks at once, then at the values of those that
-// count. The racy twin has lost the fence between the flags and the values.
+// count. The racy twin has lost the fence between the flags and the values. In whatever order the blocks come, the last
+// one reads a total and the last but one sums of single blocks.
 #include "check.h"
 
 constexpr int blocks = 5, threads = 32;
 
 __global__ void scan(const int* in, volatile int* sums, volatile int* totals, volatile int* flags, int* out) {
-  int lane = threadIdx.x, me = gridDim.x - 1 - blockIdx.x;  // the last come first, and find sums of single blocks
+  int lane = threadIdx.x, me = gridDim.x - 1 - blockIdx.x;  // the last come first
   int mine = in[me * threads + lane];
   int sum = __reduce_add_sync(~0u, mine);
   if (lane == 0) {
@@ -18,7 +19,8 @@ __global__ void scan(const int* in, volatile int* sums, volatile int* totals, vo
     int at = last - lane, state;
     do {
       state = at >= 0 ? flags[at] : 2;
-    } while (__any_sync(~0u, state == 0));
+    } while (__any_sync(~0u, state == 0 || (state == 1 && lane == 0 && me == blocks - 1)));
+    if (at >= 0 && me == blocks - 2) state = 1;
 #ifndef RACY
     __threadfence();
 #endif
