@@ -1,6 +1,7 @@
 // A scan over blocks by look-back: each publishes its own sum, and waits for those before it until one has published the
 // sum of all up to it. Flags and values are volatile, and each has words of its own. The racy twin has lost the fence
-// between a value and its flag.
+// between a value and its flag. In whatever order the blocks come, the last one reads a total and the last but one sums of
+// single blocks.
 #include "check.h"
 
 constexpr int blocks = 6, threads = 32;
@@ -15,7 +16,7 @@ __device__ void publish(volatile int* value, volatile int* flag, int sum, int st
 
 __global__ void scan(const int* in, volatile int* sums, volatile int* totals, volatile int* flags, int* out) {
   __shared__ int before;
-  int t = threadIdx.x, me = gridDim.x - 1 - blockIdx.x;  // the last come first, and find sums of single blocks
+  int t = threadIdx.x, me = gridDim.x - 1 - blockIdx.x;  // the last come first
   int mine = in[me * threads + t];
   int sum = __reduce_add_sync(~0u, mine);
   if (t == 0) {
@@ -23,10 +24,10 @@ __global__ void scan(const int* in, volatile int* sums, volatile int* totals, vo
     int all = 0;
     for (int at = me - 1; at >= 0; --at) {
       int state;
-      while ((state = flags[at]) == 0) {
+      while ((state = flags[at]) == 0 || (state == 1 && me == blocks - 1)) {
       }
       __threadfence();
-      if (state == 2) {
+      if (state == 2 && me != blocks - 2) {
         all += totals[at];  // @B
         break;
       }
