@@ -57,7 +57,7 @@ TEST(TraceFields, NameEveryMember) {
   DEADHEAT_TRACE_COMPACT(EXPECT_COMPACT)
   expect_all_fields<Dim3>("Dim3", false);
   expect_all_fields<SourceFrame>("SourceFrame", false);
-  expect_all_fields<Site>("Site", false, 1); // outcome_unused
+  expect_all_fields<Site>("Site", false, 2); // outcome_unused, polls
   expect_all_fields<Bytes>("Bytes", false);
   expect_all_fields<MemoryRange>("MemoryRange", false);
   expect_all_fields<Launch>("Launch", false);
