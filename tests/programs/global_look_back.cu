@@ -16,7 +16,7 @@ __device__ void publish(volatile int* value, volatile int* flag, int sum, int st
 
 __global__ void scan(const int* in, volatile int* sums, volatile int* totals, volatile int* flags, int* out) {
   __shared__ int before;
-  int t = threadIdx.x, me = gridDim.x - 1 - blockIdx.x;  // the last come first
+  int t = threadIdx.x, me = blockIdx.x;
   int mine = in[me * threads + t];
   int sum = __reduce_add_sync(~0u, mine);
   if (t == 0) {

@@ -6,7 +6,7 @@
 constexpr int blocks = 5, threads = 32;
 
 __global__ void scan(const int* in, volatile int* sums, volatile int* totals, volatile int* flags, int* out) {
-  int lane = threadIdx.x, me = gridDim.x - 1 - blockIdx.x;  // the last come first
+  int lane = threadIdx.x, me = blockIdx.x;
   int mine = in[me * threads + lane];
   int sum = __reduce_add_sync(~0u, mine);
   if (lane == 0) {
