@@ -189,7 +189,9 @@ void Suppressions::apply(Analysis& analysis) {
     bool matched = false;
     if (fault.kind != "uninitialized") return matched;
     for (Pattern& pattern : patterns_) {
-      if (pattern.kind != Pattern::Kind::unwritten || !inside(pattern.glob, fault.side)) continue;
+      const bool here = inside(pattern.glob, fault.side) ||
+                        (fault.side.source.empty() && named(pattern.glob, fault.side)); // no lines: the kernel holds it
+      if (pattern.kind != Pattern::Kind::unwritten || !here) continue;
       matched = true;
       ++pattern.hits;
     }

@@ -12,7 +12,8 @@
 //     unused:rope.py:*                  a read on this line of what the reading threads do not use, against a write
 //     proxy:attention.py:*              a cp.async of this line that is complete, and lacks only a proxy fence before
 //                                       an access through the asynchronous proxy
-//     unwritten:*Merge<*                memory errors: bytes that nobody wrote, read in this function, inlined or not
+//     unwritten:*Merge<*                memory errors: bytes that nobody wrote, read in this function, inlined or not;
+//                                       without lines, in this kernel
 //     code:*match.any.sync.b64 * mbarrier.inval* with *mbarrier.*
 //                                       a race of instructions without lines, or that were compiled with -G, whose
 //                                       paths match the one and the other glob. A path: the opcodes of the memory and

@@ -213,6 +213,24 @@ TEST(ReportSuppress, BytesThatNobodyWrote) {
   EXPECT_EQ(left("unwritten:*Merge<*", "out-of-bounds"), 1u);
 }
 
+TEST(ReportSuppress, UnwrittenMemoryInAKernelWithoutLines) {
+  auto left = [](bool lines) {
+    Analysis analysis;
+    Fault fault;
+    fault.kind = "uninitialized";
+    fault.side = kernel_side(AccessKind::read, 41);
+    if (!lines) fault.side.source.clear();
+    fault.side.kernel = "void agent<lib::Merge<int> >(int*)";
+    analysis.memory_errors.push_back(fault);
+    Expected<Suppressions> suppressions = Suppressions::parse("unwritten:*Merge<*", "known.txt");
+    EXPECT_TRUE(suppressions);
+    suppressions->apply(analysis);
+    return analysis.memory_errors.size();
+  };
+  EXPECT_EQ(left(false), 0u);
+  EXPECT_EQ(left(true), 1u); // its lines say that it is elsewhere
+}
+
 TEST(ReportSuppress, CommentsHitsAndUnused) {
   Expected<Suppressions> suppressions = Suppressions::parse(
       "# known\r\n\r\n  kernel: softmax*  \r\n\t# more\nrace:none.cu:1\nkernel:f(int)::{lambda()#1}::*", "known.txt");
