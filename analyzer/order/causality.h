@@ -137,7 +137,8 @@ class Causality {
                         bool unseen = false);
   void warp_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask, Stamp now);
   void fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of = Restriction::none);
-  // Returns the stamp of the first write of the chain whose last write the access read; 0 when it read none so.
+  // Returns the stamp of the first write of the chain whose last write the access read, and whose writes come before
+  // what comes after the access; 0 when there is no such chain.
   Stamp strong_access(const StrongAccess& access, Stamp now);
   // A sufficient condition, for any thread and location: strong_access() would remember nothing.
   bool orders_nothing(Ordering ordering, bool writes) const;
@@ -406,7 +407,8 @@ class Causality {
   Scope reach(const Contribution& contribution, ThreadKey thread) const;
   void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
   ClockPointer awaited(ThreadKey thread, Scope scope);
-  void looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain, std::size_t count, Stamp now);
+  void remember_looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain, std::size_t count,
+                          Stamp now);
   Seen certain(const StrongAccess& read, const LocationState& at, const Seen& seen);
   void synchronize(ThreadKey thread, const ClockPointer& clock);
   void release(ByScope& released, Scope scope, const ClockPointer& clock);

@@ -105,12 +105,8 @@ const ClockPointer& Causality::inherited(OperationIndex operation, bool waited) 
     for (const auto& [chain, position] : operations_.complete_before(operation))
       all = Clock::join(all, learned({chain, position}));
   }
-  // All of it is visible to all proxies, but for what the operation itself, which is not over, had released.
-  if (all) {
-    std::vector<ClockEntry> visible = all->proxied(proxied_global);
-    std::erase_if(visible, [&](const ClockEntry& entry) { return OperationIndex(entry.block >> 32) == operation; });
-    all = Clock::with(all, std::move(visible));
-  }
+  // All of it is visible to all proxies: the end of a launch lies between.
+  if (all) all = Clock::with(all, all->proxied(proxied_global));
   return all;
 }
 

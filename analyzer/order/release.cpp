@@ -233,6 +233,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (fresh) location_bits_.set(location_bit(access.location));
   if (fresh && access.location.block) block(access.thread).locations.push_back(access.location);
 
+  // Who does not look at what an operation read may have come before what it observed, as well.
+  const bool looked_at = !access.reduction && !access.unused;
   ChainPointer chain; // that the read observes
   std::size_t count = 0, fenced_count = 0;
   bool latest = false;
@@ -246,8 +248,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       count = seen->contributions;
       fenced_count = seen->fenced;
       latest = !at.writes.empty() && seen == &at.writes.back();
-      if (!access.reduction && !access.unused && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
-      if (!access.unused && watched(access)) observe(access, *seen, now);
+      if (looked_at && seen->fenced) fence_observed(access.thread, chain, seen->fenced, now);
+      if (looked_at && watched(access)) observe(access, *seen, now);
     }
   }
 
@@ -260,8 +262,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (unused_reads_ && count) {
     if (access.unused)
       may_acquire = certain(access, at, may_acquire);
-    else if (!access.reduction)
-      looked_at(access, at, chain, count, now);
+    else if (looked_at)
+      remember_looked_at(access, at, chain, count, now);
   }
   if (acquires) {
     for (const Pending& read : thread(access.thread).pending) { // earlier strong reads of the same location (8.8)
@@ -275,7 +277,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       synchronize(access.thread, acquirable(access.thread, *may_acquire.chain, may_acquire.count, access.scope));
   }
   if (may_acquire.chain && for_later) await(access.thread, sized, may_acquire.chain, may_acquire.count);
-  const Stamp continues = latest ? chain->first : 0;
+  const Stamp continues = latest && looked_at ? chain->first : 0;
   if (!access.writes) return continues;
 
   if (!chain) {

@@ -23,8 +23,8 @@ constexpr std::size_t most_compared = 256; // contributions; the same
 
 } // namespace
 
-void Causality::looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain, std::size_t count,
-                          Stamp now) {
+void Causality::remember_looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain,
+                                   std::size_t count, Stamp now) {
   if (at.looked_by_many) return;
   const auto last = std::find_if(at.looked.rbegin(), at.looked.rend(), [&](const Looked& looked) {
     return looked.thread == read.thread && looked.chain == chain && looked.bytes == read.bytes;

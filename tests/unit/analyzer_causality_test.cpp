@@ -320,6 +320,21 @@ TEST_F(Causality, AtomicsOfOneScopeDoNotRace) {
   EXPECT_EQ(trace.races(), Races{});
 }
 
+// Reductions may as well have come in another order: that one's thread comes after its own says nothing of the others.
+TEST_F(Causality, TheLastReductionStandsForNoOther) {
+  auto reduce = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "red.add.u32");
+  auto add = strong(6, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "atom.add.u32");
+  auto l = trace.launch();
+  trace.access(l, 0, 0, reduce, flag, 1, 0, 1);
+  trace.access(l, 1, 0, reduce, flag, 2, 1, 2);
+  trace.access(l, 1, 0, read, flag);
+  EXPECT_EQ(trace.races(), Races{"2-5"});
+  trace.access(l, 0, 0, add, flag + 64, 1, 0, 1);
+  trace.access(l, 1, 0, add, flag + 64, 2, 1, 2);
+  trace.access(l, 1, 0, read, flag + 64);
+  EXPECT_EQ(trace.races(), Races{"2-5"});
+}
+
 TEST_F(Causality, AtomicsOfBlockScopeRaceAcrossBlocks) {
   auto add = strong(5, AccessKind::atomic, Ordering::relaxed, Scope::cta, "atom.add.cta.u32");
   auto l = trace.launch();

@@ -358,7 +358,7 @@ TEST(LitmusDependents, WaitsAreNoProxyFenceForOthers) { // the launch that write
   acquired(by_wait).dependency_wait(waits).bulk_load(waits, x, of_waits).races({{1, 4}});
   acquired(by_fence).proxy_fence(waits, false).bulk_load(waits, x, of_waits).none();
 }
-TEST(LitmusDependents, WaitsAreNoProxyFenceForTheirOwnLaunch) { // which told the launch before of what it wrote
+TEST(LitmusDependents, TheEndOfALaunchIsAProxyFence) { // also for what another, which still runs, had told it of
   const At waits{3, 0};
   constexpr std::uint32_t of_waits = 7;
   const auto told = [&](Litmus& litmus) -> Litmus& {
@@ -369,9 +369,10 @@ TEST(LitmusDependents, WaitsAreNoProxyFenceForTheirOwnLaunch) { // which told th
         .read(t0, y, acquire, gpu)
         .dependency_wait(waits);
   };
-  Litmus by_wait, by_fence;
-  told(by_wait).bulk_load(waits, x, of_waits).races({{1, 4}});
-  told(by_fence).proxy_fence(waits, false).bulk_load(waits, x, of_waits).none();
+  Litmus by_end, untold;
+  told(by_end).bulk_load(waits, x, of_waits).none();
+  untold.launch(2).dependent_launch(2).write(dependent, x).dependency_wait(waits);
+  untold.bulk_load(waits, x, of_waits).races({{1, 2}});
 }
 TEST(LitmusDependents, OverwritesWhatIsStillRead) {
   Litmus().read(t0, x).write(dependent, x).races({{1, 2}});

@@ -80,10 +80,9 @@ class Axioms {
     if (async_proxy(x) || !events_[x].writes()) return base[x][y];
     for (std::size_t fence = 0; fence < count_; ++fence) {
       const Event& by = events_[fence];
-      bool kind = by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed);
-      // A launch is over with all that it wrote visible to all proxies, as is what came before it; but for what y's own
-      // launch wrote, which is not over.
-      kind = kind || (by.kind == Event::Kind::launch_end && events_[x].launch() != events_[y].launch());
+      // A launch is over with all that it wrote visible to all proxies, as is what came before its end.
+      const bool kind = by.kind == Event::Kind::launch_end ||
+                        (by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed));
       if (kind && base[x][fence] && base[fence][y]) return true;
     }
     return false;
@@ -482,7 +481,7 @@ class Axioms {
     Relation causality = base;
     for (std::size_t a = 0; a < count_; ++a) {
       for (std::size_t via = 0; via < count_; ++via) {
-        if (!observation_[a][via] || events_[via].unused) continue;
+        if (!observation_[a][via] || events_[via].reduction || events_[via].unused) continue;
         for (std::size_t b = 0; b < count_; ++b) {
           if (base[via][b]) causality[a][b] = true;
         }

@@ -38,6 +38,13 @@ TEST(LitmusUnused, AtomicsAreLinksAsBefore) { // of a chain, whose end somebody 
       .read(t1, x)
       .none();
 }
+TEST(LitmusUnused, AtomicsObserveNothing) { // they may as well have come before each other
+  Litmus().atomic(t0, y).atomic(t1, y).read(t1, y).none();
+  Litmus().atomic(t0, y).atomic(t1, y).unused().read(t1, y).races({{1, 3}});
+  Litmus().atomic(t0, y).reduction(t1, y).read(t1, y).races({{1, 3}});
+  Litmus().atomic(t0, y).failed_cas(t1, y, relaxed).unused().read(t1, y).races({{1, 3}});
+  Litmus().atomic(t0, y).reduction(t1, y).atomic(t1, y).read(t1, y).none(); // the last has seen both
+}
 TEST(LitmusUnused, AnAtomicReleasesNoneOfWhatItDidNotAcquire) { // by another location; by its own the chain brings it
   counted()
       .atomic(t1, y, acq_rel, gpu)
