@@ -253,13 +253,8 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
   Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));
-  std::optional<Environment> injection, lines;
-  if (on_gpu) {
-    injection.emplace("CUDA_INJECTION64_PATH", library->string());
-    // What the command compiles (torch's load_inline, nvcc) keeps PTX and source lines.
-    lines.emplace("NVCC_APPEND_FLAGS",
-                  Environment::with("NVCC_APPEND_FLAGS", "-gencode arch=compute_90,code=compute_90 -lineinfo", " "));
-  }
+  std::optional<Environment> injection;
+  if (on_gpu) injection.emplace("CUDA_INJECTION64_PATH", library->string());
 
   Expected<int> status = run(*file, command, standard_output_to_error);
   if (!status) return status.error();

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "ptx_support.h"
+#include "tracer/ptx/fatbin_choice.h"
 #include "tracer/ptx/lexer.h"
 
 namespace deadheat::ptx {
@@ -211,6 +212,38 @@ TEST_F(Nvcc, CompressionModes) {
       if (std::strcmp(mode, "balance") != 0) damage(container_of("a"));
     }
   }
+}
+
+// Which PTX is the code that a device runs: what its machine code was made of, else what the driver compiles.
+TEST_F(Nvcc, PtxOfWhatTheDeviceRuns) {
+  const auto chosen = [&](const std::string& flags, int device, bool forced = false) -> std::string {
+    if (!nvcc("-fatbin " + flags + " a.cu -o a.fatbin")) return "not compiled";
+    const std::string bytes = read_file(directory_ / "a.fatbin");
+    const Expected<std::vector<FatbinEntry>> entries = fatbin_entries(bytes, "a");
+    if (!entries) return entries.error().message();
+    const Expected<const FatbinEntry*> ptx = ptx_for_device(*entries, device, forced, "a.cu");
+    return !ptx ? ptx.error().message() : *ptx ? (*ptx)->target() : "none";
+  };
+  const std::string code_80 = "-gencode arch=compute_80,code=[sm_80,compute_80] ",
+                    machine_90a = "-gencode arch=compute_90a,code=sm_90a ",
+                    ptx_90 = "-gencode arch=compute_90,code=compute_90 ";
+  EXPECT_EQ(chosen(code_80, 80), "sm_80");
+  EXPECT_EQ(chosen(code_80, 86), "sm_80");
+  EXPECT_EQ(chosen(code_80, 90), "sm_80");
+  EXPECT_EQ(chosen(code_80, 75), "none");
+  EXPECT_EQ(chosen(code_80 + ptx_90, 86), "sm_80");
+  EXPECT_EQ(chosen(code_80 + ptx_90, 90), "sm_90");
+  EXPECT_EQ(chosen("-gencode arch=compute_80,code=[sm_90,compute_80] " + ptx_90, 90), "sm_80");
+  EXPECT_EQ(chosen("-gencode arch=compute_80,code=[sm_90,compute_80] " + ptx_90, 90, true), "sm_90");
+  EXPECT_EQ(chosen("-gencode arch=compute_90a,code=[sm_90a,compute_90a] " + ptx_90, 90), "sm_90a");
+  EXPECT_EQ(chosen("-gencode arch=compute_90a,code=[sm_90a,compute_90a] " + ptx_90, 100), "sm_90");
+  EXPECT_EQ(chosen("-gencode arch=compute_100f,code=[sm_103f,compute_100f]", 103), "sm_100f");
+  EXPECT_EQ(chosen(machine_90a, 90), "none");
+  const std::string other =
+      "a.cu: the GPU runs machine code that was compiled for compute_90a, of which there is no PTX ("
+      "build it with -gencode arch=compute_90a,code=compute_90a)";
+  EXPECT_EQ(chosen(machine_90a + ptx_90, 90), other);
+  EXPECT_EQ(chosen(machine_90a + code_80, 90), other);
 }
 
 TEST_F(Nvcc, DamagedElfFiles) {

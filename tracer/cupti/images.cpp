@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include "tracer/cupti/triton.h"
 #include "tracer/ptx/elf.h"
 #include "tracer/ptx/fatbin.h"
+#include "tracer/ptx/fatbin_choice.h"
 #include "tracer/ptx/link.h"
 
 namespace deadheat::cupti {
@@ -33,19 +35,6 @@ bool looks_like_ptx(const char* text) {
   return false;
 }
 
-// Of the PTX that the device takes, the newest; of equal ones that for this very architecture ("sm_90a").
-const ptx::FatbinEntry* choose(const Entries& entries, int architecture) {
-  const ptx::FatbinEntry* best = nullptr;
-  for (const ptx::FatbinEntry& entry : entries) {
-    if (entry.kind != Kind::ptx) continue;
-    const bool specific = entry.flags & (ptx::FatbinEntry::arch_specific | ptx::FatbinEntry::family_specific);
-    const int at = int(entry.architecture);
-    if (at > architecture || (specific && at != architecture)) continue;
-    if (!best || at > int(best->architecture) || (at == int(best->architecture) && specific)) best = &entry;
-  }
-  return best;
-}
-
 // CUDA's device runtime (libcudadevrt), by a function that it alone defines (CUDA Programming Guide, "Device-side
 // Launch from PTX"). Linking leaves it out: code that calls it does not assemble then.
 bool is_device_runtime(const Entries& entries) {
@@ -61,12 +50,29 @@ bool is_device_runtime(const Entries& entries) {
   return false;
 }
 
+// The driver compiles PTX even where there is machine code (CUDA C++ Programming Guide, "CUDA Environment Variables").
+bool ptx_is_forced() {
+  const char* setting = std::getenv("CUDA_FORCE_PTX_JIT");
+  return setting && std::strcmp(setting, "1") == 0;
+}
+
+// The source file, where one of the entries says it.
+std::string name_of(const Entries& entries) {
+  for (const ptx::FatbinEntry& entry : entries) {
+    if (!entry.name.empty()) return std::string(entry.name);
+  }
+  return "a fat binary";
+}
+
 Expected<DeviceCode> linked(const std::vector<Entries>& parts, int architecture) {
   DeviceCode code;
   std::vector<std::string> texts;
   std::vector<const Entries*> without;  // PTX
+  const bool forced = ptx_is_forced();
   for (const Entries& part : parts) {
-    const ptx::FatbinEntry* best = choose(part, architecture);
+    const Expected<const ptx::FatbinEntry*> found = ptx::ptx_for_device(part, architecture, forced, name_of(part));
+    if (!found) return found.error();
+    const ptx::FatbinEntry* const best = *found;
     if (!best) {
       if (&part != &parts.front()) without.push_back(&part);  // the first is the machine code of all, linked
       continue;

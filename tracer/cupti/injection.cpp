@@ -15,6 +15,7 @@
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/nvcc.h"
 #include "tracer/cupti/process.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/thread.h"
@@ -286,12 +287,27 @@ static bool preloaded(const char* file) {
   return false;
 }
 
+// nvcc reads its environment once it runs.
+static void instruct_nvcc(int count, char** arguments) {
+  constexpr const char* variable = "NVCC_APPEND_FLAGS";
+  if (count < 2 || std::string_view(basename(arguments[0])) != "nvcc") return;
+  try {
+    const char* appended = std::getenv(variable);
+    const std::string add = deadheat::cupti::flags_to_add(deadheat::cupti::expanded_arguments(
+        {arguments + 1, arguments + count}, std::getenv("NVCC_PREPEND_FLAGS"), appended));
+    if (!add.empty()) setenv(variable, ((appended ? std::string(appended) + ' ' : "") + add).c_str(), 1);
+  } catch (...) {
+  }
+}
+
 // Preloaded, the library is in every process of the job, compilers and shells among them: it does nothing there but
-// say where the driver finds it. The driver loads it again by that name, and gets this same copy.
-__attribute__((constructor)) static void name_itself() {
+// say where the driver finds it, and to nvcc what to put into what it makes. The driver loads it again by that name,
+// and gets this same copy.
+__attribute__((constructor)) static void name_itself(int count, char** arguments) {
   Dl_info here{};
   if (!dladdr(reinterpret_cast<const void*>(&InitializeInjection), &here) || !here.dli_fname) return;
   if (!preloaded(here.dli_fname)) return;
   setenv("CUDA_INJECTION64_PATH", here.dli_fname, 0);
   setenv("NVTX_INJECTION64_PATH", here.dli_fname, 0);
+  instruct_nvcc(count, arguments);
 }
