@@ -253,8 +253,13 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
   Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));
-  std::optional<Environment> injection;
-  if (on_gpu) injection.emplace("CUDA_INJECTION64_PATH", library->string());
+  std::optional<Environment> injection, in_memory, uncached;
+  if (on_gpu) {
+    injection.emplace("CUDA_INJECTION64_PATH", library->string());
+    // Machine code that an earlier run compiled says nothing of its PTX: CuPy and PyTorch compile theirs anew.
+    in_memory.emplace("CUPY_CACHE_IN_MEMORY", "1");
+    uncached.emplace("USE_PYTORCH_KERNEL_CACHE", "0");
+  }
 
   Expected<int> status = run(*file, command, standard_output_to_error);
   if (!status) return status.error();

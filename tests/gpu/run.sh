@@ -28,6 +28,7 @@
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
 #   faults     the training job with faults planted, one at a time
 #   frameworks jobs whose kernels frameworks make and load: torch.compile, its CUDA graphs, JAX, Triton (frameworks.py)
+#   compilers  jobs whose kernels are compiled while they run: CuPy, PyTorch, cuda.core, nvcc (compilers.py)
 #   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
 #              where it is asked for: some three minutes
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
@@ -36,9 +37,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents,unusual,busy,assembler
-second=kernels,training,windows,times,frameworks
+second=kernels,training,windows,times,frameworks,compilers
 only=$second,$first
-parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,faults,frameworks,step,hangs,multi
+parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,faults,frameworks,compilers,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -129,6 +130,10 @@ windows() {
 frameworks() {
   needs_torch || return 0
   python3 tests/gpu/frameworks.py "${tools[@]}"
+}
+compilers() {
+  needs_torch || return 0
+  python3 tests/gpu/compilers.py "${tools[@]}"
 }
 times() {
   compile times || return

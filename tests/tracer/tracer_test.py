@@ -4,6 +4,8 @@
     tracer_test.py --deadheat bin/deadheat --tracer libdeadheat.so --folder DIR [CASE…]
 
     [--embedded DIR]   where libcuda.so.1 is the embedded device (embedded_cuda.cpp), window_job, device_job …
+    [--nvrtc LIBRARY --nvjitlink LIBRARY --nvrtc-user LIBRARY --nvcc FILE]
+                       CUDA's compilers, and who is linked with them
 
 DIR holds job, libcuda.so.1 and libcupti.so.13. Prints PASS, FAIL or SKIP a case and `N passed, N failed`.
 """
@@ -12,17 +14,22 @@ import subprocess
 import sys
 
 import assembler_cases
+import compiled_cases
 import device_cases
 import graph_cases
 import job_cases
 from tracer_case import Case, options
 
 passed = failed = 0
-for test in job_cases.cases + device_cases.cases + graph_cases.cases + assembler_cases.cases:
+for test in (job_cases.cases + device_cases.cases + graph_cases.cases + assembler_cases.cases +
+             compiled_cases.cases):
     if options.cases and test.__name__ not in options.cases:
         continue
     if not options.embedded and hasattr(test, "over_embedded"):
         print("SKIP %s: no --embedded" % test.__name__)
+        continue
+    if not options.nvrtc_user and hasattr(test, "needs_compilers"):
+        print("SKIP %s: no --nvrtc, --nvjitlink, --nvrtc-user and --nvcc" % test.__name__)
         continue
     case = Case()
     try:

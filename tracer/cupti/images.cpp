@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tracer/cupti/made_code.h"
 #include "tracer/cupti/triton.h"
 #include "tracer/ptx/elf.h"
 #include "tracer/ptx/fatbin.h"
@@ -97,6 +98,13 @@ Expected<DeviceCode> linked(const std::vector<Entries>& parts, int architecture)
   return code;
 }
 
+// Of a cubin, which says nothing of its PTX itself.
+DeviceCode code_of_machine_code(std::string_view cubin) {
+  DeviceCode code = made_code(cubin);
+  if (code.text.empty()) code.text = triton_ptx(cubin, code.origin);
+  return code;
+}
+
 }  // namespace
 
 Expected<DeviceCode> device_code(const void* image, int architecture) {
@@ -113,7 +121,7 @@ Expected<DeviceCode> device_code(const void* image, int architecture) {
   DeviceCode code;
   const auto* text = static_cast<const char*>(image);
   if (std::memcmp(text, ELFMAG, SELFMAG) == 0) {
-    code.text = triton_ptx({text, elf_size(image)}, code.origin);
+    code = code_of_machine_code({text, elf_size(image)});
   } else if (looks_like_ptx(text)) {
     code = {text, "PTX of the program"};
   }
@@ -132,7 +140,7 @@ Expected<DeviceCode> device_code_of_file(const std::string& path, int architectu
   }
   if (bytes.starts_with(ELFMAG)) {
     code.text = ptx_beside(path, code.origin);
-    if (code.text.empty()) code.text = triton_ptx(bytes, code.origin);
+    if (code.text.empty()) code = code_of_machine_code(bytes);
   } else if (looks_like_ptx(bytes.c_str())) {
     code = {std::move(bytes), path};
   }

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Jobs whose kernels are compiled while they run (compilers_job.py), alone and under `deadheat record`; and nvcc there.
+
+    compilers.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --work DIR
+
+They compute the same, all their kernels are instrumented, and the races are those at the planted lines. nvcc makes the
+same kinds of files as alone. Prints PASS or FAIL a claim; ends in `N passed, N failed`.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+from claims import claim, end
+from compilers_job import RACE, jobs
+
+here = os.path.dirname(os.path.abspath(__file__))
+# Flags, and whether PTX is in what comes out.
+NVCC = [("-cubin -arch=sm_90a", False), ("-ptx -arch=sm_90", True), ("-fatbin -gencode arch=compute_90a,code=sm_90a", True),
+        ("-c -gencode arch=compute_90,code=sm_90", True), ("-c -arch=sm_90 -dlto", None), ("-c -rdc=true -arch=sm_90", True)]
+
+
+def recorded(options, trace, command):
+    return subprocess.run([options.deadheat, "record", "-o", trace, "--device", "gpu", "--", *command], text=True,
+                          capture_output=True, timeout=200)
+
+
+def run(options, name):
+    command = [sys.executable, os.path.join(here, "compilers_job.py"), name]
+    trace = os.path.join(options.work, "compilers-" + name)
+    shutil.rmtree(trace, ignore_errors=True)
+    try:
+        alone = subprocess.run(command, text=True, capture_output=True, timeout=150)
+        if "No module named" in alone.stderr:
+            return alone, None, None
+        job = recorded(options, trace, command)
+        report = subprocess.run([options.deadheat, "analyze", trace, "--json", "-"], text=True, capture_output=True,
+                                timeout=100)
+        return alone, job, json.loads(report.stdout) if report.returncode in (0, 1) else None
+    except subprocess.TimeoutExpired as late:
+        return subprocess.CompletedProcess(late.cmd, 124, "", "no end in %d s" % late.timeout), None, None
+
+
+def nvcc(options, flags, ptx):
+    source = os.path.join(options.work, "compilers.cu")
+    made = os.path.join(options.work, "compilers-made")
+    with open(source, "w") as file:
+        file.write("__global__ void k(int* a) { a[threadIdx.x] = 1; }\n")
+    done = recorded(options, os.path.join(options.work, "compilers-nvcc"), ["nvcc", *flags.split(), source, "-o", made])
+    holds = None
+    if done.returncode == 0 and ptx is not None:
+        # PTX in a fat binary is compressed: its kind, 1, is what an entry begins with (tracer/ptx/fatbin.h).
+        with open(made, "rb") as file:
+            bytes_ = file.read()
+        holds = b".visible .entry" in bytes_ or b"\x01\x00\x01\x01" in bytes_ or b"\x01\x00\x01\x02" in bytes_
+    claim(done.returncode == 0 and holds == ptx, "nvcc %s (%s)" % (flags, done.stderr.strip()[-200:] or "PTX: %s" % holds))
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    for name in ("deadheat", "tracer", "work"):
+        arguments.add_argument("--" + name, required=True)
+    options = arguments.parse_args()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(jobs)) as workers:
+        done = dict(zip(jobs, workers.map(lambda name: run(options, name), jobs)))
+    for name, (alone, job, report) in done.items():
+        if "No module named" in alone.stderr:
+            print("  %s: not tried: %s" % (name, alone.stderr.strip().splitlines()[-1]))
+            continue
+        claim(job and alone.returncode == job.returncode == 0 and alone.stdout == job.stdout != "",
+              "%s: it computes what it computes alone (%s)" % (
+                  name, alone.stdout.strip() or (alone.stderr + (job.stderr if job else ""))[-600:]))
+        if not report:
+            claim(False, "%s: no analysis" % name)
+            continue
+        summary = report["summary"]
+        found = [race for race in report["races"] if not race.get("suppressed")]
+        lines = {(race["first"].get("line"), race["second"].get("line")) for race in found}
+        print("  %s: %d launches, %d instrumented, %d accesses" % (
+            name, summary["launches"], summary["instrumented"], summary["accesses"]))
+        claim(lines == ({RACE} if name.endswith("_racy") else set()), "%s: races at lines %s" % (name, sorted(lines, key=str)))
+        claim(summary["complete"] and summary["instrumented"] > 0, "%s: all is recorded" % name)
+    for flags, ptx in NVCC:
+        nvcc(options, flags, ptx)
+    end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+// Calls of the driver's linker: what the machine code was made of that a program then loads.
+#include "tracer/cupti/handlers.h"
+#include "tracer/cupti/jit_options.h"
+#include "tracer/cupti/made_code.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+LinkerInput kind_of(CUjitInputType type) {
+  switch (type) {
+    case CU_JIT_INPUT_PTX: return LinkerInput::ptx;
+    case CU_JIT_INPUT_CUBIN: return LinkerInput::machine_code;
+    case CU_JIT_INPUT_LIBRARY: return LinkerInput::library;
+    default: return LinkerInput::other;
+  }
+}
+
+} // namespace
+
+void begin_linking(Call& call, cuLinkCreate_v2_params& p) {
+  if (call.done() && p.stateOut)
+    linker_begins(*p.stateOut, jit_options(p.numOptions, p.options, p.optionValues).max_registers);
+}
+void link_data(Call& call, cuLinkAddData_v2_params& p) {
+  if (call.done() && p.data) linker_given(p.state, kind_of(p.type), {static_cast<const char*>(p.data), p.size});
+}
+void link_file(Call& call, cuLinkAddFile_v2_params& p) {
+  if (call.done() && p.path) linker_given_file(p.state, kind_of(p.type), p.path);
+}
+void complete_linking(Call& call, cuLinkComplete_params& p) {
+  if (call.done() && p.cubinOut && *p.cubinOut) linker_made(p.state, *p.cubinOut);
+}
+void end_linking(Call& call, cuLinkDestroy_params& p) {
+  if (!call.exit) linker_ends(p.state);
+}
+
+} // namespace deadheat::cupti
