@@ -82,6 +82,7 @@ Expected<Module> Parser::run() {
   }
   module_.end = tokens(next_, next_ + 1);
   name_inlined_functions();
+  if (module_.debug) locate_inlined(module_, inlined_functions(debug_info_, debug_abbreviations_));
   module_.names = names_;
   return std::move(module_);
 }
@@ -189,12 +190,14 @@ bool Parser::skip_balanced() {
 }
 
 // .section name { [label:] .b8 1, 2 … } (PTX ISA 11.5.1). Bytes and labels are kept: the names of inlined functions
-// are strings in .debug_str.
+// are strings in .debug_str, and what -G inlined is told in .debug_info.
 bool Parser::parse_section() {
   ++next_;
-  ++next_;  // the name: .debug_str or an identifier
+  const std::string_view name = word(); // .debug_str or an identifier
+  ++next_;
   if (!expect('{')) return false;
   std::string bytes;
+  std::map<std::size_t, std::string_view> labels;
   std::uint32_t section = std::uint32_t(section_bytes_.size());
   bool skipping = false;  // after something other than numbers: offsets are not known from here on
   while (!at('}')) {
@@ -211,6 +214,7 @@ bool Parser::parse_section() {
         if (at(Lexeme::Kind::number) || at('-')) {
           if (!parse_integer(value)) return false;
         } else {  // a label, label+4, label-label or section name
+          if (at(Lexeme::Kind::identifier)) labels.emplace(bytes.size(), word());
           while (at(Lexeme::Kind::identifier) || at(Lexeme::Kind::dotted) || at('+') || at('-') ||
                  at(Lexeme::Kind::number)) {
             if (at(Lexeme::Kind::dotted) && find_type(word().substr(1))) break;
@@ -225,6 +229,8 @@ bool Parser::parse_section() {
       ++next_;
     }
   }
+  if (name == ".debug_info") debug_info_ = {bytes, std::move(labels)};
+  if (name == ".debug_abbrev") debug_abbreviations_.bytes = bytes;
   section_bytes_.push_back(std::move(bytes));
   return expect('}');
 }

@@ -19,6 +19,7 @@
 
 #include "deadheat/expected.h"
 #include "deadheat/ptx.h"
+#include "tracer/ptx/debug_info.h"
 #include "tracer/ptx/lexer.h"
 #include "tracer/ptx/scopes.h"
 
@@ -167,6 +168,7 @@ class Parser {
     std::uint64_t offset = 0;
   };
   std::vector<std::string> section_bytes_;
+  DebugSection debug_info_, debug_abbreviations_; // the last ones of their names
   std::unordered_map<std::string_view, SectionLabel> section_labels_;
 };
 
