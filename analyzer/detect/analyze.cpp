@@ -107,6 +107,17 @@ class Describer {
     return text + " too";
   }
 
+  // Demangled, of all occurrences; none where some operation is no launch.
+  std::set<std::string> kernels(const FoundRace& found) const {
+    std::set<std::string> names;
+    for (const order::OperationIndex operation : found.operations) {
+      const Detector::LaunchInfo* info = detector_.launch_of(operation);
+      if (!info) return {};
+      names.insert(ptx::demangle(info->launch.kernel));
+    }
+    return names;
+  }
+
   // A fault's place: launch, block, thread and site as the record names them.
   template <typename ErrorRecord>
   RaceSide place(const ErrorRecord& error) const {
@@ -350,10 +361,11 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   describe_faults(detector, describer, analysis);
   Surroundings surroundings(source.modules(), std::move(text));
   for (std::size_t i = races_before; i < analysis.races.size(); ++i) {
-    for (RaceSide* side : {&analysis.races[i].first, &analysis.races[i].second}) surroundings.describe(*side);
+    const std::set<std::string> kernels = describer.kernels(races[i - races_before]);
+    for (RaceSide* side : {&analysis.races[i].first, &analysis.races[i].second}) surroundings.describe(*side, kernels);
   }
   for (std::size_t i = errors_before; i < analysis.memory_errors.size(); ++i)
-    surroundings.describe(analysis.memory_errors[i].side);
+    surroundings.describe(analysis.memory_errors[i].side, {});
   for (const std::string& incident : detector.incidents) analysis.warnings.push_back(incident);
   for (const std::string& line : detector.consistency().warnings()) {
     analysis.summary.complete = false;

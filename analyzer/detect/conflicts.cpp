@@ -45,6 +45,8 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   FoundRace& race = found.races[key];
   if (a.site) race.sites.insert(first.place);
   if (b.site) race.sites.insert(second.place);
+  race.operations.insert(first.thread.operation());
+  race.operations.insert(second.thread.operation());
   const bool proxy_fence = lacks_proxy_fence(first, second);
   race.lacks_other |= !proxy_fence || !first.group;
   if (const MemoryAccess* read = plain_read(first, second))

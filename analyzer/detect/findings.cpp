@@ -105,6 +105,8 @@ void merge(PartFindings& into, const PartFindings& part) {
     });
     joined.sites = known.sites;
     joined.sites.insert(race.sites.begin(), race.sites.end());
+    joined.operations = std::move(known.operations);
+    joined.operations.insert(race.operations.begin(), race.operations.end());
     joined.instances = {};
     for (const auto& [first, second] : all) add_instance(joined, first, second);
     known = std::move(joined);

@@ -15,6 +15,7 @@
 
 #include "analyzer/detect/sides.h"
 #include "analyzer/order/clock.h"
+#include "analyzer/order/operation_clocks.h"
 #include "deadheat/race.h"
 
 namespace deadheat::detect {
@@ -67,6 +68,7 @@ struct FoundRace {
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance
   std::set<PlaceId> sites; // that its source lines are: of a template, in each kernel made of it
+  std::set<order::OperationIndex> operations; // of all occurrences
 };
 // How far apart the threads of a pair are. Replay tries one_block first: warps of one block are on the device together,
 // and an order of two lanes of one warp cannot be had from hardware.

@@ -6,6 +6,8 @@
 
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "analyzer/detect/outcomes.h"
 #include "deadheat/race.h"
@@ -18,8 +20,9 @@ class Surroundings {
   // `modules`: by id.
   Surroundings(std::map<std::uint32_t, trace::Module> modules, ModuleText text)
       : modules_(std::move(modules)), text_(std::move(text)) {}
-  // Nothing changes where the side is no instruction, or its module's PTX is not to be had.
-  void describe(RaceSide& side);
+  // `kernels`: demangled; only these performed the instruction. Empty: any may have. Nothing changes where the side is
+  // no instruction, or its module's PTX is not to be had.
+  void describe(RaceSide& side, const std::set<std::string>& kernels);
 
  private:
   struct Parsed {
