@@ -3,8 +3,10 @@ import os
 import shutil
 import subprocess
 
-# For what PyTorch compiles with nvcc: PTX, which is what is instrumented, and lines.
-TRAIN_FLAGS = {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -lineinfo"}
+# For what PyTorch compiles with nvcc: PTX, which is what is instrumented, and lines. Of both architectures for which its
+# machine code may be.
+TRAIN_FLAGS = {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=compute_90 -gencode arch=compute_90a,code=compute_90a "
+                                    "-lineinfo"}
 # Each tensor is an allocation: the footprints of opaque kernels are those of tensors, not of what the allocator keeps.
 TENSORS = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 # The library's layers (tracer/cupti/layers.h), each on top of the one before.
