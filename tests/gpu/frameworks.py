@@ -18,11 +18,11 @@ from claims import claim, end
 
 here = os.path.dirname(os.path.abspath(__file__))
 job = os.path.join(here, "frameworks_job.py")
-# Name: kernels are instrumented, one race at a line with this mark, or races of streams. XLA's and ATen's kernels come
-# without PTX.
+# Name: kernels are instrumented, one race at a line with this mark, or races of streams. ATen's kernels come without PTX;
+# XLA's have it where it compiles by nvJitLink: None.
 STREAMS = "between streams"
 jobs = {"compiled": (True, None), "graphs": (True, None), "captured": (False, None), "early": (False, STREAMS),
-        "jax": (False, None), "tiles": (True, None), "lost": (True, "LOST")}
+        "jax": (None, None), "tiles": (True, None), "lost": (True, "LOST")}
 
 
 def run(options, name):
@@ -72,7 +72,7 @@ def main():
             claim({race["level"] for race in found} == {"stream"}, "%s: %d races of streams" % (name, len(found)))
         else:
             claim(lines == ({marks[mark]} if mark else set()), "%s: races at lines %s" % (name, sorted(map(str, lines))))
-        claim(summary["complete"] and (summary["instrumented"] > 0) == instrumented, "%s: all is recorded" % name)
+        claim(summary["complete"] and instrumented in (None, summary["instrumented"] > 0), "%s: all is recorded" % name)
     end()
 
 

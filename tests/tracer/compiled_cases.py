@@ -34,7 +34,7 @@ def compiled_by_nvrtc(case):
 
 @needs_compilers
 def linked_by_nvjitlink(case):
-    for how in ("jit_link", "jit_link_code"):
+    for how in ("jit_link", "jit_link_code", "jit_link_lto"):
         assert compiled(case, how) == FOUND, how
 
 

@@ -9,6 +9,7 @@
 //      global        NVRTC is opened for all before
 //      jit_link      NVRTC's PTX is linked by nvJitLink
 //      jit_link_code NVRTC's machine code is
+//      jit_link_lto  NVRTC's intermediate code is
 //      driver        NVRTC's PTX is linked by the driver
 //      library       together with a library of which nobody knows the PTX: the driver must refuse what comes out
 // The other words are files. Says "done".
@@ -49,28 +50,32 @@ Function* look_up(void* library, const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
-std::string compiled(void* nvrtc, bool ptx) {
+// `kind`: CUBIN, PTX or LTOIR.
+std::string compiled(void* nvrtc, const std::string& kind) {
   void* program = nullptr;
   expect(look_up<int(void**, const char*, const char*, int, const char* const*, const char* const*)>(
              nvrtc, "nvrtcCreateProgram")(&program, source, "turned.cu", 0, nullptr, nullptr) == 0,
          "a program");
-  const char* const options[] = {ptx ? "-arch=compute_90" : "-arch=sm_90", "-maxrregcount=40"};
-  expect(look_up<int(void*, int, const char* const*)>(nvrtc, "nvrtcCompileProgram")(program, 2, options) == 0,
+  const char* const options[] = {"-arch=sm_90", "-maxrregcount=40", "-dlto"};
+  expect(look_up<int(void*, int, const char* const*)>(nvrtc, "nvrtcCompileProgram")(program, kind == "LTOIR" ? 3 : 2,
+                                                                                    options) == 0,
          "compiled");
   std::size_t bytes = 0;
-  look_up<int(void*, std::size_t*)>(nvrtc, ptx ? "nvrtcGetPTXSize" : "nvrtcGetCUBINSize")(program, &bytes);
+  look_up<int(void*, std::size_t*)>(nvrtc, ("nvrtcGet" + kind + "Size").c_str())(program, &bytes);
   std::string code(bytes, '\0');
-  expect(look_up<int(void*, char*)>(nvrtc, ptx ? "nvrtcGetPTX" : "nvrtcGetCUBIN")(program, code.data()) == 0, "code");
+  expect(look_up<int(void*, char*)>(nvrtc, ("nvrtcGet" + kind).c_str())(program, code.data()) == 0, "code");
   return code;
 }
 
-std::string jit_linked(void* library, const std::string& input, bool ptx) {
+// `type`: nvJitLinkInputType.
+std::string jit_linked(void* library, const std::string& input, int type) {
   void* link = nullptr;
-  const char* options[] = {"-arch=sm_90", "-maxrregcount=40"};
-  expect(look_up<int(void**, std::uint32_t, const char**)>(library, "nvJitLinkCreate")(&link, 2, options) == 0,
+  const char* options[] = {"-arch=sm_90", "-maxrregcount=40", "-lto"};
+  expect(look_up<int(void**, std::uint32_t, const char**)>(library, "nvJitLinkCreate")(&link, type == 3 ? 3 : 2,
+                                                                                       options) == 0,
          "a link");
   expect(look_up<int(void*, int, const void*, std::size_t, const char*)>(library, "nvJitLinkAddData")(
-             link, ptx ? 2 : 1, input.data(), input.size(), "turned") == 0,
+             link, type, input.data(), input.size(), "turned") == 0,
          "data");
   expect(look_up<int(void*)>(library, "nvJitLinkComplete")(link) == 0, "linked");
   std::size_t bytes = 0;
@@ -106,17 +111,19 @@ int main(int count, char** words) {
   CHECK(cuInit(0));
   std::string code;
   if (how == "looked_up") {
-    code = compiled(open(words[2]), false);
+    code = compiled(open(words[2]), "CUBIN");
   } else if (how == "other") {
     dlsym(open(words[4]), "nvrtcCompileProgram");
-    code = compiled(open(words[2]), false);
+    code = compiled(open(words[2]), "CUBIN");
   } else if (how == "linked") {
     code = linked(false);
   } else if (how == "global") {
     open(words[2], RTLD_GLOBAL);
     code = linked(false);
   } else if (how == "jit_link" || how == "jit_link_code") {
-    code = jit_linked(open(words[3]), linked(how == "jit_link"), how == "jit_link");
+    code = jit_linked(open(words[3]), linked(how == "jit_link"), how == "jit_link" ? 2 : 1);
+  } else if (how == "jit_link_lto") {
+    code = jit_linked(open(words[3]), compiled(open(words[2]), "LTOIR"), 3);
   } else {
     code = driver_linked(linked(true), how == "library" ? words[4] : nullptr);
   }

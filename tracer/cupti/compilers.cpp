@@ -27,7 +27,7 @@ using Link = void*; // nvJitLinkHandle
 constexpr int success = 0; // of both
 
 // nvJitLinkInputType
-enum : int { input_cubin = 1, input_ptx = 2, input_library = 6 };
+enum : int { input_cubin = 1, input_ptx = 2, input_lto_ir = 3, input_library = 6 };
 
 struct Nvrtc {
   int (*compile)(Program, int, const char* const*) = nullptr;
@@ -42,10 +42,13 @@ struct JitLink {
   int (*create)(Link*, std::uint32_t, const char**) = nullptr;
   int (*data)(Link, int, const void*, std::size_t, const char*) = nullptr;
   int (*file)(Link, int, const char*) = nullptr;
+  int (*complete)(Link) = nullptr;
   int (*cubin)(Link, void*) = nullptr;
+  int (*ptx_size)(Link, std::size_t*) = nullptr;
+  int (*ptx)(Link, char*) = nullptr;
   int (*destroy)(Link*) = nullptr;
 
-  explicit operator bool() const { return create && data && file && cubin && destroy; }
+  explicit operator bool() const { return create && data && file && complete && cubin && ptx_size && ptx && destroy; }
 };
 
 template <typename Function>
@@ -67,7 +70,10 @@ JitLink jit_link_of(void* library, Lookup lookup) {
   set(all.create, lookup(library, "nvJitLinkCreate"));
   set(all.data, lookup(library, "nvJitLinkAddData"));
   set(all.file, lookup(library, "nvJitLinkAddFile"));
+  set(all.complete, lookup(library, "nvJitLinkComplete"));
   set(all.cubin, lookup(library, "nvJitLinkGetLinkedCubin"));
+  set(all.ptx_size, lookup(library, "nvJitLinkGetLinkedPtxSize"));
+  set(all.ptx, lookup(library, "nvJitLinkGetLinkedPtx"));
   set(all.destroy, lookup(library, "nvJitLinkDestroy"));
   return all;
 }
@@ -141,6 +147,20 @@ int hand_out(const Nvrtc& real, Program program, char* cubin) noexcept {
   return status;
 }
 
+// ---- nvJitLink
+
+// Of a link with LTO IR, from which PTX comes only as that is optimized: what it takes to have it made once more, as
+// PTX (nvJitLink 4.2, -lto -ptx). Of a link without it there is none.
+struct LtoLink {
+  std::vector<std::string> options;
+  std::vector<std::pair<std::string, std::string>> inputs; // LTO IR and its name
+};
+std::mutex lto_lock;
+std::map<Link, LtoLink>& lto_links() {
+  static auto& all = *new std::map<Link, LtoLink>;
+  return all;
+}
+
 LinkerInput kind_of(int type) {
   switch (type) {
     case input_ptx: return LinkerInput::ptx;
@@ -150,32 +170,90 @@ LinkerInput kind_of(int type) {
   }
 }
 
+std::string ptx_of(const JitLink& real, const LtoLink& of) {
+  std::vector<const char*> options;
+  for (const std::string& option : of.options) options.push_back(option.c_str());
+  options.push_back("-ptx");
+  Link link = nullptr;
+  if (real.create(&link, std::uint32_t(options.size()), options.data()) != success) return {};
+  bool made = true;
+  for (const auto& [bytes, name] : of.inputs)
+    made = made && real.data(link, input_lto_ir, bytes.data(), bytes.size(), name.c_str()) == success;
+  std::size_t length = 0;
+  std::string text;
+  if (made && real.complete(link) == success && real.ptx_size(link, &length) == success && length > 1) {
+    text.resize(length);
+    if (real.ptx(link, text.data()) != success) text.clear();
+  }
+  real.destroy(&link);
+  return text;
+}
+
 int create(const JitLink& real, Link* link, std::uint32_t count, const char** options) noexcept {
   const int status = real.create(link, count, options);
   if (status != success || !link) return status;
   try {
-    linker_begins(*link, max_registers(given(count, options)));
+    const std::vector<const char*> all = given(count, options);
+    linker_begins(*link, max_registers(all));
+    std::lock_guard hold(lto_lock);
+    lto_links().erase(*link);
+    if (std::find(all.begin(), all.end(), "-lto"sv) != all.end())
+      lto_links()[*link].options.assign(all.begin(), all.end());
   } catch (...) {
   }
   return status;
 }
+
 int give(const JitLink& real, Link link, int type, const void* data, std::size_t bytes, const char* name) noexcept {
   const int status = real.data(link, type, data, bytes, name);
-  if (status == success) linker_given(link, kind_of(type), {static_cast<const char*>(data), bytes});
+  if (status != success) return status;
+  const std::string_view input(static_cast<const char*>(data), bytes);
+  try {
+    std::lock_guard hold(lto_lock);
+    const auto at = type == input_lto_ir ? lto_links().find(link) : lto_links().end();
+    if (at != lto_links().end()) {
+      at->second.inputs.emplace_back(input, name ? name : "");
+      return status;
+    }
+  } catch (...) {
+  }
+  linker_given(link, kind_of(type), input);
   return status;
 }
+
 int give_file(const JitLink& real, Link link, int type, const char* path) noexcept {
   const int status = real.file(link, type, path);
   if (status == success) linker_given_file(link, kind_of(type), path);
   return status;
 }
+
 int hand_out(const JitLink& real, Link link, void* cubin) noexcept {
   const int status = real.cubin(link, cubin);
-  if (status == success) linker_made(link, cubin);
+  if (status != success) return status;
+  try {
+    LtoLink lto;
+    {
+      std::lock_guard hold(lto_lock);
+      if (const auto at = lto_links().find(link); at != lto_links().end()) lto.inputs.swap(at->second.inputs);
+      if (!lto.inputs.empty()) lto.options = lto_links()[link].options;
+    }
+    if (!lto.inputs.empty()) {
+      const std::string text = ptx_of(real, lto);
+      linker_given(link, text.empty() ? LinkerInput::other : LinkerInput::ptx, text);
+    }
+  } catch (...) {
+    linker_given(link, LinkerInput::other, {});
+  }
+  linker_made(link, cubin);
   return status;
 }
+
 int destroy(const JitLink& real, Link* link) noexcept {
-  if (link) linker_ends(*link);
+  if (link) {
+    linker_ends(*link);
+    std::lock_guard hold(lto_lock);
+    lto_links().erase(*link);
+  }
   return real.destroy(link);
 }
 
