@@ -1,9 +1,10 @@
 // deadheat check: record, analyze and replay in one go.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "replay/search/temporary_directory.h"
 #include "tools/command.h"
 #include "tools/judge.h"
 
@@ -39,20 +40,12 @@ int run_check(const Arguments& arguments) {
   if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
   if (Expected<void> usable = check_analysis_options(analyzing); !usable) return fail(usable.error());
 
-  struct Cleaner { // the trace is kept only where the user asked for it
-    std::string path;
-    ~Cleaner() {
-      std::error_code error;
-      if (!path.empty()) fs::remove_all(path, error);
-    }
-  } cleaner;
+  std::optional<search::TemporaryDirectory> directory; // the trace is kept only where the user asked for it
   if (recording.output.empty()) {
-    cleaner.path = (fs::temp_directory_path() / "deadheat-check-XXXXXX").string();
-    if (!mkdtemp(cleaner.path.data())) {
-      return fail(
-          Error{"cannot make a temporary directory", std::exchange(cleaner.path, {}), "set TMPDIR, or give -o"});
-    }
-    recording.output = cleaner.path + "/run.deadheat";
+    Expected<search::TemporaryDirectory> made = search::TemporaryDirectory::create("deadheat-check");
+    if (!made) return fail(Error{made.error().what, made.error().where, "set TMPDIR, or give -o"});
+    recording.output = made->path() + "/run.deadheat";
+    directory.emplace(std::move(*made));
   }
 
   recording.window = true; // it is replayed

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "replay/search/temporary_directory.h"
 #include "tools/command.h"
 
 namespace deadheat::tools {
@@ -46,6 +47,7 @@ int run(const Arguments& words) {
 } // namespace deadheat::tools
 
 int main(int argc, char** argv) {
+  deadheat::search::remove_directories_on_signals();
   try {
     const int status = deadheat::tools::run({argv + 1, argv + argc});
     if (!std::cout.flush()) return deadheat::tools::fail("cannot write to standard output");

@@ -1,12 +1,8 @@
-// A directory that goes away with its owner.
+// A directory that goes away with its owner, or with the process when a signal ends it.
 //
-// Thread-safety: none.
+// Thread-safety: a directory is one thread's; several may be made at once.
 #pragma once
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -16,22 +12,20 @@ namespace deadheat::search {
 
 class TemporaryDirectory {
  public:
-  static Expected<TemporaryDirectory> create() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "deadheat-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) return Error{"cannot make a temporary directory", pattern};
-    return TemporaryDirectory(pattern);
-  }
+  // Where TMPDIR says, or in /tmp; `what` becomes part of its name.
+  static Expected<TemporaryDirectory> create(const std::string& what = "deadheat");
   TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
+  ~TemporaryDirectory();
   const std::string& path() const { return path_; }
 
  private:
   explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
   std::string path_;
 };
+
+// From now on SIGINT, SIGTERM and SIGHUP remove the directories that there are before they end the process (sixteen of
+// them at most), unless they are ignored. For programs: a library does not decide on signals.
+void remove_directories_on_signals();
 
 } // namespace deadheat::search

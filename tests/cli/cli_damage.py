@@ -36,6 +36,24 @@ class Damage(Case):
         status, _, err = self.deadheat("info", "trace")
         self.assertEqual((status, len(err.splitlines())), (0, 1), err)
 
+    def test_ended_check(self):
+        """A check that is ended while it replays takes its trace with it; what was not its own stays."""
+        for number, ends in ((signal.SIGTERM, True), (signal.SIGHUP, False)):
+            folder = self.path("temporary")
+            os.makedirs(os.path.join(folder, "others"), exist_ok=True)
+            process = subprocess.Popen(
+                ["nohup"] * (not ends) +
+                [settings.deadheat, "check", "--explore", "1000000", "--explore-seconds", "100000" if ends else "3", "--",
+                 twin("shared_reduce.racy")], cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=folder))
+            begin = time.monotonic()
+            while len(os.listdir(folder)) < 3:  # the trace, and one that is explored
+                self.assertLess(time.monotonic() - begin, TIME_LIMIT)
+                time.sleep(0.01)
+            process.send_signal(number)
+            self.assertEqual(process.wait(TIME_LIMIT), -number if ends else 1)
+            self.assertEqual(os.listdir(folder), ["others"])
+
     @staticmethod
     def chunks_of(data):
         return [match.start() for match in re.finditer(re.escape(struct.pack("<Q", 0xF1C7A59E4B4E4843)), data)]

@@ -330,7 +330,7 @@ class Device:
             self.touch(thread.name, block, thread.seen, thread.epoch, space, address + element * site.element, site.element,
                        site.access, site.strong, site.scope, site_name)
         write = (thread.name, thread.epoch)
-        if link and not site.unused:
+        if link and not site.unused and not site.reduction:
             self.observers.setdefault(link[0], []).append((link[1], thread.publish()))
         elif site.strong and wrote:
             thread.epoch += 1  # one of its own for each write that may be observed
