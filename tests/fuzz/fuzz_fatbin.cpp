@@ -4,11 +4,13 @@
 
 #include "tests/fuzz/ptx_fuzz_targets.h"
 #include "tracer/ptx/fatbin.h"
+#include "tracer/ptx/fatbin_choice.h"
 
 namespace deadheat {
 
 int fuzz_fatbin(const std::uint8_t* data, std::size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  (void)ptx::virtual_architecture(bytes);
   for (bool elf : {false, true}) {
     Expected<std::vector<ptx::FatbinEntry>> entries =
         elf ? ptx::fatbin_entries_of_elf(bytes, "fuzz") : ptx::fatbin_entries(bytes, "fuzz");
@@ -21,6 +23,11 @@ int fuzz_fatbin(const std::uint8_t* data, std::size_t size) {
       DEADHEAT_CHECK(!payload || payload->size() <= entry.size);
       (void)entry.max_registers();
       (void)entry.target();
+    }
+    if (unpacked > (std::uint64_t(64) << 20)) continue;
+    for (const int capability : {75, 90, 103}) {
+      const Expected<const ptx::FatbinEntry*> ptx = ptx::ptx_for_device(*entries, capability, false, "fuzz");
+      DEADHEAT_CHECK(!ptx || !*ptx || (*ptx)->kind == ptx::FatbinEntry::Kind::ptx);
     }
   }
   return 0;

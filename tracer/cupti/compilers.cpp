@@ -81,7 +81,7 @@ JitLink jit_link_of(void* library, Lookup lookup) {
 // ---- what programs are compiled with
 
 std::mutex registers_lock;
-std::map<Program, unsigned>& registers() { // at most, by what was compiled last
+std::map<Program, unsigned>& registers() { // of a thread at most, as a program was compiled last
   static auto& all = *new std::map<Program, unsigned>;
   return all;
 }
@@ -297,20 +297,17 @@ const Real* all_of(LookedUp<Real>& of, void* library, Lookup lookup, Real (*look
 
 // ---- callers that are linked with NVRTC
 
-// Of the library that the program, or a library of its, was linked with; by the address of who calls.
-const Nvrtc& linked_nvrtc(const void* caller) noexcept {
-  static const Nvrtc real = [&] {
-    Nvrtc all = nvrtc_of(RTLD_NEXT, plain_lookup());
-    Dl_info info{};
-    if (all || !dladdr(caller, &info) || !info.dli_fname) return all;
-    // A library that was opened for itself alone (RTLD_LOCAL) has NVRTC to itself, or within it.
-    if (void* const own = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) {
-      const Nvrtc found = nvrtc_of(own, plain_lookup());
-      if (found.cubin != &deadheat_nvrtc_cubin) all = found;
-    }
-    return all;
-  }();
-  return real;
+// Of the library that who calls from there was linked with: found anew each time, since each library may have its own.
+Nvrtc linked_nvrtc(const void* caller) noexcept {
+  const Nvrtc next = nvrtc_of(RTLD_NEXT, plain_lookup());
+  Dl_info info{};
+  if (next || !dladdr(caller, &info) || !info.dli_fname) return next;
+  // A library that was opened for itself alone (RTLD_LOCAL) has NVRTC to itself, or within it.
+  void* const own = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (!own) return next;
+  const Nvrtc found = nvrtc_of(own, plain_lookup());
+  dlclose(own);
+  return found.cubin == &deadheat_nvrtc_cubin ? next : found;
 }
 constexpr int internal_error = 11; // NVRTC_ERROR_INTERNAL_ERROR
 
@@ -350,12 +347,12 @@ extern "C" {
 __attribute__((visibility("hidden"), used)) int deadheat_nvrtc_compile(void* program, int count,
                                                                        const char* const* options) noexcept {
   using namespace deadheat::cupti;
-  const Nvrtc& real = linked_nvrtc(__builtin_return_address(0));
+  const Nvrtc real = linked_nvrtc(__builtin_return_address(0));
   return real ? compile(real, program, count, options) : internal_error;
 }
 __attribute__((visibility("hidden"), used)) int deadheat_nvrtc_cubin(void* program, char* cubin) noexcept {
   using namespace deadheat::cupti;
-  const Nvrtc& real = linked_nvrtc(__builtin_return_address(0));
+  const Nvrtc real = linked_nvrtc(__builtin_return_address(0));
   return real ? hand_out(real, program, cubin) : internal_error;
 }
 __attribute__((visibility("default"), alias("deadheat_nvrtc_compile"))) int nvrtcCompileProgram(
