@@ -24,8 +24,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runtime", required=True, type=pathlib.Path, help="libcudart.so.13 of the embedded device")
     parser.add_argument("--binaries", required=True, type=pathlib.Path)
+    parser.add_argument("--part", type=int, default=0, help="which of --parts the programs are taken from")
+    parser.add_argument("--parts", type=int, default=1)
     options = parser.parse_args()
-    binaries = sorted(options.binaries.glob("*.fixed"))
+    binaries = sorted(options.binaries.glob("*.fixed"))[options.part::options.parts]
     failed = refused = 0
     for binary in binaries:
         with tempfile.TemporaryDirectory() as scratch:
@@ -36,7 +38,7 @@ def main():
         elif not recorded == checked == spread == unwatched or checked[0] != 0:
             failed += 1
             print(f"{binary.name}: recorded {recorded}, checked {checked}, spread {spread}, not checked {unwatched}")
-    for binary in sorted(options.binaries.glob("*.racy")):
+    for binary in sorted(options.binaries.glob("*.racy"))[options.part::options.parts]:
         checked, spread = (run(binary, options.runtime, way) for way in ("cores=1", "cores=3:spread-after=0"))
         if checked != spread:
             failed += 1
