@@ -55,6 +55,10 @@ TEST(LitmusMbarriers, PhasesThatNobodyLooksAt) {
 // What is known of an object that was made anew says nothing of its new phases.
 TEST(LitmusMbarriers, ObjectsMadeAnew) {
   order::OperationClocks operations;
+  trace::Operation launch; // the first
+  launch.id = launch.launch = 1;
+  launch.what = trace::Launch{};
+  operations.submitted(launch);
   order::Causality causality(operations);
   causality.unused_tests();
   causality.launch_begin(1, {1, 1, 1}, {64, 1, 1}, {1, 1, 1});

@@ -203,6 +203,10 @@ TEST(LitmusUnused, TheFirstLookIsKnownAndNotTheSecond) {
 TEST(UnusedReads, OfWhatManyLookedAt) {
   const auto ordered = [](std::uint32_t readers) {
     order::OperationClocks operations;
+    trace::Operation launch; // the first
+    launch.id = launch.launch = 1;
+    launch.what = trace::Launch{};
+    operations.submitted(launch);
     order::Causality causality(operations);
     causality.unused_reads();
     causality.launch_begin(1, {4096, 1, 1}, {32, 1, 1}, {1, 1, 1});

@@ -59,9 +59,12 @@ class Bytes { // reads zeros past the end
   std::size_t at() const { return at_; }
   bool good() const { return at_ <= all_.size(); }
   bool more() const { return at_ < all_.size(); }
-  std::uint64_t number(unsigned width) {
+  std::uint64_t number(unsigned width) { // of wider ones the low eight bytes
     std::uint64_t value = 0;
-    for (unsigned i = 0; i < width; ++i) value |= std::uint64_t(byte()) << (8 * i);
+    for (unsigned i = 0; i < width; ++i) {
+      const std::uint64_t b = byte();
+      if (i < sizeof value) value |= b << (8 * i);
+    }
     return value;
   }
   std::uint64_t leb128() { // of signed ones only the length matters
