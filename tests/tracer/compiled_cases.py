@@ -28,7 +28,7 @@ FOUND = [("shared", "turned.cu", 3, 4)]
 
 @needs_compilers
 def compiled_by_nvrtc(case):
-    for how in ("looked_up", "other", "linked", "global"):
+    for how in ("looked_up", "other", "default", "default_global", "linked", "global"):
         assert compiled(case, how) == FOUND, how
 
 
@@ -62,4 +62,18 @@ def told_to_nvcc(case):
             assert ptx is None or (b"\x01\x00\x01\x01" in file.read()) == ptx, flags
 
 
-cases = [compiled_by_nvrtc, linked_by_nvjitlink, linked_by_the_driver, told_to_nvcc]
+@needs_compilers
+def exports_only_what_it_means(case):
+    """No symbol of another library is taken over by accident: of libstdc++'s, say, which is part of the library."""
+    symbols = subprocess.run(["nm", "-D", "--defined-only", options.tracer], text=True, capture_output=True, check=True)
+    names = {line.split()[2] for line in symbols.stdout.splitlines() if line.split()[1] != "A"}
+    nvrtc = {"%s@libnvrtc.so.%d" % (name, major) for name in ("nvrtcCompileProgram", "nvrtcGetCUBIN")
+             for major in (12, 13)}
+    assert names == nvrtc | {"InitializeInjection", "InitializeInjectionNvtx2", "_exit", "_Exit", "dlsym", "deadheat_layers",
+                             "deadheat_detach", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"}, names
+    needed = subprocess.run(["readelf", "-d", options.tracer], text=True, capture_output=True, check=True)
+    libraries = {line.split("[")[1].rstrip("]") for line in needed.stdout.splitlines() if "(NEEDED)" in line}
+    assert libraries <= {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}, libraries
+
+
+cases = [exports_only_what_it_means, compiled_by_nvrtc, linked_by_nvjitlink, linked_by_the_driver, told_to_nvcc]

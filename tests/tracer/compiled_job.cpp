@@ -5,6 +5,8 @@
 //
 // HOW: looked_up     functions of NVRTC are looked up with dlsym
 //      other         of another library of the same kind (USER) they are looked up first
+//      default       they are looked up among what all see first, as cuda.bindings does; there they are not
+//      default_global NVRTC is opened for all, and they are looked up there
 //      linked        USER, a library that is linked with NVRTC, is opened for itself alone
 //      global        NVRTC is opened for all before
 //      jit_link      NVRTC's PTX is linked by nvJitLink
@@ -115,6 +117,12 @@ int main(int count, char** words) {
   } else if (how == "other") {
     dlsym(open(words[4]), "nvrtcCompileProgram");
     code = compiled(open(words[2]), "CUBIN");
+  } else if (how == "default") {
+    expect(!dlsym(RTLD_DEFAULT, "nvrtcCompileProgram") && dlerror(), "no NVRTC is among what all see");
+    code = compiled(open(words[2]), "CUBIN");
+  } else if (how == "default_global") {
+    open(words[2], RTLD_GLOBAL);
+    code = compiled(RTLD_DEFAULT, "CUBIN");
   } else if (how == "linked") {
     code = linked(false);
   } else if (how == "global") {

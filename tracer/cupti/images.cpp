@@ -1,5 +1,6 @@
 #include "tracer/cupti/images.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 
 #include <algorithm>
@@ -57,11 +58,14 @@ bool ptx_is_forced() {
   return setting && std::strcmp(setting, "1") == 0;
 }
 
-// The source file, where one of the entries says it.
+// The source file, where one of the entries says it; else the program or library that it lies in.
 std::string name_of(const Entries& entries) {
   for (const ptx::FatbinEntry& entry : entries) {
     if (!entry.name.empty()) return std::string(entry.name);
   }
+  Dl_info info{};
+  if (!entries.empty() && dladdr(entries.front().stored.data(), &info) && info.dli_fname)
+    return "a fat binary of " + std::string(info.dli_fname);
   return "a fat binary";
 }
 
@@ -87,7 +91,7 @@ Expected<DeviceCode> linked(const std::vector<Entries>& parts, int architecture)
     texts.push_back(std::move(*text));
   }
   if (texts.empty()) return DeviceCode{};
-  if (code.origin.empty()) code.origin = "a fat binary";
+  if (code.origin.empty()) code.origin = name_of(parts.front());
   if (!std::all_of(without.begin(), without.end(), [](const Entries* part) { return is_device_runtime(*part); })) {
     return Error{"source files were compiled apart, and some of them without PTX for this GPU", code.origin,
                  "build all of them with -gencode arch=compute_90,code=compute_90"};
