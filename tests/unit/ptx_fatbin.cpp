@@ -239,6 +239,7 @@ TEST_F(Nvcc, PtxOfWhatTheDeviceRuns) {
   EXPECT_EQ(chosen("-gencode arch=compute_90a,code=[sm_90a,compute_90a] " + ptx_90, 100), "sm_90");
   EXPECT_EQ(chosen("-gencode arch=compute_100f,code=[sm_103f,compute_100f]", 103), "sm_100f");
   EXPECT_EQ(chosen(machine_90a, 90), "none");
+  EXPECT_EQ(chosen(machine_90a + "-gencode arch=compute_100,code=compute_100", 90), "none");
   const std::string other =
       "a.cu: the GPU runs machine code that was compiled for compute_90a, of which there is no PTX ("
       "build it with -gencode arch=compute_90a,code=compute_90a)";

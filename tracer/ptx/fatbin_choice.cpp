@@ -1,6 +1,5 @@
 #include "tracer/ptx/fatbin_choice.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace deadheat::ptx {
@@ -60,9 +59,8 @@ Expected<const FatbinEntry*> ptx_for_device(const std::vector<FatbinEntry>& entr
   const FatbinEntry* const machine = newest(entries, Kind::elf, device, [&](const FatbinEntry& entry) {
     return entry.architecture / 10 == device / 10; // of the device's major version
   });
-  if (forced || !machine ||
-      std::none_of(entries.begin(), entries.end(), [](const FatbinEntry& entry) { return entry.kind == Kind::ptx; }))
-    return ptx;
+  // Beside machine code there often is PTX for devices to come alone, of which this one runs none.
+  if (forced || !machine || !ptx) return ptx;
   const Expected<std::string> code = unpack(*machine, origin);
   if (!code) return code.error();
   const unsigned said = virtual_architecture(*code), made_for = said ? said : machine->architecture;
