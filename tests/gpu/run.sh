@@ -29,6 +29,8 @@
 #   faults     the training job with faults planted, one at a time
 #   frameworks jobs whose kernels frameworks make and load: torch.compile, its CUDA graphs, JAX, Triton (frameworks.py)
 #   compilers  jobs whose kernels are compiled while they run: CuPy, PyTorch, cuda.core, nvcc (compilers.py)
+#   survey     right jobs of many kinds, under deadheat record as users call it: they compute the same, and nobody is accused
+#              (survey.py; some five minutes); where it is asked for
 #   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
 #              where it is asked for: some three minutes
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
@@ -39,7 +41,7 @@ cd "$(dirname "$0")/../.."
 first=programs,races,faults,agents,unusual,busy,assembler
 second=kernels,training,windows,times,frameworks,compilers
 only=$second,$first
-parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,faults,frameworks,compilers,step,hangs,multi
+parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,faults,frameworks,compilers,survey,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -134,6 +136,10 @@ frameworks() {
 compilers() {
   needs_torch || return 0
   python3 tests/gpu/compilers.py "${tools[@]}"
+}
+survey() {
+  needs_torch || return 0
+  python3 tests/gpu/survey.py "${tools[@]}"
 }
 times() {
   compile times || return
