@@ -36,3 +36,9 @@ if(CUDA_INCLUDE)
                 LIBS deadheat_headers)
   target_include_directories(tracer_jit_options_test SYSTEM PRIVATE ${CUDA_INCLUDE})
 endif()
+# The PTX of what nvcc made.
+deadheat_test(tracer_images_test tracer_images_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/images.cpp
+              ${PROJECT_SOURCE_DIR}/tracer/cupti/made_code.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/triton.cpp
+              LIBS deadheat_ptx deadheat_trace ${CMAKE_DL_LIBS})
+target_compile_definitions(tracer_images_test PRIVATE DEADHEAT_NVCC="$<$<BOOL:${NVCC}>:${NVCC}>")
+set_target_properties(tracer_images_test PROPERTIES ENABLE_EXPORTS ON)

@@ -1,0 +1,120 @@
+// The PTX of what programs register with CUDA, as nvcc made it (tracer/cupti/images.h): libraries are compiled here, and
+// opened by this process, which stands in for CUDA's runtime and is told of their fat binaries.
+#include "tracer/cupti/images.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+std::vector<const void*> registered; // wrappers of fat binaries
+}
+
+extern "C" {
+__attribute__((visibility("default"))) void** __cudaRegisterFatBinary(void* wrapper) {
+  registered.push_back(wrapper);
+  return nullptr;
+}
+__attribute__((visibility("default"))) void __cudaRegisterFatBinaryEnd(void**) {}
+__attribute__((visibility("default"))) void __cudaUnregisterFatBinary(void**) {}
+__attribute__((visibility("default"))) void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*,
+                                                                   void*, void*, void*, int*) {}
+__attribute__((visibility("default"))) void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int,
+                                                              int) {}
+__attribute__((visibility("default"))) char __cudaInitModule(void**) { return 0; }
+}
+
+namespace deadheat::cupti {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int h200 = 90;
+const std::string of_90 = "-gencode arch=compute_90,code=sm_90 ";
+const std::string with_ptx = "-gencode arch=compute_90,code=compute_90 ";
+
+class Images : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string(DEADHEAT_NVCC).empty()) GTEST_SKIP() << "no nvcc";
+    std::string pattern = (fs::temp_directory_path() / "deadheat-images-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    std::ofstream(folder_ / "a.cu") << "extern __device__ int twice(int);\n"
+                                       "__global__ void k(int* p) { p[threadIdx.x] = twice(p[threadIdx.x]); }\n";
+    std::ofstream(folder_ / "b.cu") << "__device__ int twice(int x) { return 2 * x; }\n";
+    std::ofstream(folder_ / "c.cu") << "__global__ void k(int* p) { p[threadIdx.x] = 1; }\n";
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+
+  bool nvcc(const std::string& words) {
+    return std::system(("cd " + folder_.string() + " && " DEADHEAT_NVCC " -Xcompiler -fPIC " + words).c_str()) == 0;
+  }
+  // Of the library of these words for nvcc: the code of its one fat binary.
+  Expected<DeviceCode> code(const std::string& words) {
+    registered.clear();
+    const std::string path = folder_ / "made.so";
+    if (!nvcc("-shared -cudart none -o made.so " + words)) return Error{"nvcc made nothing", words, ""};
+    void* const library = dlopen(path.c_str(), RTLD_LAZY);
+    if (!library) return Error{dlerror(), path, ""};
+    Expected<DeviceCode> found = registered.size() == 1 ? device_code(registered.front(), h200)
+                                                        : Error{std::to_string(registered.size()) + " fat binaries", path, ""};
+    dlclose(library);
+    return found;
+  }
+  // Of a.cu and b.cu, compiled apart, each with flags of its own.
+  Expected<DeviceCode> code_of_parts(const std::string& a, const std::string& b) {
+    if (!nvcc("-dc " + a + "a.cu -o a.o") || !nvcc("-dc " + b + "b.cu -o b.o") ||
+        !nvcc("-dlink " + with_ptx + "a.o b.o -lcudadevrt -o linked.o"))
+      return Error{"nvcc made nothing", folder_, ""};
+    return code("a.o b.o linked.o -lcudadevrt");
+  }
+  fs::path folder_;
+};
+
+TEST_F(Images, OneFile) {
+  const Expected<DeviceCode> found = code(of_90 + with_ptx + "c.cu");
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_NE(found->text.find(".entry"), std::string::npos);
+}
+
+TEST_F(Images, WithoutPtxThereIsNone) {
+  for (const char* other : {"", "-gencode arch=compute_100,code=compute_100 "}) {
+    const Expected<DeviceCode> found = code(of_90 + other + "c.cu");
+    ASSERT_TRUE(found) << found.error().message();
+    EXPECT_EQ(found->text, "") << other;
+  }
+}
+
+// Where it is another program's, the file is named whose kernels are not recorded.
+TEST_F(Images, OtherPtxIsSaid) {
+  const Expected<DeviceCode> found = code("-gencode arch=compute_90a,code=sm_90a " + with_ptx + "c.cu");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().message(), "a fat binary of " + (folder_ / "made.so").string() +
+                                         ": the GPU runs machine code that was compiled for compute_90a, of which there is "
+                                         "no PTX (build it with -gencode arch=compute_90a,code=compute_90a)");
+}
+
+// CUDA's device runtime comes along as machine code, and as PTX of the newest architecture alone.
+TEST_F(Images, FilesCompiledApartAreLinked) {
+  const Expected<DeviceCode> found = code_of_parts(of_90 + with_ptx, of_90 + with_ptx);
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_NE(found->text.find(".entry"), std::string::npos);
+  EXPECT_NE(found->text.find("_Z5twicei"), std::string::npos);
+}
+
+TEST_F(Images, OneOfThemWithoutPtx) {
+  const Expected<DeviceCode> found = code_of_parts(of_90 + with_ptx, of_90);
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message().find("some of them without PTX"), std::string::npos) << found.error().message();
+}
+
+} // namespace
+} // namespace deadheat::cupti
