@@ -28,7 +28,7 @@ FOUND = [("shared", "turned.cu", 3, 4)]
 
 @needs_compilers
 def compiled_by_nvrtc(case):
-    for how in ("looked_up", "other", "default", "default_global", "linked", "global"):
+    for how in ("looked_up", "other", "default", "default_global", "linked", "table", "global"):
         assert compiled(case, how) == FOUND, how
 
 
@@ -76,4 +76,18 @@ def exports_only_what_it_means(case):
     assert libraries <= {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}, libraries
 
 
-cases = [exports_only_what_it_means, compiled_by_nvrtc, linked_by_nvjitlink, linked_by_the_driver, told_to_nvcc]
+@needs_compilers
+def told_to_compiler_caches(case):
+    """A cache that runs nvcc, as ccache does, neither keeps nor brings what it makes here."""
+    for name, expected in (("nvcc", "1\n"), ("gcc", "\n")):
+        path = os.path.join(case.work, name)
+        with open(path, "w") as file:
+            file.write("echo $CCACHE_DISABLE\n")
+        environment = {key: value for key, value in os.environ.items() if key != "CCACHE_DISABLE"}
+        done = subprocess.run(["sh", path, "-c", "a.cu"], text=True, capture_output=True, timeout=60,
+                              env=dict(environment, LD_PRELOAD=os.path.abspath(options.tracer)))
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, ""), (name, done)
+
+
+cases = [exports_only_what_it_means, compiled_by_nvrtc, linked_by_nvjitlink, linked_by_the_driver, told_to_nvcc,
+         told_to_compiler_caches]

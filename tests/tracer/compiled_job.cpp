@@ -8,6 +8,7 @@
 //      default       they are looked up among what all see first, as cuda.bindings does; there they are not
 //      default_global NVRTC is opened for all, and they are looked up there
 //      linked        USER, a library that is linked with NVRTC, is opened for itself alone
+//      table         USER, opened likewise, hands NVRTC's functions on, as PyTorch's libcaffe2_nvrtc does
 //      global        NVRTC is opened for all before
 //      jit_link      NVRTC's PTX is linked by nvJitLink
 //      jit_link_code NVRTC's machine code is
@@ -52,21 +53,26 @@ Function* look_up(void* library, const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
-// `kind`: CUBIN, PTX or LTOIR.
-std::string compiled(void* nvrtc, const std::string& kind) {
+// `kind`: CUBIN, PTX or LTOIR. `nvrtc` finds functions.
+template <typename Find>
+std::string compiled_with(Find&& nvrtc, const std::string& kind) {
   void* program = nullptr;
-  expect(look_up<int(void**, const char*, const char*, int, const char* const*, const char* const*)>(
-             nvrtc, "nvrtcCreateProgram")(&program, source, "turned.cu", 0, nullptr, nullptr) == 0,
-         "a program");
+  const auto create =
+      reinterpret_cast<int (*)(void**, const char*, const char*, int, const char* const*, const char* const*)>(
+          nvrtc("nvrtcCreateProgram"));
+  expect(create(&program, source, "turned.cu", 0, nullptr, nullptr) == 0, "a program");
   const char* const options[] = {"-arch=sm_90", "-maxrregcount=40", "-dlto"};
-  expect(look_up<int(void*, int, const char* const*)>(nvrtc, "nvrtcCompileProgram")(program, kind == "LTOIR" ? 3 : 2,
-                                                                                    options) == 0,
-         "compiled");
+  const auto compile = reinterpret_cast<int (*)(void*, int, const char* const*)>(nvrtc("nvrtcCompileProgram"));
+  expect(compile(program, kind == "LTOIR" ? 3 : 2, options) == 0, "compiled");
   std::size_t bytes = 0;
-  look_up<int(void*, std::size_t*)>(nvrtc, ("nvrtcGet" + kind + "Size").c_str())(program, &bytes);
+  reinterpret_cast<int (*)(void*, std::size_t*)>(nvrtc(("nvrtcGet" + kind + "Size").c_str()))(program, &bytes);
   std::string code(bytes, '\0');
-  expect(look_up<int(void*, char*)>(nvrtc, ("nvrtcGet" + kind).c_str())(program, code.data()) == 0, "code");
+  const auto hand_out = reinterpret_cast<int (*)(void*, char*)>(nvrtc(("nvrtcGet" + kind).c_str()));
+  expect(hand_out(program, code.data()) == 0, "code");
   return code;
+}
+std::string compiled(void* nvrtc, const std::string& kind) {
+  return compiled_with([&](const char* name) { return reinterpret_cast<void*>(look_up<void()>(nvrtc, name)); }, kind);
 }
 
 // `type`: nvJitLinkInputType.
@@ -125,6 +131,8 @@ int main(int count, char** words) {
     code = compiled(RTLD_DEFAULT, "CUBIN");
   } else if (how == "linked") {
     code = linked(false);
+  } else if (how == "table") {
+    code = compiled_with(look_up<void*(const char*)>(open(words[4]), "nvrtc_function"), "CUBIN");
   } else if (how == "global") {
     open(words[2], RTLD_GLOBAL);
     code = linked(false);

@@ -1,8 +1,9 @@
-// A library that is linked with NVRTC: machine code of a source text.
+// A library that is linked with NVRTC: machine code of a source text, and NVRTC's functions for others.
 #include <nvrtc.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,4 +24,13 @@ extern "C" __attribute__((visibility("default"))) std::string machine_code(const
   check(ptx ? nvrtcGetPTX(program, code.data()) : nvrtcGetCUBIN(program, code.data()));
   check(nvrtcDestroyProgram(&program));
   return code;
+}
+
+extern "C" __attribute__((visibility("default"))) void* nvrtc_function(const char* name) {
+  static const std::map<std::string, void*> all = {
+      {"nvrtcCreateProgram", reinterpret_cast<void*>(&nvrtcCreateProgram)},
+      {"nvrtcCompileProgram", reinterpret_cast<void*>(&nvrtcCompileProgram)},
+      {"nvrtcGetCUBINSize", reinterpret_cast<void*>(&nvrtcGetCUBINSize)},
+      {"nvrtcGetCUBIN", reinterpret_cast<void*>(&nvrtcGetCUBIN)}};
+  return all.at(name);
 }

@@ -1,5 +1,5 @@
-// The PTX of what programs register with CUDA, as nvcc made it (tracer/cupti/images.h): libraries are compiled here, and
-// opened by this process, which stands in for CUDA's runtime and is told of their fat binaries.
+// The PTX of what programs register with CUDA, as nvcc made it (tracer/cupti/images.h): libraries are compiled here,
+// and opened by this process, which stands in for CUDA's runtime and is told of their fat binaries.
 #include "tracer/cupti/images.h"
 
 #include <dlfcn.h>
@@ -8,8 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include "tracer/cupti/made_code.h"
 
 namespace {
 std::vector<const void*> registered; // wrappers of fat binaries
@@ -64,8 +67,9 @@ class Images : public testing::Test {
     if (!nvcc("-shared -cudart none -o made.so " + words)) return Error{"nvcc made nothing", words, ""};
     void* const library = dlopen(path.c_str(), RTLD_LAZY);
     if (!library) return Error{dlerror(), path, ""};
-    Expected<DeviceCode> found = registered.size() == 1 ? device_code(registered.front(), h200)
-                                                        : Error{std::to_string(registered.size()) + " fat binaries", path, ""};
+    Expected<DeviceCode> found = registered.size() == 1
+                                     ? device_code(registered.front(), h200)
+                                     : Error{std::to_string(registered.size()) + " fat binaries", path, ""};
     dlclose(library);
     return found;
   }
@@ -97,9 +101,10 @@ TEST_F(Images, WithoutPtxThereIsNone) {
 TEST_F(Images, OtherPtxIsSaid) {
   const Expected<DeviceCode> found = code("-gencode arch=compute_90a,code=sm_90a " + with_ptx + "c.cu");
   ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().message(), "a fat binary of " + (folder_ / "made.so").string() +
-                                         ": the GPU runs machine code that was compiled for compute_90a, of which there is "
-                                         "no PTX (build it with -gencode arch=compute_90a,code=compute_90a)");
+  EXPECT_EQ(found.error().message(),
+            "a fat binary of " + (folder_ / "made.so").string() +
+                ": the GPU runs machine code that was compiled for compute_90a, of which there is "
+                "no PTX (build it with -gencode arch=compute_90a,code=compute_90a)");
 }
 
 // CUDA's device runtime comes along as machine code, and as PTX of the newest architecture alone.
@@ -114,6 +119,29 @@ TEST_F(Images, OneOfThemWithoutPtx) {
   const Expected<DeviceCode> found = code_of_parts(of_90 + with_ptx, of_90);
   ASSERT_FALSE(found);
   EXPECT_NE(found.error().message().find("some of them without PTX"), std::string::npos) << found.error().message();
+}
+
+// What a linker made is limited as its inputs are, each by itself or by how it was made.
+TEST_F(Images, LinkedWithFewerRegisters) {
+  ASSERT_TRUE(nvcc("-cubin -arch=sm_90 c.cu -o c.cubin") && nvcc("-cubin -arch=sm_90 -lineinfo c.cu -o linked.cubin"));
+  const auto read = [&](const char* name) {
+    std::ifstream file(folder_ / name, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string cubin = read("c.cubin"), linked = read("linked.cubin");
+  keep_made_code(cubin.data(), {.text = ".version 9.0\n", .origin = "", .max_registers = 48});
+  int link = 0;
+  linker_begins(&link, 0);
+  linker_given(&link, LinkerInput::machine_code, cubin);
+  linker_made(&link, linked.data());
+  EXPECT_EQ(made_code(linked).max_registers, 48u);
+  linker_limited(&link, 32);
+  linker_limited(&link, 64);
+  linker_limited(&link, 0);
+  linker_made(&link, linked.data());
+  EXPECT_EQ(made_code(linked).max_registers, 32u);
+  EXPECT_EQ(made_code(linked).text, ".version 9.0\n");
+  linker_ends(&link);
 }
 
 } // namespace

@@ -35,6 +35,8 @@ TEST(Nvcc, OneFileForOneArchitecture) {
   EXPECT_EQ(added({"-dlto", "-gencode=arch=compute_90,code=sm_90"}), "-lineinfo");
   EXPECT_EQ(added({"-dc", "-gencode=arch=compute_90,code=[sm_90,lto_90]"}), "-lineinfo");
   EXPECT_EQ(added({"-arch=native"}), "-lineinfo");
+  EXPECT_EQ(added({"--keep", "-gencode=arch=compute_90,code=sm_90"}), "-lineinfo"); // or a.sm_90.cubin, not a.cubin
+  EXPECT_EQ(added({"-save-temps", "-gencode=arch=compute_90,code=sm_90"}), "-lineinfo");
 }
 
 TEST(Nvcc, ValuesAreNoOptions) {

@@ -1,16 +1,17 @@
 #include "tracer/cupti/compilers.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tracer/cupti/jit_link.h"
 #include "tracer/cupti/nvrtc.h"
-
-extern "C" int deadheat_nvrtc_cubin(void* program, char* cubin) noexcept;
 
 namespace deadheat::cupti {
 
@@ -52,7 +53,7 @@ constinit Libraries<JitLink> jit_links;
 
 template <std::size_t at>
 struct Wrapped {
-  static int compile(NvrtcProgram program, int count, const char* const* options) noexcept {
+  static int compile(NvrtcProgram program, int count, const char* const* options) {
     return nvrtc_compile(nvrtcs[at], program, count, options);
   }
   static int cubin(NvrtcProgram program, char* cubin) noexcept { return nvrtc_hand_out(nvrtcs[at], program, cubin); }
@@ -91,19 +92,54 @@ constexpr auto jit_link_stands = jit_link_wrappers(all_places);
 
 // ---- callers that are linked with NVRTC
 
-// Of the library that who calls from there was linked with: found anew each time, since each library may have its own.
-Nvrtc linked_nvrtc(const void* caller) noexcept {
-  const Nvrtc next = nvrtc_of(RTLD_NEXT, plain_lookup());
-  Dl_info info{};
-  if (next || !dladdr(caller, &info) || !info.dli_fname) return next;
-  // A library that was opened for itself alone (RTLD_LOCAL) has NVRTC to itself, or within it.
-  void* const own = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (!own) return next;
-  const Nvrtc found = nvrtc_of(own, plain_lookup());
-  dlclose(own);
-  return found.cubin == &deadheat_nvrtc_cubin ? next : found;
-}
 constexpr int internal_error = 11; // NVRTC_ERROR_INTERNAL_ERROR
+
+// NVRTC's symbols have its library's name for their version. Of several libraries of that name others are linked with
+// the first.
+constexpr char nvrtc_12[] = "libnvrtc.so.12", nvrtc_13[] = "libnvrtc.so.13";
+
+template <const char* version>
+void* of_version(void* library, const char* name) {
+  return dlvsym(library, name, version);
+}
+
+template <const char* version>
+Nvrtc nvrtc_in(const char* path) {
+  void* const library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return {};
+  const Nvrtc found = nvrtc_of(library, &of_version<version>);
+  dlclose(library);
+  return found;
+}
+
+template <const char* version>
+Nvrtc linked_nvrtc() {
+  Nvrtc found = nvrtc_of(RTLD_NEXT, &of_version<version>); // all see it
+  if (!found) found = nvrtc_in<version>(version);
+  if (found) return found;
+  // Under another name, as packagers of wheels give it. (While they are listed nothing can be opened.)
+  std::vector<std::string> paths;
+  dl_iterate_phdr(
+      [](dl_phdr_info* library, std::size_t, void* to) {
+        if (library->dlpi_name && std::strstr(library->dlpi_name, "libnvrtc"))
+          static_cast<std::vector<std::string>*>(to)->emplace_back(library->dlpi_name);
+        return 0;
+      },
+      &paths);
+  for (std::size_t i = 0; i < paths.size() && !found; ++i) found = nvrtc_in<version>(paths[i].c_str());
+  return found;
+}
+
+template <const char* version>
+int compile_linked(void* program, int count, const char* const* options) {
+  const Nvrtc real = linked_nvrtc<version>();
+  return real ? nvrtc_compile(real, program, count, options) : internal_error;
+}
+template <const char* version>
+int cubin_linked(void* program, char* cubin) {
+  const Nvrtc real = linked_nvrtc<version>();
+  return real ? nvrtc_hand_out(real, program, cubin) : internal_error;
+}
 
 } // namespace
 
@@ -141,21 +177,20 @@ void* wrapped(void* real, const char* name, void* library, Lookup lookup) noexce
 extern "C" {
 // Only for who was linked with NVRTC: under its symbols' versions (exports.map), by which no dlsym finds them. A caller
 // that looks whether NVRTC is there already (as cuda.bindings does) shall not be told that it is.
-__attribute__((visibility("default"), used)) int deadheat_nvrtc_compile(void* program, int count,
-                                                                        const char* const* options) noexcept {
-  using namespace deadheat::cupti;
-  const Nvrtc real = linked_nvrtc(__builtin_return_address(0));
-  return real ? nvrtc_compile(real, program, count, options) : internal_error;
-}
-__attribute__((visibility("default"), used)) int deadheat_nvrtc_cubin(void* program, char* cubin) noexcept {
-  using namespace deadheat::cupti;
-  const Nvrtc real = linked_nvrtc(__builtin_return_address(0));
-  return real ? nvrtc_hand_out(real, program, cubin) : internal_error;
-}
+#define LINKED(major)                                                                                           \
+  __attribute__((visibility("default"), used)) int deadheat_nvrtc_compile_##major(void* program, int count,     \
+                                                                                  const char* const* options) { \
+    return deadheat::cupti::compile_linked<deadheat::cupti::nvrtc_##major>(program, count, options);            \
+  }                                                                                                             \
+  __attribute__((visibility("default"), used)) int deadheat_nvrtc_cubin_##major(void* program, char* cubin) {   \
+    return deadheat::cupti::cubin_linked<deadheat::cupti::nvrtc_##major>(program, cubin);                       \
+  }
+LINKED(12)
+LINKED(13)
 }
 asm(R"(
-	.symver deadheat_nvrtc_compile, nvrtcCompileProgram@libnvrtc.so.12
-	.symver deadheat_nvrtc_cubin, nvrtcGetCUBIN@libnvrtc.so.12
-	.symver deadheat_nvrtc_compile, nvrtcCompileProgram@libnvrtc.so.13
-	.symver deadheat_nvrtc_cubin, nvrtcGetCUBIN@libnvrtc.so.13
+	.symver deadheat_nvrtc_compile_12, nvrtcCompileProgram@libnvrtc.so.12
+	.symver deadheat_nvrtc_cubin_12, nvrtcGetCUBIN@libnvrtc.so.12
+	.symver deadheat_nvrtc_compile_13, nvrtcCompileProgram@libnvrtc.so.13
+	.symver deadheat_nvrtc_cubin_13, nvrtcGetCUBIN@libnvrtc.so.13
 )");

@@ -287,10 +287,14 @@ static bool preloaded(const char* file) {
   return false;
 }
 
-// nvcc reads its environment once it runs.
+// nvcc reads its environment once it runs. What it is told a compiler cache that runs it does not know: it must neither
+// keep what comes of that for other times, nor bring what it kept.
 static void instruct_nvcc(int count, char** arguments) {
   constexpr const char* variable = "NVCC_APPEND_FLAGS";
-  if (count < 2 || std::string_view(basename(arguments[0])) != "nvcc") return;
+  const auto is = [](const char* path, std::string_view name) { return std::string_view(basename(path)) == name; };
+  if (count < 2) return;
+  if (is(arguments[0], "nvcc") || is(arguments[1], "nvcc")) setenv("CCACHE_DISABLE", "1", 1);
+  if (!is(arguments[0], "nvcc")) return;
   try {
     const char* appended = std::getenv(variable);
     const std::string add = deadheat::cupti::flags_to_add(deadheat::cupti::expanded_arguments(

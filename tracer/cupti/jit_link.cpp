@@ -28,11 +28,7 @@ struct LtoLink {
   std::vector<std::string> options;
   std::vector<std::pair<std::string, std::string>> inputs; // LTO IR and its name
 };
-std::mutex lto_lock;
-std::map<JitLinkHandle, LtoLink>& lto_links() {
-  static auto& all = *new std::map<JitLinkHandle, LtoLink>;
-  return all;
-}
+using LtoLinks = SharedKnowledge<std::map<JitLinkHandle, LtoLink>>;
 
 LinkerInput kind_of(int type) {
   switch (type) {
@@ -83,23 +79,24 @@ int jit_link_create(const JitLink& real, JitLinkHandle* link, std::uint32_t coun
   try {
     const std::vector<const char*> all = compiler_options(count, options);
     linker_begins(*link, max_registers(all));
-    std::lock_guard hold(lto_lock);
-    lto_links().erase(*link);
+    std::lock_guard hold(LtoLinks::get().lock);
+    LtoLinks::get().known.erase(*link);
     if (std::find(all.begin(), all.end(), "-lto"sv) != all.end())
-      lto_links()[*link].options.assign(all.begin(), all.end());
+      LtoLinks::get().known[*link].options.assign(all.begin(), all.end());
   } catch (...) {
   }
   return status;
 }
 
-int jit_link_give(const JitLink& real, JitLinkHandle link, int type, const void* data, std::size_t bytes, const char* name) noexcept {
+int jit_link_give(const JitLink& real, JitLinkHandle link, int type, const void* data, std::size_t bytes,
+                  const char* name) noexcept {
   const int status = real.data(link, type, data, bytes, name);
   if (status != success) return status;
   const std::string_view input(static_cast<const char*>(data), bytes);
   try {
-    std::lock_guard hold(lto_lock);
-    const auto at = type == input_lto_ir ? lto_links().find(link) : lto_links().end();
-    if (at != lto_links().end()) {
+    std::lock_guard hold(LtoLinks::get().lock);
+    const auto at = type == input_lto_ir ? LtoLinks::get().known.find(link) : LtoLinks::get().known.end();
+    if (at != LtoLinks::get().known.end()) {
       at->second.inputs.emplace_back(input, name ? name : "");
       return status;
     }
@@ -121,9 +118,10 @@ int jit_link_hand_out(const JitLink& real, JitLinkHandle link, void* cubin) noex
   try {
     LtoLink lto;
     {
-      std::lock_guard hold(lto_lock);
-      if (const auto at = lto_links().find(link); at != lto_links().end()) lto.inputs.swap(at->second.inputs);
-      if (!lto.inputs.empty()) lto.options = lto_links()[link].options;
+      std::lock_guard hold(LtoLinks::get().lock);
+      if (const auto at = LtoLinks::get().known.find(link); at != LtoLinks::get().known.end())
+        lto.inputs.swap(at->second.inputs);
+      if (!lto.inputs.empty()) lto.options = LtoLinks::get().known[link].options;
     }
     if (!lto.inputs.empty()) {
       const std::string text = ptx_of(real, lto);
@@ -139,8 +137,8 @@ int jit_link_hand_out(const JitLink& real, JitLinkHandle link, void* cubin) noex
 int jit_link_destroy(const JitLink& real, JitLinkHandle* link) noexcept {
   if (link) {
     linker_ends(*link);
-    std::lock_guard hold(lto_lock);
-    lto_links().erase(*link);
+    std::lock_guard hold(LtoLinks::get().lock);
+    LtoLinks::get().known.erase(*link);
   }
   return real.destroy(link);
 }

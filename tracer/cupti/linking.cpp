@@ -1,4 +1,6 @@
 // Calls of the driver's linker: what the machine code was made of that a program then loads.
+#include <algorithm>
+
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/jit_options.h"
 #include "tracer/cupti/made_code.h"
@@ -16,17 +18,30 @@ LinkerInput kind_of(CUjitInputType type) {
   }
 }
 
+// How many registers a thread may have is told of a link and of each input (cuLinkAddData: "overrides options from
+// cuLinkCreate"). What is assembled in its place can't be told of threads a block.
+void follow(CUlinkState state, unsigned count, const CUjit_option* options, void* const* values) {
+  linker_limited(state, jit_options(count, options, values).max_registers);
+  if (options && std::find(options, options + count, CU_JIT_THREADS_PER_BLOCK) != options + count)
+    linker_given(state, LinkerInput::other, {});
+}
+
 } // namespace
 
 void begin_linking(Call& call, cuLinkCreate_v2_params& p) {
-  if (call.done() && p.stateOut)
-    linker_begins(*p.stateOut, jit_options(p.numOptions, p.options, p.optionValues).max_registers);
+  if (!call.done() || !p.stateOut) return;
+  linker_begins(*p.stateOut, 0);
+  follow(*p.stateOut, p.numOptions, p.options, p.optionValues);
 }
 void link_data(Call& call, cuLinkAddData_v2_params& p) {
-  if (call.done() && p.data) linker_given(p.state, kind_of(p.type), {static_cast<const char*>(p.data), p.size});
+  if (!call.done() || !p.data) return;
+  follow(p.state, p.numOptions, p.options, p.optionValues);
+  linker_given(p.state, kind_of(p.type), {static_cast<const char*>(p.data), p.size});
 }
 void link_file(Call& call, cuLinkAddFile_v2_params& p) {
-  if (call.done() && p.path) linker_given_file(p.state, kind_of(p.type), p.path);
+  if (!call.done() || !p.path) return;
+  follow(p.state, p.numOptions, p.options, p.optionValues);
+  linker_given_file(p.state, kind_of(p.type), p.path);
 }
 void complete_linking(Call& call, cuLinkComplete_params& p) {
   if (call.done() && p.cubinOut && *p.cubinOut) linker_made(p.state, *p.cubinOut);

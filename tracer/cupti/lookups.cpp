@@ -51,8 +51,8 @@ extern "C" __attribute__((visibility("hidden"), used)) void* deadheat_dlsym_goes
                                                                                     const char* name) noexcept {
   using namespace deadheat::cupti;
   // What all see (RTLD_DEFAULT begins there for everyone) is found from here, too; and only that.
-  const bool plain = library == RTLD_NEXT || !may_be_wrapped(name) ||
-                     (library == RTLD_DEFAULT && !plain_lookup()(library, name));
+  const bool plain =
+      library == RTLD_NEXT || !may_be_wrapped(name) || (library == RTLD_DEFAULT && !plain_lookup()(library, name));
   return reinterpret_cast<void*>(plain ? plain_lookup() : &look_up);
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tracer/cupti/compiler_options.h"
 #include "tracer/cupti/triton.h"
 #include "tracer/ptx/link.h"
 #include "tracer/recorder/blobs.h"
@@ -26,17 +27,11 @@ struct Linker {
 };
 
 struct Store {
-  std::mutex lock;
   std::unordered_map<std::string, DeviceCode> made; // by the machine code's hash
   std::deque<std::string> order; // of these, the oldest first
   std::size_t bytes = 0;
   std::map<const void*, Linker> linkers;
 };
-Store& store() { // never destroyed: threads may use it while the process ends
-  static Store& all = *new Store;
-  return all;
-}
-
 std::string key_of(std::string_view machine_code) {
   return trace::to_text(
       trace::hash_blob({reinterpret_cast<const std::uint8_t*>(machine_code.data()), machine_code.size()}));
@@ -45,8 +40,9 @@ std::string key_of(std::string_view machine_code) {
 template <typename Do>
 void quietly(Do&& act) noexcept {
   try {
-    std::lock_guard hold(store().lock);
-    act(store());
+    auto& [lock, store] = SharedKnowledge<Store>::get();
+    std::lock_guard hold(lock);
+    act(store);
   } catch (...) {
   }
 }
@@ -66,16 +62,22 @@ void keep(Store& all, std::string_view machine_code, DeviceCode from) {
   }
 }
 
+void limit(Linker& link, unsigned registers) {
+  if (registers && (!link.max_registers || registers < link.max_registers)) link.max_registers = registers;
+}
+
 void add(Store& all, Linker& to, LinkerInput kind, std::string_view bytes) {
   if (kind == LinkerInput::ptx) {
     to.texts.emplace_back(bytes.substr(0, bytes.find('\0')));
     return;
   }
   const auto found = kind == LinkerInput::machine_code ? all.made.find(key_of(bytes)) : all.made.end();
-  if (found == all.made.end())
+  if (found == all.made.end()) {
     to.complete = false;
-  else
+  } else {
     to.texts.push_back(found->second.text);
+    limit(to, found->second.max_registers);
+  }
 }
 
 } // namespace
@@ -98,6 +100,10 @@ DeviceCode made_code(std::string_view machine_code) noexcept {
 
 void linker_begins(const void* linker, unsigned max_registers) noexcept {
   quietly([&](Store& all) { all.linkers[linker] = {.texts = {}, .max_registers = max_registers, .complete = true}; });
+}
+
+void linker_limited(const void* linker, unsigned max_registers) noexcept {
+  quietly([&](Store& all) { limit(all.linkers[linker], max_registers); });
 }
 
 void linker_given(const void* linker, LinkerInput kind, std::string_view bytes) noexcept {

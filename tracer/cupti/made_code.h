@@ -19,6 +19,7 @@ DeviceCode made_code(std::string_view machine_code) noexcept;
 // Of a linker what it is given, until it has made machine code; `linker` is its handle.
 enum class LinkerInput { ptx, machine_code, library, other };
 void linker_begins(const void* linker, unsigned max_registers) noexcept; // 0: not limited
+void linker_limited(const void* linker, unsigned max_registers) noexcept; // for one of the inputs
 void linker_given(const void* linker, LinkerInput kind, std::string_view bytes) noexcept;
 void linker_given_file(const void* linker, LinkerInput kind, std::string_view path) noexcept;
 void linker_made(const void* linker, const void* machine_code) noexcept;

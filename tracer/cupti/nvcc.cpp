@@ -142,7 +142,9 @@ std::string flags_to_add(const Words& expanded) {
   std::string flags;
   const bool one_file = any_of({"cubin", "ptx", "optix-ir", "ltoir", "E", "preprocess", "M", "MM",
                                 "generate-dependencies", "generate-nonsystem-dependencies"});
-  if (!one_file && !any_of({"lto", "dlto", "dlink-time-opt"})) {
+  // What is kept of the steps between is named otherwise where there is more than one architecture.
+  const bool kept = any_of({"keep", "save-temps"});
+  if (!one_file && !kept && !any_of({"lto", "dlto", "dlink-time-opt"})) {
     for (const auto& [architecture, codes] : code_of(options)) {
       const auto begins = [&](std::string_view with) {
         return std::any_of(codes.begin(), codes.end(), [&](const std::string& c) { return c.starts_with(with); });

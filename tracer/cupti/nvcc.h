@@ -20,8 +20,8 @@ std::vector<std::string> expanded_arguments(const std::vector<std::string>& argu
                                             const char* appended);
 
 // The flags to be added, separated by spaces: "-gencode arch=compute_90a,code=compute_90a -lineinfo". Of what is one
-// file for one architecture (-cubin, -ptx), is optimized when it is linked, or is for architectures that only nvcc
-// knows (-arch=native, all) no PTX is asked for.
+// file for one architecture (-cubin, -ptx), is kept with the steps between (--keep), is optimized when it is linked, or
+// is for architectures that only nvcc knows (-arch=native, all) no PTX is asked for.
 std::string flags_to_add(const std::vector<std::string>& expanded);
 
 } // namespace deadheat::cupti

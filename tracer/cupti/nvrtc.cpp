@@ -1,5 +1,7 @@
 #include "tracer/cupti/nvrtc.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -16,17 +18,13 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr int success = 0;
+constexpr int success = 0, invalid_option = 5; // nvrtcResult
 
 struct Asked {
   bool understood = false;
   unsigned max_registers = 0; // of a thread at most; 0: not limited
 };
-std::mutex asked_lock;
-std::map<NvrtcProgram, Asked>& asked() { // as a program was compiled last
-  static auto& all = *new std::map<NvrtcProgram, Asked>;
-  return all;
-}
+using Programs = SharedKnowledge<std::map<NvrtcProgram, Asked>>; // as each was compiled last
 
 bool has_lines(const std::vector<const char*>& options) {
   for (const std::string_view option : options) {
@@ -37,8 +35,32 @@ bool has_lines(const std::vector<const char*>& options) {
   return false;
 }
 
-// cuDNN speaks with NVRTC in a way of their own: options that are no text, and what comes out is no PTX of the manual's.
-bool understood(const std::vector<const char*>& options) { return options.empty() || options.front()[0] == '-'; }
+// cuDNN speaks with NVRTC in a way of its own: options that are no text, and what comes out is no PTX of the manual's.
+bool understood(int count, const char* const* options) {
+  return count == 0 || (count > 0 && options && options[0] && options[0][0] == '-');
+}
+
+// One option more than the job's, to be freed; null where these stay as they are.
+const char** with_lines(NvrtcProgram program, int count, const char* const* options) noexcept {
+  try {
+    Asked now{.understood = understood(count, options)};
+    const char** more = nullptr;
+    if (now.understood) {
+      const std::vector<const char*> all = compiler_options(count, options);
+      now.max_registers = max_registers(all);
+      if (!has_lines(all)) more = static_cast<const char**>(std::malloc((all.size() + 1) * sizeof *more));
+      if (more) {
+        more[0] = "--generate-line-info"; // the last one may be waiting for a value
+        std::copy(all.begin(), all.end(), more + 1);
+      }
+    }
+    std::lock_guard hold(Programs::get().lock);
+    Programs::get().known[program] = now;
+    return more;
+  } catch (...) {
+    return nullptr;
+  }
+}
 
 } // namespace
 
@@ -52,20 +74,14 @@ Nvrtc nvrtc_of(void* library, Lookup lookup) noexcept {
   return all;
 }
 
-int nvrtc_compile(const Nvrtc& real, NvrtcProgram program, int count, const char* const* options) noexcept {
-  try {
-    std::vector<const char*> all = compiler_options(count, options);
-    const Asked now{.understood = understood(all), .max_registers = max_registers(all)};
-    {
-      std::lock_guard hold(asked_lock);
-      asked()[program] = now;
-    }
-    if (now.understood && !has_lines(all)) {
-      all.push_back("--generate-line-info");
-      if (real.compile(program, int(all.size()), all.data()) == success) return success;
-      // What is wrong with it, the job shall hear of as if nothing had been added.
-    }
-  } catch (...) {
+// What the job's functions throw goes through here without being looked at: the library's C++ runtime is another than
+// theirs, and must find nothing to do (a destructor, a catch).
+int nvrtc_compile(const Nvrtc& real, NvrtcProgram program, int count, const char* const* options) {
+  if (const char** const more = with_lines(program, count, options)) {
+    const int status = real.compile(program, count + 1, more);
+    std::free(more);
+    if (status != invalid_option) return status;
+    // What is wrong with them, the job shall hear of as if there were none of the library's.
   }
   return real.compile(program, count, options);
 }
@@ -79,11 +95,14 @@ int nvrtc_hand_out(const Nvrtc& real, NvrtcProgram program, char* cubin) noexcep
   try {
     Asked how;
     {
-      std::lock_guard hold(asked_lock);
-      if (const auto at = asked().find(program); at != asked().end()) how = at->second;
+      auto& [lock, programs] = Programs::get();
+      std::lock_guard hold(lock);
+      if (const auto at = programs.find(program); at != programs.end()) how = at->second;
     }
-    DeviceCode code{.text = std::string(length, '\0'), .origin = "compiled by NVRTC", .max_registers = how.max_registers};
-    if (!how.understood || real.ptx(program, code.text.data()) != success) return status;
+    if (!how.understood) return status;
+    DeviceCode code{
+        .text = std::string(length, '\0'), .origin = "compiled by NVRTC", .max_registers = how.max_registers};
+    if (real.ptx(program, code.text.data()) != success) return status;
     code.text.resize(std::strlen(code.text.c_str()));
     keep_made_code(cubin, std::move(code));
   } catch (...) {

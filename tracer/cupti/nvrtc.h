@@ -1,6 +1,6 @@
 // NVRTC in the job's process (NVRTC 3): what is asked of it, and what machine code it hands out is made of.
 //
-// Thread-safety: from any thread. Nothing throws.
+// Thread-safety: from any thread.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ struct Nvrtc {
 Nvrtc nvrtc_of(void* library, Lookup lookup) noexcept;
 
 // nvrtcCompileProgram, with lines asked for where that is understood (--generate-line-info changes no instruction).
-int nvrtc_compile(const Nvrtc& real, NvrtcProgram program, int count, const char* const* options) noexcept;
+// Throws what the job's own functions throw that NVRTC calls (nvrtcSetFlowCallback).
+int nvrtc_compile(const Nvrtc& real, NvrtcProgram program, int count, const char* const* options);
 // nvrtcGetCUBIN; keeps the program's PTX (made_code.h).
 int nvrtc_hand_out(const Nvrtc& real, NvrtcProgram program, char* cubin) noexcept;
 

@@ -15,8 +15,8 @@
 namespace deadheat::ptx {
 
 // The PTX among the entries of a container whose code a device of that compute capability (90) runs; null where it has
-// none that it could run. An Error where it runs machine code that none of the PTX there was the source of. `forced`: the
-// driver takes PTX in any case (CUDA_FORCE_PTX_JIT).
+// none that it could run. An Error where it runs machine code that none of the PTX there was the source of. `forced`:
+// the driver takes PTX in any case (CUDA_FORCE_PTX_JIT).
 Expected<const FatbinEntry*> ptx_for_device(const std::vector<FatbinEntry>& entries, int capability, bool forced,
                                             std::string_view origin);
 
