@@ -253,6 +253,8 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
   Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));
+  // A program of its own AddressSanitizer's refuses to run where another library comes before that.
+  Environment sanitizer("ASAN_OPTIONS", Environment::with("ASAN_OPTIONS", "verify_asan_link_order=0", ":"));
   std::optional<Environment> injection, in_memory, uncached;
   if (on_gpu) {
     injection.emplace("CUDA_INJECTION64_PATH", library->string());

@@ -71,6 +71,16 @@ class Record(Case):
         self.record("sh", "-c", "%s; %s" % (program("ends"), program("launches")))
         self.assertEqual(self.analyze()[0]["summary"]["launches"], 6)
 
+    def test_address_sanitizer(self):
+        """It wants to be the first of a program's libraries, and says so; the user's own options stay."""
+        os.environ["ASAN_OPTIONS"] = "exitcode=9"
+        try:
+            status, out, err = self.deadheat("record", "-o", "trace", "--", program("no_cuda_asan"))
+        finally:
+            del os.environ["ASAN_OPTIONS"]
+        plain = self.deadheat("record", "-o", "trace", "--", program("no_cuda"))
+        self.assertEqual((status, out), plain[:2], err)
+
     def test_no_cuda(self):
         status, out, err = self.deadheat("record", "-o", "trace", "--", program("no_cuda"))
         self.assertEqual((status, out), (0, b"no CUDA here\n"))
