@@ -364,8 +364,10 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     const std::set<std::string> kernels = describer.kernels(races[i - races_before]);
     for (RaceSide* side : {&analysis.races[i].first, &analysis.races[i].second}) surroundings.describe(*side, kernels);
   }
-  for (std::size_t i = errors_before; i < analysis.memory_errors.size(); ++i)
+  for (std::size_t i = errors_before; i < analysis.memory_errors.size(); ++i) {
+    surroundings.locate(analysis.memory_errors[i].side);
     surroundings.describe(analysis.memory_errors[i].side, {});
+  }
   for (const std::string& incident : detector.incidents) analysis.warnings.push_back(incident);
   for (const std::string& line : detector.consistency().warnings()) {
     analysis.summary.complete = false;

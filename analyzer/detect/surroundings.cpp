@@ -31,15 +31,35 @@ const std::optional<Surroundings::Parsed>& Surroundings::parsed(std::uint32_t id
   return at->second;
 }
 
-void Surroundings::describe(RaceSide& side, const std::set<std::string>& kernels) {
-  if (side.opcode.empty()) return;
+std::pair<const Surroundings::Parsed*, const Site*> Surroundings::found(const RaceSide& side) {
+  if (side.opcode.empty()) return {};
   const std::optional<Parsed>& code = parsed(side.name.module);
-  if (!code || side.name.site >= code->table.sites.size()) return;
+  if (!code || side.name.site >= code->table.sites.size()) return {};
   const Site& site = code->table.sites[side.name.site];
-  if (site.opcode != side.opcode) return; // another module's sites
-  if (const ptx::Function* function = code->module.function(site.function))
+  if (site.opcode != side.opcode) return {}; // another module's sites
+  return {&*code, &site};
+}
+
+void Surroundings::describe(RaceSide& side, const std::set<std::string>& kernels) {
+  const auto [code, site] = found(side);
+  if (!code) return;
+  if (const ptx::Function* function = code->module.function(site->function))
     side.ways = from(kernels, ptx::ways_to(code->module, *function));
-  if (side.source.empty() || code->module.debug) side.path = ptx::path_to(code->module, code->table, site.id);
+  if (side.source.empty() || code->module.debug) side.path = ptx::path_to(code->module, code->table, site->id);
+}
+
+void Surroundings::locate(RaceSide& side) {
+  const auto [code, site] = found(side);
+  if (!code || !code->module.debug || side.source.size() != 1) return;
+  const auto [at, fresh] = located_.try_emplace(side.name.module);
+  if (fresh) {
+    const trace::Module& module = modules_.at(side.name.module);
+    if (Expected<ptx::Module> all = ptx::parse(text_(module), module.origin, {.locate_stack_accesses = true}))
+      at->second = std::move(*all);
+  }
+  const ptx::Function* const function = at->second ? at->second->function(site->function) : nullptr;
+  const ptx::Instruction* const i = function ? function->body[site->instruction].instruction() : nullptr;
+  if (i) side.source = ptx::source_frames(*at->second, i->location, site->function);
 }
 
 } // namespace deadheat::detect

@@ -364,7 +364,7 @@ std::vector<InlinedFunction> inlined_functions(const DebugSection& info, const D
   return Reader(info, abbreviations).run();
 }
 
-void locate_inlined(Module& module, const std::vector<InlinedFunction>& inlined) {
+void locate_inlined(Module& module, const std::vector<InlinedFunction>& inlined, bool stack_accesses) {
   constexpr std::uint64_t most_steps = std::uint64_t(1) << 26; // functions that all lie in the same place are nonsense
   std::uint64_t steps = 0;
   const Places places(module);
@@ -388,7 +388,7 @@ void locate_inlined(Module& module, const std::vector<InlinedFunction>& inlined)
     for (std::uint32_t s = 0; s < of.size(); ++s) {
       if (of[s] == InlinedFunction::none) continue;
       Instruction& i = std::get<Instruction>(function->body[s].node);
-      if (!accesses(i, pointers)) i.location = locations.inside(i.location, of[s]);
+      if (stack_accesses || !accesses(i, pointers)) i.location = locations.inside(i.location, of[s]);
     }
   }
 }

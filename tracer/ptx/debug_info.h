@@ -34,9 +34,9 @@ std::vector<InlinedFunction> inlined_functions(const DebugSection& info, const D
 
 // Gives the instructions' locations the functions that were inlined there. Between the labels there may be code of
 // others, too (of instructions that lie apart, the first and the last are told): an instruction belongs to the
-// innermost function whose file its .loc names, at the function's first line or behind it. Accesses to the thread's
-// stack frame, most of such code, stay as they are: nobody else has to do with it, and their chains would take
-// gigabytes.
-void locate_inlined(Module& module, const std::vector<InlinedFunction>& inlined);
+// innermost function whose file its .loc names, at the function's first line or behind it. Without `stack_accesses`
+// accesses to the thread's stack frame, most of such code, stay as they are: nobody else has to do with it, and tables
+// of their chains (sites.h) would take gigabytes.
+void locate_inlined(Module& module, const std::vector<InlinedFunction>& inlined, bool stack_accesses);
 
 } // namespace deadheat::ptx

@@ -15,8 +15,13 @@
 
 namespace deadheat::ptx {
 
+struct ParseOptions {
+  // Of code that was compiled with -G: tell of accesses to the thread's stack frame, too, what was inlined there
+  // (debug_info.h). They are most of it, and nobody asks but after an error at one.
+  bool locate_stack_accesses = false;
+};
 // `origin` names the text in errors: a file name, "kernel.cu (PTX for sm_90)".
-Expected<Module> parse(std::string text, std::string_view origin);
+Expected<Module> parse(std::string text, std::string_view origin, const ParseOptions& options = {});
 
 // The module's text: of parsed nodes their tokens, of nodes without tokens their canonical form. A function is printed
 // from its structure up to its '{' when its `head` has no tokens, and so is its end when its `tail` has none.

@@ -7,11 +7,11 @@
 
 namespace deadheat::ptx {
 
-Expected<Module> parse(std::string text, std::string_view origin) {
+Expected<Module> parse(std::string text, std::string_view origin, const ParseOptions& options) {
   auto owned = std::make_shared<const std::string>(std::move(text));
   Expected<std::vector<Lexeme>> lexemes = lex(*owned, origin);
   if (!lexemes) return lexemes.error();
-  return Parser(std::move(owned), origin, std::move(*lexemes)).run();
+  return Parser(std::move(owned), origin, std::move(*lexemes)).run(options);
 }
 
 Parser::Parser(std::shared_ptr<const std::string> text, std::string_view origin, std::vector<Lexeme> lexemes)
@@ -76,13 +76,14 @@ std::vector<Token> Parser::tokens(std::size_t first, std::size_t last) const {
   return result;
 }
 
-Expected<Module> Parser::run() {
+Expected<Module> Parser::run(const ParseOptions& options) {
   while (!at(Lexeme::Kind::end)) {
     if (!parse_module_item()) return error();
   }
   module_.end = tokens(next_, next_ + 1);
   name_inlined_functions();
-  if (module_.debug) locate_inlined(module_, inlined_functions(debug_info_, debug_abbreviations_));
+  if (module_.debug)
+    locate_inlined(module_, inlined_functions(debug_info_, debug_abbreviations_), options.locate_stack_accesses);
   module_.names = names_;
   return std::move(module_);
 }

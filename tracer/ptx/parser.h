@@ -21,6 +21,7 @@
 #include "deadheat/ptx.h"
 #include "tracer/ptx/debug_info.h"
 #include "tracer/ptx/lexer.h"
+#include "tracer/ptx/parse.h"
 #include "tracer/ptx/scopes.h"
 
 namespace deadheat::ptx {
@@ -35,7 +36,7 @@ struct Constant {
 class Parser {
  public:
   Parser(std::shared_ptr<const std::string> text, std::string_view origin, std::vector<Lexeme> lexemes);
-  Expected<Module> run();
+  Expected<Module> run(const ParseOptions& options);
 
  private:
   static constexpr int max_expression_depth = 100;
