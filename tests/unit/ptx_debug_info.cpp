@@ -36,8 +36,7 @@ constexpr const char* kernel_entry = ".b8 3\n.b64 K0\n.b64 K1\n";
 constexpr const char* files = ".file 1 \"a.cu\"\n.file 2 \"b.h\"\n.file 3 \"c.h\"\n";
 
 Module debug_module(const std::string& text, const ParseOptions& options) {
-  Expected<Module> module =
-      parse(".version 9.0\n.target sm_90, debug\n.address_size 64\n" + text, "test.ptx", options);
+  Expected<Module> module = parse(".version 9.0\n.target sm_90, debug\n.address_size 64\n" + text, "test.ptx", options);
   if (!module) {
     ADD_FAILURE() << module.error().message();
     return {};
@@ -50,7 +49,8 @@ std::string chains(const std::string& body, const std::string& sections, const P
   std::string all;
   for (const Site& site :
        sites(debug_module(".entry _Z1kv() {\n.reg .b64 %SP, %SPL, %rd1; .local .b8 depot[8];\nK0:\n" + body +
-                          "K1:\n}\n" + files + sections, options))) {
+                              "K1:\n}\n" + files + sections,
+                          options))) {
     if (!all.empty()) all += "; ";
     for (const SourceFrame& frame : site.source)
       all += (&frame == &site.source.front() ? "" : " < ") + frame.function + " " + frame.file + ":" +
@@ -89,7 +89,8 @@ TEST(PtxDebugInfo, TheStackFrameStaysOut) {
   const std::string code =
       "mov.u64 %SPL, depot;\ncvta.local.u64 %SP, %SPL;\n.loc 2 21 0\nld.u64 %rd1, [%SP+8];\nld.u64 %rd1, [%rd1];\n";
   EXPECT_EQ(chains(code, sections), "k() b.h:21; f() b.h:21 < k() a.cu:9");
-  EXPECT_EQ(chains(code, sections, {.locate_stack_accesses = true}), "f() b.h:21 < k() a.cu:9; f() b.h:21 < k() a.cu:9");
+  EXPECT_EQ(chains(code, sections, {.locate_stack_accesses = true}),
+            "f() b.h:21 < k() a.cu:9; f() b.h:21 < k() a.cu:9");
 }
 
 TEST(PtxDebugInfo, WhatCannotBeReadTellsNothing) {
