@@ -1,7 +1,8 @@
 #include "tracer/cupti/nvrtc.h"
 
+#include <alloca.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -40,25 +41,25 @@ bool understood(int count, const char* const* options) {
   return count == 0 || (count > 0 && options && options[0] && options[0][0] == '-');
 }
 
-// One option more than the job's, to be freed; null where these stay as they are.
-const char** with_lines(NvrtcProgram program, int count, const char* const* options) noexcept {
+// Makes one option more than the job's; false: these stay as they are. Null: there is no room for it.
+bool with_lines(NvrtcProgram program, int count, const char* const* options, const char** more) noexcept {
   try {
     Asked now{.understood = understood(count, options)};
-    const char** more = nullptr;
+    bool made = false;
     if (now.understood) {
       const std::vector<const char*> all = compiler_options(count, options);
       now.max_registers = max_registers(all);
-      if (!has_lines(all)) more = static_cast<const char**>(std::malloc((all.size() + 1) * sizeof *more));
-      if (more) {
+      made = more && !has_lines(all);
+      if (made) {
         more[0] = "--generate-line-info"; // the last one may be waiting for a value
         std::copy(all.begin(), all.end(), more + 1);
       }
     }
     std::lock_guard hold(Programs::get().lock);
     Programs::get().known[program] = now;
-    return more;
+    return made;
   } catch (...) {
-    return nullptr;
+    return false;
   }
 }
 
@@ -77,9 +78,11 @@ Nvrtc nvrtc_of(void* library, Lookup lookup) noexcept {
 // What the job's functions throw goes through here without being looked at: the library's C++ runtime is another than
 // theirs, and must find nothing to do (a destructor, a catch).
 int nvrtc_compile(const Nvrtc& real, NvrtcProgram program, int count, const char* const* options) {
-  if (const char** const more = with_lines(program, count, options)) {
+  constexpr int most = 4096;
+  const char** const more =
+      count >= 0 && count < most ? static_cast<const char**>(alloca((count + 1) * sizeof(const char*))) : nullptr;
+  if (with_lines(program, count, options, more)) {
     const int status = real.compile(program, count + 1, more);
-    std::free(more);
     if (status != invalid_option) return status;
     // What is wrong with them, the job shall hear of as if there were none of the library's.
   }
