@@ -62,7 +62,6 @@ def told_to_nvcc(case):
             assert ptx is None or (b"\x01\x00\x01\x01" in file.read()) == ptx, flags
 
 
-@needs_compilers
 def exports_only_what_it_means(case):
     """No symbol of another library is taken over by accident: of libstdc++'s, say, which is part of the library."""
     symbols = subprocess.run(["nm", "-D", "--defined-only", options.tracer], text=True, capture_output=True, check=True)
@@ -76,7 +75,6 @@ def exports_only_what_it_means(case):
     assert libraries <= {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}, libraries
 
 
-@needs_compilers
 def told_to_compiler_caches(case):
     """A cache that runs nvcc, as ccache does, neither keeps nor brings what it makes here."""
     for name, expected in (("nvcc", "1\n"), ("gcc", "\n")):

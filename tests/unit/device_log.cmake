@@ -30,7 +30,7 @@ if(NOT DEADHEAT_SANITIZE MATCHES thread)
                              DEADHEAT_FAKE_PTXAS="${PROJECT_SOURCE_DIR}/tests/tracer/fake_ptxas.py")
 endif()
 deadheat_test(tracer_nvcc_test tracer_nvcc_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/nvcc.cpp LIBS deadheat_headers)
-deadheat_test(tracer_nvrtc_test tracer_nvrtc_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/nvrtc.cpp LIBS deadheat_headers)
+deadheat_test(tracer_nvrtc_test tracer_nvrtc_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/nvrtc.cpp LIBS deadheat_ptx)
 if(CUDA_INCLUDE)
   deadheat_test(tracer_jit_options_test tracer_jit_options_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/jit_options.cpp
                 LIBS deadheat_headers)

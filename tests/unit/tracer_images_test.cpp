@@ -6,12 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "trace_directory.h"
 #include "tracer/cupti/made_code.h"
 
 namespace {
@@ -35,8 +34,6 @@ __attribute__((visibility("default"))) char __cudaInitModule(void**) { return 0;
 namespace deadheat::cupti {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int h200 = 90;
 const std::string of_90 = "-gencode arch=compute_90,code=sm_90 ";
 const std::string with_ptx = "-gencode arch=compute_90,code=compute_90 ";
@@ -45,25 +42,19 @@ class Images : public testing::Test {
  protected:
   void SetUp() override {
     if (std::string(DEADHEAT_NVCC).empty()) GTEST_SKIP() << "no nvcc";
-    std::string pattern = (fs::temp_directory_path() / "deadheat-images-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    std::ofstream(folder_ / "a.cu") << "extern __device__ int twice(int);\n"
-                                       "__global__ void k(int* p) { p[threadIdx.x] = twice(p[threadIdx.x]); }\n";
-    std::ofstream(folder_ / "b.cu") << "__device__ int twice(int x) { return 2 * x; }\n";
-    std::ofstream(folder_ / "c.cu") << "__global__ void k(int* p) { p[threadIdx.x] = 1; }\n";
-  }
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
+    std::ofstream(folder_.file("a.cu")) << "extern __device__ int twice(int);\n"
+                                           "__global__ void k(int* p) { p[threadIdx.x] = twice(p[threadIdx.x]); }\n";
+    std::ofstream(folder_.file("b.cu")) << "__device__ int twice(int x) { return 2 * x; }\n";
+    std::ofstream(folder_.file("c.cu")) << "__global__ void k(int* p) { p[threadIdx.x] = 1; }\n";
   }
 
   bool nvcc(const std::string& words) {
-    return std::system(("cd " + folder_.string() + " && " DEADHEAT_NVCC " -Xcompiler -fPIC " + words).c_str()) == 0;
+    return std::system(("cd " + folder_.path() + " && " DEADHEAT_NVCC " -Xcompiler -fPIC " + words).c_str()) == 0;
   }
   // Of the library of these words for nvcc: the code of its one fat binary.
   Expected<DeviceCode> code(const std::string& words) {
     registered.clear();
-    const std::string path = folder_ / "made.so";
+    const std::string path = folder_.file("made.so");
     if (!nvcc("-shared -cudart none -o made.so " + words)) return Error{"nvcc made nothing", words, ""};
     void* const library = dlopen(path.c_str(), RTLD_LAZY);
     if (!library) return Error{dlerror(), path, ""};
@@ -77,10 +68,10 @@ class Images : public testing::Test {
   Expected<DeviceCode> code_of_parts(const std::string& a, const std::string& b) {
     if (!nvcc("-dc " + a + "a.cu -o a.o") || !nvcc("-dc " + b + "b.cu -o b.o") ||
         !nvcc("-dlink " + with_ptx + "a.o b.o -lcudadevrt -o linked.o"))
-      return Error{"nvcc made nothing", folder_, ""};
+      return Error{"nvcc made nothing", folder_.path(), ""};
     return code("a.o b.o linked.o -lcudadevrt");
   }
-  fs::path folder_;
+  trace::TestDirectory folder_;
 };
 
 TEST_F(Images, OneFile) {
@@ -102,7 +93,7 @@ TEST_F(Images, OtherPtxIsSaid) {
   const Expected<DeviceCode> found = code("-gencode arch=compute_90a,code=sm_90a " + with_ptx + "c.cu");
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().message(),
-            "a fat binary of " + (folder_ / "made.so").string() +
+            "a fat binary of " + folder_.file("made.so") +
                 ": the GPU runs machine code that was compiled for compute_90a, of which there is "
                 "no PTX (build it with -gencode arch=compute_90a,code=compute_90a)");
 }
@@ -125,8 +116,8 @@ TEST_F(Images, OneOfThemWithoutPtx) {
 TEST_F(Images, LinkedWithFewerRegisters) {
   ASSERT_TRUE(nvcc("-cubin -arch=sm_90 c.cu -o c.cubin") && nvcc("-cubin -arch=sm_90 -lineinfo c.cu -o linked.cubin"));
   const auto read = [&](const char* name) {
-    std::ifstream file(folder_ / name, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
+    const std::vector<char> bytes = trace::read_file(folder_.file(name));
+    return std::string(bytes.begin(), bytes.end());
   };
   const std::string cubin = read("c.cubin"), linked = read("linked.cubin");
   keep_made_code(cubin.data(), {.text = ".version 9.0\n", .origin = "", .max_registers = 48});

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tracer/cupti/compiler_options.h"
+#include "tracer/cupti/shared_knowledge.h"
 #include "tracer/cupti/triton.h"
 #include "tracer/ptx/link.h"
 #include "tracer/recorder/blobs.h"

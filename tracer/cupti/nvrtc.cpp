@@ -12,6 +12,7 @@
 
 #include "tracer/cupti/compiler_options.h"
 #include "tracer/cupti/made_code.h"
+#include "tracer/cupti/shared_knowledge.h"
 
 namespace deadheat::cupti {
 

@@ -108,16 +108,18 @@ Expected<std::string> unpack_lz4(std::string_view stored, std::uint64_t size, st
 
 }  // namespace
 
-unsigned FatbinEntry::max_registers() const {
-  constexpr std::string_view option = "-maxrregcount";
-  std::size_t at = options.find(option);
-  if (at == std::string_view::npos) return 0;
-  at += option.size();
-  while (at < options.size() && (options[at] == '=' || options[at] == ' ')) ++at;
-  unsigned value = 0;
-  std::from_chars(options.data() + at, options.data() + options.size(), value);
-  return value;
+unsigned max_registers(std::string_view options) {
+  constexpr std::string_view option = "maxrregcount";
+  unsigned least = 0;
+  for (std::size_t at = options.find(option); at != std::string_view::npos; at = options.find(option, at)) {
+    at = std::min(options.find_first_not_of("= ", at + option.size()), options.size());
+    unsigned value = 0;
+    std::from_chars(options.data() + at, options.data() + options.size(), value);
+    if (value && (!least || value < least)) least = value;
+  }
+  return least;
 }
+unsigned FatbinEntry::max_registers() const { return ptx::max_registers(options); }
 
 std::string FatbinEntry::target() const {
   const char* suffix = flags & arch_specific ? "a" : flags & family_specific ? "f" : "";

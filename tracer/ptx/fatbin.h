@@ -42,9 +42,13 @@ struct FatbinEntry {
   std::uint64_t size = 0;    // of the payload once unpacked (stored size, with padding, where it is not packed)
 
   bool compressed() const { return flags & (lz4 | zstd); }
-  unsigned max_registers() const;  // of -maxrregcount in the options; 0 if it is not given
+  unsigned max_registers() const;  // of the options
   std::string target() const;      // "sm_90a"
 };
+
+// The least that -maxrregcount says in options of nvcc, NVRTC, nvJitLink or ptxas, "=" or a space before the number
+// (ptxas takes it among -Xptxas' options, too); 0: none does.
+unsigned max_registers(std::string_view options);
 
 // The entries of one container; `origin` names the bytes in errors. Bytes after the container are ignored and
 // `consumed`, if not null, tells where it ends.
