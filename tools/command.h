@@ -63,6 +63,7 @@ struct RecordOptions {
   std::uint64_t launch_skip = 0, launch_count = 0; // count 0: all
   bool accesses = true;        // false: operations only
   std::string capture_range = "none"; // or cudaProfilerApi
+  std::uint64_t assemble = 60; // GPU: seconds, for a module
   std::uint64_t budget = 0;    // MiB of accesses; 0: the default
   bool window = false;         // GPU: keep what it takes to replay
   bool timestamps = false;     // GPU: of operations on the device

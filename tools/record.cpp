@@ -189,6 +189,8 @@ po::options_description record_options(RecordOptions& options) {
       "accesses of launches in a range only: none, cudaProfilerApi (from cudaProfilerStart to cudaProfilerStop) or "
       "nvtx:NAME (GPU)")("budget", po::value(&options.budget)->default_value(0),
                          "MiB of accesses after which their recording ends (GPU; 0: 8192)")(
+      "assemble", po::value(&options.assemble)->default_value(options.assemble),
+      "seconds that assembling a module's instrumented code may take; costlier kernels are not recorded (GPU; 0: any)")(
       "window", po::bool_switch(&options.window),
       "keep what it takes to replay the capture range, or the whole run (GPU; check always does)")(
       "timestamps", po::bool_switch(&options.timestamps), "record when each operation ran on the device (GPU)")(
@@ -248,6 +250,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
     settings += ":capture-range=nvtx=" + options.capture_range.substr(5);
   else if (options.capture_range != "none")
     settings += ":capture-range=" + options.capture_range;
+  if (on_gpu && options.assemble != RecordOptions{}.assemble) settings += ":assemble=" + std::to_string(options.assemble);
   if (on_gpu && options.window) settings += ":window=1";
   if (on_gpu && options.timestamps) settings += ":timestamps=1";
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);

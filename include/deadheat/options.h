@@ -32,6 +32,8 @@
   X(std::uint64_t, buffer, "buffer", 1024, "GPU: MiB of device memory for accesses that are on their way")            \
   X(std::uint64_t, budget, "budget", 8192,                                                                            \
     "GPU: MiB of accesses, as kernels write them, after which recording of accesses ends")                            \
+  X(std::uint64_t, assemble, "assemble", 60,                                                                          \
+    "GPU: seconds that assembling a module's instrumented code may take; costlier kernels are not recorded (0: any)") \
   X(std::string, capture_range, "capture-range", "none",                                                              \
     "GPU: accesses of launches in a range only: none, cudaProfilerApi (from cudaProfilerStart to Stop), nvtx=NAME")   \
   X(bool, window, "window", false,                                                                                    \

@@ -12,6 +12,8 @@
 
 #include "checked_calls.h"
 
+constexpr int queued = 2000; // more than the driver has room for
+constexpr std::size_t wide_bytes = std::size_t(64) << 20;
 constexpr int blocks = 528, threads = 256, rounds = 300, count = blocks * threads;
 
 __global__ void churn(int* data) {
@@ -36,7 +38,7 @@ static std::string module_text(int kernels, int stores) {
 
 int main(int argc, char** argv) {
   cudaStream_t busy, free_stream, extra;
-  int *data, *more, *spare, *pinned, *pooled;
+  int *data, *more, *spare, *pinned, *pooled, *wide;
   std::vector<int> pageable(1 << 20);
   cudaEvent_t event, recorded, begins, ends;
   cudaLibrary_t library;
@@ -85,6 +87,14 @@ int main(int argc, char** argv) {
       {"memory_info", [&] { CHECK(cudaMemGetInfo(&room, &all)); }},
       {"limit", [&] { CHECK(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, 1 << 21)); }},
       {"stack_limit", [&] { CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 1 << 14)); }},
+      {"launches_behind",
+       [&] {
+         for (int i = 0; i < queued; ++i) another<<<1, 32, 0, busy>>>(more);
+       }},
+      {"sets_around",
+       [&] {
+         for (int i = 0; i < queued; ++i) CHECK(cudaMemsetAsync(wide, i, wide_bytes, busy));
+       }},
       {"synchronize", [&] { CHECK(cudaDeviceSynchronize()); }},
   };
   if (argc < 2) {
@@ -96,6 +106,7 @@ int main(int argc, char** argv) {
   CHECK(cudaStreamCreate(&extra));
   CHECK(cudaMalloc(&data, sizeof(int) * count));
   CHECK(cudaMalloc(&more, 1 << 22));
+  CHECK(cudaMalloc(&wide, wide_bytes));
   CHECK(cudaMalloc(&spare, 1 << 22));
   CHECK(cudaMallocHost(&pinned, 1 << 22));
   CHECK(cudaMallocAsync(&pooled, 1 << 22, free_stream));
@@ -114,6 +125,7 @@ int main(int argc, char** argv) {
   CHECK(cudaGraphInstantiate(&made, graph, 0));
   for (const auto& [name, call] : calls) {
     if (std::strcmp(name, argv[1]) != 0) continue;
+    if (std::strcmp(name, "sets_around") == 0) call(); // the kernel comes into a full queue
     CHECK(cudaEventRecord(begins, busy));
     churn<<<blocks, threads, 0, busy>>>(data);
     CHECK(cudaEventRecord(ends, busy));

@@ -292,7 +292,11 @@ def arrays():
     twice[16, 256](x, y, x.size)
     square = cupy.ElementwiseKernel("T x", "T y", "y = x * x", "deadheat_square")
     norm = cupy.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "deadheat_norm")
-    more = cupy.fuse(lambda x: cupy.sqrt(x) + x)
+
+    @cupy.fuse
+    def more(x):
+        return cupy.sqrt(x) + x
+
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.get_current_stream().synchronize()
     with stream:

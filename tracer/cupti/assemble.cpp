@@ -1,23 +1,30 @@
 // How instrumented PTX becomes code that the driver loads in place of the program's: by ptxas where there is one
 // (ptxas.h), else by the driver, in this process. Assembled before it is handed over, so that a failure costs nothing:
 // the driver is then given the original.
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 
+#include "tracer/cupti/assembly_plan.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/relaxed.h"
 #include "tracer/cupti/session.h"
+#include "tracer/ptx/contractions.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::cupti {
 
 namespace {
 
 using How = Assembler::Result::How;
+
+constexpr std::size_t parallel_from = std::size_t(1) << 20; // bytes of text: some seconds
 
 // The driver's linker takes parts of programs. In a part, ptxas leaves out setmaxnreg (C7504) and has one wgmma wait
 // for the other (C7509), in kernels that are not recorded as well: they would be slower than they are.
@@ -83,7 +90,54 @@ std::string keep(const std::string& text) {
   return name;
 }
 
+unsigned processors() {
+  cpu_set_t set;
+  const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+  return count > 0 ? unsigned(count) : 1;
+}
+
+std::string rounded(double seconds) { return std::to_string(std::uint64_t(seconds + 0.5)) + " s"; }
+
+// "a, b and 14 more"
+std::string listed(const std::vector<std::string>& kernels) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(kernels.size(), 2); ++i) {
+    text += (i ? ", " : "") + ptx::brief_name(kernels[i]);
+  }
+  return kernels.size() > 2 ? text + " and " + std::to_string(kernels.size() - 2) + " more" : text;
+}
+
 } // namespace
+
+std::set<std::string> Modules::worthwhile(const ptx::Module& module, const ptx::SiteTable& sites,
+                                          const std::string& origin) {
+  constexpr double worth_a_line = 10; // seconds
+  std::vector<ptx::KernelSites> kernels = ptx::sites_of_kernels(module, sites);
+  std::erase_if(kernels, [&](const ptx::KernelSites& kernel) { return !session_.recorder().asked_for(kernel.name); });
+  AssemblyPlan plan = plan_assembly(std::move(kernels), processors(), double(session_.options().assemble));
+  if (!plan.left_out.empty()) {
+    left_opaque(origin + ": not recorded, since assembling their instrumented code would take some " +
+                rounded(plan.seconds_left_out) + " (--assemble, or assemble=, SECONDS allows it): " + listed(plan.left_out));
+  }
+  if (plan.seconds >= worth_a_line) {
+    say_once(origin + ": assembling the instrumented code of " + std::to_string(plan.kernels.size()) +
+             " kernels takes some " + rounded(plan.seconds));
+  }
+  return std::move(plan.kernels);
+}
+
+// Kernels that would not compute what they compute alone, to the last bit.
+void Modules::forgo_contracted(const ptx::Module& module, Code& code) {
+  for (const std::string& function : ptx::contracted_differently(code.image)) {
+    const std::set<std::string> kernels = ptx::kernels_that_reach(module, function);
+    std::erase_if(code.instrumentation.kernels, [&](const ptx::InstrumentedKernel& kernel) {
+      if (!kernels.count(kernel.name)) return false;
+      left_opaque("kernel " + ptx::brief_name(kernel.name) +
+                  " is not recorded: instrumented, other multiplications and additions of its are fused");
+      return true;
+    });
+  }
+}
 
 // A module of one empty kernel, which stays: to unload it the driver would wait until the kernels that run have ended.
 // So it may to load it.
@@ -102,18 +156,22 @@ Assembler::Result Modules::assemble_apart(const ptx::Module& module, const ptx::
   if (jit.for_driver_only) return {};
   Assembler::Module asked{code.text, module.version, module.target, architecture, jit.ptxas, {}};
   for (const ptx::InstrumentedKernel& kernel : code.kernels) asked.functions.push_back(kernel.clone);
+  asked.in_parallel = asked.functions.size() > 1 && code.text.size() > parallel_from;
   Assembler::Result result = assembler_.assemble(asked);
   if (!kept.empty() && !result.cubin.empty()) std::ofstream(kept + ".cubin", std::ios::binary) << result.cubin;
   return result;
 }
 
 // Successive votes may be more than ptxas can assemble (ptx::InstrumentOptions): the second way parts them.
-std::string Modules::assemble(const ptx::Module& module, const ptx::SiteTable& sites, const JitOptions& jit,
-                              int architecture, Code& code) {
+std::string Modules::assemble(const ptx::Module& module, const ptx::SiteTable& sites,
+                              const ptx::InstrumentOptions& options, const JitOptions& jit, int architecture,
+                              Code& code) {
   const Relaxed relaxed; // the driver may be asked to load code
   std::optional<ptx::Instrumentation> parted;
   const auto part = [&] {
-    Expected<ptx::Instrumentation> made = ptx::instrument(module, sites, {.part_votes = true});
+    ptx::InstrumentOptions parting = options;
+    parting.part_votes = true;
+    Expected<ptx::Instrumentation> made = ptx::instrument(module, sites, parting);
     if (made) parted = std::move(*made);
     return parted.has_value();
   };

@@ -370,10 +370,25 @@ void destroy_captured(Call& call, cuGraphDestroy_params& p) {
   for (CUgraphNode node : nodes) call.session.journal().push(Journal::CapturedGone{node});
 }
 
+namespace {
+
+bool has_recorded_kernels(Session& session, CUgraphExec handle) {
+  std::lock_guard hold(session.lock);
+  const auto found = session.executables.find(handle);
+  return found != session.executables.end() &&
+         std::any_of(found->second.nodes.begin(), found->second.nodes.end(),
+                     [](const GraphNode& node) { return node.control && node.enabled; });
+}
+
+} // namespace
+
 // On the way in, so that launches are known before their accesses come.
 void launch_graph(Call& call, cuGraphLaunch_params& p) {
   Session& session = call.session;
   const bool captured = !call.exit && call.captured(p.hStream);
+  if (!call.exit && !captured && has_recorded_kernels(session, p.hGraph)) {
+    session.recorder().before_launch(call.context, call.own_handle(p.hStream));
+  }
   std::lock_guard hold(session.lock);
   const auto found = session.executables.find(p.hGraph);
   if (found == session.executables.end()) {

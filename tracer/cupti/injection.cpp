@@ -33,6 +33,7 @@ struct alignas(32) Watched {  // in one line of memory
   bool per_thread = false;
   bool for_accesses = false;  // else it is not watched
   bool comes_by = false;      // on the way in something is done
+  bool queues = false;        // it puts work in a queue, while accesses are recorded
   std::chrono::seconds until_idle{};  // the driver is kept until kernels have ended; how long they are waited for
   const char* left_out = nullptr;     // what the trace lacks where it is called
 };
@@ -46,7 +47,17 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
-void watch(unsigned id, Handler handler, WayIn way_in, bool per_thread) {
+bool puts_in_queue(const char* call) {
+  for (const char* part : {"cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuEventRecord", "cuStreamWait",
+                           "cuStreamWrite", "cuStreamBatchMemOp", "cuStreamAddCallback", "cuMemAlloc", "cuMemFree"}) {
+    const bool asynchronous = std::strstr(call, "Async") || std::strncmp(part, "cuMem", 5) != 0;
+    if (asynchronous && std::strncmp(call, part, std::strlen(part)) == 0) return true;
+  }
+  return false;
+}
+
+void watch(const char* name, unsigned id, Handler handler, WayIn way_in, bool per_thread) {
+  watched[id].queues = puts_in_queue(name);
   watched[id].handler = handler;
   watched[id].way_in = way_in;
   watched[id].per_thread = per_thread;
@@ -54,10 +65,10 @@ void watch(unsigned id, Handler handler, WayIn way_in, bool per_thread) {
 
 void fill_watched(const Session& session) {
 #define CALL(name, handler, way_in) \
-  watch(CUPTI_DRIVER_TRACE_CBID_##name, adapt<name##_params, handler>, WayIn::way_in, false);
+  watch(#name, CUPTI_DRIVER_TRACE_CBID_##name, adapt<name##_params, handler>, WayIn::way_in, false);
 #define STREAM_CALL(name, suffix, handler, way_in) \
   CALL(name, handler, way_in)                      \
-  watch(CUPTI_DRIVER_TRACE_CBID_##name##suffix, adapt<name##_params, handler>, WayIn::way_in, true);
+  watch(#name, CUPTI_DRIVER_TRACE_CBID_##name##suffix, adapt<name##_params, handler>, WayIn::way_in, true);
 #define FOR_ACCESSES(name) watched[CUPTI_DRIVER_TRACE_CBID_##name].for_accesses = true;
 #define UNTIL_IDLE(name, most) watched[CUPTI_DRIVER_TRACE_CBID_##name].until_idle = most;
 #define LEFT_OUT(name, what) watched[CUPTI_DRIVER_TRACE_CBID_##name].left_out = what;
@@ -71,6 +82,7 @@ void fill_watched(const Session& session) {
   for (Watched& call : watched) {
     const bool looks = call.way_in == WayIn::looked_at || (call.way_in == WayIn::for_accesses && accesses) || window;
     call.comes_by = (call.handler && looks) || (call.until_idle.count() && accesses);
+    call.queues &= accesses;
   }
 }
 
@@ -141,6 +153,7 @@ void fill_watched(const Session& session) {
     if (session->activity()) [[unlikely]]
       Activity::driver_call(data->correlationId);
     call_watched.handler(call, const_cast<void*>(data->functionParams));
+    if (exit && call_watched.queues) session->recorder().queued(data->context);
   } catch (...) {  // out of memory, most likely: what this call did is not in the trace
     not_recorded(*session);
   }

@@ -135,6 +135,7 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
       pending.parameters.push_back(&pending.parameter);
     }
     if (!captured) {
+      session.recorder().before_launch(call.context, call.own_handle(stream));
       std::lock_guard hold(session.lock);
       launch->launch = session.next_launch();
       pending.recorded = session.recorder().expect(pending.control, shape_of(session, kernel, *launch, launch->launch));

@@ -20,6 +20,25 @@ const ptx::InstrumentedKernel* Code::kernel(const std::string& name) const {
   return nullptr;
 }
 
+namespace {
+
+// What assembling takes is estimated.
+std::chrono::seconds give_up_after(std::uint64_t allowed) {
+  return allowed ? std::chrono::seconds(5 * std::max<std::uint64_t>(allowed, 12)) : std::chrono::hours(1);
+}
+
+} // namespace
+
+Modules::Modules(Session& session)
+    : session_(session),
+      assembler_([this](const std::string& cubin) { return driver_takes(cubin); },
+                 give_up_after(session.options().assemble)) {}
+
+void Modules::left_opaque(const std::string& line) {
+  say_once(line);
+  session_.incident("opaque", line);
+}
+
 std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& origin, const JitOptions& jit,
                                        int architecture) {
   auto code = std::make_unique<Code>();
@@ -30,17 +49,17 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     return nullptr;
   }
   const ptx::SiteTable table = ptx::site_table(*module);
-  Expected<ptx::Instrumentation> made = ptx::instrument(*module, table);
+  const std::set<std::string> kernels = worthwhile(*module, table, origin);
+  if (kernels.empty()) return nullptr;
+  const ptx::InstrumentOptions options{.kernels = &kernels};
+  Expected<ptx::Instrumentation> made = ptx::instrument(*module, table, options);
   if (!made) {  // old PTX of some library: the trace says so
     session_.incident("opaque", "PTX cannot be instrumented: " + made.error().message());
     return nullptr;
   }
   code->instrumentation = std::move(*made);
   code->sites = table.sites;
-  for (const std::string& note : code->instrumentation.notes) {
-    say_once(note);
-    session_.incident("opaque", note);
-  }
+  for (const std::string& note : code->instrumentation.notes) left_opaque(note);
   for (const ptx::InstrumentedKernel& kernel : code->instrumentation.kernels) {
     if (!kernel.left_out) continue;
     const std::string line =
@@ -50,12 +69,12 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     session_.incident("left-out", line);
   }
   if (code->instrumentation.kernels.empty()) return nullptr;
-  if (const std::string why = assemble(*module, table, jit, architecture, *code); !why.empty()) {
-    const std::string line = origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why;
-    say_once(line);
-    session_.incident("opaque", line);
+  if (const std::string why = assemble(*module, table, options, jit, architecture, *code); !why.empty()) {
+    left_opaque(origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why);
     return nullptr;
   }
+  forgo_contracted(*module, *code);
+  if (code->instrumentation.kernels.empty()) return nullptr;
   trace::Module record;
   {
     std::lock_guard hold(lock_);
@@ -95,9 +114,7 @@ Code* Modules::replacement_of_file(const char* path, const JitOptions& jit) {
 
 Code* Modules::made_of(Expected<DeviceCode> found, JitOptions jit, int architecture) {
   if (!found) {
-    const std::string line = "kernels are not recorded, " + found.error().message();
-    say_once(line);
-    session_.incident("opaque", line);
+    left_opaque("kernels are not recorded, " + found.error().message());
     return nullptr;
   }
   if (found->text.empty()) return nullptr;
@@ -112,10 +129,8 @@ Code* Modules::made_of(Expected<DeviceCode> found, JitOptions jit, int architect
 void Modules::not_loaded(const Code& code, CUresult why) {
   if (!code.apart) return;
   assembler_.distrust();
-  const std::string line = code.origin + ": the driver did not load its instrumented code (error " +
-                           std::to_string(int(why)) + "): from now on it assembles such code itself";
-  say_once(line);
-  session_.incident("opaque", line);
+  left_opaque(code.origin + ": the driver did not load its instrumented code (error " + std::to_string(int(why)) +
+              "): from now on it assembles such code itself");
 }
 
 void Modules::loaded(CUlibrary library, Code* code) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -78,7 +79,7 @@ void words_of(const Kernel& kernel, std::uint32_t blocks, std::span<const std::u
 
 class Modules {
  public:
-  explicit Modules(Session& session) : session_(session) {}
+  explicit Modules(Session& session);
 
   // The way in: what to load in place of `image` (a fat binary's wrapper or container, PTX text, an ELF file), or null
   // to leave it. The result lives for ever.
@@ -103,9 +104,13 @@ class Modules {
  private:
   Code* made_of(Expected<DeviceCode> found, JitOptions jit, int architecture);
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin, const JitOptions& jit, int architecture);
-  // assemble.cpp. Makes the code's image; says why not.
-  std::string assemble(const ptx::Module& module, const ptx::SiteTable& sites, const JitOptions& jit, int architecture,
-                       Code& code);
+  // assemble.cpp. The kernels that are to be recorded and can be assembled in the time that is allowed.
+  std::set<std::string> worthwhile(const ptx::Module& module, const ptx::SiteTable& sites, const std::string& origin);
+  // Makes the code's image; says why not.
+  std::string assemble(const ptx::Module& module, const ptx::SiteTable& sites, const ptx::InstrumentOptions& options,
+                       const JitOptions& jit, int architecture, Code& code);
+  void forgo_contracted(const ptx::Module& module, Code& code);
+  void left_opaque(const std::string& line); // says it, and notes it in the trace
   Assembler::Result assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code, const JitOptions& jit,
                                    int architecture);
   std::optional<bool> driver_takes(const std::string& cubin);
@@ -122,7 +127,7 @@ class Modules {
   };
 
   Session& session_;
-  Assembler assembler_{[this](const std::string& cubin) { return driver_takes(cubin); }};
+  Assembler assembler_;
   std::mutex lock_;
   std::unordered_map<CUfunction, Owner> owners_;
   std::vector<std::unique_ptr<Code>> codes_;

@@ -22,7 +22,6 @@ namespace {
 
 using How = Assembler::Result::How;
 
-constexpr std::chrono::seconds most_for_a_module{900}; // large instrumented ones take minutes
 constexpr std::chrono::seconds most_for_a_question{20};
 constexpr const char* empty_kernel = "deadheat_empty";
 
@@ -129,11 +128,11 @@ bool is_cubin(std::string_view bytes, const std::vector<std::string>& functions)
          });
 }
 
-Assembler::Assembler(Takes takes)
+Assembler::Assembler(Takes takes, std::chrono::milliseconds most)
     : takes_(std::move(takes)),
       environment_(environment_without_us()),
       places_(usual_places()),
-      most_(most_for_a_module) {
+      most_(most) {
   if (const char* path = std::getenv("DEADHEAT_PTXAS")) named_ = path;
   if (const char* seconds = std::getenv("DEADHEAT_PTXAS_SECONDS")) {
     most_ = std::chrono::seconds(std::max(std::atoi(seconds), 1));
@@ -195,11 +194,21 @@ Assembler::Result Assembler::assemble(const Module& module) {
   Result result;
   const std::string path = choose(module);
   if (path.empty()) return result;
+  // Where it does not come to an end so, it may be one of those that cannot (before CUDA 12), or cannot over this module.
+  if (module.in_parallel) result = assembled_by(path, module, true);
+  const bool again = result.how == How::refused || (result.how == How::crashed && !result.late);
+  return !module.in_parallel || again ? assembled_by(path, module, false) : result;
+}
+
+Assembler::Result Assembler::assembled_by(const std::string& path, const Module& module, bool in_parallel) {
+  Result result;
   Program program = program_for(path, module);
+  if (in_parallel) program.arguments.insert(program.arguments.begin() + 2, "-split-compile=0");
   program.environment = environment_;
   program.most = most_;
   Ended ended = run_apart(program);
   if (ended.how == Ended::How::not_begun) return result;
+  result.late = ended.how == Ended::How::late;
   const int signal = signal_of(ended);
   if (ended.how == Ended::How::late || signal) {
     result.how = How::crashed;

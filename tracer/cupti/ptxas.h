@@ -25,7 +25,8 @@ class Assembler {
   // `takes`: whether the driver loads that cubin, in the calling thread's context; no value: it cannot be asked now.
   // The environment is as it is now.
   using Takes = std::function<std::optional<bool>(const std::string& cubin)>;
-  explicit Assembler(Takes takes);
+  // `most`: after which ptxas is ended, unless DEADHEAT_PTXAS_SECONDS says another time.
+  Assembler(Takes takes, std::chrono::milliseconds most);
 
   struct Module {
     std::string_view text;
@@ -34,6 +35,7 @@ class Assembler {
     int architecture = 0; // of the device, 90
     std::vector<std::string> options = {}; // "-maxrregcount=32"
     std::vector<std::string> functions = {}; // that the cubin must define
+    bool in_parallel = false; // on all processors: the same code, sooner where there are several kernels
   };
   struct Result {
     enum class How {
@@ -43,6 +45,7 @@ class Assembler {
       absent, // there is no ptxas that could, or it cannot be started
     };
     How how = How::absent;
+    bool late = false; // crashed: it did not end in time
     std::string cubin;
     std::string why; // one line: refused and crashed
   };
@@ -53,13 +56,14 @@ class Assembler {
  private:
   std::string choose(const Module& module); // path; empty: none
   bool does(const std::string& path, const Module& module);
+  Result assembled_by(const std::string& path, const Module& module, bool in_parallel);
   std::optional<bool> driver_takes(const std::string& path, const Module& module, const std::string& cubin);
 
   const Takes takes_;
   std::vector<std::string> environment_;
   std::vector<std::string> places_; // where it may be, of those that do not depend on what is mapped
   std::string named_; // DEADHEAT_PTXAS
-  std::chrono::milliseconds most_{};
+  std::chrono::milliseconds most_;
   std::mutex lock_;
   std::map<std::string, bool> answers_; // by path and what is asked of it
   std::map<std::string, bool> taken_; // by path and architecture

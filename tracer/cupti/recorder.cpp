@@ -20,6 +20,8 @@ using device_log::Control;
 
 namespace {
 
+constexpr std::uint32_t most_queued = 128;
+
 constexpr std::size_t most_ended = 4096;
 
 } // namespace
@@ -55,6 +57,11 @@ bool Recorder::matches(const std::string& kernel) {
     known->second = std::regex_search(kernel, *filter_) || std::regex_search(ptx::demangle(kernel), *filter_);
   }
   return known->second;
+}
+
+bool Recorder::asked_for(const std::string& kernel) {
+  std::lock_guard hold(lock_);
+  return matches(kernel);
 }
 
 bool Recorder::wants(const std::string& kernel) {
@@ -148,6 +155,24 @@ void Recorder::let_kernels_end(CUcontext context, std::chrono::seconds most) {
   Unfinished::Wait wait(unfinished_, context, most, Unfinished::Clock::now());
   while (running_ && !finishing_ && !stopping_ && !wait.over(Unfinished::Clock::now()))
     std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+void Recorder::queued(CUcontext context) {
+  if (queued_.fetch_add(1, std::memory_order_relaxed) < most_queued || unfinished_.none()) return;
+  let_kernels_end(context, Unfinished::while_running);
+  queued_ = 0;
+}
+
+// What lies before the launch in its stream: it would wait for it in any case.
+void Recorder::before_launch(CUcontext context, CUstream stream) {
+  if (queued_ < most_queued || session_.captures() > 0 || !driver().cuStreamQuery) return;
+  if (!unfinished_.none()) return queued(context);
+  const auto begun = Unfinished::Clock::now();
+  while (driver().cuStreamQuery(stream) == CUDA_ERROR_NOT_READY &&
+         Unfinished::Clock::now() - begun < Unfinished::while_loading) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  queued_ = 0;
 }
 
 // ---- its thread

@@ -54,10 +54,16 @@ class Recorder {
   // Before a call in that context that keeps the driver to itself until the kernels that run have ended, or may do so:
   // waits until the launches that write have ended, as long as there is sense in it (unfinished.h).
   void let_kernels_end(CUcontext context, std::chrono::seconds most);
+  // After a call that put work in a queue, before a launch that will write. The driver keeps its lock while it waits for
+  // room in a queue, of which there is enough for about a thousand launches: the reader of a kernel that waits for room in
+  // the buffer of accesses would wait for it. So few are let queue up around recorded launches.
+  void queued(CUcontext context);
+  void before_launch(CUcontext context, CUstream stream);
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
 
   // Whether the accesses of this launch are to be recorded. Counts it.
   bool wants(const std::string& kernel);
+  bool asked_for(const std::string& kernel); // by its (mangled) name: perhaps not this launch of it
   // A range of that name begins or ends: "cudaProfilerApi", "nvtx=NAME". Only the one that was asked for counts.
   void capture_range(const std::string& name, bool begins);
 
@@ -114,6 +120,7 @@ class Recorder {
   std::unordered_map<std::string, bool> matches_; // by kernels' mangled names
   std::atomic<bool> stopping_{false}, running_{false};
   Unfinished unfinished_;
+  std::atomic<std::uint32_t> queued_{0}; // calls that put work in queues since these were last known to be short
   std::atomic<bool> finishing_{false};
   std::atomic<int> status_{0};
   std::atomic<pthread_t> thread_{}; // that drains

@@ -38,7 +38,10 @@ void say_once(const std::string& line) {
 }
 
 Session::~Session() = default;
-Session::Session() : modules_(std::make_unique<Modules>(*this)), recorder_(std::make_unique<Recorder>(*this)) {}
+Session::Session(TracerOptions options)
+    : options_(std::move(options)),
+      modules_(std::make_unique<Modules>(*this)),
+      recorder_(std::make_unique<Recorder>(*this)) {}
 
 bool Session::start() {
   const char* text = std::getenv("DEADHEAT_OPTIONS");
@@ -64,8 +67,7 @@ bool Session::start() {
     hot.layers = unsigned(Layer::nothing);
     hot.session.store(nullptr);
   });
-  auto* session = new Session;  // never destroyed
-  session->options_ = std::move(*options);
+  auto* session = new Session(std::move(*options));  // never destroyed
   session->process_ = int(getpid());
   if (session->options_.window && session->options_.accesses) session->window_ = std::make_unique<Window>(*session);
   if (Expected<void> opened = session->open(); !opened) {

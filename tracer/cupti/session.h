@@ -145,7 +145,7 @@ class Session {
     return here.number ? here.number : first_host_thread();
   } // number of the calling thread
 
-  Session();
+  explicit Session(TracerOptions options);
   ~Session();
 
  private:

@@ -32,6 +32,34 @@ std::set<std::string> functions_with_sites(const Module& module, const SiteTable
   return found;
 }
 
+// The functions with a body, by name, that each calls by name.
+using Calls = std::map<std::string_view, std::set<std::string_view>>;
+
+Calls calls_of(const Module& module) {
+  Calls calls;
+  for (const Function& function : module.functions) {
+    if (!function.has_body) continue;
+    std::set<std::string_view>& called = calls[function.name];
+    each_instruction(function, [&](std::size_t, const Instruction& i) {
+      if (!callee(i).empty()) called.insert(callee(i));
+    });
+  }
+  return calls;
+}
+
+// `from` and all that they reach, of functions with a body.
+std::set<std::string_view> reached(const Calls& calls, std::vector<std::string_view> from) {
+  std::set<std::string_view> found;
+  while (!from.empty()) {
+    const std::string_view name = from.back();
+    from.pop_back();
+    const auto at = calls.find(name);
+    if (at == calls.end() || !found.insert(at->first).second) continue;
+    from.insert(from.end(), at->second.begin(), at->second.end());
+  }
+  return found;
+}
+
 // Whether phases of mbarriers may be completed by what is not recorded: tcgen05.commit, gathered rows of tensors.
 bool unseen_arrivals(const Module& module) {
   bool unseen = false;
@@ -98,6 +126,33 @@ bool parts_contraction(const Function& function, std::uint32_t first, std::uint3
   return false;
 }
 
+std::vector<KernelSites> sites_of_kernels(const Module& module, const SiteTable& sites) {
+  std::map<std::string_view, std::uint32_t> own;
+  for (std::size_t f = 0; f < module.functions.size(); ++f) {
+    const std::vector<std::uint32_t>& of = sites.by_function[f];
+    own[module.functions[f].name] = std::uint32_t(
+        std::count_if(of.begin(), of.end(), [](std::uint32_t site) { return site != SiteTable::none; }));
+  }
+  const Calls calls = calls_of(module);
+  std::vector<KernelSites> kernels;
+  for (const Function& function : module.functions) {
+    if (!function.entry || !function.has_body) continue;
+    KernelSites& kernel = kernels.emplace_back();
+    kernel.name = function.name;
+    for (std::string_view name : reached(calls, {function.name})) kernel.sites += own[name];
+  }
+  return kernels;
+}
+
+std::set<std::string> kernels_that_reach(const Module& module, const std::string& function) {
+  const Calls calls = calls_of(module);
+  std::set<std::string> kernels;
+  for (const Function& kernel : module.functions) {
+    if (kernel.entry && reached(calls, {kernel.name}).count(function)) kernels.insert(kernel.name);
+  }
+  return kernels;
+}
+
 Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites, const InstrumentOptions& options) {
   if (module.version < 63) return Error{"PTX before version 6.3 is not instrumented"};
   if (module.target.size() < 5 || std::atoi(module.target.c_str() + 3) < 70) {
@@ -111,6 +166,11 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     }
   }
   std::set<std::string> cloned = functions_with_sites(module, sites);
+  if (options.kernels) {
+    const std::set<std::string_view> wanted =
+        reached(calls_of(module), {options.kernels->begin(), options.kernels->end()});
+    std::erase_if(cloned, [&](const std::string& name) { return !wanted.count(name); });
+  }
   // Functions, and with them their callers, that stay as they are.
   std::map<std::string, std::string> refused;
   for (std::size_t f = 0; f < module.functions.size(); ++f) {

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -116,7 +117,17 @@ struct InstrumentOptions {
   // and then finds no room for more than seven ("C7600: register allocation failed"): code that would not assemble
   // does.
   bool part_votes = false;
+  // The kernels that gain a clone, by name; null: all.
+  const std::set<std::string>* kernels = nullptr;
 };
+
+// The sites of a kernel and of the functions that it reaches by calls that name them, each counted once.
+struct KernelSites {
+  std::string name;
+  std::uint32_t sites = 0;
+};
+std::vector<KernelSites> sites_of_kernels(const Module& module, const SiteTable& sites); // in the module's order
+std::set<std::string> kernels_that_reach(const Module& module, const std::string& function); // or are it
 
 Expected<Instrumentation> instrument(const Module& module, const SiteTable& sites,
                                      const InstrumentOptions& options = {});
