@@ -250,7 +250,8 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
     settings += ":capture-range=nvtx=" + options.capture_range.substr(5);
   else if (options.capture_range != "none")
     settings += ":capture-range=" + options.capture_range;
-  if (on_gpu && options.assemble != RecordOptions{}.assemble) settings += ":assemble=" + std::to_string(options.assemble);
+  if (on_gpu && options.assemble != RecordOptions{}.assemble)
+    settings += ":assemble=" + std::to_string(options.assemble);
   if (on_gpu && options.window) settings += ":window=1";
   if (on_gpu && options.timestamps) settings += ":timestamps=1";
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);

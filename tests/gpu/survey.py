@@ -22,7 +22,8 @@ from claims import claim, end
 from survey_job import jobs
 
 here = os.path.dirname(os.path.abspath(__file__))
-VARIABLES = {"segments": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}}
+VARIABLES = {"segments": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+             "traced": {"XLA_FLAGS": "--xla_gpu_deterministic_ops=true"}}  # algorithms are not chosen by their time
 
 
 def run(options, name):

@@ -10,7 +10,8 @@ import tempfile
 def shown(*tensors):
     import torch
     return hashlib.sha256(b"".join(
-        torch.as_tensor(tensor).detach().cpu().contiguous().view(-1).float().numpy().tobytes() for tensor in tensors)).hexdigest()[:16]
+        torch.as_tensor(tensor).detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        for tensor in tensors)).hexdigest()[:16]
 
 
 def seeded():
@@ -194,8 +195,8 @@ def processes():
 def distributed():
     torch = seeded()
     import torch.distributed as ranks
-    with tempfile.TemporaryDirectory() as folder:
-        ranks.init_process_group("nccl", init_method="file://%s/meet" % folder, rank=0, world_size=1)
+    meeting = tempfile.TemporaryDirectory()
+    ranks.init_process_group("nccl", init_method="file://%s/meet" % meeting.name, rank=0, world_size=1)
     net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(32, 10).cuda(), device_ids=[0])
     found = trained(net, batches(torch, 3, 16, 32), torch.bfloat16)
     total = torch.ones(8, device="cuda")
@@ -321,7 +322,7 @@ def traced():
     scanned = jax.jit(lambda a: jax.lax.scan(lambda c, row: (c * 0.5 + row, c), jnp.zeros(32), a)[1])
     found = [convolved(x, kernel), jnp.linalg.cholesky(spd), scanned(a), jnp.sort(a), jnp.fft.rfft(a).real,
              jax.grad(lambda a: jnp.tanh(a @ a).sum())(a), jnp.cumsum(a)]
-    return hashlib.sha256(b"".join(numpy.asarray(f).tobytes() for f in found)).hexdigest()[:16]
+    return [hashlib.sha256(numpy.asarray(f).tobytes()).hexdigest()[:8] for f in found]
 
 
 jobs = {job.__name__: job for job in (

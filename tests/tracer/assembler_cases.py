@@ -8,13 +8,13 @@ FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_ptxas.py")
 FILES = "/proc/self/fd/3 -o /proc/self/fd/4"
 
 
-def assembled(case, what, how="", **variables):
+def assembled(case, what, how="", settings="", **variables):
     """What device_job said, whether its launches of fill are instrumented, and the calls of ptxas."""
     log = os.path.join(case.work, "ptxas-log")
     shutil.rmtree(case.trace, ignore_errors=True)
     if os.path.exists(log):
         os.unlink(log)
-    done = case.device(what, variables={"DEADHEAT_PTXAS": FAKE, "FAKE_PTXAS": how, "FAKE_PTXAS_LOG": log, **variables})
+    done = case.device(what, settings=settings, variables={"DEADHEAT_PTXAS": FAKE, "FAKE_PTXAS": how, "FAKE_PTXAS_LOG": log, **variables})
     assert done.returncode == 0, (done.returncode, done.stderr)
     launches = [record for record in case.records().splitlines() if " kernel fill " in record]
     calls = []
@@ -90,5 +90,15 @@ def options_of_the_assembler(case):
     assert registers == ["/proc/self/fd/3", "-maxrregcount=40", "-maxrregcount=48"], calls
 
 
-cases = [assembled_apart, assembled_by_several_threads, assembler_crashes, assembler_refuses, driver_refuses_cubins,
+@over_embedded
+def only_what_is_asked_for(case):
+    """A module none of whose kernels is to be recorded is left alone."""
+    said, instrumented, calls = assembled(case, "threads", settings=":kernel=^other$")
+    assert (said, instrumented, calls) == ([], [False] * 4, []), (said, instrumented, calls)
+    said, instrumented, calls = assembled(case, "threads", settings=":kernel=^fill$")
+    assert (said, instrumented) == ([], [True] * 4), (said, instrumented)
+    assert all(call.count("__deadheat_") == 1 for call in calls[1:]), calls
+
+
+cases = [only_what_is_asked_for, assembled_apart, assembled_by_several_threads, assembler_crashes, assembler_refuses, driver_refuses_cubins,
          driver_refuses_one_cubin, no_assembler, options_of_the_assembler]

@@ -223,6 +223,26 @@ def modules_from_files(case):
 
 
 @over_embedded
+def kernels_of_a_module(case):
+    """A program that asks which kernels a module has is told of its own, not of their clones."""
+    alone = case.device("lists", settings=":accesses=0").stdout
+    shutil.rmtree(case.trace)
+    done = case.device("lists")
+    assert done.returncode == 0 and done.stdout == alone and "fill" in alone, (done.stdout, alone)
+    assert "__deadheat" not in done.stdout
+
+
+@over_embedded
+def modules_of_cufft(case):
+    """cuFFT wants a module of its to have one kernel, as it made it: no clone is put beside it."""
+    done = case.device("tables")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "cuFFT" in case.dump(), case.dump()
+    launches = [record for record in case.records().splitlines() if " kernel fill " in record]
+    assert len(launches) == 1 and " opaque" in launches[0], launches
+
+
+@over_embedded
 def unloaded_module(case):
     """Its variables are freed with it, which orders nothing: kernels before and after still race."""
     done = case.device("unloads")
@@ -281,7 +301,7 @@ def no_window(case):
 
 
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
-         cooperative, compiled_apart, functions_of_streams, modules_from_files, unloaded_module, device_that_is_reset, empty_variables,
+         cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, window_budget, no_window, no_buffers, window_without_end, python_lines,

@@ -2,6 +2,8 @@
 //
 // waits     a kernel waits for a flag that the host sets once it has waited for another stream
 // others    while a kernel waits for a flag, four opaque ones are launched for the first time. Says in how many ms
+// tables    launches a kernel of a module that looks like one of cuFFT's
+// lists     says which kernels its module has
 // leaves    the job ends while a kernel still waits
 // gives_up  no room was made in the buffers for so long that a warp gave up; then more launches, and SIGKILL. Says the
 //           least limit of the buffers
@@ -403,6 +405,21 @@ void no_memory(const Job& job) {
   CHECK(cuProfilerStop());
 }
 
+// What kernels a module has, by their number and one after the other.
+void lists(const Job& job) {
+  unsigned count = 0;
+  CHECK(cuModuleGetFunctionCount(&count, job.module));
+  std::vector<CUfunction> functions(count);
+  CHECK(cuModuleEnumerateFunctions(functions.data(), count, job.module));
+  std::printf("%u", count);
+  for (const CUfunction function : functions) {
+    const char* name = nullptr;
+    CHECK(cuFuncGetName(&name, function));
+    std::printf(" %s", name);
+  }
+  std::printf("\n");
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -438,6 +455,14 @@ int main(int argc, char** argv) {
     CUmodule module = nullptr;
     CHECK(cuModuleLoadData(&module, with_empty_variable));
   }
+  if (what == "tables") {
+    const char* const variables = ".global .align 8 .u64 lut_sp;\n.global .align 8 .u64 lut_dp;\n";
+    const std::string text = std::string(kernels).insert(kernels.find(".visible"), variables);
+    CUmodule module = nullptr;
+    CHECK(cuModuleLoadData(&module, text.c_str()));
+    fill(module, job);
+  }
+  if (what == "lists") lists(job);
   if (what == "unloads") unloads(job);
   if (what.starts_with("separate")) separate(job, what == "separate_ordered", what == "separate_opaque");
   if (what.starts_with("told")) told(job, what == "told_by_callback", what == "told_too_early");

@@ -7,14 +7,17 @@
 #include <cuda.h>
 #include <elf.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <regex>
 #include <string>
 #include <thread>
 
@@ -212,6 +215,8 @@ std::string text_of(const void* image) {
   return *ptx::link(texts, "module");
 }
 
+std::map<std::uint32_t, std::string> texts; // of modules
+
 CUresult load(CUmodule* module, const void* image) {
   std::lock_guard hold(lock);
   const std::string text = text_of(image);
@@ -219,6 +224,7 @@ CUresult load(CUmodule* module, const void* image) {
   Expected<std::uint32_t> id = the_device->load_module(text, "module");
   if (!id) std::fprintf(stderr, "embedded_cuda: %s\n", id.error().message().c_str());
   if (!id) return CUDA_ERROR_INVALID_PTX;
+  texts[*id] = text;
   *module = reinterpret_cast<CUmodule>(std::uint64_t(*id));
   return CUDA_SUCCESS;
 }
@@ -305,6 +311,37 @@ EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
 EXPORT CUresult cuModuleUnload(CUmodule module) {
   cuModuleUnload_params p{module};
   return CALL(cuModuleUnload, nullptr, p, { return CUDA_SUCCESS; });
+}
+// All kernels, in no order that means something: here clones come first.
+namespace {
+std::vector<std::string> names_of(CUmodule module) {
+  std::lock_guard hold(lock);
+  const std::string& text = texts[number(module)];
+  std::vector<std::string> names;
+  const std::regex entry(R"(\.entry\s+([\w$]+))");
+  for (std::sregex_iterator at(text.begin(), text.end(), entry), end; at != end; ++at) names.push_back((*at)[1]);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+} // namespace
+EXPORT CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module) {
+  cuModuleGetFunctionCount_params p{count, module};
+  return CALL(cuModuleGetFunctionCount, nullptr, p, {
+    *p.count = unsigned(names_of(p.mod).size());
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned room, CUmodule module) {
+  cuModuleEnumerateFunctions_params p{functions, room, module};
+  return CALL(cuModuleEnumerateFunctions, nullptr, p, {
+    const std::vector<std::string> names = names_of(p.mod);
+    std::lock_guard hold(lock);
+    for (unsigned i = 0; i < p.numFunctions && i < names.size(); ++i) {
+      kernels.push_back({number(p.mod), names[i]});
+      p.functions[i] = reinterpret_cast<CUfunction>(&kernels.back());
+    }
+    return CUDA_SUCCESS;
+  });
 }
 EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   cuModuleGetFunction_params p{function, module, name};

@@ -3,6 +3,7 @@
 
 FAKE_PTXAS says what becomes of modules (the first word that fits; others are taken):
     crash, hang, refuse, half    it ends by a signal, or never, or with a message, or writes half of it
+    serial, crash-parallel       it refuses to work on several processors, or ends by a signal then
     old                          PTX of version 8.1 and later is refused
 FAKE_PTXAS_LOG: a file that gets a line a call: the arguments, and the kernels of the module.
 """
@@ -58,7 +59,10 @@ how = os.environ.get("FAKE_PTXAS", "")
 if "old" in how and not re.match(rb"\s*\.version (7|8\.0)", text):
     sys.exit("ptxas fatal   : Unsupported .version")
 if kernels != ["deadheat_empty"]:
-    if "crash" in how:
+    parallel = any("split-compile" in word for word in sys.argv)
+    if "serial" in how and parallel:
+        sys.exit("ptxas fatal   : Unknown option '-split-compile'")
+    if "crash" in how and ("parallel" not in how or parallel):
         os.kill(os.getpid(), signal.SIGSEGV)
     if "hang" in how:
         time.sleep(600)

@@ -5,6 +5,11 @@ deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test
               LIBS deadheat_device_log)
 # What makes kernels leave it.
 deadheat_test(ptx_instrument_test ptx_instrument_test.cpp LIBS deadheat_ptx)
+deadheat_test(ptx_contractions_test ptx_contractions_test.cpp LIBS deadheat_ptx)
+target_compile_definitions(ptx_contractions_test PRIVATE DEADHEAT_NVCC="$<$<BOOL:${NVCC}>:${NVCC}>")
+# Which kernels are worth assembling: a part of the preload library, without CUDA.
+deadheat_test(tracer_assembly_plan_test tracer_assembly_plan_test.cpp
+              ${PROJECT_SOURCE_DIR}/tracer/cupti/assembly_plan.cpp LIBS deadheat_ptx)
 # What opaque launches reach: a part of the preload library, without CUDA.
 deadheat_test(tracer_reach_test tracer_reach_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/reach.cpp LIBS deadheat_headers)
 deadheat_test(tracer_tensor_lists_test tracer_tensor_lists_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/tensor_lists.cpp

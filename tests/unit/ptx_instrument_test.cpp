@@ -1,6 +1,9 @@
 // What the instrumenter makes of instructions that few programs have.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "tracer/ptx/instrument.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/sites.h"
@@ -29,6 +32,41 @@ Made made_of(const std::string& instruction) {
   EXPECT_NE(begin, std::string::npos);
   std::string clone = made->text.substr(begin);
   return {std::move(*made), std::move(clone)};
+}
+
+// Kernels, a function of both, and one of the second.
+TEST(InstrumentTest, KernelsThatAreAskedFor) {
+  const char* text =
+      ".version 8.0\n.target sm_90\n.address_size 64\n"
+      ".func both(.param .u64 p)\n{\n.reg .b64 %a;\n.reg .b32 %r;\nld.param.u64 %a, [p];\nld.global.u32 %r, [%a];\n"
+      "st.global.u32 [%a+4], %r;\nret;\n}\n"
+      ".func its_own(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\nst.global.u32 [%a], 1;\nret;\n}\n"
+      ".visible .entry first(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n{\n.param .u64 q;\n"
+      "st.param.u64 [q], %a;\ncall both, (q);\n}\nret;\n}\n"
+      ".visible .entry second(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n{\n.param .u64 q;\n"
+      "st.param.u64 [q], %a;\ncall both, (q);\ncall its_own, (q);\n}\nst.global.u32 [%a], 2;\nret;\n}\n";
+  const Expected<Module> module = parse(text, "test");
+  ASSERT_TRUE(module) << module.error().message();
+  const SiteTable sites = site_table(*module);
+  std::map<std::string, std::uint32_t> counted;
+  for (const KernelSites& kernel : sites_of_kernels(*module, sites)) counted[kernel.name] = kernel.sites;
+  const std::uint32_t more = counted["second"] - counted["first"]; // its own store, that of its_own, and that one's end
+  EXPECT_EQ(counted.size(), 2u);
+  EXPECT_GE(counted["first"], 2u);
+  EXPECT_GE(more, 2u);
+  EXPECT_EQ(kernels_that_reach(*module, "both"), (std::set<std::string>{"first", "second"}));
+  EXPECT_EQ(kernels_that_reach(*module, "its_own"), std::set<std::string>{"second"});
+  EXPECT_EQ(kernels_that_reach(*module, "first"), std::set<std::string>{"first"});
+
+  const std::set<std::string> wanted{"first"};
+  const Expected<Instrumentation> made = instrument(*module, sites, {.kernels = &wanted});
+  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_EQ(made->kernels.size(), 1u);
+  EXPECT_EQ(made->kernels[0].name, "first");
+  EXPECT_NE(made->text.find("__deadheat_both"), std::string::npos);
+  EXPECT_EQ(made->text.find("__deadheat_its_own"), std::string::npos);
+  EXPECT_EQ(made->text.find("__deadheat_second"), std::string::npos);
+  EXPECT_EQ(instrument(*module, sites)->kernels.size(), 2u);
 }
 
 // Constants lie in memory of the device, where their generic address says.

@@ -47,13 +47,14 @@ class Ptxas : public ::testing::Test {
   }
   void use(const std::string& how) { setenv("DEADHEAT_PTXAS", (toolkit("named", how) / "bin/ptxas").c_str(), 1); }
   Assembler assembler(std::optional<bool> driver_takes = true) {
-    return Assembler([this, driver_takes](const std::string&) {
+    const auto takes = [this, driver_takes](const std::string&) {
       ++asked_driver;
       return driver_takes;
-    });
+    };
+    return Assembler(takes, std::chrono::minutes(1));
   }
   static Assembler::Module module(std::string_view text = module_text, unsigned version = 83) {
-    return {text, version, "sm_90a", 90, {}, {"fill"}};
+    return {text, version, "sm_90a", 90, {}, {"fill"}, false};
   }
   std::vector<std::string> calls() const {
     std::ifstream file(log);
@@ -95,6 +96,24 @@ TEST_F(Ptxas, AssemblesForTheDevice) {
                                              "-arch=sm_90 -lineinfo -maxrregcount=40" + files + "deadheat_empty",
                                              "-arch=sm_90 -lineinfo -maxrregcount=40" + files + "fill"};
   EXPECT_EQ(calls(), expected);
+}
+
+TEST_F(Ptxas, InParallelWhereItCan) {
+  Assembler::Module asked = module();
+  asked.in_parallel = true;
+  for (const char* how : {"", "serial", "crash-parallel"}) {
+    fs::remove(log);
+    use(how);
+    Assembler made = assembler();
+    Assembler::Result result = made.assemble(asked);
+    EXPECT_EQ(result.how, How::assembled) << how << ": " << result.why;
+    EXPECT_EQ(calls().size(), *how ? 3u : 2u) << how;
+    EXPECT_NE(calls()[1].find(" -split-compile=0 "), std::string::npos) << calls()[1];
+  }
+  use("hang");
+  setenv("DEADHEAT_PTXAS_SECONDS", "1", 1);
+  Assembler made = assembler();
+  EXPECT_EQ(made.assemble(asked).how, How::crashed); // not asked again
 }
 
 // The driver is asked once what it thinks of this ptxas.

@@ -59,6 +59,10 @@ namespace deadheat::cupti {
   X(cuKernelGetFunction) \
   X(cuModuleGetFunction) \
   X(cuModuleGetGlobal_v2) \
+  X(cuModuleGetFunctionCount) \
+  X(cuModuleEnumerateFunctions) \
+  X(cuLibraryGetKernelCount) \
+  X(cuLibraryEnumerateKernels) \
   X(cuFuncGetModule) \
   X(cuFuncLoad) \
   X(cuFuncGetName) \

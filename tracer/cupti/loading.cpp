@@ -3,10 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string_view>
+#include <vector>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/ptx/instrument.h"
 
 namespace deadheat::cupti {
 
@@ -81,6 +85,36 @@ void load(Call& call, What& what, Handle* handle, const JitOptions& jit = {}) {
     replace(call, what, jit);
 }
 
+// What the program sees of a module or library that was replaced: its own kernels, without the clones.
+template <typename Function, typename Owner>
+std::vector<Function> without_clones(Owner owner, CUresult (*count_of)(unsigned*, Owner),
+                                     CUresult (*list)(Function*, unsigned, Owner),
+                                     CUresult (*name_of)(const char**, Function)) {
+  unsigned count = 0;
+  if (!count_of || !list || !name_of || count_of(&count, owner) != CUDA_SUCCESS) return {};
+  std::vector<Function> functions(count);
+  if (count && list(functions.data(), count, owner) != CUDA_SUCCESS) return {};
+  std::erase_if(functions, [&](Function function) {
+    const char* name = nullptr;
+    return !function ||
+           (name_of(&name, function) == CUDA_SUCCESS && name && std::string_view(name).starts_with(ptx::clone_prefix));
+  });
+  return functions;
+}
+std::vector<CUfunction> own_functions(CUmodule module) {
+  const Driver& d = driver();
+  return without_clones(module, d.cuModuleGetFunctionCount, d.cuModuleEnumerateFunctions, d.cuFuncGetName);
+}
+std::vector<CUkernel> own_kernels(CUlibrary library) {
+  const Driver& d = driver();
+  return without_clones(library, d.cuLibraryGetKernelCount, d.cuLibraryEnumerateKernels, d.cuKernelGetName);
+}
+
+template <typename Function>
+void hand_out(const std::vector<Function>& own, Function* to, unsigned room) {
+  for (unsigned i = 0; to && !own.empty() && i < room; ++i) to[i] = i < own.size() ? own[i] : nullptr;
+}
+
 } // namespace
 
 void load_module(Call& call, cuModuleLoadData_params& p) { load(call, p.image, p.module); }
@@ -103,6 +137,21 @@ void unload_library(Call& call, cuLibraryUnload_params& p) {
 }
 void library_kernel(Call& call, cuLibraryGetKernel_params& p) {
   if (call.done() && p.pKernel) call.session.modules().found(*p.pKernel, p.library, true);
+}
+void count_functions(Call& call, cuModuleGetFunctionCount_params& p) {
+  if (!call.done() || !p.count || !call.session.modules().replaced(p.mod)) return;
+  if (const std::size_t own = own_functions(p.mod).size()) *p.count = unsigned(own);
+}
+void list_functions(Call& call, cuModuleEnumerateFunctions_params& p) {
+  if (call.done() && call.session.modules().replaced(p.mod))
+    hand_out(own_functions(p.mod), p.functions, p.numFunctions);
+}
+void count_kernels(Call& call, cuLibraryGetKernelCount_params& p) {
+  if (!call.done() || !p.count || !call.session.modules().replaced(p.lib)) return;
+  if (const std::size_t own = own_kernels(p.lib).size()) *p.count = unsigned(own);
+}
+void list_kernels(Call& call, cuLibraryEnumerateKernels_params& p) {
+  if (call.done() && call.session.modules().replaced(p.lib)) hand_out(own_kernels(p.lib), p.kernels, p.numKernels);
 }
 void module_function(Call& call, cuModuleGetFunction_params& p) {
   if (call.done() && p.hfunc) call.session.modules().found(*p.hfunc, p.hmod, false);

@@ -27,6 +27,17 @@ std::chrono::seconds give_up_after(std::uint64_t allowed) {
   return allowed ? std::chrono::seconds(5 * std::max<std::uint64_t>(allowed, 12)) : std::chrono::hours(1);
 }
 
+// cuFFT's PTX, by the variables that lead to its tables: cuFFT 12 asks the driver, in a way that CUPTI does not tell
+// of, for the one kernel of a module, and where that has two it takes another algorithm, whose results differ in the
+// last bits.
+bool counts_its_functions(const ptx::Module& module) {
+  const auto has = [&](const char* name) {
+    return std::any_of(module.variables.begin(), module.variables.end(),
+                       [&](const ptx::Variable& variable) { return variable.name == name; });
+  };
+  return has("lut_sp") && has("lut_dp");
+}
+
 } // namespace
 
 Modules::Modules(Session& session)
@@ -46,6 +57,10 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   Expected<ptx::Module> module = ptx::parse(text, origin);
   if (!module) {
     say_once("PTX is not understood, its kernels are opaque: " + module.error().message());
+    return nullptr;
+  }
+  if (counts_its_functions(*module)) {
+    session_.incident("opaque", "cuFFT wants a module to have one kernel: its modules are left as they are");
     return nullptr;
   }
   const ptx::SiteTable table = ptx::site_table(*module);
@@ -176,6 +191,11 @@ void Modules::unloaded(const void* handle) {
   opaque_.erase(handle);
   std::erase_if(owners_, [&](const auto& entry) { return entry.second.owner == handle; });
   forget([&](CUcontext, CUfunction function) { return !owners_.count(function); });
+}
+
+bool Modules::replaced(const void* handle) {
+  std::lock_guard hold(lock_);
+  return by_handle_.count(handle) > 0;
 }
 
 void Modules::context_gone(CUcontext context) {

@@ -129,10 +129,7 @@ bool is_cubin(std::string_view bytes, const std::vector<std::string>& functions)
 }
 
 Assembler::Assembler(Takes takes, std::chrono::milliseconds most)
-    : takes_(std::move(takes)),
-      environment_(environment_without_us()),
-      places_(usual_places()),
-      most_(most) {
+    : takes_(std::move(takes)), environment_(environment_without_us()), places_(usual_places()), most_(most) {
   if (const char* path = std::getenv("DEADHEAT_PTXAS")) named_ = path;
   if (const char* seconds = std::getenv("DEADHEAT_PTXAS_SECONDS")) {
     most_ = std::chrono::seconds(std::max(std::atoi(seconds), 1));
@@ -194,7 +191,8 @@ Assembler::Result Assembler::assemble(const Module& module) {
   Result result;
   const std::string path = choose(module);
   if (path.empty()) return result;
-  // Where it does not come to an end so, it may be one of those that cannot (before CUDA 12), or cannot over this module.
+  // Where it does not come to an end so, it may be one of those that cannot (before CUDA 12), or cannot over this
+  // module.
   if (module.in_parallel) result = assembled_by(path, module, true);
   const bool again = result.how == How::refused || (result.how == How::crashed && !result.late);
   return !module.in_parallel || again ? assembled_by(path, module, false) : result;

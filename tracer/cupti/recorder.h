@@ -54,9 +54,9 @@ class Recorder {
   // Before a call in that context that keeps the driver to itself until the kernels that run have ended, or may do so:
   // waits until the launches that write have ended, as long as there is sense in it (unfinished.h).
   void let_kernels_end(CUcontext context, std::chrono::seconds most);
-  // After a call that put work in a queue, before a launch that will write. The driver keeps its lock while it waits for
-  // room in a queue, of which there is enough for about a thousand launches: the reader of a kernel that waits for room in
-  // the buffer of accesses would wait for it. So few are let queue up around recorded launches.
+  // After a call that put work in a queue, before a launch that will write. The driver keeps its lock while it waits
+  // for room in a queue, of which there is enough for about a thousand launches: the reader of a kernel that waits for
+  // room in the buffer of accesses would wait for it. So few are let queue up around recorded launches.
   void queued(CUcontext context);
   void before_launch(CUcontext context, CUstream stream);
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished

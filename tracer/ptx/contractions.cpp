@@ -22,13 +22,13 @@ ProductsByPrecision products(std::string_view code) {
   for (std::size_t at = 0; at + instruction_bytes <= code.size(); at += instruction_bytes) {
     const unsigned low = static_cast<unsigned char>(code[at]), high = static_cast<unsigned char>(code[at + 1]);
     switch (low | (high & 1) << 8) {
-    case 0x020: ++found.single.apart; break;
-    case 0x023: ++found.single.fused; break;
-    case 0x028: ++found.doubled.apart; break;
-    case 0x02b: ++found.doubled.fused; break;
-    case 0x04a: ++found.twofold.apart; break;
-    case 0x049: ++found.twofold.fused; break;
-    default: break;
+      case 0x020: ++found.single.apart; break;
+      case 0x023: ++found.single.fused; break;
+      case 0x028: ++found.doubled.apart; break;
+      case 0x02b: ++found.doubled.fused; break;
+      case 0x04a: ++found.twofold.apart; break;
+      case 0x049: ++found.twofold.fused; break;
+      default: break;
     }
   }
   return found;

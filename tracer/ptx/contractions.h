@@ -1,11 +1,11 @@
 // Whether ptxas has fused the same multiplications and additions in a kernel and in its instrumented clone: where one
-// has an `fma` that the other has not, the last bit of a result may differ (PTX ISA 9.7.3.6, 9.7.4.1: without a rounding
-// modifier `mul` and `add` may be contracted).
+// has an `fma` that the other has not, the last bit of a result may differ (PTX ISA 9.7.3.6, 9.7.4.1: without a
+// rounding modifier `mul` and `add` may be contracted).
 //
 // Told by machine code alone, without a disassembler: an instruction for compute capability 7.0 and up has 16 bytes,
-// whose lowest 9 bits are its operation. Those of single and double precision are the same from sm_75 to sm_121, as ptxas 13.0
-// writes them (NVIDIA does not document them; a test of ours asks ptxas for each). Half precision has one operation for
-// all three on some of them, and is not looked at.
+// whose lowest 9 bits are its operation. Those of single and double precision are the same from sm_75 to sm_121, as
+// ptxas 13.0 writes them (NVIDIA does not document them; a test of ours asks ptxas for each). Half precision has one
+// operation for all three on some of them, and is not looked at.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -30,8 +30,8 @@ struct ProductsByPrecision {
 // Of a function's machine code.
 ProductsByPrecision products(std::string_view code);
 
-// ptxas unrolls the loops of the two differently, which makes more or fewer of either kind. What it fused in one and not
-// in the other makes more of one kind and fewer of the other.
+// ptxas unrolls the loops of the two differently, which makes more or fewer of either kind. What it fused in one and
+// not in the other makes more of one kind and fewer of the other.
 bool contracted_differently(const ProductsByPrecision& a, const ProductsByPrecision& b);
 
 // Those functions of a cubin that have a clone in it (clone_prefix) with other contractions. Empty for bytes that are

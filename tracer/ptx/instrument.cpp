@@ -130,8 +130,8 @@ std::vector<KernelSites> sites_of_kernels(const Module& module, const SiteTable&
   std::map<std::string_view, std::uint32_t> own;
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
     const std::vector<std::uint32_t>& of = sites.by_function[f];
-    own[module.functions[f].name] = std::uint32_t(
-        std::count_if(of.begin(), of.end(), [](std::uint32_t site) { return site != SiteTable::none; }));
+    own[module.functions[f].name] =
+        std::uint32_t(std::count_if(of.begin(), of.end(), [](std::uint32_t site) { return site != SiteTable::none; }));
   }
   const Calls calls = calls_of(module);
   std::vector<KernelSites> kernels;
