@@ -85,7 +85,7 @@ void load(Call& call, What& what, Handle* handle, const JitOptions& jit = {}) {
     replace(call, what, jit);
 }
 
-// What the program sees of a module or library that was replaced: its own kernels, without the clones.
+// What the program sees of a module or library: its own kernels, without clones.
 template <typename Function, typename Owner>
 std::vector<Function> without_clones(Owner owner, CUresult (*count_of)(unsigned*, Owner),
                                      CUresult (*list)(Function*, unsigned, Owner),
@@ -139,19 +139,18 @@ void library_kernel(Call& call, cuLibraryGetKernel_params& p) {
   if (call.done() && p.pKernel) call.session.modules().found(*p.pKernel, p.library, true);
 }
 void count_functions(Call& call, cuModuleGetFunctionCount_params& p) {
-  if (!call.done() || !p.count || !call.session.modules().replaced(p.mod)) return;
+  if (!call.done() || !p.count) return;
   if (const std::size_t own = own_functions(p.mod).size()) *p.count = unsigned(own);
 }
 void list_functions(Call& call, cuModuleEnumerateFunctions_params& p) {
-  if (call.done() && call.session.modules().replaced(p.mod))
-    hand_out(own_functions(p.mod), p.functions, p.numFunctions);
+  if (call.done()) hand_out(own_functions(p.mod), p.functions, p.numFunctions);
 }
 void count_kernels(Call& call, cuLibraryGetKernelCount_params& p) {
-  if (!call.done() || !p.count || !call.session.modules().replaced(p.lib)) return;
+  if (!call.done() || !p.count) return;
   if (const std::size_t own = own_kernels(p.lib).size()) *p.count = unsigned(own);
 }
 void list_kernels(Call& call, cuLibraryEnumerateKernels_params& p) {
-  if (call.done() && call.session.modules().replaced(p.lib)) hand_out(own_kernels(p.lib), p.kernels, p.numKernels);
+  if (call.done()) hand_out(own_kernels(p.lib), p.kernels, p.numKernels);
 }
 void module_function(Call& call, cuModuleGetFunction_params& p) {
   if (call.done() && p.hfunc) call.session.modules().found(*p.hfunc, p.hmod, false);

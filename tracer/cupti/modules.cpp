@@ -193,11 +193,6 @@ void Modules::unloaded(const void* handle) {
   forget([&](CUcontext, CUfunction function) { return !owners_.count(function); });
 }
 
-bool Modules::replaced(const void* handle) {
-  std::lock_guard hold(lock_);
-  return by_handle_.count(handle) > 0;
-}
-
 void Modules::context_gone(CUcontext context) {
   std::lock_guard hold(lock_);
   for (const std::unique_ptr<Code>& code : codes_) std::erase(code->loaded_in, context);

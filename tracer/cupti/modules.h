@@ -89,7 +89,6 @@ class Modules {
   void loaded(CUmodule module, Code* code);
   void not_loaded(const Code& code, CUresult why); // the program's call failed with it
   void unloaded(const void* handle);
-  bool replaced(const void* handle); // code of ours was loaded as that library or module
   void context_gone(CUcontext context); // it was destroyed: its handles may come again
   // The memory of a module's variable, under the session's lock: bytes are not 0. It is freed with the module.
   const trace::Allocate& symbol(const void* owner, std::uint64_t address, std::uint64_t bytes, const std::string& name);

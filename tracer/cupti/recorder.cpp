@@ -163,13 +163,18 @@ void Recorder::queued(CUcontext context) {
   queued_ = 0;
 }
 
-// What lies before the launch in its stream: it would wait for it in any case.
+// What lies before the launch in its stream: it would wait for it in any case. But that may wait for what the host does
+// next: once it was waited for in vain, later launches wait less long.
 void Recorder::before_launch(CUcontext context, CUstream stream) {
   if (queued_ < most_queued || session_.captures() > 0 || !driver().cuStreamQuery) return;
   if (!unfinished_.none()) return queued(context);
+  const auto most = queue_stood_still_ ? Unfinished::while_loading : Unfinished::while_running;
   const auto begun = Unfinished::Clock::now();
-  while (driver().cuStreamQuery(stream) == CUDA_ERROR_NOT_READY &&
-         Unfinished::Clock::now() - begun < Unfinished::while_loading) {
+  while (driver().cuStreamQuery(stream) == CUDA_ERROR_NOT_READY) {
+    if (Unfinished::Clock::now() - begun > most) {
+      queue_stood_still_ = true;
+      break;
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   queued_ = 0;

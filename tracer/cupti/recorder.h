@@ -121,6 +121,7 @@ class Recorder {
   std::atomic<bool> stopping_{false}, running_{false};
   Unfinished unfinished_;
   std::atomic<std::uint32_t> queued_{0}; // calls that put work in queues since these were last known to be short
+  std::atomic<bool> queue_stood_still_{false};
   std::atomic<bool> finishing_{false};
   std::atomic<int> status_{0};
   std::atomic<pthread_t> thread_{}; // that drains
