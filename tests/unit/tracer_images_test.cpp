@@ -74,6 +74,15 @@ class Images : public testing::Test {
   trace::TestDirectory folder_;
 };
 
+TEST(CudaLibraries, AreKnownByTheirFiles) {
+  EXPECT_TRUE(is_of_cuda_library("a fat binary of /opt/nvidia/cu13/lib/libcublasLt.so.13"));
+  EXPECT_TRUE(is_of_cuda_library("/usr/lib/libcudnn_ops.so.9"));
+  for (const char* other : {"", "tests/gpu/window.cu", "a fat binary", "a fat binary of /home/me/libcublas/run",
+                            "a fat binary of /home/me/libmine.so", "libcublas_user.cu"}) {
+    EXPECT_FALSE(is_of_cuda_library(other)) << other;
+  }
+}
+
 TEST_F(Images, OneFile) {
   const Expected<DeviceCode> found = code(of_90 + with_ptx + "c.cu");
   ASSERT_TRUE(found) << found.error().message();

@@ -117,8 +117,9 @@ std::set<std::string> Modules::worthwhile(const ptx::Module& module, const ptx::
   AssemblyPlan plan = plan_assembly(std::move(kernels), processors(), double(session_.options().assemble));
   if (!plan.left_out.empty()) {
     left_opaque(origin + ": not recorded, since assembling their instrumented code would take some " +
-                rounded(plan.seconds_left_out) +
-                " (--assemble, or assemble=, SECONDS allows it): " + listed(plan.left_out));
+                    rounded(plan.seconds_left_out) +
+                    " (--assemble, or assemble=, SECONDS allows it): " + listed(plan.left_out),
+                origin);
   }
   if (plan.seconds >= worth_a_line) {
     say_once(origin + ": assembling the instrumented code of " + std::to_string(plan.kernels.size()) +

@@ -151,4 +151,13 @@ Expected<DeviceCode> device_code_of_file(const std::string& path, int architectu
   return code;
 }
 
+bool is_of_cuda_library(std::string_view origin) {
+  const std::string_view file = origin.substr(origin.rfind('/') + 1);
+  for (const std::string_view name : {"libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver", "libcusparse",
+                                      "libcutensor", "libnccl", "libnpp", "libnvjpeg"}) {
+    if (file.starts_with(name) && file.find(".so") != file.npos) return true;
+  }
+  return false;
+}
+
 }  // namespace deadheat::cupti

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "deadheat/expected.h"
 
@@ -22,6 +23,9 @@ struct DeviceCode {
 Expected<DeviceCode> device_code(const void* image, int architecture);
 // Of a file that the driver is asked to load: PTX, a fat binary's container, or a cubin, whose PTX is in NAME.ptx
 // beside NAME.cubin or in Triton's cache. No text where the file cannot be read.
+// Whether code came out of a library of NVIDIA's, which who runs a job has not built: a DeviceCode's origin, or what an
+// Error says about one.
+bool is_of_cuda_library(std::string_view origin);
 Expected<DeviceCode> device_code_of_file(const std::string& path, int architecture);
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

@@ -45,8 +45,8 @@ Modules::Modules(Session& session)
       assembler_([this](const std::string& cubin) { return driver_takes(cubin); },
                  give_up_after(session.options().assemble)) {}
 
-void Modules::left_opaque(const std::string& line) {
-  say_once(line);
+void Modules::left_opaque(const std::string& line, std::string_view origin) {
+  if (!is_of_cuda_library(origin)) say_once(line);
   session_.incident("opaque", line);
 }
 
@@ -85,7 +85,7 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   }
   if (code->instrumentation.kernels.empty()) return nullptr;
   if (const std::string why = assemble(*module, table, options, jit, architecture, *code); !why.empty()) {
-    left_opaque(origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why);
+    left_opaque(origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why, origin);
     return nullptr;
   }
   forgo_contracted(*module, *code);
@@ -129,7 +129,7 @@ Code* Modules::replacement_of_file(const char* path, const JitOptions& jit) {
 
 Code* Modules::made_of(Expected<DeviceCode> found, JitOptions jit, int architecture) {
   if (!found) {
-    left_opaque("kernels are not recorded, " + found.error().message());
+    left_opaque("kernels are not recorded, " + found.error().message(), found.error().where);
     return nullptr;
   }
   if (found->text.empty()) return nullptr;

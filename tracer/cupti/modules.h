@@ -16,6 +16,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -110,7 +111,8 @@ class Modules {
   std::string assemble(const ptx::Module& module, const ptx::SiteTable& sites, const ptx::InstrumentOptions& options,
                        const JitOptions& jit, int architecture, Code& code);
   void forgo_contracted(const ptx::Module& module, Code& code);
-  void left_opaque(const std::string& line); // says it, and notes it in the trace
+  // Notes it in the trace, and says it where something can be done about it.
+  void left_opaque(const std::string& line, std::string_view origin = {});
   Assembler::Result assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code, const JitOptions& jit,
                                    int architecture);
   std::optional<bool> driver_takes(const std::string& cubin);
