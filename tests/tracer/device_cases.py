@@ -233,6 +233,16 @@ def kernels_of_a_module(case):
 
 
 @over_embedded
+def crowded_queue(case):
+    """However much is queued without waiting: each launch is recorded, and the job ends."""
+    done = case.device("crowd")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    launches = [record for record in case.records().splitlines() if " kernel fill " in record]
+    assert len(launches) == 300 and all(" instrumented" in launch for launch in launches), len(launches)
+    assert case.analysis()["summary"]["complete"]
+
+
+@over_embedded
 def modules_of_cufft(case):
     """cuFFT wants a module of its to have one kernel, as it made it: no clone is put beside it."""
     done = case.device("tables")
@@ -301,7 +311,7 @@ def no_window(case):
 
 
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
-         cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
+         cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, window_budget, no_window, no_buffers, window_without_end, python_lines,

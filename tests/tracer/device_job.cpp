@@ -2,6 +2,7 @@
 //
 // waits     a kernel waits for a flag that the host sets once it has waited for another stream
 // others    while a kernel waits for a flag, four opaque ones are launched for the first time. Says in how many ms
+// crowd     queues 300 sets and 300 launches without waiting
 // tables    launches a kernel of a module that looks like one of cuFFT's
 // lists     says which kernels its module has
 // leaves    the job ends while a kernel still waits
@@ -454,6 +455,11 @@ int main(int argc, char** argv) {
   if (what == "empty") {
     CUmodule module = nullptr;
     CHECK(cuModuleLoadData(&module, with_empty_variable));
+  }
+  if (what == "crowd") {
+    for (int i = 0; i < 300; ++i) CHECK(cuMemsetD32Async(job.memory, unsigned(i), 32, job.one));
+    for (int i = 0; i < 300; ++i) job.launch("fill", job.one, job.memory);
+    CHECK(cuStreamSynchronize(job.one));
   }
   if (what == "tables") {
     const char* const variables = ".global .align 8 .u64 lut_sp;\n.global .align 8 .u64 lut_dp;\n";
