@@ -8,7 +8,6 @@ agents is agents.cu, whose comments mark the lines that race. Prints PASS or FAI
 import argparse
 import json
 import os
-import subprocess
 
 import recording
 from claims import claim, end
@@ -19,10 +18,7 @@ expected = {"load": {"LOAD", "SUM"}, "reuse": {"LOAD", "ADD"}, "store": {"FILL",
 
 
 def run(command, environment=None):
-    try:
-        return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=60)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", "no end in 60 s")
+    return recording.run(command, environment, 60)
 
 
 def main():

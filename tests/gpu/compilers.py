@@ -11,9 +11,9 @@ import concurrent.futures
 import json
 import os
 import shutil
-import subprocess
 import sys
 
+import recording
 from claims import claim, end
 from compilers_job import RACE, jobs
 
@@ -24,24 +24,19 @@ NVCC = [("-cubin -arch=sm_90a", None), ("-ptx -arch=sm_90", None), ("-fatbin -ge
 
 
 def recorded(options, trace, command):
-    return subprocess.run([options.deadheat, "record", "-o", trace, "--device", "gpu", "--", *command], text=True,
-                          capture_output=True, timeout=200)
+    return recording.run([options.deadheat, "record", "-o", trace, "--device", "gpu", "--", *command], None, 200)
 
 
 def run(options, name):
     command = [sys.executable, os.path.join(here, "compilers_job.py"), name]
     trace = os.path.join(options.work, "compilers-" + name)
     shutil.rmtree(trace, ignore_errors=True)
-    try:
-        alone = subprocess.run(command, text=True, capture_output=True, timeout=150)
-        if "No module named" in alone.stderr:
-            return alone, None, None
-        job = recorded(options, trace, command)
-        report = subprocess.run([options.deadheat, "analyze", trace, "--json", "-"], text=True, capture_output=True,
-                                timeout=100)
-        return alone, job, json.loads(report.stdout) if report.returncode in (0, 1) else None
-    except subprocess.TimeoutExpired as late:
-        return subprocess.CompletedProcess(late.cmd, 124, "", "no end in %d s" % late.timeout), None, None
+    alone = recording.run(command, None, 150)
+    if "No module named" in alone.stderr:
+        return alone, None, None
+    job = recorded(options, trace, command)
+    report = recording.run([options.deadheat, "analyze", trace, "--json", "-"], None, 100)
+    return alone, job, json.loads(report.stdout) if report.returncode in (0, 1) else None
 
 
 def nvcc(options, flags, ptx):
@@ -51,7 +46,7 @@ def nvcc(options, flags, ptx):
         file.write("__global__ void k(int* a) { a[threadIdx.x] = 1; }\n")
     command = ["nvcc", *flags.split(), source, "-o", made]
     bytes_ = []
-    for run in (lambda: subprocess.run(command, text=True, capture_output=True, timeout=100),
+    for run in (lambda: recording.run(command, None, 100),
                 lambda: recorded(options, os.path.join(options.work, "compilers-nvcc"), command)):
         done = run()
         if done.returncode:
@@ -76,7 +71,7 @@ def main():
             continue
         claim(job and alone.returncode == job.returncode == 0 and alone.stdout == job.stdout != "",
               "%s: it computes what it computes alone (%s)" % (
-                  name, alone.stdout.strip() or (alone.stderr + (job.stderr if job else ""))[-600:]))
+                  name, alone.stdout.strip() or (alone.stderr + (job.stderr if job else ""))[-20000:]))
         if not report:
             claim(False, "%s: no analysis" % name)
             continue

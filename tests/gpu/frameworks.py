@@ -10,7 +10,6 @@ import argparse
 import concurrent.futures
 import json
 import os
-import subprocess
 import sys
 
 import recording
@@ -30,17 +29,13 @@ def run(options, name):
                 TORCHINDUCTOR_CACHE_DIR=os.path.join(options.work, "inductor-" + name),
                 CUBLAS_WORKSPACE_CONFIG=":4096:8", XLA_PYTHON_CLIENT_PREALLOCATE="false")
     trace = os.path.join(options.work, "frameworks-" + name)
-    try:
-        alone = subprocess.run([sys.executable, job, name], env=base, text=True, capture_output=True, timeout=150)
-        if "No module named" in alone.stderr:
-            return alone, None, None
-        recorded = subprocess.run([sys.executable, job, name], env=recording.environment(options.tracer, trace, base=base),
-                                  text=True, capture_output=True, timeout=200)
-        report = subprocess.run([options.deadheat, "analyze", trace, "--json", "-"], text=True, capture_output=True,
-                                timeout=100)
-        return alone, recorded, json.loads(report.stdout) if report.returncode in (0, 1) else None
-    except subprocess.TimeoutExpired as late:
-        return subprocess.CompletedProcess(late.cmd, 124, "", "no end in %d s" % late.timeout), None, None
+    command = [sys.executable, job, name]
+    alone = recording.run(command, base, 150)
+    if "No module named" in alone.stderr:
+        return alone, None, None
+    recorded = recording.run(command, recording.environment(options.tracer, trace, base=base), 200)
+    report = recording.run([options.deadheat, "analyze", trace, "--json", "-"], None, 100)
+    return alone, recorded, json.loads(report.stdout) if report.returncode in (0, 1) else None
 
 
 def main():
@@ -59,7 +54,7 @@ def main():
             continue
         claim(recorded and alone.returncode == recorded.returncode == 0 and alone.stdout == recorded.stdout != "",
               "%s: it computes what it computes alone (%s)" % (
-                  name, alone.stdout.strip() or (alone.stderr + (recorded.stderr if recorded else ""))[-300:]))
+                  name, alone.stdout.strip() or (alone.stderr + (recorded.stderr if recorded else ""))[-20000:]))
         if not report:
             claim(False, "%s: no analysis" % name)
             continue

@@ -1,7 +1,9 @@
 """How the scripts of this folder record a process, and look at what came of it."""
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 
 # For what PyTorch compiles with nvcc: PTX, which is what is instrumented, and lines. Of both architectures for which its
 # machine code may be.
@@ -24,6 +26,26 @@ def environment(tracer, trace, settings="", base=os.environ):
 def said(stderr):
     """The library's lines in a job's standard error."""
     return [line for line in stderr.splitlines() if line.startswith("deadheat")]
+
+
+def run(command, environment, seconds):
+    """The command, ended; with status 124, and the stacks of its threads in the standard error where eu-stack can be had
+    (EU_STACK: the command), when it did not end in so many seconds."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment, start_new_session=True)
+        late = ""
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            late = "no end in %d s" % seconds
+            stacks = os.environ.get("EU_STACK") or shutil.which("eu-stack")
+            if stacks:
+                late += "\n" + subprocess.run([*stacks.split(), "-p", str(process.pid)], text=True, capture_output=True).stdout
+            os.killpg(process.pid, signal.SIGKILL)  # and whom it started
+            process.wait()
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(command, 124 if late else process.returncode, out.read(), err.read() + late)
 
 
 def lost(deadheat, trace):

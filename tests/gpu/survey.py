@@ -11,10 +11,8 @@ import concurrent.futures
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import recording
@@ -38,17 +36,7 @@ def run(options, name):
         base = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", XLA_PYTHON_CLIENT_PREALLOCATE="false",
                     TRITON_CACHE_DIR=os.path.join(folder, "triton"), TORCHINDUCTOR_CACHE_DIR=os.path.join(folder, "inductor"),
                     CUPY_CACHE_DIR=os.path.join(folder, "cupy"), **VARIABLES.get(name, {}))
-        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            process = subprocess.Popen([*words, *command], stdout=out, stderr=err, env=base, start_new_session=True)
-            try:
-                process.wait(limit)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # and whom it started
-                process.wait()
-                err.write("no end in %d s" % limit)
-            for file in (out, err):
-                file.seek(0)
-            done = subprocess.CompletedProcess(command, process.returncode, out.read(), err.read())
+        done = recording.run([*words, *command], base, limit)
         seconds.append(time.monotonic() - begin)
         return done
 

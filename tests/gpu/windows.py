@@ -42,10 +42,9 @@ def record(name, settings, command, more=None):
     environment = recording.environment(options.tracer, trace, ":buffer=256:window=1" + settings, plain)
     alone = subprocess.run(command, env=plain, text=True, capture_output=True, timeout=150)
     begin = time.time()
-    try:
-        done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=200)
-    except subprocess.TimeoutExpired:
-        return claim(False, "%s: no end in 200 s" % name)
+    done = recording.run(command, environment, 200)
+    if done.returncode == 124:
+        print(done.stderr[-20000:])
     said = recording.said(done.stderr)
     print("  %s: %.1f s" % (name, time.time() - begin))
     info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
