@@ -84,6 +84,11 @@ struct StreamCreate {
   std::int32_t priority = 0;
   std::uint32_t device = 0, host_thread = 0;
 };
+// Whose code created it, where the host's stack told: after the stream's record, if at all.
+struct StreamMaker {
+  std::uint32_t stream = 0;
+  std::string library;                  // file, as it was loaded
+};
 struct StreamDestroy {
   std::uint32_t stream = 0, host_thread = 0;
 };
@@ -389,6 +394,6 @@ using Record =
                  HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
                  Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, BulkCopy,
                  AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident,
-                 ProgramEnd, Window, Snapshot, Effects, HeapBlock>;
+                 ProgramEnd, Window, Snapshot, Effects, HeapBlock, StreamMaker>;
 
 } // namespace deadheat::trace

@@ -77,7 +77,8 @@ class Session {
     }
     return another_stream(context, handle, per_thread_default, shared);
   }
-  std::uint32_t created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority);
+  std::uint32_t created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority,
+                        const std::string& library = {});
   void destroyed(CUstream handle);
   std::vector<CUstream> known_streams(); // takes the lock itself
   std::uint32_t event(CUevent handle);

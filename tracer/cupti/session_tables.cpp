@@ -89,12 +89,14 @@ std::uint32_t Session::another_stream(CUcontext context, CUstream handle, bool p
   return id;
 }
 
-std::uint32_t Session::created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority) {
+std::uint32_t Session::created(std::uint32_t device, CUstream handle, trace::StreamCreate::Kind kind, int priority,
+                               const std::string& library) {
   const std::uint32_t id = next_stream_++;
   streams_[handle] = id;
   last_stream_ = 0; // the handle may come again
   stream_changes_.fetch_add(1, std::memory_order_release);
   journal_.push(trace::StreamCreate{id, kind, priority, device, host_thread()});
+  if (!library.empty()) journal_.push(trace::StreamMaker{id, library});
   return id;
 }
 

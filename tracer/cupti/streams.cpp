@@ -1,4 +1,5 @@
 // Streams, events, and what the host waits for.
+#include "tracer/cupti/caller.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/window.h"
@@ -15,8 +16,9 @@ trace::StreamCreate::Kind kind_of(unsigned flags) {
 
 void stream_made(Call& call, CUstream* handle, unsigned flags, int priority) {
   if (!call.done() || !handle) return;
+  const std::string library = library_that_calls();
   std::lock_guard hold(call.session.lock);
-  call.session.created(call.session.device_of(call.context), *handle, kind_of(flags), priority);
+  call.session.created(call.session.device_of(call.context), *handle, kind_of(flags), priority, library);
 }
 
 void waited(Call& call, Kind kind, std::uint32_t id, bool query) {

@@ -206,6 +206,9 @@ struct Describe {
         .field("thread", r.host_thread)
         .take();
   }
+  std::string operator()(const StreamMaker& r) {
+    return Line("stream_maker").word(std::to_string(r.stream)).field("library", r.library).take();
+  }
   std::string operator()(const StreamDestroy& r) {
     return Line("stream_destroy").word(std::to_string(r.stream)).field("thread", r.host_thread).take();
   }
