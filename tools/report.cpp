@@ -35,7 +35,7 @@ po::options_description report_options(ReportOptions& options) {
       ("count-errors", po::bool_switch(&options.count_errors),
        "count memory and synchronization errors too")
       ("suppress", po::value(&options.suppressions)->value_name("FILE"),
-       "findings not to count: race:, kernel:, stream:, function:, repeat:, unused:, proxy:, unwritten:, code: patterns, one a line")
+       "findings not to count: race:, kernel:, stream:, function:, repeat:, unused:, proxy:, unwritten:, within:, code: patterns, one a line")
       ("no-library-suppressions", po::bool_switch(&options.no_library_suppressions),
        "count known races inside CUDA's own libraries too (share/deadheat/libraries.suppressions)")
       ("print-suppressions", po::bool_switch(&options.print_suppressions),

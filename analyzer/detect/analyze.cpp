@@ -34,6 +34,7 @@ class Describer {
     if (!place.site) {
       side.kernel = place.api;
       side.stream = detector_.operations().stream(touch.thread.operation());
+      side.stream_maker = detector_.operations().maker(side.stream);
       return side;
     }
     side.source = place.site->source;
@@ -41,6 +42,7 @@ class Describer {
     if (const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation())) {
       side.kernel = ptx::demangle(info->launch.kernel);
       side.stream = info->stream;
+      side.stream_maker = detector_.operations().maker(side.stream);
       side.called_at = info->called_at;
       side.block = coordinates(touch.thread.block(), info->launch.grid);
       side.thread = coordinates(touch.thread.thread(), info->launch.block);

@@ -118,9 +118,9 @@ void Detector::record(trace::Record& record) {
         } else if constexpr (std::is_same_v<T, trace::Free>) {
           freed(r);
         } else if constexpr (std::is_same_v<T, trace::StreamCreate> || std::is_same_v<T, trace::StreamDestroy> ||
-                             std::is_same_v<T, trace::EventRecord> || std::is_same_v<T, trace::StreamWait> ||
-                             std::is_same_v<T, trace::HostWait> || std::is_same_v<T, trace::GraphLaunch> ||
-                             std::is_same_v<T, trace::GraphEnd>) {
+                             std::is_same_v<T, trace::StreamMaker> || std::is_same_v<T, trace::EventRecord> ||
+                             std::is_same_v<T, trace::StreamWait> || std::is_same_v<T, trace::HostWait> ||
+                             std::is_same_v<T, trace::GraphLaunch> || std::is_same_v<T, trace::GraphEnd>) {
           operations_.apply(r);
         } else if constexpr (std::is_same_v<T, trace::Operation>) {
           if (operations_.count() >= order::largest_operation) return;

@@ -23,6 +23,7 @@ class OperationClocks {
   // Feed every command record in trace order. Returns the index of an operation.
   OperationIndex submitted(const trace::Operation& operation);
   void apply(const trace::StreamCreate& record);
+  void apply(const trace::StreamMaker& record) { makers_[record.stream] = record.library; }
   void apply(const trace::StreamDestroy& record) { streams_.stream_destroyed(record); }
   void apply(const trace::EventRecord& record) { streams_.event_recorded(record); }
   void apply(const trace::StreamWait& record);
@@ -39,6 +40,11 @@ class OperationClocks {
   OperationIndex index(OperationId id) const;
   OperationId id(OperationIndex index) const { return operations_[index].id; }
   std::uint32_t stream(OperationIndex index) const { return operations_[index].stream; }
+  // The library whose code created the stream; empty: not known.
+  std::string maker(std::uint32_t stream) const {
+    auto found = makers_.find(stream);
+    return found == makers_.end() ? std::string() : found->second;
+  }
   bool concurrent() const { return chain_length_.size() > 2; } // on more than one chain?
 
   // The device of its stream, where it runs; but a graph's node may be of another one.
@@ -95,6 +101,7 @@ class OperationClocks {
   void used(std::uint32_t device);
 
   StreamOrder streams_;
+  std::unordered_map<std::uint32_t, std::string> makers_; // of streams
   std::vector<Op> operations_{1};
   std::unordered_map<OperationId, OperationIndex> indices_;
   std::vector<std::uint32_t> chain_length_{0}; // chains from 1

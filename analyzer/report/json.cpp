@@ -68,6 +68,7 @@ json access(const RaceSide& side) {
   out["op"] = word(side.op);
   out["operation"] = side.name.operation;
   out["stream"] = side.stream;
+  if (!side.stream_maker.empty()) out["stream_maker"] = valid_utf8(side.stream_maker);
   if (!side.called_at.empty()) out["called_at"] = valid_utf8(side.called_at);
   out["nth"] = nullptr;
   if (is_operation(side)) return out;

@@ -138,7 +138,9 @@ Lines Page::rows_of(const std::string& heading, const RaceSide& side, std::size_
         ", execution " + number(side.name.nth + 1) + " by this thread");
     if (!own) add("site " + number(std::uint64_t(side.name.site)) + " (compiled without -lineinfo)");
   } else if (side.name.operation && side.kernel != order::host_itself) {
-    add("operation " + number(std::uint64_t(side.name.operation)) + " of stream " + number(std::uint64_t(side.stream)));
+    const std::string maker = side.stream_maker.substr(side.stream_maker.rfind('/') + 1);
+    add("operation " + number(std::uint64_t(side.name.operation)) + " of stream " + number(std::uint64_t(side.stream)) +
+        (maker.empty() ? "" : ", which " + printable(maker) + " created"));
   }
   if (!side.called_at.empty()) add("submitted from " + brief(side.called_at, most_of_kernel));
   if (own) quote(lines, *own, column);

@@ -20,9 +20,9 @@ constexpr std::string_view blank = " \t\r";
 
 using Kind = Suppressions::Pattern::Kind;
 constexpr std::pair<std::string_view, Kind> kinds[] = {
-    {"race", Kind::race},         {"kernel", Kind::kernel},       {"stream", Kind::stream},
-    {"function", Kind::function}, {"repeat", Kind::repeat},       {"unused", Kind::unused},
-    {"proxy", Kind::proxy},       {"unwritten", Kind::unwritten}, {"code", Kind::code}};
+    {"race", Kind::race},     {"kernel", Kind::kernel}, {"stream", Kind::stream}, {"function", Kind::function},
+    {"repeat", Kind::repeat}, {"unused", Kind::unused}, {"proxy", Kind::proxy},   {"unwritten", Kind::unwritten},
+    {"within", Kind::within}, {"code", Kind::code}};
 
 std::string_view trimmed(std::string_view text) {
   std::size_t first = text.find_first_not_of(blank);
@@ -30,16 +30,18 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
-bool on_line(std::string_view glob, const SourceFrame& frame) {
-  if (frame.file.empty()) return false;
-  std::string place = frame.file + ":" + std::to_string(frame.line);
-  std::string_view end = place;
-  while (!glob_matches(glob, end)) {
-    std::size_t slash = end.find('/');
+// By an end of the path that follows a '/', or all of it.
+bool is_file(std::string_view glob, std::string_view path) {
+  while (!glob_matches(glob, path)) {
+    const std::size_t slash = path.find('/');
     if (slash == std::string_view::npos) return false;
-    end.remove_prefix(slash + 1);
+    path.remove_prefix(slash + 1);
   }
   return true;
+}
+
+bool on_line(std::string_view glob, const SourceFrame& frame) {
+  return !frame.file.empty() && is_file(glob, frame.file + ":" + std::to_string(frame.line));
 }
 
 // Copies and sets have no line, kernels may have none: these go by their name.
@@ -107,6 +109,13 @@ bool matches(const Suppressions::Pattern& pattern, const Race& race) {
       return race.unused_read && on_line(pattern.glob, race.first.op == AccessKind::read ? race.first : race.second);
     case Kind::proxy: return race.lacks_only_proxy_fence && on_line(pattern.glob, race.first);
     case Kind::unwritten: return false; // no race
+    case Kind::within: {
+      auto made = [&](const RaceSide& side) {
+        return !side.stream_maker.empty() && is_file(pattern.glob, side.stream_maker);
+      };
+      return race.level == RaceLevel::stream && race.certainty == Certainty::possible && made(race.first) &&
+             made(race.second) && race.first.stream_maker == race.second.stream_maker;
+    }
   }
   return false;
 }

@@ -14,6 +14,8 @@
 //                                       an access through the asynchronous proxy
 //     unwritten:*Merge<*                memory errors: bytes that nobody wrote, read in this function, inlined or not;
 //                                       without lines, in this kernel
+//     within:libcudnn*                  a possible race between operations of two streams that this library created:
+//                                       of opaque kernels, whose footprints may be wider than what they touch
 //     code:*match.any.sync.b64 * mbarrier.inval* with *mbarrier.*
 //                                       a race of instructions without lines, or that were compiled with -G, whose
 //                                       paths match the one and the other glob. A path: the opcodes of the memory and
@@ -23,9 +25,9 @@
 //                                       " in " and the kernel (demangled), or the file where it is known
 // In a pattern * stands for any text and ? for one character; all else is literal, and the pattern is to match the
 // whole name; of functions, of any in the inlining chain, or of one on each way of calls that leads from kernels there.
-// A file is matched by its path and by every end of the path that follows a '/'; every line of an inlining chain
-// counts. Suppressed races stay in the reports, marked; suppressed memory errors are left out, and are counted with
-// their pattern.
+// A file, a library too, is matched by its path and by every end of the path that follows a '/'; every line of an
+// inlining chain counts. Suppressed races stay in the reports, marked; suppressed memory errors are left out, and are
+// counted with their pattern.
 //
 // Thread-safety: none.
 #pragma once
@@ -62,6 +64,7 @@ class Suppressions {
       unused,
       proxy,
       unwritten,
+      within,
       code
     } kind = Kind::race;
     std::string glob;

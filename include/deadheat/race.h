@@ -33,6 +33,7 @@ struct RaceSide {
   std::vector<SourceFrame> source; // innermost first; empty when unknown
   std::string opcode;          // PTX opcode; empty for operations
   std::uint32_t stream = 0;
+  std::string stream_maker = {}; // the library whose code created the stream, where that is known (GPU recordings)
   std::string called_at;       // where the host submitted the launch: a line, or NVTX ranges; may be empty
   Dim3 block, thread;          // coordinates
   // Of an instruction of a function that is called: the functions (demangled) on each way of calls from a kernel to it,

@@ -299,6 +299,22 @@ def orders(case):
             assert len(report["races"]) == early and report["summary"]["complete"], (what, early, report)
 
 
+def makers(case):
+    """A race says whose code created the streams; what may be none is left to that library, where it created both."""
+    def suppressed(name):
+        allowed = os.path.join(case.work, "allowed.txt")
+        with open(allowed, "w") as file:
+            file.write("within:%s\n" % name)
+        race, = case.analysis("--suppress", allowed)["races"]
+        assert {os.path.basename(race[side]["stream_maker"]) for side in ("first", "second")} == {name}, race
+        return race.get("suppressed", False)
+
+    case.calls("values", 1)
+    assert not suppressed("calls_job")  # certain
+    case.torch("reuse")
+    assert suppressed("torch_job")  # possible
+
+
 def not_followed(case):
     """What is not followed is said, and makes no race."""
     for what, line in (("triggered", "blocks trigger it"), ("unwritten", "no stream was seen writing"),
@@ -308,7 +324,7 @@ def not_followed(case):
         assert line in case.dump(), case.dump()
 
 
-cases = [copies, orders, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
+cases = [copies, orders, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
          killed, forks, forks_while_others_launch, crashes, waits_for_a_signal, short_threads, allocates_nothing,
          executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,

@@ -132,9 +132,9 @@ class Case:
         return ([re.search(r"called_at (.*)$", launch) for launch in launches],
                 ["%s:%s" % (script, line) for line in done.stdout.split()[:2]])
 
-    def analysis(self):
+    def analysis(self, *words):
         """The report of `deadheat analyze`."""
-        done = subprocess.run([options.deadheat, "analyze", self.trace, "--json", "-"], text=True,
+        done = subprocess.run([options.deadheat, "analyze", self.trace, "--json", "-", *words], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         assert done.stdout, done.stderr
         return json.loads(done.stdout)

@@ -192,6 +192,29 @@ TEST(ReportSuppress, CopiesThatLackAProxyFenceAlone) {
   EXPECT_FALSE(suppressed(false, "proxy:softmax.cu:*"));
 }
 
+TEST(ReportSuppress, WhatALibraryDoesInStreamsOfItsOwn) {
+  auto suppressed = [](const char* text, const std::string& one, const std::string& two,
+                       Certainty certainty = Certainty::possible) {
+    Race race = stream_race();
+    race.certainty = certainty;
+    race.first.stream_maker = one;
+    race.second.stream_maker = two;
+    Analysis analysis = analysis_of({race});
+    Expected<Suppressions> suppressions = Suppressions::parse(text, "f");
+    EXPECT_TRUE(suppressions);
+    suppressions->apply(analysis);
+    return analysis.races[0].suppressed;
+  };
+  const std::string nn = "/opt/lib/libnn_graph.so.9", other = "/opt/lib/libnn_cnn.so.9";
+  EXPECT_TRUE(suppressed("within:libnn_*.so*", nn, nn));
+  EXPECT_TRUE(suppressed("within:/opt/lib/libnn_graph.so.9", nn, nn));
+  EXPECT_FALSE(suppressed("within:libnn_*.so*", nn, ""));    // a stream of the program's
+  EXPECT_FALSE(suppressed("within:libnn_*.so*", nn, other)); // neither knows of the other's
+  EXPECT_FALSE(suppressed("within:nn_*.so*", nn, nn));
+  EXPECT_FALSE(suppressed("within:*", "", ""));
+  EXPECT_FALSE(suppressed("within:libnn_*.so*", nn, nn, Certainty::certain));
+}
+
 TEST(ReportSuppress, BytesThatNobodyWrote) {
   auto left = [](const char* text, const char* kind = "uninitialized") {
     Analysis analysis = analysis_of({shared_race()});

@@ -96,10 +96,10 @@ class Journal {
   using Item =
       std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, MemorySet, AllocatorBlock,
                    std::unique_ptr<CapturedKernel>, CapturedGone, GraphKernel, ExecutableGone, trace::Device,
-                   std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate, trace::StreamMaker,
-                   trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWrite,
-                   std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd, trace::OperationBegin,
-                   trace::OperationEnd, trace::Incident, trace::Window>;
+                   std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
+                   trace::StreamMaker, trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait,
+                   trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
+                   trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
 
   void push(Item item);
   void push(Launched& launched); // leaves it clear
