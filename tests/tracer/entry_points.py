@@ -11,7 +11,7 @@ import sys
 numbers, calls, others = (open(path).read() for path in sys.argv[1:4])
 known = set(re.findall(r"CUPTI_DRIVER_TRACE_CBID_(cu\w+)", numbers))
 followed = set(re.findall(r"^CALL\((\w+)", calls, re.M))
-for name, suffix in re.findall(r"^STREAM_CALL\((\w+), (\w+)", calls, re.M):
+for name, suffix in re.findall(r"^(?:STREAM|QUEUED)_CALL\((\w+), (\w+)", calls, re.M):
     followed |= {name, name + suffix}
 left_out = set(re.findall(r"^LEFT_OUT\((\w+)", calls, re.M))
 waited_for = set(re.findall(r"^UNTIL_IDLE\((\w+)", calls, re.M)) - followed - left_out

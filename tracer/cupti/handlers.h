@@ -48,6 +48,7 @@ struct Call {
 // name##_params of a _ptsz function has the same members.
 #define CALL(name, handler, way_in) void handler(Call& call, name##_params& p);
 #define STREAM_CALL(name, suffix, handler, way_in) CALL(name, handler, way_in)
+#define QUEUED_CALL STREAM_CALL
 #define UNTIL_IDLE(name, most)
 #define FOR_ACCESSES(name)
 #define LEFT_OUT(name, what)
@@ -58,6 +59,7 @@ struct cuProfilerStop_params {};
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
+#undef QUEUED_CALL
 #undef UNTIL_IDLE
 #undef FOR_ACCESSES
 #undef LEFT_OUT

@@ -47,17 +47,7 @@ void adapt(Call& call, void* params) {
   handle(call, params ? *static_cast<Params*>(params) : none);
 }
 
-bool puts_in_queue(const char* call) {
-  for (const char* part : {"cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuEventRecord", "cuStreamWait",
-                           "cuStreamWrite", "cuStreamBatchMemOp", "cuStreamAddCallback", "cuMemAlloc", "cuMemFree"}) {
-    const bool asynchronous = std::strstr(call, "Async") || std::strncmp(part, "cuMem", 5) != 0;
-    if (asynchronous && std::strncmp(call, part, std::strlen(part)) == 0) return true;
-  }
-  return false;
-}
-
-void watch(const char* name, unsigned id, Handler handler, WayIn way_in, bool per_thread) {
-  watched[id].queues = puts_in_queue(name);
+void watch(unsigned id, Handler handler, WayIn way_in, bool per_thread) {
   watched[id].handler = handler;
   watched[id].way_in = way_in;
   watched[id].per_thread = per_thread;
@@ -65,16 +55,20 @@ void watch(const char* name, unsigned id, Handler handler, WayIn way_in, bool pe
 
 void fill_watched(const Session& session) {
 #define CALL(name, handler, way_in) \
-  watch(#name, CUPTI_DRIVER_TRACE_CBID_##name, adapt<name##_params, handler>, WayIn::way_in, false);
+  watch(CUPTI_DRIVER_TRACE_CBID_##name, adapt<name##_params, handler>, WayIn::way_in, false);
 #define STREAM_CALL(name, suffix, handler, way_in) \
   CALL(name, handler, way_in)                      \
-  watch(#name, CUPTI_DRIVER_TRACE_CBID_##name##suffix, adapt<name##_params, handler>, WayIn::way_in, true);
+  watch(CUPTI_DRIVER_TRACE_CBID_##name##suffix, adapt<name##_params, handler>, WayIn::way_in, true);
+#define QUEUED_CALL(name, suffix, handler, way_in) \
+  STREAM_CALL(name, suffix, handler, way_in)       \
+  watched[CUPTI_DRIVER_TRACE_CBID_##name].queues = watched[CUPTI_DRIVER_TRACE_CBID_##name##suffix].queues = true;
 #define FOR_ACCESSES(name) watched[CUPTI_DRIVER_TRACE_CBID_##name].for_accesses = true;
 #define UNTIL_IDLE(name, most) watched[CUPTI_DRIVER_TRACE_CBID_##name].until_idle = most;
 #define LEFT_OUT(name, what) watched[CUPTI_DRIVER_TRACE_CBID_##name].left_out = what;
 #include "tracer/cupti/driver_calls.def"
 #undef CALL
 #undef STREAM_CALL
+#undef QUEUED_CALL
 #undef UNTIL_IDLE
 #undef FOR_ACCESSES
 #undef LEFT_OUT
