@@ -350,6 +350,15 @@ TEST(ReportText, RaceSaysWhereWhoAndWhy) {
   }
 }
 
+TEST(ReportText, WhoCreatedTheStream) {
+  Race race = stream_race();
+  race.second.stream_maker = "/opt/lib/libnn_graph.so.9";
+  TextOptions wide;
+  wide.width = 200;
+  const std::string text = to_text(analysis_of({race}), wide);
+  EXPECT_TRUE(contains(text, "operation 9 of stream 3, which libnn_graph.so.9 created")) << text;
+}
+
 TEST(ReportText, VerdictWithItsWitness) {
   Race race = harmful_race();
   race.witness = "my runs/race-1.witness";
