@@ -83,20 +83,22 @@ class Describer {
           Race::AllocationRef{allocation->allocation, found.address - allocation->address, allocation->bytes};
     }
     for (const auto& [first, second] : chosen_instances(found)) race.instances.push_back({name(first), name(second)});
+    if (found.codes.size() > 1) {
+      for (const auto& [code, touches] : found.codes) race.codes.push_back({side(touches.first), side(touches.second)});
+    }
     return race;
   }
 
   // Of a template's lines: kernels that race there too, and are not named by the occurrence that stands for all.
   std::string other_kernels(const FoundRace& found) const {
     constexpr std::size_t most_named = 3;
-    auto function = [&](PlaceId place) { return detector_.sides().place(place).site->function; };
     std::set<std::string> others, named;
-    for (PlaceId place : {found.first.place, found.second.place}) {
-      if (detector_.sides().place(place).site) named.insert(function(place));
-    }
-    for (PlaceId place : found.sites) {
-      if (!named.count(function(place))) others.insert(ptx::demangle(function(place)));
-    }
+    auto add = [&](std::set<std::string>& to, PlaceId place) {
+      if (const Site* site = detector_.sides().place(place).site) to.insert(ptx::demangle(site->function));
+    };
+    for (PlaceId place : {found.first.place, found.second.place}) add(named, place);
+    for (PlaceId place : instructions(found)) add(others, place);
+    for (const std::string& name : named) others.erase(name);
     if (others.empty()) return "";
     std::string text = "; the same lines race in ";
     std::size_t count = 0;
@@ -112,10 +114,12 @@ class Describer {
   // Demangled, of all occurrences; none where some operation is no launch.
   std::set<std::string> kernels(const FoundRace& found) const {
     std::set<std::string> names;
-    for (const order::OperationIndex operation : found.operations) {
-      const Detector::LaunchInfo* info = detector_.launch_of(operation);
-      if (!info) return {};
-      names.insert(ptx::demangle(info->launch.kernel));
+    for (const auto& [code, touches] : found.codes) {
+      for (const Touch& touch : {touches.first, touches.second}) {
+        const Detector::LaunchInfo* info = detector_.launch_of(touch.thread.operation());
+        if (!info) return {};
+        names.insert(ptx::demangle(info->launch.kernel));
+      }
     }
     return names;
   }
@@ -365,6 +369,10 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   for (std::size_t i = races_before; i < analysis.races.size(); ++i) {
     const std::set<std::string> kernels = describer.kernels(races[i - races_before]);
     for (RaceSide* side : {&analysis.races[i].first, &analysis.races[i].second}) surroundings.describe(*side, kernels);
+    for (RaceCode& code : analysis.races[i].codes) {
+      for (RaceSide* side : {&code.first, &code.second})
+        surroundings.describe(*side, {code.first.kernel, code.second.kernel});
+    }
   }
   for (std::size_t i = errors_before; i < analysis.memory_errors.size(); ++i) {
     surroundings.locate(analysis.memory_errors[i].side);

@@ -43,10 +43,6 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   Certainty certainty = first.possible || second.possible ? Certainty::possible : Certainty::certain;
   PairKey key{std::min(a.side, b.side), std::max(a.side, b.side), level, race_class, certainty};
   FoundRace& race = found.races[key];
-  if (a.site) race.sites.insert(first.place);
-  if (b.site) race.sites.insert(second.place);
-  race.operations.insert(first.thread.operation());
-  race.operations.insert(second.thread.operation());
   const bool proxy_fence = lacks_proxy_fence(first, second);
   race.lacks_other |= !proxy_fence || !first.group;
   if (const MemoryAccess* read = plain_read(first, second))
@@ -54,6 +50,7 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   else
     race.readers.insert_others();
   Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
+  race.codes.try_emplace({code(one), code(two)}, one, two);
   const unsigned tells = telling(level, one, two, first.writes() && !second.writes());
   if (race.occurrences++ == 0 || tells > race.telling) {
     race.level = level;
@@ -76,6 +73,12 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
     (comparable ? race.different_values : race.unknown_values) |= !comparable || first.digest != second.digest;
   }
   add_instance(race, one, two);
+}
+
+Code Detector::code(const Touch& touch) const {
+  if (!sides_.place(touch.place).site) return {};
+  const LaunchInfo* info = launch_of(touch.thread.operation());
+  return {touch.place, info ? info->alike : 0};
 }
 
 // The stamp up to which what the thread of `first` did before it is ordered before what `second` does now. Order within

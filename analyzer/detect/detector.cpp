@@ -131,7 +131,9 @@ void Detector::record(trace::Record& record) {
             for (Dim3* extent : {&launch->grid, &launch->block, &launch->cluster}) {
               *extent = {std::max(extent->x, 1u), std::max(extent->y, 1u), std::max(extent->z, 1u)};
             }
-            launch_infos_[index] = {r.launch, r.id, r.stream, r.call_site, *launch};
+            const OperationIndex alike =
+                first_launches_.try_emplace({launch->kernel, operations_.maker(r.stream)}, index).first->second;
+            launch_infos_[index] = {r.launch, r.id, r.stream, r.call_site, *launch, alike};
             ++summary_.launches;
             ++(launch->instrumented ? summary_.instrumented : summary_.opaque);
           }

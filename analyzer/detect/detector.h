@@ -78,6 +78,7 @@ class Detector {
     std::uint32_t number = 0, operation = 0, stream = 0;
     std::string called_at;
     trace::Launch launch;
+    order::OperationIndex alike = 0; // the first launch of this kernel from a stream with the same maker
     bool begun = false, silent = false; // silent: it had begun when the device was noted to have gone silent
     bool torn = false; // records are missing from when it might have run
   };
@@ -126,6 +127,7 @@ class Detector {
   void conflict(Conflict conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
   bool lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const;
+  Code code(const Touch& touch) const;
   const MemoryAccess* plain_read(const MemoryAccess& first, const MemoryAccess& second) const;
   order::Stamp last_known(const MemoryAccess& first, order::ThreadKey second) const;
   bool steers_wait_loop(const MemoryAccess& access) const;
@@ -173,6 +175,7 @@ class Detector {
   std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number
   mutable std::pair<std::uint32_t, order::OperationIndex> recent_launch_{0, 0};
   std::unordered_map<order::OperationIndex, LaunchInfo> launch_infos_;
+  std::map<std::pair<std::string, std::string>, order::OperationIndex> first_launches_; // by kernel and stream's maker
   // Barriers (operation, block, barrier) of torn launches that completed since records were missing last.
   std::set<std::tuple<order::OperationIndex, std::uint32_t, std::uint32_t>> seen_since_;
   std::map<std::uint32_t, trace::Allocate> allocations_;

@@ -80,6 +80,16 @@ FoundRace::Instances chosen_instances(const FoundRace& race) {
   return chosen;
 }
 
+std::set<PlaceId> instructions(const FoundRace& race) {
+  std::set<PlaceId> places;
+  for (const auto& [codes, touches] : race.codes) {
+    for (const Code& code : {codes.first, codes.second}) {
+      if (code.place) places.insert(code.place);
+    }
+  }
+  return places;
+}
+
 void merge(PartFindings& into, const PartFindings& part) {
   auto less_telling = [](const FoundRace& a, const FoundRace& b) {
     return std::tie(b.telling, a.second.stamp, a.second.thread, a.address) >
@@ -103,10 +113,13 @@ void merge(PartFindings& into, const PartFindings& part) {
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::tie(a.second.stamp, a.second.thread, a.first) < std::tie(b.second.stamp, b.second.thread, b.first);
     });
-    joined.sites = known.sites;
-    joined.sites.insert(race.sites.begin(), race.sites.end());
-    joined.operations = std::move(known.operations);
-    joined.operations.insert(race.operations.begin(), race.operations.end());
+    joined.codes = std::move(known.codes);
+    for (const auto& [code, touches] : race.codes) {
+      auto& [first, second] = joined.codes.try_emplace(code, touches).first->second;
+      const auto& [other_first, other_second] = touches;
+      if (std::tie(other_second.stamp, other_second.thread, other_first) < std::tie(second.stamp, second.thread, first))
+        std::tie(first, second) = touches;
+    }
     joined.instances = {};
     for (const auto& [first, second] : all) add_instance(joined, first, second);
     known = std::move(joined);

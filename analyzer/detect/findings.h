@@ -45,6 +45,13 @@ class Threads {
   bool overflown_ = false;
 };
 
+// An instruction in a kernel's launches from streams of one maker; of a copy or set, and of an opaque launch, nothing.
+struct Code {
+  PlaceId place = 0;
+  order::OperationIndex launch = 0; // the first of them
+  friend auto operator<=>(const Code&, const Code&) = default;
+};
+
 struct FoundRace {
   RaceLevel level = RaceLevel::global;
   RaceClass race_class = RaceClass::data;
@@ -67,9 +74,11 @@ struct FoundRace {
   Threads readers; // of plain reads that race with writes
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance
-  std::set<PlaceId> sites; // that its source lines are: of a template, in each kernel made of it
-  std::set<order::OperationIndex> operations; // of all occurrences
+  // The first occurrence in each code that its lines are: of a template, that is each kernel made of it.
+  std::map<std::pair<Code, Code>, std::pair<Touch, Touch>> codes;
 };
+std::set<PlaceId> instructions(const FoundRace& race); // that its lines are
+
 // How far apart the threads of a pair are. Replay tries one_block first: warps of one block are on the device together,
 // and an order of two lanes of one warp cannot be had from hardware.
 enum class Distance : std::uint8_t { one_block, blocks, one_warp };

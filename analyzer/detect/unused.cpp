@@ -17,7 +17,7 @@ UnusedReads::UnusedReads(const Detector& detector, const std::vector<FoundRace>&
     if (race.readers.empty() || race.readers.overflown()) continue;
     Candidate candidate;
     candidate.race = i;
-    for (const PlaceId id : race.sites) {
+    for (const PlaceId id : instructions(race)) {
       const Place& place = detector.sides().place(id);
       if (place.kind == AccessKind::read) candidate.loads[place.module].insert(place.site_number);
     }

@@ -8,6 +8,7 @@
 
 #include "analyzer/report/names.h"
 #include "analyzer/report/place.h"
+#include "analyzer/report/suppress.h"
 #include "analyzer/report/words.h"
 #include "tracer/ptx/demangle.h"
 
@@ -178,6 +179,7 @@ json to_json(const Race& race) {
               {"lacks_only_proxy_fence", race.lacks_only_proxy_fence},
               {"why", valid_utf8(race.why)}};
   if (race.suppressed) out["suppressed"] = true;
+  for (const std::string& kernel : suppressed_in(race)) out["suppressed_in"].push_back(valid_utf8(kernel));
   if (race.explored) out["explored"] = race.explored;
   if (race.verdict == Verdict::none) return out;
   out["verdict"] = word(race.verdict);

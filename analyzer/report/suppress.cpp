@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -51,13 +52,13 @@ bool on_line(std::string_view glob, const RaceSide& side) {
                      [&](const SourceFrame& frame) { return on_line(glob, frame); });
 }
 
-bool on_lines(std::string_view glob, const Race& race) {
-  if (on_line(glob, race.first) || on_line(glob, race.second)) return true;
+bool on_lines(std::string_view glob, const RaceSide& first, const RaceSide& second) {
+  if (on_line(glob, first) || on_line(glob, second)) return true;
   // A pair of lines. Paths may hold blanks too, so that each may be the one between the two.
   for (std::size_t at = 0; (at = glob.find_first_of(blank, at)) != std::string_view::npos; ++at) {
     std::string_view one = trimmed(glob.substr(0, at)), two = trimmed(glob.substr(at));
-    if (on_line(one, race.first) && on_line(two, race.second)) return true;
-    if (on_line(one, race.second) && on_line(two, race.first)) return true;
+    if (on_line(one, first) && on_line(two, second)) return true;
+    if (on_line(one, second) && on_line(two, first)) return true;
   }
   return false;
 }
@@ -83,44 +84,71 @@ bool on_path(std::string_view glob, const RaceSide& side, const Race& race) {
 
 // "GLOB" of both sides, or "GLOB with GLOB" of the one and the other.
 template <typename Matches>
-bool both_sides(std::string_view globs, const Race& race, const Matches& matches) {
+bool both_sides(std::string_view globs, const RaceSide& first, const RaceSide& second, const Matches& matches) {
   constexpr std::string_view between = " with ";
   const std::size_t at = globs.find(between);
   const std::string_view one = trimmed(globs.substr(0, at));
   const std::string_view two = at == std::string_view::npos ? one : trimmed(globs.substr(at + between.size()));
-  return (matches(one, race.first) && matches(two, race.second)) ||
-         (matches(one, race.second) && matches(two, race.first));
+  return (matches(one, first) && matches(two, second)) || (matches(one, second) && matches(two, first));
 }
 
-bool matches(const Suppressions::Pattern& pattern, const Race& race) {
+// The race, by two sides that it has.
+bool matches(const Suppressions::Pattern& pattern, const Race& race, const RaceSide& first, const RaceSide& second) {
   switch (pattern.kind) {
-    case Kind::race: return on_lines(pattern.glob, race);
-    case Kind::kernel: return named(pattern.glob, race.first) || named(pattern.glob, race.second);
+    case Kind::race: return on_lines(pattern.glob, first, second);
+    case Kind::kernel: return named(pattern.glob, first) || named(pattern.glob, second);
     case Kind::stream:
-      return race.level == RaceLevel::stream && (named(pattern.glob, race.first) || named(pattern.glob, race.second));
-    case Kind::function: return both_sides(pattern.glob, race, inside);
+      return race.level == RaceLevel::stream && (named(pattern.glob, first) || named(pattern.glob, second));
+    case Kind::function: return both_sides(pattern.glob, first, second, inside);
     case Kind::code:
-      return both_sides(pattern.glob, race,
+      return both_sides(pattern.glob, first, second,
                         [&](std::string_view glob, const RaceSide& side) { return on_path(glob, side, race); });
     case Kind::repeat:
-      return race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write &&
-             race.first.source == race.second.source && on_line(pattern.glob, race.first);
-    case Kind::unused:
-      return race.unused_read && on_line(pattern.glob, race.first.op == AccessKind::read ? race.first : race.second);
-    case Kind::proxy: return race.lacks_only_proxy_fence && on_line(pattern.glob, race.first);
+      return race.same_value && first.op == AccessKind::write && second.op == AccessKind::write &&
+             first.source == second.source && on_line(pattern.glob, first);
+    case Kind::unused: return race.unused_read && on_line(pattern.glob, first.op == AccessKind::read ? first : second);
+    case Kind::proxy: return race.lacks_only_proxy_fence && on_line(pattern.glob, first);
     case Kind::unwritten: return false; // no race
     case Kind::within: {
       auto made = [&](const RaceSide& side) {
         return !side.stream_maker.empty() && is_file(pattern.glob, side.stream_maker);
       };
-      return race.level == RaceLevel::stream && race.certainty == Certainty::possible && made(race.first) &&
-             made(race.second) && race.first.stream_maker == race.second.stream_maker;
+      return race.level == RaceLevel::stream && race.certainty == Certainty::possible && made(first) && made(second) &&
+             first.stream_maker == second.stream_maker;
     }
   }
   return false;
 }
 
+// Whether it matches in one of the race's codes at least; all of them suppress it, by one pattern or by several.
+bool suppress(const Suppressions::Pattern& pattern, Race& race) {
+  if (race.codes.empty()) {
+    const bool matched = matches(pattern, race, race.first, race.second);
+    race.suppressed |= matched;
+    return matched;
+  }
+  bool matched = false;
+  for (RaceCode& code : race.codes) {
+    const bool here = matches(pattern, race, code.first, code.second);
+    code.suppressed |= here;
+    matched |= here;
+  }
+  race.suppressed =
+      std::all_of(race.codes.begin(), race.codes.end(), [](const RaceCode& code) { return code.suppressed; });
+  return matched;
+}
+
 } // namespace
+
+std::vector<std::string> suppressed_in(const Race& race) {
+  std::set<std::string> kernels;
+  for (const RaceCode& code : race.codes) {
+    if (!code.suppressed || race.suppressed) continue;
+    const std::string first = ptx::demangle(code.first.kernel), second = ptx::demangle(code.second.kernel);
+    kernels.insert(first == second ? first : first + " with " + second);
+  }
+  return {kernels.begin(), kernels.end()};
+}
 
 // Linear-space matching with one restart point: the last * seen.
 bool glob_matches(std::string_view pattern, std::string_view text) {
@@ -187,11 +215,7 @@ Expected<Suppressions> Suppressions::read(const std::string& path) {
 void Suppressions::apply(Analysis& analysis) {
   analysis.summary.races = 0;
   for (Race& race : analysis.races) {
-    for (Pattern& pattern : patterns_) {
-      if (!matches(pattern, race)) continue;
-      race.suppressed = true;
-      ++pattern.hits;
-    }
+    for (Pattern& pattern : patterns_) pattern.hits += suppress(pattern, race);
     analysis.summary.races += !race.suppressed;
   }
   std::erase_if(analysis.memory_errors, [&](const Fault& fault) {

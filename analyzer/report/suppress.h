@@ -26,8 +26,9 @@
 // In a pattern * stands for any text and ? for one character; all else is literal, and the pattern is to match the
 // whole name; of functions, of any in the inlining chain, or of one on each way of calls that leads from kernels there.
 // A file, a library too, is matched by its path and by every end of the path that follows a '/'; every line of an
-// inlining chain counts. Suppressed races stay in the reports, marked; suppressed memory errors are left out, and are
-// counted with their pattern.
+// inlining chain counts. A race in lines of a template is suppressed when it is in each kernel that it was seen in.
+// Suppressed races stay in the reports, marked; suppressed memory errors are left out, and are counted with their
+// pattern.
 //
 // Thread-safety: none.
 #pragma once
@@ -81,6 +82,10 @@ class Suppressions {
 // A suppressions file that matches every race of the analysis that is not suppressed yet, each entry under a comment
 // that says what it stands for.
 std::string suppressions_for(const Analysis& analysis);
+
+// Where a race is suppressed in some of its codes alone: their kernels, "KERNEL", or "KERNEL with KERNEL" where the
+// sides are in two; each once, in order.
+std::vector<std::string> suppressed_in(const Race& race);
 
 // Does `pattern` match the whole of `name`?
 bool glob_matches(std::string_view pattern, std::string_view name);

@@ -4,6 +4,7 @@
 
 #include "analyzer/report/names.h"
 #include "analyzer/report/page.h"
+#include "analyzer/report/suppress.h"
 #include "analyzer/report/words.h"
 
 namespace deadheat::report {
@@ -121,6 +122,7 @@ void write(Page& page, const Race& race) {
                                   (race.certainty == Certainty::possible ? ", possible" : "")) +
             headline_verdict(page, race) + ", " + counted(race.occurrences, "occurrence", "occurrences") +
             (race.suppressed ? " [suppressed]" : ""));
+  for (const std::string& kernel : suppressed_in(race)) page.line("[suppressed in " + printable(kernel) + "]");
   if (!race.why.empty()) page.paragraph(printable(race.why));
   page.line();
   page.sides(race.first, race.second);

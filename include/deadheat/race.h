@@ -45,6 +45,12 @@ struct RaceSide {
   std::string path = {};
 };
 
+// The two sides in one of the codes that they are: the lines of a template are code in each kernel made of it.
+struct RaceCode {
+  RaceSide first, second;
+  bool suppressed = false;
+};
+
 enum class RaceLevel : std::uint8_t { shared, global, stream };
 enum class RaceClass : std::uint8_t { data, strong };
 enum class Certainty : std::uint8_t { certain, possible };
@@ -113,7 +119,8 @@ struct Race {
     AccessName first, second;
   };
   std::vector<Instance> instances;
-  bool suppressed = false;
+  std::vector<RaceCode> codes; // where there are several: all of them
+  bool suppressed = false; // in all of them
   std::uint64_t explored = 0; // the first explored schedule that exposed it, from 1; 0: the recorded run did
 
   // Filled in by replay.

@@ -23,6 +23,26 @@ class Reports(Case):
         [other] = kernels - {race["first"]["kernel"].replace("void ", "")}
         self.assertRegex(race["why"], "; the same lines race in (void )?%s too" % other.replace("*", "[*]").replace("(", "[(]").replace(")", "[)]"))
 
+    def test_suppressed_in_one_kernel_of_a_template(self):
+        """It is left for the other; where every kernel has its suppression, it goes."""
+        self.record(program("templates"))
+        for kernel in ("int", "double"):
+            for line in ("kernel:*turn<%s>*", "function:*turn<%s>*"):
+                self.write("list", line % kernel)
+                report, err = self.analyze(status=1, options=["--suppress", "list"])
+                race, = report["races"]
+                self.assertNotIn("suppressed", race)
+                self.assertEqual([name.replace("void ", "") for name in race["suppressed_in"]], ["turn<{0}>({0}*)".format(kernel)])
+                self.assertIn("matched 1 race", err)
+                status, out, _ = self.deadheat("analyze", "--suppress", "list", "trace")
+                self.assertEqual(status, 1)
+                self.assertRegex(out.decode(), r"(?m)^\[suppressed in (void )?turn<%s>" % kernel)
+        self.write("list", "kernel:*turn<int>*\nfunction:*turn<double>*")
+        report, _ = self.analyze(options=["--suppress", "list"])
+        race, = report["races"]
+        self.assertEqual((race.get("suppressed"), report["summary"]["races"]), (True, 0))
+        self.assertNotIn("suppressed_in", race)
+
     def test_json_alone(self):
         self.record(twin("shared_reduce.racy"))
         report, err = self.analyze(status=1)

@@ -94,6 +94,28 @@ TEST(ReportSuppress, ByFunctions) {
   EXPECT_FALSE(suppressed("function:*::Load<* with *::Other*"));
 }
 
+TEST(ReportSuppress, InSomeKernelsOfATemplate) {
+  Analysis analysis = analysis_of({shared_race()});
+  Race& race = analysis.races[0];
+  for (const char* kernel : {"f<int>", "f<float>", "g"}) {
+    RaceCode code{race.first, race.second};
+    code.first.kernel = kernel;
+    if (kernel[0] == 'f') code.second.kernel = kernel;
+    race.codes.push_back(code);
+  }
+  Expected<Suppressions> library = Suppressions::parse("kernel:f<*", "l"), own = Suppressions::parse("kernel:g", "o");
+  ASSERT_TRUE(library && own);
+  library->apply(analysis);
+  EXPECT_FALSE(race.suppressed);
+  EXPECT_EQ(analysis.summary.races, 1u);
+  EXPECT_EQ(library->patterns()[0].hits, 1u);
+  EXPECT_EQ(suppressed_in(race), (std::vector<std::string>{"f<float>", "f<int>"}));
+  own->apply(analysis);
+  EXPECT_TRUE(race.suppressed);
+  EXPECT_EQ(analysis.summary.races, 0u);
+  EXPECT_TRUE(suppressed_in(race).empty());
+}
+
 TEST(ReportSuppress, ByFunctionsOnEachWayOfCalls) {
   auto suppressed = [](std::vector<std::vector<std::string>> ways) {
     Analysis analysis = analysis_of({shared_race()});
