@@ -2,8 +2,9 @@
 // machine itself gives, how time grows, and how it compares with ThreadSanitizer on the same pattern. Every figure is
 // of a process of its own.
 //
-//   analyzer_bench [--largest N] [--workers 2,4] [--tsan PATH]
-//       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told
+//   analyzer_bench [--largest N] [--workers 2,4] [--rounds R] [--tsan PATH]
+//       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told; R: of
+//       what is said of several workers, and of the rate of one, the median of so many (1 unless told)
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
 //   analyzer_bench --memory PATTERN [--largest N]     of runs of N / 4, N / 2 and N accesses: bytes that each further
 //       byte touched costs, and the constant besides ("all": of every pattern)
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -71,6 +73,12 @@ Cost measure(const std::function<Cost()>& body) {
   cost.peak_bytes = double(usage.ru_maxrss) * 1024;
   cost.waits = usage.ru_nvcsw;
   return cost;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 std::vector<int> cpus; // to run on; none: any
@@ -171,7 +179,7 @@ void print_memory(Pattern pattern, std::uint64_t largest) {
 
 int main(int argc, char** argv) {
   double largest = 1e8;
-  unsigned jobs = 1;
+  unsigned jobs = 1, rounds = 1;
   std::vector<unsigned> workers{2};
   std::string profiled, written, memory;
   std::string tsan = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1) + "tsan_patterns";
@@ -189,6 +197,7 @@ int main(int argc, char** argv) {
       numbers([&](unsigned long count) { workers.push_back(unsigned(count)); });
     }
     if (!std::strcmp(argv[i], "--cpus")) numbers([](unsigned long cpu) { cpus.push_back(int(cpu)); });
+    if (!std::strcmp(argv[i], "--rounds")) rounds = std::max(1u, unsigned(std::strtoul(argv[i + 1], nullptr, 10)));
     if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
   }
   if (!memory.empty()) {
@@ -231,12 +240,18 @@ int main(int argc, char** argv) {
   };
   std::printf("%-12s %5s %8s |", "", "M", "M/s");
   each_worker(" %4u |", [](unsigned count) { return count; });
-  std::printf(" workers: times as fast\n%-28s|", "machine: arithmetic");
-  each_worker(" %4.2f |", arithmetic_gain);
-  std::printf("\n%-28s|", "machine: pipelines");
-  each_worker(" %4.2f |", pipelines_gain);
-  std::printf("\n%-28s|", "machine: memory");
-  each_worker(" %4.2f |", memory_gain);
+  std::printf(" workers: times as fast");
+  auto machine = [&](const char* what, double (*gain)(unsigned)) {
+    std::printf("\n%-28s|", what);
+    each_worker(" %4.2f |", [&](unsigned count) {
+      std::vector<double> gains;
+      for (unsigned round = 0; round < rounds; ++round) gains.push_back(gain(count));
+      return median(std::move(gains));
+    });
+  };
+  machine("machine: arithmetic", arithmetic_gain);
+  machine("machine: pipelines", pipelines_gain);
+  machine("machine: memory", memory_gain);
   std::printf(" %7s | %9s %9s\n", "bytes", "tsan M/s", "us:tsan");
   std::printf("%-28s|", "pattern, one worker");
   each_worker("%6s|", [](unsigned) { return ""; });
@@ -244,13 +259,21 @@ int main(int argc, char** argv) {
   for (Pattern pattern : patterns) {
     const bool far = pattern >= Pattern::far_words; // memory is what these are for
     const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
-    const Cost one = analysis(pattern, accesses, 1);
-    const double n = double(one.accesses);
-    std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / one.cpu / 1e6);
-    each_worker(" %4.2f |", [&](unsigned count) { return one.wall / analysis(pattern, accesses, count).wall; });
+    Cost one;
+    std::vector<double> cpu;
+    std::vector<std::vector<double>> gains(workers.size());
+    for (unsigned round = 0; round < rounds; ++round) {
+      one = analysis(pattern, accesses, 1);
+      cpu.push_back(one.cpu);
+      for (std::size_t i = 0; i < workers.size(); ++i)
+        gains[i].push_back(one.wall / analysis(pattern, accesses, workers[i]).wall);
+    }
+    const double n = double(one.accesses), cpu_seconds = median(std::move(cpu));
+    std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / cpu_seconds / 1e6);
+    for (std::vector<double>& of_count : gains) std::printf(" %4.2f |", median(std::move(of_count)));
     const double tsan_one = far ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
     std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),
-                tsan_one > 0 ? n / tsan_one / 1e6 : 0, tsan_one > 0 ? one.cpu / tsan_one : 0,
+                tsan_one > 0 ? n / tsan_one / 1e6 : 0, tsan_one > 0 ? cpu_seconds / tsan_one : 0,
                 one.races ? "  RACES FOUND" : "");
     std::fflush(stdout);
   }
