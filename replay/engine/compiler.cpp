@@ -58,7 +58,7 @@ std::size_t work_of(const FunctionTables& f, Mode mode) {
 struct Shared {  // of one Compiler and its modules
   explicit Shared(const CompilerOptions& o) : options(o), cache(o.cache) {}
   CompilerOptions options;
-  KernelCache cache;
+  ptx::CodeCache cache;
   std::unique_ptr<Jit> jit;
   PointerArena pointers;
 };

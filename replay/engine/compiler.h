@@ -22,7 +22,7 @@
 #include "deadheat/ptx.h"
 #include "deadheat/site.h"
 #include "replay/engine/abi.h"
-#include "replay/engine/kernel_cache.h"
+#include "tracer/ptx/code_cache.h"
 
 namespace deadheat::engine {
 
@@ -107,8 +107,8 @@ struct CompilerOptions {
   // Functions with more registers to save than this, over all places where they may stop, keep them in their frame.
   std::uint64_t saves_in_frame = 12000;
   bool regions = true; // false: LoadedModule::regions gives none
-  // Where compiled kernels are kept (kernel_cache.h); empty: nowhere.
-  std::string cache = default_cache_directory();
+  // Where compiled kernels are kept (tracer/ptx/code_cache.h); empty: nowhere.
+  std::string cache = ptx::code_cache_directory();
   // Makes no machine code: compile() gives null, or why the kernel is refused.
   bool translate_only = false;
 };

@@ -39,7 +39,7 @@ def run(name, **variables):
     made, trace = os.path.join(work, name + "-made"), os.path.join(work, name + "-trace")
     os.mkdir(made)
     environment = recording.environment(options.tracer, trace, ":buffer=256")
-    environment.update(variables, DEADHEAT_KEEP_PTX=made)
+    environment.update({"DEADHEAT_CACHE": "0", **variables}, DEADHEAT_KEEP_PTX=made)
     begun = time.monotonic()
     job = subprocess.run(COMMAND, env=environment, text=True, capture_output=True, timeout=200)
     seconds = time.monotonic() - begun
@@ -62,6 +62,16 @@ claim(as_alone and not said and not cubins and driver.get("instrumented"),
       "the driver assembles where it is told to (%.1f s; said %s)" % (seconds, said))
 claim(apart.get("accesses") == driver.get("accesses") and apart.get("instrumented") == driver.get("instrumented"),
       "both record the same accesses (%s, %s)" % (apart.get("accesses"), driver.get("accesses")))
+log = os.path.join(work, "log")
+kept = dict(DEADHEAT_CACHE=os.path.join(work, "kept"), DEADHEAT_PTXAS=script("logging", 'echo made >> %s\nexec %s "$@"' % (log, true_ptxas)))
+for name, expected in (("keeping", True), ("kept", False)):
+    as_alone, said, summary, cubins, seconds = run(name, **kept)
+    made = os.path.exists(log)
+    claim(as_alone and not said and made == expected and summary == apart,
+          "%s: modules are %s, the same is recorded (%.1f s; said %s)" % (
+              name, "assembled and kept" if expected else "what an earlier run kept", seconds, said))
+    if made:
+        os.unlink(log)
 for name, then, why in (("crash", "kill -SEGV $$", "signal 11"), ("hang", "sleep 1000", "did not end within 3 s")):
     as_alone, said, summary, cubins, seconds = run(name, DEADHEAT_PTXAS=script(name, then), DEADHEAT_PTXAS_SECONDS="3")
     claim(as_alone and len(said) == 1 and why in said[0] and not cubins and summary.get("instrumented") == 0,

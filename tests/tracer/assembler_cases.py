@@ -14,7 +14,7 @@ def assembled(case, what, how="", settings="", **variables):
     shutil.rmtree(case.trace, ignore_errors=True)
     if os.path.exists(log):
         os.unlink(log)
-    done = case.device(what, settings=settings, variables={"DEADHEAT_PTXAS": FAKE, "FAKE_PTXAS": how, "FAKE_PTXAS_LOG": log, **variables})
+    done = case.device(what, settings=settings, variables={"DEADHEAT_PTXAS": FAKE, "FAKE_PTXAS": how, "FAKE_PTXAS_LOG": log, "DEADHEAT_CACHE": "0", **variables})
     assert done.returncode == 0, (done.returncode, done.stderr)
     launches = [record for record in case.records().splitlines() if " kernel fill " in record]
     calls = []
@@ -31,6 +31,18 @@ def assembled_apart(case):
     assert (said, instrumented) == ([], [True, True]), (said, instrumented)
     assert len(calls) == 4 and calls[0] == "-arch=sm_90 -lineinfo %s deadheat_empty" % FILES, calls
     assert all("__deadheat_fill" in call for call in calls[1:]), calls
+    assert not case.analysis()["races"] and "incident" not in case.records()
+
+
+@over_embedded
+def assembled_in_an_earlier_run(case):
+    """Its cubins run again; ptxas is only asked whether it can."""
+    kept = {"DEADHEAT_CACHE": os.path.join(case.work, "kept")}
+    _, first, calls = assembled(case, "files", **kept)
+    assert first == [True, True] and len(calls) == 2, (first, calls)
+    said, again, calls = assembled(case, "files", **kept)
+    assert (said, again) == ([], [True, True]), (said, again)
+    assert [call.split()[-1] for call in calls] == ["deadheat_empty"], calls
     assert not case.analysis()["races"] and "incident" not in case.records()
 
 
@@ -100,5 +112,5 @@ def only_what_is_asked_for(case):
     assert all(call.count("__deadheat_") == 1 for call in calls[1:]), calls
 
 
-cases = [only_what_is_asked_for, assembled_apart, assembled_by_several_threads, assembler_crashes, assembler_refuses, driver_refuses_cubins,
+cases = [only_what_is_asked_for, assembled_apart, assembled_in_an_earlier_run, assembled_by_several_threads, assembler_crashes, assembler_refuses, driver_refuses_cubins,
          driver_refuses_one_cubin, no_assembler, options_of_the_assembler]

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "engine_runner.h"
-#include "replay/engine/kernel_cache.h"
+#include "tracer/ptx/code_cache.h"
 
 namespace deadheat::engine {
 namespace {
@@ -155,7 +155,7 @@ TEST_F(Cache, damage_is_as_good_as_nothing) {
 }
 
 TEST_F(Cache, keys_and_limits) {
-  KernelCache cache(directory_, 100000);
+  ptx::CodeCache cache(directory_, 100000);
   EXPECT_FALSE(cache.find("a"));
   cache.keep("a", "first");
   cache.keep("b", "second");
@@ -164,7 +164,7 @@ TEST_F(Cache, keys_and_limits) {
   EXPECT_EQ(std::string(found->begin(), found->end()), "first");
   cache.keep("big", std::string(30000, 'x'));  // more than a quarter of the limit
   EXPECT_FALSE(cache.find("big"));
-  EXPECT_FALSE(KernelCache("").enabled());
+  EXPECT_FALSE(ptx::CodeCache("").enabled());
   EXPECT_FALSE(cache.find(""));
   for (int n = 0; n < 200; ++n) cache.keep("k" + std::to_string(n), std::string(1000, 'x'));
   std::uint64_t bytes = 0;
@@ -175,9 +175,9 @@ TEST_F(Cache, keys_and_limits) {
 
 TEST_F(Cache, a_directory_that_others_may_write_is_not_used) {
   chmod(directory_.c_str(), 0777);
-  EXPECT_FALSE(KernelCache(directory_).enabled());
+  EXPECT_FALSE(ptx::CodeCache(directory_).enabled());
   chmod(directory_.c_str(), 0700);
-  EXPECT_TRUE(KernelCache(directory_).enabled());
+  EXPECT_TRUE(ptx::CodeCache(directory_).enabled());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -27,6 +28,7 @@ class Ptxas : public ::testing::Test {
   const fs::path folder = fs::temp_directory_path() / ("deadheat-ptxas-" + std::to_string(getpid()));
   const fs::path log = folder / "log";
   int asked_driver = 0;
+  std::string cache; // folder; empty: nothing is kept
 
   void SetUp() override {
     fs::create_directories(folder);
@@ -51,7 +53,7 @@ class Ptxas : public ::testing::Test {
       ++asked_driver;
       return driver_takes;
     };
-    return Assembler(takes, std::chrono::minutes(1));
+    return Assembler(takes, std::chrono::minutes(1), ptx::CodeCache(cache));
   }
   static Assembler::Module module(std::string_view text = module_text, unsigned version = 83) {
     return {text, version, "sm_90a", 90, {}, {"fill"}, false};
@@ -246,6 +248,72 @@ TEST_F(Ptxas, SeveralModulesAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(right.load(), 4);
+}
+
+// By another assembler of another process as well, once it is known which ptxas does it.
+TEST_F(Ptxas, WhatItMadeIsKept) {
+  use("");
+  cache = folder / "cache";
+  int begun = 0;
+  const auto make = [&](Assembler::Module asked) {
+    asked.begins = [&] { ++begun; };
+    const std::size_t before = calls().size();
+    const Assembler::Result result = assembler().assemble(asked);
+    EXPECT_EQ(result.how, How::assembled) << result.why;
+    EXPECT_TRUE(is_cubin(result.cubin, asked.functions));
+    EXPECT_NE(result.cubin.find(asked.text), std::string::npos);
+    return calls().size() - before; // one of them for the empty kernel
+  };
+  const std::string other_text = std::string(module_text) + "// other\n";
+  Assembler::Module limited = module(), parallel = module(), older = module();
+  limited.options = {"-maxrregcount=40"};
+  parallel.in_parallel = true;
+  older.target = "sm_80";
+  EXPECT_EQ(make(module()), 2u);
+  EXPECT_EQ(make(module()), 1u);
+  EXPECT_EQ(make(parallel), 1u); // the same code
+  EXPECT_EQ(begun, 1);
+  EXPECT_EQ(make(module(other_text)), 2u);
+  EXPECT_EQ(make(limited), 2u);
+  EXPECT_EQ(make(older), 2u);
+  EXPECT_EQ(make(limited), 1u);
+  use(" "); // another ptxas in its place
+  EXPECT_EQ(make(module()), 2u);
+  EXPECT_EQ(make(module()), 1u);
+  EXPECT_EQ(begun, 5);
+  for (const auto& entry : fs::directory_iterator(cache))
+    fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
+  EXPECT_EQ(make(module()), 2u); // damaged
+  EXPECT_EQ(make(module()), 1u);
+}
+
+TEST_F(Ptxas, WhatItDidNotMakeIsNotKept) {
+  cache = folder / "cache";
+  for (const char* how : {"crash", "refuse", "half"}) {
+    use(how);
+    EXPECT_NE(assembler().assemble(module()).how, How::assembled) << how;
+    EXPECT_NE(assembler().assemble(module()).how, How::assembled) << how;
+    EXPECT_TRUE(fs::is_empty(cache)) << how;
+  }
+}
+
+// SIGXFSZ would end the program, now or when it takes signals again.
+TEST_F(Ptxas, AJobThatMayNotWriteFilesThatLong) {
+  use("");
+  const std::string text = module_text + ("//" + std::string(1 << 16, '-')) + "\n";
+  const std::size_t bytes = assembler().assemble(module(text)).cubin.size();
+  cache = folder / "cache"; // whose files have a head besides
+  const auto run = [&](std::size_t most) {
+    rlimit limit{};
+    limit.rlim_cur = limit.rlim_max = most;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const bool good = assembler().assemble(module(text)).how == How::assembled;
+    std::_Exit(good ? 0 : 1);
+  };
+  EXPECT_EXIT(run(bytes), ::testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(fs::is_empty(cache));
+  EXPECT_EXIT(run(bytes + 100), ::testing::ExitedWithCode(0), "");
+  EXPECT_FALSE(fs::is_empty(cache));
 }
 
 // Whatever of its end is missing.

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <ctime>
 #include <memory>
-#include <thread>
 
 #include "tracer/cupti/no_signals.h"
 
@@ -235,22 +234,7 @@ Ended run_here(const Program& program) {
 
 Ended run_apart(const Program& program) {
   Ended ended;
-  try {
-    std::thread worker;
-    {
-      const NoSignals blocked;
-      worker = std::thread([&] {
-        try {
-          ended = run_here(program);
-        } catch (...) {
-          ended.status = ENOMEM;
-        }
-      });
-    }
-    worker.join();
-  } catch (const std::system_error& error) {
-    ended.status = error.code().value();
-  }
+  if (const int failed = on_quiet_thread([&] { ended = run_here(program); })) ended.status = failed;
   return ended;
 }
 

@@ -110,7 +110,7 @@ std::string listed(const std::vector<std::string>& kernels) {
 } // namespace
 
 std::set<std::string> Modules::worthwhile(const ptx::Module& module, const ptx::SiteTable& sites,
-                                          const std::string& origin) {
+                                          const std::string& origin, std::string& wait) {
   constexpr double worth_a_line = 10; // seconds
   std::vector<ptx::KernelSites> kernels = ptx::sites_of_kernels(module, sites);
   std::erase_if(kernels, [&](const ptx::KernelSites& kernel) { return !session_.recorder().asked_for(kernel.name); });
@@ -122,8 +122,8 @@ std::set<std::string> Modules::worthwhile(const ptx::Module& module, const ptx::
                 origin);
   }
   if (plan.seconds >= worth_a_line) {
-    say_once(origin + ": assembling the instrumented code of " + std::to_string(plan.kernels.size()) +
-             " kernels takes some " + rounded(plan.seconds));
+    wait = origin + ": assembling the instrumented code of " + std::to_string(plan.kernels.size()) +
+           " kernels takes some " + rounded(plan.seconds);
   }
   return std::move(plan.kernels);
 }
@@ -153,12 +153,15 @@ std::optional<bool> Modules::driver_takes(const std::string& cubin) {
 }
 
 Assembler::Result Modules::assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code,
-                                          const JitOptions& jit, int architecture) {
+                                          const JitOptions& jit, int architecture, const std::string& wait) {
   const std::string kept = keep(code.text);
   if (jit.for_driver_only) return {};
   Assembler::Module asked{code.text, module.version, module.target, architecture, jit.ptxas, {}};
   for (const ptx::InstrumentedKernel& kernel : code.kernels) asked.functions.push_back(kernel.clone);
   asked.in_parallel = asked.functions.size() > 1 && code.text.size() > parallel_from;
+  asked.begins = [&wait] {
+    if (!wait.empty()) say_once(wait);
+  };
   Assembler::Result result = assembler_.assemble(asked);
   if (!kept.empty() && !result.cubin.empty()) std::ofstream(kept + ".cubin", std::ios::binary) << result.cubin;
   return result;
@@ -167,7 +170,7 @@ Assembler::Result Modules::assemble_apart(const ptx::Module& module, const ptx::
 // Successive votes may be more than ptxas can assemble (ptx::InstrumentOptions): the second way parts them.
 std::string Modules::assemble(const ptx::Module& module, const ptx::SiteTable& sites,
                               const ptx::InstrumentOptions& options, const JitOptions& jit, int architecture,
-                              Code& code) {
+                              const std::string& wait, Code& code) {
   const Relaxed relaxed; // the driver may be asked to load code
   std::optional<ptx::Instrumentation> parted;
   const auto part = [&] {
@@ -177,9 +180,9 @@ std::string Modules::assemble(const ptx::Module& module, const ptx::SiteTable& s
     if (made) parted = std::move(*made);
     return parted.has_value();
   };
-  Assembler::Result apart = assemble_apart(module, code.instrumentation, jit, architecture);
+  Assembler::Result apart = assemble_apart(module, code.instrumentation, jit, architecture, wait);
   if (apart.how == How::refused && part()) {
-    apart = assemble_apart(module, *parted, jit, architecture);
+    apart = assemble_apart(module, *parted, jit, architecture, wait);
     if (apart.how == How::assembled) code.instrumentation = std::move(*parted);
   }
   if (apart.how == How::crashed) return apart.why;
@@ -188,6 +191,7 @@ std::string Modules::assemble(const ptx::Module& module, const ptx::SiteTable& s
     code.apart = true;
     return "";
   }
+  if (!wait.empty()) say_once(wait);
   const std::string why = assemble_by_driver(code.instrumentation, jit, code.image);
   if (why.empty() || !(parted || part())) return why;
   code.instrumentation = std::move(*parted);

@@ -43,7 +43,7 @@ bool counts_its_functions(const ptx::Module& module) {
 Modules::Modules(Session& session)
     : session_(session),
       assembler_([this](const std::string& cubin) { return driver_takes(cubin); },
-                 give_up_after(session.options().assemble)) {}
+                 give_up_after(session.options().assemble), ptx::CodeCache(ptx::code_cache_directory())) {}
 
 void Modules::left_opaque(const std::string& line, std::string_view origin) {
   if (!is_of_cuda_library(origin)) say_once(line);
@@ -64,7 +64,8 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     return nullptr;
   }
   const ptx::SiteTable table = ptx::site_table(*module);
-  const std::set<std::string> kernels = worthwhile(*module, table, origin);
+  std::string wait;
+  const std::set<std::string> kernels = worthwhile(*module, table, origin, wait);
   if (kernels.empty()) return nullptr;
   const ptx::InstrumentOptions options{.kernels = &kernels};
   Expected<ptx::Instrumentation> made = ptx::instrument(*module, table, options);
@@ -84,7 +85,7 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     session_.incident("left-out", line);
   }
   if (code->instrumentation.kernels.empty()) return nullptr;
-  if (const std::string why = assemble(*module, table, options, jit, architecture, *code); !why.empty()) {
+  if (const std::string why = assemble(*module, table, options, jit, architecture, wait, *code); !why.empty()) {
     left_opaque(origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why, origin);
     return nullptr;
   }

@@ -105,16 +105,18 @@ class Modules {
  private:
   Code* made_of(Expected<DeviceCode> found, JitOptions jit, int architecture);
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin, const JitOptions& jit, int architecture);
-  // assemble.cpp. The kernels that are to be recorded and can be assembled in the time that is allowed.
-  std::set<std::string> worthwhile(const ptx::Module& module, const ptx::SiteTable& sites, const std::string& origin);
+  // assemble.cpp. The kernels that are to be recorded and can be assembled in the time that is allowed. `wait`: what to
+  // say where that takes a while; empty: it does not.
+  std::set<std::string> worthwhile(const ptx::Module& module, const ptx::SiteTable& sites, const std::string& origin,
+                                   std::string& wait);
   // Makes the code's image; says why not.
   std::string assemble(const ptx::Module& module, const ptx::SiteTable& sites, const ptx::InstrumentOptions& options,
-                       const JitOptions& jit, int architecture, Code& code);
+                       const JitOptions& jit, int architecture, const std::string& wait, Code& code);
   void forgo_contracted(const ptx::Module& module, Code& code);
   // Notes it in the trace, and says it where something can be done about it.
   void left_opaque(const std::string& line, std::string_view origin = {});
   Assembler::Result assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code, const JitOptions& jit,
-                                   int architecture);
+                                   int architecture, const std::string& wait);
   std::optional<bool> driver_takes(const std::string& cubin);
   void load_kernels(Code& code);
   Code* code_of(CUfunction handle) const; // under lock_; null: none that is known

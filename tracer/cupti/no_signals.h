@@ -6,6 +6,11 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <cerrno>
+#include <new>
+#include <system_error>
+#include <thread>
+
 namespace deadheat::cupti {
 
 // The thread takes no signals, for as long as this lives; nor does one that begins meanwhile, ever.
@@ -23,5 +28,30 @@ class NoSignals {
  private:
   sigset_t before_;
 };
+
+// Runs `work` to its end on a thread that takes no signals. Those that come to it (for a file that is longer than the
+// job may write, setrlimit(2)) end with it; blocked on this thread they would come later. 0, or an errno: there was no
+// thread, or not enough memory.
+template <typename Work>
+int on_quiet_thread(const Work& work) {
+  int failed = 0;
+  try {
+    std::thread worker;
+    {
+      const NoSignals blocked;
+      worker = std::thread([&] {
+        try {
+          work();
+        } catch (const std::bad_alloc&) {
+          failed = ENOMEM;
+        }
+      });
+    }
+    worker.join();
+  } catch (const std::system_error& error) {
+    failed = error.code().value();
+  }
+  return failed;
+}
 
 } // namespace deadheat::cupti

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "tracer/cupti/apart.h"
+#include "tracer/cupti/no_signals.h"
 #include "tracer/ptx/elf.h"
 
 extern char** environ;
@@ -128,8 +129,12 @@ bool is_cubin(std::string_view bytes, const std::vector<std::string>& functions)
          });
 }
 
-Assembler::Assembler(Takes takes, std::chrono::milliseconds most)
-    : takes_(std::move(takes)), environment_(environment_without_us()), places_(usual_places()), most_(most) {
+Assembler::Assembler(Takes takes, std::chrono::milliseconds most, ptx::CodeCache kept)
+    : takes_(std::move(takes)),
+      kept_(std::move(kept)),
+      environment_(environment_without_us()),
+      places_(usual_places()),
+      most_(most) {
   if (const char* path = std::getenv("DEADHEAT_PTXAS")) named_ = path;
   if (const char* seconds = std::getenv("DEADHEAT_PTXAS_SECONDS")) {
     most_ = std::chrono::seconds(std::max(std::atoi(seconds), 1));
@@ -187,10 +192,36 @@ std::string Assembler::choose(const Module& module) {
   return path.empty() ? first_of(places_beside_mapped_files()) : path;
 }
 
+// In parallel it makes the same code.
+std::string Assembler::key_of(const std::string& path, const Module& module) const {
+  struct stat status{};
+  if (!kept_.enabled() || stat(path.c_str(), &status) != 0) return {};
+  std::string key = "ptxas\n" + path;
+  for (const auto number : {std::int64_t(status.st_size), std::int64_t(status.st_ino),
+                            std::int64_t(status.st_mtim.tv_sec), std::int64_t(status.st_mtim.tv_nsec)})
+    key += '\n' + std::to_string(number);
+  for (const std::string& argument : program_for(path, module).arguments) key += '\n' + argument;
+  return key.append("\n").append(module.text);
+}
+
 Assembler::Result Assembler::assemble(const Module& module) {
   Result result;
   const std::string path = choose(module);
   if (path.empty()) return result;
+  const std::string key = key_of(path, module);
+  if (const auto found = kept_.find(key); found && is_cubin({found->data(), found->size()}, module.functions)) {
+    result.how = How::assembled;
+    result.cubin.assign(found->data(), found->size());
+    return result;
+  }
+  if (module.begins) module.begins();
+  result = made_by(path, module);
+  if (result.how == How::assembled && !key.empty()) on_quiet_thread([&] { kept_.keep(key, result.cubin); });
+  return result;
+}
+
+Assembler::Result Assembler::made_by(const std::string& path, const Module& module) {
+  Result result;
   // Where it does not come to an end so, it may be one of those that cannot (before CUDA 12), or cannot over this
   // module.
   if (module.in_parallel) result = assembled_by(path, module, true);

@@ -3,7 +3,8 @@
 // Which ptxas: the one that DEADHEAT_PTXAS names ("0": none); else the first that does the module's PTX version and
 // architecture, and whose code the driver takes, of: $CUDA_HOME and $CUDA_PATH, /usr/local/cuda, PATH, and what lies
 // beside the files that the process has mapped (toolkits, NVIDIA's packages for Python, Triton). Each is tried with a
-// module of one empty kernel; the answer is remembered, and that of the driver for all modules.
+// module of one empty kernel; the answer is remembered, and that of the driver for all modules. What it made is kept on
+// disk from run to run (ptx/code_cache.h), under all that it was made of and by.
 //
 // Thread-safety: every member locks for itself; several modules may be assembled at the same time.
 #pragma once
@@ -18,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tracer/ptx/code_cache.h"
+
 namespace deadheat::cupti {
 
 class Assembler {
@@ -26,7 +29,7 @@ class Assembler {
   // The environment is as it is now.
   using Takes = std::function<std::optional<bool>(const std::string& cubin)>;
   // `most`: after which ptxas is ended, unless DEADHEAT_PTXAS_SECONDS says another time.
-  Assembler(Takes takes, std::chrono::milliseconds most);
+  Assembler(Takes takes, std::chrono::milliseconds most, ptx::CodeCache kept);
 
   struct Module {
     std::string_view text;
@@ -36,6 +39,7 @@ class Assembler {
     std::vector<std::string> options = {}; // "-maxrregcount=32"
     std::vector<std::string> functions = {}; // that the cubin must define
     bool in_parallel = false; // on all processors: the same code, sooner where there are several kernels
+    std::function<void()> begins = {}; // called before ptxas is: nothing is kept
   };
   struct Result {
     enum class How {
@@ -56,10 +60,13 @@ class Assembler {
  private:
   std::string choose(const Module& module); // path; empty: none
   bool does(const std::string& path, const Module& module);
+  Result made_by(const std::string& path, const Module& module);
   Result assembled_by(const std::string& path, const Module& module, bool in_parallel);
+  std::string key_of(const std::string& path, const Module& module) const; // of what it makes; empty: none
   std::optional<bool> driver_takes(const std::string& path, const Module& module, const std::string& cubin);
 
   const Takes takes_;
+  const ptx::CodeCache kept_;
   std::vector<std::string> environment_;
   std::vector<std::string> places_; // where it may be, of those that do not depend on what is mapped
   std::string named_; // DEADHEAT_PTXAS

@@ -1,4 +1,4 @@
-#include "replay/engine/kernel_cache.h"
+#include "tracer/ptx/code_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace deadheat::engine {
+namespace deadheat::ptx {
 
 namespace fs = std::filesystem;
 
@@ -50,7 +50,7 @@ std::string file_name(const Header& h) {
 
 }  // namespace
 
-std::string default_cache_directory() {
+std::string code_cache_directory() {
   if (const char* asked = std::getenv("DEADHEAT_CACHE")) return std::string_view(asked) == "0" ? "" : asked;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/')
     return std::string(cache) + "/deadheat";
@@ -58,7 +58,7 @@ std::string default_cache_directory() {
   return {};
 }
 
-KernelCache::KernelCache(std::string directory, std::uint64_t limit_bytes)
+CodeCache::CodeCache(std::string directory, std::uint64_t limit_bytes)
     : directory_(std::move(directory)), limit_(limit_bytes) {
   if (directory_.empty()) return;
   std::error_code error;
@@ -71,7 +71,7 @@ KernelCache::KernelCache(std::string directory, std::uint64_t limit_bytes)
     directory_.clear();
 }
 
-std::optional<std::vector<char>> KernelCache::find(std::string_view key) const {
+std::optional<std::vector<char>> CodeCache::find(std::string_view key) const {
   if (!enabled() || key.empty()) return std::nullopt;
   const Header wanted = header_of(key, {});
   const fs::path path = fs::path(directory_) / file_name(wanted);
@@ -87,7 +87,7 @@ std::optional<std::vector<char>> KernelCache::find(std::string_view key) const {
   return payload;
 }
 
-void KernelCache::keep(std::string_view key, std::string_view payload) const {
+void CodeCache::keep(std::string_view key, std::string_view payload) const {
   if (!enabled() || key.empty() || payload.size() > limit_ / 4) return;
   static std::atomic<unsigned> count{0};
   const unsigned number = count++;
@@ -110,7 +110,7 @@ void KernelCache::keep(std::string_view key, std::string_view payload) const {
 }
 
 // Down to half the limit, when above it. Other processes may do the same at the same time.
-void KernelCache::trim() const {
+void CodeCache::trim() const {
   struct Entry {
     fs::file_time_type used;
     std::uint64_t bytes;
@@ -135,4 +135,4 @@ void KernelCache::trim() const {
   }
 }
 
-}  // namespace deadheat::engine
+}  // namespace deadheat::ptx
