@@ -120,7 +120,8 @@ void Detector::record(trace::Record& record) {
         } else if constexpr (std::is_same_v<T, trace::StreamCreate> || std::is_same_v<T, trace::StreamDestroy> ||
                              std::is_same_v<T, trace::StreamMaker> || std::is_same_v<T, trace::EventRecord> ||
                              std::is_same_v<T, trace::StreamWait> || std::is_same_v<T, trace::HostWait> ||
-                             std::is_same_v<T, trace::GraphLaunch> || std::is_same_v<T, trace::GraphEnd>) {
+                             std::is_same_v<T, trace::HostWaitBegin> || std::is_same_v<T, trace::GraphLaunch> ||
+                             std::is_same_v<T, trace::GraphEnd>) {
           operations_.apply(r);
         } else if constexpr (std::is_same_v<T, trace::Operation>) {
           if (operations_.count() >= order::largest_operation) return;
@@ -255,8 +256,10 @@ void Detector::new_owner(std::uint64_t address, std::uint64_t bytes) {
 void Detector::freed(const trace::Free& free) {
   if (free.operation) return; // in the order of its stream: an operation, which is an access
   auto found = allocations_.find(free.allocation);
-  // cudaFree waits for the device (Programming Guide, "Implicit Synchronization"); of cuModuleUnload nothing says so.
-  if (found == allocations_.end() || found->second.kind != trace::Allocate::Kind::symbol)
+  // cudaFree may wait for the device, and does, but never where the memory is a pool's (Runtime API, cudaFree); of
+  // cuModuleUnload nothing says so.
+  using Kind = trace::Allocate::Kind;
+  if (found == allocations_.end() || (found->second.kind != Kind::symbol && found->second.kind != Kind::pool))
     operations_.apply(trace::HostWait{trace::HostWait::Kind::device, 0, 0, false, free.host_thread});
   if (found == allocations_.end()) return;
   auto at = live_.find(found->second.address);

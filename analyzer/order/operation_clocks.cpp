@@ -6,6 +6,9 @@ namespace deadheat::order {
 
 namespace {
 
+constexpr std::uint64_t hand_over_part = std::uint64_t(1) << 26; // bytes
+constexpr std::uint64_t most_parts = 1 << 14; // of what is handed on: more than any device has
+
 bool is_synchronous(const trace::Copy& copy) {
   return !copy.api.empty() && copy.api.find("Async") == std::string::npos;
 }
@@ -15,7 +18,7 @@ bool made_on_return(const trace::Copy& copy) {
   using Direction = trace::Copy::Direction;
   switch (copy.direction) {
     case Direction::h2h: return true;
-    case Direction::d2h: return copy.pageable_destination || is_synchronous(copy);
+    case Direction::d2h: return is_synchronous(copy); // to pageable memory an asynchronous one "might be"
     case Direction::h2d: return !copy.pageable_source && is_synchronous(copy);
     case Direction::d2d: break;
   }
@@ -104,7 +107,7 @@ void OperationClocks::apply(const trace::Allocate& record) {
 }
 
 // Memory that was freed in one stream's order and is allocated in another's: the pool hands on only what it has seen
-// freed or waits for (Runtime API, "Stream Ordered Memory Allocator", reuse policies).
+// freed or waits for, which it may, and need not (Runtime API, "Stream Ordered Memory Allocator", reuse policies).
 void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
   op.allocates = !pool.free;
   const auto found = allocations_.find(pool.allocation);
@@ -115,7 +118,15 @@ void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
   if (at != freed_.begin() && std::prev(at)->second.end > address) --at;
   while (at != freed_.end() && at->first < end) { // a pool may hand on a part
     const auto [begin, old] = *at;
-    if (op.allocates) join(op.clock, old.by);
+    if (op.allocates) {
+      const Op& free = operations_[old.by];
+      const auto known = op.clock.find(free.chain);
+      if (known == op.clock.end() || known->second < free.position) {
+        const HandOver over{std::max(begin, address), std::min(old.end, end), old.by, count() + 1};
+        const std::uint64_t last = std::min((over.end - 1) / hand_over_part, over.begin / hand_over_part + most_parts);
+        for (std::uint64_t part = over.begin / hand_over_part; part <= last; ++part) hand_overs_[part].push_back(over);
+      }
+    }
     at = freed_.erase(at);
     if (begin < address) freed_[begin] = {address, old.by};
     if (old.end > end) freed_[end] = old;
@@ -135,7 +146,23 @@ void OperationClocks::apply(const trace::StreamWait& record) {
   waits_.push_back({record.stream, record.event, index(id), count()});
 }
 
+void OperationClocks::apply(const trace::HostWaitBegin& record) {
+  BegunWait& wait = begun_waits_[record.host_thread];
+  wait = {record.kind, record.id, {}};
+  trace::HostWait all;
+  all.kind = record.kind;
+  all.id = record.id;
+  for (OperationId id : streams_.host_waits(all)) join(wait.clock, index(id));
+}
+
 void OperationClocks::apply(const trace::HostWait& record) {
+  const auto begun = begun_waits_.find(record.host_thread);
+  if (!record.query && begun != begun_waits_.end() && begun->second.kind == record.kind &&
+      begun->second.id == record.id) {
+    for (const auto& [chain, position] : begun->second.clock) host_[chain] = std::max(host_[chain], position);
+    begun_waits_.erase(begun);
+    return;
+  }
   for (OperationId id : streams_.host_waits(record)) join(host_, index(id));
 }
 
@@ -143,6 +170,21 @@ bool OperationClocks::ordered(OperationIndex first, OperationIndex second) const
   const Op &a = operations_[first], &b = operations_[second];
   auto found = b.clock.find(a.chain);
   return found != b.clock.end() && found->second >= a.position;
+}
+
+bool OperationClocks::handed_over(OperationIndex first, OperationIndex second, std::uint64_t address) const {
+  const auto part = hand_overs_.find(address / hand_over_part);
+  if (part == hand_overs_.end()) return false;
+  std::vector<OperationIndex> reached{first};
+  for (const HandOver& over : part->second) {
+    if (address < over.begin || address >= over.end) continue;
+    const bool freed_behind = std::any_of(
+        reached.begin(), reached.end(), [&](OperationIndex operation) { return is_or_follows(over.freed, operation); });
+    if (!freed_behind) continue;
+    if (is_or_follows(second, over.allocated)) return true;
+    reached.push_back(over.allocated);
+  }
+  return false;
 }
 
 std::vector<OperationIndex> OperationClocks::waited_for(OperationIndex operation) const {

@@ -28,6 +28,7 @@ class OperationClocks {
   void apply(const trace::EventRecord& record) { streams_.event_recorded(record); }
   void apply(const trace::StreamWait& record);
   void apply(const trace::HostWait& record);
+  void apply(const trace::HostWaitBegin& record);
   void apply(const trace::GraphLaunch& record) {
     streams_.graph_begin(record);
     if (!record.graph) batch_ = record.id;
@@ -74,6 +75,9 @@ class OperationClocks {
   // Is `first` complete when a thread of `second` has waited for the launch before it (griddepcontrol.wait)? The launch
   // waited for counts with what it was ordered behind itself, by its start or by its own wait.
   bool ordered_by_wait(OperationIndex first, OperationIndex second) const;
+  // Of a byte that a pool handed on: is `first` complete before the byte was freed, and `second` behind its allocation?
+  // That order is the byte's alone: another time the pool may hand on other memory.
+  bool handed_over(OperationIndex first, OperationIndex second, std::uint64_t address) const;
   // A thread of the operation has waited so.
   void waited(OperationIndex operation) { operations_[operation].waited = true; }
   // Why two operations are unordered, one line.
@@ -95,7 +99,14 @@ class OperationClocks {
     std::uint64_t end = 0;
     OperationIndex by = 0;
   };
+  struct HandOver {
+    std::uint64_t begin = 0, end = 0;
+    OperationIndex freed = 0, allocated = 0;
+  };
   void handed_on(const trace::PoolOperation& pool, Op& op);
+  bool is_or_follows(OperationIndex later, OperationIndex earlier) const {
+    return later == earlier || ordered(earlier, later);
+  }
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
   void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
   void used(std::uint32_t device);
@@ -106,6 +117,12 @@ class OperationClocks {
   std::unordered_map<OperationId, OperationIndex> indices_;
   std::vector<std::uint32_t> chain_length_{0}; // chains from 1
   ChainClock host_;
+  struct BegunWait {
+    trace::HostWait::Kind kind = trace::HostWait::Kind::device;
+    std::uint32_t id = 0;
+    ChainClock clock;
+  };
+  std::unordered_map<std::uint32_t, BegunWait> begun_waits_; // by host thread
   std::uint32_t batch_ = 0; // the last one
   std::uint32_t first_device_ = ~0u; // that was used
   bool several_devices_ = false;
@@ -118,6 +135,8 @@ class OperationClocks {
   std::unordered_map<std::uint32_t, Memory> allocations_; // of streams' pools, by id; a graph's come again
   // By address: freed in a stream's order, not handed on yet. They do not overlap.
   std::map<std::uint64_t, Freed> freed_;
+  // Between operations that nothing else orders, in order, by the parts of the address space that they touch.
+  std::unordered_map<std::uint64_t, std::vector<HandOver>> hand_overs_;
 };
 
 } // namespace deadheat::order

@@ -109,6 +109,13 @@ struct HostWait {
   std::uint32_t host_thread = 0;
 };
 
+// A host thread begins to wait; the HostWait of the same kind and id that it brings forth next is for what is there
+// now, not for what other threads submit meanwhile. Of recorders that see calls begin and end.
+struct HostWaitBegin {
+  HostWait::Kind kind = HostWait::Kind::device;
+  std::uint32_t id = 0, host_thread = 0; // as HostWait has them
+};
+
 // ---- Operations ------------------------------------------------------------------------------------------------
 
 // Bytes the host handed to the device, inline or as a blob.
@@ -394,6 +401,6 @@ using Record =
                  HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
                  Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, BulkCopy,
                  AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident,
-                 ProgramEnd, Window, Snapshot, Effects, HeapBlock, StreamMaker>;
+                 ProgramEnd, Window, Snapshot, Effects, HeapBlock, StreamMaker, HostWaitBegin>;
 
 } // namespace deadheat::trace

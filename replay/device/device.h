@@ -151,6 +151,8 @@ class Device {
   virtual Progress query(const trace::HostWait& wait) = 0;
   virtual Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) = 0;
   virtual void advance(std::uint64_t visible_operations) = 0; // progress for hosts that poll without calling us
+  // Completes an operation, and nobody is told: what happened to be so, of what need not be.
+  virtual Progress run_until(std::uint32_t operation) = 0;
   // Completes everything that is queued: the end of the process.
   virtual Progress drain() = 0;
 

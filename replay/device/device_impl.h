@@ -68,6 +68,7 @@ class DeviceImpl final : public Device, public Environment {
   Progress query(const trace::HostWait& wait) override;
   Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) override;
   void advance(std::uint64_t visible_operations) override;
+  Progress run_until(std::uint32_t operation) override { return drive({operation}, 0); }
   Progress drain() override;
   Expected<Progress> apply(const trace::Record& record, const BlobReader& blob) override;
   const std::optional<trace::MemoryError>& fault() const override { return fault_; }

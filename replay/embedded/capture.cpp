@@ -67,6 +67,7 @@ cudaError_t begin_capture(Call& call, Stream& stream, cudaStreamCaptureMode mode
   made->mode = mode;
   stream.capture = made.get();
   stream.tail.clear();
+  stream.edge_from = nullptr;
   call.runtime.captures.push_back(std::move(made));
   return cudaSuccess;
 }
@@ -88,6 +89,8 @@ cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured
   const auto* launch = std::get_if<trace::Launch>(&work.what);
   const cudaGraphEdgeData edge{cudaGraphKernelNodePortProgrammatic, 0, cudaGraphDependencyTypeProgrammatic, {}};
   if (launch && launch->programmatic && node->after.size() == 1) Graph::set_edge(*node->after.front(), *node, &edge);
+  if (node->after == std::vector<GraphNode*>{stream.edge_from}) Graph::set_edge(*stream.edge_from, *node, &stream.edge);
+  stream.edge_from = nullptr;
   stream.tail = {node};
   *captured = true;
   return cudaSuccess;
@@ -215,8 +218,13 @@ DEADHEAT_STREAM_API(cudaStreamBeginCaptureToGraph, _ptsz, device,
     if (!graph->holds(tail.back())) return cudaErrorInvalidValue;
   }
   const cudaError_t status = begin_capture(call, *stream, mode, graph);
-  if (status == cudaSuccess) stream->tail = std::move(tail);
-  return status;
+  if (status != cudaSuccess) return status;
+  if (edges && tail.size() == 1) {
+    stream->edge_from = tail.front();
+    stream->edge = *edges;
+  }
+  stream->tail = std::move(tail);
+  return cudaSuccess;
 }
 
 // Every node of the capture's streams must lead to the origin's tail.
@@ -307,6 +315,10 @@ DEADHEAT_STREAM_API(cudaStreamUpdateCaptureDependencies, _ptsz, device,
     GraphNode* node = node_of(call, dependencies[i]);
     if (!stream->capture->graph->holds(node)) return cudaErrorInvalidValue;
     if (std::find(tail.begin(), tail.end(), node) == tail.end()) tail.push_back(node);
+    if (edges) {
+      stream->edge_from = node;
+      stream->edge = edges[i];
+    }
   }
   stream->tail = std::move(tail);
   return cudaSuccess;

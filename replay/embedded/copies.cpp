@@ -141,10 +141,17 @@ cudaError_t copy_now(Call& call, const CopyShape& shape) {
   return call.wait_operation(operation);
 }
 
-// Asynchronous copies that the host waits for.
-static bool host_waits(const trace::Copy& copy) {
+// Asynchronous copies: between host memory they have been made when the call returns; those to pageable memory have,
+// but only "might" (Runtime API, "API synchronization behavior").
+enum class OnReturn : std::uint8_t { underway, perhaps_made, made };
+static OnReturn on_return(const trace::Copy& copy) {
   using Direction = trace::Copy::Direction;
-  return copy.direction == Direction::h2h || (copy.direction == Direction::d2h && copy.pageable_destination);
+  if (copy.direction == Direction::h2h) return OnReturn::made;
+  return copy.direction == Direction::d2h && copy.pageable_destination ? OnReturn::perhaps_made : OnReturn::underway;
+}
+static cudaError_t bring_about(Call& call, OnReturn state, std::uint32_t operation) {
+  if (!operation || state == OnReturn::underway) return cudaSuccess;
+  return state == OnReturn::made ? call.wait_operation(operation) : call.complete(operation);
 }
 
 cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) {
@@ -153,11 +160,10 @@ cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) 
   trace::Copy copy;
   cudaError_t status = make_copy(call, shape, &copy);
   if (status != cudaSuccess || empty(shape)) return status;
-  const bool waits = host_waits(copy);
+  const OnReturn state = on_return(copy);
   std::uint32_t operation = 0;
   status = submit(call, *stream, {std::move(copy)}, &operation);
-  if (status != cudaSuccess || !waits || operation == 0) return status;
-  return call.wait_operation(operation);
+  return status == cudaSuccess ? bring_about(call, state, operation) : status;
 }
 
 cudaError_t copy_batch(Call& call, const std::vector<CopyShape>& shapes, cudaStream_t handle) {
@@ -173,17 +179,19 @@ cudaError_t copy_batch(Call& call, const std::vector<CopyShape>& shapes, cudaStr
   const std::string site = call.runtime.options.output.empty() ? std::string() : call_site();
   trace::Operation place;
   place.graph_launch = call.device().begin_graph(0, stream->id, call.thread.number);
-  std::vector<std::uint32_t> waits;
+  std::vector<std::pair<OnReturn, std::uint32_t>> submitted;
   cudaError_t status = cudaSuccess;
   for (std::size_t i = 0; i < copies.size() && status == cudaSuccess; ++i) {
     copies[i].call_site = site;
     place.graph_node = std::uint32_t(i);
     std::uint32_t operation = 0;
     status = submit_now(call, stream->id, copies[i], place, &operation);
-    if (operation && host_waits(std::get<trace::Copy>(copies[i].what))) waits.push_back(operation);
+    submitted.emplace_back(on_return(std::get<trace::Copy>(copies[i].what)), operation);
   }
   call.device().end_graph(place.graph_launch);
-  for (std::size_t i = 0; i < waits.size() && status == cudaSuccess; ++i) status = call.wait_operation(waits[i]);
+  for (const auto& [state, operation] : submitted) {
+    if (status == cudaSuccess) status = bring_about(call, state, operation);
+  }
   return status;
 }
 

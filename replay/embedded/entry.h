@@ -29,6 +29,9 @@ class Call {
   cudaError_t wait(trace::HostWait::Kind kind, std::uint32_t id = 0);
   cudaError_t query(trace::HostWait::Kind kind, std::uint32_t id = 0);
   cudaError_t wait_operation(std::uint32_t operation);
+  // The host goes on when it is complete, or when all is, and may not rely on that: the trace does not have it.
+  cudaError_t complete(std::uint32_t operation);
+  cudaError_t complete_all();
   void refused(); // the trace says so
   bool refusal_noted = false;
 

@@ -20,10 +20,13 @@ GraphNode* Graph::add(cudaGraphNodeType type, Work work, std::vector<GraphNode*>
   return nodes.back().get();
 }
 
-// Runtime API, cudaGraphEdgeData: programmatic edges lie between kernels.
+// Runtime API, cudaGraphEdgeData: programmatic edges lie between kernels; so do those from the port that activates
+// "when all blocks of the kernel have begun execution", over which as little is known to be complete.
 void Graph::set_edge(const GraphNode& before, GraphNode& node, const cudaGraphEdgeData* edge) {
   const bool kernels = before.type == cudaGraphNodeTypeKernel && node.type == cudaGraphNodeTypeKernel;
-  if (edge && edge->type == cudaGraphDependencyTypeProgrammatic && kernels)
+  const bool early = edge && (edge->type == cudaGraphDependencyTypeProgrammatic ||
+                              edge->from_port == cudaGraphKernelNodePortLaunchCompletion);
+  if (early && kernels)
     node.primary = &before;
   else if (node.primary == &before)
     node.primary = nullptr;

@@ -67,10 +67,13 @@ std::uint64_t stands_for(Call& call, std::uint64_t place) {
   return 0;
 }
 
-// Outside streams: waits for all work, which may still use the memory.
+// Outside streams: waits for all work, which may still use the memory. Of a pool's memory nobody is promised that
+// (Runtime API, cudaFree).
 cudaError_t release(Call& call, void* pointer, std::uint32_t stream = 0) {
   if (stream == 0) {
-    const cudaError_t status = call.wait(deadheat::trace::HostWait::Kind::device);
+    const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
+    const bool pooled = allocation && allocation->kind == Kind::pool;
+    const cudaError_t status = pooled ? call.complete_all() : call.wait(deadheat::trace::HostWait::Kind::device);
     if (status != cudaSuccess) return status;
   }
   const deadheat::Expected<void> freed =

@@ -441,6 +441,14 @@ cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {
   return result(device().query(request));
 }
 
+cudaError_t Call::complete(std::uint32_t operation) {
+  return result(wait_while_others_may_help([&] { return device().run_until(operation); }));
+}
+
+cudaError_t Call::complete_all() {
+  return result(wait_while_others_may_help([&] { return device().drain(); }));
+}
+
 cudaError_t Call::wait_operation(std::uint32_t operation) {
   const cudaError_t status =
       result(wait_while_others_may_help([&] { return device().wait_operation(operation, thread.number); }));

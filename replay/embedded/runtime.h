@@ -38,6 +38,8 @@ struct Stream {
   trace::StreamCreate::Kind kind = trace::StreamCreate::Kind::blocking;
   Capture* capture = nullptr;         // the capture that the stream takes part in
   std::vector<GraphNode*> tail;       // in it: what the next captured operation waits for
+  GraphNode* edge_from = nullptr;     // of these one that the program gave an edge from
+  cudaGraphEdgeData edge{};
 };
 
 struct Event {

@@ -149,6 +149,41 @@ TEST_F(Operations, WorkSubmittedAfterTheWaitOnly) {
   EXPECT_EQ(trace.races().size(), 1u);
 }
 
+// A thread waits; another submits meanwhile, or has before; the wait returns.
+using WaitKind = trace::HostWait::Kind;
+struct Waits : Operations, ::testing::WithParamInterface<std::tuple<WaitKind, std::uint32_t, bool>> {};
+TEST_P(Waits, AreForWhatThereIsWhenTheyBegin) {
+  const auto [kind, id, later] = GetParam();
+  trace.stream(2);
+  trace.stream(3);
+  if (!later) kernel(2, write);
+  record_event(7, 2);
+  trace.add(trace::HostWaitBegin{kind, id, 0});
+  if (later) kernel(2, write);
+  const std::uint32_t again = record_event(7, 2);
+  host_wait(kind, id, kind == WaitKind::event ? again : 0);
+  kernel(3, read);
+  EXPECT_EQ(trace.races().size(), later ? 1u : 0u);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Of, Waits,
+    ::testing::Values(std::tuple(WaitKind::stream, 2u, false), std::tuple(WaitKind::stream, 2u, true),
+                      std::tuple(WaitKind::device, 1u, false), std::tuple(WaitKind::device, 1u, true),
+                      std::tuple(WaitKind::event, 7u, false), std::tuple(WaitKind::event, 7u, true)));
+TEST_F(Operations, AQueryIsForWhatThereIsWhenItSucceeds) {
+  trace.stream(2);
+  trace.stream(3);
+  trace.add(trace::HostWaitBegin{WaitKind::stream, 2, 0}); // which failed
+  kernel(2, write);
+  trace::HostWait query;
+  query.kind = WaitKind::stream;
+  query.id = 2;
+  query.query = true;
+  trace.add(query);
+  kernel(3, read);
+  EXPECT_EQ(trace.races(), Races{});
+}
+
 TEST_F(Operations, CopiesAreAccessesOfTheirExactBytes) {
   trace.stream(2);
   trace.stream(3);
@@ -293,6 +328,51 @@ TEST_F(Pools, WhatIsHandedOnHasBeenFreed) { // the pool sees to that, with no ev
   kernel(3, write);
   EXPECT_EQ(trace.races(), Races{});
 }
+TEST_F(Pools, WhatIsHandedOnOrdersNothingElse) { // another time the pool hands on other memory
+  trace.stream(2);
+  trace.stream(3);
+  handed_out(first, memory + 4096);
+  performed(pool(2, first, false));
+  handed_out(first + 1, memory + 4096);
+  kernel(2, write); // of memory that stays
+  const std::uint32_t freed = pool(2, first, true), taken = pool(3, first + 1, false);
+  performed(freed);
+  performed(taken);
+  kernel(3, write);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+TEST_F(Pools, HandedOnTwice) {
+  for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+  for (std::uint32_t i = 0; i < 3; ++i) handed_out(first + i);
+  performed(pool(2, first, false));
+  kernel(2, write);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const std::uint32_t freed = pool(2 + i, first + i, true), taken = pool(3 + i, first + i + 1, false);
+    performed(freed);
+    performed(taken);
+  }
+  kernel(4, write);
+  EXPECT_EQ(trace.races(), Races{});
+}
+// cudaFree waits, but not where the memory is a pool's.
+struct FreedAtOnce : Operations, ::testing::WithParamInterface<trace::Allocate::Kind> {};
+TEST_P(FreedAtOnce, WhoIsWaitedFor) {
+  trace.stream(2);
+  trace.stream(3);
+  trace::Allocate record;
+  record.allocation = 7;
+  record.kind = GetParam();
+  record.address = memory + 4096;
+  record.bytes = 64;
+  trace.add(record);
+  kernel(2, write);
+  trace.add(trace::Free{7, 0, 1});
+  kernel(3, write);
+  EXPECT_EQ(trace.races().size(), GetParam() == trace::Allocate::Kind::pool ? 1u : 0u);
+}
+INSTANTIATE_TEST_SUITE_P(Of, FreedAtOnce,
+                         ::testing::Values(trace::Allocate::Kind::pool, trace::Allocate::Kind::device,
+                                           trace::Allocate::Kind::pinned));
 TEST_F(Pools, HandedOnWhileAThirdStreamUsesIt) {
   for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
   handed_out(first);

@@ -209,7 +209,7 @@ class Program {
     operation(stream, submitted, at);
     text_ += "in stream " + std::to_string(stream) + "\n";
     if (direction == Direction::h2h) naive_.host({at});
-    if (direction == Direction::d2h && (!asynchronous || pageable)) naive_.host({at});
+    if (direction == Direction::d2h && !asynchronous) naive_.host({at});
     if (direction == Direction::h2d && !asynchronous && !pageable) naive_.host({at});
     // From pageable memory the bytes are staged, and the call may return before they reached the device.
     if (direction == Direction::h2d && !asynchronous && pageable) naive_.host(naive_.before(at));
@@ -229,7 +229,7 @@ class Program {
       submitted.what = copy_of(true, direction, pageable);
       copies.push_back(naive_.node(before));
       operation(stream, submitted, copies.back());
-      if (direction == Direction::h2h || (direction == Direction::d2h && pageable)) made.push_back(copies.back());
+      if (direction == Direction::h2h) made.push_back(copies.back());
     }
     clocks_.apply(trace::GraphEnd{id});
     naive_.graph_end(stream, copies);

@@ -114,6 +114,39 @@ void submit_copy(Call& call, std::uint64_t destination, std::uint64_t source, st
   submit_copy(call, line(destination, bytes), line(source, bytes), to_host, from_host, handle);
 }
 
+// Around a copy without a stream, which is "serialized with respect [to] all pending and future asynchronous work in to
+// the current device, srcDevice, and dstDevice" (Runtime API, cudaMemcpyPeer): behind the default streams of the other
+// devices, and before what comes to them.
+class BetweenDevices {
+ public:
+  BetweenDevices(Call& call, CUcontext source, CUcontext destination) : call_(call) {
+    if (!call.done() || call.captured(nullptr)) return;
+    std::lock_guard hold(call.session.lock);
+    const std::uint32_t current = call.session.device_of(call.context);
+    for (CUcontext context : {source, destination}) {
+      if (!context || call.session.device_of(context) == current) continue;
+      others_.push_back(call.session.stream(context, nullptr, false));
+      comes_before(others_.back(), call.stream(nullptr));
+    }
+  }
+  ~BetweenDevices() {
+    if (others_.empty()) return;
+    std::lock_guard hold(call_.session.lock);
+    for (std::uint32_t other : others_) comes_before(call_.stream(nullptr), other);
+  }
+  BetweenDevices(const BetweenDevices&) = delete;
+  BetweenDevices& operator=(const BetweenDevices&) = delete;
+
+ private:
+  void comes_before(std::uint32_t first, std::uint32_t second) { // by an event that the program has not
+    const std::uint32_t event = call_.session.event(nullptr);
+    call_.session.record_event(event, first);
+    call_.session.wait_event(second, event);
+  }
+  Call& call_;
+  std::vector<std::uint32_t> others_;
+};
+
 struct Side {
   CUmemorytype type;
   std::uint64_t host, device, pitch, height, x, y, z;
@@ -212,9 +245,10 @@ void lines(Call& call, const P& p) {
 // Memory that is read or written beside an array.
 constexpr std::uint64_t array = 0;
 
-void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
-         std::uint64_t count, std::uint64_t rows, CUstream handle) {
-  if (!call.done() || call.captured(handle) || !count || !rows) return;
+// The operation; 0: there is none.
+std::uint32_t set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
+                  std::uint64_t count, std::uint64_t rows, CUstream handle) {
+  if (!call.done() || call.captured(handle) || !count || !rows) return 0;
   Session& session = call.session;
   Journal::MemorySet set;
   set.stream = session.stream_again(call.context, handle, call.per_thread);
@@ -235,9 +269,21 @@ void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t v
     window->touch(destination);
     window->device_writes(destination, set.stream, set.operation, call.own_handle(handle));
   }
+  return set.operation;
 }
 
-}  // namespace
+// By the calls without a stream: page-locked memory has been set when they return (Runtime API, "API synchronization
+// behavior").
+void set_at_once(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
+                 std::uint64_t count, std::uint64_t rows) {
+  const std::uint32_t operation = set(call, address, pitch, value, element, count, rows, nullptr);
+  if (!operation) return;
+  std::lock_guard hold(call.session.lock);
+  if (where(call.session, address) == Where::pinned)
+    call.session.host_waited(trace::HostWait::Kind::operation, operation);
+}
+
+} // namespace
 
 trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& c, const std::string& api) {
   return describe(session, range(destination_of(c), c.WidthInBytes, c.Height, c.Depth),
@@ -276,7 +322,10 @@ void copy_on_device(Call& call, cuMemcpyDtoD_v2_params& p) {
 void copy_on_device_async(Call& call, cuMemcpyDtoDAsync_v2_params& p) {
   submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0, p.hStream);
 }
-void copy_peer(Call& call, cuMemcpyPeer_params& p) { submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0); }
+void copy_peer(Call& call, cuMemcpyPeer_params& p) {
+  const BetweenDevices serialized(call, p.srcContext, p.dstContext);
+  submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0);
+}
 void copy_peer_async(Call& call, cuMemcpyPeerAsync_params& p) {
   submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0, p.hStream);
 }
@@ -285,7 +334,11 @@ void copy_plane_unaligned(Call& call, cuMemcpy2DUnaligned_v2_params& p) { plane(
 void copy_plane_async(Call& call, cuMemcpy2DAsync_v2_params& p) { plane(call, p.pCopy, p.hStream); }
 void copy_volume(Call& call, cuMemcpy3D_v2_params& p) { volume(call, p.pCopy, nullptr); }
 void copy_volume_async(Call& call, cuMemcpy3DAsync_v2_params& p) { volume(call, p.pCopy, p.hStream); }
-void copy_peer_volume(Call& call, cuMemcpy3DPeer_params& p) { volume(call, p.pCopy, nullptr); }
+void copy_peer_volume(Call& call, cuMemcpy3DPeer_params& p) {
+  if (!p.pCopy) return;
+  const BetweenDevices serialized(call, p.pCopy->srcContext, p.pCopy->dstContext);
+  volume(call, p.pCopy, nullptr);
+}
 void copy_peer_volume_async(Call& call, cuMemcpy3DPeerAsync_params& p) { volume(call, p.pCopy, p.hStream); }
 void copy_batch(Call& call, cuMemcpyBatchAsync_v2_params& p) { lines(call, p); }
 void copy_batch_first(Call& call, cuMemcpyBatchAsync_params& p) { lines(call, p); }
@@ -311,20 +364,20 @@ void copy_host_to_array_async(Call& call, cuMemcpyHtoAAsync_v2_params& p) {
 }
 void copy_array(Call& call, cuMemcpyAtoA_v2_params& p) { submit_copy(call, array, array, p.ByteCount, 0, 0); }
 
-void set8(Call& call, cuMemsetD8_v2_params& p) { set(call, p.dstDevice, 0, p.uc, 1, p.N, 1, nullptr); }
-void set16(Call& call, cuMemsetD16_v2_params& p) { set(call, p.dstDevice, 0, p.us, 2, p.N, 1, nullptr); }
-void set32(Call& call, cuMemsetD32_v2_params& p) { set(call, p.dstDevice, 0, p.ui, 4, p.N, 1, nullptr); }
+void set8(Call& call, cuMemsetD8_v2_params& p) { set_at_once(call, p.dstDevice, 0, p.uc, 1, p.N, 1); }
+void set16(Call& call, cuMemsetD16_v2_params& p) { set_at_once(call, p.dstDevice, 0, p.us, 2, p.N, 1); }
+void set32(Call& call, cuMemsetD32_v2_params& p) { set_at_once(call, p.dstDevice, 0, p.ui, 4, p.N, 1); }
 void set8_async(Call& call, cuMemsetD8Async_params& p) { set(call, p.dstDevice, 0, p.uc, 1, p.N, 1, p.hStream); }
 void set16_async(Call& call, cuMemsetD16Async_params& p) { set(call, p.dstDevice, 0, p.us, 2, p.N, 1, p.hStream); }
 void set32_async(Call& call, cuMemsetD32Async_params& p) { set(call, p.dstDevice, 0, p.ui, 4, p.N, 1, p.hStream); }
 void set_plane8(Call& call, cuMemsetD2D8_v2_params& p) {
-  set(call, p.dstDevice, p.dstPitch, p.uc, 1, p.Width, p.Height, nullptr);
+  set_at_once(call, p.dstDevice, p.dstPitch, p.uc, 1, p.Width, p.Height);
 }
 void set_plane16(Call& call, cuMemsetD2D16_v2_params& p) {
-  set(call, p.dstDevice, p.dstPitch, p.us, 2, p.Width, p.Height, nullptr);
+  set_at_once(call, p.dstDevice, p.dstPitch, p.us, 2, p.Width, p.Height);
 }
 void set_plane32(Call& call, cuMemsetD2D32_v2_params& p) {
-  set(call, p.dstDevice, p.dstPitch, p.ui, 4, p.Width, p.Height, nullptr);
+  set_at_once(call, p.dstDevice, p.dstPitch, p.ui, 4, p.Width, p.Height);
 }
 void set_plane8_async(Call& call, cuMemsetD2D8Async_params& p) {
   set(call, p.dstDevice, p.dstPitch, p.uc, 1, p.Width, p.Height, p.hStream);
@@ -336,4 +389,4 @@ void set_plane32_async(Call& call, cuMemsetD2D32Async_params& p) {
   set(call, p.dstDevice, p.dstPitch, p.ui, 4, p.Width, p.Height, p.hStream);
 }
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

@@ -105,7 +105,8 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
     ++after[from[i]];
     if (before[to[i]].size() > 1)
       programmatic.erase(to[i]);
-    else if (data[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+    else if (data[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
+             data[i].from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) // once the kernel's blocks have begun
       programmatic.insert(to[i]);
   }
   std::unordered_map<CUgraphNode, std::vector<std::uint32_t>> ends;  // of nodes that are placed

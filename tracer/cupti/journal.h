@@ -98,8 +98,8 @@ class Journal {
                    std::unique_ptr<CapturedKernel>, CapturedGone, GraphKernel, ExecutableGone, trace::Device,
                    std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
                    trace::StreamMaker, trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait,
-                   trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
-                   trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
+                   trace::HostWaitBegin, trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch,
+                   trace::GraphEnd, trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
 
   void push(Item item);
   void push(Launched& launched); // leaves it clear

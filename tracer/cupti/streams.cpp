@@ -26,6 +26,11 @@ void waited(Call& call, Kind kind, std::uint32_t id, bool query) {
   if (Window* window = call.session.window()) window->waited(kind, id);
 }
 
+// On the way in: what other threads submit from here on is not waited for.
+void begins_to_wait(Call& call, Kind kind, std::uint32_t id) {
+  call.session.journal().push(trace::HostWaitBegin{kind, id, call.session.host_thread()});
+}
+
 void record(Call& call, CUevent event, CUstream handle) {
   if (!call.done() || call.captured(handle)) return;
   std::lock_guard hold(call.session.lock);
@@ -34,10 +39,12 @@ void record(Call& call, CUevent event, CUstream handle) {
 
 // `context`: null: the current one.
 void context_synchronized(Call& call, CUcontext context) {
-  if (!call.done()) return;
+  if (call.exit && !call.done()) return;
   {
     std::lock_guard hold(call.session.lock);
-    waited(call, Kind::device, call.session.device_of(context) + 1, false);
+    const std::uint32_t device = call.session.device_of(context) + 1;
+    if (!call.exit) return begins_to_wait(call, Kind::device, device);
+    waited(call, Kind::device, device, false);
   }
   call.session.recorder().caught_up();
 }
@@ -61,9 +68,10 @@ void stream_waits(Call& call, cuStreamWaitEvent_params& p) {
 }
 
 void synchronize_stream(Call& call, cuStreamSynchronize_params& p) {
-  if (!call.done()) return;
+  if (call.exit && !call.done()) return;
   {
     std::lock_guard hold(call.session.lock);
+    if (!call.exit) return begins_to_wait(call, Kind::stream, call.stream(p.hStream));
     waited(call, Kind::stream, call.stream(p.hStream), false);
   }
   call.session.recorder().caught_up();
@@ -88,10 +96,12 @@ void destroy_event(Call& call, cuEventDestroy_v2_params& p) {
 void record_event(Call& call, cuEventRecord_params& p) { record(call, p.hEvent, p.hStream); }
 void record_event_with_flags(Call& call, cuEventRecordWithFlags_params& p) { record(call, p.hEvent, p.hStream); }
 void synchronize_event(Call& call, cuEventSynchronize_params& p) {
-  if (!call.done()) return;
+  if (call.exit && !call.done()) return;
   {
     std::lock_guard hold(call.session.lock);
-    waited(call, Kind::event, call.session.event(p.hEvent), false);
+    const std::uint32_t event = call.session.event(p.hEvent);
+    if (!call.exit) return begins_to_wait(call, Kind::event, event);
+    waited(call, Kind::event, event, false);
   }
   call.session.recorder().caught_up();
 }

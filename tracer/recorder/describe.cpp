@@ -229,6 +229,13 @@ struct Describe {
         .field("thread", r.host_thread)
         .take();
   }
+  std::string operator()(const HostWaitBegin& r) {
+    return Line("host_wait_begin")
+        .word(name_of(r.kind))
+        .word(std::to_string(r.id))
+        .field("thread", r.host_thread)
+        .take();
+  }
   std::string operator()(const HostWait& r) {
     return Line("host_wait")
         .word(name_of(r.kind))

@@ -65,6 +65,7 @@ template <class A> void fields(A& a, Allocate& r) {
 }
 template <class A> void fields(A& a, Free& r) { a(r.allocation, r.operation, r.host_thread); }
 template <class A> void fields(A& a, StreamCreate& r) { a(r.stream, r.kind, r.priority, r.device, r.host_thread); }
+template <class A> void fields(A& a, HostWaitBegin& r) { a(r.kind, r.id, r.host_thread); }
 template <class A> void fields(A& a, StreamMaker& r) { a(r.stream, r.library); }
 template <class A> void fields(A& a, StreamDestroy& r) { a(r.stream, r.host_thread); }
 template <class A> void fields(A& a, EventRecord& r) { a(r.event, r.stream, r.operation, r.host_thread); }

@@ -338,6 +338,72 @@ CASE(races_programmatic_edge) {
     CHECK(cudaGraphLaunch(executable, r.stream));
   }
 }
+CASE(races_edge_from_the_launch_alone) { // the blocks of the first have begun
+  __global__ void first(int* middle) {
+    middle[index()] = 1; // @race
+  }
+  __global__ void second(const int* middle, int* out) {
+    out[index()] = middle[count - 1 - index()]; // @race
+  }
+  void run(Room& r) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    CHECK(cudaGraphCreate(&graph, 0));
+    cudaGraphNode_t before = add(graph, reinterpret_cast<void*>(first), {&r.middle});
+    cudaGraphNode_t after = add(graph, reinterpret_cast<void*>(second), {&r.middle, &r.out});
+    cudaGraphEdgeData edge = {};
+    edge.from_port = cudaGraphKernelNodePortLaunchCompletion;
+    CHECK(cudaGraphAddDependencies(graph, &before, &after, &edge, 1));
+    CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphLaunch(executable, r.stream));
+  }
+}
+CASE(races_edge_given_to_a_capture) {
+  __global__ void first(int* middle) {
+    middle[index()] = 1; // @race
+  }
+  __global__ void second(const int* middle, int* out) {
+    out[index()] = middle[count - 1 - index()]; // @race
+  }
+  void run(Room& r) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    CHECK(cudaGraphCreate(&graph, 0));
+    cudaGraphNode_t before = add(graph, reinterpret_cast<void*>(first), {&r.middle});
+    cudaGraphEdgeData edge = {};
+    edge.from_port = cudaGraphKernelNodePortProgrammatic;
+    edge.type = cudaGraphDependencyTypeProgrammatic;
+    CHECK(cudaStreamBeginCaptureToGraph(r.stream, graph, &before, &edge, 1, cudaStreamCaptureModeGlobal));
+    second<<<blocks, threads, 0, r.stream>>>(r.middle, r.out);
+    CHECK(cudaStreamEndCapture(r.stream, &graph));
+    CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphLaunch(executable, r.stream));
+  }
+}
+CASE(ordered_edge_of_a_capture_behind_another_kernel) { // the edge is the first one's that is captured
+  __global__ void first(int* middle) { middle[index()] = 1; }
+  __global__ void waits(int* out) {
+    wait();
+    out[index()] = 2;
+  }
+  __global__ void second(const int* middle, int* out) { out[index()] = middle[count - 1 - index()]; }
+  void run(Room& r) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    CHECK(cudaGraphCreate(&graph, 0));
+    cudaGraphNode_t before = add(graph, reinterpret_cast<void*>(first), {&r.middle});
+    cudaGraphEdgeData edge = {};
+    edge.from_port = cudaGraphKernelNodePortProgrammatic;
+    edge.type = cudaGraphDependencyTypeProgrammatic;
+    CHECK(cudaStreamBeginCaptureToGraph(r.stream, graph, nullptr, nullptr, 0, cudaStreamCaptureModeGlobal));
+    CHECK(cudaStreamUpdateCaptureDependencies(r.stream, &before, &edge, 1, cudaStreamSetCaptureDependencies));
+    waits<<<blocks, threads, 0, r.stream>>>(r.out);
+    second<<<blocks, threads, 0, r.stream>>>(r.middle, r.out);
+    CHECK(cudaStreamEndCapture(r.stream, &graph));
+    CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphLaunch(executable, r.stream));
+  }
+}
 CASE(ordered_full_edge) {
   __global__ void first(int* middle) {
     trigger();

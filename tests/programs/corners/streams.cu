@@ -231,7 +231,7 @@ CASE(races_though_the_stream_is_destroyed) { // returns at once; the work goes o
 
 // ---- copies and sets, and what the host waits for
 
-CASE(ordered_async_copy_to_pageable_memory) { // "will return only once the copy has completed"
+CASE(races_async_copy_to_pageable_memory) { // it "might be synchronous"
   write(room.data, room.a);
   CHECK(cudaMemcpyAsync(room.pageable.data(), room.data, bytes, cudaMemcpyDeviceToHost, room.a));
   write(room.data, room.b, 8);
@@ -445,6 +445,14 @@ CASE(ordered_memory_handed_on) { // the pool waits where another stream gets wha
   CHECK(cudaMallocAsync(&second, bytes, room.b));
   write(second, room.b);
   CHECK(cudaFreeAsync(second, room.b));
+}
+CASE(races_across_a_free_at_once) { // which waits for nobody, where the memory is a pool's
+  int* memory;
+  CHECK(cudaMallocAsync(&memory, bytes, room.a));
+  CHECK(cudaStreamSynchronize(room.a));
+  write(room.data, room.a);
+  CHECK(cudaFree(memory));
+  write(room.data, room.b);
 }
 CASE(races_freed_while_another_stream_writes) {
   int* memory;
