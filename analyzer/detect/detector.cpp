@@ -333,6 +333,8 @@ void Detector::begin_operation(std::uint32_t id) {
   } else if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) {
     // What is there is undefined from either on: an allocation is a write, of whatever.
     if (const trace::Allocate* memory = allocation(pool->allocation)) {
+      // What is in no order with the free, or with this, is found by these: they touch each byte.
+      if (!pool->free && pass_ == Pass::filter) filter_.forget_range(memory->address, memory->bytes);
       range(index, pool->free ? "cudaFreeAsync" : "cudaMallocAsync", pool->free ? AccessKind::free : AccessKind::write,
             {memory->address, 0, memory->bytes, 1, 1, 0});
     }

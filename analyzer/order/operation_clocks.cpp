@@ -172,11 +172,16 @@ bool OperationClocks::ordered(OperationIndex first, OperationIndex second) const
   return found != b.clock.end() && found->second >= a.position;
 }
 
+// Operations are ordered as they were submitted, if they are.
 bool OperationClocks::handed_over(OperationIndex first, OperationIndex second, std::uint64_t address) const {
+  if (first > second) std::swap(first, second);
   const auto part = hand_overs_.find(address / hand_over_part);
   if (part == hand_overs_.end()) return false;
   std::vector<OperationIndex> reached{first};
-  for (const HandOver& over : part->second) {
+  auto at = std::upper_bound(part->second.begin(), part->second.end(), first,
+                             [](OperationIndex operation, const HandOver& over) { return operation < over.allocated; });
+  for (; at != part->second.end() && at->allocated <= second; ++at) {
+    const HandOver& over = *at;
     if (address < over.begin || address >= over.end) continue;
     const bool freed_behind = std::any_of(
         reached.begin(), reached.end(), [&](OperationIndex operation) { return is_or_follows(over.freed, operation); });

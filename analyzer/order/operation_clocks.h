@@ -75,8 +75,8 @@ class OperationClocks {
   // Is `first` complete when a thread of `second` has waited for the launch before it (griddepcontrol.wait)? The launch
   // waited for counts with what it was ordered behind itself, by its start or by its own wait.
   bool ordered_by_wait(OperationIndex first, OperationIndex second) const;
-  // Of a byte that a pool handed on: is `first` complete before the byte was freed, and `second` behind its allocation?
-  // That order is the byte's alone: another time the pool may hand on other memory.
+  // Of a byte that a pool handed on: is one of them complete before the byte was freed, the other behind its
+  // allocation? That order is the byte's alone: another time the pool may hand on other memory.
   bool handed_over(OperationIndex first, OperationIndex second, std::uint64_t address) const;
   // A thread of the operation has waited so.
   void waited(OperationIndex operation) { operations_[operation].waited = true; }
