@@ -311,6 +311,7 @@ DEADHEAT_STREAM_API(cudaStreamUpdateCaptureDependencies, _ptsz, device,
   if (flags > cudaStreamSetCaptureDependencies || (count && !dependencies)) return cudaErrorInvalidValue;
   std::vector<GraphNode*> tail;
   if (flags == cudaStreamAddCaptureDependencies) tail = stream->tail;
+  stream->edge_from = nullptr;
   for (size_t i = 0; i < count; ++i) {
     GraphNode* node = node_of(call, dependencies[i]);
     if (!stream->capture->graph->holds(node)) return cudaErrorInvalidValue;

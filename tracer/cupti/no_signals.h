@@ -7,7 +7,6 @@
 #include <signal.h>
 
 #include <cerrno>
-#include <new>
 #include <system_error>
 #include <thread>
 
@@ -31,7 +30,7 @@ class NoSignals {
 
 // Runs `work` to its end on a thread that takes no signals. Those that come to it (for a file that is longer than the
 // job may write, setrlimit(2)) end with it; blocked on this thread they would come later. 0, or an errno: there was no
-// thread, or not enough memory.
+// thread, or `work` threw.
 template <typename Work>
 int on_quiet_thread(const Work& work) {
   int failed = 0;
@@ -42,7 +41,7 @@ int on_quiet_thread(const Work& work) {
       worker = std::thread([&] {
         try {
           work();
-        } catch (const std::bad_alloc&) {
+        } catch (...) { // it would end the job
           failed = ENOMEM;
         }
       });
