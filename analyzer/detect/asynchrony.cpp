@@ -221,6 +221,8 @@ void Detector::fence(const trace::Fence& fence) {
     const ThreadKey thread = key_of(operation, fence.warp, lane);
     if (dependency) {
       causality_.dependency_wait(thread, now_);
+    } else if (fence.proxy != Proxy::generic && fence.scope != Scope::none) {
+      causality_.one_way_fence(thread, fence.proxy, fence.ordering, fence.scope, now_);
     } else if (fence.proxy == Proxy::async) {
       const bool both = !site || site->space == Space::generic;
       causality_.proxy_fence(thread, both || site->space == Space::shared, both || site->space == Space::global, now_);

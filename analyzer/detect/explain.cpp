@@ -174,8 +174,8 @@ bool Explainer::record(trace::Record& record) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);
     const PlaceId at = detector_.sides().site(r->module, r->site);
     if (r->proxy == Proxy::async) proxy_fence(*r);
-    if (r->proxy != Proxy::generic || (at && detector_.sides().place(at).site->kind == SiteKind::dependency))
-      return true;
+    const bool both_ways = r->proxy != Proxy::generic && r->scope == Scope::none;
+    if (both_ways || (at && detector_.sides().place(at).site->kind == SiteKind::dependency)) return true;
     const bool restricted = at && order::restriction_of(*detector_.sides().place(at).site) != order::Restriction::none;
     each_case(operation, r->warp.block, [&](Case& entry) {
       each_lane(r->mask, [&](unsigned lane) {

@@ -3,6 +3,7 @@
 
 #include "analyzer/detect/explain.h"
 #include "deadheat/lanes.h"
+#include "deadheat/proxy_fence.h"
 
 namespace deadheat::detect {
 
@@ -127,7 +128,11 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
       const Site* site =
           detector_.sides().place(detector_.sides().site(entry.proxy_fence.module, entry.proxy_fence.site)).site;
       const bool of_shared = race.level == RaceLevel::shared;
-      if (site && site->space != Space::generic && (site->space == Space::shared) != of_shared) {
+      if (site && one_way(*site) && !is_release(site->ordering)) {
+        out.push_back("the fence at " + place(entry.proxy_fence) +
+                      " only acquires, and makes nothing visible by itself: the thread of the first has to release "
+                      "what it wrote to the asynchronous proxy");
+      } else if (site && site->space != Space::generic && (site->space == Space::shared) != of_shared) {
         out.push_back("the fence.proxy.async at " + place(entry.proxy_fence) + " is of " +
                       (of_shared ? "global" : "shared") + " memory only");
       }

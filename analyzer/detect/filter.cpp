@@ -72,11 +72,12 @@ bool Filter::read_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern, 
   if (group.suspect) return true;
   const bool again = group.reads == actor.segment && !outside;
   if (again && group.reads_pattern == pattern) return true;
-  if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern)) return false;
+  if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern, false)) return false;
   if (again && group.reads_pattern >= first_level_pattern) return true;
   if (outside && epochs_.same_operation(group.write, actor)) return false;
   group.non_coherent |= outside;
   if (epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern)) {
+    if (actor.asynchronous) epochs_.stands_for(group.reads, actor, false);
     group.reads_pattern = pattern;
     group.reads = actor.segment;
   } else {
@@ -92,10 +93,14 @@ bool Filter::read_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern, 
 
 bool Filter::write_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern) {
   if (group.suspect) return true;
-  if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern) ||
+  if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern, true) ||
       !epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern) ||
       (group.non_coherent && epochs_.same_operation(group.reads, actor))) {
     return false;
+  }
+  if (actor.asynchronous) {
+    epochs_.stands_for(group.write, actor, true);
+    epochs_.stands_for(group.reads, actor, false);
   }
   group = {};
   group.write = actor.segment;
@@ -203,7 +208,7 @@ void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
     bool good = true;
     for (std::uint32_t rest = access.mask; rest && good; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
-      good = epochs_.ordered_write(cell.write, cell.writer(), actor, lane) &&
+      good = epochs_.ordered_write(cell.write, cell.writer(), actor, lane, false) &&
              (!strong_write || epochs_.ordered(strong->epoch, strong->who, actor, lane));
       if (strong_write) continue;
       if (!cell.write || std::find(actor.ordered.begin(), actor.ordered.end(), cell.write) != actor.ordered.end()) {

@@ -48,13 +48,34 @@ Epochs::Actor Epochs::copy(ThreadKey thread, order::AsyncGroup group, bool async
   return actor;
 }
 
-bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane) {
+void Epochs::stands_for(SegmentId id, const Actor& actor, bool write) {
+  if (!id || id == actor.segment || before_operation(id, actor)) return;
+  const Segment& at = segments_[id];
+  Segment& copy = segments_[actor.segment];
+  const ThreadKey from = key_from(at.key);
+  // What a block knows is known to all who can touch its shared memory.
+  if (actor.shared && !at.group && from.block_bits() == actor.lane0.block_bits() &&
+      at.stamp <= causality_.last_barrier(actor.lane0) && causality_.alone(actor.lane0))
+    return;
+  bool writes = at.over_writes, reads = at.over_reads;
+  if (!causality_.complete_alike(key_from(copy.key), copy.group, from, at.group)) (write ? writes : reads) = true;
+  copy.over_writes |= writes;
+  copy.over_reads |= reads;
+  copy.since_told |= (writes || reads) && at.stamp > causality_.told(copy.group);
+}
+
+bool Epochs::all_ordered(const Segment& copy, ThreadKey second, bool writes) const {
+  if (!copy.over_writes && !(writes && copy.over_reads)) return true;
+  return causality_.knows_issue(key_from(copy.key), copy.stamp, copy.group, second, copy.since_told);
+}
+
+bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane, bool writes) {
   const Segment at = segments_[id];
   const ThreadKey from = key_from(at.key), me = lane_of(actor.lane0, lane);
   switch (Level(who >> 5)) {
     case one_lane:
     case whole_warp: {
-      if (at.group) return causality_.ordered(from, at.stamp, at.group, me);
+      if (at.group) return causality_.ordered(from, at.stamp, at.group, me) && all_ordered(at, me, writes);
       // A lane's own past is ordered; so is that of all lanes when the segment is older than a barrier of the warp.
       if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
         actor.ordered[actor.next++ % actor.ordered.size()] = id;
@@ -81,18 +102,20 @@ bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
   return false;
 }
 
-bool Epochs::across_proxies(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane) {
+bool Epochs::across_proxies(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane, bool writes) {
   if (!id) return true;
   const Segment at = segments_[id];
   const ThreadKey from = key_from(at.key), me = lane_of(actor.lane0, lane);
-  if (at.group) return causality_.ordered_across_proxies(from, at.stamp, at.group, me, actor.shared);
+  if (at.group) {
+    return causality_.ordered_across_proxies(from, at.stamp, at.group, me, actor.shared) && all_ordered(at, me, writes);
+  }
   if (who >> 5 != one_lane) { // several strong writes: they are over, and visible, when their operation is
     return from.operation() != me.operation() && causality_.operation_ordered(from.operation(), at.stamp, me);
   }
   return causality_.ordered_across_proxies(lane_of(from, who & 31), at.stamp, 0, me, actor.shared);
 }
 
-bool Epochs::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own) {
+bool Epochs::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes) {
   if (!id || (id == actor.segment && pattern == own)) return true;
   const bool lanes = pattern < first_level_pattern, warp = lanes || pattern == level_pattern(whole_warp);
   for (SegmentId known : actor.ordered) {
@@ -110,17 +133,18 @@ bool Epochs::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std
   }
   for (unsigned unit = 0; unit < group_units; ++unit) {
     const ThreadKey one = at.group ? from : lane_of(from, who_at(pattern, unit));
-    if (!causality_.ordered(one, at.stamp, at.group, lane_of(actor.lane0, who_at(own, unit)))) return false;
+    const ThreadKey me = lane_of(actor.lane0, who_at(own, unit));
+    if (!causality_.ordered(one, at.stamp, at.group, me) || !all_ordered(at, me, writes)) return false;
   }
   return true;
 }
 
-bool Epochs::ordered_write_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own) {
-  if (!actor.async_proxy || !id) return ordered_group(id, pattern, actor, own);
+bool Epochs::ordered_write_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes) {
+  if (!actor.async_proxy || !id) return ordered_group(id, pattern, actor, own, writes);
   for (unsigned unit = 0; unit < group_units; ++unit) {
     const std::uint8_t who = who_at(pattern, unit), me = who_at(own, unit);
     if (unit && who == who_at(pattern, unit - 1) && me == who_at(own, unit - 1)) continue;
-    if (!across_proxies(id, who, actor, me)) return false;
+    if (!across_proxies(id, who, actor, me, writes)) return false;
   }
   return true;
 }

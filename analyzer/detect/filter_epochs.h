@@ -42,12 +42,13 @@ class Epochs {
   // Of a lane's part of an asynchronous copy, which is a segment of its own.
   Actor copy(order::ThreadKey thread, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now);
 
-  bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane) {
+  // `writes`: does the actor write? Of what a copy stands for, reads matter to writes alone (stands_for).
+  bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes = true) {
     if (!segment || (segment == actor.segment && who == lane && !actor.asynchronous)) return true;
     for (SegmentId known : actor.ordered) {
       if (segment == known && who < 2 << 5) return true;
     }
-    return ordered_slow(segment, who, actor, lane);
+    return ordered_slow(segment, who, actor, lane, writes);
   }
   // Says of the actor, for the access at hand, what apart_from() needs; otherwise that is always false.
   void look_around(Actor& actor) const { actor.apart = causality_.knows_no_other_block(actor.lane0); }
@@ -60,12 +61,17 @@ class Epochs {
     return segment && !(other >> 42) && !at.group && (other >> 10 || who >= whole_operation << 5);
   }
   // The same of a write: the asynchronous proxy sees those of the generic one only across a proxy fence.
-  bool ordered_write(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane) {
-    return actor.async_proxy ? across_proxies(segment, who, actor, lane) : ordered(segment, who, actor, lane);
+  bool ordered_write(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes) {
+    return actor.async_proxy ? across_proxies(segment, who, actor, lane, writes)
+                             : ordered(segment, who, actor, lane, writes);
   }
+  // The actor's copy takes the place of an epoch that comes before it. Whoever knows the copy to be complete need not
+  // know that epoch (PTX ISA 8.9.1.1), unless it knows what the thread that issued the copy knew: from now on only then
+  // does anything come after the copy's epoch, of which nothing tells what it stands for. write: a write's epoch.
+  void stands_for(SegmentId segment, const Actor& actor, bool write);
   // Is what the epoch stands for ordered, unit by unit, before what the actor's lanes, in the pattern `own`, do now?
-  bool ordered_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own);
-  bool ordered_write_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own);
+  bool ordered_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes = true);
+  bool ordered_write_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes);
   // The level of an epoch that stands for what `segment` at `level` did and for the actor's segment.
   unsigned widened(SegmentId segment, unsigned level, const Actor& actor) const;
   // Which of the two such an epoch is to name: the later one, since from whole_operation on all up to its stamp counts,
@@ -111,8 +117,11 @@ class Epochs {
  private:
   struct [[gnu::packed]] Segment {
     std::uint64_t key = 0; // of lane 0 of the warp; of an asynchronous copy: of the thread
-    order::Stamp stamp = 0;
+    // Of a copy: it stands for writes, for reads; and for what its thread did since it told anybody (stands_for).
+    order::Stamp stamp : 61, over_writes : 1, over_reads : 1, since_told : 1;
     order::AsyncGroup group = 0;
+    Segment(std::uint64_t key = 0, order::Stamp stamp = 0, order::AsyncGroup group = 0)
+        : key(key), stamp(stamp), over_writes(0), over_reads(0), since_told(0), group(group) {}
   };
   static_assert(sizeof(Segment) == 20);
   // A list that grows without a copy, and of which no more lies ready than a piece.
@@ -139,8 +148,10 @@ class Epochs {
     std::size_t size_ = 0;
   };
   bool is_over(order::ThreadKey thread) const; // a damaged trace's: what it knew of synchronization is forgotten
-  bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
-  bool across_proxies(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane);
+  bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes = true);
+  bool across_proxies(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes);
+  // Of a copy's segment, which comes before what the thread does: so does what it stands for.
+  bool all_ordered(const Segment& copy, order::ThreadKey second, bool writes) const;
   // Which segments are named, and what number each has among them: a bit and a half for each.
   class Named {
    public:

@@ -53,7 +53,7 @@ std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t byt
 inline bool Filter::usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane) {
   if (entry.segment & SparseCells::both_bits) return false;
   if (write) {
-    if (!SparseCells::is_write(entry) || !epochs_.ordered_write(entry.segment, entry.who & 31, actor, lane))
+    if (!SparseCells::is_write(entry) || !epochs_.ordered_write(entry.segment, entry.who & 31, actor, lane, true))
       return false;
     entry = SparseCells::write_entry(actor.segment, lane);
     return true;
@@ -143,8 +143,9 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage*
   SparseCells& others = access.bytes < 4 ? words_ : bytes_;
   if (others.may_have_page(address / page_bytes)) return false;
   for (std::uint64_t unit = address; unit < address + access.bytes; unit += step) {
-    const bool quick = !access.non_coherent &&
-                       (!at || (!access.write && epochs_.ordered_write(known.write, known.writer(), actor, lane)));
+    const bool quick =
+        !access.non_coherent &&
+        (!at || (!access.write && epochs_.ordered_write(known.write, known.writer(), actor, lane, false)));
     const SparseCells::Found found = quick ? cells.find_or_new(unit) : cells.find(unit);
     if (quick && found) { // the usual cases
       Entry entry = found.entry();

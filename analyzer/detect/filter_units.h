@@ -14,12 +14,12 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
   const bool again = cell.reads == actor.segment && !outside && !actor.asynchronous;
   if (again && cell.reads_who == who && level == one_lane) return true;
   if (!strong && !outside && level == one_lane && own_write(cell.write, cell.writer(), actor, lane)) return true;
-  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane) ||
+  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane, false) ||
       (outside && epochs_.same_operation(cell.write, actor))) {
     return false;
   }
   if (strong && comes_after_writes(*strong, actor) &&
-      (!epochs_.ordered_write(strong->epoch, strong->who, actor, lane) ||
+      (!epochs_.ordered_write(strong->epoch, strong->who, actor, lane, false) ||
        (outside && epochs_.same_operation(strong->epoch, actor)))) {
     return false;
   }
@@ -36,6 +36,7 @@ inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor&
     reads_who = who_of(std::max<unsigned>(reads_who >> 5, std::max<unsigned>(level, whole_operation)), 0);
     reads = epochs_.joint(reads, actor);
   } else if (epochs_.ordered(reads, reads_who, actor, lane)) {
+    if (actor.asynchronous) epochs_.stands_for(reads, actor, false);
     reads_who = who_of(level, level == one_lane ? lane : 0);
     reads = actor.segment;
   } else {
@@ -48,13 +49,18 @@ inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor&
 
 inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned lane) {
   const bool strong_written = strong && (strong->flags & StrongCell::writes);
-  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane) ||
+  if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane, true) ||
       !epochs_.ordered(cell.reads, cell.reads_who, actor, lane) ||
-      (strong && !(strong_written ? epochs_.ordered_write(strong->epoch, strong->who, actor, lane)
+      (strong && !(strong_written ? epochs_.ordered_write(strong->epoch, strong->who, actor, lane, true)
                                   : epochs_.ordered(strong->epoch, strong->who, actor, lane)))) {
     return false;
   }
   if ((cell.write_who & Cell::non_coherent) && epochs_.same_operation(cell.reads, actor)) return false;
+  if (actor.asynchronous) {
+    epochs_.stands_for(cell.write, actor, true);
+    epochs_.stands_for(cell.reads, actor, false);
+    if (strong) epochs_.stands_for(strong->epoch, actor, strong_written);
+  }
   if (strong) *strong = StrongCell{};
   cell.write = actor.segment;
   cell.write_who = std::uint8_t(lane);

@@ -4,7 +4,8 @@
 // accesses that a later one may race with, each with a mask of the bytes of the word; accesses that cover the whole
 // page (copies, sets) are kept once. Only suspect words are looked at (filter.h). Of accesses of one side, those that a
 // later one of that side comes after are dropped: whatever races with the older races with the newer, or is ordered by
-// it. What an opaque kernel may have touched stands for nothing that is certain.
+// it (so a copy stands for none that completes otherwise: who knows it to be complete need not know that). What an
+// opaque kernel may have touched stands for nothing that is certain.
 //
 // Of a word with very many live entries not all pairs are counted, but a pair of sides that races is always found.
 //

@@ -29,6 +29,7 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
   for (const auto& order : of.fence_orders)
     if (order) fences_meet(operation, index, *order);
   of.barrier = now;
+  of.common_then = of.common;
 }
 
 // One entry a warp instead of one for the block, of lanes where some of a warp have exited; what those knew that have

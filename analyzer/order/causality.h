@@ -9,9 +9,10 @@
 //
 // Proxies (8.6, 8.9.5 proxy-preserved base causality order): what a thread wrote through the generic proxy comes before
 // an access through the asynchronous proxy only where a fence.proxy.async lies between on the path of synchronization,
-// whoever executes it. A bulk copy's completion implies one: whoever has observed it has its writes (9.7.9.25.4). A
-// generic read comes before a later asynchronous write by synchronization alone: its value has been returned, and no
-// write can take it back.
+// whoever executes it. One in one direction is a release or an acquire fence besides; that which acquires makes nothing
+// visible by itself (one_way_fence). A bulk copy's completion implies one: whoever has observed it has its writes
+// (9.7.9.25.4). A generic read comes before a later asynchronous write by synchronization alone: its value has been
+// returned, and no write can take it back.
 //
 // An mbarrier's wait and arrivals default to .cta scope, those from other blocks of the cluster too (9.7.13.15.13), so
 // that they do not synchronize. But "all memory accesses requested after" a wait that acquires "are not performed and
@@ -174,6 +175,8 @@ class Causality {
 
   // fence.proxy.async, of shared or global memory or both.
   void proxy_fence(ThreadKey thread, bool shared, bool global, Stamp now);
+  // A proxy fence of one direction, from the generic proxy to the asynchronous or the tensormap one.
+  void one_way_fence(ThreadKey thread, Proxy to, Ordering ordering, Scope scope, Stamp now);
   // griddepcontrol.wait: the launch before is complete, and its memory visible.
   void dependency_wait(ThreadKey thread, Stamp now);
 
@@ -187,6 +190,24 @@ class Causality {
                      bool unused = false);
   void unused_tests() { unused_tests_ = true; } // there may be some from now on
   void unused_reads() { unused_reads_ = true; } // the same of StrongAccess::unused
+
+  // "Completion of the asynchronous operation" orders the copy's own accesses (8.9.1.1), and says nothing of what came
+  // before the copy. Does whoever knows copies of the one group to be complete know that of the other's, too, which
+  // were complete when the former were issued? earlier 0: what was no copy, and came before these.
+  bool complete_alike(ThreadKey thread, AsyncGroup group, ThreadKey earlier_thread, AsyncGroup earlier) const;
+  // Does what `second` does now come after all that the copy's thread knew of others when it issued the copy? `own`:
+  // and after what it had done itself.
+  bool knows_issue(ThreadKey thread, Stamp stamp, AsyncGroup group, ThreadKey second, bool own) const {
+    const Stamp told = group_of(group).told;
+    return ordered(thread, own || !told ? stamp : told, 0, second);
+  }
+  // For knows_issue(): what the thread itself did from there on is its own. 0: all of it.
+  Stamp told(AsyncGroup group) const { return group_of(group).told; }
+  // Is its block a cluster of its own?
+  bool alone(ThreadKey thread) const {
+    const Launch* of = launch(thread.operation());
+    return of && of->cluster.count() == 1;
+  }
 
   // Does the access (thread, stamp, group) happen before what `second` does now? Program order included; for accesses
   // of asynchronous copies, their group must have been waited for. `what`: the least class of operations that the first
@@ -284,6 +305,10 @@ class Causality {
     ClockPointer own; // beyond what its block and warp know
     ByScope released; // at the last release fence of each scope, unless a wider one came later
     std::vector<Pending> pending;
+    struct { // the last time that it arrived at an mbarrier: when, and what it and its block knew
+      Stamp stamp = 0;
+      ClockPointer own, common;
+    } arrived;
     ByScope pending_clocks; // of older pending reads: what a fence of at least that scope acquires
     std::unique_ptr<Copies> copies; // null: it issued none
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
@@ -328,6 +353,7 @@ class Causality {
     Stamp barrier = 0; // of the last full barrier
     std::uint32_t barriers = 0;
     ClockPointer common; // what all its threads know
+    ClockPointer common_then; // at the last full barrier
     struct Known { // by a thread: the block's threads often know the same
       ClockPointer common, own, both;
     } last_known;
@@ -352,8 +378,10 @@ class Causality {
     ThreadKey thread;
     Stamp first = 0, complete = 0;
     bool bulk = false;
-    // Of a bulk copy that completed on an mbarrier: who has this entry, or a later one, has seen it.
+    // Of a bulk copy that completes on an mbarrier: who has this entry, or a later one, has seen it. Stamp 0: it has
+    // not.
     ClockEntry completion;
+    Stamp told = 0; // whoever comes after what its thread did up to there knows what that knew; 0: when it issued it
   };
   struct MbarrierState {
     struct Remote { // from other blocks
@@ -368,6 +396,7 @@ class Causality {
   };
 
   AsyncGroup new_group(ThreadKey thread, Stamp now, bool bulk);
+  Stamp last_told(ThreadKey thread);
   // One that nobody remembers is ordered as its operation is.
   const AsyncState& group_of(AsyncGroup group) const {
     static const AsyncState unknown;

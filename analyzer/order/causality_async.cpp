@@ -56,11 +56,36 @@ void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp
   }
 }
 
+// Rings: the thread has seen that a slot is free, arrives with the bytes that are to come, and issues the copy. Whoever
+// waits for that phase knows what the thread knew.
+Stamp Causality::last_told(ThreadKey key) {
+  const Block& of = block(key);
+  const Thread& state = thread(key);
+  const Stamp warp = of.warps[key.warp()];
+  const bool nothing_since = state.own == state.arrived.own && of.common == state.arrived.common;
+  if (nothing_since && state.arrived.stamp >= std::max(of.barrier, warp)) return state.arrived.stamp;
+  return !state.own && of.common == of.common_then && warp <= of.barrier ? of.barrier : 0;
+}
+
+bool Causality::complete_alike(ThreadKey thread, AsyncGroup group, ThreadKey earlier_thread, AsyncGroup earlier) const {
+  const AsyncState &now = group_of(group), &before = group_of(earlier);
+  if (now.bulk && !now.completion.group) return true; // only its thread can wait for it, and tells what it knows
+  if (!earlier || now.bulk != before.bulk) return false;
+  if (!now.bulk) return thread == earlier_thread;
+  return now.completion.block == before.completion.block && now.completion.group == before.completion.group;
+}
+
 Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object, Stamp now) {
   auto make = [&] { return new_group(key, now, true); };
   if (object) {
     const BulkGroups groups{make(), make()};
     bulk_pending_[{key.bits, {object->block, object->address}}].push_back(groups);
+    const Stamp told = last_told(key);
+    for (const AsyncGroup group : {groups.read, groups.write}) {
+      AsyncState& copy = async_groups_[group];
+      copy.completion = {object->block - 1, mbarrier_group(object->address), 0};
+      copy.told = told;
+    }
     return groups;
   }
   // Copies of a group lie apart in time, but all complete when it is waited for.
@@ -151,6 +176,20 @@ void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) 
   Thread& state = thread(key);
   state.own = Clock::with(state.own, std::move(entries));
   synced(key, now);
+}
+
+// 9.7.13.4: "a .release proxy fence can form a release sequence that synchronizes with an acquire sequence that
+// contains a .acquire proxy fence". So each is a fence of its scope, of async::generic one of shared memory alone
+// (.sync_restrict); here it meets any other fence, too, since no word says that it does not. What the two establish is
+// the order of "a prior memory access performed via the from-proxykind" and "a subsequent memory access performed via
+// the to-proxykind": the prior ones are those that the release form releases, which makes them visible. The acquire
+// form hands on what was released, and makes nothing visible itself: like any acquire it orders none of the accesses
+// before it. The range of tensormap::generic's acquire form is of accesses through the tensormap proxy, of which there
+// are no records.
+void Causality::one_way_fence(ThreadKey key, Proxy to, Ordering ordering, Scope scope, Stamp now) {
+  const bool async = to == Proxy::async;
+  if (async && is_release(ordering)) proxy_fence(key, true, false, now);
+  fence(key, ordering, scope, now, async ? Restriction::shared : Restriction::none);
 }
 
 } // namespace deadheat::order

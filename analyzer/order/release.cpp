@@ -370,6 +370,8 @@ void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint
       remote = {Clock::join(remote.released, clock), nullptr};
     }
     synced(key, now);
+    Thread& state = thread(key);
+    state.arrived = {now, state.own, block(key).common};
   }
   const ByScope released = thread(key).released; // an arrival after a fence ends a release pattern of the fence's scope
   for (std::size_t s = 0; s < released.size(); ++s) {

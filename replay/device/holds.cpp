@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "deadheat/proxy_fence.h"
 #include "replay/device/machine.h"
 
 namespace deadheat::device {
@@ -127,7 +128,9 @@ void Holds::watch(State& s, const Block& block, const ThreadContext& thread) {
   if (thread.pending_site >= sites.size()) return;
   const Site& site = sites[thread.pending_site];
   const bool same_block = s.hold.held.launch == s.hold.until.launch && s.hold.held.block == s.hold.until.block;
-  if (site.kind == SiteKind::proxy_fence) s.proxy_fenced = true; // on no path that matters, perhaps: no matter
+  const bool across = site.kind == SiteKind::proxy_fence && site.proxy == Proxy::async;
+  if (across && (!one_way(site) || is_release(site.ordering)))
+    s.proxy_fenced = true; // on no path that matters, perhaps: no matter
   if (site.scope == Scope::none || (site.scope == Scope::cta && !same_block)) return;
   const bool fence = site.kind == SiteKind::fence;
   if (is_of(s.hold.held, block, thread.linear)) s.released_by_held |= fence || is_release(site.ordering);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "deadheat/proxy_fence.h"
 #include "replay/device/control.h"
 #include "replay/device/device.h"
 #include "replay/device/holds.h"
@@ -33,7 +34,8 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
   for (std::size_t i = 0; i < module_sites.size(); ++i) {
     const Site& site = module_sites[i];
     std::uint8_t f = 0;
-    if (site.kind == SiteKind::fence || (site.kind == SiteKind::proxy_fence && site.proxy == Proxy::async))
+    if (site.kind == SiteKind::fence || one_way(site) ||
+        (site.kind == SiteKind::proxy_fence && site.proxy == Proxy::async))
       f |= fence | stops;
     if (site.kind == SiteKind::mbarrier || site.kind == SiteKind::async_mbarrier_arrive ||
         site.kind == SiteKind::bulk_copy)

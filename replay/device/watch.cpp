@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "deadheat/address.h"
+#include "deadheat/proxy_fence.h"
 #include "replay/device/machine.h"
 #include "tracer/ptx/sites.h"
 
@@ -212,7 +213,10 @@ void Watch::after(Machine& machine, Block& block, const ThreadContext& thread, S
     return;
   }
   if (now_.traits->agents) {
-    if (histories_ && site.kind == SiteKind::proxy_fence && site.proxy == Proxy::async)
+    if (histories_ && one_way(site))
+      histories_->causality().one_way_fence(key(block, thread.linear), site.proxy, site.ordering, site.scope,
+                                            histories_->tick());
+    else if (histories_ && site.kind == SiteKind::proxy_fence && site.proxy == Proxy::async)
       histories_->causality().proxy_fence(key(block, thread.linear), site.space != Space::global,
                                           site.space != Space::shared, histories_->tick());
     note(block, thread, site.access == AccessKind::write);

@@ -1,5 +1,6 @@
 // ld, st, fences, cp.async (PTX ISA 9.7.9, 9.7.13).
 #include "deadheat/address.h"
+#include "deadheat/proxy_fence.h"
 #include "replay/engine/access.h"
 #include "replay/engine/lower.h"
 #include "replay/engine/precision.h"
@@ -107,11 +108,11 @@ void lower_st(Builder& b, const ptx::Instruction& i) {
 }
 
 // A fence orders nothing by itself in a sequential execution: it is a place to stop (PTX ISA 9.7.13.4). Of proxy fences
-// only those of the asynchronous proxy matter to what is modelled.
+// those of the asynchronous proxy matter to what is modelled, and those that release or acquire.
 void lower_fence(Builder& b, const ptx::Instruction&) {
   if (!b.site) return;
   const bool proxy = b.site->kind == SiteKind::proxy_fence && b.site->proxy == Proxy::async;
-  if (b.site->kind != SiteKind::fence && !proxy) return;
+  if (b.site->kind != SiteKind::fence && !proxy && !one_way(*b.site)) return;
   before_fence(b);
   after_strong(b, nullptr, {}, nullptr);
 }

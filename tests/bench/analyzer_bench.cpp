@@ -142,6 +142,8 @@ double touched(Pattern pattern, std::uint64_t accesses) {
     case Pattern::scattered: return 4 * hit(double(table_bytes) / 4);
     case Pattern::bytes: return hit(double(byte_table_bytes));
     case Pattern::atomics: return 4 * hit(counters);
+    case Pattern::ring:
+    case Pattern::staged: return std::min(blocks * turns * 4096, double(table_bytes)) + blocks * 3 * 4096;
     case Pattern::far_turns:
     case Pattern::far_initial: return double(accesses);
     case Pattern::far_mixed:

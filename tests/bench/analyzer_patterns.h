@@ -9,8 +9,10 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "analyzer/detect/pipeline.h"
+#include "deadheat/address.h"
 #include "tracer/recorder/access_view.h"
 
 namespace deadheat::bench {
@@ -28,6 +30,8 @@ enum class Pattern {
   far_mixed,   // every lane adds to a word far from all others, and reads it
   far_turns,   // in turns between barriers, a block's lanes write far words, add to them, read them, add to them
   far_initial, // the same: they write words, add to them twice, read them
+  ring,        // one thread fills three stages of shared memory by bulk copies, seven warps read; mbarriers go around
+  staged,      // warps fill three stages by cp.async and read each other's part behind barriers
   far_handed,   // every lane writes such a word; in a second launch a warp reads what one warp has written
   far_permuted, // the same; in a second launch every lane reads some lane's word
   handed,       // as far_permuted, of two neighbouring words one
@@ -36,15 +40,15 @@ enum class Pattern {
   row_zeroed, // every warp writes a row of 128 bytes far from all others; in a second launch lanes add to their words
 };
 inline constexpr Pattern patterns[] = {
-    Pattern::tiled,      Pattern::scattered,   Pattern::bytes,      Pattern::atomics,      Pattern::far_words,
-    Pattern::far_bytes,  Pattern::far_atomics, Pattern::far_rows,   Pattern::far_short,    Pattern::far_mixed,
-    Pattern::far_turns,  Pattern::far_initial, Pattern::far_handed, Pattern::far_permuted, Pattern::handed,
-    Pattern::far_zeroed, Pattern::far_counted, Pattern::row_zeroed};
+    Pattern::tiled,        Pattern::scattered,   Pattern::bytes,      Pattern::atomics,     Pattern::far_words,
+    Pattern::far_bytes,    Pattern::far_atomics, Pattern::far_rows,   Pattern::far_short,   Pattern::far_mixed,
+    Pattern::far_turns,    Pattern::far_initial, Pattern::ring,       Pattern::staged,      Pattern::far_handed,
+    Pattern::far_permuted, Pattern::handed,      Pattern::far_zeroed, Pattern::far_counted, Pattern::row_zeroed};
 inline const char* name_of(Pattern pattern) {
-  static constexpr const char* names[] = {"tiled",      "scattered",   "bytes",      "atomics",      "far_words",
-                                          "far_bytes",  "far_atomics", "far_rows",   "far_short",    "far_mixed",
-                                          "far_turns",  "far_initial", "far_handed", "far_permuted", "handed",
-                                          "far_zeroed", "far_counted", "row_zeroed"};
+  static constexpr const char* names[] = {"tiled",        "scattered",   "bytes",      "atomics",     "far_words",
+                                          "far_bytes",    "far_atomics", "far_rows",   "far_short",   "far_mixed",
+                                          "far_turns",    "far_initial", "ring",       "staged",      "far_handed",
+                                          "far_permuted", "handed",      "far_zeroed", "far_counted", "row_zeroed"};
   return names[std::size_t(pattern)];
 }
 
@@ -100,7 +104,23 @@ class PatternSource final : public detect::Source {
   std::uint32_t block_of(std::uint32_t block) const { return in_two() ? block % (blocks_ / 2) : block; }
   static constexpr std::uint32_t blocks_per_chunk = 8;
   static constexpr std::uint64_t memory = 0xA000'0000'0000;
-  enum Site : std::uint32_t { load, put, row, broadcast, store, gather, gather_byte, add, put_byte };
+  enum Site : std::uint32_t {
+    load,
+    put,
+    row,
+    broadcast,
+    store,
+    gather,
+    gather_byte,
+    add,
+    put_byte,
+    bulk,
+    object, // mbarrier
+    copy,   // cp.async
+    commit,
+    wait,
+    proxy_fence
+  };
 
   static void say(trace::RecordVisitor& visitor, trace::Record record) { visitor.record(record); }
 
@@ -129,6 +149,17 @@ class PatternSource final : public detect::Source {
     site(AccessKind::read, Space::global, 1);
     site(AccessKind::atomic, Space::global, 4, Ordering::relaxed);
     site(AccessKind::write, Space::global, 1);
+    auto other = [&](SiteKind kind, AccessKind access, unsigned bytes, Proxy proxy = Proxy::generic) {
+      site(access, Space::shared, bytes);
+      module.sites.back().kind = kind;
+      module.sites.back().proxy = proxy;
+    };
+    other(SiteKind::bulk_copy, AccessKind::read, 4, Proxy::async);
+    other(SiteKind::mbarrier, AccessKind::atomic, 8);
+    other(SiteKind::async_copy, AccessKind::read, 4);
+    other(SiteKind::async_commit, AccessKind::read, 0);
+    other(SiteKind::async_wait, AccessKind::read, 0);
+    other(SiteKind::proxy_fence, AccessKind::read, 0, Proxy::async);
     say(visitor, module);
     trace::Allocate allocation;
     allocation.allocation = 1;
@@ -188,7 +219,31 @@ class PatternSource final : public detect::Source {
       say(visitor_, trace::BlockBarrier{view_.warp.launch, view_.warp.block, 0, phase, 1, 0});
     }
 
+    template <typename Record>
+    Record of(std::uint32_t warp, std::uint32_t site, std::uint32_t mask = ~0u) const {
+      Record record;
+      record.warp = {view_.warp.launch, view_.warp.block, warp};
+      record.module = 1;
+      record.site = site;
+      record.mask = mask;
+      return record;
+    }
+    void mbarrier(std::uint32_t warp, trace::Mbarrier::What what, std::uint32_t mask, std::uint64_t at,
+                  std::uint32_t phase) {
+      const bool completes = what == trace::Mbarrier::What::complete_tx;
+      auto record = of<trace::Mbarrier>(warp, completes ? bulk : object, mask);
+      record.what = what;
+      record.block = view_.warp.block;
+      record.ordering = what == trace::Mbarrier::What::test ? Ordering::acquire : Ordering::release;
+      record.address.fill(at);
+      record.phase.fill(phase);
+      if (what == trace::Mbarrier::What::test) record.succeeded = mask;
+      say(visitor_, record);
+    }
+    void say(trace::Record record) { PatternSource::say(visitor_, std::move(record)); }
+
    private:
+    static void say(trace::RecordVisitor& visitor, trace::Record record) { visitor.record(record); }
     void give(std::uint32_t warp, std::uint32_t site, Space space) {
       view_.warp.warp = warp;
       view_.site = site;
@@ -223,6 +278,8 @@ class PatternSource final : public detect::Source {
       return;
     }
     if (pattern_ == Pattern::far_turns || pattern_ == Pattern::far_initial) return in_turns(warp, block, turn);
+    if (pattern_ == Pattern::ring) return bulk_ring(warp, block, turn);
+    if (pattern_ == Pattern::staged) return staged_copies(warp, block, turn);
     for (std::uint32_t w = 0; w < warps; ++w) {
       for (std::uint32_t i = 0; i < per_turn(pattern_); ++i) {
         const std::uint64_t at = (((std::uint64_t(block) * turns + turn) * warps + w) * per_turn(pattern_) + i) * lanes;
@@ -268,6 +325,66 @@ class PatternSource final : public detect::Source {
         }
       }
     }
+  }
+
+  static constexpr std::uint32_t stages = 3;
+  static constexpr std::uint64_t stage_bytes = 4096, objects = stages * stage_bytes;
+  std::uint64_t tile_of(std::uint32_t block, std::uint32_t turn) const {
+    return memory + (std::uint64_t(block) * turns + turn) * stage_bytes % table_bytes;
+  }
+
+  // Behind zeroes that all threads write.
+  void bulk_ring(Warp& warp, std::uint32_t block, std::uint32_t turn) const {
+    using What = trace::Mbarrier::What;
+    const std::uint32_t stage = turn % stages, round = turn / stages;
+    const std::uint64_t at = stage * stage_bytes, full = objects + 8 * stage, empty = full + 8 * stages;
+    if (turn == 0) {
+      for (std::uint32_t w = 0; w < warps; ++w) {
+        for (std::uint64_t row = w; row < objects / 128; row += warps) warp.affine(w, put, Space::shared, 128 * row, 4);
+        auto fence = warp.of<trace::Fence>(w, proxy_fence);
+        fence.ordering = Ordering::acq_rel;
+        fence.scope = Scope::none;
+        fence.proxy = Proxy::async;
+        warp.say(fence);
+      }
+      warp.barrier(0);
+    }
+    if (round) warp.mbarrier(0, What::test, 1, empty, round - 1);
+    warp.mbarrier(0, What::arrive, 1, full, round);
+    auto filled = warp.of<trace::BulkCopy>(0, bulk, 1);
+    filled.source[0] = tile_of(block, turn);
+    filled.destination[0] = shared_window + at;
+    filled.mbarrier[0] = shared_window + full;
+    filled.bytes[0] = stage_bytes;
+    warp.say(filled);
+    warp.mbarrier(0, What::complete_tx, 1, full, round);
+    for (std::uint32_t w = 1; w < warps; ++w) {
+      warp.mbarrier(w, What::test, ~0u, full, round);
+      for (unsigned i = 0; i < 16; ++i) warp.affine(w, row, Space::shared, at + 128 * ((w - 1) * 4 + i % 4), 4);
+      trace::WarpBarrier together;
+      together.warp = {1, block, w};
+      together.mask = ~0u;
+      warp.say(together);
+      warp.mbarrier(w, What::arrive, 1, empty, round);
+    }
+  }
+  void staged_copies(Warp& warp, std::uint32_t block, std::uint32_t turn) const {
+    const std::uint64_t at = turn % stages * stage_bytes;
+    for (std::uint32_t w = 0; w < warps; ++w) {
+      auto copied = warp.of<trace::AsyncCopy>(w, copy);
+      copied.bytes = 16;
+      for (unsigned lane = 0; lane < lanes; ++lane) {
+        copied.source[lane] = tile_of(block, turn) + 512 * w + 16 * lane;
+        copied.destination[lane] = at + 512 * w + 16 * lane;
+        copied.source_bytes[lane] = 16;
+      }
+      warp.say(copied);
+      warp.say(warp.of<trace::AsyncCommit>(w, commit));
+      warp.say(warp.of<trace::AsyncWait>(w, wait));
+    }
+    warp.barrier(turn);
+    for (std::uint32_t w = 0; w < warps; ++w)
+      for (unsigned i = 0; i < 16; ++i) warp.affine(w, row, Space::shared, at + 128 * ((w * 4 + i) % 32), 4);
   }
 
   // A permutation of the numbers below a power of two.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/analyzer_patterns.h"
 #include "tests/unit/analyzer_chunks.h"
 
 namespace deadheat::test {
@@ -299,6 +300,15 @@ TEST(Scale, InstancesOfOtherWarpsComeFirst) {
   EXPECT_EQ(chosen[0], std::pair(touch(0, 31), touch(0, 32)));
   for (std::size_t n = 1; n < chosen.size(); ++n) EXPECT_EQ(chosen[n].second.thread.block(), n < 12 ? 1u : 0u) << n;
   EXPECT_EQ(chosen[12], std::pair(touch(0, 0), touch(0, 1)));
+}
+
+// What a copy takes the place of is not known to all who see it complete: of right pipelines all that look know it.
+TEST(Scale, RightPipelinesLeaveNothingSuspect) {
+  for (const bench::Pattern pattern : {bench::Pattern::ring, bench::Pattern::staged}) {
+    const detect::Findings found = detect::find_races(bench::PatternSource(pattern, 200000));
+    EXPECT_EQ(found.suspect_words, 0u) << bench::name_of(pattern);
+    EXPECT_EQ(found.races.size(), 0u) << bench::name_of(pattern);
+  }
 }
 
 } // namespace

@@ -1,4 +1,7 @@
 // Thread block clusters (PTX ISA 5.1.7, 9.7.13.3) and programmatic dependent launch (9.7.13.16) as kernels use them.
+#include <tuple>
+#include <vector>
+
 #include "device_ptx.h"
 
 namespace deadheat::device_test {
@@ -118,6 +121,29 @@ TEST_P(Ptx, ClusterBarriers) {
   ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
   EXPECT_EQ(rig.words(out, 8), (std::vector<std::uint32_t>{45, 45, 45, 0, 45, 45, 45, 0}));
   EXPECT_EQ(rig.errors(), std::vector<std::string>{});
+}
+
+// Proxy fences of one direction release or acquire, and are recorded with their scopes; aliases are not modelled.
+TEST_P(Ptx, ProxyFencesOfOneDirection) {
+  const std::string body =
+      "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;\n"
+      "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;\n"
+      "fence.proxy.tensormap::generic.release.gpu;\n"
+      "fence.proxy.tensormap::generic.acquire.sys [%rd30], 128;\n"
+      "fence.proxy.alias;\n";
+  PtxRig rig(kernel("k", body), GetParam());
+  const std::uint64_t out = rig.alloc(128);
+  rig.launch("k", 1, 32, {out, 0});
+  ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+  EXPECT_EQ(rig.errors(), std::vector<std::string>{});
+  if (!mode_options(GetParam()).record_accesses) return;
+  std::vector<std::tuple<Proxy, Ordering, Scope, std::uint32_t>> found;
+  for (const auto& r : rig.sink.all<trace::Fence>()) found.push_back({r.proxy, r.ordering, r.scope, r.mask});
+  const decltype(found) expected = {{Proxy::async, Ordering::release, Scope::cluster, ~0u},
+                                    {Proxy::async, Ordering::acquire, Scope::cluster, ~0u},
+                                    {Proxy::tensormap, Ordering::release, Scope::gpu, ~0u},
+                                    {Proxy::tensormap, Ordering::acquire, Scope::sys, ~0u}};
+  EXPECT_EQ(found, expected);
 }
 
 // A launch of clusters whose kernel reaches no other block.

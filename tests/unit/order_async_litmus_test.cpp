@@ -252,36 +252,6 @@ TEST(LitmusBulk, SourceWrittenMeanwhile) {
   Litmus().bulk_load(t0, x, own).complete().mbarrier_test(t0, own).write(t0, x).none();
 }
 
-// ---- proxies (8.6; 8.9.5, proxy-preserved base causality order)
-
-TEST(LitmusProxies, WriteThenBulkCopy) {
-  Litmus().shared_write(t0).bulk_store(t0, x).races({{1, 2}});
-  Litmus().shared_write(t0).proxy_fence(t0).bulk_store(t0, x).none();
-  Litmus().shared_write(t0).proxy_fence(t0, false).bulk_store(t0, x).races({{1, 2}}); // a fence of global memory
-  Litmus().proxy_fence(t0).shared_write(t0).bulk_store(t0, x).races({{1, 2}}); // too early
-}
-TEST(LitmusProxies, FenceOnThePath) { // on either side of the barrier, by whoever
-  Litmus().shared_write(same_block).proxy_fence(same_block).block_barrier(0).bulk_store(t0, x).none();
-  Litmus().shared_write(same_block).block_barrier(0).proxy_fence(t0).bulk_store(t0, x).none();
-  Litmus().shared_write(same_block).block_barrier(0).bulk_store(t0, x).races({{1, 2}});
-  Litmus().shared_write(same_block).block_barrier(0).proxy_fence(same_block).bulk_store(t0, x).races({{1, 2}});
-}
-TEST(LitmusProxies, OverwrittenByABulkCopy) {
-  Litmus().shared_write(t0).bulk_load(t0, x, own).races({{1, 2}});
-  Litmus().shared_write(t0).proxy_fence(t0).bulk_load(t0, x, own).none();
-  Litmus().shared_read(t0).bulk_load(t0, x, own).none(); // what was read stays read
-  Litmus().shared_read(same_block).bulk_load(t0, x, own).races({{1, 2}});
-  Litmus().shared_read(same_block).block_barrier(0).bulk_load(t0, x, own).none();
-}
-TEST(LitmusProxies, CompletionBringsItsOwnFence) { // "an implicit generic-async proxy fence"
-  Litmus().bulk_load(t0, x, own).complete().mbarrier_test(t0, own).shared_read(t0).shared_write(t0).none();
-}
-TEST(LitmusProxies, GlobalMemory) {
-  Litmus().write(t0, x).bulk_load(t0, x, own).races({{1, 2}});
-  Litmus().write(t0, x).proxy_fence(t0, false).bulk_load(t0, x, own).none();
-  Litmus().write(t0, x).proxy_fence(t0).bulk_load(t0, x, own).races({{1, 2}}); // a fence of shared memory
-}
-
 // ---- st.async (9.7.9.12): an agent of its own, through the generic proxy
 
 TEST(LitmusAsyncStores, CompletionOrdersThem) {
@@ -457,6 +427,7 @@ TEST(LitmusWords, Proxies) {
   says(Litmus().shared_write(t0).bulk_store(t0, x).why(), "no fence.proxy.async");
   says(Litmus().shared_write(t0).proxy_fence(t0, false).bulk_store(t0, x).why(), "is of global memory only");
   says(Litmus().proxy_fence(t0).shared_write(t0).bulk_store(t0, x).why(), "comes before the first");
+  says(Litmus().shared_write(t0).async_fence(t0, acquire).bulk_store(t0, x).why(), "makes nothing visible by itself");
 }
 TEST(LitmusWords, Clusters) {
   says(Litmus(2).shared_write(t1).cluster_arrive(t1).cluster_arrive(t0).shared_read(t0, 1).why(),

@@ -159,6 +159,11 @@ class Litmus {
     event.shared = of_shared;
     return add(event);
   }
+  // fence.proxy.async::generic.{release,acquire}.sync_restrict of cluster scope, fence.proxy.tensormap::generic.
+  Litmus& async_fence(At at, Ordering ordering) { return one_way(at, ordering, Scope::cluster, true); }
+  Litmus& tensormap_fence(At at, Ordering ordering, Scope scope = Scope::gpu) {
+    return one_way(at, ordering, scope, false);
+  }
   Litmus& dependency_wait(At at) {
     if (execution_.launches.size() == 1) dependent_launch(2);
     ended(execution_.launches[at.block / blocks_per_launch].primary);
@@ -230,6 +235,13 @@ class Litmus {
     if (event.launch() == 1 && execution_.launches.size() == 1) dependent_launch(2);
     execution_.events.push_back(event);
     return *this;
+  }
+  Litmus& one_way(At at, Ordering ordering, Scope scope, bool async) {
+    Event event = of(at, Event::Kind::proxy_fence);
+    event.ordering = ordering;
+    event.scope = scope;
+    event.of_shared = event.shared = async;
+    return add(event);
   }
   Litmus& begin(const Launched& launched) {
     const std::uint32_t number = std::uint32_t(execution_.launches.size());

@@ -39,21 +39,6 @@ class Axioms {
     }
   }
 
-  // Is there a byte of both that no copy's write between them covers?
-  bool visible(std::size_t a, std::size_t b) const {
-    auto within = [&](std::size_t e, std::uint64_t byte) {
-      return events_[e].address <= byte && byte < events_[e].address + events_[e].bytes;
-    };
-    for (std::uint64_t byte = events_[a].address; within(a, byte); ++byte) {
-      bool covered = !within(b, byte);
-      for (std::size_t w = 0; w < count_ && !covered; ++w) {
-        covered =
-            asynchronous(w) && events_[w].writes() && overlap(a, w) && within(w, byte) && before(a, w) && before(w, b);
-      }
-      if (!covered) return true;
-    }
-    return false;
-  }
   bool race(std::size_t a, std::size_t b) const {
     if (!conflict(a, b) || before(a, b) || before(b, a)) return false;
     return async_proxy(a) != async_proxy(b) || !morally_strong(a, b);
@@ -81,11 +66,17 @@ class Axioms {
     for (std::size_t fence = 0; fence < count_; ++fence) {
       const Event& by = events_[fence];
       // A launch is over with all that it wrote visible to all proxies, as is what came before its end.
-      const bool kind = by.kind == Event::Kind::launch_end ||
-                        (by.kind == Event::Kind::proxy_fence && (by.shared == events_[x].shared || by.relaxed));
+      const bool kind = by.kind == Event::Kind::launch_end || makes_visible(by, events_[x].shared);
       if (kind && base[x][fence] && base[fence][y]) return true;
     }
     return false;
+  }
+  // 9.7.13.4: between accesses to shared memory, or to global memory. Of those of one direction, from the generic to
+  // the asynchronous proxy, the one that releases what was accessed; the other synchronizes with it.
+  static bool makes_visible(const Event& fence, bool shared) {
+    if (fence.kind != Event::Kind::proxy_fence) return false;
+    if (fence.one_way()) return fence.of_shared && shared && is_release(fence.ordering);
+    return fence.relaxed || fence.shared == shared;
   }
 
   Relation none() const { return Relation(count_, std::vector<bool>(count_)); }
@@ -220,7 +211,8 @@ class Axioms {
     std::size_t end, access;
   }; // of a release: first operation, write; of an acquire: last, read
 
-  bool is_fence(std::size_t e) const { return events_[e].kind == Event::Kind::fence; }
+  // 9.7.13.4: proxy fences of one direction can form release and acquire patterns.
+  bool is_fence(std::size_t e) const { return events_[e].kind == Event::Kind::fence || events_[e].one_way(); }
   // 8.8
   std::vector<Pattern> release_patterns() const {
     std::vector<Pattern> patterns;
@@ -534,13 +526,6 @@ EventPairs data_races(const Execution& execution, bool within_a_block) {
       if (axioms.race(a, b)) races.insert({a, b});
     }
   }
-  return races;
-}
-
-EventPairs visible_data_races(const Execution& execution) {
-  Axioms axioms(execution);
-  EventPairs races = data_races(execution);
-  std::erase_if(races, [&](const auto& pair) { return !axioms.visible(pair.first, pair.second); });
   return races;
 }
 

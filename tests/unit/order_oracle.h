@@ -42,7 +42,9 @@ struct Event {
     bulk_complete, // of the copy that event `group` issued, on object `barrier`, in phase `phase`
     bulk_commit,
     bulk_wait, // for all but the last `phase` bulk groups of the thread; `relaxed`: their reads only
-    proxy_fence, // fence.proxy.async, of shared memory if `shared`, else of global memory; of both if `relaxed`
+    // fence.proxy.async, of shared memory if `shared`, else of global memory; of both if `relaxed`. With a scope, one
+    // of one direction: fence.proxy.async::generic if `of_shared`, else fence.proxy.tensormap::generic.
+    proxy_fence,
     dependency_wait, // griddepcontrol.wait: the launch before, Launched::primary, is over
     launch_begin, // of no thread, as the next one; the launch is that of `block`
     launch_end,
@@ -75,7 +77,8 @@ struct Event {
   bool memory() const { return kind == Kind::access || kind == Kind::copy || kind == Kind::bulk; }
   bool reads() const { return memory() && access != AccessKind::write; }
   bool writes() const { return memory() && access != AccessKind::read && stored; }
-  bool strong() const { return is_strong(ordering) && (kind == Kind::access || kind == Kind::fence); }
+  bool one_way() const { return kind == Kind::proxy_fence && scope != Scope::none; }
+  bool strong() const { return is_strong(ordering) && (kind == Kind::access || kind == Kind::fence || one_way()); }
 };
 
 // How a launch was submitted, when it begins. All that it comes after is over then.
@@ -103,9 +106,5 @@ using EventPairs = std::set<std::pair<std::size_t, std::size_t>>;
 // `within_a_block`: of Fence-SC order (8.9.3) only as much is used as a detector need know (order_oracle.cpp): more
 // races.
 EventPairs data_races(const Execution& execution, bool within_a_block = false);
-// Those that matter: of some byte, no asynchronous copy's write lies between the two. Seeing a copy complete says
-// nothing of what came before the copy (8.9.1.1), but where the copy overwrote that, nobody can tell. A detector that
-// forgets what was overwritten need not find the others.
-EventPairs visible_data_races(const Execution& execution);
 
 } // namespace deadheat::test

@@ -40,13 +40,14 @@ class Records {
       site.access = event.access;
       site.space = event.shared ? Space::shared : Space::global;
       if (event.kind == Kind::proxy_fence && event.relaxed) site.space = Space::generic;
+      if (event.one_way() && !event.of_shared) site.proxy = Proxy::tensormap;
       site.ordering = event.ordering;
       site.scope = event.scope;
       site.element_bytes = std::uint8_t(event.bytes);
       site.outcome_unused = event.unused;
       site.opcode = event.of_shared ? "fence.sync_restrict" : event.reduction ? "red.add.u32" : "atom.add.u32";
       auto alike = std::make_tuple(event.kind, event.access, event.ordering, event.scope, event.bytes, event.shared,
-                                   event.reduction, event.unused);
+                                   event.reduction, event.unused, event.of_shared);
       std::uint32_t line = event.line;
       if (pooled) line = pool_.try_emplace(alike, line).first->second;
       bool second_of_copy = (event.kind == Kind::copy || event.kind == Kind::bulk) && !lines_.empty() &&
@@ -93,7 +94,6 @@ class Records {
   }
   Races expected() const { return lines_of(data_races(execution_)); }
   Races at_most() const { return lines_of(data_races(execution_, true)); }
-  Races visible() const { return lines_of(visible_data_races(execution_)); } // visible_data_races
 
  private:
   std::function<void(trace::RecordVisitor&)> replay() const {
@@ -294,9 +294,9 @@ class Records {
         auto record = of_warp<trace::Fence>(event);
         record.module = 1;
         record.site = std::uint32_t(i);
-        record.ordering = Ordering::acq_rel;
-        record.scope = Scope::none;
-        record.proxy = Proxy::async;
+        record.ordering = event.one_way() ? event.ordering : Ordering::acq_rel;
+        record.scope = event.scope;
+        record.proxy = event.one_way() && !event.of_shared ? Proxy::tensormap : Proxy::async;
         records_.push_back(record);
         break;
       }
@@ -364,7 +364,7 @@ class Records {
   }
 
   const Execution& execution_;
-  using Alike = std::tuple<Event::Kind, AccessKind, Ordering, Scope, std::uint32_t, bool, bool, bool>;
+  using Alike = std::tuple<Event::Kind, AccessKind, Ordering, Scope, std::uint32_t, bool, bool, bool, bool>;
   std::map<Alike, std::uint32_t> pool_;
   std::vector<std::uint32_t> lines_;
   std::vector<trace::Record> records_;
