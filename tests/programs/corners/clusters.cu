@@ -222,6 +222,74 @@ template <bool global> __device__ __forceinline__ void restricted_acquire(int* o
 CLUSTER_CASE(ordered_restricted_acquire, 2, 32, restricted_acquire<false>)
 CLUSTER_CASE(races_restricted_acquire_of_global, 2, 32, restricted_acquire<true>) // races got-put
 
+// ---- proxy fences of one direction: a buffer goes back to the block that fills it by a bulk copy
+
+__device__ void release_to_async() {
+  asm volatile("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;" ::: "memory");
+}
+__device__ void acquire_in_async() {
+  asm volatile("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
+}
+enum class Back { read, written, read_unreleased, written_unreleased };
+template <Back what> __device__ __forceinline__ void handed_back(int* out) {
+  constexpr int words = 32;
+  __shared__ alignas(16) int source[words], buffer[words];
+  __shared__ alignas(8) Barrier full;
+  const int t = threadIdx.x;
+  source[t] = t;
+  buffer[t] = 0;
+  if (t == 0) {
+    mbarrier_init(&full, 1);
+    fence_mbarrier_init();
+  }
+  fence_proxy_async();
+  cluster_sync();
+  int sum = 0;
+  const bool reads = what == Back::read || what == Back::read_unreleased;
+  if (rank_in_cluster() == 1) {
+    if (t == 0) mbarrier_arrive_expect(&full, words * 4);
+    if (reads) sum = buffer[words - 1 - t]; // @emptied
+    else buffer[words - 1 - t] = t; // @scribbled
+  }
+  if (what == Back::read || what == Back::written) release_to_async();
+  if (what == Back::written_unreleased) cluster_arrive();
+  else cluster_arrive_relaxed();
+  cluster_wait();
+  if (rank_in_cluster() == 0 && t == 0) {
+    acquire_in_async();
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(peer_address(buffer, 1)), "r"(shared_address(source)), "n"(words * 4), "r"(peer_address(&full, 1)) : "memory"); // @filled_again
+  }
+  if (rank_in_cluster() == 1) {
+    mbarrier_wait(&full, 0);
+    out[t] = sum + buffer[t];
+  }
+  cluster_sync();
+}
+CLUSTER_CASE(ordered_handed_back_read, 2, 32, handed_back<Back::read>)
+CLUSTER_CASE(ordered_handed_back_written, 2, 32, handed_back<Back::written>)
+CLUSTER_CASE(races_handed_back_read_unreleased, 2, 32, handed_back<Back::read_unreleased>) // races emptied-filled_again
+CLUSTER_CASE(races_handed_back_written_unreleased, 2, 32, handed_back<Back::written_unreleased>) // races filled_again-scribbled
+
+template <bool fenced> __device__ __forceinline__ void tensor_map_fences(int* out) { // data beside a tensor map
+  __shared__ int raised;
+  const int t = threadIdx.x;
+  if (t == 0) raised = 0;
+  cluster_sync();
+  if (t == 0 && rank_in_cluster() == 0) {
+    input[0] = 3; // @described
+    if (fenced) asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+    asm volatile("st.relaxed.cluster.shared::cluster.s32 [%0], 1;" ::"r"(peer_address(&raised, 1)) : "memory");
+  } else if (t == 0) {
+    for (int seen = 0, tries = 0; !seen && tries < 1 << 20; ++tries)
+      asm volatile("ld.relaxed.cluster.shared::cta.s32 %0, [%1];" : "=r"(seen) : "r"(shared_address(&raised)) : "memory");
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(input) : "memory");
+    out[0] = input[0]; // @copied_by
+  }
+  cluster_sync();
+}
+CLUSTER_CASE(ordered_tensor_map_fences, 2, 32, tensor_map_fences<true>)
+CLUSTER_CASE(races_tensor_map_fence_of_the_reader_alone, 2, 32, tensor_map_fences<false>) // races copied_by-described
+
 // ---- a ring from one block's shared memory into the other's, by bulk copies; stages come back by remote arrivals
 
 enum class Relay {

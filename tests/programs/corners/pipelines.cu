@@ -294,6 +294,42 @@ CASE(races_in_place_no_fence, 1, 64, in_place<InPlace::no_fence>) // races chang
 CASE(races_in_place_no_fence_no_store, 1, 64, in_place<InPlace::no_fence_no_store>) // races change-in
 CASE(races_in_place_released_before_the_store_has_read, 1, 64, in_place<InPlace::release_before_the_store_has_read>) // races change-leave, in-leave
 
+// ---- what a bulk copy overwrites: who knows that to be complete knows nothing of what came before it
+
+enum class Over { told_with_the_bytes, told_by_a_barrier, told_to_the_leader, read_only };
+template <Over how> __device__ __forceinline__ void overwritten(int* out) {
+  __shared__ alignas(16) int tile[32];
+  __shared__ alignas(8) Barrier full, empty;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&full, 1);
+    mbarrier_init(&empty, 32);
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (warp == 1) {
+    if (how == Over::read_only) out[64 + lane] = tile[31 - lane];
+    else tile[31 - lane] = lane; // @cleared
+    fence_proxy_async();
+    mbarrier_arrive(&empty);
+  }
+  if (how == Over::told_by_a_barrier) __syncthreads();
+  if (threadIdx.x == 0) {
+    if (how != Over::told_with_the_bytes) mbarrier_arrive_expect(&full, sizeof tile);
+    mbarrier_wait(&empty, 0);
+    if (how == Over::told_with_the_bytes) mbarrier_arrive_expect(&full, sizeof tile);
+    bulk_load(tile, input, sizeof tile, &full); // @brought
+  }
+  if (warp == 2) {
+    mbarrier_wait(&full, 0);
+    out[lane] = tile[lane]; // @seen_after
+  }
+}
+CASE(ordered_overwritten_told_with_the_bytes, 1, 96, overwritten<Over::told_with_the_bytes>)
+CASE(ordered_overwritten_told_by_a_barrier, 1, 96, overwritten<Over::told_by_a_barrier>)
+CASE(ordered_overwritten_read_only, 1, 96, overwritten<Over::read_only>)
+CASE(races_overwritten_told_to_the_leader, 1, 96, overwritten<Over::told_to_the_leader>) // races cleared-seen_after
+
 // ---- global memory between the proxies and between blocks
 
 __device__ void raise_flag() { asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(&flag) : "memory"); }
