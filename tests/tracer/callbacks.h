@@ -63,6 +63,7 @@ CUresult call(CUpti_CallbackId id, const char* name, const char* symbol, Params&
 
 // Of a stream that is being captured: the launch becomes a node (fake_graphs.cpp).
 void capture(const cuLaunchKernel_params& launch);
+bool capturing();
 
 // cuInit loads what CUDA_INJECTION64_PATH names.
 inline void inject() {

@@ -6,8 +6,9 @@
 // between two events is known). EARLY 1: what tells comes before the write. completion, triggered: a launch records an
 // event that the other stream waits for; EARLY 1: that stream then writes what the launch does, and not what comes
 // before it. counted: a stream writes 1, then what the other does, then 2, which that one waits for; EARLY 1: it waits
-// for 1. unwritten (a wait for a value that nobody is seen writing), left_out (a call that is not followed). Prints
-// "done".
+// for 1. freed: the stream waits for a value that was written into memory which another allocation has now. keeps: the
+// write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. unwritten (a wait for a value that nobody
+// is seen writing), left_out (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
@@ -83,6 +84,21 @@ int main(int argc, char** argv) {
     write();
     CHECK(cuStreamWriteValue32_v2(one, word, 2, 0));
     CHECK(cuStreamWaitValue32_v2(other, word, early ? 1 : 2, CU_STREAM_WAIT_VALUE_GEQ));
+  }
+  if (what == "freed") {
+    write();
+    CHECK(cuStreamWriteValue32_v2(one, word, 1, 0));
+    CHECK(cuMemFree_v2(word));
+    CHECK(cuMemAlloc_v2(&word, 4));
+    CHECK(cuStreamWaitValue32_v2(other, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+  }
+  if (what == "keeps") {
+    write();
+    if (early) CHECK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    if ((cuMemFree_v2(more) == CUDA_SUCCESS) == early) return 1;
+    CUgraph graph = nullptr;
+    if (early) CHECK(cuStreamEndCapture(other, &graph));
+    if (early) CHECK(cuMemsetD32Async(more, 1, 16, one));
   }
   if (what == "completion" || what == "triggered") {
     CUlaunchAttribute attribute{};

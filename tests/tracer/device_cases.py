@@ -280,6 +280,7 @@ def device_that_is_reset(case):
     records = case.records()
     frees = [line for line in records.splitlines() if line.startswith("free ")]
     assert len(frees) == 4, records  # memory and flag, twice
+    assert sum(line.startswith("stream_destroy ") for line in records.splitlines()) == 4, records
 
 
 @over_embedded

@@ -8,6 +8,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -103,6 +104,7 @@ CUresult set(std::uint64_t at, std::uint32_t value, std::size_t count, unsigned 
 // the first ring, and let nobody wait there any more (tracer/ptx/instrument_function.cpp).
 std::uint64_t rings = 0;
 int allocations = 0; // of device memory that live
+std::atomic<bool> no_answer{false};
 void give_up(CUstream stream, const device_log::Control& control) {
   rings = control.rings;
   set(rings + offsetof(device_log::Head, gave_up), 1, 1, 4, stream);
@@ -153,8 +155,13 @@ EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
   return std::strncpy(name, "No GPU", std::size_t(size)), CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
+// The second one, where EMBEDDED_OTHER_DEVICE is set, is another one, which nobody uses.
+EXPORT CUresult cuDeviceGetCount(int* count) {
+  return *count = std::getenv("EMBEDDED_OTHER_DEVICE") ? 2 : 1, CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGet(CUdevice* device, int number) { return *device = number, CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9 - device
            : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
                                                                        : int(multiprocessors);
   return CUDA_SUCCESS;
@@ -217,7 +224,9 @@ std::string text_of(const void* image) {
 
 std::map<std::uint32_t, std::string> texts; // of modules
 
-CUresult load(CUmodule* module, const void* image) {
+}  // namespace
+
+CUresult embedded::load(CUmodule* module, const void* image) {
   std::lock_guard hold(lock);
   const std::string text = text_of(image);
   if (text.empty()) return CUDA_ERROR_INVALID_IMAGE;
@@ -229,56 +238,14 @@ CUresult load(CUmodule* module, const void* image) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
+CUfunction embedded::function(CUmodule module, const char* name) {
+  std::lock_guard hold(lock);
+  engine::LoadedModule* loaded = the_device->module(number(module));
+  if (!loaded || !loaded->kernel(name)) return nullptr;
+  kernels.push_back({number(module), name});
+  return reinterpret_cast<CUfunction>(&kernels.back());
+}
 
-EXPORT CUresult cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
-  cuLinkCreate_v2_params p{count, options, values, state};
-  return CALL(cuLinkCreate_v2, nullptr, p, {
-    *p.stateOut = reinterpret_cast<CUlinkState>(new std::string);
-    return CUDA_SUCCESS;
-  });
-}
-EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, std::size_t size, const char* name,
-                                 unsigned count, CUjit_option* options, void** values) {
-  cuLinkAddData_v2_params p{state, type, data, size, name, count, options, values};
-  return CALL(cuLinkAddData_v2, nullptr, p, {
-    *reinterpret_cast<std::string*>(p.state) = static_cast<const char*>(p.data);
-    return CUDA_SUCCESS;
-  });
-}
-EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
-                                 CUjit_option* options, void** values) {
-  cuLinkAddFile_v2_params p{state, type, path, count, options, values};
-  return CALL(cuLinkAddFile_v2, nullptr, p, { return CUDA_SUCCESS; });
-}
-// PTX, as it was given; where EMBEDDED_LINKER is set machine code, of which nothing can be told and which cannot be
-// run.
-EXPORT CUresult cuLinkComplete(CUlinkState state, void** image, std::size_t* bytes) {
-  cuLinkComplete_params p{state, image, bytes};
-  return CALL(cuLinkComplete, nullptr, p, {
-    auto& text = *reinterpret_cast<std::string*>(p.state);
-    if (std::getenv("EMBEDDED_LINKER")) {
-      Elf64_Ehdr header{};
-      std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-      header.e_ident[EI_CLASS] = ELFCLASS64;
-      header.e_ident[EI_DATA] = ELFDATA2LSB;
-      header.e_shentsize = sizeof(Elf64_Shdr);
-      header.e_entry = std::hash<std::string>()(text); // of other code other bytes
-      text.assign(reinterpret_cast<const char*>(&header), sizeof header);
-      text.resize(128);
-    }
-    *p.cubinOut = text.data();
-    *p.sizeOut = text.size();
-    return CUDA_SUCCESS;
-  });
-}
-EXPORT CUresult cuLinkDestroy(CUlinkState state) {
-  cuLinkDestroy_params p{state};
-  return CALL(cuLinkDestroy, nullptr, p, {
-    delete reinterpret_cast<std::string*>(p.state);
-    return CUDA_SUCCESS;
-  });
-}
 // NVRTC asks, and is content to get nothing.
 EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
   *table = nullptr;
@@ -286,12 +253,12 @@ EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
 }
 EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   cuModuleLoadData_params p{module, image};
-  return CALL(cuModuleLoadData, nullptr, p, { return load(p.module, p.image); });
+  return CALL(cuModuleLoadData, nullptr, p, { return embedded::load(p.module, p.image); });
 }
 EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options,
                                    void** values) {
   cuModuleLoadDataEx_params p{module, image, count, options, values};
-  return CALL(cuModuleLoadDataEx, nullptr, p, { return load(p.module, p.image); });
+  return CALL(cuModuleLoadDataEx, nullptr, p, { return embedded::load(p.module, p.image); });
 }
 EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
   cuModuleLoad_params p{module, path};
@@ -346,12 +313,8 @@ EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned room,
 EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   cuModuleGetFunction_params p{function, module, name};
   return CALL(cuModuleGetFunction, nullptr, p, {
-    std::lock_guard hold(lock);
-    engine::LoadedModule* loaded = the_device->module(number(p.hmod));
-    if (!loaded || !loaded->kernel(p.name)) return CUDA_ERROR_NOT_FOUND;
-    kernels.push_back({number(p.hmod), p.name});
-    *p.hfunc = reinterpret_cast<CUfunction>(&kernels.back());
-    return CUDA_SUCCESS;
+    *p.hfunc = embedded::function(p.hmod, p.name);
+    return *p.hfunc ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   });
 }
 EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* at, std::size_t* bytes, CUmodule module, const char* name) {
@@ -365,8 +328,6 @@ EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
   *name = reinterpret_cast<const Kernel*>(function)->name.c_str();
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) { return *value = 1024, CUDA_SUCCESS; }
-EXPORT CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
 EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   std::lock_guard hold(lock);
   const engine::KernelInfo* info = info_of(function);
@@ -439,6 +400,7 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t byt
     work.copy.WidthInBytes = p.ByteCount;
     work.copy.Height = work.copy.Depth = 1;
     if (embedded::captured(p.hStream, work)) return CUDA_SUCCESS;
+    while (no_answer) std::this_thread::sleep_for(std::chrono::seconds(1));
     return copy(number_of(p.dstHost), p.srcDevice, p.ByteCount, p.hStream);
   });
 }
@@ -582,6 +544,7 @@ CUresult embedded::launch(CUfunction f, Dim3 grid, Dim3 block, std::uint32_t sha
   launch.grid = grid;
   launch.block = block;
   launch.dynamic_shared = shared;
+  launch.cluster = cluster_of(f);
   launch.arguments.inlined = arguments;
   launch.arguments.size = arguments.size();
   return submit(stream, launch);
@@ -606,6 +569,8 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunct
   return *blocks = blocks_at_once(f), CUDA_SUCCESS;
 }
 
+// From here on who copies to the host waits for ever.
+EXPORT void embedded_stops_answering() { no_answer = true; }
 // Where the buffers lie into which gives_up wrote.
 EXPORT CUdeviceptr embedded_rings() { return rings; }
 // Of device memory, that live.

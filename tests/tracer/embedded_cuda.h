@@ -20,6 +20,9 @@ extern deadheat::device::Device* the_device;
 std::uint32_t stream_of(CUstream stream);
 CUresult submit(CUstream stream, decltype(deadheat::trace::Operation::what) what);
 CUresult wait(deadheat::trace::HostWait::Kind kind, std::uint32_t id);
+CUresult load(CUmodule* module, const void* image);
+CUfunction function(CUmodule module, const char* name); // null: it has none of that name
+deadheat::Dim3 cluster_of(CUfunction f); // that the kernel was told to have
 std::vector<std::uint8_t> arguments_of(CUfunction f, void** parameters);
 CUresult launch(CUfunction f, deadheat::Dim3 grid, deadheat::Dim3 block, std::uint32_t shared,
                 const std::vector<std::uint8_t>& arguments, CUstream stream);

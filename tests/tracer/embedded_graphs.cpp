@@ -315,6 +315,11 @@ EXPORT CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode
   *count = edges;
   return CUDA_SUCCESS;
 }
+// Of drivers that know no other edges than full ones.
+EXPORT CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count) {
+  std::vector<CUgraphEdgeData> edges(from ? *count : 0);
+  return cuGraphGetEdges_v2(graph, from, to, from ? edges.data() : nullptr, count);
+}
 EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
   return *type = of(node)->type, CUDA_SUCCESS;
 }

@@ -53,7 +53,12 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
 }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   cuMemFree_v2_params p{address};
-  return CALL(cuMemFree_v2, nullptr, p, { return CUDA_SUCCESS; });
+  return CALL(cuMemFree_v2, nullptr, p, {
+    if (fake::capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; // by whichever thread (cuStreamBeginCapture)
+    std::uint64_t end = p.dptr + 512; // what is small, and the last there is, is handed out again
+    next_address.compare_exchange_strong(end, p.dptr);
+    return CUDA_SUCCESS;
+  });
 }
 // Nothing is allocated where nothing is asked for.
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream stream) {

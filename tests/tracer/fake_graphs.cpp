@@ -52,6 +52,8 @@ void fake::capture(const cuLaunchKernel_params& p) {
   captured->nodes.push_back(std::move(node));
 }
 
+bool fake::capturing() { return captured != nullptr; }
+
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   cuStreamBeginCapture_v2_params p{stream, mode};
   return CALL(cuStreamBeginCapture_v2, nullptr, p, {

@@ -3,7 +3,8 @@
 // Each thread launches on a stream of its own, in a range "step N"; every tenth launch fails, as it should. END:
 // return, _exit, kill (SIGKILL, after half a second), fork (the child launches too, and ends first), exec (itself, to
 // return), forks (children that free memory and leave, while other threads launch), crash (a launch whose argument
-// cannot be read; the handler of the signal calls _exit), sigwait (all threads block a signal, and one waits for it),
+// cannot be read; the handler of the signal calls _exit), crash_exit (it calls exit), endless (main returns while other
+// threads go on launching), sigwait (all threads block a signal, and one waits for it),
 // short (threads that launch and end, one behind the other; says by how many KiB memory has grown), empty (allocates
 // nothing, in a stream), detach (takes CUPTI out of the process for a while), time (says nanoseconds of the first
 // thread's CPU a launch; it pauses after every 200, as jobs do), or turns (takes THREADS turns of ten times LAUNCHES,
@@ -30,7 +31,7 @@
 
 namespace {
 
-double thread_time() {  // nanoseconds
+double thread_time() { // nanoseconds
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return double(now.tv_sec) * 1e9 + double(now.tv_nsec);
@@ -70,7 +71,7 @@ std::size_t growth_of_short_threads(int threads) {
   some(threads / 10);
   const std::size_t before = mallinfo2().uordblks;
   some(threads);
-  usleep(300'000);  // what there is gets written
+  usleep(300'000); // what there is gets written
   return (mallinfo2().uordblks - std::min(before, mallinfo2().uordblks)) / 1024;
 }
 
@@ -103,9 +104,9 @@ bool forks(int children) {
   return left;
 }
 
-void crash() {
+void crash(bool at_once) {
   struct sigaction action{};
-  action.sa_handler = [](int) { _exit(3); };
+  action.sa_handler = at_once ? [](int) { _exit(3); } : [](int) { std::exit(3); };
   sigaction(SIGSEGV, &action, nullptr);
   void* unreadable = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int number = 0;
@@ -139,7 +140,7 @@ void take_turns(int launches, int turns) {
   std::printf("losses none\n");
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
@@ -168,7 +169,15 @@ int main(int argc, char** argv) {
   std::printf("done\n");
   std::fflush(stdout);
   if (end == "_exit") _exit(3);
-  if (end == "crash") crash();
+  if (end.starts_with("crash")) crash(end == "crash");
+  if (end == "endless") {
+    for (int t = 0; t < 4; ++t) {
+      std::thread([] {
+        for (;;) work(1000, false);
+      }).detach();
+    }
+    usleep(100'000);
+  }
   if (end == "kill") {
     usleep(1'500'000);
     raise(SIGKILL);

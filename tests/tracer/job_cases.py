@@ -89,6 +89,43 @@ def crashes(case):
     assert (status, said) == (3, []), (status, said)
 
 
+def exits_in_a_handler(case):
+    """Likewise, with exit handlers, of which the library's is one."""
+    status, said = case.run(100, 1, "crash_exit")
+    assert (status, said) == (3, []), (status, said)
+
+
+def exits_while_others_launch(case):
+    """What they do from then on is not in the trace, however long they go on."""
+    status, said = case.run(100, 1, "endless")
+    assert (status, said) == (3, []), (status, said)
+    assert case.launches() >= 90, case.dump()
+    assert not [f for f in os.listdir(case.trace) if f.endswith("incomplete")], os.listdir(case.trace)
+
+
+def nobody_reads_what_it_says(case):
+    """Standard error is a pipe whose reader has gone, or never reads: the job, which says nothing there, goes on."""
+    for full in (False, True):
+        reader, writer = os.pipe()
+        if full:
+            os.set_blocking(writer, False)
+            try:
+                while True:
+                    os.write(writer, b"x" * 4096)
+            except BlockingIOError:
+                os.set_blocking(writer, True)
+        else:
+            os.close(reader)
+        variables = dict(os.environ, LD_LIBRARY_PATH=os.path.abspath(options.folder),
+                         LD_PRELOAD=os.path.abspath(options.tracer), DEADHEAT_OPTIONS="output=/proc/no/trace:device=gpu")
+        done = subprocess.run([job, "100", "1", "return"], env=variables, text=True, stdout=subprocess.PIPE,
+                              stderr=writer, timeout=60)
+        os.close(writer)
+        if full:
+            os.close(reader)
+        assert (done.returncode, done.stdout) == (3, "done\n"), (full, done)
+
+
 def waits_for_a_signal(case):
     """A signal that the program blocks in all its threads is not delivered to one of the library's."""
     status, said = case.run(100, 1, "sigwait")
@@ -293,7 +330,7 @@ def copies(case):
 
 def orders(case):
     """What tells a stream or the host of another stream's work orders what comes before it, and nothing else."""
-    for what in ("values", "batch_of_values", "counted", "elapsed", "completion"):
+    for what in ("values", "batch_of_values", "counted", "elapsed", "completion", "keeps"):
         for early in (0, 1):
             report = case.calls(what, early)
             assert len(report["races"]) == early and report["summary"]["complete"], (what, early, report)
@@ -318,6 +355,7 @@ def makers(case):
 def not_followed(case):
     """What is not followed is said, and makes no race."""
     for what, line in (("triggered", "blocks trigger it"), ("unwritten", "no stream was seen writing"),
+                       ("freed", "no stream was seen writing"),
                        ("left_out", "cuMemBatchDecompressAsync was called; not recorded: its reads and writes")):
         report = case.calls(what, 0)
         assert not report["races"] and not report["summary"]["complete"], (what, report)
@@ -326,6 +364,7 @@ def not_followed(case):
 
 cases = [copies, orders, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
-         killed, forks, forks_while_others_launch, crashes, waits_for_a_signal, short_threads, allocates_nothing,
+         killed, forks, forks_while_others_launch, crashes, exits_in_a_handler, exits_while_others_launch,
+         nobody_reads_what_it_says, waits_for_a_signal, short_threads, allocates_nothing,
          executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,
          times_of_races]

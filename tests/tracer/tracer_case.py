@@ -104,10 +104,10 @@ class Case:
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), self.replay() if replays else None
 
-    def device(self, *words, settings="", timeout=60, variables=(), job="device_job"):
-        """What device_job said, and its status; a job that hangs is ended."""
+    def device(self, *words, settings="", timeout=60, variables=(), job="device_job", before=""):
+        """What device_job said, and its status; a job that hangs is ended. `before`: a folder of libraries."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
-        folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
+        folders = before + ":" * bool(before) + os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
         variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings),
                          **dict(variables))

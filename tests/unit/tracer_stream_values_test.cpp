@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace deadheat::cupti {
 namespace {
 
@@ -50,6 +52,16 @@ TEST_F(StreamWrites, OfOneThatIsPutBackTheLast) {
   writes({1}); // not seen: it was put back in between, or the wait would be over already
   EXPECT_EQ(seen(1, Until::at_least), 4u);
   EXPECT_EQ(seen(1, Until::equal), 4u);
+}
+
+TEST_F(StreamWrites, WhatWasWrittenIntoMemoryThatIsGoneIsNotSeen) {
+  writes({1});
+  values.wrote(word + 64, {1, 32, 7});
+  std::vector<std::uint64_t> forgotten;
+  values.forget(word - 16, 32, [&](std::uint64_t address) { forgotten.push_back(address); });
+  EXPECT_EQ(forgotten, std::vector<std::uint64_t>{word});
+  EXPECT_EQ(seen(1, Until::equal), 0u);
+  EXPECT_NE(values.seen(word + 64, 1, 32, Until::equal), nullptr);
 }
 
 TEST_F(StreamWrites, CountersWrapAround) {

@@ -41,7 +41,7 @@ CUresult try_to_load(const ptx::Instrumentation& code, unsigned count, CUjit_opt
   for (const ptx::InstrumentedKernel& kernel : code.kernels) { // where loading is lazy, it comes with the first
     CUfunction clone = nullptr;
     if (result == CUDA_SUCCESS) result = driver().cuModuleGetFunction(&clone, module, kernel.clone.c_str());
-    if (result == CUDA_SUCCESS) result = driver().cuFuncLoad(clone);
+    if (result == CUDA_SUCCESS && driver().cuFuncLoad) result = driver().cuFuncLoad(clone);
   }
   driver().cuModuleUnload(module);
   return result;

@@ -35,6 +35,18 @@ void set_attribute(const Kernel& kernel, CUfunction_attribute attribute, int val
   driver().cuKernelSetAttribute(attribute, value, reinterpret_cast<CUkernel>(kernel.clone), device);
 }
 
+int attribute(const Kernel& kernel, CUfunction handle, CUfunction_attribute which) {
+  int value = 0;
+  CUdevice device = 0;
+  CUresult got = CUDA_ERROR_NOT_SUPPORTED;
+  if (kernel.handle == Kernel::Handle::library_kernel && driver().cuKernelGetAttribute &&
+      driver().cuCtxGetDevice(&device) == CUDA_SUCCESS)
+    got = driver().cuKernelGetAttribute(&value, which, reinterpret_cast<CUkernel>(handle), device);
+  else if (kernel.handle == Kernel::Handle::function && driver().cuFuncGetAttribute)
+    got = driver().cuFuncGetAttribute(&value, which, handle);
+  return got == CUDA_SUCCESS ? value : 0;
+}
+
 // How many of the launch's blocks can be on the device at the same time, if they are the clone's: what the program
 // asked of the original (CUDA driver API, 6.30 Occupancy). Nothing where the driver does not say.
 std::optional<std::uint64_t> resident_blocks(const Kernel& kernel, const Journal::LaunchFacts& launch) {
@@ -94,8 +106,31 @@ void arguments_of(const Kernel& kernel, void** parameters, void** extra, std::ve
   }
 }
 
+Dim3 own_cluster(const Kernel& kernel, CUfunction handle) {
+  if (!kernel.instrumented || kernel.instrumented->cluster || !kernel.clone) return compiled_cluster(kernel);
+  constexpr CUfunction_attribute which[] = {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+                                            CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+                                            CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH};
+  int wanted[3] = {attribute(kernel, handle, which[0]), 0, 0};
+  for (int i = 1; wanted[0] && i < 3; ++i) wanted[i] = attribute(kernel, handle, which[i]);
+  for (int i = 0; !kernel.is_clone && i < 3; ++i) {
+    const int told = kernel.told_cluster[i].exchange(wanted[i]);
+    if (told != wanted[i]) set_attribute(kernel, which[i], wanted[i]);
+  }
+  if (wanted[0] <= 0 || wanted[1] <= 0 || wanted[2] <= 0) return {};
+  return {std::uint32_t(wanted[0]), std::uint32_t(wanted[1]), std::uint32_t(wanted[2])};
+}
+
 bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& launch) {
   if (!kernel.clone) return false;
+  if (launch.clusters_vary) {
+    const std::string line = "kernel " + kernel.name +
+                             " is not recorded where it is launched with clusters of a preferred size: nothing tells "
+                             "which of its clusters have it";
+    say_once(line);
+    session.incident("opaque", line);
+    return false;
+  }
   if (launch.block.count() > kernel.most_threads) {
     say_once("kernel " + kernel.name + " is not recorded: instrumented, it needs too many registers for blocks of " +
              std::to_string(launch.block.count()) + " threads");

@@ -17,7 +17,17 @@ namespace {
 struct Going {
   CUcontext context = nullptr;
   std::vector<std::uint64_t> memory; // where allocations begin
+  std::vector<CUstream> streams;
 };
+
+std::vector<CUstream> streams_of(Session& session, CUcontext context) {
+  std::vector<CUstream> streams = session.known_streams();
+  std::erase_if(streams, [&](CUstream stream) {
+    CUcontext of = nullptr;
+    return !driver().cuStreamGetCtx || driver().cuStreamGetCtx(stream, &of) != CUDA_SUCCESS || of != context;
+  });
+  return streams;
+}
 
 // Memory of pools, and memory that is mapped, is the device's, and goes with its primary context.
 std::vector<std::uint64_t> memory_of(Session& session, CUcontext context, bool primary) {
@@ -55,7 +65,8 @@ void goes(Call& call, CUcontext context, bool primary, bool surely) {
   if (!context) return;
   if (surely) call.session.recorder().let_kernels_end(context, Unfinished::while_loading);
   call.session.recorder().caught_up();
-  call.carried<Going>() = new Going{context, memory_of(call.session, context, primary)};
+  call.carried<Going>() =
+      new Going{context, memory_of(call.session, context, primary), streams_of(call.session, context)};
 }
 
 void gone(Call& call, bool really) {
@@ -64,8 +75,11 @@ void gone(Call& call, bool really) {
   if (Window* window = call.session.window()) window->spoil("a context was destroyed in it");
   call.session.recorder().context_gone(going->context);
   call.session.modules().context_gone(going->context);
-  std::lock_guard hold(call.session.lock);
-  for (std::uint64_t address : going->memory) call.session.freed(address);
+  Session& session = call.session;
+  std::lock_guard hold(session.lock);
+  session.journal().push(trace::HostWaitBegin{trace::HostWait::Kind::device, 0, session.host_thread()});
+  for (std::uint64_t address : going->memory) session.freed(address);
+  session.context_gone(going->streams);
 }
 
 } // namespace

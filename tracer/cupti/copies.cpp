@@ -99,9 +99,15 @@ class Batch {
   }
   ~Batch() {
     if (!launch_) return;
-    std::lock_guard hold(call_.session.lock);
-    call_.session.journal().push(trace::GraphEnd{launch_});
+    try {
+      std::lock_guard hold(call_.session.lock);
+      call_.session.journal().push(trace::GraphEnd{launch_});
+    } catch (...) {
+      call_.session.call_not_recorded();
+    }
   }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
 
  private:
   Call& call_;
@@ -131,8 +137,12 @@ class BetweenDevices {
   }
   ~BetweenDevices() {
     if (others_.empty()) return;
-    std::lock_guard hold(call_.session.lock);
-    for (std::uint32_t other : others_) comes_before(call_.stream(nullptr), other);
+    try {
+      std::lock_guard hold(call_.session.lock);
+      for (std::uint32_t other : others_) comes_before(call_.stream(nullptr), other);
+    } catch (...) {
+      call_.session.call_not_recorded();
+    }
   }
   BetweenDevices(const BetweenDevices&) = delete;
   BetweenDevices& operator=(const BetweenDevices&) = delete;

@@ -50,7 +50,7 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
   bool complete = false;
   {
     std::lock_guard hold(launch.lock_);
-    if (within) {
+    if (within && !launch.over_) {
       std::deque<RecordedLaunch::Arrived>& arrived = launch.arrived_;
       if (arrived.empty() || arrived.back().round != round || arrived.back().bytes.size() + bytes > (1u << 20)) {
         arrived.push_back({round, {}});

@@ -82,6 +82,14 @@ void describe(Call& call, CUgraphNode node, HostNodes* hosts, GraphNode& to) {
       "lost", std::string("a graph's node is not followed: ") + name_of(type) + " (type " + std::to_string(type) + ")");
 }
 
+// Drivers before 12.3 know no edges but full ones.
+void edges_of(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, std::size_t& count) {
+  if (driver().cuGraphGetEdges_v2)
+    driver().cuGraphGetEdges_v2(graph, from, to, data, &count);
+  else if (driver().cuGraphGetEdges)
+    driver().cuGraphGetEdges(graph, from, to, &count);
+}
+
 // Adds the nodes of `graph`; `entries`: what its roots come after. Returns the nodes that nothing follows.
 std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<std::uint32_t>& entries,
                                   HostNodes* hosts, Executable& into, int depth) {
@@ -93,10 +101,10 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
   }
   std::vector<CUgraphNode> handles(count);
   driver().cuGraphGetNodes(graph, handles.data(), &count);
-  driver().cuGraphGetEdges_v2(graph, nullptr, nullptr, nullptr, &edges);
+  edges_of(graph, nullptr, nullptr, nullptr, edges);
   std::vector<CUgraphNode> from(edges), to(edges);
   std::vector<CUgraphEdgeData> data(edges);
-  if (edges) driver().cuGraphGetEdges_v2(graph, from.data(), to.data(), data.data(), &edges);
+  if (edges) edges_of(graph, from.data(), to.data(), data.data(), edges);
   std::unordered_map<CUgraphNode, std::vector<CUgraphNode>> before;
   std::unordered_map<CUgraphNode, std::size_t> after;
   std::unordered_set<CUgraphNode> programmatic; // behind a kernel alone

@@ -5,14 +5,21 @@
 #include <utility>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 
 namespace deadheat::cupti {
 
 namespace {
 
-void tell(Session& session, std::uint32_t operation) {
-  session.journal().push(trace::HostWait{trace::HostWait::Kind::operation, operation, 0, false, 0});
+// The driver calls: nothing is to be thrown through it.
+void tell(Session& session, std::uint32_t operation) noexcept {
+  try {
+    const Own own;
+    session.journal().push(trace::HostWait{trace::HostWait::Kind::operation, operation, 0, false, 0});
+  } catch (...) {
+    session.call_not_recorded();
+  }
 }
 
 } // namespace
@@ -165,7 +172,8 @@ void wrap(Call& call, CUstream handle, Function HostFunction::* which, Function&
 void callback(Call& call, CUstream handle) {
   HostFunction* const host = std::exchange(call.carried<HostFunction>(), nullptr);
   if (!call.done()) {
-    delete host; // it will not run
+    // It will not run. Of an error that may be an earlier launch's (CUDA driver API, cuLaunchHostFunc) nobody can tell.
+    if (call.result < CUDA_ERROR_ILLEGAL_ADDRESS) delete host;
     return;
   }
   if (!host && call.captured(handle)) return;

@@ -92,14 +92,6 @@ void fill_watched(const Session& session) {
   }
 }
 
-[[gnu::cold]] void not_recorded(Session& session) noexcept {
-  try {
-    if (Window* window = session.window()) window->spoil("a call in it could not be recorded");
-    session.incident("lost", "a call could not be recorded");
-  } catch (...) {
-  }
-}
-
 [[gnu::cold]] void left_out(Session& session, const CUpti_CallbackData& data, const char* what) noexcept {
   try {
     if (*static_cast<CUresult*>(data.functionReturnValue) != CUDA_SUCCESS) return;
@@ -148,8 +140,8 @@ void fill_watched(const Session& session) {
       Activity::driver_call(data->correlationId);
     call_watched.handler(call, const_cast<void*>(data->functionParams));
     if (exit && call_watched.queues) session->recorder().queued(data->context);
-  } catch (...) {  // out of memory, most likely: what this call did is not in the trace
-    not_recorded(*session);
+  } catch (...) {
+    session->call_not_recorded();
   }
 }
 
@@ -182,7 +174,7 @@ void enable(CUpti_CallbackDomain domain, bool on) {
 }
 
 void at_exit(int status, void*) {
-  if (Session* session = Session::get()) session->finish(status, true);
+  if (Session* session = Session::get()) session->exits(status);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace deadheat::cupti {
 namespace {
 
 constexpr std::size_t most_spare = 16;    // blocks that wait to be used again
+constexpr std::size_t bytes_apart = 600;  // of an entry of that kind, with what it points to
 constexpr std::size_t most_room = 8192;   // bytes of arguments that a launch keeps room for
 
 template <std::size_t I>
@@ -44,12 +45,18 @@ void Journal::open_block() {
 }
 
 void Journal::push(Item item) {
-  if (!layer_on(Layer::journal)) return;
+  if (!layer_on(Layer::journal) || closed_) return;
   auto held = std::make_unique<Item>(std::move(item));
   std::lock_guard hold(lock_);
   Item* const address = held.get();
   std::memcpy(append(sizeof address, std::uint32_t(held->index()) | apart), &address, sizeof address);
   (void)held.release();
+  apart_.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool Journal::holds_too_much() {
+  std::lock_guard hold(lock_);
+  return full_.size() * sizeof(Block) + apart_.load(std::memory_order_relaxed) * bytes_apart > most_held_;
 }
 
 void Journal::push(Launched& launched) {
@@ -200,6 +207,7 @@ bool Journal::write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter&
     std::memcpy(&item, bytes, sizeof item);
     if (keep && !write(*item, writer, last_chance)) return false;
     delete item;
+    apart_.fetch_sub(1, std::memory_order_relaxed);
     return true;
   }
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -225,11 +233,17 @@ void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
     }
     if (batch_.empty()) return;
     for (; block_ < batch_.size(); ++block_, at_ = 0) {
+      if (in_haste_ && !last_chance) return;
       Block& block = *batch_[block_];
       while (at_ < block.used) {
         Entry entry;
         std::memcpy(&entry, block.bytes + at_, sizeof entry);
-        if (!write(entry, block.bytes + at_ + sizeof entry, writer, last_chance)) return;
+        std::uint8_t* const bytes = block.bytes + at_ + sizeof entry;
+        if (!write(entry, bytes, writer, last_chance)) {
+          if (!holds_too_much()) return;
+          say_once("a launch does not end, and too much waits behind it: the rest of its accesses is not recorded");
+          write(entry, bytes, writer, true);
+        }
         at_ += entry.bytes;
       }
     }

@@ -10,7 +10,8 @@
 // that are used again: a host thread that launches asks for no memory, and touches only what it writes, which is what
 // matters where another core has just read it. What is rare is an object of its own, and the queue holds its address.
 //
-// Thread-safety: push() from any thread; pump() from one thread at a time (a second one waits). Nothing throws.
+// Thread-safety: push() from any thread, which throws where there is no memory; pump() from one thread at a time (a
+// second one waits).
 #pragma once
 
 #include <atomic>
@@ -52,6 +53,7 @@ class Journal {
     Dim3 grid, block, cluster;
     std::uint32_t dynamic_shared = 0;
     bool cooperative = false, programmatic = false;
+    bool clusters_vary = false;  // some may have more blocks than `cluster` says, and nothing tells which
   };
   struct Launched : LaunchFacts {
     std::vector<std::uint8_t> arguments;  // in the trace, too
@@ -109,7 +111,7 @@ class Journal {
   template <typename What>
     requires small<What>
   void push(const What& what) {
-    if (!layer_on(Layer::journal)) return;
+    if (!layer_on(Layer::journal) || closed_.load(std::memory_order_relaxed)) return;
     std::lock_guard hold(lock_);
     std::memcpy(append(sizeof what, kind_of<What>(static_cast<const Item*>(nullptr))), &what, sizeof what);
   }
@@ -117,7 +119,7 @@ class Journal {
   // it is told to, at most `most`, and says how many there are.
   template <typename Words>
   void push(const LaunchFacts& launch, std::size_t most, Words&& words) {
-    if (!layer_on(Layer::journal)) return;
+    if (!layer_on(Layer::journal) || closed_.load(std::memory_order_relaxed)) return;
     std::lock_guard hold(lock_);
     std::uint8_t* at = room(sizeof launch + most * sizeof(std::uint64_t));
     std::memcpy(at, &launch, sizeof launch);
@@ -133,6 +135,12 @@ class Journal {
 
   // Writes what can be written. last_chance: nothing more arrives; launches write what they have.
   void pump(trace::TraceWriter& writer, bool last_chance = false);
+  void close() { closed_ = true; } // what is pushed from here on is dropped: the process ends
+  // Who pumps, but not for the last time, is to leave soon, however much comes. Async-signal-safe.
+  void haste() { in_haste_ = true; }
+  // So much may wait behind a launch of which accesses are to come: where it is more, and the launch may never end, it
+  // writes what it has, and the rest of it is missing.
+  void may_hold(std::size_t bytes) { most_held_ = bytes; }
 
  private:
   static constexpr std::size_t block_bytes = std::size_t(128) << 10;
@@ -169,6 +177,7 @@ class Journal {
   void close_block(); // likewise: it is filled
   void open_block();
   bool write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter& writer, bool last_chance);
+  bool holds_too_much();
   bool write(Item& item, trace::TraceWriter& writer, bool last_chance); // false: more of it is to come
   void write(const LaunchFacts& launch, std::span<std::uint64_t> words, const Launched* more,
              trace::TraceWriter& writer);
@@ -178,8 +187,11 @@ class Journal {
   alignas(64) QuickLock lock_; // of the queue
   std::uint8_t *fill_ = nullptr, *end_ = nullptr; // room in the block that is being filled
   std::unique_ptr<Block> filling_;
+  std::atomic<bool> closed_{false}, in_haste_{false};
   std::vector<std::unique_ptr<Block>> full_, spare_;
+  std::atomic<std::size_t> apart_{0}; // entries of that kind
 
+  std::size_t most_held_ = std::size_t(1) << 30;
   std::mutex pumping_; // of what follows
   std::vector<std::unique_ptr<Block>> batch_;
   std::size_t block_ = 0, at_ = 0; // the first entry of the batch that is not written

@@ -36,7 +36,8 @@ std::vector<std::uint64_t> footprint(Session& session, const Kernel& kernel, std
 
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to) {
   CUDA_KERNEL_NODE_PARAMS p{};
-  if (driver().cuGraphKernelNodeGetParams_v2(node, &p) != CUDA_SUCCESS) return false;
+  const auto ask = driver().cuGraphKernelNodeGetParams_v2; // of drivers from 12.0 on
+  if (!ask || ask(node, &p) != CUDA_SUCCESS) return false;
   describe_kernel(call, node, p, to);
   return true;
 }
@@ -48,7 +49,7 @@ void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS
   launch.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
   launch.block = {p.blockDimX, p.blockDimY, p.blockDimZ};
   launch.dynamic_shared = p.sharedMemBytes;
-  launch.cluster = compiled_cluster(kernel);
+  launch.cluster = own_cluster(kernel, handle_of(p));
   CUlaunchAttributeValue value{};
   if (driver().cuGraphKernelNodeGetAttribute &&
       driver().cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value) == CUDA_SUCCESS &&
@@ -95,7 +96,7 @@ bool gets_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS& n) {
   Journal::LaunchFacts launch;
   launch.grid = {n.gridDimX, n.gridDimY, n.gridDimZ};
   launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
-  launch.cluster = compiled_cluster(kernel);
+  launch.cluster = own_cluster(kernel, handle_of(n));
   launch.dynamic_shared = n.sharedMemBytes;
   if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
       !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, given.control, true)) {

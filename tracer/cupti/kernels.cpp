@@ -106,9 +106,12 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   const char* name = symbol;
   if (!name && !owner.library && (!driver().cuFuncGetName || driver().cuFuncGetName(&name, handle) != CUDA_SUCCESS)) {
     name = nullptr;
-    owner.library = true; // a graph's node names a CUkernel that was never looked up
+    owner.library = !owner.owner; // a graph's node names a CUkernel that was never looked up
   }
-  if (!name && owner.library) driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle));
+  if (!name && owner.library && driver().cuKernelGetName &&
+      driver().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle)) != CUDA_SUCCESS) {
+    name = nullptr;
+  }
   made->name = name ? name : "unknown kernel";
   if (!code && made->name.rfind(ptx::clone_prefix, 0) == 0) { // a graph's node: its handle was never looked up
     std::lock_guard hold(lock_);
@@ -116,6 +119,7 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
     const auto only = std::find_if(codes_.begin(), codes_.end(), has_it);
     if (only != codes_.end() && std::none_of(std::next(only), codes_.end(), has_it)) code = only->get();
   }
+  if (owner.owner) made->handle = owner.library ? Kernel::Handle::library_kernel : Kernel::Handle::function;
   find_parameters(*made, handle, owner.library);
   if (const ptx::InstrumentedKernel* instrumented = code ? code->kernel(made->name) : nullptr) {
     use_clone(*made, *code, *instrumented);

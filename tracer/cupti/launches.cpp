@@ -107,10 +107,13 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   Session& session = call.session;
   Kernel& kernel = known_kernel(call, f);
   const bool captured = call.captured(stream);
-  if (launch->cluster.count() == 1) launch->cluster = compiled_cluster(kernel);
-  const bool record = kernel.instrumented && !(captured && call.into_body(stream)) &&
-                      session.recorder().wants(kernel.name) && fits(session, kernel, *launch) &&
-                      session.recorder().control(call.context, kernel, pending.parameter, captured);
+  // Without its parameters the call is about to fail.
+  const bool whole = parameters || extra || (kernel.instrumented && kernel.instrumented->parameters == 0);
+  bool record =
+      kernel.instrumented && whole && !(captured && call.into_body(stream)) && session.recorder().wants(kernel.name);
+  if (launch->cluster.count() == 1) launch->cluster = record ? own_cluster(kernel, f) : compiled_cluster(kernel);
+  record = record && fits(session, kernel, *launch) &&
+           session.recorder().control(call.context, kernel, pending.parameter, captured);
   launch->kernel = &kernel;
   launch->ranges = nvtx_ranges();
   arguments_of(kernel, parameters, extra, launch->arguments);
@@ -305,6 +308,7 @@ bool records_event(const CUlaunchAttribute& attribute) {
   }
   if (!call.exit && !looks_at_way_in(call, p.f)) return;
   bool events = false;
+  Dim3 preferred; // of clusters
   Journal::LaunchFacts facts;
   facts.grid = {c.gridDimX, c.gridDimY, c.gridDimZ};
   facts.block = {c.blockDimX, c.blockDimY, c.blockDimZ};
@@ -317,10 +321,13 @@ bool records_event(const CUlaunchAttribute& attribute) {
       facts.cooperative = a.value.cooperative != 0;
     } else if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
       facts.programmatic = a.value.programmaticStreamSerializationAllowed != 0;
+    } else if (a.id == CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) {
+      preferred = {a.value.preferredClusterDim.x, a.value.preferredClusterDim.y, a.value.preferredClusterDim.z};
     } else if (records_event(a)) {
       events = true;
     }
   }
+  facts.clusters_vary = preferred.count() > facts.cluster.count();
   if (call.exit && events) [[unlikely]] {
     return with_events(call, c, [&] { submit_plain(call, facts, p.f, p.kernelParams, p.extra, c.hStream); });
   }

@@ -19,6 +19,8 @@ namespace deadheat::cupti {
   X(cuCtxGetDevice_v2) \
   X(cuCtxGetCurrent) \
   X(cuCtxSetCurrent) \
+  X(cuDeviceGet) \
+  X(cuDeviceGetCount) \
   X(cuDeviceGetName) \
   X(cuDeviceGetAttribute) \
   X(cuDeviceTotalMem_v2) \
@@ -50,6 +52,7 @@ namespace deadheat::cupti {
   X(cuStreamGetCaptureInfo_v2) \
   X(cuStreamGetCaptureInfo_v3) \
   X(cuStreamGetDevice) \
+  X(cuStreamGetCtx) \
   X(cuStreamGetFlags) \
   X(cuStreamGetPriority) \
   X(cuLibraryGetKernel) \
@@ -80,6 +83,7 @@ namespace deadheat::cupti {
   X(cuLinkComplete) \
   X(cuLinkDestroy) \
   X(cuGraphGetNodes) \
+  X(cuGraphGetEdges) \
   X(cuGraphGetEdges_v2) \
   X(cuGraphNodeGetType) \
   X(cuGraphKernelNodeGetParams_v2) \

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "tracer/cupti/handlers.h"
@@ -47,13 +48,13 @@ class MemoryFile {
 };
 thread_local MemoryFile loading_file;
 
-void replace(Call& call, const void*& image, const JitOptions& jit) {
-  loading = call.session.modules().replacement(image, jit);
+void replace(Call& call, const void*& image, const JitOptions& jit, bool anywhere) {
+  loading = call.session.modules().replacement(image, jit, anywhere);
   if (loading) image = loading->image.data();
 }
 
-void replace(Call& call, const char*& path, const JitOptions& jit) {
-  loading = call.session.modules().replacement_of_file(path, jit);
+void replace(Call& call, const char*& path, const JitOptions& jit, bool anywhere) {
+  loading = call.session.modules().replacement_of_file(path, jit, anywhere);
   if (!loading) return;
   if (const char* name = loading_file.hold(loading->image)) {
     path = name;
@@ -82,7 +83,7 @@ void load(Call& call, What& what, Handle* handle, const JitOptions& jit = {}) {
   if (call.exit)
     tie(call, handle);
   else
-    replace(call, what, jit);
+    replace(call, what, jit, std::is_same_v<Handle, CUlibrary>);
 }
 
 // What the program sees of a module or library: its own kernels, without clones.

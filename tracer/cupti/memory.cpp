@@ -64,32 +64,21 @@ void register_host(Call& call, cuMemHostRegister_v2_params& p) {
   if (window && (p.Flags & CU_MEMHOSTREGISTER_IOMEMORY)) window->of_another_device(number(p.p));
 }
 
-// Frees are noted on the way in: another thread may be given the same address before the call has returned.
-// Under the session's lock.
-static void host_memory_freed(Session& session, const void* at) {
-  const trace::Allocate* memory = session.allocation_at(number(at));
-  if (Window* window = session.window(); window && memory && memory->kind == Kind::pinned) {
+// cudaFree of stream-ordered memory waits for nothing; in the trace it is a free of its own all the same.
+static void frees(Call& call, std::uint64_t address) {
+  Session& session = call.session;
+  std::lock_guard hold(session.lock);
+  if (call.exit) return session.end_of_free(address, 1, call.done());
+  const trace::Allocate* memory = session.allocation_at(address);
+  if (!memory || memory->kind == Kind::symbol) return;
+  if (Window* window = session.window(); window && memory->kind == Kind::pinned) {
     window->host_memory_freed(memory->address, memory->bytes);
   }
-  session.freed(number(at));
+  session.being_freed(address);
 }
-void unregister_host(Call& call, cuMemHostUnregister_params& p) {
-  if (call.exit) return;
-  std::lock_guard hold(call.session.lock);
-  host_memory_freed(call.session, p.p);
-}
-void free_host(Call& call, cuMemFreeHost_params& p) {
-  if (call.exit) return;
-  std::lock_guard hold(call.session.lock);
-  host_memory_freed(call.session, p.p);
-}
-void free_memory(Call& call, cuMemFree_v2_params& p) {
-  if (call.exit) return;
-  std::lock_guard hold(call.session.lock);
-  const trace::Allocate* memory = call.session.allocation_at(p.dptr);
-  // cudaFree of stream-ordered memory waits for nothing; in the trace it is a free of its own all the same.
-  if (memory && memory->kind != Kind::symbol) call.session.freed(p.dptr);
-}
+void unregister_host(Call& call, cuMemHostUnregister_params& p) { frees(call, number(p.p)); }
+void free_host(Call& call, cuMemFreeHost_params& p) { frees(call, number(p.p)); }
+void free_memory(Call& call, cuMemFree_v2_params& p) { frees(call, p.dptr); }
 
 void map_memory(Call& call, cuMemMap_params& p) {
   if (!call.done()) return;
@@ -98,11 +87,11 @@ void map_memory(Call& call, cuMemMap_params& p) {
 }
 
 void unmap_memory(Call& call, cuMemUnmap_params& p) {
-  if (call.exit) return;
   std::lock_guard hold(call.session.lock);
+  if (call.exit) return call.session.end_of_free(p.ptr, p.size, call.done());
   while (const trace::Allocate* memory = call.session.next_allocation(p.ptr)) {
     if (memory->address >= p.ptr + p.size) break;
-    call.session.freed(memory->address);
+    call.session.being_freed(memory->address);
   }
 }
 
@@ -124,11 +113,7 @@ void import_memory(Call& call, cuMemPoolImportPointer_params& p) { imported(call
 void map_external_memory(Call& call, cuExternalMemoryGetMappedBuffer_params& p) {
   imported(call, Kind::device, p.devPtr, p.bufferDesc ? p.bufferDesc->size : 0);
 }
-void close_memory(Call& call, cuIpcCloseMemHandle_params& p) {
-  if (call.exit) return;
-  std::lock_guard hold(call.session.lock);
-  call.session.freed(p.dptr);
-}
+void close_memory(Call& call, cuIpcCloseMemHandle_params& p) { frees(call, p.dptr); }
 
 void allocate_in_stream(Call& call, cuMemAllocAsync_params& p) {
   if (call.done()) in_stream(call, *p.dptr, p.bytesize, p.hStream);
@@ -137,9 +122,10 @@ void allocate_from_pool(Call& call, cuMemAllocFromPoolAsync_params& p) {
   if (call.done()) in_stream(call, *p.dptr, p.bytesize, p.hStream);
 }
 void free_in_stream(Call& call, cuMemFreeAsync_params& p) {
-  if (call.exit || call.captured(p.hStream)) return;
+  if (!call.exit && call.captured(p.hStream)) return;
   std::lock_guard hold(call.session.lock);
-  call.session.freed_in_stream(p.dptr, call.stream(p.hStream));
+  if (call.exit) return call.session.end_of_free(p.dptr, 1, call.done());
+  call.session.being_freed(p.dptr, call.stream(p.hStream));
 }
 
 // Variables of modules are memory that the program asks for by name.

@@ -105,26 +105,52 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
 
 namespace {
 
-int current_architecture() { // 90; 0: no context is current
-  CUdevice device = 0;
-  CUcontext context = nullptr;
-  if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return 0;
-  if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return 0;
+int architecture_of(CUdevice device) { // 90
   int major = 0, minor = 0;
   driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
   driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
   return major * 10 + minor;
 }
 
+int current_architecture() { // 0: no context is current
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return 0;
+  return driver().cuCtxGetDevice(&device) == CUDA_SUCCESS ? architecture_of(device) : 0;
+}
+
+bool devices_are_alike() {
+  const Driver& d = driver();
+  int count = 0;
+  if (!d.cuDeviceGetCount || !d.cuDeviceGet || d.cuDeviceGetCount(&count) != CUDA_SUCCESS) return true;
+  std::set<int> architectures;
+  for (int i = 0; i < count; ++i) {
+    CUdevice device = 0;
+    if (d.cuDeviceGet(&device, i) == CUDA_SUCCESS) architectures.insert(architecture_of(device));
+  }
+  return architectures.size() < 2;
+}
+
 } // namespace
 
-Code* Modules::replacement(const void* image, const JitOptions& jit) {
-  const int architecture = image && session_.options().accesses ? current_architecture() : 0;
+// Instrumented code is for one architecture. A module is one context's; a library serves every device, and would lack
+// what it has for the others.
+bool Modules::can_replace(const void* what, bool anywhere) {
+  if (!what || !session_.options().accesses) return false;
+  if (!anywhere || devices_are_alike()) return true;
+  left_opaque(
+      "kernels of libraries are not recorded where a process sees GPUs of several architectures "
+      "(CUDA_VISIBLE_DEVICES can leave one)");
+  return false;
+}
+
+Code* Modules::replacement(const void* image, const JitOptions& jit, bool anywhere) {
+  const int architecture = can_replace(image, anywhere) ? current_architecture() : 0;
   return architecture ? made_of(device_code(image, architecture), jit, architecture) : nullptr;
 }
 
-Code* Modules::replacement_of_file(const char* path, const JitOptions& jit) {
-  const int architecture = path && session_.options().accesses ? current_architecture() : 0;
+Code* Modules::replacement_of_file(const char* path, const JitOptions& jit, bool anywhere) {
+  const int architecture = can_replace(path, anywhere) ? current_architecture() : 0;
   return architecture ? made_of(device_code_of_file(path, architecture), jit, architecture) : nullptr;
 }
 

@@ -66,6 +66,8 @@ struct alignas(64) Kernel {  // what a launch's handle stands for
   Code* code = nullptr;            // null: opaque
   CUfunction clone = nullptr;      // null: not (or no longer) to be used
   bool is_clone = false;           // the handle is a clone's: a graph's node that was given it
+  enum class Handle : std::uint8_t { unknown, function, library_kernel } handle = Handle::unknown;
+  mutable std::atomic<int> told_cluster[3] = {}; // what the clone was told to have (clones.h, own_cluster)
   bool gaps = false;                   // some bytes of its arguments are no parameter's
   std::uint32_t static_shared = 0;
   std::uint32_t most_threads = 1024;   // of a block of the clone
@@ -84,8 +86,9 @@ class Modules {
 
   // The way in: what to load in place of `image` (a fat binary's wrapper or container, PTX text, an ELF file), or null
   // to leave it. The result lives for ever.
-  Code* replacement(const void* image, const JitOptions& jit);
-  Code* replacement_of_file(const char* path, const JitOptions& jit);
+  // `anywhere`: its kernels may be launched on any device that the process sees.
+  Code* replacement(const void* image, const JitOptions& jit, bool anywhere);
+  Code* replacement_of_file(const char* path, const JitOptions& jit, bool anywhere);
   void loaded(CUlibrary library, Code* code);
   void loaded(CUmodule module, Code* code);
   void not_loaded(const Code& code, CUresult why); // the program's call failed with it
@@ -103,6 +106,7 @@ class Modules {
   bool is_loaded(CUfunction handle, const char* symbol, CUcontext context);
 
  private:
+  bool can_replace(const void* what, bool anywhere);
   Code* made_of(Expected<DeviceCode> found, JitOptions jit, int architecture);
   std::unique_ptr<Code> prepare(std::string text, const std::string& origin, const JitOptions& jit, int architecture);
   // assemble.cpp. The kernels that are to be recorded and can be assembled in the time that is allowed. `wait`: what to

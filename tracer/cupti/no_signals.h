@@ -53,4 +53,33 @@ int on_quiet_thread(const Work& work) {
   return failed;
 }
 
+// Likewise, on a stack of so many bytes: threads of the program may have small ones. False: it could not be done.
+template <typename Work>
+bool on_stack_of(std::size_t bytes, const Work& work) {
+  struct Run {
+    const Work& work;
+    bool done = false;
+  } run{work};
+  pthread_t thread{};
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  bool began = pthread_attr_setstacksize(&attributes, bytes) == 0;
+  if (began) {
+    const NoSignals blocked;
+    const auto body = [](void* of) -> void* {
+      Run& its = *static_cast<Run*>(of);
+      try {
+        its.work();
+        its.done = true;
+      } catch (...) {
+      }
+      return nullptr;
+    };
+    began = pthread_create(&thread, &attributes, body, &run) == 0;
+  }
+  pthread_attr_destroy(&attributes);
+  if (began) pthread_join(thread, nullptr);
+  return began && run.done;
+}
+
 } // namespace deadheat::cupti

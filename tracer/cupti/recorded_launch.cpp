@@ -98,6 +98,11 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
     }
     if (batch.empty()) break;
   }
+  {
+    std::lock_guard hold(lock_);
+    over_ = true;
+    arrived_.clear();
+  }
   if (!stalled_) writing_->log.finish();
   if (in_window_ && (!complete_ || writing_->log.damaged()))
     session_.window()->spoil("accesses of its launches are missing");

@@ -42,6 +42,7 @@ class RecordedLaunch final : public Awaited {
   std::vector<std::uint64_t> exited_in_; // of a graph's node: the same by ring
   bool complete_ = false;
   bool abandoned_ = false; // nothing more will arrive
+  bool over_ = false; // it is written: what arrives is of no use
   void stall(trace::TraceWriter& writer);
   struct Writing;
   std::shared_ptr<Writing> writing_;

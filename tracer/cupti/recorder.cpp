@@ -47,14 +47,22 @@ Recorder::Buffers* Recorder::buffers(CUcontext context) {
 
 // ---- what is recorded
 
-// Names may be thousands of characters long: each is looked at once.
+// Names may be thousands of characters long: each is looked at once, with room for the frame that std::regex takes for
+// each character (some 300 bytes).
 bool Recorder::matches(const std::string& kernel) {
   const std::string& wanted = session_.options().kernel;
   if (wanted.empty()) return true;
   const auto [known, fresh] = matches_.try_emplace(kernel);
   if (fresh) {
-    if (!filter_) filter_ = std::make_unique<std::regex>(wanted);
-    known->second = std::regex_search(kernel, *filter_) || std::regex_search(ptx::demangle(kernel), *filter_);
+    constexpr std::size_t stack = std::size_t(64) << 20, most = 100'000;
+    const auto has = [&](const std::string& name) {
+      return std::regex_search(name.begin(), name.begin() + std::ptrdiff_t(std::min(name.size(), most)), *filter_);
+    };
+    const bool looked = on_stack_of(stack, [&] {
+      if (!filter_) filter_ = std::make_unique<std::regex>(wanted);
+      known->second = has(kernel) || has(ptx::demangle(kernel));
+    });
+    if (!looked) session_.incident("lost", "a kernel's name could not be compared with what is to be recorded");
   }
   return known->second;
 }
@@ -235,6 +243,7 @@ void Recorder::start() {
 bool Recorder::finish_there(int status) {
   if (!running_ || stopping_) return false;
   status_ = status;
+  session_.journal().haste();
   finishing_ = true; // seen soon: waking it takes a lock
   return true;
 }

@@ -51,6 +51,7 @@ class Recorder {
   void stop(); // drains what there is, if the driver still answers
   // The thread that drains ends, and finishes the session before. False: there is none. Async-signal-safe.
   bool finish_there(int status);
+  void wake() { wake_.notify_all(); } // it looks sooner
   // Before a call in that context that keeps the driver to itself until the kernels that run have ended, or may do so:
   // waits until the launches that write have ended, as long as there is sense in it (unfinished.h).
   void let_kernels_end(CUcontext context, std::chrono::seconds most);

@@ -79,6 +79,7 @@ void Rings::give_back() {
 }
 
 bool Rings::refresh() {
+  const Asking asking;
   const Driver& d = driver();
   return d.cuMemcpyDtoHAsync_v2(states_, head_, head_bytes(count_), stream_) == CUDA_SUCCESS &&
          d.cuStreamSynchronize(stream_) == CUDA_SUCCESS;
@@ -125,8 +126,10 @@ bool Rings::fetch_ring(std::uint32_t ring, const Part& part) {
     if (bytes == to_end) bytes = std::min<std::uint64_t>(end - from, to_end + device_log::slack_bytes);
     bytes = std::min(bytes, staging_bytes);
     if (used_ + bytes > staging_bytes && !take(part)) return false;
-    if (driver().cuMemcpyDtoHAsync_v2(staging_ + used_, state.base + in_ring, bytes, stream_) != CUDA_SUCCESS) {
-      return false;
+    {
+      const Asking asking;
+      if (driver().cuMemcpyDtoHAsync_v2(staging_ + used_, state.base + in_ring, bytes, stream_) != CUDA_SUCCESS)
+        return false;
     }
     fetched_.push_back({ring, from, bytes, used_});
     used_ += (bytes + 63) & ~std::uint64_t(63);
@@ -139,7 +142,11 @@ bool Rings::fetch_ring(std::uint32_t ring, const Part& part) {
 
 bool Rings::take(const Part& part) {
   if (fetched_.empty()) return true;
-  const bool good = driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+  bool good = false;
+  {
+    const Asking asking;
+    good = driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+  }
   for (const Fetched& f : fetched_) {
     if (good) read_[f.ring] = part(f.position, staging_ + f.at, f.bytes);
   }
@@ -158,6 +165,7 @@ bool Rings::set_limit(std::uint32_t ring, std::uint64_t limit) {
 }
 
 bool Rings::make_room() {
+  const Asking asking;
   bool any = false;
   for (std::uint32_t ring = 0; ring < count_; ++ring) {
     if (read_[ring] == told_[ring]) continue;
@@ -169,6 +177,7 @@ bool Rings::make_room() {
 }
 
 void Rings::release() {
+  const Asking asking;
   for (std::uint32_t ring = 0; ring < count_ && set_limit(ring, ~std::uint64_t(0)); ++ring) {
   }
 }

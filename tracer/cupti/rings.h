@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,9 @@ class Rings {
  public:
   // Of that size together, or as much as there is room for. Null: there is none.
   static std::unique_ptr<Rings> make(CUcontext context, std::uint64_t bytes);
+
+  // Odd while the driver is asked for what follows; another number each time. Of all rings, which one thread reads.
+  static std::uint32_t asked() { return asked_.load(std::memory_order_relaxed); }
 
   CUcontext context() const { return context_; }
   CUdeviceptr head() const { return head_; }
@@ -53,6 +57,12 @@ class Rings {
   bool fetch_ring(std::uint32_t ring, const Part& part);
   bool take(const Part& part); // what has been asked for
   bool set_limit(std::uint32_t ring, std::uint64_t limit);
+
+  struct Asking {
+    Asking() { ++asked_; }
+    ~Asking() { ++asked_; }
+  };
+  static inline std::atomic<std::uint32_t> asked_{0};
 
   CUcontext context_ = nullptr;
   CUdeviceptr data_ = 0, head_ = 0; // the rings; Head, then the states

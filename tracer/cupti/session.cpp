@@ -1,9 +1,14 @@
 #include "tracer/cupti/session.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -15,16 +20,32 @@
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/no_signals.h"
 #include "tracer/cupti/process.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/rings.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
 
+// To a pipe whose reader has gone, or does not read, the job itself may never write: it is neither ended by a signal
+// nor held up.
 void say(const std::string& line) {
-  const std::string text = "deadheat: " + line + "\n";
-  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  constexpr std::size_t most = PIPE_BUF; // bytes, for which a pipe that is ready has room (pipe(7))
+  constexpr int patience = 1000; // milliseconds
+  std::string text = "deadheat: " + line.substr(0, most - 16) + "\n";
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, patience) != 1 || !(ready.revents & POLLOUT) || (ready.revents & POLLERR)) return;
+  const NoSignals blocked;
+  sigset_t broken, pending;
+  sigemptyset(&broken);
+  sigaddset(&broken, SIGPIPE);
+  sigpending(&pending);
+  if (::write(STDERR_FILENO, text.data(), text.size()) >= 0 || errno != EPIPE || sigismember(&pending, SIGPIPE)) return;
+  const timespec now{};
+  while (sigtimedwait(&broken, nullptr, &now) < 0 && errno == EINTR) {
+  }
 }
 
 void say_once(const std::string& line) {
@@ -111,6 +132,7 @@ Expected<void> Session::open() {
       trace::TraceWriter::create(*output, std::move(process), std::move(settings));
   if (!writer) return writer.error();
   writer_ = std::move(*writer);
+  journal_.may_hold(std::clamp<std::uint64_t>(options_.budget, 1, 1024) << 20);
   return {};
 }
 
@@ -127,6 +149,7 @@ void Session::finish_once(int status, bool clean) noexcept {
     Own own; // what is called here is nobody's
     if (clean) recorder_->stop();
     if (window_) window_->finish();
+    journal_.close(); // other threads may go on for ever
     journal_.pump(*writer_, true);
     // Launchers of jobs (torchrun) look at the devices, and leave the work to other processes.
     if (clean && did_nothing() && (options_.output.find('%') != std::string::npos || others_in_trace())) {
@@ -147,19 +170,34 @@ void Session::works_here() noexcept {
   if (pthread_getcpuclockid(pthread_self(), &clock) == 0) headway_ = clock;
 }
 
-// Called in handlers of signals: no locks, no memory, unless there is no thread that could finish (Recorder::start).
-void Session::leave(int status) noexcept {
+void Session::leave(int status) noexcept { finish_elsewhere(status, 5000); }
+
+void Session::exits(int status) noexcept {
+  if (!here.own_calls) recorder_->wake();
+  finish_elsewhere(status, 10'000);
+}
+
+// Called in handlers of signals: no locks, no memory, unless there is no thread that could finish (Recorder::start),
+// and this one was not interrupted in what it does here.
+void Session::finish_elsewhere(int status, int most_idle) noexcept {
   constexpr timespec step{0, 1'000'000};
-  constexpr int most_idle = 5000, most = 600'000;  // steps
+  constexpr int most = 600'000;  // steps
   if (process_ != int(getpid()) || finishing_ == int(syscall(SYS_gettid))) return;
-  if (!finished_ && !recorder_->finish_there(status)) return finish(status, true);
+  if (!finished_ && !recorder_->finish_there(status)) {
+    if (!here.own_calls) finish(status, true);
+    return;
+  }
   timespec worked{};
+  std::uint32_t asked = 0;
   for (int steps = 0, idle = 0; !ended_ && idle < most_idle && steps < most; ++steps) {
     nanosleep(&step, nullptr);
     timespec now{};
     clock_gettime(headway_, &now);
-    idle = now.tv_sec == worked.tv_sec && now.tv_nsec == worked.tv_nsec ? idle + 1 : 0;
+    const bool worked_on = now.tv_sec != worked.tv_sec || now.tv_nsec != worked.tv_nsec;
+    const bool in_driver = (Rings::asked() & 1) && Rings::asked() == asked; // which may wait actively
+    idle = worked_on && !in_driver ? 0 : idle + 1;
     worked = now;
+    asked = Rings::asked();
   }
 }
 
@@ -182,6 +220,14 @@ void Session::incident(const std::string& kind, const std::string& text, std::ui
   Count& count = incidents_[kind + '\n' + text];
   count.text = text;
   count.count += times;
+}
+
+[[gnu::cold]] void Session::call_not_recorded() noexcept {
+  try {
+    if (window_) window_->spoil("a call in it could not be recorded");
+    incident("lost", "a call could not be recorded");
+  } catch (...) {
+  }
 }
 
 void Session::write_incidents() {

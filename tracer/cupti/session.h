@@ -50,6 +50,9 @@ class Session {
   // The process ends at once, wherever this thread stands: the recorder's thread finishes the trace. Returns when it
   // has, or makes no headway for some seconds: then this thread, or one that is no more, holds what it needs.
   void leave(int status) noexcept;
+  // The process calls its exit handlers: likewise, but for more patience. A handler of a signal may have called exit,
+  // in the middle of what this thread was doing here, and other threads may be in the driver for ever.
+  void exits(int status) noexcept;
   void works_here() noexcept; // the calling thread is the one that would
 
   const TracerOptions& options() const { return options_; }
@@ -81,6 +84,7 @@ class Session {
                         const std::string& library = {});
   void destroyed(CUstream handle);
   std::vector<CUstream> known_streams(); // takes the lock itself
+  void context_gone(const std::vector<CUstream>& its); // it was destroyed: its handle, and its streams', may come again
   std::uint32_t event(CUevent handle);
   void forget(CUevent handle);
   std::uint32_t recorded(std::uint32_t event) const; // the operation of its last record; 0: none
@@ -95,6 +99,11 @@ class Session {
   const std::map<std::uint64_t, trace::Allocate>& allocations() const { return live_; }
   // By that operation; 0: at once. Nothing if no allocation begins there.
   void freed(std::uint64_t address, std::uint32_t operation = 0);
+  // Around a call that frees memory. On its way in, what begins there is taken out of the tables: another thread may be
+  // given the same address before the call has returned, and then it has been freed. On its way out it is freed, or it
+  // is back where the call failed. `stream`: by an operation in it; 0: at once.
+  void being_freed(std::uint64_t address, std::uint32_t stream = 0);
+  void end_of_free(std::uint64_t address, std::uint64_t bytes, bool done); // all that begins there, of this thread's
   void freed_in_stream(std::uint64_t address, std::uint32_t stream);
   void freed_symbols(const std::vector<std::uint32_t>& allocations); // with their module
   // Where all allocations lie that there ever were: from, up to. Without the lock.
@@ -131,6 +140,8 @@ class Session {
   void host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query = false);
 
   StreamValues values; // that streams wrote into memory
+  // Words in memory are events by their address, which no event's handle has.
+  static CUevent event_at(CUdeviceptr address) { return reinterpret_cast<CUevent>(address); }
   std::unordered_map<CUgraphExec, Executable> executables; // instantiated graphs
   GraphNode* node_of(CUgraphExec executable, CUgraphNode handle); // null: not known
   std::uint32_t next_graph = 1;
@@ -142,6 +153,7 @@ class Session {
   std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
 
   void incident(const std::string& kind, const std::string& text, std::uint64_t times = 1); // said once in the trace
+  void call_not_recorded() noexcept; // there was no memory, most likely: what it did is not in the trace
   std::uint32_t host_thread() {
     return here.number ? here.number : first_host_thread();
   } // number of the calling thread
@@ -161,6 +173,7 @@ class Session {
   void timed(const Journal::LaunchFacts& launch);
   void timed(const Journal::MemorySet& set);
   void finish_once(int status, bool clean) noexcept;
+  void finish_elsewhere(int status, int most_idle) noexcept; // milliseconds without headway
   bool did_nothing(); // the program submitted no operation
   bool others_in_trace() const; // other processes' logs lie in the trace's directory
   void write_incidents();
@@ -200,6 +213,13 @@ class Session {
   };
   std::unordered_map<std::uint32_t, EventRecord> event_records_;
   std::map<std::uint64_t, trace::Allocate> live_;
+  struct Going { // memory that a call frees
+    trace::Allocate memory;
+    std::uint32_t stream = 0, host_thread = 0;
+  };
+  std::map<std::uint64_t, Going> going_;
+  void is_freed(const Going& going);
+  void forget_values(const trace::Allocate& memory);
   struct Count {
     std::string text;
     std::uint64_t count = 0;

@@ -109,6 +109,12 @@ void Session::destroyed(CUstream handle) {
   stream_changes_.fetch_add(1, std::memory_order_release);
 }
 
+void Session::context_gone(const std::vector<CUstream>& its) {
+  for (CUstream stream : its) destroyed(stream);
+  last_default_ = 0;
+  stream_changes_.fetch_add(1, std::memory_order_release);
+}
+
 std::vector<CUstream> Session::known_streams() {
   std::lock_guard hold(lock);
   std::vector<CUstream> handles;
@@ -155,6 +161,12 @@ void Session::allocated(trace::Allocate::Kind kind, std::uint64_t address, std::
   record.operation = operation;
   record.host_thread = host_thread();
   record.name = std::move(name);
+  for (auto at = going_.begin(); at != going_.end();) {
+    const trace::Allocate& old = at->second.memory;
+    const bool again = old.address < address + bytes && address < old.address + old.bytes;
+    if (again) is_freed(at->second);
+    at = again ? going_.erase(at) : std::next(at);
+  }
   live_[address] = record;
   if (address < least_address_) least_address_ = address;
   if (address + bytes > most_address_) most_address_ = address + bytes;
@@ -176,8 +188,50 @@ const trace::Allocate* Session::next_allocation(std::uint64_t address) const {
 void Session::freed(std::uint64_t address, std::uint32_t operation) {
   auto found = live_.find(address);
   if (found == live_.end()) return;
+  forget_values(found->second);
   journal_.push(trace::Free{found->second.allocation, operation, host_thread()});
   live_.erase(found);
+}
+
+// What streams wrote there tells nobody anything who waits for a value in other memory at that address.
+void Session::forget_values(const trace::Allocate& memory) {
+  values.forget(memory.address, memory.bytes, [this](std::uint64_t address) { forget(event_at(address)); });
+}
+
+// To free memory is to wait for the device, but where it is a pool's: for what is there on the way in.
+void Session::being_freed(std::uint64_t address, std::uint32_t stream) {
+  auto memory = live_.extract(address);
+  if (memory.empty()) return;
+  using Kind = trace::Allocate::Kind;
+  if (!stream && memory.mapped().kind != Kind::pool)
+    journal_.push(trace::HostWaitBegin{trace::HostWait::Kind::device, 0, host_thread()});
+  going_[address] = {std::move(memory.mapped()), stream, host_thread()};
+}
+
+void Session::end_of_free(std::uint64_t address, std::uint64_t bytes, bool done) {
+  for (auto at = going_.lower_bound(address); at != going_.end() && at->first - address < bytes;) {
+    if (at->second.host_thread != host_thread()) {
+      ++at;
+      continue;
+    }
+    if (done)
+      is_freed(at->second);
+    else
+      live_[at->first] = std::move(at->second.memory);
+    at = going_.erase(at);
+  }
+}
+
+void Session::is_freed(const Going& going) {
+  forget_values(going.memory);
+  trace::Operation operation;
+  if (going.stream) {
+    operation.id = next_operation();
+    operation.stream = going.stream;
+    operation.what = trace::PoolOperation{true, going.memory.allocation};
+  }
+  journal_.push(trace::Free{going.memory.allocation, operation.id, going.host_thread});
+  if (going.stream) submit(std::move(operation));
 }
 
 void Session::freed_symbols(const std::vector<std::uint32_t>& allocations) {

@@ -9,9 +9,6 @@ namespace deadheat::cupti {
 
 namespace {
 
-// Words in memory are events by their address, which no event's handle has.
-CUevent event_at(CUdeviceptr address) { return reinterpret_cast<CUevent>(address); }
-
 StreamValues::Until until(unsigned flags) {
   switch (flags & ~unsigned(CU_STREAM_WAIT_VALUE_FLUSH)) {
     case CU_STREAM_WAIT_VALUE_EQ: return StreamValues::Until::equal;
@@ -27,7 +24,7 @@ void write_value(Call& call, CUstream stream, CUdeviceptr address, std::uint64_t
   std::lock_guard hold(session.lock);
   StreamValues::Write write{value, bits, 0};
   if (!(flags & CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) { // else it tells of nothing before it
-    const std::uint32_t event = session.event(event_at(address));
+    const std::uint32_t event = session.event(Session::event_at(address));
     session.record_event(event, call.stream(stream));
     write.record = session.recorded(event);
   }
@@ -44,7 +41,7 @@ void wait_for_value(Call& call, CUstream stream, CUdeviceptr address, std::uint6
                             "a stream waited for a value in memory that no stream was seen writing: what comes before "
                             "is not known");
   }
-  if (seen->record) session.wait_event(call.stream(stream), session.event(event_at(address)), seen->record);
+  if (seen->record) session.wait_event(call.stream(stream), session.event(Session::event_at(address)), seen->record);
 }
 
 // P: of any version.

@@ -9,7 +9,7 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 namespace deadheat::cupti {
@@ -29,9 +29,17 @@ class StreamValues {
   void wrote(std::uint64_t address, const Write& write);
   // null: no write satisfies the wait. `bits`: 32 or 64.
   const Write* seen(std::uint64_t address, std::uint64_t value, unsigned bits, Until until) const;
+  // The memory is gone; `each` is called with every address in it that was written.
+  template <typename Each>
+  void forget(std::uint64_t address, std::uint64_t bytes, Each&& each) {
+    for (auto at = writes_.lower_bound(address); at != writes_.end() && at->first - address < bytes;
+         at = writes_.erase(at)) {
+      each(at->first);
+    }
+  }
 
  private:
-  std::unordered_map<std::uint64_t, std::vector<Write>> writes_; // in the order in which they were submitted
+  std::map<std::uint64_t, std::vector<Write>> writes_; // in the order in which they were submitted
 };
 
 } // namespace deadheat::cupti

@@ -1,0 +1,166 @@
+// Functions' attributes, libraries, the linker, and launches with attributes of the stand-in for libcuda.so.1 on the
+// embedded device. A CUlibrary is a module, a CUkernel a CUfunction.
+//
+// Thread-safety: embedded_cuda.h.
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <elf.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "tests/embedded_operations.h"
+#include "tests/tracer/callbacks.h"
+#include "tests/tracer/embedded_cuda.h"
+
+using namespace deadheat;
+using embedded::lock;
+
+namespace {
+
+using Key = std::tuple<std::uint32_t, std::string, int>; // module, kernel, attribute
+std::map<Key, int>& attributes = *new std::map<Key, int>; // that were set
+
+Key key_of(CUfunction f, CUfunction_attribute attribute) {
+  const auto& kernel = *reinterpret_cast<const test::EmbeddedKernel*>(f);
+  return {kernel.module, kernel.name, int(attribute)};
+}
+
+bool of_clusters(CUfunction_attribute attribute) {
+  return attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH ||
+         attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT ||
+         attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH;
+}
+
+CUresult get(int* value, CUfunction_attribute attribute, CUfunction f) {
+  std::lock_guard hold(lock);
+  const auto found = attributes.find(key_of(f, attribute));
+  *value = found != attributes.end() ? found->second : of_clusters(attribute) ? 0 : 1024;
+  return CUDA_SUCCESS;
+}
+
+CUresult set(CUfunction f, CUfunction_attribute attribute, int value) {
+  std::lock_guard hold(lock);
+  attributes[key_of(f, attribute)] = value;
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+Dim3 embedded::cluster_of(CUfunction f) {
+  int width = 0, height = 0, depth = 0;
+  get(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, f);
+  get(&height, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, f);
+  get(&depth, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, f);
+  if (!width || !height || !depth) return {};
+  return {std::uint32_t(width), std::uint32_t(height), std::uint32_t(depth)};
+}
+
+EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction f) {
+  return get(value, attribute, f);
+}
+EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
+  return set(f, attribute, value);
+}
+EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice) {
+  return get(value, attribute, reinterpret_cast<CUfunction>(kernel));
+}
+EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice) {
+  return set(reinterpret_cast<CUfunction>(kernel), attribute, value);
+}
+EXPORT CUresult cuStreamGetCtx(CUstream, CUcontext* context) { return *context = fake::context, CUDA_SUCCESS; }
+EXPORT CUresult cuKernelGetName(const char** name, CUkernel kernel) {
+  return cuFuncGetName(name, reinterpret_cast<CUfunction>(kernel));
+}
+EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+  return cuFuncGetParamInfo(reinterpret_cast<CUfunction>(kernel), index, offset, bytes);
+}
+EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  cuKernelGetFunction_params p{function, kernel};
+  return CALL(cuKernelGetFunction, nullptr, p, {
+    *p.pFunc = reinterpret_cast<CUfunction>(p.kernel);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jit_options, void** jit_values,
+                                  unsigned jit_count, CUlibraryOption* options, void** values, unsigned count) {
+  cuLibraryLoadData_params p{library, code, jit_options, jit_values, jit_count, options, values, count};
+  return CALL(cuLibraryLoadData, nullptr, p,
+              { return embedded::load(reinterpret_cast<CUmodule*>(p.library), p.code); });
+}
+EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  cuLibraryGetKernel_params p{kernel, library, name};
+  return CALL(cuLibraryGetKernel, nullptr, p, {
+    const CUfunction found = embedded::function(reinterpret_cast<CUmodule>(p.library), p.name);
+    *p.pKernel = reinterpret_cast<CUkernel>(found);
+    return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  });
+}
+// ---- the linker
+
+EXPORT CUresult cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
+  cuLinkCreate_v2_params p{count, options, values, state};
+  return CALL(cuLinkCreate_v2, nullptr, p, {
+    *p.stateOut = reinterpret_cast<CUlinkState>(new std::string);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, std::size_t size, const char* name,
+                                 unsigned count, CUjit_option* options, void** values) {
+  cuLinkAddData_v2_params p{state, type, data, size, name, count, options, values};
+  return CALL(cuLinkAddData_v2, nullptr, p, {
+    *reinterpret_cast<std::string*>(p.state) = static_cast<const char*>(p.data);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
+                                 CUjit_option* options, void** values) {
+  cuLinkAddFile_v2_params p{state, type, path, count, options, values};
+  return CALL(cuLinkAddFile_v2, nullptr, p, { return CUDA_SUCCESS; });
+}
+// PTX, as it was given; where EMBEDDED_LINKER is set machine code, of which nothing can be told and which cannot be
+// run.
+EXPORT CUresult cuLinkComplete(CUlinkState state, void** image, std::size_t* bytes) {
+  cuLinkComplete_params p{state, image, bytes};
+  return CALL(cuLinkComplete, nullptr, p, {
+    auto& text = *reinterpret_cast<std::string*>(p.state);
+    if (std::getenv("EMBEDDED_LINKER")) {
+      Elf64_Ehdr header{};
+      std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+      header.e_ident[EI_CLASS] = ELFCLASS64;
+      header.e_ident[EI_DATA] = ELFDATA2LSB;
+      header.e_shentsize = sizeof(Elf64_Shdr);
+      header.e_entry = std::hash<std::string>()(text); // of other code other bytes
+      text.assign(reinterpret_cast<const char*>(&header), sizeof header);
+      text.resize(128);
+    }
+    *p.cubinOut = text.data();
+    *p.sizeOut = text.size();
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuLinkDestroy(CUlinkState state) {
+  cuLinkDestroy_params p{state};
+  return CALL(cuLinkDestroy, nullptr, p, {
+    delete reinterpret_cast<std::string*>(p.state);
+    return CUDA_SUCCESS;
+  });
+}
+
+// ---- launches
+
+// Attributes change nothing.
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
+  cuLaunchKernelEx_params p{config, f, parameters, extra};
+  const std::string& name = reinterpret_cast<const test::EmbeddedKernel*>(f)->name;
+  return CALL(cuLaunchKernelEx, name.c_str(), p, {
+    const CUlaunchConfig& c = *p.config;
+    return embedded::launch(p.f, {c.gridDimX, c.gridDimY, c.gridDimZ}, {c.blockDimX, c.blockDimY, c.blockDimZ},
+                            c.sharedMemBytes, embedded::arguments_of(p.f, p.kernelParams), c.hStream);
+  });
+}
