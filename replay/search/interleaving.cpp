@@ -115,15 +115,20 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
   std::size_t parts = 0;
   while (parts < of_a.size() && parts < of_b.size() && same(*of_a[parts], *of_b[parts])) ++parts;
   const std::size_t begin = parts > most / 4 ? parts - most / 4 : 0;
-  auto steps = [&](const std::vector<const Performed*>& from) {
+  // The race's own accesses belong to the picture, however far before.
+  auto steps = [&](const Log& log, const std::vector<const Performed*>& from) {
+    const Performed *const first = log.data() + place_of(log, threads.first),
+                    *const second = log.data() + place_of(log, threads.second);
     std::vector<WitnessStep> all;
+    for (std::size_t n = 0; n < std::min(begin, from.size()); ++n)
+      if (from[n] == first || from[n] == second) all.push_back(step_of(*from[n], of_second(*from[n]), site));
     for (std::size_t n = begin; n < from.size() && all.size() < most; ++n) {
       all.push_back(step_of(*from[n], of_second(*from[n]), site));
       all.back().parts = n == parts;
     }
     return all;
   };
-  return {steps(of_a), steps(of_b)};
+  return {steps(a, of_a), steps(b, of_b)};
 }
 
 std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const Race& race) {

@@ -64,8 +64,11 @@ Expected<void> Judge::judge(Race& race) {
       if (c->holds_kept) {
         pair.second_then_first = unseen;
         b = std::move(c);
-        how = stuck ? "the second access does not see the first, which nothing orders before it: its writer cannot wait"
-                    : "the second atomic does not see the first: in their scopes neither is atomic to the other";
+        how = race.second.op == AccessKind::write
+                  ? "the first write overtakes the second, which nothing orders behind it: its writer cannot wait"
+              : stuck
+                  ? "the second access does not see the first, which nothing orders before it: its writer cannot wait"
+                  : "the second atomic does not see the first: in their scopes neither is atomic to the other";
       }
     }
     if (!a->holds_kept || !b->holds_kept) {

@@ -80,10 +80,27 @@ TEST(Interleaving, LongRunsAreCutAroundThePlace) {
     a.did(0, 1, write, x, n).did(40, 4, read, x, n);
     b.did(0, 1, write, x, n).did(40, 4, read, x, n == 70 ? 1000 : n);
   }
-  const SideBySide sides = side_by_side(a.log, b.log, {name(0, 1), name(40, 4)}, no_site, 16);
+  const SideBySide sides = side_by_side(a.log, b.log, {name(0, 1, 70), name(40, 4, 70)}, no_site, 16);
   ASSERT_EQ(sides.b.size(), 16u);
   EXPECT_TRUE(sides.b[4].parts);
   EXPECT_EQ(sides.b[4].read, 1000u);
+}
+
+TEST(Interleaving, TheAccessesOfTheRaceAreShownHoweverFarBefore) {
+  Writer a, b;
+  for (Writer* run : {&a, &b}) {
+    run->did(0, 1, write, x, 5);
+    for (std::uint64_t n = 0; n < 50; ++n) run->did(0, 2, write, y, n).did(40, 3, read, y, n);
+    run->did(40, 4, read, x, run == &a ? 5 : 0);
+  }
+  const SideBySide sides = side_by_side(a.log, b.log, {name(0, 1), name(40, 4)}, no_site, 16);
+  ASSERT_EQ(sides.a.size(), 6u); // the write, four steps before the place, the read
+  EXPECT_EQ(sides.a[0].address, x);
+  EXPECT_EQ(sides.a[0].written, 5u);
+  EXPECT_FALSE(sides.a[0].parts);
+  EXPECT_EQ(sides.a[1].address, y);
+  EXPECT_TRUE(sides.a[5].parts);
+  EXPECT_EQ(sides.b[5].read, 0u);
 }
 
 TEST(Interleaving, SwitchesThatTheFirstRunDoesNotHave) {
