@@ -6,6 +6,7 @@
 #include "tracer/cupti/images.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/relaxed.h"
 #include "tracer/cupti/session.h"
 #include "tracer/ptx/demangle.h"
 #include "tracer/ptx/parse.h"
@@ -181,6 +182,7 @@ void Modules::loaded(CUlibrary library, Code* code) {
     code->library = library;
     by_handle_[library] = code;
   }
+  const Relaxed relaxed; // a library may be loaded, when it is needed first, while a stream is captured
   load_kernels(*code);
   find_symbols(*code);
 }
@@ -191,6 +193,7 @@ void Modules::loaded(CUmodule module, Code* code) {
     code->handle = module;
     by_handle_[module] = code;
   }
+  const Relaxed relaxed; // a library may be loaded, when it is needed first, while a stream is captured
   load_kernels(*code);
   find_symbols(*code);
 }

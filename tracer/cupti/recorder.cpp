@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/drain.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/no_signals.h"
+#include "tracer/cupti/relaxed.h"
 #include "tracer/cupti/session.h"
 #include "tracer/cupti/window.h"
 #include "tracer/ptx/demangle.h"
@@ -201,11 +203,13 @@ void Recorder::run() {
   const sched_param none{};
   if (alone) sched_setscheduler(0, SCHED_BATCH, &none);
   auto flushed = std::chrono::steady_clock::now();
+  bool relaxed = false;
   while (!stopping_) {
     if (finishing_) return session_.finish(status_, true);
     try {
       bool any = false;
       if (!unfinished_.none()) {
+        if (!std::exchange(relaxed, true)) Relaxed::from_now_on(); // the program may capture meanwhile
         std::lock_guard one(draining_);
         for (auto& [context, b] : buffers_) any |= b && drain(*b);
       }

@@ -13,6 +13,11 @@ class Relaxed {
  public:
   Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
   ~Relaxed() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  // Of a thread of the library's own.
+  static void from_now_on() {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver().cuThreadExchangeStreamCaptureMode(&mode);
+  }
   Relaxed(const Relaxed&) = delete;
   Relaxed& operator=(const Relaxed&) = delete;
 
