@@ -144,8 +144,9 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
   if (entry.restricted) {
     const PlaceId fence = detector_.sides().site(entry.restricted.module, entry.restricted.site);
     const bool inits = order::restriction_of(*detector_.sides().place(fence).site) == order::Restriction::mbarrier_init;
-    out.push_back("the fence at " + place(entry.restricted) + " is " +
-                  (inits ? "for the thread's own mbarrier.init alone" : "for accesses to shared memory alone"));
+    if (inits || race.level != RaceLevel::shared)
+      out.push_back("the fence at " + place(entry.restricted) + " is " +
+                    (inits ? "for the thread's own mbarrier.init alone" : "for accesses to shared memory alone"));
   }
   if (entry.cluster_arrive && entry.cluster_wait && entry.cluster_relaxed) {
     out.push_back("the arrival at the cluster barrier (" + place(entry.cluster_arrive) +

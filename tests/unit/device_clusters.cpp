@@ -1,7 +1,9 @@
 // Thread block clusters (PTX ISA 5.1.7, 9.7.13.3) and programmatic dependent launch (9.7.13.16) as kernels use them.
+#include <array>
 #include <tuple>
 #include <vector>
 
+#include "deadheat/lanes.h"
 #include "device_ptx.h"
 
 namespace deadheat::device_test {
@@ -137,13 +139,14 @@ TEST_P(Ptx, ProxyFencesOfOneDirection) {
   ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
   EXPECT_EQ(rig.errors(), std::vector<std::string>{});
   if (!mode_options(GetParam()).record_accesses) return;
-  std::vector<std::tuple<Proxy, Ordering, Scope, std::uint32_t>> found;
-  for (const auto& r : rig.sink.all<trace::Fence>()) found.push_back({r.proxy, r.ordering, r.scope, r.mask});
-  const decltype(found) expected = {{Proxy::async, Ordering::release, Scope::cluster, ~0u},
-                                    {Proxy::async, Ordering::acquire, Scope::cluster, ~0u},
-                                    {Proxy::tensormap, Ordering::release, Scope::gpu, ~0u},
-                                    {Proxy::tensormap, Ordering::acquire, Scope::sys, ~0u}};
-  EXPECT_EQ(found, expected);
+  std::array<std::vector<std::tuple<Proxy, Ordering, Scope>>, 32> found; // by lane
+  for (const auto& r : rig.sink.all<trace::Fence>())
+    each_lane(r.mask, [&](unsigned lane) { found[lane].push_back({r.proxy, r.ordering, r.scope}); });
+  const std::vector<std::tuple<Proxy, Ordering, Scope>> expected = {{Proxy::async, Ordering::release, Scope::cluster},
+                                                                    {Proxy::async, Ordering::acquire, Scope::cluster},
+                                                                    {Proxy::tensormap, Ordering::release, Scope::gpu},
+                                                                    {Proxy::tensormap, Ordering::acquire, Scope::sys}};
+  for (const auto& of_lane : found) EXPECT_EQ(of_lane, expected);
 }
 
 // A launch of clusters whose kernel reaches no other block.
