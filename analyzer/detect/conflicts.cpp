@@ -16,7 +16,8 @@ bool Detector::steers_wait_loop(const MemoryAccess& access) const {
 
 void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
   if (!overlap.memory && first.thread.operation() != second.thread.operation() &&
-      operations_.handed_over(first.thread.operation(), second.thread.operation(), overlap.address))
+      (operations_.handed_over(first.thread.operation(), second.thread.operation(), overlap.address) ||
+       operations_.frees_unused(first.thread.operation(), second.thread.operation())))
     return;
   const Place &a = sides_.place(first.place), &b = sides_.place(second.place);
   PartFindings& found = part(overlap.memory, overlap.address);

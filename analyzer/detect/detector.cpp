@@ -335,7 +335,8 @@ void Detector::begin_operation(std::uint32_t id) {
     if (const trace::Allocate* memory = allocation(pool->allocation)) {
       // What is in no order with the free, or with this, is found by these: they touch each byte.
       if (!pool->free && pass_ == Pass::filter) filter_.forget_range(memory->address, memory->bytes);
-      range(index, pool->free ? "cudaFreeAsync" : "cudaMallocAsync", pool->free ? AccessKind::free : AccessKind::write,
+      const char* const free = operations_.waited_for_at_once(index) ? "cudaFree" : "cudaFreeAsync";
+      range(index, pool->free ? free : "cudaMallocAsync", pool->free ? AccessKind::free : AccessKind::write,
             {memory->address, 0, memory->bytes, 1, 1, 0});
     }
   }

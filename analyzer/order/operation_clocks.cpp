@@ -2,28 +2,14 @@
 
 #include <algorithm>
 
+#include "deadheat/host_waits.h"
+
 namespace deadheat::order {
 
 namespace {
 
 constexpr std::uint64_t hand_over_part = std::uint64_t(1) << 26; // bytes
 constexpr std::uint64_t most_parts = 1 << 14; // of what is handed on: more than any device has
-
-bool is_synchronous(const trace::Copy& copy) {
-  return !copy.api.empty() && copy.api.find("Async") == std::string::npos;
-}
-
-// Copies that have been made when their call returns (Runtime API, "API synchronization behavior").
-bool made_on_return(const trace::Copy& copy) {
-  using Direction = trace::Copy::Direction;
-  switch (copy.direction) {
-    case Direction::h2h: return true;
-    case Direction::d2h: return is_synchronous(copy); // to pageable memory an asynchronous one "might be"
-    case Direction::h2d: return !copy.pageable_source && is_synchronous(copy);
-    case Direction::d2d: break;
-  }
-  return false;
-}
 
 } // namespace
 
@@ -85,8 +71,20 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   // The launch of a graph returns at once, whatever its copies are called.
   auto* copy = std::get_if<trace::Copy>(&operation.what);
   operations_[at].by_host = copy && copy->api == host_itself;
-  if (copy && operations_[at].batch && made_on_return(*copy)) batch_waits_.push_back(at);
-  if (copy && !operation.graph_launch) host_waits_for(*copy, at);
+  // Copies of a batch are nodes; what is outside reads the source of one before.
+  operations_[at].reads_early = copy && !operation.graph_launch && copy->api.find("Batch") != std::string::npos;
+  if (copy && operations_[at].batch && host_waits(*copy) == HostWaits::until_done) batch_waits_.push_back(at);
+  if (operation.graph_launch) return at;
+  const auto begun = begun_waits_.find(operation.host_thread);
+  const bool waited_for = begun != begun_waits_.end() && begun->second.kind == trace::HostWait::Kind::operation &&
+                          begun->second.id == operation.id;
+  const bool waited_before = begun != begun_waits_.end() && begun->second.kind == trace::HostWait::Kind::stream &&
+                             begun->second.id == operation.stream;
+  operations_[at].waited_for = waited_for;
+  if (waited_for)
+    join(begun->second.clock, at);
+  else if (copy && !waited_before)
+    host_waits_for(*copy, at);
   return at;
 }
 
@@ -110,6 +108,7 @@ void OperationClocks::apply(const trace::Allocate& record) {
 // freed or waits for, which it may, and need not (Runtime API, "Stream Ordered Memory Allocator", reuse policies).
 void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
   op.allocates = !pool.free;
+  op.frees = pool.free;
   const auto found = allocations_.find(pool.allocation);
   if (found == allocations_.end()) return;
   const auto [address, bytes] = found->second;
@@ -134,10 +133,12 @@ void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
   if (pool.free) freed_[address] = {end, OperationIndex(operations_.size())};
 }
 
-// The host waits for a copy from pageable memory to begin, and not for what it does.
+// Of recorders that do not say when a copy's call returns. The host waits for a copy from pageable memory to begin, and
+// not for what it does.
 void OperationClocks::host_waits_for(const trace::Copy& copy, OperationIndex at) {
-  if (made_on_return(copy)) return join(host_, at);
-  if (copy.direction != trace::Copy::Direction::h2d || !is_synchronous(copy)) return;
+  const HostWaits waits = host_waits(copy);
+  if (waits == HostWaits::until_done) return join(host_, at);
+  if (waits == HostWaits::not_at_all) return;
   for (const auto& [chain, position] : operations_[at].clock) host_[chain] = std::max(host_[chain], position);
 }
 
@@ -149,6 +150,7 @@ void OperationClocks::apply(const trace::StreamWait& record) {
 void OperationClocks::apply(const trace::HostWaitBegin& record) {
   BegunWait& wait = begun_waits_[record.host_thread];
   wait = {record.kind, record.id, {}};
+  // For an operation that comes next, or for one that there is.
   trace::HostWait all;
   all.kind = record.kind;
   all.id = record.id;
@@ -230,6 +232,15 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
     return streams + " is handed memory that was freed (cudaMallocAsync), and nothing made the free wait for stream " +
            std::to_string(a.stream) + ", which may still use it";
   }
+  if (b.reads_early) {
+    return "the copy may read its source before what comes before it in its stream is complete (srcAccessOrder), and "
+           "the host never waited for stream " +
+           std::to_string(a.stream);
+  }
+  if (b.frees && b.waited_for) {
+    return "cudaFree of memory of a pool waits for nothing (cudaMallocAsync), and the host never waited for stream " +
+           std::to_string(a.stream) + ", which may still use it";
+  }
   if (a.batch && a.batch == b.batch) {
     return "they are copies of one batch in " + streams +
            ", and those come in any order: one that depends on another belongs into a later call";
@@ -256,4 +267,4 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
          ": no event, default-stream rule or host synchronization orders them";
 }
 
-}  // namespace deadheat::order
+} // namespace deadheat::order

@@ -78,6 +78,13 @@ class OperationClocks {
   // Of a byte that a pool handed on: is one of them complete before the byte was freed, the other behind its
   // allocation? That order is the byte's alone: another time the pool may hand on other memory.
   bool handed_over(OperationIndex first, OperationIndex second, std::uint64_t address) const;
+  // Did the call that submitted it wait for it?
+  bool waited_for_at_once(OperationIndex operation) const { return operations_[operation].waited_for; }
+  // Does one allocate memory in its stream's order, and the other free it at once (cudaFree)? Neither uses it.
+  bool frees_unused(OperationIndex first, OperationIndex second) const {
+    const Op &a = operations_[first], &b = operations_[second];
+    return (a.allocates && b.frees && b.waited_for) || (b.allocates && a.frees && a.waited_for);
+  }
   // A thread of the operation has waited so.
   void waited(OperationIndex operation) { operations_[operation].waited = true; }
   // Why two operations are unordered, one line.
@@ -91,6 +98,8 @@ class OperationClocks {
     OperationIndex primary = 0; // launch that it need not wait for to begin
     std::uint32_t batch = 0; // of copies (cudaMemcpyBatchAsync): the launch that stands for it
     bool waited = false, allocates = false, by_host = false, of_graph = false;
+    bool waited_for = false; // by the call that submitted it
+    bool frees = false, reads_early = false; // of a batch's copy: its source, out of the stream's order
   };
   struct Memory {
     std::uint64_t address = 0, bytes = 0;

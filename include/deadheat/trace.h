@@ -110,7 +110,9 @@ struct HostWait {
 };
 
 // A host thread begins to wait; the HostWait of the same kind and id that it brings forth next is for what is there
-// now, not for what other threads submit meanwhile. Of recorders that see calls begin and end.
+// now, not for what other threads submit meanwhile. Of recorders that see calls begin and end. Of an operation: right
+// before it, where the call that submits it waits for it (cudaMemcpy); of a stream, where the call waits for what comes
+// before its operation there.
 struct HostWaitBegin {
   HostWait::Kind kind = HostWait::Kind::device;
   std::uint32_t id = 0, host_thread = 0; // as HostWait has them

@@ -247,6 +247,21 @@ Expected<void> DeviceImpl::release(std::uint64_t address, std::uint32_t host_thr
   return release_at_once(address, host_thread);
 }
 
+std::uint32_t DeviceImpl::host_stream() {
+  if (!host_stream_) host_stream_ = create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  return host_stream_;
+}
+
+Expected<std::uint32_t> DeviceImpl::release_by_host(std::uint64_t address, std::uint32_t host_thread) {
+  const auto found = allocations_.find(address);
+  if (found == allocations_.end() || found->second.kind != trace::Allocate::Kind::pool)
+    return Error{"not the address of a live allocation of a pool"};
+  const std::uint32_t stream = host_stream(), operation = next_operation_;
+  next_is_waited_for();
+  if (Expected<void> freed = release_in_stream(address, host_thread, stream, 0); !freed) return freed.error();
+  return operation;
+}
+
 void DeviceImpl::drop_allocation(std::uint64_t address) {
   auto found = allocations_.find(address);
   freed_[address] = found->second;

@@ -121,6 +121,8 @@ class Device {
   virtual void mirror(std::uint64_t address, void* host) = 0;
   // cudaFree and friends, whose callers have waited for the device. With a stream: stream-ordered (cudaFreeAsync).
   virtual Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream = 0) = 0;
+  // cudaFree of a pool's memory: an operation of the host itself, which it waits for. Returns its id.
+  virtual Expected<std::uint32_t> release_by_host(std::uint64_t address, std::uint32_t host_thread) = 0;
   virtual const trace::Allocate* find_allocation(std::uint64_t address) const = 0; // live, that holds address
   virtual const trace::Allocate* find_freed(std::uint64_t address) const = 0; // freed last, that held address
   virtual std::uint64_t bytes_in_use() const = 0;
@@ -147,6 +149,10 @@ class Device {
   virtual void end_graph(std::uint32_t graph_launch) = 0;
 
   // ---- the host waits (runs the device until done) or asks (runs it a seeded amount).
+  // A host thread begins to wait: its next wait() of that kind and id is for what there is now.
+  virtual void begin_wait(const trace::HostWaitBegin& begin) = 0;
+  // The call that submits the next operation waits for it.
+  virtual void next_is_waited_for() = 0;
   virtual Progress wait(const trace::HostWait& wait) = 0;
   virtual Progress query(const trace::HostWait& wait) = 0;
   virtual Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) = 0;

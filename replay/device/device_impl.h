@@ -47,6 +47,8 @@ class DeviceImpl final : public Device, public Environment {
   Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) override;
   void mirror(std::uint64_t address, void* host) override;
   Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream) override;
+  Expected<std::uint32_t> release_by_host(std::uint64_t address, std::uint32_t host_thread) override;
+  std::uint32_t host_stream();
   const trace::Allocate* find_allocation(std::uint64_t address) const override;
   const trace::Allocate* find_freed(std::uint64_t address) const override;
   std::uint64_t bytes_in_use() const override { return memory_->in_use(); }
@@ -64,6 +66,8 @@ class DeviceImpl final : public Device, public Environment {
   void next_callback(std::function<void()> callback) override { next_callback_ = std::move(callback); }
   std::uint32_t begin_graph(std::uint32_t graph, std::uint32_t stream, std::uint32_t host_thread) override;
   void end_graph(std::uint32_t graph_launch) override;
+  void begin_wait(const trace::HostWaitBegin& begin) override;
+  void next_is_waited_for() override { next_is_waited_for_ = true; }
   Progress wait(const trace::HostWait& wait) override;
   Progress query(const trace::HostWait& wait) override;
   Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) override;
@@ -174,6 +178,7 @@ class DeviceImpl final : public Device, public Environment {
   void device_looks(); // an operation begins: what did the host change since drive() looked
   void host_looks(); // the host has waited: what did the device change, what did it print
   Progress finish_wait(trace::HostWait wait, Progress progress);
+  Progress wait_since_begin(trace::HostWait wait, std::vector<std::uint32_t>& until); // until: what it waited for
   // host_writes.cpp
   // What the host has changed since the device last looked: in the allocation that holds `at`, or anywhere (0).
   void note_host_writes(std::uint64_t at);
@@ -216,6 +221,12 @@ class DeviceImpl final : public Device, public Environment {
   std::uint32_t next_module_ = 1, next_allocation_ = 1, next_stream_ = 2, next_event_ = 1, next_operation_ = 1,
                 next_launch_ = 1, next_graph_ = 1;
   std::function<void()> next_callback_;
+  bool next_is_waited_for_ = false;
+  struct BegunWait {
+    trace::HostWait wait;
+    std::vector<std::uint32_t> until;
+  };
+  std::map<std::uint32_t, BegunWait> begun_waits_; // by host thread
   std::uint64_t heap_ = 0, heap_bytes_ = default_heap_bytes;
   std::string printed_, stuck_;
   std::optional<trace::MemoryError> fault_;

@@ -303,9 +303,29 @@ Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
   return progress;
 }
 
-Progress DeviceImpl::wait(const trace::HostWait& wait) {
-  const std::vector<std::uint32_t> until = order_.host_waits(wait);
+void DeviceImpl::begin_wait(const trace::HostWaitBegin& begin) {
+  BegunWait& begun = begun_waits_[begin.host_thread];
+  begun.wait = {begin.kind, begin.id, 0, false, begin.host_thread};
+  if (begin.kind == trace::HostWait::Kind::event) begun.wait.record_operation = order_.event_operation(begin.id);
+  begun.until = order_.host_waits(begun.wait);
+  say(begin);
+}
+
+// What there was when the wait began, or is now, where nobody said that it began.
+Progress DeviceImpl::wait_since_begin(trace::HostWait wait, std::vector<std::uint32_t>& until) {
+  const auto begun = begun_waits_.find(wait.host_thread);
+  const bool has_begun = begun != begun_waits_.end() && !wait.query && begun->second.wait.kind == wait.kind &&
+                         begun->second.wait.id == wait.id;
+  if (has_begun && !wait.record_operation) wait.record_operation = begun->second.wait.record_operation;
+  until = has_begun ? begun->second.until : order_.host_waits(wait);
   const Progress progress = finish_wait(wait, drive(until, 0));
+  if (has_begun && progress == Progress::done) begun_waits_.erase(wait.host_thread); // others may have come and gone
+  return progress;
+}
+
+Progress DeviceImpl::wait(const trace::HostWait& wait) {
+  std::vector<std::uint32_t> until;
+  const Progress progress = wait_since_begin(wait, until);
   if (options_.chooser && progress == Progress::done) options_.chooser->host_waited(until);
   return progress;
 }

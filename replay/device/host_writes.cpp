@@ -60,7 +60,6 @@ void DeviceImpl::host_wrote(std::uint64_t address, const std::uint8_t* data, std
       stop = std::min(row + source.width, end);
     }
     if (begin == end || may_wait_for_host(id)) continue;
-    if (!host_stream_) host_stream_ = create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
     trace::Copy written;
     written.direction = trace::Copy::Direction::h2h;
     written.destination = {begin, stop - begin, stop - begin, 1, 1, stop - begin};
@@ -70,7 +69,7 @@ void DeviceImpl::host_wrote(std::uint64_t address, const std::uint8_t* data, std
     written.data = keep(data + (begin - address), stop - begin);
     trace::Operation operation;
     operation.id = next_operation_++;
-    operation.stream = host_stream_;
+    operation.stream = host_stream();
     operation.what = std::move(written);
     order_.submitted(operation);
     const std::uint32_t number = operation.id;

@@ -83,6 +83,7 @@ Expected<void> DeviceImpl::check(const trace::Operation& operation) const {
 }
 
 Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
+  const bool waited_for = std::exchange(next_is_waited_for_, false);
   if (Expected<void> ok = check(operation); !ok) return ok.error();
   std::vector<std::uint8_t> data;
   bool has_data = false;
@@ -109,6 +110,10 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
     if (!operation.launch) operation.launch = next_launch_;
     launch->instrumented = options_.sink && options_.record_accesses &&
                            (!options_.record_launch || options_.record_launch(launch->kernel, operation.launch));
+  }
+  if (waited_for) {
+    if (!operation.id) operation.id = next_operation_;
+    begin_wait({trace::HostWait::Kind::operation, operation.id, operation.host_thread});
   }
   return submit_with(std::move(operation), std::move(data), has_data);
 }

@@ -149,7 +149,11 @@ Expected<Progress> DeviceImpl::apply(const trace::Record& record, const BlobRead
     return Progress::done;
   } else if (auto* r = std::get_if<trace::HostWait>(&record)) {
     recorded_as_done_.clear();
-    return finish_wait(*r, drive(order_.host_waits(*r), 0));
+    std::vector<std::uint32_t> until;
+    return wait_since_begin(*r, until);
+  } else if (auto* r = std::get_if<trace::HostWaitBegin>(&record)) {
+    begin_wait(*r);
+    return Progress::done;
   } else if (auto* r = std::get_if<trace::Effects>(&record)) {
     return apply_effects(*r, blob);
   } else if (auto* r = std::get_if<trace::HostWrite>(&record)) {

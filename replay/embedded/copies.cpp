@@ -115,7 +115,7 @@ cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy) {
   copy->direction =
       to_host ? (from_host ? Direction::h2h : Direction::d2h) : (from_host ? Direction::h2d : Direction::d2d);
   copy->pageable_destination = destination.kind == Place::Kind::host;
-  copy->pageable_source = source.kind == Place::Kind::host || (shape.read_during_call && from_host);
+  copy->pageable_source = source.kind == Place::Kind::host;
   return cudaSuccess;
 }
 
@@ -135,10 +135,12 @@ cudaError_t copy_now(Call& call, const CopyShape& shape) {
     status = call.wait(trace::HostWait::Kind::stream, stream.id);
     if (status != cudaSuccess) return status;
   }
+  // It has its place where it was submitted: what other host threads do while this one waits is unordered with it.
+  const bool waits = !staged && direction != Direction::d2d;
+  if (waits) call.device().next_is_waited_for();
   std::uint32_t operation = 0;
   status = submit(call, stream, {std::move(copy)}, &operation);
-  if (status != cudaSuccess || staged || direction == Direction::d2d) return status;
-  return call.wait_operation(operation);
+  return status == cudaSuccess && waits ? call.wait_operation(operation) : status;
 }
 
 // Asynchronous copies: between host memory they have been made when the call returns; those to pageable memory have,
@@ -161,22 +163,88 @@ cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t handle) 
   cudaError_t status = make_copy(call, shape, &copy);
   if (status != cudaSuccess || empty(shape)) return status;
   const OnReturn state = on_return(copy);
+  if (state == OnReturn::made && !stream->capture) call.device().next_is_waited_for();
   std::uint32_t operation = 0;
   status = submit(call, *stream, {std::move(copy)}, &operation);
   return status == cudaSuccess ? bring_about(call, state, operation) : status;
 }
+
+namespace {
+
+// Sources of a batch that are read out of its stream's order, before the copies are made.
+class EarlyReads {
+ public:
+  EarlyReads(Call& call, std::uint32_t stream) : call_(call), stream_(stream) {}
+  ~EarlyReads() { // behind the batch
+    for (std::uint64_t place : places_) (void)call_.device().release(place, call_.thread.number, stream_);
+  }
+  EarlyReads(const EarlyReads&) = delete;
+  EarlyReads& operator=(const EarlyReads&) = delete;
+
+  // Makes of the copy one out of memory that its source is read into. Pageable memory is read when the copy is
+  // submitted.
+  cudaError_t read(trace::Copy& copy, cudaMemcpySrcAccessOrder order, const std::string& site) {
+    if (order == cudaMemcpySrcAccessOrderStream || copy.pageable_source) return cudaSuccess;
+    using Direction = trace::Copy::Direction;
+    device::Device& device = call_.device();
+    const std::uint32_t reads = device.create_stream(trace::StreamCreate::Kind::non_blocking, 0, call_.thread.number);
+    const std::uint64_t bytes = copy.source.bytes(), width = copy.source.width, height = copy.source.height;
+    Expected<trace::Allocate> made = device.allocate(trace::Allocate::Kind::pool, bytes, call_.thread.number, reads);
+    if (!made) return cudaErrorMemoryAllocation;
+    places_.push_back(made->address);
+    const trace::MemoryRange place{made->address, width, width, height, copy.source.depth, width * height};
+    const bool from_host = copy.direction == Direction::h2d || copy.direction == Direction::h2h;
+    const bool to_host = copy.direction == Direction::d2h || copy.direction == Direction::h2h;
+    trace::Copy read = copy;
+    read.destination = place;
+    read.pageable_destination = false;
+    read.direction = from_host ? Direction::h2d : Direction::d2d;
+    copy.source = place;
+    copy.direction = to_host ? Direction::d2h : Direction::d2d;
+    const bool during_call = order == cudaMemcpySrcAccessOrderDuringApiCall;
+    if (during_call) device.next_is_waited_for();
+    std::uint32_t operation = 0;
+    Work work{std::move(read)};
+    work.call_site = site;
+    cudaError_t status = submit_now(call_, reads, work, {}, &operation);
+    const std::uint32_t event = device.create_event();
+    device.record_event(event, reads, call_.thread.number);
+    device.stream_wait(stream_, event, call_.thread.number);
+    device.destroy_stream(reads, call_.thread.number);
+    if (status == cudaSuccess && during_call) status = call_.wait_operation(operation);
+    return status;
+  }
+
+ private:
+  Call& call_;
+  const std::uint32_t stream_;
+  std::vector<std::uint64_t> places_;
+};
+
+} // namespace
 
 cudaError_t copy_batch(Call& call, const std::vector<CopyShape>& shapes, cudaStream_t handle) {
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   if (stream->capture) return refuse_capture(call, *stream, nullptr); // there is no such node
   std::vector<Work> copies;
+  std::vector<cudaMemcpySrcAccessOrder> orders;
   for (const CopyShape& shape : shapes) {
+    const bool known =
+        shape.source_order >= cudaMemcpySrcAccessOrderStream && shape.source_order <= cudaMemcpySrcAccessOrderAny;
     trace::Copy copy;
     if (const cudaError_t status = make_copy(call, shape, &copy); status != cudaSuccess) return status;
-    if (!empty(shape)) copies.push_back({std::move(copy)});
+    if (!known) return cudaErrorInvalidValue;
+    if (empty(shape)) continue;
+    copies.push_back({std::move(copy)});
+    orders.push_back(shape.source_order);
   }
   const std::string site = call.runtime.options.output.empty() ? std::string() : call_site();
+  EarlyReads early(call, stream->id);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const cudaError_t read = early.read(std::get<trace::Copy>(copies[i].what), orders[i], site);
+    if (read != cudaSuccess) return read;
+  }
   trace::Operation place;
   place.graph_launch = call.device().begin_graph(0, stream->id, call.thread.number);
   std::vector<std::pair<OnReturn, std::uint32_t>> submitted;

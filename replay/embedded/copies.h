@@ -10,9 +10,9 @@
 //                 complete; everything else returns at once.
 //   batches       the same, once all copies are submitted. "The batch as a whole executes in stream order but copies
 //                 within a batch are not guaranteed to execute in any specific order" (cudaMemcpyBatchAsync): they are
-//                 the nodes of a graph without edges (trace::GraphLaunch of graph 0). Host memory that is to be read
-//                 during the call (cudaMemcpySrcAccessOrderDuringApiCall) is staged; any other order counts as that of
-//                 the stream.
+//                 the nodes of a graph without edges (trace::GraphLaunch of graph 0). A source that may be read out of
+//                 the stream's order (cudaMemcpySrcAccessOrder: DuringApiCall until the call returns, Any until the
+//                 copy is complete) is copied first, in a stream of its own, to memory that the batch then copies from.
 //
 // Thread-safety: none; Runtime::lock.
 #pragma once
@@ -39,7 +39,7 @@ struct CopyShape {
   std::uint64_t width = 0, rows = 1, slices = 1;
   std::uint64_t destination_pitch = 0, source_pitch = 0, destination_slice = 0, source_slice = 0;
   cudaMemcpyKind kind = cudaMemcpyDefault;
-  bool read_during_call = false; // host memory
+  cudaMemcpySrcAccessOrder source_order = cudaMemcpySrcAccessOrderStream; // of batches
 };
 CopyShape line(void* destination, const void* source, std::uint64_t bytes, cudaMemcpyKind kind);
 CopyShape plane(void* destination, std::uint64_t destination_pitch, const void* source, std::uint64_t source_pitch,
@@ -48,7 +48,7 @@ cudaError_t volume(const cudaMemcpy3DParms* parameters, CopyShape* shape);
 
 // Checks pointers and extents and infers the direction.
 cudaError_t make_copy(Call& call, const CopyShape& shape, trace::Copy* copy);
-cudaError_t copy_now(Call& call, const CopyShape& shape);                        // waits as a synchronous copy does
+cudaError_t copy_now(Call& call, const CopyShape& shape); // waits as a synchronous copy does
 cudaError_t copy_async(Call& call, const CopyShape& shape, cudaStream_t stream); // as an asynchronous one
 cudaError_t copy_batch(Call& call, const std::vector<CopyShape>& shapes, cudaStream_t stream);
 

@@ -156,7 +156,7 @@ DEADHEAT_STREAM_API(cudaMemcpyBatchAsync, _ptsz, device,
     shapes.push_back(line(to[i], from[i], bytes[i], cudaMemcpyDefault));
     if (!attributes || !attribute_indices || !attribute_count) continue;
     while (entry + 1 < attribute_count && attribute_indices[entry + 1] <= i) ++entry;
-    shapes.back().read_during_call = attributes[entry].srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall;
+    shapes.back().source_order = attributes[entry].srcAccessOrder;
   }
   return copy_batch(call, shapes, stream);
 }
@@ -185,7 +185,7 @@ DEADHEAT_STREAM_API(cudaMemcpy3DBatchAsync, _ptsz, device,
     shape.slices = op.extent.depth;
     shape.destination_slice = shape.destination_pitch * layers(op.dst);
     shape.source_slice = shape.source_pitch * layers(op.src);
-    shape.read_during_call = op.srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall;
+    shape.source_order = op.srcAccessOrder;
     shapes.push_back(shape);
   }
   return copy_batch(call, shapes, stream);
@@ -202,6 +202,7 @@ static cudaError_t set(Call& call, const SetShape& shape, cudaStream_t handle, b
   if (status != cudaSuccess || shape.width == 0 || shape.rows == 0 || shape.slices == 0) return status;
   const bool waits = synchronous && place_of(call, shape.destination).kind == Place::Kind::pinned;
   std::uint32_t operation = 0;
+  if (waits && !stream->capture) call.device().next_is_waited_for();
   const cudaError_t submitted = submit(call, *stream, {std::move(set)}, &operation);
   if (submitted != cudaSuccess || !waits || operation == 0) return submitted;
   return call.wait_operation(operation);

@@ -68,13 +68,18 @@ std::uint64_t stands_for(Call& call, std::uint64_t place) {
 }
 
 // Outside streams: waits for all work, which may still use the memory. Of a pool's memory nobody is promised that
-// (Runtime API, cudaFree).
+// (Runtime API, cudaFree): the host frees it, and whatever uses it must be known to be complete.
 cudaError_t release(Call& call, void* pointer, std::uint32_t stream = 0) {
   if (stream == 0) {
     const deadheat::trace::Allocate* allocation = allocation_at(call, pointer);
     const bool pooled = allocation && allocation->kind == Kind::pool;
     const cudaError_t status = pooled ? call.complete_all() : call.wait(deadheat::trace::HostWait::Kind::device);
     if (status != cudaSuccess) return status;
+    if (pooled) {
+      const deadheat::Expected<std::uint32_t> freed =
+          call.device().release_by_host(reinterpret_cast<std::uint64_t>(pointer), call.thread.number);
+      return freed ? call.wait_operation(*freed) : cudaErrorInvalidValue;
+    }
   }
   const deadheat::Expected<void> freed =
       call.device().release(reinterpret_cast<std::uint64_t>(pointer), call.thread.number, stream);

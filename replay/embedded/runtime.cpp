@@ -404,6 +404,7 @@ cudaError_t Call::result(device::Progress progress) {
 }
 
 cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
+  device().begin_wait({kind, id, thread.number});
   trace::HostWait request;
   request.kind = kind;
   request.id = id;

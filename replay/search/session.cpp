@@ -18,8 +18,8 @@ bool holds_any(const trace::Record& record) {
 // Records that Device::apply() executes, and what a capsule must hold to be replayed.
 bool is_command(const trace::Record& record) {
   return holds_any<trace::Module, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
-                   trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::Operation,
-                   trace::GraphLaunch, trace::GraphEnd, trace::HostWrite, trace::Effects>(record);
+                   trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWaitBegin,
+                   trace::Operation, trace::GraphLaunch, trace::GraphEnd, trace::HostWrite, trace::Effects>(record);
 }
 
 // Hashes of the blobs that a command needs.

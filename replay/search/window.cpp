@@ -245,6 +245,7 @@ class Mover {
         add(std::move(record));
       }
     } else if (has_code(record) || std::holds_alternative<trace::Symbol>(record) ||
+               std::holds_alternative<trace::HostWaitBegin>(record) ||
                std::holds_alternative<trace::StreamCreate>(record) ||
                std::holds_alternative<trace::StreamDestroy>(record) ||
                std::holds_alternative<trace::EventRecord>(record) ||
@@ -357,6 +358,13 @@ class Mover {
       const bool may_change = written_by_device(copy->source);
       const bool from_host = copy->direction == Direction::h2d || copy->direction == Direction::h2h;
       const bool to_host = copy->direction == Direction::d2h || copy->direction == Direction::h2h;
+      // A batch's source that was read out of its stream's order: the copy itself reads it here.
+      if (!operation.graph_launch && !copy->destination.address && copy->api.find("Batch") != std::string::npos) {
+        operation.what = trace::Marker{};
+        add(std::move(operation));
+        return {};
+      }
+      if (!from_host) copy->pageable_source = false;
       const bool from = run_.relocation.move(copy->source), to = run_.relocation.move(copy->destination);
       if ((!from && !from_host) || (!to && !to_host)) {
         return missing(operation, copy->api + " of memory that the trace does not know (an array, perhaps)");

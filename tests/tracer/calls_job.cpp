@@ -6,17 +6,28 @@
 // between two events is known). EARLY 1: what tells comes before the write. completion, triggered: a launch records an
 // event that the other stream waits for; EARLY 1: that stream then writes what the launch does, and not what comes
 // before it. counted: a stream writes 1, then what the other does, then 2, which that one waits for; EARLY 1: it waits
-// for 1. freed: the stream waits for a value that was written into memory which another allocation has now. keeps: the
-// write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. unwritten (a wait for a value that nobody
-// is seen writing), left_out (a call that is not followed). Prints "done".
+// for 1. copying: another thread writes what a copy reads; EARLY 1: while the copy's call waits. source: a stream
+// writes what a copy of its next batch reads; EARLY 1: at any time. source_later: another stream writes what a copy of
+// a batch has read during the call; EARLY 1: or reads at any time. pool_freed: a pool's memory is freed at once; EARLY 1:
+// while it is written. freed: the stream waits for a value that was written into memory which another allocation has
+// now. keeps: the write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. failing (a copy), killed
+// (while a copy's call waits; prints "done" before), unwritten (a wait for a value that nobody is seen writing), left_out
+// (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+#include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/tracer/driver_check.h"
+
+extern "C" void fake_while_copying(void (*happens)());
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
@@ -120,6 +131,55 @@ int main(int argc, char** argv) {
     if (!early) write();
     CHECK(cuLaunchKernelEx(&config, reinterpret_cast<CUfunction>(0x100), parameters, nullptr));
     CHECK(cuStreamWaitEvent(other, event, 0));
+  }
+  static CUdeviceptr touched = 0;
+  static CUstream elsewhere = nullptr;
+  touched = memory;
+  elsewhere = other;
+  const auto beside = [] { // another host thread writes, and waits for that
+    std::thread([] {
+      CHECK(cuMemsetD32Async(touched, 3, 16, elsewhere));
+      CHECK(cuStreamSynchronize(elsewhere));
+    }).join();
+  };
+  std::vector<std::uint8_t> host(64);
+  if (what == "copying") {
+    if (early)
+      fake_while_copying(beside);
+    else
+      beside();
+    CHECK(cuMemcpyDtoH_v2(host.data(), memory, host.size()));
+  }
+  if (what == "failing") {
+    fake_while_copying(beside);
+    if (cuMemcpyDtoH_v2(nullptr, memory, host.size()) == CUDA_SUCCESS) return 1;
+  }
+  if (what == "killed") {
+    fake_while_copying([] {
+      CHECK(cuMemsetD32Async(touched, 3, 16, elsewhere));
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+      std::printf("done\n");
+      std::fflush(stdout);
+      raise(SIGKILL);
+    });
+    CHECK(cuMemcpyDtoH_v2(host.data(), memory, host.size()));
+  }
+  if (what == "source" || what == "source_later") { // of a batch's copy
+    const bool later = what == "source_later";
+    to[0] = more + 512;
+    attributes.srcAccessOrder = early   ? CU_MEMCPY_SRC_ACCESS_ORDER_ANY
+                                : later ? CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+                                        : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    if (!later) CHECK(cuMemsetD32Async(more, 1, 16, one));
+    CHECK(cuMemcpyBatchAsync_v2(to, from, bytes, 1, &attributes, &index, 1, one));
+    if (later) CHECK(cuMemsetD32Async(more, 1, 16, other));
+  }
+  if (what == "pool_freed") { // at once, though it is a pool's
+    CUdeviceptr pool = 0;
+    CHECK(cuMemAllocAsync(&pool, 64, one));
+    CHECK(cuMemsetD32Async(pool, 1, 16, one));
+    if (!early) CHECK(cuStreamSynchronize(one));
+    CHECK(cuMemFree_v2(pool));
   }
   if (what == "unwritten") CHECK(cuStreamWaitValue32_v2(other, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
   if (what == "left_out") CHECK(cuMemBatchDecompressAsync(nullptr, 0, 0, nullptr, one));

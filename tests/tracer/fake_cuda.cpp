@@ -28,6 +28,8 @@ EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
 }
 EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) { return *value = 9, CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return *bytes = 1 << 30, CUDA_SUCCESS; }
+// Memory that cuMemAlloc_v2 did not give is the process's.
+EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) { return CUDA_ERROR_INVALID_VALUE; }
 // All kernels take (pointer, int); that of the handle 0x200 a structure of the two; that of 0x300 as much as there is
 // room for (CUDA C++ Programming Guide, "Kernel Function Parameters"): a structure of 32 744 bytes, an int and a
 // pointer.
@@ -87,6 +89,19 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
   return CALL(cuLaunchKernel, "_Z4worki", p, {
     if (p.gridDimX) fake::capture(p);
     return p.gridDimX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+// What happens while a copy's call waits, if anything. A copy to nowhere fails.
+namespace {
+void (*while_copying)() = nullptr;
+}
+EXPORT void fake_while_copying(void (*happens)()) { while_copying = happens; }
+EXPORT CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
+  cuMemcpyDtoH_v2_params p{to, from, bytes};
+  return CALL(cuMemcpyDtoH_v2, nullptr, p, {
+    if (while_copying) while_copying();
+    return p.dstHost ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
 

@@ -330,10 +330,25 @@ def copies(case):
 
 def orders(case):
     """What tells a stream or the host of another stream's work orders what comes before it, and nothing else."""
-    for what in ("values", "batch_of_values", "counted", "elapsed", "completion", "keeps"):
+    for what in ("values", "batch_of_values", "counted", "elapsed", "completion", "copying", "source", "source_later",
+                 "pool_freed", "keeps"):
         for early in (0, 1):
             report = case.calls(what, early)
             assert len(report["races"]) == early and report["summary"]["complete"], (what, early, report)
+
+
+def copies_that_fail(case):
+    """A copy that failed is not in the trace, though it had its place there."""
+    report = case.calls("failing", 0)
+    assert not report["races"] and report["summary"]["complete"], report
+    assert "cuMemcpyDtoH" not in case.records(), case.records()
+
+
+def copies_that_wait(case):
+    """What other threads do while a copy's call waits is in the trace of a job that is killed then; so is the copy."""
+    report = case.calls("killed", 0, -signal.SIGKILL)
+    assert len(report["races"]) == 1, report["races"]
+    assert {report["races"][0][side]["kernel"] for side in ("first", "second")} == {"cuMemcpyDtoH", "cuMemsetD32Async"}
 
 
 def makers(case):
@@ -362,7 +377,7 @@ def not_followed(case):
         assert line in case.dump(), case.dump()
 
 
-cases = [copies, orders, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
+cases = [copies, orders, copies_that_fail, copies_that_wait, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
          killed, forks, forks_while_others_launch, crashes, exits_in_a_handler, exits_while_others_launch,
          nobody_reads_what_it_says, waits_for_a_signal, short_threads, allocates_nothing,

@@ -65,7 +65,7 @@ class Case:
         assert all(race["certainty"] == "possible" and race["level"] == "stream" for race in races), races
         return done.stderr.splitlines(), int(done.stdout.split()[0]), len(races)
 
-    def calls(self, what, early):
+    def calls(self, what, early, status=0):
         """The report on calls_job."""
         folder = os.path.abspath(options.folder)
         variables = dict(os.environ, LD_LIBRARY_PATH=folder, LD_PRELOAD=os.path.abspath(options.tracer),
@@ -73,7 +73,7 @@ class Case:
         shutil.rmtree(self.trace, ignore_errors=True)
         done = subprocess.run([os.path.join(folder, "calls_job"), what, str(early)], env=variables, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), done
+        assert (done.returncode, done.stdout, done.stderr) == (status, "done\n", ""), done
         return self.analysis()
 
     def window(self, fault, settings, ranged=1):

@@ -184,6 +184,72 @@ TEST_F(Operations, AQueryIsForWhatThereIsWhenItSucceeds) {
   EXPECT_EQ(trace.races(), Races{});
 }
 
+// A thread copies, and its call waits; another launches meanwhile, or once the call has returned.
+struct Copies : Operations {
+  using Direction = trace::Copy::Direction;
+  std::uint32_t copy(std::uint32_t stream, Direction direction, bool pageable, std::uint64_t bytes = 64,
+                     std::uint64_t offset = 0) {
+    trace::Copy copy;
+    copy.direction = direction;
+    const trace::MemoryRange here{memory + offset, 0, bytes, 1, 1, 0}, there{0x1000, 0, bytes, 1, 1, 0};
+    copy.source = direction == Direction::h2d ? there : here;
+    copy.destination = direction == Direction::h2d ? here : there;
+    (direction == Direction::h2d ? copy.pageable_source : copy.pageable_destination) = pageable;
+    copy.api = "cudaMemcpy";
+    trace::Operation operation;
+    operation.what = copy;
+    const std::uint32_t id = trace.submit(operation, stream);
+    trace.begin(id);
+    trace.end(id);
+    return id;
+  }
+};
+TEST_F(Copies, HaveTheirPlaceWhereTheyWereSubmitted) {
+  for (const bool returned : {false, true}) {
+    LittleTrace fresh;
+    std::swap(trace, fresh);
+    write = trace.site(1, {.access = AccessKind::write});
+    trace.stream(2);
+    trace.stream(3);
+    trace.add(trace::HostWaitBegin{WaitKind::operation, trace.next_operation(), 0});
+    const std::uint32_t made = copy(2, Direction::d2h, true);
+    if (returned) host_wait(WaitKind::operation, made);
+    kernel(3, write);
+    if (!returned) host_wait(WaitKind::operation, made);
+    EXPECT_EQ(trace.races().size(), returned ? 0u : 1u);
+  }
+}
+TEST_F(Copies, FromPageableMemoryWaitForWhatComesBeforeThem) {
+  for (const bool before : {false, true}) {
+    LittleTrace fresh;
+    std::swap(trace, fresh);
+    write = trace.site(1, {.access = AccessKind::write});
+    read = trace.site(2, {});
+    trace.stream(2);
+    trace.stream(3);
+    kernel(2, write);
+    trace.add(trace::HostWaitBegin{WaitKind::stream, 2, 0});
+    copy(2, Direction::h2d, true, 1 << 17, before ? 4096 : 0); // what the kernel wrote, or other bytes
+    host_wait(WaitKind::stream, 2);
+    kernel(3, read);
+    EXPECT_EQ(trace.races().size(), before ? 0u : 1u);
+  }
+}
+TEST_F(Copies, OfLittlePageableMemoryWaitForNothing) {
+  for (const bool little : {false, true}) {
+    LittleTrace fresh;
+    std::swap(trace, fresh);
+    write = trace.site(1, {.access = AccessKind::write});
+    read = trace.site(2, {});
+    trace.stream(2);
+    trace.stream(3);
+    kernel(2, write);
+    copy(2, Direction::h2d, true, little ? 1 << 16 : (1 << 16) + 4, 4096);
+    kernel(3, read);
+    EXPECT_EQ(trace.races().size(), little ? 1u : 0u);
+  }
+}
+
 TEST_F(Operations, CopiesAreAccessesOfTheirExactBytes) {
   trace.stream(2);
   trace.stream(3);
@@ -295,6 +361,45 @@ struct Pools : Operations {
     trace.add(record);
   }
 };
+
+// cudaFree: the host's own, which it has done when the call returns.
+TEST_F(Pools, FreesByTheHostWaitForNothing) {
+  for (const bool waits : {false, true}) {
+    LittleTrace fresh;
+    std::swap(trace, fresh);
+    read = trace.site(2, {});
+    trace.stream(2);
+    trace.stream(3);
+    handed_out(first);
+    performed(pool(2, first, false));
+    kernel(2, read);
+    if (waits) host_wait(trace::HostWait::Kind::stream, 2);
+    trace.add(trace::Free{first, trace.next_operation(), 0});
+    trace.add(trace::HostWaitBegin{trace::HostWait::Kind::operation, trace.next_operation(), 0});
+    const std::uint32_t free = pool(3, first, true);
+    performed(free);
+    host_wait(trace::HostWait::Kind::operation, free);
+    const Analysis analysis = trace.analyze();
+    ASSERT_EQ(analysis.races.size(), waits ? 0u : 1u);
+    if (waits) continue;
+    EXPECT_EQ(analysis.races[0].second.kernel, "cudaFree");
+    EXPECT_EQ(analysis.races[0].second.op, AccessKind::free);
+    EXPECT_NE(analysis.races[0].why.find("cudaFree of memory of a pool waits for nothing"), std::string::npos);
+  }
+}
+
+TEST_F(Pools, FreesByTheHostOfWhatNobodyUsedAreNoRace) {
+  trace.stream(2);
+  trace.stream(3);
+  handed_out(first);
+  performed(pool(2, first, false));
+  trace.add(trace::Free{first, trace.next_operation(), 0});
+  trace.add(trace::HostWaitBegin{trace::HostWait::Kind::operation, trace.next_operation(), 0});
+  const std::uint32_t free = pool(3, first, true);
+  performed(free);
+  host_wait(trace::HostWait::Kind::operation, free);
+  EXPECT_EQ(trace.races(), Races{});
+}
 
 TEST_F(Pools, UseBeforeAllocationIsARace) {
   trace.stream(2);

@@ -124,6 +124,7 @@ class LittleTrace {
     add(operation);
     return operation.id;
   }
+  std::uint32_t next_operation() const { return operations_ + 1; }
   std::uint32_t operation_of(std::uint32_t launch) const { return launch_operations_[launch - 1]; }
   void begin(std::uint32_t operation) { add(trace::OperationBegin{operation}); }
   void end(std::uint32_t operation) { add(trace::OperationEnd{operation}); }

@@ -130,7 +130,7 @@ class Program {
     } else if (what == 11) {
       host_wait(HostKind(below(4)), stream, event, below(2));
     } else if (what < 14) {
-      copy(stream, below(2), trace::Copy::Direction(below(3)), below(2));
+      copy(stream, below(2), trace::Copy::Direction(below(3)), below(2), below(2));
     } else if (what == 14) {
       batch(stream, 1 + below(3), bits);
     } else {
@@ -201,18 +201,22 @@ class Program {
     text_ += copy.api + " of direction " + std::to_string(int(direction)) + (pageable ? " pageable" : " pinned") + ", ";
     return copy;
   }
-  void copy(std::uint32_t stream, bool asynchronous, trace::Copy::Direction direction, bool pageable) {
+  void copy(std::uint32_t stream, bool asynchronous, trace::Copy::Direction direction, bool pageable, bool large) {
     using Direction = trace::Copy::Direction;
     trace::Operation submitted;
-    submitted.what = copy_of(asynchronous, direction, pageable);
+    trace::Copy made = copy_of(asynchronous, direction, pageable);
+    made.source.width = made.destination.width = large ? 65537 : 65536;
+    text_ += std::to_string(made.source.width) + " bytes, ";
+    submitted.what = std::move(made);
     std::size_t at = naive_.command(stream);
     operation(stream, submitted, at);
     text_ += "in stream " + std::to_string(stream) + "\n";
     if (direction == Direction::h2h) naive_.host({at});
     if (direction == Direction::d2h && !asynchronous) naive_.host({at});
     if (direction == Direction::h2d && !asynchronous && !pageable) naive_.host({at});
-    // From pageable memory the bytes are staged, and the call may return before they reached the device.
-    if (direction == Direction::h2d && !asynchronous && pageable) naive_.host(naive_.before(at));
+    // From pageable memory the bytes are staged, and the call may return before they reached the device; with few of
+    // them at once.
+    if (direction == Direction::h2d && !asynchronous && pageable && large) naive_.host(naive_.before(at));
   }
   // cudaMemcpyBatchAsync: what comes before it comes before each of its copies, and they do not come before each other.
   void batch(std::uint32_t stream, std::uint32_t count, std::uint64_t bits) {

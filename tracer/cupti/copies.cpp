@@ -1,8 +1,13 @@
 // Copies and sets.
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
+#include "deadheat/host_waits.h"
+#include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
+#include "tracer/cupti/placed.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
@@ -45,9 +50,27 @@ trace::Copy describe(Session& session, const trace::MemoryRange& destination, co
   return copy;
 }
 
-// `batch`: the launch that stands for the one that the copy is of; 0: none.
+bool reads_host(const trace::Copy& copy) {
+  return copy.direction == Direction::h2d || copy.direction == Direction::h2h;
+}
+bool writes_host(const trace::Copy& copy) {
+  return copy.direction == Direction::d2h || copy.direction == Direction::h2h;
+}
+
+// In a window that is open: notes what the copy touches. Returns the bytes that it brings from the host.
+trace::Bytes brought(Window& window, const trace::Copy& copy, CUstream handle) {
+  trace::Bytes data;
+  if (reads_host(copy))
+    data = window.bytes_of(copy.source, !copy.pageable_source, handle);
+  else
+    window.touch(copy.source);
+  if (!writes_host(copy)) window.touch(copy.destination);
+  return data;
+}
+
+// `batch`: the launch that stands for the one that the copy is of; 0: none. `read_before`: its source was.
 void submit_one(Call& call, const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host,
-                int from_host, CUstream handle, std::uint32_t batch, bool read_during_call) {
+                int from_host, CUstream handle, std::uint32_t batch, bool read_before) {
   if (!destination.width || !destination.height || !destination.depth) return;
   trace::Operation operation;
   operation.graph_launch = batch;
@@ -55,17 +78,13 @@ void submit_one(Call& call, const trace::MemoryRange& destination, const trace::
   {
     std::lock_guard hold(call.session.lock);
     copy = describe(call.session, destination, source, to_host, from_host, call.api());
-    copy.pageable_source |= read_during_call && (copy.direction == Direction::h2d || copy.direction == Direction::h2h);
+    copy.pageable_source |= read_before;
   }
   if (Window* window = call.session.window(); window && window->open()) {
-    const bool out_of_host = copy.direction == Direction::h2d || copy.direction == Direction::h2h;
-    if (out_of_host && !copy.pageable_source) window->device_reads(source);
-    if (out_of_host) copy.data = window->bytes_of(source, !copy.pageable_source, handle);
-    if (!out_of_host) window->touch(source);
-    if (copy.direction != Direction::d2h && copy.direction != Direction::h2h) window->touch(destination);
+    if (reads_host(copy) && !copy.pageable_source) window->device_reads(source);
+    copy.data = brought(*window, copy, handle);
   }
-  const bool into_host =
-      (copy.direction == Direction::d2h || copy.direction == Direction::h2h) && !copy.pageable_destination;
+  const bool into_host = writes_host(copy) && !copy.pageable_destination;
   std::lock_guard hold(call.session.lock);
   operation.stream = call.stream(handle);
   operation.what = std::move(copy);
@@ -75,44 +94,157 @@ void submit_one(Call& call, const trace::MemoryRange& destination, const trace::
   }
 }
 
+// By an event that the program has not. Under the session's lock.
+void comes_before(Session& session, std::uint32_t first, std::uint32_t second) {
+  const std::uint32_t event = session.event(nullptr);
+  session.record_event(event, first);
+  session.wait_event(second, event);
+}
+
+// Of calls that return at once.
 void submit_copy(Call& call, const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host,
                  int from_host, CUstream handle) {
   if (!call.done() || call.captured(handle)) return;
   submit_one(call, destination, source, to_host, from_host, handle, 0, false);
 }
 
+using Placed = std::shared_ptr<PlacedOperation>; // on the way in; carried to the way out
+
+// The way in of a call that may return long after what it submits. Under the session's lock.
+void place(Call& call, CUstream handle, decltype(trace::Operation::what) what, HostWaits waits) {
+  Session& session = call.session;
+  Window* window = session.window();
+  trace::Operation operation;
+  operation.id = session.next_operation();
+  operation.stream = call.stream(handle);
+  operation.host_thread = session.host_thread();
+  operation.what = std::move(what);
+  auto held = std::make_unique<Placed>(
+      std::make_shared<PlacedOperation>(std::move(operation), waits, window && window->open()));
+  session.journal().push(Journal::Item(std::shared_ptr<Awaited>(*held)));
+  call.carried<Placed>() = held.release();
+}
+
+// The way out. `data`: gives the bytes that it brought.
+template <typename Data>
+void returned(Call& call, const Placed& placed, Data&& data) {
+  struct Settled { // or nothing behind it is ever written
+    PlacedOperation& operation;
+    ~Settled() { operation.settle(false); }
+  } settled{*placed};
+  if (!call.done()) {
+    if (!placed->settle(false)) call.session.incident("lost", "a copy that failed late is in the trace");
+    return;
+  }
+  trace::Bytes bytes = data();
+  std::lock_guard hold(call.session.lock);
+  placed->settle(true, std::move(bytes));
+  if (placed->waits() == HostWaits::until_done)
+    call.session.host_waited(trace::HostWait::Kind::operation, placed->operation());
+  else if (placed->waits() == HostWaits::until_begun)
+    call.session.host_waited(trace::HostWait::Kind::stream, placed->stream());
+}
+
+// Of calls that may return late.
+void submit_waiting(Call& call, const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host,
+                    int from_host, CUstream handle) {
+  Session& session = call.session;
+  Window* window = session.window();
+  const bool open = window && window->open();
+  if (!call.exit) {
+    call.carried<Placed>() = nullptr;
+    if (!destination.bytes() || call.captured(handle)) return;
+    std::unique_lock hold(session.lock);
+    trace::Copy copy = describe(session, destination, source, to_host, from_host, call.api());
+    const HostWaits waits = host_waits(copy);
+    if (waits == HostWaits::not_at_all && !copy.pageable_source && !copy.pageable_destination) return;
+    if (open && !copy.pageable_source && reads_host(copy)) {
+      hold.unlock();
+      window->device_reads(source);
+      hold.lock();
+    }
+    return place(call, handle, std::move(copy), waits);
+  }
+  const std::unique_ptr<Placed> held(std::exchange(call.carried<Placed>(), nullptr));
+  if (!held) return submit_copy(call, destination, source, to_host, from_host, handle);
+  const Placed& placed = *held;
+  trace::Copy copy;
+  {
+    std::lock_guard hold(session.lock);
+    copy = describe(session, destination, source, to_host, from_host, call.api());
+    if (call.done() && session.activity()) session.activity()->submitted(placed->operation(), Activity::Kind::copy);
+  }
+  returned(call, placed, [&] { return open ? brought(*window, copy, handle) : trace::Bytes(); });
+  if (call.done() && window && writes_host(copy) && !copy.pageable_destination) {
+    std::lock_guard hold(session.lock);
+    window->device_writes(destination, placed->stream(), placed->operation(), call.own_handle(handle));
+  }
+}
+
+void submit_waiting(Call& call, std::uint64_t destination, std::uint64_t source, std::uint64_t bytes, int to_host,
+                    int from_host, CUstream handle = nullptr) {
+  submit_waiting(call, line(destination, bytes), line(source, bytes), to_host, from_host, handle);
+}
+
 // Copies of which nothing orders one behind another (CUDA driver API, cuMemcpyBatchAsync): nodes of a graph without
-// edges, that has no number.
+// edges, that has no number. A source that may be read out of the stream's order is read by an operation before, in a
+// stream of its own; the copy then reads nothing.
 class Batch {
  public:
-  Batch(Call& call, CUstream handle) : call_(call), handle_(handle) {
-    if (!call.done() || call.captured(handle)) return;
-    std::lock_guard hold(call.session.lock);
-    launch_ = call.session.next_graph_launch();
-    call.session.journal().push(trace::GraphLaunch{launch_, 0, call.stream(handle), call.session.host_thread()});
-  }
+  Batch(Call& call, CUstream handle) : call_(call), handle_(handle), made_(call.done() && !call.captured(handle)) {}
   void copy(const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host, int from_host,
             CUmemcpySrcAccessOrder order) {
-    if (!launch_) return;
-    submit_one(call_, destination, source, to_host, from_host, handle_, launch_,
-               order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
+    if (!made_) return;
+    const bool early = order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL || order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+    if (early && source.address && destination.bytes())
+      read_early(destination, source, to_host, from_host, order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
+    copies_.push_back({destination, source, to_host, from_host, early});
   }
-  ~Batch() {
-    if (!launch_) return;
-    try {
-      std::lock_guard hold(call_.session.lock);
-      call_.session.journal().push(trace::GraphEnd{launch_});
-    } catch (...) {
-      call_.session.call_not_recorded();
-    }
+  void submit() {
+    if (!made_) return;
+    Session& session = call_.session;
+    std::unique_lock hold(session.lock);
+    const std::uint32_t launch = session.next_graph_launch();
+    session.journal().push(trace::GraphLaunch{launch, 0, call_.stream(handle_), session.host_thread()});
+    hold.unlock();
+    for (const One& one : copies_)
+      submit_one(call_, one.destination, one.source, one.to_host, one.from_host, handle_, launch, one.read_early);
+    session.journal().push(trace::GraphEnd{launch});
   }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
  private:
+  void read_early(const trace::MemoryRange& destination, const trace::MemoryRange& source, int to_host, int from_host,
+                  bool during_call) {
+    Session& session = call_.session;
+    std::lock_guard hold(session.lock);
+    trace::Copy copy = describe(session, destination, source, to_host, from_host, call_.api());
+    if (copy.pageable_source) return;
+    copy.direction = reads_host(copy) ? Direction::h2d : Direction::d2d;
+    copy.destination.address = 0; // nobody's memory
+    copy.pageable_destination = false;
+    const std::uint32_t stream = call_.stream(handle_);
+    trace::Operation operation;
+    operation.id = session.next_operation();
+    operation.stream = session.own_stream(session.device_of(call_.context));
+    operation.what = std::move(copy);
+    const std::uint32_t id = operation.id, reads = operation.stream;
+    using Kind = trace::HostWait::Kind;
+    if (during_call) session.journal().push(trace::HostWaitBegin{Kind::operation, id, session.host_thread()});
+    session.submit(std::move(operation));
+    if (during_call) session.host_waited(Kind::operation, id);
+    comes_before(session, reads, stream);
+  }
+  struct One {
+    trace::MemoryRange destination, source;
+    int to_host, from_host;
+    bool read_early;
+  };
   Call& call_;
   CUstream handle_;
-  std::uint32_t launch_ = 0; // 0: the call failed, or was captured
+  const bool made_; // else it failed, or was captured
+  std::vector<One> copies_;
 };
 
 void submit_copy(Call& call, std::uint64_t destination, std::uint64_t source, std::uint64_t bytes, int to_host,
@@ -132,14 +264,14 @@ class BetweenDevices {
     for (CUcontext context : {source, destination}) {
       if (!context || call.session.device_of(context) == current) continue;
       others_.push_back(call.session.stream(context, nullptr, false));
-      comes_before(others_.back(), call.stream(nullptr));
+      comes_before(call.session, others_.back(), call.stream(nullptr));
     }
   }
   ~BetweenDevices() {
     if (others_.empty()) return;
     try {
       std::lock_guard hold(call_.session.lock);
-      for (std::uint32_t other : others_) comes_before(call_.stream(nullptr), other);
+      for (std::uint32_t other : others_) comes_before(call_.session, call_.stream(nullptr), other);
     } catch (...) {
       call_.session.call_not_recorded();
     }
@@ -148,11 +280,6 @@ class BetweenDevices {
   BetweenDevices& operator=(const BetweenDevices&) = delete;
 
  private:
-  void comes_before(std::uint32_t first, std::uint32_t second) { // by an event that the program has not
-    const std::uint32_t event = call_.session.event(nullptr);
-    call_.session.record_event(event, first);
-    call_.session.wait_event(second, event);
-  }
   Call& call_;
   std::vector<std::uint32_t> others_;
 };
@@ -179,8 +306,8 @@ void plane(Call& call, const CUDA_MEMCPY2D* c, CUstream handle) {
   if (!c) return;
   const Side to{c->dstMemoryType, number(c->dstHost), c->dstDevice, c->dstPitch, 0, c->dstXInBytes, c->dstY, 0};
   const Side from{c->srcMemoryType, number(c->srcHost), c->srcDevice, c->srcPitch, 0, c->srcXInBytes, c->srcY, 0};
-  submit_copy(call, range(to, c->WidthInBytes, c->Height, 1), range(from, c->WidthInBytes, c->Height, 1),
-              on_host(c->dstMemoryType), on_host(c->srcMemoryType), handle);
+  submit_waiting(call, range(to, c->WidthInBytes, c->Height, 1), range(from, c->WidthInBytes, c->Height, 1),
+                 on_host(c->dstMemoryType), on_host(c->srcMemoryType), handle);
 }
 
 // Copy: CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER, whose contexts its addresses tell, too.
@@ -193,12 +320,15 @@ Side source_of(const Copy& c) {
   return {c.srcMemoryType, number(c.srcHost), c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ};
 }
 
+using Submit = void (*)(Call&, const trace::MemoryRange&, const trace::MemoryRange&, int, int, CUstream);
+// Between devices, calls return at once.
 template <typename Copy>
 void volume(Call& call, const Copy* c, CUstream handle) {
   if (!c) return;
-  submit_copy(call, range(destination_of(*c), c->WidthInBytes, c->Height, c->Depth),
-              range(source_of(*c), c->WidthInBytes, c->Height, c->Depth), on_host(c->dstMemoryType),
-              on_host(c->srcMemoryType), handle);
+  constexpr auto submit = std::is_same_v<Copy, CUDA_MEMCPY3D> ? Submit(submit_waiting) : Submit(submit_copy);
+  submit(call, range(destination_of(*c), c->WidthInBytes, c->Height, c->Depth),
+         range(source_of(*c), c->WidthInBytes, c->Height, c->Depth), on_host(c->dstMemoryType),
+         on_host(c->srcMemoryType), handle);
 }
 
 // Of elements of an array; 1 where there is none: those of memory are bytes.
@@ -238,6 +368,7 @@ void volumes(Call& call, const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t c
     };
     batch.copy(side(o.dst), side(o.src), where_to(o.dst), where_to(o.src), o.srcAccessOrder);
   }
+  batch.submit();
 }
 
 // P: cuMemcpyBatchAsync_params, of any version: an entry of the attributes holds from its index on.
@@ -250,15 +381,15 @@ void lines(Call& call, const P& p) {
     batch.copy(line(p.dsts[i], p.sizes[i]), line(p.srcs[i], p.sizes[i]), -1, -1,
                p.numAttrs ? p.attrs[entry].srcAccessOrder : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
   }
+  batch.submit();
 }
 
 // Memory that is read or written beside an array.
 constexpr std::uint64_t array = 0;
 
-// The operation; 0: there is none.
-std::uint32_t set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
-                  std::uint64_t count, std::uint64_t rows, CUstream handle) {
-  if (!call.done() || call.captured(handle) || !count || !rows) return 0;
+void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
+         std::uint64_t count, std::uint64_t rows, CUstream handle) {
+  if (!call.done() || call.captured(handle) || !count || !rows) return;
   Session& session = call.session;
   Journal::MemorySet set;
   set.stream = session.stream_again(call.context, handle, call.per_thread);
@@ -279,18 +410,32 @@ std::uint32_t set(Call& call, std::uint64_t address, std::uint64_t pitch, std::u
     window->touch(destination);
     window->device_writes(destination, set.stream, set.operation, call.own_handle(handle));
   }
-  return set.operation;
 }
 
 // By the calls without a stream: page-locked memory has been set when they return (Runtime API, "API synchronization
 // behavior").
 void set_at_once(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
                  std::uint64_t count, std::uint64_t rows) {
-  const std::uint32_t operation = set(call, address, pitch, value, element, count, rows, nullptr);
-  if (!operation) return;
-  std::lock_guard hold(call.session.lock);
-  if (where(call.session, address) == Where::pinned)
-    call.session.host_waited(trace::HostWait::Kind::operation, operation);
+  Session& session = call.session;
+  if (!call.exit) {
+    call.carried<Placed>() = nullptr;
+    if (!count || !rows || call.captured(nullptr)) return;
+    std::lock_guard hold(session.lock);
+    if (where(session, address) != Where::pinned) return;
+    const trace::MemoryRange destination{address, pitch ? pitch : count * element, count * element, rows, 1, 0};
+    return place(call, nullptr, trace::Set{destination, value, element, call.api()}, HostWaits::until_done);
+  }
+  const std::unique_ptr<Placed> held(std::exchange(call.carried<Placed>(), nullptr));
+  if (!held) return set(call, address, pitch, value, element, count, rows, nullptr);
+  returned(call, *held, [] { return trace::Bytes(); });
+  if (!call.done()) return;
+  std::lock_guard hold(session.lock);
+  if (session.activity()) session.activity()->submitted((*held)->operation(), Activity::Kind::set);
+  if (Window* window = session.window()) {
+    const trace::MemoryRange destination{address, pitch ? pitch : count * element, count * element, rows, 1, 0};
+    window->touch(destination);
+    window->device_writes(destination, (*held)->stream(), (*held)->operation(), call.own_handle(nullptr));
+  }
 }
 
 } // namespace
@@ -310,21 +455,21 @@ trace::Set set_of(const CUDA_MEMSET_NODE_PARAMS& s, const std::string& api) {
   return record;
 }
 
-void copy_any(Call& call, cuMemcpy_params& p) { submit_copy(call, p.dst, p.src, p.ByteCount, -1, -1); }
+void copy_any(Call& call, cuMemcpy_params& p) { submit_waiting(call, p.dst, p.src, p.ByteCount, -1, -1); }
 void copy_any_async(Call& call, cuMemcpyAsync_params& p) {
-  submit_copy(call, p.dst, p.src, p.ByteCount, -1, -1, p.hStream);
+  submit_waiting(call, p.dst, p.src, p.ByteCount, -1, -1, p.hStream);
 }
 void copy_to_device(Call& call, cuMemcpyHtoD_v2_params& p) {
-  submit_copy(call, p.dstDevice, number(p.srcHost), p.ByteCount, 0, 1);
+  submit_waiting(call, p.dstDevice, number(p.srcHost), p.ByteCount, 0, 1);
 }
 void copy_to_device_async(Call& call, cuMemcpyHtoDAsync_v2_params& p) {
-  submit_copy(call, p.dstDevice, number(p.srcHost), p.ByteCount, 0, 1, p.hStream);
+  submit_waiting(call, p.dstDevice, number(p.srcHost), p.ByteCount, 0, 1, p.hStream);
 }
 void copy_to_host(Call& call, cuMemcpyDtoH_v2_params& p) {
-  submit_copy(call, number(p.dstHost), p.srcDevice, p.ByteCount, 1, 0);
+  submit_waiting(call, number(p.dstHost), p.srcDevice, p.ByteCount, 1, 0);
 }
 void copy_to_host_async(Call& call, cuMemcpyDtoHAsync_v2_params& p) {
-  submit_copy(call, number(p.dstHost), p.srcDevice, p.ByteCount, 1, 0, p.hStream);
+  submit_waiting(call, number(p.dstHost), p.srcDevice, p.ByteCount, 1, 0, p.hStream);
 }
 void copy_on_device(Call& call, cuMemcpyDtoD_v2_params& p) {
   submit_copy(call, p.dstDevice, p.srcDevice, p.ByteCount, 0, 0);
@@ -361,16 +506,16 @@ void copy_device_to_array(Call& call, cuMemcpyDtoA_v2_params& p) {
   submit_copy(call, array, p.srcDevice, p.ByteCount, 0, 0);
 }
 void copy_array_to_host(Call& call, cuMemcpyAtoH_v2_params& p) {
-  submit_copy(call, number(p.dstHost), array, p.ByteCount, 1, 0);
+  submit_waiting(call, number(p.dstHost), array, p.ByteCount, 1, 0);
 }
 void copy_host_to_array(Call& call, cuMemcpyHtoA_v2_params& p) {
-  submit_copy(call, array, number(p.srcHost), p.ByteCount, 0, 1);
+  submit_waiting(call, array, number(p.srcHost), p.ByteCount, 0, 1);
 }
 void copy_array_to_host_async(Call& call, cuMemcpyAtoHAsync_v2_params& p) {
-  submit_copy(call, number(p.dstHost), array, p.ByteCount, 1, 0, p.hStream);
+  submit_waiting(call, number(p.dstHost), array, p.ByteCount, 1, 0, p.hStream);
 }
 void copy_host_to_array_async(Call& call, cuMemcpyHtoAAsync_v2_params& p) {
-  submit_copy(call, array, number(p.srcHost), p.ByteCount, 0, 1, p.hStream);
+  submit_waiting(call, array, number(p.srcHost), p.ByteCount, 0, 1, p.hStream);
 }
 void copy_array(Call& call, cuMemcpyAtoA_v2_params& p) { submit_copy(call, array, array, p.ByteCount, 0, 0); }
 

@@ -64,7 +64,6 @@ void register_host(Call& call, cuMemHostRegister_v2_params& p) {
   if (window && (p.Flags & CU_MEMHOSTREGISTER_IOMEMORY)) window->of_another_device(number(p.p));
 }
 
-// cudaFree of stream-ordered memory waits for nothing; in the trace it is a free of its own all the same.
 static void frees(Call& call, std::uint64_t address) {
   Session& session = call.session;
   std::lock_guard hold(session.lock);
@@ -74,7 +73,11 @@ static void frees(Call& call, std::uint64_t address) {
   if (Window* window = session.window(); window && memory->kind == Kind::pinned) {
     window->host_memory_freed(memory->address, memory->bytes);
   }
-  session.being_freed(address);
+  // cudaFree of stream-ordered memory waits for nothing: the host itself frees it (Runtime API, cudaFree).
+  if (memory->kind == Kind::pool)
+    session.being_freed_by_host(address, session.device_of(call.context));
+  else
+    session.being_freed(address);
 }
 void unregister_host(Call& call, cuMemHostUnregister_params& p) { frees(call, number(p.p)); }
 void free_host(Call& call, cuMemFreeHost_params& p) { frees(call, number(p.p)); }

@@ -85,6 +85,7 @@ class Session {
   void destroyed(CUstream handle);
   std::vector<CUstream> known_streams(); // takes the lock itself
   void context_gone(const std::vector<CUstream>& its); // it was destroyed: its handle, and its streams', may come again
+  std::uint32_t own_stream(std::uint32_t device); // a new one, which the program has not: it waits for no other
   std::uint32_t event(CUevent handle);
   void forget(CUevent handle);
   std::uint32_t recorded(std::uint32_t event) const; // the operation of its last record; 0: none
@@ -103,6 +104,7 @@ class Session {
   // given the same address before the call has returned, and then it has been freed. On its way out it is freed, or it
   // is back where the call failed. `stream`: by an operation in it; 0: at once.
   void being_freed(std::uint64_t address, std::uint32_t stream = 0);
+  void being_freed_by_host(std::uint64_t address, std::uint32_t device); // a pool's memory, in no stream's order
   void end_of_free(std::uint64_t address, std::uint64_t bytes, bool done); // all that begins there, of this thread's
   void freed_in_stream(std::uint64_t address, std::uint32_t stream);
   void freed_symbols(const std::vector<std::uint32_t>& allocations); // with their module
@@ -205,6 +207,7 @@ class Session {
   std::map<int, bool> devices_;
   std::unordered_map<CUstream, std::uint32_t> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_; // (device, thread or 0) → id
+  std::map<std::uint32_t, std::uint32_t> host_streams_; // by device: of what the host itself does; of own_stream()
   std::unordered_map<CUevent, std::uint32_t> events_;
   std::unordered_set<CUgraph> bodies_;
   std::atomic<bool> has_bodies_{false};
@@ -216,6 +219,7 @@ class Session {
   struct Going { // memory that a call frees
     trace::Allocate memory;
     std::uint32_t stream = 0, host_thread = 0;
+    bool by_host = false;
   };
   std::map<std::uint64_t, Going> going_;
   void is_freed(const Going& going);

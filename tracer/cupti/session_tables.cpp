@@ -122,6 +122,12 @@ std::vector<CUstream> Session::known_streams() {
   return handles;
 }
 
+std::uint32_t Session::own_stream(std::uint32_t device) {
+  const std::uint32_t id = next_stream_++;
+  journal_.push(trace::StreamCreate{id, trace::StreamCreate::Kind::non_blocking, 0, device, host_thread()});
+  return id;
+}
+
 std::uint32_t Session::event(CUevent handle) {
   auto [at, fresh] = events_.try_emplace(handle, 0);
   if (fresh) at->second = next_event_++;
@@ -208,6 +214,13 @@ void Session::being_freed(std::uint64_t address, std::uint32_t stream) {
   going_[address] = {std::move(memory.mapped()), stream, host_thread()};
 }
 
+void Session::being_freed_by_host(std::uint64_t address, std::uint32_t device) {
+  std::uint32_t& stream = host_streams_[device];
+  if (!stream) stream = own_stream(device);
+  being_freed(address, stream);
+  if (auto going = going_.find(address); going != going_.end()) going->second.by_host = true;
+}
+
 void Session::end_of_free(std::uint64_t address, std::uint64_t bytes, bool done) {
   for (auto at = going_.lower_bound(address); at != going_.end() && at->first - address < bytes;) {
     if (at->second.host_thread != host_thread()) {
@@ -231,7 +244,12 @@ void Session::is_freed(const Going& going) {
     operation.what = trace::PoolOperation{true, going.memory.allocation};
   }
   journal_.push(trace::Free{going.memory.allocation, operation.id, going.host_thread});
-  if (going.stream) submit(std::move(operation));
+  if (!going.stream) return;
+  const std::uint32_t id = operation.id;
+  using Kind = trace::HostWait::Kind;
+  if (going.by_host) journal_.push(trace::HostWaitBegin{Kind::operation, id, going.host_thread});
+  submit(std::move(operation));
+  if (going.by_host) host_waited(Kind::operation, id);
 }
 
 void Session::freed_symbols(const std::vector<std::uint32_t>& allocations) {

@@ -2,6 +2,7 @@
 // synchronization behavior" and "Stream synchronization behavior"). Each case is two operations on the same bytes:
 // in races_* nothing orders them, in ordered_* something does. corners.py reads the names.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -207,6 +208,33 @@ CASE(races_blocking_streams) {
   write(room.data, one);
   read(room.data, room.out, other);
 }
+CASE(ordered_event_waited_for_in_two_streams) { // and destroyed once the waits are made
+  cudaStream_t other = make_stream(cudaStreamNonBlocking);
+  int* more = zeros<int>(count);
+  cudaEvent_t event = make_event();
+  write(room.data, room.a);
+  CHECK(cudaEventRecord(event, room.a));
+  CHECK(cudaStreamWaitEvent(room.b, event));
+  CHECK(cudaStreamWaitEvent(other, event));
+  CHECK(cudaEventDestroy(event));
+  read(room.data, room.out, room.b);
+  read(room.data, more, other);
+}
+CASE(ordered_elapsed_time) { // which is told of events that are complete only
+  cudaEvent_t begin, end;
+  CHECK(cudaEventCreate(&begin));
+  CHECK(cudaEventCreate(&end));
+  CHECK(cudaEventRecord(begin, room.a));
+  write(room.data, room.a);
+  CHECK(cudaEventRecord(end, room.a));
+  float milliseconds = 0;
+  while (cudaEventElapsedTime(&milliseconds, begin, end) != cudaSuccess) std::this_thread::yield();
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_legacy_before_per_thread) {
+  write(room.data, cudaStreamLegacy);
+  read(room.data, room.out, cudaStreamPerThread);
+}
 CASE(ordered_per_thread_before_legacy) {
   write(room.data, cudaStreamPerThread);
   read(room.data, room.out, cudaStreamLegacy);
@@ -328,6 +356,128 @@ CASE(ordered_filled_while_a_kernel_waits) { // it holds the copy back until the 
   *static_cast<volatile int*>(flag) = 1;
   read(room.data, room.out, room.a);
 }
+// What another host thread launches while a call waits is in no order with what the call waits for, or makes. A host
+// function holds the call up.
+struct HeldUp {
+  std::atomic<bool> begun{false}, over{false};
+  // `call` waits for `stream`; `beside` happens meanwhile.
+  template <class Call, class Beside>
+  HeldUp(cudaStream_t stream, Call&& call, Beside&& beside) {
+    std::thread other([&] {
+      const auto hold = [](void* of) {
+        auto* held = static_cast<HeldUp*>(of);
+        held->begun = true;
+        while (!held->over) std::this_thread::yield();
+      };
+      CHECK(cudaLaunchHostFunc(stream, hold, this));
+      call();
+    });
+    while (!begun) std::this_thread::yield();
+    beside();
+    over = true;
+    other.join();
+  }
+};
+CASE(races_launch_while_a_copy_waits) {
+  HeldUp(cudaStreamLegacy,
+         [&] { CHECK(cudaMemcpy(room.pageable.data(), room.data, bytes, cudaMemcpyDeviceToHost)); },
+         [&] {
+           write(room.data, room.b);
+           CHECK(cudaStreamSynchronize(room.b));
+         });
+}
+CASE(races_launch_while_a_copy_of_rows_waits) {
+  int* host = pinned(room.pageable);
+  HeldUp(cudaStreamLegacy, [&] { CHECK(cudaMemcpy2D(room.data, 16, host, 16, 8, 4, cudaMemcpyHostToDevice)); },
+         [&] {
+           write(room.data, room.b);
+           CHECK(cudaStreamSynchronize(room.b));
+         });
+}
+CASE(races_launch_while_a_wait_is_under_way) { // of the stream: for what there was when it began
+  HeldUp(room.a, [&] { CHECK(cudaStreamSynchronize(room.a)); }, [&] { write(room.data, room.a); });
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_launch_before_a_copy_that_waits) {
+  std::thread([&] {
+    write(room.data, room.b);
+    CHECK(cudaStreamSynchronize(room.b));
+  }).join();
+  CHECK(cudaMemcpy(room.pageable.data(), room.data, bytes, cudaMemcpyDeviceToHost));
+}
+CASE(races_behind_a_copy_of_little_pageable_memory) { // up to 64 KB it is asynchronous with respect to the host
+  write(room.data, cudaStreamLegacy);
+  CHECK(cudaMemcpy(room.out, room.pageable.data(), bytes, cudaMemcpyHostToDevice));
+  write(room.data, room.b);
+}
+CASE(ordered_behind_a_copy_of_much_pageable_memory) { // "a stream sync is performed before the copy is initiated"
+  const std::vector<int> much(1 << 15, 1);
+  int* to = zeros<int>(much.size());
+  write(room.data, cudaStreamLegacy);
+  CHECK(cudaMemcpy(to, much.data(), much.size() * sizeof(int), cudaMemcpyHostToDevice));
+  write(room.data, room.b);
+}
+
+// Where a batch's copy may read its source (cudaMemcpySrcAccessOrder).
+void batch(void* to, const void* from, cudaMemcpySrcAccessOrder order, cudaStream_t stream) {
+  cudaMemcpyAttributes attributes{};
+  attributes.srcAccessOrder = order;
+  std::size_t size = bytes, first = 0;
+  CHECK(cudaMemcpyBatchAsync(&to, &from, &size, 1, &attributes, &first, 1, stream));
+}
+CASE(ordered_batch_that_reads_in_stream_order) {
+  write(room.data, room.a);
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderStream, room.a);
+}
+CASE(races_batch_that_reads_during_the_call) {
+  write(room.data, room.a);
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderDuringApiCall, room.a);
+}
+CASE(races_batch_that_reads_at_any_time) {
+  write(room.data, room.a);
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderAny, room.a);
+}
+CASE(races_batch_that_reads_page_locked_memory_during_the_call) {
+  int* host = pinned(room.pageable);
+  write(host, room.a);
+  batch(room.out, host, cudaMemcpySrcAccessOrderDuringApiCall, room.a);
+}
+CASE(races_volumes_that_read_at_any_time) {
+  cudaMemcpy3DBatchOp op{};
+  op.src.type = op.dst.type = cudaMemcpyOperandTypePointer;
+  op.src.op.ptr.ptr = room.data;
+  op.dst.op.ptr.ptr = room.out;
+  op.extent = {bytes, 1, 1};
+  op.srcAccessOrder = cudaMemcpySrcAccessOrderAny;
+  write(room.data, room.a);
+  CHECK(cudaMemcpy3DBatchAsync(1, &op, 0, room.a));
+}
+CASE(ordered_batch_that_reads_what_the_host_waited_for) {
+  write(room.data, room.a);
+  CHECK(cudaStreamSynchronize(room.a));
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderAny, room.a);
+}
+CASE(ordered_source_behind_a_call_that_read_it) {
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderDuringApiCall, room.a);
+  write(room.data, room.b);
+}
+CASE(races_source_behind_a_call_that_may_read_it_later) {
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderAny, room.a);
+  write(room.data, room.b);
+}
+CASE(ordered_source_behind_the_batch_in_its_stream) {
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderAny, room.a);
+  write(room.data, room.a);
+  write(room.out, room.a);
+}
+CASE(races_destination_of_a_batch) { // which is always written in the stream's order
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderDuringApiCall, room.a);
+  write(room.out, room.b);
+}
+CASE(ordered_destination_of_a_batch) {
+  write(room.out, room.a);
+  batch(room.out, room.data, cudaMemcpySrcAccessOrderAny, room.a);
+}
 CASE(races_copy_of_registered_memory) {
   std::vector<int> host(1024, 1);
   CHECK(cudaHostRegister(host.data(), 4096, cudaHostRegisterMapped));
@@ -413,6 +563,66 @@ CASE(races_other_stream_of_a_graph_launched_twice) { // the launch in the second
   CHECK(cudaGraphLaunch(graph, room.b));
   read(room.data, room.out, room.a);
 }
+CASE(ordered_fork_and_join_of_a_capture) {
+  cudaGraphExec_t graph = instance(captured(room.a, [&] {
+    CHECK(cudaEventRecord(room.event, room.a));
+    CHECK(cudaStreamWaitEvent(room.b, room.event));
+    write(room.data, room.b);
+    CHECK(cudaEventRecord(room.event, room.b));
+    CHECK(cudaStreamWaitEvent(room.a, room.event));
+    read(room.data, room.out, room.a);
+  }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+}
+CASE(races_branches_of_a_capture) {
+  cudaGraphExec_t graph = instance(captured(room.a, [&] {
+    CHECK(cudaEventRecord(room.event, room.a));
+    CHECK(cudaStreamWaitEvent(room.b, room.event));
+    write(room.data, room.b);
+    CHECK(cudaEventRecord(room.event, room.b));
+    read(room.data, room.out, room.a);
+    CHECK(cudaStreamWaitEvent(room.a, room.event));
+  }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+}
+CASE(ordered_graph_in_the_default_stream) {
+  cudaStream_t blocking = make_stream();
+  cudaGraphExec_t graph = instance(captured(room.a, [&] { read(room.data, room.out, room.a); }));
+  write(room.data, blocking);
+  CHECK(cudaGraphLaunch(graph, cudaStreamLegacy));
+  write(room.data, blocking);
+}
+CASE(races_graph_in_the_default_stream) {
+  cudaGraphExec_t graph = instance(captured(room.a, [&] { read(room.data, room.out, room.a); }));
+  write(room.data, room.b);
+  CHECK(cudaGraphLaunch(graph, cudaStreamLegacy));
+}
+CASE(ordered_event_recorded_by_a_graph) {
+  cudaGraphExec_t graph = instance(captured(room.a, [&] {
+    write(room.data, room.a);
+    CHECK(cudaEventRecordWithFlags(room.event, room.a, cudaEventRecordExternal));
+  }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, room.b);
+}
+CASE(races_event_recorded_by_a_graph_too_early) {
+  cudaGraphExec_t graph = instance(captured(room.a, [&] {
+    CHECK(cudaEventRecordWithFlags(room.event, room.a, cudaEventRecordExternal));
+    write(room.data, room.a);
+  }));
+  CHECK(cudaGraphLaunch(graph, room.a));
+  CHECK(cudaStreamWaitEvent(room.b, room.event));
+  read(room.data, room.out, room.b);
+}
+CASE(ordered_graph_updated_while_it_runs) { // its launches stay behind each other
+  cudaGraphExec_t graph = instance(captured(room.a, [&] { write(room.data, room.a); }));
+  cudaGraph_t other = captured(room.a, [&] { write(room.data, room.a, 9); });
+  CHECK(cudaGraphLaunch(graph, room.a));
+  cudaGraphExecUpdateResultInfo info;
+  CHECK(cudaGraphExecUpdate(graph, other, &info));
+  CHECK(cudaGraphLaunch(graph, room.b));
+}
 
 CASE(ordered_flag_of_a_host_function_of_a_graph) { // what comes before it in its graph is complete when it runs
   static std::atomic<int> done;
@@ -453,6 +663,23 @@ CASE(races_across_a_free_at_once) { // which waits for nobody, where the memory 
   write(room.data, room.a);
   CHECK(cudaFree(memory));
   write(room.data, room.b);
+}
+CASE(races_freed_at_once_while_it_is_written) {
+  int* memory;
+  CHECK(cudaMallocAsync(&memory, bytes, room.a));
+  write(memory, room.a);
+  CHECK(cudaFree(memory));
+}
+CASE(ordered_freed_at_once_behind_a_wait) {
+  int* memory;
+  CHECK(cudaMallocAsync(&memory, bytes, room.a));
+  write(memory, room.a);
+  CHECK(cudaStreamSynchronize(room.a));
+  CHECK(cudaFree(memory));
+  CHECK(cudaMallocAsync(&memory, bytes, room.b));
+  write(memory, room.b);
+  CHECK(cudaStreamSynchronize(room.b));
+  CHECK(cudaFree(memory));
 }
 CASE(races_freed_while_another_stream_writes) {
   int* memory;
