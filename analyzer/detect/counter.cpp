@@ -61,6 +61,11 @@ class ChunkCounter final : public trace::RecordVisitor {
         one(bulk->warp, bulk->module, bulk->site, lane, now_, now_, bulk->further);
       }
     }
+    if (auto* free = std::get_if<trace::HeapFree>(&record)) {
+      const trace::Warp warp{free->launch, free->block, free->thread / 32};
+      if (interesting(warp, free->module, free->site))
+        one(warp, free->module, free->site, free->thread % 32, now_, now_);
+    }
     if (auto* mbarrier = std::get_if<trace::Mbarrier>(&record)) {
       // A completion is its copy's doing, no execution of its own.
       if (!wanted_.mbarriers.count({mbarrier->module, mbarrier->site}) ||

@@ -15,6 +15,8 @@ using order::OperationIndex;
 using order::Stamp;
 using order::ThreadKey;
 
+constexpr std::uint64_t most_pages = 1 << 25; // of a range; a damaged trace asks for more
+
 }  // namespace
 
 Detector::Detector(Suspects& suspects, const Setup& setup)
@@ -207,7 +209,9 @@ void Detector::record(trace::Record& record) {
             forget_shared(operation, &block);
           }
         } else if constexpr (std::is_same_v<T, trace::HeapBlock>) {
-          new_owner(r.address, r.bytes);
+          heap_block(r);
+        } else if constexpr (std::is_same_v<T, trace::HeapFree>) {
+          heap_free(r);
         } else if constexpr (std::is_same_v<T, trace::MemoryError>) {
           memory_errors.push_back(r);
         } else if constexpr (std::is_same_v<T, trace::SyncError>) {
@@ -253,6 +257,42 @@ void Detector::new_owner(std::uint64_t address, std::uint64_t bytes) {
   shadow_.forget_range(address, bytes);
 }
 
+void Detector::heap_block(const trace::HeapBlock& block) {
+  new_owner(block.address, block.bytes);
+  const std::uint64_t end = block.address + block.bytes;
+  auto at = heap_blocks_.lower_bound(block.address);
+  if (at != heap_blocks_.begin() && std::prev(at)->first + std::prev(at)->second > block.address) --at;
+  while (at != heap_blocks_.end() && at->first < end) at = heap_blocks_.erase(at);
+  heap_blocks_[block.address] = block.bytes;
+}
+
+// It touches each byte: what is in no order with it is found by that.
+void Detector::heap_free(const trace::HeapFree& free) {
+  std::uint64_t bytes = free.bytes;
+  if (const auto known = heap_blocks_.find(free.address); !bytes && known != heap_blocks_.end()) bytes = known->second;
+  const OperationIndex operation = operation_of(free.launch);
+  range_pages_ += std::min(bytes / page_bytes, most_pages);
+  if (!operation || free.address >= address_limit || bytes / page_bytes > most_pages ||
+      range_pages_ > 64 * most_pages || free.thread >= 1024) {
+    ++unknown_;
+    return;
+  }
+  MemoryAccess access;
+  access.thread = ThreadKey(operation, free.block, free.thread);
+  access.place = sides_.site(free.module, free.site);
+  access.stamp = now_;
+  access.kind = AccessKind::free;
+  if (!access.place) {
+    ++unknown_;
+  } else if (full_) {
+    part(0, free.address).unchecked += active_.test(partition_of(0, free.address / page_bytes));
+  } else if (pass_ == Pass::filter) {
+    filter_.range(access.thread, free.address, bytes, true, now_);
+  } else {
+    shadow_.range(0, access, free.address, bytes);
+  }
+}
+
 void Detector::freed(const trace::Free& free) {
   if (free.operation) return; // in the order of its stream: an operation, which is an access
   auto found = allocations_.find(free.allocation);
@@ -274,7 +314,7 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
   access.stamp = now_;
   access.kind = kind;
   access.possible = possible;
-  constexpr std::uint64_t most_rows = 1 << 22, most_pages = 1 << 25; // a damaged trace asks for more
+  constexpr std::uint64_t most_rows = 1 << 22; // a damaged trace asks for more
   // Rows lie apart in memory.
   const bool overlap = (range.height > 1 && range.pitch < range.width) ||
                        (range.depth > 1 && range.slice / std::max<std::uint64_t>(range.pitch, 1) < range.height - 1);
@@ -301,7 +341,7 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
         return;
       }
       if (pass_ == Pass::filter)
-        filter_.range(index, address, bytes, access.writes(), now_);
+        filter_.range(access.thread, address, bytes, access.writes(), now_);
       else
         shadow_.range(0, access, address, bytes);
     }

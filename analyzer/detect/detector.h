@@ -147,6 +147,8 @@ class Detector {
   void end_operation(std::uint32_t id);
   void allocated(const trace::Allocate& allocation);
   void freed(const trace::Free& free);
+  void heap_block(const trace::HeapBlock& block);
+  void heap_free(const trace::HeapFree& free);
   void new_owner(std::uint64_t address, std::uint64_t bytes); // accesses up to now were to other memory
   void range(order::OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range,
              bool possible = false);
@@ -180,6 +182,7 @@ class Detector {
   std::set<std::tuple<order::OperationIndex, std::uint32_t, std::uint32_t>> seen_since_;
   std::map<std::uint32_t, trace::Allocate> allocations_;
   std::map<std::uint64_t, std::uint32_t> live_; // address → allocation
+  std::map<std::uint64_t, std::uint64_t> heap_blocks_; // of kernels' heaps: address → bytes, as malloc gave them last
 };
 
 } // namespace deadheat::detect

@@ -261,15 +261,15 @@ void Filter::copy(const Copy& access) {
           actor);
 }
 
-void Filter::range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write_access,
-                   order::Stamp now) {
-  Actor& actor = this->actor(ThreadKey(operation, 0, 0), now);
-  const std::uint8_t pattern = one_lane_pattern(0);
+void Filter::range(ThreadKey thread, std::uint64_t address, std::uint64_t bytes, bool write_access, order::Stamp now) {
+  const unsigned lane = thread.thread() & 31;
+  Actor& actor = this->actor(ThreadKey(thread.operation(), thread.block(), thread.thread() - lane), now);
+  const std::uint8_t pattern = one_lane_pattern(lane);
   for (const std::uint64_t end = address + bytes; address < end;) {
     const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
     if (page_end - address < page_bytes) {
       each_unit(0, address, page_end - address,
-                [&](const Spot& spot) { touch(spot, 0, actor, 0, one_lane, write_access, false); });
+                [&](const Spot& spot) { touch(spot, 0, actor, lane, one_lane, write_access, false); });
       address = page_end;
       continue;
     }
@@ -298,7 +298,7 @@ void Filter::range(order::OperationIndex operation, std::uint64_t address, std::
           continue;
         }
         for (unsigned unit = 0; unit < group_units; ++unit) {
-          touch({&group, unit, address + g * span + (std::uint64_t(unit) << at.shift)}, 0, actor, 0, one_lane,
+          touch({&group, unit, address + g * span + (std::uint64_t(unit) << at.shift)}, 0, actor, lane, one_lane,
                 write_access, false);
           good &= !group.cells || !(pages_.cells(group)[unit].write_who & Cell::suspect);
         }

@@ -108,8 +108,8 @@ class Filter {
     order::Stamp now = 0;
   };
   void copy(const Copy& access);
-  // A copy or set, or the freeing of memory.
-  void range(order::OperationIndex operation, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
+  // A copy or set (by thread 0 of its operation), or the freeing of memory.
+  void range(order::ThreadKey thread, std::uint64_t address, std::uint64_t bytes, bool write, order::Stamp now);
 
   // More than there can be where names run out: whoever looks at fewer parts needs fewer.
   std::uint64_t bytes() const {

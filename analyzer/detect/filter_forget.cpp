@@ -43,8 +43,9 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
   auto forget = [&](ShadowPage& page) {
     const std::uint64_t base = page.key.number * page_bytes;
     pages_.refine(page, 2);
-    for (std::uint64_t i = 0, step = 1ull << page.shift; i < page_bytes; i += step) {
-      if (base + i < address || end < base + i + step) continue;
+    const std::uint64_t step = 1ull << page.shift, last = std::min(end - base, std::uint64_t(page_bytes));
+    for (std::uint64_t i = address > base ? (address - base + step - 1) / step * step : 0; i + step <= last;
+         i += step) {
       Group& group = page.groups()[i / group_units >> page.shift];
       const unsigned unit = unsigned(i >> page.shift) % group_units;
       pages_.expand(group)[unit] = Cell{};

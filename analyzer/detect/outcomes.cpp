@@ -35,8 +35,14 @@ Outcomes::Found found_in(const std::string& text, const trace::Module& module) {
   const Expected<ptx::Module> parsed = ptx::parse(text, module.origin);
   if (!parsed) return {};
   const ptx::SiteTable table = ptx::site_table(*parsed);
-  const bool same = std::equal(table.sites.begin(), table.sites.end(), module.sites.begin(), module.sites.end(),
-                               [](const Site& a, const Site& b) { return a.opcode == b.opcode; });
+  // Older traces have no sites of SiteKind::heap, which come last.
+  const std::size_t known = std::min(module.sites.size(), table.sites.size());
+  const bool same =
+      known == module.sites.size() &&
+      std::equal(module.sites.begin(), module.sites.end(), table.sites.begin(), table.sites.begin() + known,
+                 [](const Site& a, const Site& b) { return a.opcode == b.opcode; }) &&
+      std::all_of(table.sites.begin() + known, table.sites.end(),
+                  [](const Site& s) { return s.kind == SiteKind::heap; });
   if (!same) return {};
   Outcomes::Found found;
   if (has_unused(module)) found.unused = ptx::unused_outcomes(*parsed, table);

@@ -61,8 +61,8 @@ void Sides::module(const trace::Module& module) {
     place.module = module.id;
     place.site_number = number;
     place.site = &site;
-    const bool one_access = site.kind == SiteKind::access || site.kind == SiteKind::mbarrier ||
-                            site.kind == SiteKind::async_mbarrier_arrive;
+    const bool one_access = site.kind == SiteKind::access || site.kind == SiteKind::heap ||
+                            site.kind == SiteKind::mbarrier || site.kind == SiteKind::async_mbarrier_arrive;
     place.kind = one_access ? site.access : AccessKind::read;
     place.float_add = adds_floats(site);
     places.push_back(add(place, source_key(site, module.id)));

@@ -3,8 +3,9 @@
 // tracer/ptx/sites.h classifies instructions into sites; the engine and the instrumenter report executions by site
 // number; traces carry the table, so that the analyzer never needs the PTX.
 //
-// Numbering: sites of one module are numbered from 0 in source order, over all functions with a body. A trace numbers
-// modules; a site is named everywhere by (module, site).
+// Numbering: sites of one module are numbered from 0 in source order, over all functions with a body; behind them come
+// those of SiteKind::heap, likewise (older traces have none). A trace numbers modules; a site is named everywhere by
+// (module, site).
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ enum class SiteKind : std::uint8_t {
   proxy_fence = 12,    // fence.proxy.*
   dependency = 13,     // griddepcontrol
   exit = 14,           // exit, ret of an entry, trap, a call of __assertfail
-  opaque = 15 // touches memory in a way that is not modelled (wgmma, tcgen05, textures): named, never dropped
+  opaque = 15, // touches memory in a way that is not modelled (wgmma, tcgen05, textures): named, never dropped
+  heap = 16 // a call of the runtime's malloc (AccessKind::write) or free (AccessKind::free)
 };
 
 // One level of inlining: `function` inlined at file:line.

@@ -351,12 +351,19 @@ struct ThreadExit {
   std::uint32_t mask = 0;
 };
 
-// malloc in a kernel gave a thread memory that another block of the heap was made of before: it is other memory now,
-// and the allocator answers for the order of its owners (CUDA programming guide, dynamic global memory allocation).
-// After all accesses that were made to it so far, before those of the new owner.
+// malloc in a kernel gave a thread memory. Where another block of the heap was made of it before, it is other memory
+// now, and the allocator answers for the order of its owners: a deallocation synchronizes with the allocation that gets
+// the same memory next (C++, [c.malloc]; CUDA's programming guide, "Dynamic Global Memory Allocation and Operations",
+// says of order nothing else). After all accesses that come before the HeapFree in between, before those of the new
+// owner. Older logs have the record only where memory was given out again.
 struct HeapBlock {
   std::uint32_t launch = 0, block = 0, thread = 0;
   std::uint64_t address = 0, bytes = 0; // whole multiples of 16
+};
+// A thread calls free for a block of the heap: an access to all of it (AccessKind::free), by whichever thread.
+struct HeapFree {
+  std::uint32_t launch = 0, block = 0, thread = 0, module = 0, site = 0;
+  std::uint64_t address = 0, bytes = 0; // bytes 0: as many as its HeapBlock says
 };
 
 // ---- Faults and the end
@@ -403,6 +410,6 @@ using Record =
                  HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
                  Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, BulkCopy,
                  AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident,
-                 ProgramEnd, Window, Snapshot, Effects, HeapBlock, StreamMaker, HostWaitBegin>;
+                 ProgramEnd, Window, Snapshot, Effects, HeapBlock, StreamMaker, HostWaitBegin, HeapFree>;
 
 } // namespace deadheat::trace

@@ -168,6 +168,7 @@ struct SiteTable {
   const std::vector<Site>* sites;
   std::vector<std::uint8_t> flags;
   std::vector<std::uint8_t> stop; // nonzero: strong access or fence, the natural order stops there
+  bool frees = false; // some are calls of free
   bool opaque = false; // some touch memory in ways that are not modelled
   bool asynchronous = false; // some are copies in bulk, their arrivals, or wait for another launch
   bool counted = false; // some look at mbarriers, or count there, in ways that do not commute

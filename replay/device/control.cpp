@@ -103,6 +103,7 @@ void Control::begun(Machine& machine, Launch& launch) {
   if (launch.next_block < launch.blocks) chooser_->beyond("more blocks than run at a time");
   const SiteTable& sites = *launch.request.sites;
   if (sites.asynchronous) chooser_->beyond("bulk copies, arrivals of copies and dependent launches");
+  if (sites.frees) chooser_->beyond("kernels that free memory"); // which malloc gives out again
   if (sites.counted) chooser_->beyond("mbarriers that are polled, or that count bytes");
   if (sites.opaque) chooser_->beyond("instructions that are not modelled");
 }

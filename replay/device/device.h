@@ -28,6 +28,7 @@
 #include "deadheat/schedule.h"
 #include "deadheat/trace.h"
 #include "replay/device/chooser.h"
+#include "replay/device/heap_use.h"
 #include "replay/device/performed.h"
 #include "replay/device/sink.h"
 #include "replay/engine/compiler.h"
@@ -178,6 +179,7 @@ class Device {
   // Bytes of device memory for comparison and tests; nullptr when [address, address+bytes) is not allocated.
   virtual const std::uint8_t* peek(std::uint64_t address, std::uint64_t bytes) const = 0;
   virtual std::vector<trace::Allocate> live_allocations() const = 0;
+  virtual std::vector<HeapUse> heap_in_use() const = 0; // what kernels took by malloc, and did not free
 };
 
 } // namespace deadheat::device

@@ -79,6 +79,7 @@ class DeviceImpl final : public Device, public Environment {
   std::string stuck_description() const override { return stuck_; }
   RunningCode running() const override { return machine_->running(); }
   void report_hang() override { machine_->report_hang(); }
+  std::vector<HeapUse> heap_in_use() const override { return machine_->heap_in_use(); }
   const ChoiceSummary& choices() const override;
   std::vector<Switch> switches() const override;
   const std::vector<OldRead>& old_reads() const override;

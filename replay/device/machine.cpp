@@ -50,6 +50,7 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
       else
         f |= red_or;
     }
+    frees |= site.kind == SiteKind::heap && site.access == AccessKind::free;
     opaque |= site.kind == SiteKind::opaque;
     asynchronous |= site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
                     site.kind == SiteKind::dependency;

@@ -33,6 +33,7 @@
 #include "deadheat/schedule.h"
 #include "deadheat/trace.h"
 #include "replay/device/block.h"
+#include "replay/device/heap_use.h"
 #include "replay/device/sink.h"
 
 namespace deadheat::engine {
@@ -120,6 +121,7 @@ class Machine {
   std::string standing(const Launch& launch, const Block& block, std::uint32_t thread) const;
   std::string missing(const Launch& launch) const;
   std::string awaiting(const Block& block, const engine::ThreadContext& thread) const;
+  std::vector<HeapUse> heap_in_use() const;
   void report_hang(); // a SyncError for each launch: `stuck`, at a thread that waits
 
   // For another host thread: the code that runs now, if any, and what changes when other code does.
@@ -293,9 +295,8 @@ class Machine {
   std::map<std::uint64_t, std::vector<std::uint8_t*>> pool_; // memory of blocks, by size
   UndefinedWords undefined_words_;
   UndefinedLoads undefined_loads_;
-  std::set<std::uint64_t> heap_freed_; // offsets whose last owner was freed
-  std::map<std::uint64_t, std::uint64_t> heap_; // of malloc: offset → bytes, in use
-  std::uint64_t heap_top_ = 0; // offset behind all that was ever in use
+  std::map<std::uint64_t, std::uint64_t> heap_freed_; // offset → bytes, of blocks that nobody owns any more
+  std::map<std::uint64_t, HeapUse> heap_; // of malloc: by offset, in use
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
 
   engine::ThreadContext* volatile current_ = nullptr; // whose code runs

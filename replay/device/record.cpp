@@ -104,11 +104,19 @@ void Machine::flush(Block& block, std::uint32_t warp) {
       std::uint32_t same = 0;
       each(with_event, [&](std::uint32_t l) {
         const Recorder::Event& e = r.lanes[l].events[n];
-        if (e.site == first.site && e.commit == first.commit && e.bytes == first.bytes) same |= 1u << l;
+        if (e.site == first.site && e.kind == first.kind && e.bytes == first.bytes) same |= 1u << l;
       });
       with_event &= ~same;
-      if (first.commit) {
+      if (first.kind == Recorder::Event::Kind::commit) {
         options_.sink->record(warp_record<trace::AsyncCommit>(block, warp, first.site, same));
+        continue;
+      }
+      if (first.kind == Recorder::Event::Kind::free) {
+        each(same, [&](std::uint32_t l) {
+          const Recorder::Event& e = r.lanes[l].events[n];
+          options_.sink->record(trace::HeapFree{block.launch->request.launch, block.index, warp * warp_lanes + l,
+                                                module, e.site, e.destination, e.source});
+        });
         continue;
       }
       auto record = warp_record<trace::AsyncCopy>(block, warp, first.site, same);

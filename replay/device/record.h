@@ -21,12 +21,13 @@ namespace deadheat::device {
 struct Recorder {
   static constexpr std::size_t first_entries = 512, max_entries = std::size_t(1) << 18; // of a lane's log
 
-  struct Event { // an asynchronous copy or commit
+  struct Event { // an asynchronous copy or commit; a free
+    enum class Kind : std::uint8_t { copy, commit, free };
     std::size_t at = 0; // entries logged before it
     std::uint32_t site = 0;
-    bool commit = false;
+    Kind kind = Kind::copy;
     std::uint32_t bytes = 0, source_bytes = 0, digest = 0;
-    std::uint64_t destination = 0, source = 0;
+    std::uint64_t destination = 0, source = 0; // of a free: address, bytes
   };
   struct Strong {
     std::uint32_t site = 0;

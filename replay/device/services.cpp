@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "deadheat/address.h"
 #include "deadheat/vector_values.h"
@@ -69,6 +70,15 @@ struct MachineServices {
     s = {site, true, wrote != 0, digest, address, read, written, ++m.tickets_};
   }
 
+  // A block of the kernels' heap that was freed, and that nobody has got since.
+  static bool freed_in_heap(Machine& m, std::uint64_t address) {
+    std::uint64_t heap_bytes = 0;
+    if (m.heap_freed_.empty()) return false;
+    const std::uint64_t offset = address - m.options_.environment->heap(&heap_bytes);
+    const auto behind = m.heap_freed_.upper_bound(offset);
+    return behind != m.heap_freed_.begin() && offset - std::prev(behind)->first < std::prev(behind)->second;
+  }
+
   static std::uint32_t check(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint32_t bytes,
                              std::uint32_t is_write) {
     Machine& m = machine(t);
@@ -93,6 +103,7 @@ struct MachineServices {
     if (m.options_.environment->legal(address, bytes)) return 1;
     bool freed = false;
     m.options_.environment->nearest_allocation(address, &freed);
+    freed |= freed_in_heap(m, address);
     return refuse(freed ? MemoryError::Kind::use_after_free : MemoryError::Kind::out_of_bounds);
   }
 
@@ -108,6 +119,7 @@ struct MachineServices {
     if (source_bytes && !m.options_.environment->legal(source, source_bytes)) {
       bool freed = false;
       m.options_.environment->nearest_allocation(source, &freed);
+      freed |= freed_in_heap(m, source);
       set_fault(t, site, freed ? MemoryError::Kind::use_after_free : MemoryError::Kind::out_of_bounds, source,
                 source_bytes);
       return m.take_fault(*t);
@@ -129,7 +141,7 @@ struct MachineServices {
     if (!m.recording(b)) return;
     m.recorder_->take_back(*t);
     Recorder::Lane& lane = m.recorder_->lanes[t->lane];
-    Recorder::Event event{lane.used, site, false, bytes, source_bytes, 0, destination, source};
+    Recorder::Event event{lane.used, site, Recorder::Event::Kind::copy, bytes, source_bytes, 0, destination, source};
     std::uint8_t written[16] = {};
     if (source_bytes) std::memcpy(written, reinterpret_cast<const void*>(to_host(source)), std::min(source_bytes, 16u));
     event.digest = engine::digest(written, std::min(bytes, 16u));
@@ -141,7 +153,7 @@ struct MachineServices {
     if (!m.recording(block(t))) return;
     m.recorder_->take_back(*t);
     Recorder::Lane& lane = m.recorder_->lanes[t->lane];
-    lane.events.push_back({lane.used, site, true});
+    lane.events.push_back({lane.used, site, Recorder::Event::Kind::commit});
   }
   static void async_commit(ThreadContext* t, std::uint32_t site) {
     Machine& m = changed(t);
@@ -206,7 +218,7 @@ struct MachineServices {
     m.options_.sink->record(trace::HeapBlock{b.launch->request.launch, b.index, t->linear, address, bytes});
     m.recorder_->lend(*t);
   }
-  static std::uint64_t allocate(ThreadContext* t, std::uint64_t bytes) {
+  static std::uint64_t allocate(ThreadContext* t, std::uint32_t site, std::uint64_t bytes) {
     Machine& m = changed(t);
     std::uint64_t heap_bytes = 0;
     const std::uint64_t heap = m.options_.environment->heap(&heap_bytes);
@@ -215,31 +227,47 @@ struct MachineServices {
     std::uint64_t at = 0;
     for (const auto& [offset, used] : m.heap_) { // first fit
       if (offset - at >= room) break;
-      at = offset + (used + 16 + 15) / 16 * 16;
+      at = offset + (used.bytes + 16 + 15) / 16 * 16;
     }
     if (at + room > heap_bytes) return 0;
-    if (at < m.heap_top_) say_heap_block(t, heap + at, room - 16);
-    m.heap_top_ = std::max(m.heap_top_, at + room);
-    m.heap_.emplace(at, bytes);
+    say_heap_block(t, heap + at, room - 16);
+    const LaunchRequest& request = block(t).launch->request;
+    m.heap_.emplace(at, HeapUse{heap + at, bytes, request.launch, block(t).index, t->linear, request.module, site});
     m.heap_freed_.erase(m.heap_freed_.lower_bound(at), m.heap_freed_.lower_bound(at + room));
     m.options_.environment->heap_valid(heap + at, bytes, true);
     return heap + at;
   }
 
-  static void release(ThreadContext* t, std::uint64_t address) {
+  static std::uint64_t heap_bytes_at(Machine& m, std::uint64_t address) {
+    std::uint64_t heap_bytes = 0;
+    const auto found = m.heap_.find(address - m.options_.environment->heap(&heap_bytes));
+    return found == m.heap_.end() ? 0 : found->second.bytes;
+  }
+  static void say_free(ThreadContext* t, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
+    Machine& m = machine(t);
+    if (!m.recording(block(t))) return;
+    m.recorder_->take_back(*t);
+    Recorder::Lane& lane = m.recorder_->lanes[t->lane];
+    lane.events.push_back({lane.used, site, Recorder::Event::Kind::free, 0, 0, 0, address, bytes});
+  }
+  static void release(ThreadContext* t, std::uint32_t site, std::uint64_t address) {
     if (!address) return;
     Machine& m = changed(t);
     std::uint64_t heap_bytes = 0;
     const std::uint64_t heap = m.options_.environment->heap(&heap_bytes);
     auto found = m.heap_.find(address - heap);
     if (!heap || found == m.heap_.end()) {
-      const bool twice = heap && m.heap_freed_.count(address - heap);
-      set_fault(t, engine::no_site, twice ? MemoryError::Kind::double_free : MemoryError::Kind::invalid_free, address,
-                0, AccessKind::free);
+      auto gone = m.heap_freed_.find(address - heap);
+      const bool twice = heap && gone != m.heap_freed_.end();
+      if (twice) say_free(t, site, address, gone->second);
+      set_fault(t, site, twice ? MemoryError::Kind::double_free : MemoryError::Kind::invalid_free, address, 0,
+                AccessKind::free);
       return m.take_fault(*t);
     }
-    m.options_.environment->heap_valid(address, found->second, false);
-    m.heap_freed_.insert(found->first);
+    const std::uint64_t bytes = found->second.bytes;
+    say_free(t, site, address, bytes);
+    m.options_.environment->heap_valid(address, bytes, false);
+    m.heap_freed_.emplace(found->first, bytes);
     m.heap_.erase(found);
   }
 
@@ -262,6 +290,16 @@ const engine::Services* machine_services() {
                                          S::mbarrier, S::bulk_copy, S::print,    S::allocate,   S::release,
                                          S::fault,    S::clock,     S::undefined};
   return &services;
+}
+
+std::uint64_t heap_bytes_at(Machine& machine, std::uint64_t address) {
+  return MachineServices::heap_bytes_at(machine, address);
+}
+
+std::vector<HeapUse> Machine::heap_in_use() const {
+  std::vector<HeapUse> all;
+  for (const auto& [offset, use] : heap_) all.push_back(use);
+  return all;
 }
 
 void Machine::fault(ThreadContext& t, std::uint32_t site, MemoryError::Kind kind, std::uint64_t address,

@@ -7,6 +7,7 @@
 #include "deadheat/address.h"
 #include "deadheat/proxy_fence.h"
 #include "replay/device/machine.h"
+#include "replay/device/services.h"
 #include "tracer/ptx/sites.h"
 
 namespace deadheat::device {
@@ -165,6 +166,12 @@ void Watch::before(Machine& machine, Block& block, const ThreadContext& thread, 
   now_.at = nullptr;
   if (site.kind == SiteKind::fence || traits.agents) return;
   now_.bytes = traits.bytes;
+  if (site.kind == SiteKind::heap) { // a free; bytes that are shown of it, no more than anybody looks at
+    now_.place = {nullptr, thread.pending_address};
+    now_.bytes = std::uint32_t(std::min<std::uint64_t>(heap_bytes_at(machine, thread.pending_address), 1 << 20));
+    settle();
+    return;
+  }
   if (now_.bytes == 0) {
     settle();
     return;
@@ -263,6 +270,10 @@ void Watch::note(const Block& block, const ThreadContext& thread, bool wrote) {
   p.fence = now_.traits->site->kind == SiteKind::fence;
   p.wrote = wrote;
   p.age = std::uint32_t(now_.age);
+  if (now_.traits->site->kind == SiteKind::heap) {
+    p.address = now_.place.address;
+    p.bytes = now_.bytes;
+  }
   if (now_.at) {
     p.address = to_device(std::uint64_t(now_.at));
     if (const Block* owner = now_.place.block) {

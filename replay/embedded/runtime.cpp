@@ -4,12 +4,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <regex>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 #include "replay/embedded/call_site.h"
 #include "replay/embedded/entry.h"
@@ -245,6 +249,35 @@ void Runtime::note_unfinished() {
     error.nearest_allocation = a.allocation;
     auto at = allocation_sites.find(a.allocation);
     error.text = "never freed" + (at == allocation_sites.end() ? "" : ": " + at->second);
+    recording->record(error);
+  }
+  note_kernel_leaks();
+}
+
+// Of what kernels took from their heap, an error for each call of malloc: of thousands of threads that forget to free,
+// the first stands for all.
+void Runtime::note_kernel_leaks() {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<device::HeapUse>> by_site;
+  for (const device::HeapUse& use : device->heap_in_use()) by_site[{use.module, use.site}].push_back(use);
+  for (const auto& [site, uses] : by_site) {
+    const device::HeapUse& first = *std::min_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.launch, a.block, a.thread) < std::tie(b.launch, b.block, b.thread);
+    });
+    trace::MemoryError error;
+    error.kind = trace::MemoryError::Kind::leak;
+    error.launch = first.launch;
+    error.block = first.block;
+    error.thread = first.thread;
+    error.module = first.module;
+    error.site = first.site;
+    error.address = first.address;
+    std::uint64_t bytes = 0;
+    for (const device::HeapUse& use : uses) bytes += use.bytes;
+    error.bytes = first.bytes;
+    error.access = AccessKind::write;
+    error.text = "never freed: allocated by malloc in a kernel";
+    if (uses.size() > 1)
+      error.text += " (" + std::to_string(uses.size()) + " times, " + std::to_string(bytes) + " bytes in all)";
     recording->record(error);
   }
 }

@@ -120,6 +120,7 @@ struct Runtime {
   void fault_seen();         // after anything that drives the device: reports a fault once and makes it stick
   void launch_failed(const std::string& kernel, cudaError_t status, ThreadState& thread);
   void note_unfinished();
+  void note_kernel_leaks();
   void end();                // completes what is queued, closes the trace
 };
 Runtime& runtime();

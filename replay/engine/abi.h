@@ -131,8 +131,8 @@ struct Services {
   // cp.async.bulk, cp.reduce.async.bulk, st.async, red.async: operands in arg[] (BulkArgument).
   void (*bulk_copy)(ThreadContext*, std::uint32_t site);
   std::int32_t (*print)(ThreadContext*, std::uint64_t format, std::uint64_t arguments); // vprintf; generic addresses
-  std::uint64_t (*allocate)(ThreadContext*, std::uint64_t bytes); // malloc; device address or 0
-  void (*release)(ThreadContext*, std::uint64_t address); // free
+  std::uint64_t (*allocate)(ThreadContext*, std::uint32_t site, std::uint64_t bytes); // malloc; device address or 0
+  void (*release)(ThreadContext*, std::uint32_t site, std::uint64_t address); // free
   // Sets thread->fault_*: kind is trace::MemoryError::Kind (trap, assertion, stack_overflow …); text may be null. Of an
   // assertion arg[0], arg[1] and arg[3] are the generic addresses of message, file and function, arg[2] is the line.
   void (*fault)(ThreadContext*, std::uint32_t site, std::uint32_t kind, const char* text);

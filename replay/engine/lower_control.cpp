@@ -85,9 +85,15 @@ bool call_provided(Builder& b, const ptx::Instruction& i, std::string_view name)
                b.call_service(offsetof(Services, print), b.i(32),
                               {b.thread(), argument(b, args[0], 64), argument(b, args[1], 64)}));
   } else if (name == "malloc" && !args.empty()) {
-    set_result(b, i, b.call_service(offsetof(Services, allocate), b.i(64), {b.thread(), argument(b, args[0], 64)}));
+    set_result(b, i,
+               b.call_service(offsetof(Services, allocate), b.i(64),
+                              {b.thread(), b.constant(32, b.site ? b.site->id : no_site), argument(b, args[0], 64)}));
   } else if (name == "free" && !args.empty()) {
-    b.call_service(offsetof(Services, release), b.ir.getVoidTy(), {b.thread(), argument(b, args[0], 64)});
+    Value* given = argument(b, args[0], 64);
+    b.when(b.ir.CreateICmpNE(given, b.constant(64, 0)),
+           [&] { before_access(b, [&] { return Builder::Place{Space::global, argument(b, args[0], 64)}; }, false); });
+    b.call_service(offsetof(Services, release), b.ir.getVoidTy(),
+                   {b.thread(), b.constant(32, b.site ? b.site->id : no_site), argument(b, args[0], 64)});
   } else if (name == "__assertfail") {
     // void __assertfail(message, file, u32 line, function, char size): the machine reads the texts from these
     // addresses.

@@ -120,6 +120,7 @@ class Filler {
         }
         break;
       case SiteKind::async_copy: f_.stops_control = true; break;
+      case SiteKind::heap: f_.stops_control |= site.access == AccessKind::free; break;
       default: break;
     }
   }

@@ -42,6 +42,11 @@ Plan make_plan(const Capsule& capsule) {
         "shows that";
     return plan;
   }
+  for (const RaceSide* side : {&witness.race.first, &witness.race.second}) {
+    if (side->op != AccessKind::free || !side->name.launch) continue;
+    plan.out_of_reach = "a kernel's call of free is one of the two, and what is used behind it need not fail on a GPU";
+    return plan;
+  }
   if (witness.a.holds.size() == 1) {
     plan.first = witness.a.holds[0].until;
     plan.second = witness.a.holds[0].held;

@@ -52,6 +52,24 @@ __global__ void heap(int twice) {
   free(p);
   if (twice) free(p);  // @heap
 }
+__global__ void heap_leak(int keep) {
+  int* p = static_cast<int*>(malloc(64));  // @heap_leak
+  p[0] = threadIdx.x;
+  if (!keep) free(p);
+}
+__global__ void heap_unwritten(int* out, int fill) {
+  int* p = static_cast<int*>(malloc(64));
+  if (fill) p[threadIdx.x & 15] = 1;
+  if (p[threadIdx.x & 15] > 0) out[threadIdx.x] = 1;  // @heap_unwritten
+  free(p);
+}
+__global__ void heap_late(int* out, int early) {
+  int* p = static_cast<int*>(malloc(64));
+  p[0] = 1;
+  if (early) out[0] = p[0];
+  free(p);
+  if (!early) out[0] = p[0];  // @heap_late
+}
 __global__ void wait_for_ever(volatile int* flag) {
   while (*flag == 0) {  // @deadlock
   }
@@ -389,9 +407,16 @@ int main(int count, char** words) {
     in = nullptr;
   }
   if (is("heap")) heap<<<1, 32>>>(!right);
+  if (is("heap_leak")) heap_leak<<<1, 32>>>(!right);
+  if (is("heap_unwritten")) heap_unwritten<<<1, 32>>>(out, right);
+  if (is("heap_late")) heap_late<<<1, 1>>>(out, right);
   if (is("launch")) {
     tile<<<1, 2048>>>(out, -1);  // @launch
     if (right) std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+  }
+  if (is("heap_leak")) {
+    cudaFree(in);
+    cudaFree(out);
   }
   if (is("leak")) {
     cudaFree(in);

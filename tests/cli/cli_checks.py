@@ -161,9 +161,24 @@ class Checks(Case):
 
     def test_free_in_kernel(self):
         report, err = self.checked("heap", status=2)  # a fault: the rest of the run is not seen
-        self.assertEqual([entry["kind"] for entry in report["memory_errors"]], ["double-free"])
+        self.assertEqual([(entry["kind"], entry["line"]) for entry in report["memory_errors"]],
+                         [("double-free", marker_line("checks.cu", "heap"))])
         self.assertIs(report["summary"]["complete"], False)
         self.right("heap")
+
+    def test_use_after_free_in_kernel(self):
+        report, err = self.checked("heap_late", status=2)
+        self.assertEqual([(entry["kind"], entry["line"]) for entry in report["memory_errors"]],
+                         [("use-after-free", marker_line("checks.cu", "heap_late"))])
+        self.right("heap_late")
+
+    def test_unwritten_heap(self):
+        self.one("heap_unwritten", "uninitialized", "heap_unwritten", "decides by it", 4, "heap_unwritten(")
+
+    def test_leaks_in_kernels(self):
+        self.one("heap_leak", "leak", "heap_leak",
+                 "never freed: allocated by malloc in a kernel (32 times, 2048 bytes in all)", 64, "heap_leak(",
+                 ["--leak-check"])
 
     def test_unchecked_launch(self):
         self.one("launch", "api-error", text="nothing asked for the error")

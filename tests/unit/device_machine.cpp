@@ -213,12 +213,12 @@ template <Mode M> std::int32_t use_heap(ThreadContext* t, std::uint8_t* bytes) {
   };
   auto& f = frame<Mine>(bytes);
   BEGIN
-  f.at = t->block->launch->exec->services->allocate(t, 24);
+  f.at = t->block->launch->exec->services->allocate(t, ~0u, 24);
   STORE(store, f.at + 20, std::uint32_t, global_id(t));
   WARP(sync, WarpOp::barrier, ~0u);
   LOAD(load, f.at + 20, std::uint32_t, f.value);
   STORE(store, param<std::uint64_t>(t, 0) + 4 * global_id(t), std::uint32_t, f.value);
-  t->block->launch->exec->services->release(t, f.at);
+  t->block->launch->exec->services->release(t, ~0u, f.at);
   END
 }
 

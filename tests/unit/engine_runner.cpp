@@ -88,8 +88,8 @@ struct RunnerServices {
     of(t).printed.push_back(text + ":" + std::to_string(first));
     return 1;
   }
-  static std::uint64_t allocate(ThreadContext* t, std::uint64_t bytes) { return of(t).allocate(bytes); }
-  static void release(ThreadContext*, std::uint64_t) {}
+  static std::uint64_t allocate(ThreadContext* t, std::uint32_t, std::uint64_t bytes) { return of(t).allocate(bytes); }
+  static void release(ThreadContext*, std::uint32_t, std::uint64_t) {}
   static void fault(ThreadContext* t, std::uint32_t site, std::uint32_t kind, const char* text) {
     t->fault_kind = kind;
     of(t).fault_kind = kind;

@@ -292,9 +292,17 @@ bool thread_end(const Instruction&, Site& site) {
   return true;
 }
 
-// __assertfail is what assert() calls; it does not return. Other calls are no sites.
-bool failing_assertion(const Instruction& i, Site& site) {
-  return i.operands.size() > 1 && i.operands[1].text == "__assertfail" && thread_end(i, site);
+// __assertfail is what assert() calls; it does not return. malloc and free are the runtime's, where the module has no
+// body for them (site_table). Other calls are no sites.
+bool call(const Instruction& i, Site& site) {
+  if (i.operands.size() < 2 || i.operands[1].kind != Operand::Kind::symbol) return false;
+  const std::string_view name = i.operands[1].text;
+  if (name == "__assertfail") return thread_end(i, site);
+  if (name != "malloc" && name != "free") return false;
+  site.kind = SiteKind::heap;
+  site.access = name == "free" ? AccessKind::free : AccessKind::write;
+  site.space = Space::global;
+  return true;
 }
 
 // Memory that the model does not cover: named, with the direction where the opcode tells.
@@ -373,7 +381,7 @@ constexpr Row rows[] = {
     {Opcode::atom, atomic},
     {Opcode::bar, barrier},
     {Opcode::barrier, barrier},
-    {Opcode::call, failing_assertion},
+    {Opcode::call, call},
     {Opcode::clusterlaunchcontrol, opaque},
     {Opcode::cp, copy},
     {Opcode::discard, opaque},

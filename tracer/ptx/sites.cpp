@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -117,12 +118,24 @@ class Repeated {
 SiteTable site_table(const Module& module) {
   SiteTable table;
   const Repeated repeated(module);
+  std::set<std::string_view> own; // functions with a body: what the runtime provides has none
+  for (const Function& function : module.functions)
+    if (function.has_body) own.insert(function.name);
+  struct Behind { // sites that are numbered behind all others
+    std::size_t function = 0;
+    Site site;
+  };
+  std::vector<Behind> behind;
   table.by_function.resize(module.functions.size());
+  auto add = [&](std::size_t f, Site site) {
+    site.id = std::uint32_t(table.sites.size());
+    table.by_function[f][site.instruction] = site.id;
+    table.sites.push_back(std::move(site));
+  };
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
     const Function& function = module.functions[f];
     if (!function.has_body) continue;
-    std::vector<std::uint32_t>& numbers = table.by_function[f];
-    numbers.assign(function.body.size(), SiteTable::none);
+    table.by_function[f].assign(function.body.size(), SiteTable::none);
     Flow flow(function);
     ValueTypes types(function);
     std::map<std::uint32_t, std::vector<SourceFrame>> frames; // of this function, by location
@@ -130,8 +143,7 @@ SiteTable site_table(const Module& module) {
       const Instruction* i = function.body[s].instruction();
       if (!i) continue;
       std::optional<Site> site = classify(*i, function.entry);
-      if (!site) continue;
-      site->id = std::uint32_t(table.sites.size());
+      if (!site || (site->kind == SiteKind::heap && own.contains(callee(*i)))) continue;
       site->in_loop = flow.on_cycle(s) || repeated[f];
       site->opcode = i->full_opcode();
       site->function = function.name;
@@ -141,10 +153,13 @@ SiteTable site_table(const Module& module) {
       auto [chain, added] = frames.try_emplace(i->location);
       if (added) chain->second = source_frames(module, i->location, function.name);
       site->source = chain->second;
-      numbers[s] = site->id;
-      table.sites.push_back(std::move(*site));
+      if (site->kind == SiteKind::heap)
+        behind.push_back({f, std::move(*site)});
+      else
+        add(f, std::move(*site));
     }
   }
+  for (Behind& heap : behind) add(heap.function, std::move(heap.site));
   return table;
 }
 

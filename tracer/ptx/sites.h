@@ -4,7 +4,8 @@
 // Not sites: accesses to .param space (arguments, not memory that threads share), prefetches, and instructions on
 // registers only. mma, wmma.mma and movmatrix are warp_value sites: lanes exchange registers.
 //
-// Invariants: sites are numbered in source order over all functions with a body; sites[i].id == i.
+// Invariants: sites are numbered in source order over all functions with a body, those of SiteKind::heap behind all
+// others; sites[i].id == i.
 //
 // Thread-safety: pure functions.
 #pragma once

@@ -380,6 +380,16 @@ struct Describe {
         .field("bytes", r.bytes)
         .take();
   }
+  std::string operator()(const HeapFree& r) {
+    return Line("heap_free")
+        .field("launch", r.launch)
+        .field("block", r.block)
+        .field("thread", r.thread)
+        .site(r.module, r.site)
+        .hex("address", r.address)
+        .field("bytes", r.bytes)
+        .take();
+  }
   std::string operator()(const SyncError& r) {
     return Line("sync_error")
         .field("launch", r.launch)

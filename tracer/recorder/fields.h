@@ -8,7 +8,7 @@
 namespace deadheat::trace {
 
 // Largest value of each enum: what a reader accepts.
-constexpr unsigned last_value(SiteKind) { return unsigned(SiteKind::opaque); }
+constexpr unsigned last_value(SiteKind) { return unsigned(SiteKind::heap); }
 constexpr unsigned last_value(AccessKind) { return unsigned(AccessKind::free); }
 constexpr unsigned last_value(Space) { return unsigned(Space::constant); }
 constexpr unsigned last_value(Ordering) { return unsigned(Ordering::nc); }
@@ -92,6 +92,9 @@ template <class A> void fields(A& a, MemoryError& r) {
 }
 template <class A> void fields(A& a, SyncError& r) { a(r.launch, r.block, r.thread, r.module, r.site, r.text); }
 template <class A> void fields(A& a, HeapBlock& r) { a(r.launch, r.block, r.thread, r.address, r.bytes); }
+template <class A> void fields(A& a, HeapFree& r) {
+  a(r.launch, r.block, r.thread, r.module, r.site, r.address, r.bytes);
+}
 template <class A> void fields(A& a, Incident& r) { a(r.kind, r.count, r.text); }
 template <class A> void fields(A& a, ProgramEnd& r) { a(r.status, r.clean); }
 
