@@ -358,6 +358,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     }
     if (races[i].owners_unknown) {
       race.why += "; it is memory of the kernels' own heap, and who owned it when is not recorded on a GPU";
+      if (race.level == RaceLevel::stream) race.why += " where several launches use it";
     }
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);

@@ -1,6 +1,8 @@
 // Races in memory that kernels take from their heap and give back (CUDA programming guide, dynamic global memory
-// allocation), in runs on a GPU: who owned it when is not recorded there (on the embedded device it is,
-// trace::HeapBlock), so that the two accesses may be to memory of two owners, between whom the allocator orders.
+// allocation), in runs on a GPU. Where it is not sure who owned it when, the two accesses may be to memory of two
+// owners, between whom the allocator orders. It is sure within a launch whose calls of malloc and free are all recorded
+// (trace::HeapBlock, HeapFree): their tickets tell which came first. Between launches it is not: each launch's records
+// are put in order by themselves. (On the embedded device it always is.)
 //
 // Feed it the log's records, once the races are known.
 //
@@ -24,7 +26,8 @@ class KernelHeap final : public trace::RecordVisitor {
   bool record(trace::Record& record) override;
 
   bool possible() const { return !modules_.empty(); }
-  // After the last record: the race is in no allocation of the host's, and its code gives memory back.
+  // After the last record: the race is in no allocation of the host's, its code gives memory back, and who owned it
+  // when is not sure.
   bool owners_unknown(std::size_t race) const;
 
  private:
@@ -36,6 +39,7 @@ class KernelHeap final : public trace::RecordVisitor {
   bool on_gpu_ = false;
   std::set<std::uint32_t> modules_; // of races in no allocation
   std::set<std::uint32_t> freeing_; // of them, those that call free
+  std::set<std::uint32_t> unseen_; // of those, those of which calls of malloc or free may not be recorded
 };
 
 } // namespace deadheat::detect

@@ -9,9 +9,10 @@
 //
 // Instrumented PTX goes into DIR, a file a module, for the assembler.
 //
-// Compared are, for every thread, its accesses, fences, barriers, operations on mbarriers and copies in program order,
-// with addresses, values and digests (not when it ends: the engine tells that only where a barrier depends on it); and
-// for every location the values that strong accesses wrote, in order.
+// Compared are, for every thread, its accesses, fences, barriers, operations on mbarriers, copies, mallocs and frees in
+// program order, with addresses, values and digests (not when it ends: the engine tells that only where a barrier
+// depends on it); for every location the values that strong accesses wrote, in order; and for every address of the
+// kernels' heap who took it and who gave it back, in order.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -38,7 +39,7 @@ constexpr std::uint64_t buffers_at = device_arena + (std::uint64_t(64) << 30);
 constexpr std::uint32_t buffers_id = 0x7000'0000;
 
 std::uint32_t slices = 1;
-std::string ptx_folder;  // where to write instrumented PTX; empty: nowhere
+std::string ptx_folder; // where to write instrumented PTX; empty: nowhere
 unsigned ptx_files = 0;
 
 template <typename... Parts>
@@ -50,17 +51,17 @@ std::string words(Parts... parts) {
 
 // One account of a run: engine's or buffers'.
 struct Account {
-  using Thread = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // launch, block, thread
+  using Thread = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>; // launch, block, thread
   std::map<Thread, std::vector<std::string>> threads;
-  std::map<std::string, std::vector<std::uint64_t>> written;  // by location
-  std::uint64_t unexplained = 0;  // of these, those that no weak store explains either
-  std::set<std::string> guessed;  // locations, of strong reads whose value no strong write explains
-  std::set<std::string> weakly_written;  // pieces of memory that weak stores touched
+  std::map<std::string, std::vector<std::uint64_t>> written; // by location
+  std::uint64_t unexplained = 0; // of these, those that no weak store explains either
+  std::set<std::string> guessed; // locations, of strong reads whose value no strong write explains
+  std::set<std::string> weakly_written; // pieces of memory that weak stores touched
   static constexpr std::uint64_t piece = ~std::uint64_t(15);
-  std::map<std::uint32_t, std::uint32_t> block_threads;     // by launch
-  std::map<std::uint32_t, std::pair<Dim3, Dim3>> extents;  // likewise: grid, cluster
+  std::map<std::uint32_t, std::uint32_t> block_threads; // by launch
+  std::map<std::uint32_t, std::pair<Dim3, Dim3>> extents; // likewise: grid, cluster
   std::set<Thread> ended;
-  std::map<std::string, std::uint32_t> phases;  // that tests have seen, of each mbarrier
+  std::map<std::string, std::uint32_t> phases; // that tests have seen, of each mbarrier
   std::string disorder;
 
   void add(const trace::Warp& w, unsigned lane, std::string what) {
@@ -102,6 +103,11 @@ struct Account {
       if (!wrote) continue;
       written[location(a.warp, a.space, a.address[lane])].push_back(vector ? a.digest[lane] : a.value_written[lane]);
     }
+  }
+  // Whoever had a block of the heap: one after the other, and freed in between.
+  void heap(std::uint32_t launch, std::uint32_t block, std::uint32_t thread, std::string what, std::uint64_t address) {
+    written["heap " + words(address)].push_back((std::uint64_t(block) << 10 | thread) * 2 + (what[0] == 'f'));
+    threads[{launch, block, thread}].push_back(std::move(what));
   }
   // What completes a phase comes before the tests that saw it complete.
   void completed(const trace::Mbarrier& r, unsigned lane) {
@@ -148,6 +154,10 @@ struct Account {
       });
     } else if (auto* r = std::get_if<trace::ClusterBarrier>(&record)) {
       lanes(r->warp, r->mask, "cluster " + words(site(r->site), r->phase, r->wait, r->relaxed));
+    } else if (auto* r = std::get_if<trace::HeapBlock>(&record)) {
+      heap(r->launch, r->block, r->thread, "malloc " + words(r->address, r->bytes), r->address);
+    } else if (auto* r = std::get_if<trace::HeapFree>(&record)) {
+      heap(r->launch, r->block, r->thread, "free " + words(site(r->site), r->address), r->address);
     } else if (auto* r = std::get_if<trace::ThreadExit>(&record)) {
       each_lane(r->mask, [&](unsigned l) { ended.insert({r->warp.launch, r->warp.block, r->warp.warp * 32 + l}); });
     }
@@ -158,7 +168,7 @@ struct Code {
   std::string text;
   std::vector<Site> sites;
   ptx::Instrumentation instrumentation;
-  std::vector<std::uint32_t> original;  // site of the instrumented module → of the original; ~0: the clone's own
+  std::vector<std::uint32_t> original; // site of the instrumented module → of the original; ~0: the clone's own
 };
 
 // Stores of whole matrices: which lane's registers hold what it stores the manual leaves open, so their digests are not
@@ -182,11 +192,18 @@ std::string tie_sites(const ptx::Module& original, const ptx::SiteTable& sites, 
   for (std::size_t f = 0; f < module->functions.size(); ++f) {
     const ptx::Function& clone = module->functions[f];
     if (!clone.has_body || clone.name.rfind("__deadheat_", 0) != 0) continue;
+    if (clone.name.rfind(ptx::heap_prefix, 0) == 0) { // one call of the runtime's; a clone calls these in its place
+      for (std::uint32_t site : table.by_function[f]) {
+        if (site != ptx::SiteTable::none && table.sites[site].kind == SiteKind::heap)
+          code.original[site] = std::uint32_t(std::stoul(clone.name.substr(std::strlen(ptx::heap_prefix))));
+      }
+      continue;
+    }
     std::vector<std::uint32_t> wanted;
     for (std::size_t o = 0; o < original.functions.size(); ++o) {
       if (original.functions[o].name != clone.name.substr(11) || !original.functions[o].has_body) continue;
       for (std::uint32_t s : sites.by_function[o]) {
-        if (s != ptx::SiteTable::none) wanted.push_back(s);
+        if (s != ptx::SiteTable::none && sites.sites[s].kind != SiteKind::heap) wanted.push_back(s);
       }
     }
     std::size_t next = 0;
@@ -299,7 +316,8 @@ class Run final : public device::Sink, public trace::RecordVisitor {
     for (const ptx::Slot& slot : (*shapes_[header.control].segments)[header.segment].slots) {
       if (!device_log::ticketed(slot)) continue;
       const std::uint64_t after = device_log::u64_at(segment, slot.offset + 8, 0);
-      add(slot.in_block, slot.after_only ? after : device_log::u64_at(segment, slot.offset, 0), after);
+      const bool one = slot.after_only || slot.kind == ptx::Slot::Kind::heap;
+      add(slot.in_block, one ? after : device_log::u64_at(segment, slot.offset, 0), after);
       const std::uint64_t of_ring = slot.both_tickets ? device_log::u64_at(segment, slot.offset + 16, 0) : 0;
       if (slot.both_tickets) add(true, of_ring, of_ring);
     }
@@ -368,6 +386,8 @@ class Run final : public device::Sink, public trace::RecordVisitor {
             }
           } else if constexpr (std::is_same_v<std::decay_t<decltype(r)>, trace::ThreadExit>) {
             if (shapes_.count(r.warp.launch)) engine.record(record, {});
+          } else if constexpr (std::is_same_v<std::decay_t<decltype(r)>, trace::HeapBlock>) {
+            if (shapes_.count(r.launch)) engine.record(record, {});
           }
         },
         record);

@@ -19,6 +19,15 @@ class Heap : public ::testing::Test {
   void free(std::uint32_t launch, std::uint32_t block, std::uint32_t thread, std::uint64_t bytes = 0) {
     trace.add(trace::HeapFree{launch, block, thread, 1, release, block_of_heap, bytes});
   }
+  // Memory that the host knows nothing of, as the heap of a GPU.
+  void on_gpu(const std::string& calls) {
+    trace.device_kind = "gpu";
+    block_of_heap = memory + (1 << 20);
+    trace.text(
+        ".version 9.0\n.target sm_90\n.address_size 64\n.extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+        ".extern .func free(.param .b64 p);\n.visible .entry kernel()\n{\n.reg .b64 %rd<2>;\n" +
+        calls + "ret;\n}\n");
+  }
 };
 
 TEST_F(Heap, UsesThatNothingOrdersRaceWithTheFree) {
@@ -99,6 +108,40 @@ TEST_F(Heap, LyingRecordsDoNoHarm) {
   const Analysis analysis = trace.analyze();
   EXPECT_TRUE(analysis.races.empty());
   EXPECT_FALSE(analysis.summary.complete);
+}
+
+// ---- on a GPU
+
+class HeapOnGpu : public Heap {
+ protected:
+  // A race of one launch, of two with `launches`; whether it is certain.
+  bool certain(bool launches = false) {
+    trace.stream(2);
+    const auto l = trace.launch();
+    const auto other = launches ? trace.launch(2) : l;
+    take(l, 0, 0);
+    trace.access(l, 0, 0, write, block_of_heap);
+    trace.access(other, 1, 0, write, block_of_heap);
+    const Analysis analysis = trace.analyze();
+    EXPECT_EQ(analysis.races.size(), 1u);
+    return !analysis.races.empty() && analysis.races[0].certainty == Certainty::certain;
+  }
+  static constexpr const char* call_free = "{\n.param .b64 q;\nst.param.b64 [q], %rd1;\ncall free, (q);\n}\n";
+};
+
+TEST_F(HeapOnGpu, OwnersAreRecorded) {
+  on_gpu(call_free);
+  EXPECT_TRUE(certain());
+}
+
+TEST_F(HeapOnGpu, NotBetweenLaunches) {
+  on_gpu(call_free);
+  EXPECT_FALSE(certain(true));
+}
+
+TEST_F(HeapOnGpu, NotWhereFunctionsAreCalledByAddress) {
+  on_gpu(std::string(call_free) + "other: .callprototype ()_ ();\ncall %rd1, (), other;\n");
+  EXPECT_FALSE(certain());
 }
 
 } // namespace

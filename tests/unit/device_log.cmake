@@ -1,5 +1,5 @@
 # What instrumented kernels leave in their buffers, and the order that is made of it.
-deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test.cpp device_log_mbarrier_test.cpp
+deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test.cpp device_log_heap_test.cpp device_log_mbarrier_test.cpp
               device_log_rounds_test.cpp device_log_strong_test.cpp device_log_true_order.cpp
               device_log_true_order_test.cpp
               LIBS deadheat_device_log)

@@ -70,6 +70,48 @@ TEST(InstrumentTest, KernelsThatAreAskedFor) {
 }
 
 // Constants lie in memory of the device, where their generic address says.
+// malloc and free are called by functions that record it, the ones of a device function too; what is called free and
+// has a body is a function as any other.
+TEST(InstrumentTest, CallsOfTheHeap) {
+  const std::string head =
+      ".version 8.8\n.target sm_90\n.address_size 64\n.extern .func (.param .b64 r) malloc(.param .b64 n);\n";
+  const std::string body =
+      ".func helper(.param .b64 p)\n{\n.reg .b64 %a;\nld.param.b64 %a, [p];\n{\n.param .b64 q;\n"
+      "st.param.b64 [q], %a;\ncall.uni free, (q);\n}\nret;\n}\n"
+      ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %a;\n{\n.param .b64 q;\n.param .b64 m;\n"
+      "st.param.b64 [q], 64;\ncall.uni (m), malloc, (q);\nld.param.b64 %a, [m];\n}\nst.global.u32 [%a], 1;\n"
+      "{\n.param .b64 q;\nst.param.b64 [q], %a;\ncall.uni helper, (q);\n}\nret;\n}\n";
+  const std::string declared = head + ".extern .func free(.param .b64 p);\n" + body;
+  const Expected<Module> module = parse(declared, "test");
+  ASSERT_TRUE(module) << module.error().message();
+  const SiteTable sites = site_table(*module);
+  ASSERT_EQ(sites.sites.size(), 4u); // a store, the kernel's end, and behind them free and malloc
+  EXPECT_EQ(sites.sites[1].kind, SiteKind::exit);
+  EXPECT_EQ(sites.sites[2].kind, SiteKind::heap);
+  EXPECT_EQ(sites.sites[2].access, AccessKind::free);
+  EXPECT_EQ(sites.sites[3].kind, SiteKind::heap);
+  EXPECT_EQ(sites.sites[3].access, AccessKind::write);
+  const Expected<Instrumentation> made = instrument(*module, sites);
+  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_TRUE(parse(made->text, "instrumented"));
+  const std::string clones = made->text.substr(made->text.find(std::string(heap_prefix)));
+  EXPECT_NE(clones.find(std::string("call.uni ") + heap_prefix + "2, (q, "), std::string::npos);
+  EXPECT_NE(clones.find(std::string("call.uni (m), ") + heap_prefix + "3, (q, "), std::string::npos);
+  ASSERT_EQ(made->kernels.size(), 1u);
+  EXPECT_TRUE(made->kernels[0].strong);
+  EXPECT_EQ(made->kernels[0].left_out, 0u);
+  unsigned calls = 0;
+  for (const Segment& segment : made->segments) calls += segment.slots[0].kind == Slot::Kind::heap;
+  EXPECT_EQ(calls, 2u);
+
+  const std::string own = head + ".func free(.param .b64 p)\n{\nret;\n}\n" + body;
+  const Expected<Module> with_own = parse(own, "test");
+  ASSERT_TRUE(with_own) << with_own.error().message();
+  unsigned heaps = 0;
+  for (const Site& site : site_table(*with_own).sites) heaps += site.kind == SiteKind::heap;
+  EXPECT_EQ(heaps, 1u); // malloc
+}
+
 TEST(InstrumentTest, ReadsOfConstantsHaveGenericAddresses) {
   const Made made = made_of("ld.const.u32 %r1, [%d1+8];");
   EXPECT_EQ(made.slot().kind, Slot::Kind::read);

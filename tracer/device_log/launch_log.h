@@ -3,7 +3,8 @@
 // Segments of a block arrive in the order in which it reserved them. From that follow barriers, rendezvous and exits.
 // Strong accesses of different warps are put in order by their tickets: each was performed between the two it carries;
 // where these overlap, a read comes after the write whose value it read; operations on mbarriers likewise, by counting
-// what completes their phases. Barriers hold that order together.
+// what completes their phases. Barriers hold that order together. Calls of malloc and free come in the order of their
+// tickets: where memory was freed and given out again, the record of the free is the earlier one.
 //
 // While a kernel without strong accesses runs, records are written as segments arrive; else when they have all arrived,
 // or when settle() is called: so that the log of a long launch need not be held in memory.

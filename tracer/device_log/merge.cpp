@@ -230,7 +230,7 @@ bool Merge::open(std::uint32_t w, std::uint32_t number) {
   head.of_warp = w;
   head.item = number;
   head.turn = ++turns_;
-  head.before = slot.after_only ? 0 : u64_at(item.bytes, slot.offset, 0);
+  head.before = slot.after_only || slot.kind == ptx::Slot::Kind::heap ? 0 : u64_at(item.bytes, slot.offset, 0);
   head.after = end_ticket(item, slot.offset + 8);
   head.lanes = head.left = head.shared = head.wrote = head.known = 0;
   head.readers = head.waiting = head.leading = head.vague = head.at_first = head.future = head.walked = 0;
@@ -238,6 +238,13 @@ bool Merge::open(std::uint32_t w, std::uint32_t number) {
     open_lanes(head, item);
     each_lane(head.left, [&](unsigned l) { link(head, l); });
     if (head.future) (slot.in_block ? futures_[home_[w]] : future_).push({head.before, head.turn, w, place});
+  } else if (slot.kind == ptx::Slot::Kind::heap) {
+    each_lane(header_of(item.bytes).mask, [&](unsigned l) { // malloc that failed gives no memory, free takes none
+      head.address[l] = u64_at(item.bytes, slot.address, l);
+      if (head.address[l]) head.lanes |= 1u << l;
+      if (slot.size) head.written[l] = u64_at(item.bytes, slot.size, l);
+    });
+    head.left = head.lanes;
   } else {
     open_steps(head, item);
   }
@@ -304,6 +311,22 @@ void Merge::open_lanes(Head& head, const Item& item) {
     }
   });
   head.left = head.lanes;
+}
+
+// In the order of the tickets: a free took its before it was called, malloc when it had returned.
+void Merge::settle_heap(Head& head) {
+  const trace::Warp warp{log_.shape_.launch, head.warp->block, head.warp->number};
+  each_lane(std::exchange(head.left, 0), [&](unsigned l) {
+    const std::uint32_t thread = warp.warp * 32 + l;
+    if (head.slot->size) {
+      const std::uint64_t bytes = std::max<std::uint64_t>((head.written[l] + 15) / 16, 1) * 16;
+      log_.output_.record(trace::HeapBlock{warp.launch, warp.block, thread, head.address[l], bytes});
+    } else {
+      log_.output_.record(
+          trace::HeapFree{warp.launch, warp.block, thread, log_.shape_.module, head.slot->site, head.address[l], 0});
+    }
+  });
+  close(head);
 }
 
 void Merge::close(Head& head) {

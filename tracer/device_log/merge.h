@@ -11,6 +11,8 @@
 // Operations on mbarriers are heads too, of one step a lane (or a block that a copy is sent to): merge_async.cpp says
 // what puts them in order. Waits at a cluster's barrier hold their lanes back until all its threads have arrived.
 //
+// Calls of malloc and free are heads, too: of no location, with their place by the ticket alone.
+//
 // What is settled before all has come ends with the tickets that may still come, or may still wait in their warps: a
 // head that could come before one with an earlier ticket is known by then. What ended blocks leave behind is forgotten.
 //
@@ -64,6 +66,7 @@ class Merge {
   bool open(std::uint32_t warp, std::uint32_t item); // makes its head; false: no lane takes part
   void open_lanes(Head& head, const Item& item);
   void close(Head& head); // it has its place
+  void settle_heap(Head& head);
   void await(const Head& head, const ptx::Slot& slot, const Item& item);
   bool current(const Entry& entry) const { return heads_[entry.head]->turn == entry.turn; }
   void settle_block(std::uint32_t block);

@@ -207,6 +207,7 @@ bool Merge::place_earlier(const Head& head, unsigned l) {
 
 void Merge::settle(std::uint32_t number) {
   Head& head = *heads_[number];
+  if (head.slot->kind == ptx::Slot::Kind::heap) return settle_heap(head);
   if (!head.steps.empty()) return settle_steps(head);
   now_ = head.after;
   settling_ = number;

@@ -31,7 +31,7 @@ inline std::uint64_t u64_at(const std::uint8_t* segment, std::uint32_t offset, u
 // Whether a slot carries tickets.
 inline bool ticketed(const ptx::Slot& slot) {
   return slot.kind == ptx::Slot::Kind::strong || slot.kind == ptx::Slot::Kind::mbarrier ||
-         (slot.kind == ptx::Slot::Kind::bulk && slot.object != 0);
+         slot.kind == ptx::Slot::Kind::heap || (slot.kind == ptx::Slot::Kind::bulk && slot.object != 0);
 }
 
 // Lanes that executed an event, barrier or warp barrier.

@@ -220,6 +220,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
       if (function.entry) continue;
     }
     clones += text;
+    declarations += clone.heap_declarations();
     if (!function.entry) {
       declarations += clone.declaration();
       continue;

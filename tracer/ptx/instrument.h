@@ -29,6 +29,7 @@
 namespace deadheat::ptx {
 
 inline constexpr const char* clone_prefix = "__deadheat_"; // of a clone's name, before the original's
+inline constexpr const char* heap_prefix = "__deadheat_heap_"; // before a site's number: calls malloc or free there
 inline constexpr std::uint32_t segment_header_bytes = 32;
 inline constexpr std::uint32_t control_bytes = 32; // of the appended parameter
 
@@ -55,6 +56,9 @@ struct Slot {
     bulk, // tickets as strong where it completes on an mbarrier; u64 destination, source, mbarrier, u32 bytes, u32 mask
           // of blocks. st.async and red.async: no source, and their bytes are `number`. Of a tensor: u64 of its address
           // in shared memory, u64 digest of the tensor map (device_log/tensor_map.h), u32 of each coordinate
+    heap, // tickets as strong, but none before: of malloc taken behind the call, of free ahead of it; u64 address, and
+          // of malloc u64 bytes asked for. A segment of its own in a function that the clone calls in place of the
+          // runtime's
     matrix, // u32 flag where guarded; u64 descriptors, once: of wgmma, of a (where it lies in shared memory) and of b
   };
   Kind kind = Kind::read;
@@ -75,7 +79,8 @@ struct Slot {
   std::uint32_t address = 0, digest = 0; // read, write, strong: where the arrays lie, from the segment's header
   std::uint32_t value_read = 0, operand = 0, compared = 0; // likewise, of strong; mbarrier: state read, operand
   std::uint32_t source = 0, object = 0, size = 0, blocks = 0; // likewise, of bulk; mbarrier: size is the bytes
-                                                              // expected; write: the bytes that st.bulk sets
+                                                              // expected; write: the bytes that st.bulk sets; heap:
+                                                              // the bytes asked for
   std::uint32_t map = 0, coordinates = 0; // likewise, of bulk: of tensors
   std::uint32_t dimensions = 0; // likewise
   bool from_tensor = false; // likewise; else to it

@@ -9,8 +9,6 @@ namespace deadheat::ptx {
 namespace {
 
 constexpr std::uint32_t most_segment_bytes = 1 << 17;
-constexpr const char* control = "__dh_control";
-
 // Carries tickets: its instruction takes its address from where they can delay it.
 bool ticketed(const Slot& slot) {
   return slot.kind == Slot::Kind::strong || slot.kind == Slot::Kind::mbarrier || slot.object != 0;
@@ -102,6 +100,7 @@ void FunctionClone::plan_block(const Block& block) {
       close(s, true);
       plan.first = s;
     }
+    plan_heap(s);
     if (slot_of(s, segment.bytes, slot, bytes)) {
       segment.bytes += bytes;
       segment.slots.push_back(slot);
@@ -142,7 +141,7 @@ void FunctionClone::plan_test(std::uint32_t statement, const Block& block) {
 Function FunctionClone::head() const {
   Function f = clone_head(function_, clone_prefix + function_.name);
   Variable added;
-  added.name = control;
+  added.name = control_name;
   added.space = Space::param;
   added.type = Type::b8;
   added.dimensions = {control_bytes};
@@ -168,7 +167,7 @@ std::set<unsigned> FunctionClone::dropped_widths() const {
   return widths;
 }
 
-void FunctionClone::prologue() {
+void FunctionClone::declare_registers() {
   put(".reg .b64 %dh_rings, %dh_ring, %dh_base, %dh_wrap, %dh_pos, %dh_end, %dh_limit, %dh_at, %dh_wide, %dh_half;");
   put(".reg .b64 %dh_a, %dh_b, %dh_k, %dh_v, %dh_since, %do_a, %do_r64;");
   put(".reg .b32 %dh_control, %dh_block, %dh_warp, %dh_zero, %dh_mask, %dh_lane, %dh_t0, %dh_t1, %dh_t2, %dh_h, "
@@ -180,19 +179,24 @@ void FunctionClone::prologue() {
   for (const unsigned bits : dropped_widths()) {
     put(".reg .b" + std::to_string(bits) + " %do_e" + std::to_string(bits) + "_<8>;");
   }
-  if (!function_.entry) {
-    put(std::string("ld.param.b64 %dh_rings, [") + control + "];");
-    put(std::string("ld.param.b64 %dh_ring, [") + control + "+8];");
-    put(std::string("ld.param.b32 %dh_control, [") + control + "+16];");
-    put(std::string("ld.param.b32 %dh_block, [") + control + "+20];");
-    put(std::string("ld.param.b32 %dh_warp, [") + control + "+24];");
-    put(std::string("ld.param.b32 %dh_zero, [") + control + "+28];");
-    return;
-  }
-  put(std::string("ld.param.u64 %dh_rings, [") + control + "];");
-  put(std::string("ld.param.u32 %dh_control, [") + control + "+8];");
-  put(std::string("ld.param.u32 %dh_t2, [") + control + "+12];");
-  put(std::string("ld.param.u32 %dh_zero, [") + control + "+24];");
+}
+
+void FunctionClone::load_control() {
+  put(std::string("ld.param.b64 %dh_rings, [") + control_name + "];");
+  put(std::string("ld.param.b64 %dh_ring, [") + control_name + "+8];");
+  put(std::string("ld.param.b32 %dh_control, [") + control_name + "+16];");
+  put(std::string("ld.param.b32 %dh_block, [") + control_name + "+20];");
+  put(std::string("ld.param.b32 %dh_warp, [") + control_name + "+24];");
+  put(std::string("ld.param.b32 %dh_zero, [") + control_name + "+28];");
+}
+
+void FunctionClone::prologue() {
+  declare_registers();
+  if (!function_.entry) return load_control();
+  put(std::string("ld.param.u64 %dh_rings, [") + control_name + "];");
+  put(std::string("ld.param.u32 %dh_control, [") + control_name + "+8];");
+  put(std::string("ld.param.u32 %dh_t2, [") + control_name + "+12];");
+  put(std::string("ld.param.u32 %dh_zero, [") + control_name + "+24];");
   out_ += linear_indices("%dh_block", "%dh_warp", "%dh_t0", "%dh_t1");
   put("shr.u32 %dh_warp, %dh_warp, 5;");
   put("and.b32 %dh_t0, %dh_block, %dh_t2;");
@@ -250,9 +254,10 @@ void FunctionClone::end(const Plan& plan) {
   put("@%dh_lead st.release.gpu.global.u64 [%dh_at], %dh_b;");
 }
 
-void FunctionClone::call(const Instruction& i, const Statement& statement) {
-  if (!calls_clone(i)) {
-    out_ += print(statement, function_);
+void FunctionClone::call(const Instruction& i, std::uint32_t statement) {
+  const bool of_heap = heap_calls_.count(statement) > 0;
+  if (!of_heap && !calls_clone(i)) {
+    out_ += print(function_.body[statement], function_);
     return;
   }
   const std::string argument = "__dh_argument" + std::to_string(next_call_++);
@@ -268,7 +273,8 @@ void FunctionClone::call(const Instruction& i, const Statement& statement) {
   if (i.guard) line = (i.guard->negated ? "@!" : "@") + function_.registers[i.guard->reg].name + " ";
   line += i.full_opcode() + " ";
   if (!i.operands[0].elements.empty()) line += text_of(i.operands[0]) + ", ";
-  line += clone_prefix + std::string(i.operands[1].text) + ", (";
+  line += of_heap ? heap_prefix + std::to_string(site_of_[statement]) : clone_prefix + std::string(i.operands[1].text);
+  line += ", (";
   if (i.operands.size() > 2) {
     for (const Operand& a : i.operands[2].elements) line += text_of(a) + ", ";
   }
@@ -297,12 +303,12 @@ std::string FunctionClone::text() {
     const Instruction* i = statement.instruction();
     auto slot = slots_.find(s);
     const auto test = tests_.find(s);
-    if (i && slot != slots_.end() && test == tests_.end()) before(*i, slot->second);
+    if (i && slot != slots_.end() && test == tests_.end() && !heap_calls_.count(s)) before(*i, slot->second);
     for (auto at = ending.first; at != ending.second; ++at) {
       if (!at->second->early) end(*at->second);
     }
     if (i && i->opcode == Opcode::call) {
-      call(*i, statement);
+      call(*i, s);
     } else if (test != tests_.end()) {
       before_test(*i, slot->second);
       instruction(*i, sites_[slot->second.site]);
@@ -318,6 +324,7 @@ std::string FunctionClone::text() {
     }
   }
   out_ += "\n}\n";
+  for (const auto& [statement, plan] : heap_calls_) heap_function(plan, slots_.at(statement));
   return std::move(out_);
 }
 

@@ -2,7 +2,7 @@
 //
 // Split by what is done: instrument.cpp (the module: which functions, where the text goes), instrument_function.cpp
 // (segments, prologue, calls), instrument_slots.cpp (what each site stores), instrument_async.cpp
-// (mbarriers, bulk copies, addresses of other blocks' memory).
+// (mbarriers, bulk copies, addresses of other blocks' memory), instrument_heap.cpp (calls of malloc and free).
 //
 // Thread-safety: one object, one function, one thread.
 #pragma once
@@ -21,6 +21,7 @@
 
 namespace deadheat::ptx {
 
+inline constexpr const char* control_name = "__dh_control"; // of the added parameter
 inline constexpr std::uint32_t lanes8 = 256, lanes4 = 128;  // bytes of an array of 32
 
 // Whether a segment that begins at statement `at`, in the middle of the block [first, last), could come between a
@@ -54,8 +55,9 @@ class FunctionClone {
   FunctionClone(const Module& module, std::size_t function, const SiteTable& sites, const std::set<std::string>& cloned,
                 const Clocks& clocks, const InstrumentOptions& options, std::vector<Segment>& segments);
 
-  std::string text();         // of the whole clone
+  std::string text();         // of the whole clone, and behind it of the functions that record its mallocs and frees
   std::string declaration();  // its head and ';', for functions that are no kernels
+  std::string heap_declarations() const; // of those, once there is the text
   bool strong() const { return strong_; }
   std::uint32_t left_out() const { return left_out_; }
   const std::string& refused() const { return refused_; }  // why the clone must not be used; empty: it may be
@@ -73,13 +75,20 @@ class FunctionClone {
   void plan_test(std::uint32_t statement, const Block& block);
   Function head() const;
   void prologue();
+  void declare_registers();
+  void load_control(); // of a function that is no kernel
   std::set<unsigned> dropped_widths() const;
   void begin(const Plan& plan);
   void end(const Plan& plan);
-  void call(const Instruction& i, const Statement& statement);
+  void call(const Instruction& i, std::uint32_t statement);
   bool calls_clone(const Instruction& i) const;
   bool waits(std::uint32_t statement) const;  // for other threads: no segment reaches across it
   bool tests(std::uint32_t statement) const;  // asks an mbarrier
+
+  // instrument_heap.cpp
+  void plan_heap(std::uint32_t statement);
+  std::string heap_head(std::uint32_t site) const;
+  void heap_function(const Plan& plan, const Slot& slot);
 
   // instrument_slots.cpp
   // False: the site stores nothing. `at`: where its slot would begin.
@@ -153,6 +162,7 @@ class FunctionClone {
   std::vector<Plan> plans_;
   std::map<std::uint32_t, Slot> slots_; // by statement
   std::map<std::uint32_t, Plan> tests_; // likewise
+  std::map<std::uint32_t, Plan> heap_calls_; // likewise; slots_ has theirs
   std::string out_, refused_;
   std::uint32_t next_call_ = 0, left_out_ = 0;
   bool strong_ = false;

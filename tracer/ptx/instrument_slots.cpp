@@ -83,6 +83,10 @@ Clocks clocks_of(const Module& module, const SiteTable& sites) {
       case SiteKind::warp_barrier:
       case SiteKind::warp_value:
       case SiteKind::exit: break;
+      case SiteKind::heap: // takes the device's
+        global = true;
+        clocks.after_only = false;
+        break;
       case SiteKind::mbarrier:
       case SiteKind::async_mbarrier_arrive:
       case SiteKind::bulk_copy: shared = true; [[fallthrough]];
@@ -284,6 +288,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
     }
     case Kind::mbarrier: return before_mbarrier(i, slot);
     case Kind::bulk: return before_bulk(i, slot);
+    case Kind::heap: return; // of a function of its own
     case Kind::matrix: return before_matrix(i, slot);
     case Kind::strong: {
       const bool narrow = narrow_address(i);
