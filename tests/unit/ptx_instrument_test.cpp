@@ -191,6 +191,154 @@ TEST(InstrumentTest, RegistersAreAddedWhereElementsAreDropped) {
   EXPECT_NE(weak.clone.find("ld.global.v2.u32 {_, %r2}, [%d1];"), std::string::npos) << weak.clone;
 }
 
+// Of a module, with its kernels' names in `kernels`.
+struct Modules {
+  Instrumentation instrumentation;
+  std::string kernels;
+  std::uint32_t left_out(std::size_t kernel = 0) const { return instrumentation.kernels[kernel].left_out; }
+};
+
+Modules module_of(const std::string& text) {
+  const Expected<Module> module = parse(".version 9.0\n.target sm_90\n.address_size 64\n" + text, "test");
+  EXPECT_TRUE(module) << module.error().message();
+  Expected<Instrumentation> made = instrument(*module, site_table(*module));
+  EXPECT_TRUE(made) << made.error().message();
+  std::string kernels;
+  for (const InstrumentedKernel& kernel : made->kernels) kernels += kernel.name + ' ';
+  return {std::move(*made), kernels};
+}
+
+const std::string stores = "{\n.reg .b64 %a;\nld.param.u64 %a, [p];\nst.global.u32 [%a], 1;\nret;\n}\n";
+
+// What a kernel calls belongs to what its trace lacks.
+TEST(InstrumentTest, SitesOfCalledFunctionsAreLeftOutOfTheirKernels) {
+  const Modules made = module_of(
+      ".func f(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\ndiscard.global.L2 [%a], 128;\nret;\n}\n"
+      ".entry k(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n{\n.param .u64 q;\nst.param.u64 [q], %a;\n"
+      "call f, (q);\n}\nret;\n}\n.entry other(.param .u64 p)\n" +
+      stores);
+  ASSERT_EQ(made.kernels, "k other ");
+  EXPECT_EQ(made.left_out(0), 1u);
+  EXPECT_EQ(made.left_out(1), 0u);
+}
+
+// Whatever it calls by an address has no clone: its accesses are lost, and with what would order them, everything.
+TEST(InstrumentTest, CallsByAddress) {
+  const auto of = [](const std::string& body) {
+    return module_of(".func f(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n" + body +
+                     "\nret;\n}\n.func elsewhere()\n{\nbar.sync 0;\nret;\n}\n"
+                     ".entry k(.param .u64 p)\n{\n.reg .b64 %a<3>;\nld.param.u64 %a1, [p];\nmov.u64 %a2, f;\n{\n"
+                     ".param .u64 q;\nst.param.u64 [q], %a1;\nP: .callprototype _ (.param .u64 _);\n"
+                     "call %a2, (q), P;\n}\ncall elsewhere;\nret;\n}\n");
+  };
+  const Modules accesses = of("st.global.u32 [%a], 1;");
+  ASSERT_EQ(accesses.kernels, "k ");
+  EXPECT_EQ(accesses.left_out(), 1u);
+  for (const char* body :
+       {"bar.sync 0;", "st.release.gpu.global.u32 [%a], 1;", "red.global.add.u32 [%a], 1;", "exit;"}) {
+    const Modules orders = of(body);
+    EXPECT_EQ(orders.kernels, "") << body;
+    EXPECT_EQ(orders.instrumentation.notes,
+              std::vector<std::string>{"kernel k is not recorded: calls by address of functions that may synchronize "
+                                       "are not supported on the GPU yet"});
+  }
+}
+
+TEST(InstrumentTest, CallsByAnAliasAreOfItsFunction) {
+  const Modules made = module_of(
+      ".func f(.param .u64 p)\n" + stores +
+      ".func g(.param .u64 p);\n.entry k(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n{\n.param .u64 q;\n"
+      "st.param.u64 [q], %a;\ncall g, (q);\n}\nret;\n}\n.alias g, f;\n");
+  ASSERT_EQ(made.kernels, "k ");
+  EXPECT_NE(made.instrumentation.text.find("call __deadheat_f, (q, "), std::string::npos) << made.instrumentation.text;
+}
+
+// A register of the program's in an inner scope would take the place of the clone's.
+TEST(InstrumentTest, NamesOfTheProgramThatAreTheClones) {
+  const std::string note =
+      "kernel k is not recorded: names that recording uses itself are not supported on the GPU yet";
+  for (const char* body :
+       {"{\n.reg .b64 %dh_at;\nmov.u64 %dh_at, 0;\nst.global.u32 [%dh_at], 1;\n}\n", "$dh_wait_0:\nbar.sync 0;\n",
+        ".shared .b32 __dh_control;\nst.shared.u32 [__dh_control], 1;\n"}) {
+    const Modules made = module_of(std::string(".entry k()\n{\n") + body + "ret;\n}\n");
+    EXPECT_EQ(made.kernels, "") << body;
+    EXPECT_EQ(made.instrumentation.notes, std::vector<std::string>{note}) << body;
+  }
+}
+
+// One that has no room for another parameter must not take the module's others along (PTX ISA 5.1.6.1).
+TEST(InstrumentTest, KernelsWithTooManyParameters) {
+  const auto of = [](unsigned bytes) {
+    return module_of(".entry k(.param .align 8 .b8 p[" + std::to_string(bytes) + "])\n" + stores +
+                     ".entry other(.param .u64 p)\n" + stores);
+  };
+  EXPECT_EQ(of(32728).kernels, "k other ");
+  const Modules made = of(32736);
+  EXPECT_EQ(made.kernels, "other ");
+  ASSERT_EQ(made.instrumentation.notes.size(), 1u);
+  EXPECT_NE(made.instrumentation.notes[0].find("parameters of so many bytes"), std::string::npos);
+}
+
+// Nothing would tell that its threads have ended, for whom barriers then wait.
+TEST(InstrumentTest, KernelsThatEndWithoutAWord) {
+  const auto recorded = [](const std::string& end) {
+    return module_of(".func stop() .noreturn\n{\ntrap;\n}\n.entry k()\n{\n.reg .pred %p;\nL:\nbar.sync 0;\n" + end +
+                     "\n}\n")
+               .kernels == "k ";
+  };
+  for (const char* end :
+       {"ret;", "exit;", "trap;", "bra L;", "bra.uni L;", "call stop;", "@%p bra L; ret;", "exit; mov.pred %p, %p;"})
+    EXPECT_TRUE(recorded(end)) << end;
+  for (const char* end : {"", "@%p bra L;", "@%p ret;", "@!%p exit;", "@%p call stop;", "@%p bra M; ret; M:"})
+    EXPECT_FALSE(recorded(end)) << end;
+}
+
+// nvcc makes it of __block_size__: a launch's grid counts clusters, of a clone without it blocks (PTX ISA 11.4).
+TEST(InstrumentTest, DirectivesThatClonesDoNotHave) {
+  const auto notes = [](const std::string& directives) {
+    return module_of(".visible .entry k(.param .u64 .ptr .global .align 16 p)\n" + directives + "\n" + stores)
+        .instrumentation.notes;
+  };
+  EXPECT_EQ(notes(".blocksareclusters\n.reqntid 128, 1, 1\n.reqnctapercluster 2, 1, 1"),
+            std::vector<std::string>{"kernel k is not recorded: directives such as .blocksareclusters are not supported "
+                                     "on the GPU yet"});
+  EXPECT_EQ(notes(".maxntid 128, 2, 1\n.minnctapersm 3\n.maxnreg 64\n.reqnctapercluster 2\n.explicitcluster\n"
+                  ".maxclusterrank 4\n.pragma \"nounroll\";"),
+            std::vector<std::string>{});
+}
+
+// Constants of single precision may be written as if they were double (PTX ISA 4.5.2).
+TEST(InstrumentTest, ValuesAsTheyAreStored) {
+  EXPECT_NE(made_of("st.relaxed.gpu.global.f32 [%d1], 1.5;").clone.find("mov.u64 %dh_v, 1069547520;"), std::string::npos);
+  EXPECT_NE(made_of("st.global.f32 [%d1], -1.5;").clone.find("mov.u64 %dh_v, 3217031168;"), std::string::npos);
+  EXPECT_NE(made_of("st.global.f64 [%d1], 1.5;").clone.find("mov.b64 %dh_v, 0d3FF8000000000000;"), std::string::npos);
+  const Made byte = made_of(".reg .u8 %c;\n\tld.volatile.global.u8 %c, [%d1];");
+  EXPECT_NE(byte.clone.find("cvt.u64.u8 %dh_v, %c;"), std::string::npos) << byte.clone;
+}
+
+// They are about the next instruction, which is another one in a clone, or about what a launch has room for.
+TEST(InstrumentTest, HintsThatAreNotForClones) {
+  for (const std::string hint : {"used_bytes_mask 0x0fff", "enable_smem_spilling"}) {
+    const std::string pragma = ".pragma \"" + hint + "\";";
+    const Made made = made_of(pragma + "\n\tld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%d1];");
+    EXPECT_NE(made.instrumentation.text.find(pragma), std::string::npos);
+    EXPECT_EQ(made.clone.find(pragma), std::string::npos) << made.clone;
+  }
+  EXPECT_NE(made_of(".pragma \"nounroll\";\n\tbar.sync 0;").clone.find("nounroll"), std::string::npos);
+}
+
+// The time is that of the function's length: of each segment that begins in a block it was that of the block's.
+TEST(InstrumentTest, ManyProductsBetweenManyBarriers) {
+  std::string body;
+  for (int n = 0; n < 20000; ++n) {
+    body += "ld.global.f32 %f1, [%a];\nmul.f32 %f2, %f1, %f1;\nst.global.f32 [%a], %f2;\n";
+    if (n % 10 == 0) body += "bar.sync 0;\n";
+  }
+  const Modules made = module_of(
+      ".entry k(.param .u64 p)\n{\n.reg .f32 %f<3>;\n.reg .b64 %a;\nld.param.u64 %a, [p];\n" + body + "ret;\n}\n");
+  EXPECT_EQ(made.kernels, "k ");
+}
+
 // The driver's assembler crashes over a count that it knows to be 0, in originals too.
 TEST(InstrumentTest, CountsOfMbarriersThatMayBeZeroAreHidden) {
   const std::string init = "mbarrier.init.shared::cta.b64 [%r1], ";

@@ -37,6 +37,16 @@ TEST(Link, DefinitionsTakeThePlaceOfDeclarations) {
   EXPECT_TRUE(module.function("k"));
 }
 
+// The memory that a launch gives lies where all that declare it may access it.
+TEST(Link, SharedMemoryIsAlignedForAllThatDeclareIt) {
+  const std::string narrow = ".extern .shared .align 4 .b8 s[];\n", wide = ".extern .shared .align 16 .b8 s[];\n";
+  for (const auto& parts : {std::vector{narrow, wide}, std::vector{wide, narrow}, std::vector{narrow, wide, narrow}}) {
+    const Module module = linked(parts);
+    ASSERT_EQ(module.variables.size(), 1u);
+    EXPECT_EQ(module.variables[0].align, 16u);
+  }
+}
+
 TEST(Link, AStrongDefinitionIsTakenBeforeAWeakOne) {
   const std::string weak = ".weak .func f\n{\nbar.sync 1;\nret;\n}\n",
                     strong = ".visible .func f\n{\nbar.sync 2;\nret;\n}\n";

@@ -90,6 +90,20 @@ TEST(PtxParse, InitializersWithAddresses) {
   EXPECT_EQ(packed.relocations[2].addend, 4);
 }
 
+// .alias (PTX ISA 10.5.7): what is called by either name is the function that has a body. The text stays.
+TEST(PtxParse, Aliases) {
+  const std::string text =
+      ".version 9.0\n.target sm_90\n.address_size 64\n.global .u64 table[1] = { b };\n.func a();\n.func b() { ret; }\n"
+      ".entry k() { .reg .u64 %x; call a; mov.u64 %x, a; ret; }\n.alias a, b;\n";
+  const Expected<Module> m = parse(text, "test");
+  ASSERT_TRUE(m) << m.error().message();
+  const auto all = instructions(m->functions[2]);
+  EXPECT_EQ(all[0]->operands[1].text, "b");
+  EXPECT_EQ(all[1]->operands[1].text, "b");
+  EXPECT_EQ(print(*m), text);
+  EXPECT_FALSE(parse(".version 9.0\n.target sm_90\n.address_size 64\n.alias a;\n", "test"));
+}
+
 TEST(PtxParse, Functions) {
   Module m = module_of(
       ".extern .func (.param .b32 retval) vprintf (.param .b64 f, .param .b64 a);\n"

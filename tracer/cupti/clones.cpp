@@ -21,6 +21,7 @@ void copy_arguments(const Kernel& kernel, void** parameters, std::uint8_t* to) {
   }
 }
 
+constexpr std::uint64_t most_blocks = std::uint64_t(1) << 31; // segments and places have 31 bits for a block's number
 constexpr std::uint64_t portable_cluster =
     8;  // blocks, on any device (CUDA C++ Programming Guide, thread block clusters)
 
@@ -135,6 +136,11 @@ bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& la
     say_once("kernel " + kernel.name + " is not recorded: instrumented, it needs too many registers for blocks of " +
              std::to_string(launch.block.count()) + " threads");
     session.incident("opaque", "a kernel needs too many registers when it is instrumented: " + kernel.name);
+    return false;
+  }
+  if (launch.grid.count() > most_blocks) {
+    say_once("kernel " + kernel.name + " is not recorded: a launch has more than 2^31 blocks");
+    session.incident("opaque", "a launch has more than 2^31 blocks: " + kernel.name);
     return false;
   }
   if (launch.dynamic_shared > 0) {

@@ -1,5 +1,6 @@
 #include "tracer/ptx/contractions.h"
 
+#include <cstring>
 #include <map>
 
 #include "tracer/ptx/instrument.h"
@@ -15,17 +16,42 @@ bool differ(const Products& a, const Products& b) {
   return (a.fused > b.fused && a.apart < b.apart) || (a.fused < b.fused && a.apart > b.apart);
 }
 
+constexpr std::uint64_t zeros = 0xff; // the register of them
+
+std::uint64_t word_at(std::string_view code, std::size_t at) {
+  std::uint64_t word;
+  std::memcpy(&word, code.data() + at, sizeof word);
+  return word;
+}
+
+// a * b + c of half precision. Bits 9 to 11 of the operation: in which places constants stand. A constant is two
+// values.
+void count_half(std::uint64_t low, std::uint64_t high, Products& half) {
+  const std::uint64_t a = low >> 24 & 0xff, constant = low >> 32, third = high & 0xff;
+  const unsigned kinds = low >> 9 & 7;
+  const bool bfloat = high >> 21 & 1;
+  const bool c_is_third = kinds != 2 && kinds != 3; // else c is the constant, or of constant memory
+  if (a == zeros) return; // a constant is put into a register
+  if (c_is_third && third == zeros)
+    ++half.apart;
+  else if (kinds != 4 || constant != (bfloat ? 0x3f803f80u : 0x3c003c00u)) // 1, 1: a sum
+    ++half.fused;
+}
+
 } // namespace
 
 ProductsByPrecision products(std::string_view code) {
   ProductsByPrecision found;
   for (std::size_t at = 0; at + instruction_bytes <= code.size(); at += instruction_bytes) {
-    const unsigned low = static_cast<unsigned char>(code[at]), high = static_cast<unsigned char>(code[at + 1]);
-    switch (low | (high & 1) << 8) {
+    const std::uint64_t low = word_at(code, at), high = word_at(code, at + 8);
+    switch (low & 0x1ff) {
       case 0x020: ++found.single.apart; break;
       case 0x023: ++found.single.fused; break;
       case 0x028: ++found.doubled.apart; break;
       case 0x02b: ++found.doubled.fused; break;
+      case 0x032: ++found.half.apart; break;
+      case 0x031:
+      case 0x035: count_half(low, high, found.half); break;
       case 0x04a: ++found.twofold.apart; break;
       case 0x049: ++found.twofold.fused; break;
       default: break;
@@ -35,7 +61,8 @@ ProductsByPrecision products(std::string_view code) {
 }
 
 bool contracted_differently(const ProductsByPrecision& a, const ProductsByPrecision& b) {
-  return differ(a.single, b.single) || differ(a.twofold, b.twofold) || differ(a.doubled, b.doubled);
+  return differ(a.single, b.single) || differ(a.twofold, b.twofold) || differ(a.doubled, b.doubled) ||
+         differ(a.half, b.half);
 }
 
 std::vector<std::string> contracted_differently(std::string_view cubin) {

@@ -3,9 +3,10 @@
 // rounding modifier `mul` and `add` may be contracted).
 //
 // Told by machine code alone, without a disassembler: an instruction for compute capability 7.0 and up has 16 bytes,
-// whose lowest 9 bits are its operation. Those of single and double precision are the same from sm_75 to sm_121, as
-// ptxas 13.0 writes them (NVIDIA does not document them; a test of ours asks ptxas for each). Half precision has one
-// operation for all three on some of them, and is not looked at.
+// whose lowest 9 bits are its operation, the next 3 the kinds of its operands. They are the same from sm_75 to sm_121,
+// as ptxas 13.0 writes them (NVIDIA does not document them; a test of ours asks ptxas for each). From sm_90 on half
+// precision has one operation for all three, whose operands tell: a product adds the register of zeros, a sum
+// multiplies by one.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -24,7 +25,7 @@ struct Products {
   auto operator<=>(const Products&) const = default;
 };
 struct ProductsByPrecision {
-  Products single, twofold, doubled; // f32, f32x2, f64
+  Products single, twofold, doubled, half; // f32, f32x2, f64; f16, f16x2, bf16, bf16x2
 };
 
 // Of a function's machine code.

@@ -1,7 +1,9 @@
 #include "tracer/ptx/instrument.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "tracer/ptx/demangle.h"
 #include "tracer/ptx/instrument_function.h"
@@ -60,6 +62,113 @@ std::set<std::string_view> reached(const Calls& calls, std::vector<std::string_v
   return found;
 }
 
+std::uint32_t calls_by_address(const Function& function) {
+  std::uint32_t calls = 0;
+  each_instruction(function,
+                   [&](std::size_t, const Instruction& i) { calls += i.opcode == Opcode::call && callee(i).empty(); });
+  return calls;
+}
+
+// Functions that a call by address may be of: their names stand where no call names them.
+std::vector<std::string_view> addressed(const Module& module) {
+  std::vector<std::string_view> found;
+  const auto initializes = [&](const Variable& v) {
+    for (const Variable::Relocation& r : v.relocations) found.push_back(r.symbol);
+  };
+  for (const Variable& v : module.variables) initializes(v);
+  for (const Function& function : module.functions) {
+    for (const Variable& v : function.variables) initializes(v);
+    for (const Statement& statement : function.body) {
+      if (const auto* directive = std::get_if<Directive>(&statement.node))
+        found.insert(found.end(), directive->targets.begin(), directive->targets.end());
+      const Instruction* i = statement.instruction();
+      if (!i) continue;
+      for (std::size_t k = 0; k < i->operands.size(); ++k) {
+        if (i->opcode == Opcode::call && k == 1) continue;
+        if (i->operands[k].kind == Operand::Kind::symbol) found.push_back(i->operands[k].text);
+      }
+    }
+  }
+  return found;
+}
+
+// What orders accesses, or ends a thread: where it is not recorded, what is recorded tells of races that are none.
+bool synchronizes(const Site& site, const Instruction& i) {
+  switch (site.kind) {
+    case SiteKind::access: return is_strong(site.ordering) || site.access == AccessKind::atomic;
+    case SiteKind::warp_value:
+    case SiteKind::opaque: return false;
+    case SiteKind::exit: return i.opcode == Opcode::exit;
+    default: return true;
+  }
+}
+
+// Whether a call by address may be of a function that synchronizes.
+bool address_synchronizes(const Module& module, const SiteTable& sites, const Calls& calls) {
+  const std::set<std::string_view> called = reached(calls, addressed(module));
+  bool found = false;
+  for (std::size_t f = 0; f < module.functions.size(); ++f) {
+    const Function& function = module.functions[f];
+    if (function.entry || !function.has_body || !called.count(function.name)) continue;
+    each_instruction(function, [&](std::size_t s, const Instruction& i) {
+      const std::uint32_t site = sites.site_of(f, s);
+      found |= site != SiteTable::none && synchronizes(sites.sites[site], i);
+    });
+  }
+  return found;
+}
+
+// Whether a thread may come to the end of the text: it ends there, without an instruction that says so.
+bool runs_off(const Module& module, const Function& function) {
+  const Flow flow(function);
+  const Block& last = flow.blocks().back();
+  for (std::uint32_t s = last.last; s > last.first; --s) {
+    const Instruction* i = function.body[s - 1].instruction();
+    if (!i) continue;
+    if (!last.reachable || classify(*i, true).value_or(Site{}).kind == SiteKind::exit)
+      return last.reachable && i->guard;
+    if (i->opcode == Opcode::bra || i->opcode == Opcode::brx) return i->guard.has_value();
+    const Function* called = module.function(callee(*i));
+    return i->guard || !called || !called->noreturn;
+  }
+  return last.reachable;
+}
+
+// A name that a clone could have, too.
+bool reserved(std::string_view name) {
+  return name.starts_with("%dh_") || name.starts_with("%do_") || name.starts_with("$dh_") ||
+         name.starts_with("__dh_") || name.starts_with(clone_prefix);
+}
+
+bool has_reserved_name(const Function& f) {
+  const auto of_these = [](const auto& all) {
+    return std::any_of(all.begin(), all.end(), [](const auto& one) { return reserved(one.name); });
+  };
+  return reserved(f.name) || of_these(f.params) || of_these(f.results) || of_these(f.registers) ||
+         of_these(f.variables) ||
+         std::any_of(f.labels.begin(), f.labels.end(), [](const auto& label) { return reserved(label.first); });
+}
+
+// The first directive of a kernel (PTX ISA 11.4) of which a clone would have to have one too, and has not. Most are
+// known to be kept, or to be hints; .blocksareclusters says what a launch's grid counts.
+std::string_view directive_not_kept(const Function& f) {
+  constexpr std::string_view fine[] = {".visible", ".weak", ".extern", ".common", ".entry", ".func", ".param", ".maxntid",
+                                       ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster",
+                                       ".explicitcluster", ".maxclusterrank", ".noreturn", ".pragma", ".abi_preserve",
+                                       ".abi_preserve_control"};
+  std::size_t depth = 0; // of parameters
+  for (const Token& token : f.head) {
+    if (token.text == "(") ++depth;
+    if (token.text == ")" && depth) --depth;
+    if (!depth && token.text.starts_with('.') && std::find(std::begin(fine), std::end(fine), token.text) == std::end(fine))
+      return token.text;
+  }
+  return {};
+}
+
+// Bytes of parameters that a kernel may have (PTX ISA 5.1.6.1).
+std::uint32_t most_parameters(const Module& module) { return module.version >= 81 ? 32764 : 4352; }
+
 // Whether phases of mbarriers may be completed by what is not recorded: tcgen05.commit, gathered rows of tensors.
 bool unseen_arrivals(const Module& module) {
   bool unseen = false;
@@ -71,19 +180,6 @@ bool unseen_arrivals(const Module& module) {
     });
   }
   return unseen;
-}
-
-bool mul(const Instruction& i) { return i.opcode == Opcode::mul; }
-bool add(const Instruction& i) { return i.opcode == Opcode::add || i.opcode == Opcode::sub; }
-// May ptxas contract it? Only without a rounding modifier (PTX ISA 9.7.3.1, "add": rounding).
-bool contractible(const Instruction& i) {
-  if (!mul(i) && !add(i)) return false;
-  const Type t = i.type();
-  if (t != Type::f32 && t != Type::f64 && t != Type::f16 && t != Type::f16x2 && t != Type::bf16 && t != Type::bf16x2 &&
-      t != Type::f32x2) {
-    return false;
-  }
-  return !i.has(Modifier::rn) && !i.has(Modifier::rz) && !i.has(Modifier::rm) && !i.has(Modifier::rp);
 }
 
 std::uint32_t align_up(std::uint32_t n, std::uint32_t to) { return (n + to - 1) / to * to; }
@@ -104,27 +200,6 @@ void lay_out(const Function& f, InstrumentedKernel& kernel) {
 }
 
 }  // namespace
-
-// Whether a segment that begins at statement `at`, in the middle of [first, last), could come between a multiplication
-// and the only addition that uses it.
-bool parts_contraction(const Function& function, std::uint32_t first, std::uint32_t at, std::uint32_t last) {
-  for (std::uint32_t s = first; s < at; ++s) {
-    const Instruction* m = function.body[s].instruction();
-    if (!m || !mul(*m) || !contractible(*m) || m->operands.empty()) continue;
-    const RegisterId product = m->operands[0].reg;
-    std::uint32_t uses = 0;
-    bool parted = false;
-    each_instruction(function, [&](std::size_t u, const Instruction& i) {
-      for (std::size_t k = 1; k < i.operands.size(); ++k) {
-        if (i.operands[k].kind != Operand::Kind::reg || i.operands[k].reg != product) continue;
-        ++uses;
-        parted |= u >= at && u < last && add(i) && contractible(i);
-      }
-    });
-    if (uses == 1 && parted) return true;
-  }
-  return false;
-}
 
 std::vector<KernelSites> sites_of_kernels(const Module& module, const SiteTable& sites) {
   std::map<std::string_view, std::uint32_t> own;
@@ -165,12 +240,13 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
       made.variables.push_back(v.name);
     }
   }
+  const Calls calls = calls_of(module);
   std::set<std::string> cloned = functions_with_sites(module, sites);
   if (options.kernels) {
-    const std::set<std::string_view> wanted =
-        reached(calls_of(module), {options.kernels->begin(), options.kernels->end()});
+    const std::set<std::string_view> wanted = reached(calls, {options.kernels->begin(), options.kernels->end()});
     std::erase_if(cloned, [&](const std::string& name) { return !wanted.count(name); });
   }
+  const bool synchronized_by_address = address_synchronizes(module, sites, calls);
   // Functions, and with them their callers, that stay as they are.
   std::map<std::string, std::string> refused;
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
@@ -178,6 +254,17 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     if (!function.has_body) continue;
     if (function.name.front() == '%')
       refused.emplace(function.name, "names that begin with %"); // no name with a prefix
+    if (has_reserved_name(function)) refused.emplace(function.name, "names that recording uses itself");
+    if (const std::string_view directive = directive_not_kept(function); function.entry && !directive.empty())
+      refused.emplace(function.name, "directives such as " + std::string(directive));
+    if (function.entry && runs_off(module, function)) refused.emplace(function.name, "kernels that end without a ret");
+    if (synchronized_by_address && calls_by_address(function))
+      refused.emplace(function.name, "calls by address of functions that may synchronize");
+    if (InstrumentedKernel kernel; function.entry) {
+      lay_out(function, kernel);
+      if (kernel.parameter_offset + control_bytes > most_parameters(module))
+        refused.emplace(function.name, "parameters of so many bytes");
+    }
     for (const Variable& v : function.variables) {
       if (v.space == Space::global || v.space == Space::constant)
         refused.emplace(function.name, "variables of its own");
@@ -201,10 +288,15 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
 
   const Clocks clocks = clocks_of(module, sites);
   std::string declarations, clones;
-  std::map<std::string, bool> strong;  // functions with strong accesses
+  std::vector<std::pair<const Function*, std::string>> texts; // kernels' clones
+  std::map<std::string, bool> strong; // functions with strong accesses
+  std::map<std::string_view, std::uint32_t> left_out;
+  std::map<std::string_view, std::string> unusable; // functions whose clones must not be used
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
     const Function& function = module.functions[f];
-    if (!function.has_body || !cloned.count(function.name)) continue;
+    if (!function.has_body) continue;
+    left_out[function.name] = calls_by_address(function);
+    if (!cloned.count(function.name)) continue;
     if (auto why = refused.find(function.name); why != refused.end()) {
       if (function.entry)
         made.notes.push_back("kernel " + brief_name(function.name) + " is not recorded: " + why->second +
@@ -214,23 +306,30 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     FunctionClone clone(module, f, sites, cloned, clocks, options, made.segments);
     const std::string text = clone.text();
     strong[function.name] = clone.strong();
-    if (!clone.refused().empty()) {
-      if (function.entry)
-        made.notes.push_back("kernel " + brief_name(function.name) + " is not recorded: " + clone.refused());
-      if (function.entry) continue;
-    }
-    clones += text;
     declarations += clone.heap_declarations();
+    left_out[function.name] += clone.left_out();
+    if (!clone.refused().empty()) unusable[function.name] = clone.refused();
     if (!function.entry) {
+      clones += text;
       declarations += clone.declaration();
       continue;
     }
+    texts.emplace_back(&function, text);
+  }
+  for (const auto& [function, text] : texts) {
+    const std::set<std::string_view> all = reached(calls, {function->name});
+    const auto bad = std::find_if(all.begin(), all.end(), [&](std::string_view name) { return unusable.count(name); });
+    if (bad != all.end()) {
+      made.notes.push_back("kernel " + brief_name(function->name) + " is not recorded: " + unusable[*bad]);
+      continue;
+    }
+    clones += text;
     InstrumentedKernel kernel;
-    kernel.name = function.name;
-    kernel.clone = clone_prefix + function.name;
-    kernel.left_out = clone.left_out();
-    kernel.cluster = function.reqnctapercluster;
-    lay_out(function, kernel);
+    kernel.name = function->name;
+    kernel.clone = clone_prefix + function->name;
+    for (const std::string_view name : all) kernel.left_out += left_out[name];
+    kernel.cluster = function->reqnctapercluster;
+    lay_out(*function, kernel);
     made.kernels.push_back(std::move(kernel));
   }
   for (bool grown = true; grown;) {

@@ -106,7 +106,8 @@ struct InstrumentedKernel {
   bool strong = false; // it, or what it calls, has strong accesses, mbarriers or cluster barriers
   bool unseen_arrivals = false; // something that is not recorded may complete phases of mbarriers
   std::optional<Dim3> cluster; // that it was compiled for
-  std::uint32_t left_out = 0; // sites whose accesses are not recorded (kinds that are not supported)
+  std::uint32_t left_out = 0; // sites whose accesses are not recorded (kinds that are not supported), and calls by
+                              // address; of the functions that it calls, too
 };
 
 struct Instrumentation {

@@ -1,5 +1,7 @@
 #include "tracer/ptx/instrument_function.h"
 
+#include <algorithm>
+
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/rewrite.h"
@@ -9,6 +11,18 @@ namespace deadheat::ptx {
 namespace {
 
 constexpr std::uint32_t most_segment_bytes = 1 << 17;
+
+// Hints to the assembler that hold for the original alone: used_bytes_mask is about the very next instruction, and a
+// clone, which has more registers to spill, finds no room for that in the shared memory that a launch gives.
+bool is_dropped(const Statement& statement) {
+  const auto* directive = std::get_if<Directive>(&statement.node);
+  return directive && directive->name == ".pragma" &&
+         std::any_of(statement.tokens.begin(), statement.tokens.end(), [](const Token& token) {
+           return token.text.find("used_bytes_mask") != std::string_view::npos ||
+                  token.text.find("enable_smem_spilling") != std::string_view::npos;
+         });
+}
+
 // Carries tickets: its instruction takes its address from where they can delay it.
 bool ticketed(const Slot& slot) {
   return slot.kind == Slot::Kind::strong || slot.kind == Slot::Kind::mbarrier || slot.object != 0;
@@ -28,7 +42,8 @@ FunctionClone::FunctionClone(const Module& module, std::size_t function, const S
       options_(options),
       segments_(segments),
       values_(function_),
-      flow_(function_) {}
+      flow_(function_),
+      products_(function_, flow_) {}
 
 std::string FunctionClone::text_of(const Operand& operand) const { return print(operand, function_); }
 
@@ -72,7 +87,7 @@ void FunctionClone::plan_block(const Block& block) {
       plan.early = early;
       plan.number = std::uint32_t(segments_.size());
       segment.bytes = (segment.bytes + 31) / 32 * 32;
-      if (plan.first != begin && parts_contraction(function_, block.first, plan.first, block.last)) {
+      if (products_.parted(plan.first)) {
         refused_ = "recording would come between a multiplication and its addition";
       }
       segments_.push_back(std::move(segment));
@@ -91,7 +106,7 @@ void FunctionClone::plan_block(const Block& block) {
     std::uint32_t bytes = 0;
     if (tests(s)) {
       close(s, true);
-      plan_test(s, block);
+      plan_test(s);
       values_.executed(*i);
       plan.first = s + 1;
       continue;
@@ -120,11 +135,11 @@ void FunctionClone::plan_block(const Block& block) {
   close(block.last, true);
 }
 
-void FunctionClone::plan_test(std::uint32_t statement, const Block& block) {
+void FunctionClone::plan_test(std::uint32_t statement) {
   Slot slot;
   std::uint32_t bytes = 0;
   if (!slot_of(statement, segment_header_bytes, slot, bytes)) return;
-  if (parts_contraction(function_, block.first, statement + 1, block.last)) {
+  if (products_.parted(statement + 1)) {
     refused_ = "recording would come between a multiplication and its addition";
   }
   Segment segment;
@@ -313,6 +328,8 @@ std::string FunctionClone::text() {
       before_test(*i, slot->second);
       instruction(*i, sites_[slot->second.site]);
       after_test(*i, slot->second, test->second);
+    } else if (is_dropped(statement)) {
+      // Nothing stands in its place.
     } else if (i && i->opcode == Opcode::setmaxnreg) {
       // A clone's warps need all the registers that they began with.
     } else if (i && slot != slots_.end() && ticketed(slot->second)) {

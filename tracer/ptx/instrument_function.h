@@ -18,15 +18,12 @@
 #include "tracer/ptx/address_values.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/instrument.h"
+#include "tracer/ptx/open_products.h"
 
 namespace deadheat::ptx {
 
 inline constexpr const char* control_name = "__dh_control"; // of the added parameter
 inline constexpr std::uint32_t lanes8 = 256, lanes4 = 128;  // bytes of an array of 32
-
-// Whether a segment that begins at statement `at`, in the middle of the block [first, last), could come between a
-// multiplication and the addition that ptxas would contract it with.
-bool parts_contraction(const Function& function, std::uint32_t first, std::uint32_t at, std::uint32_t last);
 
 // How the strong accesses of a module take tickets. The ring's counter serves a block, or few; the device's serves all
 // and is what a kernel full of atomics waits for.
@@ -72,7 +69,7 @@ class FunctionClone {
   // instrument_function.cpp
   void plan();
   void plan_block(const Block& block);
-  void plan_test(std::uint32_t statement, const Block& block);
+  void plan_test(std::uint32_t statement);
   Function head() const;
   void prologue();
   void declare_registers();
@@ -159,6 +156,7 @@ class FunctionClone {
            std::pair<std::uint32_t, std::int64_t>>
       arrays_;
   Flow flow_;
+  const OpenProducts products_;
   std::vector<Plan> plans_;
   std::map<std::uint32_t, Slot> slots_; // by statement
   std::map<std::uint32_t, Plan> tests_; // likewise

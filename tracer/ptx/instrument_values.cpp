@@ -1,4 +1,6 @@
 // Addresses, values, digests and tickets: how a clone finds and stores them.
+#include <bit>
+
 #include "deadheat/vector_values.h"
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/instrument_function.h"
@@ -60,13 +62,21 @@ void FunctionClone::guard_address(const Instruction& i, bool narrow) {
 // ---- values
 
 void FunctionClone::load_value(const Operand& value, unsigned width, const char* to) {
+  if (value.kind == Operand::Kind::f64 && width == 32) { // 1.0, of an f32
+    const float narrow = float(std::bit_cast<double>(value.bits));
+    return put(std::string("mov.u64 ") + to + ", " + std::to_string(std::bit_cast<std::uint32_t>(narrow)) + ";");
+  }
   load_register(text_of(value), value.kind == Operand::Kind::f32 ? 32 : register_bits(value), width, to);
 }
 
 void FunctionClone::load_register(const std::string& v, unsigned has, unsigned width, const char* to) {
   const std::string name = to;
-  if (has == 8 || has == 1) {
+  if (has == 1) {
     put("mov.u64 " + name + ", 0;");
+    return;
+  }
+  if (has == 8) {
+    put("cvt.u64.u8 " + name + ", " + v + ";");
     return;
   }
   if (has == 16) {

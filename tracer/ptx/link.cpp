@@ -22,7 +22,8 @@ enum class Strength { declared, weak, strong, own };
 
 struct Symbol {
   Strength strength = Strength::declared;
-  std::size_t module = 0; // that has the definition taken, or the first declaration
+  std::size_t module = 0; // that has the definition taken, or the declaration of the greatest alignment
+  std::uint32_t align = 0;
   std::set<std::size_t> modules; // that know the name
 };
 
@@ -43,6 +44,8 @@ Strength strength_of(const Function& function) {
   // The host names kernels: theirs are never a module's own.
   return function.entry || function.linkage == Linkage::visible ? Strength::strong : Strength::own;
 }
+
+std::uint32_t alignment(const Variable& v) { return v.align ? v.align : std::max(1u, bits(v.type) / 8 * v.vector); }
 
 bool is_header(const Module::Piece& piece) {
   if (piece.tokens.empty()) return false;
@@ -69,20 +72,25 @@ class Linker {
   }
 
  private:
-  void know(const std::string& name, Strength strength, std::size_t m) {
+  // `align`: all that declare the shared memory that launches give find it at one address.
+  void know(const std::string& name, Strength strength, std::size_t m, std::uint32_t align = 0) {
     Symbol& symbol = symbols_[name];
     const bool first = symbol.modules.empty();
     symbol.modules.insert(m);
     if (strength == Strength::own) {
       own_[m].insert(name);
-    } else if (first || strength > symbol.strength) {
+    } else if (first || strength > symbol.strength || (strength == symbol.strength && align > symbol.align)) {
       symbol.strength = strength;
       symbol.module = m;
+      symbol.align = align;
     }
   }
 
   void collect(std::size_t m) {
-    for (const Variable& variable : modules_[m].variables) know(variable.name, strength_of(variable), m);
+    for (const Variable& variable : modules_[m].variables) {
+      const bool declared = strength_of(variable) == Strength::declared;
+      know(variable.name, strength_of(variable), m, declared ? alignment(variable) : 0);
+    }
     std::set<std::string> defined; // a declaration and its definition are one
     for (const Function& function : modules_[m].functions)
       if (function.has_body) defined.insert(function.name);

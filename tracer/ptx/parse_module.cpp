@@ -82,6 +82,7 @@ Expected<Module> Parser::run(const ParseOptions& options) {
   }
   module_.end = tokens(next_, next_ + 1);
   name_inlined_functions();
+  resolve_aliases();
   if (module_.debug)
     locate_inlined(module_, inlined_functions(debug_info_, debug_abbreviations_), options.locate_stack_accesses);
   module_.names = names_;
@@ -153,7 +154,8 @@ bool Parser::parse_header_directive() {
   if (at_word(".file")) return parse_file();
   if (at_word(".section")) return parse_section();
   if (accept(';')) return true;
-  // .alias, .pragma and what later versions add: up to ';', or up to the end of a braced block.
+  if (at_word(".alias")) return parse_alias();
+  // .pragma and what later versions add: up to ';', or up to the end of a braced block.
   ++next_;
   while (!at(';')) {
     if (at(Lexeme::Kind::end)) return fail("';'");
@@ -161,6 +163,38 @@ bool Parser::parse_header_directive() {
     ++next_;
   }
   return expect(';');
+}
+
+// .alias name, function; (PTX ISA 10.5.7)
+bool Parser::parse_alias() {
+  ++next_;
+  const std::string_view alias = word();
+  ++next_;
+  if (!expect(',')) return false;
+  aliases_[alias] = word();
+  ++next_;
+  return expect(';');
+}
+
+// Both names mean the one function that has a body.
+void Parser::resolve_aliases() {
+  if (aliases_.empty()) return;
+  const auto resolve = [&](auto&& self, Operand& operand) -> void {
+    if (operand.kind == Operand::Kind::symbol)
+      if (const auto found = aliases_.find(operand.text); found != aliases_.end()) operand.text = found->second;
+    for (Operand& element : operand.elements) self(self, element);
+  };
+  for (Variable& variable : module_.variables) {
+    for (Variable::Relocation& relocation : variable.relocations)
+      if (const auto found = aliases_.find(relocation.symbol); found != aliases_.end())
+        relocation.symbol = found->second;
+  }
+  for (Function& function : module_.functions) {
+    for (Statement& statement : function.body) {
+      if (auto* i = std::get_if<Instruction>(&statement.node))
+        for (Operand& operand : i->operands) resolve(resolve, operand);
+    }
+  }
 }
 
 // .file number "path" [, timestamp, size] (PTX ISA 11.5.2)

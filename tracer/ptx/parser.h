@@ -10,6 +10,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -63,6 +64,8 @@ class Parser {
   // parse_module.cpp
   bool parse_module_item();
   bool parse_header_directive();
+  bool parse_alias();
+  void resolve_aliases();
   bool parse_file();
   bool parse_section();
   bool parse_function(Variable::Linkage linkage, std::size_t first);
@@ -143,6 +146,7 @@ class Parser {
   std::string expected_;
   Error error_; // a failure that no lexeme explains; overrides them
   Module module_;
+  std::map<std::string_view, std::string_view, std::less<>> aliases_;
   std::shared_ptr<std::deque<std::string>> names_ = std::make_shared<std::deque<std::string>>();
   std::uint64_t initializer_bytes_ = 0;
 
