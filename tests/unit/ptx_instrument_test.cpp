@@ -299,9 +299,10 @@ TEST(InstrumentTest, DirectivesThatClonesDoNotHave) {
     return module_of(".visible .entry k(.param .u64 .ptr .global .align 16 p)\n" + directives + "\n" + stores)
         .instrumentation.notes;
   };
-  EXPECT_EQ(notes(".blocksareclusters\n.reqntid 128, 1, 1\n.reqnctapercluster 2, 1, 1"),
-            std::vector<std::string>{"kernel k is not recorded: directives such as .blocksareclusters are not supported "
-                                     "on the GPU yet"});
+  EXPECT_EQ(
+      notes(".blocksareclusters\n.reqntid 128, 1, 1\n.reqnctapercluster 2, 1, 1"),
+      std::vector<std::string>{"kernel k is not recorded: directives such as .blocksareclusters are not supported "
+                               "on the GPU yet"});
   EXPECT_EQ(notes(".maxntid 128, 2, 1\n.minnctapersm 3\n.maxnreg 64\n.reqnctapercluster 2\n.explicitcluster\n"
                   ".maxclusterrank 4\n.pragma \"nounroll\";"),
             std::vector<std::string>{});
@@ -309,7 +310,8 @@ TEST(InstrumentTest, DirectivesThatClonesDoNotHave) {
 
 // Constants of single precision may be written as if they were double (PTX ISA 4.5.2).
 TEST(InstrumentTest, ValuesAsTheyAreStored) {
-  EXPECT_NE(made_of("st.relaxed.gpu.global.f32 [%d1], 1.5;").clone.find("mov.u64 %dh_v, 1069547520;"), std::string::npos);
+  EXPECT_NE(made_of("st.relaxed.gpu.global.f32 [%d1], 1.5;").clone.find("mov.u64 %dh_v, 1069547520;"),
+            std::string::npos);
   EXPECT_NE(made_of("st.global.f32 [%d1], -1.5;").clone.find("mov.u64 %dh_v, 3217031168;"), std::string::npos);
   EXPECT_NE(made_of("st.global.f64 [%d1], 1.5;").clone.find("mov.b64 %dh_v, 0d3FF8000000000000;"), std::string::npos);
   const Made byte = made_of(".reg .u8 %c;\n\tld.volatile.global.u8 %c, [%d1];");

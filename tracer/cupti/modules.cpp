@@ -79,9 +79,10 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
   for (const std::string& note : code->instrumentation.notes) left_opaque(note);
   for (const ptx::InstrumentedKernel& kernel : code->instrumentation.kernels) {
     if (!kernel.left_out) continue;
-    const std::string line =
-        "kernel " + ptx::brief_name(kernel.name) + ": the accesses of " + std::to_string(kernel.left_out) +
-        " instructions are not recorded (wgmma and tcgen05, tensor maps, textures, asynchronous stores, calls by address)";
+    const std::string line = "kernel " + ptx::brief_name(kernel.name) + ": the accesses of " +
+                             std::to_string(kernel.left_out) +
+                             " instructions are not recorded (wgmma and tcgen05, tensor maps, textures, asynchronous "
+                             "stores, calls by address)";
     say_once(line);
     session_.incident("left-out", line);
   }

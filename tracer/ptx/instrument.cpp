@@ -152,15 +152,31 @@ bool has_reserved_name(const Function& f) {
 // The first directive of a kernel (PTX ISA 11.4) of which a clone would have to have one too, and has not. Most are
 // known to be kept, or to be hints; .blocksareclusters says what a launch's grid counts.
 std::string_view directive_not_kept(const Function& f) {
-  constexpr std::string_view fine[] = {".visible", ".weak", ".extern", ".common", ".entry", ".func", ".param", ".maxntid",
-                                       ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster",
-                                       ".explicitcluster", ".maxclusterrank", ".noreturn", ".pragma", ".abi_preserve",
+  constexpr std::string_view fine[] = {".visible",
+                                       ".weak",
+                                       ".extern",
+                                       ".common",
+                                       ".entry",
+                                       ".func",
+                                       ".param",
+                                       ".maxntid",
+                                       ".reqntid",
+                                       ".minnctapersm",
+                                       ".maxnctapersm",
+                                       ".maxnreg",
+                                       ".reqnctapercluster",
+                                       ".explicitcluster",
+                                       ".maxclusterrank",
+                                       ".noreturn",
+                                       ".pragma",
+                                       ".abi_preserve",
                                        ".abi_preserve_control"};
   std::size_t depth = 0; // of parameters
   for (const Token& token : f.head) {
     if (token.text == "(") ++depth;
     if (token.text == ")" && depth) --depth;
-    if (!depth && token.text.starts_with('.') && std::find(std::begin(fine), std::end(fine), token.text) == std::end(fine))
+    if (!depth && token.text.starts_with('.') &&
+        std::find(std::begin(fine), std::end(fine), token.text) == std::end(fine))
       return token.text;
   }
   return {};

@@ -7,8 +7,8 @@
 // header makes it valid. So recording costs a few stores an access, and one atomic a segment.
 //
 // Between the instructions of a basic block nothing branches but the wait for room, which comes at the beginning of a
-// segment: ptxas contracts a multiplication and an addition only within a block (and a segment that begins in the
-// middle of one, after a barrier, is refused where that could matter).
+// segment: ptxas contracts a multiplication and an addition only within a block. What it contracts in the original a
+// clone says itself (open_products.h); where that is not known, a segment that begins in between is refused.
 //
 // Invariants: site numbers are the original module's (sites.h). Registers that the clone adds begin with %dh_, or with
 // %do_ where an original instruction uses them; functions with __deadheat_. The originals' text is kept byte for byte.

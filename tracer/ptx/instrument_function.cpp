@@ -335,6 +335,8 @@ std::string FunctionClone::text() {
     } else if (i && slot != slots_.end() && ticketed(slot->second)) {
       instruction(*i, sites_[slot->second.site]);
       after(*i, slot->second);
+    } else if (const std::string* rounded = products_.replacement(s)) {
+      out_ += *rounded;
     } else {
       out_ += assemblable(statement, function_);
       if (options_.part_votes && i && i->opcode == Opcode::vote) put("membar.cta;");

@@ -1,7 +1,8 @@
 // PTX text to deadheat/ptx.h and back (PTX ISA 7.0 to 9.0, as nvcc, NVRTC and Triton write it).
 //
 // Invariants: print(*parse(text, origin)) == text, byte for byte. Parsing takes time and memory linear in the text,
-// with bounded recursion, whatever the text says. Opcodes, modifiers, directives and special registers that are not
+// with bounded recursion, whatever the text says. Operands and initializers that name a function's alias (.alias) name
+// the function. Opcodes, modifiers, directives and special registers that are not
 // known are kept, never fatal; malformed text is an Error "origin:line:column: expected …".
 //
 // Thread-safety: pure functions.
