@@ -190,6 +190,7 @@ TEST(ContractionsTest, ClonesFuseWhatTheirOriginalsDo) {
       {"mul.f32 %r5, %r1, %r2; mul.f32 %r6, %r2, %r3; trap; add.f32 %r4, %r6, %r5;", false}, // the first operand
       {"mul.f32 %r5, %r1, %r2; trap; add.f32 %r4, %r5, %r5;", false},
       {"mul.f32 %r5, %r1, %r2; st.global.b32 [%a+72], %r5; trap; add.f32 %r4, %r5, %r3;", false},
+      {"mul.f32 %r5, %r1, %r2; shfl.sync.down.b32 %r6, %r5, 1, 31, -1; trap; add.f32 %r4, %r5, %r6;", false},
       {"mul.f32 %r5, %r1, %r2; bra L; L: trap; add.f32 %r4, %r5, %r3;", false},
       {"mul.f16x2 %r5, %r1, %r2; trap; add.f16x2 %r4, %r5, %r3;", false},
       // Which of the two, and whether, is not known; ptxas decides, and nothing must come between.

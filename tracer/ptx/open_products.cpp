@@ -97,16 +97,15 @@ OpenProducts::OpenProducts(const Function& function, const Flow& flow)
     if (flow.block_of(s) != block) end = end_of_run(flow.blocks(), block = flow.block_of(s));
     std::vector<Use> sums;
     const bool nothing_else = find_sums(i.operands[0].reg, s, end, false, 0, sums);
-    if (sums.empty()) continue;
+    if (!nothing_else) continue;
     const std::uint32_t last =
         std::max_element(sums.begin(), sums.end(), [](const Use& a, const Use& b) { return a.sum < b.sum; })->sum;
     if (const auto met = std::upper_bound(meetings.begin(), meetings.end(), s); met != meetings.end() && *met < last) {
       stay.insert(s);
       for (const Use& one : sums) stay.insert(one.sum);
-      if (nothing_else) reach_[s] = last;
+      reach_[s] = last;
       continue;
     }
-    if (!nothing_else) continue;
     if (sums.size() == 2 && sums[0].sum == sums[1].sum) continue; // twice itself
     for (Use& one : sums) {
       one.product = s;
