@@ -184,7 +184,8 @@ class EarlyReads {
   // Makes of the copy one out of memory that its source is read into. Pageable memory is read when the copy is
   // submitted.
   cudaError_t read(trace::Copy& copy, cudaMemcpySrcAccessOrder order, const std::string& site) {
-    if (order == cudaMemcpySrcAccessOrderStream || copy.pageable_source) return cudaSuccess;
+    const bool early = order == cudaMemcpySrcAccessOrderDuringApiCall || order == cudaMemcpySrcAccessOrderAny;
+    if (!early || copy.pageable_source) return cudaSuccess;
     using Direction = trace::Copy::Direction;
     device::Device& device = call_.device();
     const std::uint32_t reads = device.create_stream(trace::StreamCreate::Kind::non_blocking, 0, call_.thread.number);
@@ -230,11 +231,8 @@ cudaError_t copy_batch(Call& call, const std::vector<CopyShape>& shapes, cudaStr
   std::vector<Work> copies;
   std::vector<cudaMemcpySrcAccessOrder> orders;
   for (const CopyShape& shape : shapes) {
-    const bool known =
-        shape.source_order >= cudaMemcpySrcAccessOrderStream && shape.source_order <= cudaMemcpySrcAccessOrderAny;
     trace::Copy copy;
     if (const cudaError_t status = make_copy(call, shape, &copy); status != cudaSuccess) return status;
-    if (!known) return cudaErrorInvalidValue;
     if (empty(shape)) continue;
     copies.push_back({std::move(copy)});
     orders.push_back(shape.source_order);
