@@ -220,9 +220,17 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
   }
   std::string streams = "stream " + std::to_string(b.stream);
   if (b.primary) {
-    return "the launch in " + streams +
-           " may begin before the one before it is complete (programmatic dependent launch), "
-           "and no griddepcontrol.wait (cudaGridDependencySynchronize) comes before its access";
+    const std::string begins = "the launch in " + streams +
+                               " may begin before the one before it is complete (programmatic dependent launch), and ";
+    if (!b.waited || ordered_by_wait(first, second))
+      return begins + "no griddepcontrol.wait (cudaGridDependencySynchronize) comes before its access";
+    OperationIndex last = b.primary; // that the wait reaches
+    while (last && operations_[last].waited) last = operations_[last].primary;
+    if (last) {
+      return begins +
+             "its griddepcontrol.wait (cudaGridDependencySynchronize) reaches no further than a launch "
+             "between the two that does not wait itself";
+    }
   }
   if (a.allocates && !b.allocates) {
     return "stream " + std::to_string(a.stream) + " allocates the memory in its order (cudaMallocAsync), and " +

@@ -117,8 +117,9 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
   const std::size_t begin = parts > most / 4 ? parts - most / 4 : 0;
   // The race's own accesses belong to the picture, however far before.
   auto steps = [&](const Log& log, const std::vector<const Performed*>& from) {
-    const Performed *const first = log.data() + place_of(log, threads.first),
-                    *const second = log.data() + place_of(log, threads.second);
+    const Performed *const first = log.data() + place_of(log, threads.first), *const second =
+                                                                                  log.data() +
+                                                                                  place_of(log, threads.second);
     std::vector<WitnessStep> all;
     for (std::size_t n = 0; n < std::min(begin, from.size()); ++n)
       if (from[n] == first || from[n] == second) all.push_back(step_of(*from[n], of_second(*from[n]), site));

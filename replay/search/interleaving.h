@@ -19,7 +19,8 @@ using Log = std::vector<device::Performed>;
 using SiteOf = std::function<const Site*(std::uint32_t module, std::uint32_t site)>; // null: unknown
 
 // The steps of the two threads in either run, at most `most` each: accesses to bytes that both threads touch and one
-// writes, and fences; those around the first in which the runs differ.
+// writes, and fences; those around the first in which the runs differ, and, however far before, the two accesses of
+// the instance.
 struct SideBySide {
   std::vector<WitnessStep> a, b;
 };
