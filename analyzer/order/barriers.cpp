@@ -22,7 +22,7 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
   ClockPointer last;
   for (std::uint32_t number : of.threads_with_state) {
     Thread& state = threads_[ThreadKey(operation, index, number).bits];
-    if (state.own && state.own != last) of.common = Clock::join(of.common, state.own);
+    if (state.own && state.own != last) of.common = joined(of.common, state.own);
     last = std::move(state.own);
     state.own = nullptr;
   }
@@ -56,7 +56,7 @@ void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t inde
   for (std::uint32_t number : of.threads_with_state) {
     if (of.exited_lanes[number / 32] >> (number & 31) & 1) continue;
     Thread& state = threads_[ThreadKey(operation, index, number).bits];
-    if (state.own && state.own != last) of.common = Clock::join(of.common, state.own);
+    if (state.own && state.own != last) of.common = joined(of.common, state.own);
     last = std::move(state.own);
     state.own = nullptr;
   }
@@ -68,16 +68,21 @@ void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, st
   Block& of = block(ThreadKey(operation, index, 0));
   of.syncs[warp & 31] = now;
   Phase& at = of.phases[{barrier, phase}];
-  std::vector<ClockEntry> entries;
-  std::uint64_t bits = ThreadKey(operation, index, 0).block_bits();
-  entries.push_back({bits, whole_block, of.barrier});
-  entries.push_back({bits, warp_group(warp), mask == ~0u ? now : of.warps[warp & 31]});
-  each_lane(operation, index, warp, mask, [&](ThreadKey key) {
-    if (mask != ~0u) entries.push_back({bits, thread_group(key.thread()), now});
-    if (const Thread* state = find_thread(key)) at.clock = Clock::join(at.clock, state->own);
-    if (sync) at.waiting.push_back(key);
+  arrive(at.arrived, of, ThreadKey(operation, index, (warp & 31) * 32), mask, now);
+  if (!sync) return;
+  each_lane(operation, index, warp, mask, [&](ThreadKey key) { at.waiting.push_back(key); });
+}
+
+// What these lanes of a warp know, and did themselves.
+void Causality::arrive(Gathered& arrived, const Block& of, ThreadKey lane0, std::uint32_t mask, Stamp now) {
+  const std::uint64_t bits = lane0.block_bits();
+  const std::uint32_t warp = lane0.warp();
+  if (of.barrier) arrived.add({bits, whole_block, of.barrier});
+  if (const Stamp last = mask == ~0u ? now : of.warps[warp]) arrived.add({bits, warp_group(warp), last});
+  each_lane(lane0.operation(), lane0.block(), warp, mask, [&](ThreadKey key) {
+    if (mask != ~0u) arrived.add({bits, thread_group(key.thread()), now});
+    arrived.add(known(key));
   });
-  at.clock = Clock::with(Clock::join(at.clock, of.common), std::move(entries));
 }
 
 void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, std::uint32_t barrier,
@@ -87,16 +92,8 @@ void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, 
   if (found == of.phases.end()) return;
   Phase at = std::move(found->second);
   of.phases.erase(found);
-  if (unseen) of.common = Clock::join(of.common, at.clock);
-  ClockPointer last, joined;  // threads of one history share the result
-  for (ThreadKey key : at.waiting) {
-    Thread& state = thread(key);
-    if (!joined || state.own != last) {
-      last = state.own;
-      joined = Clock::join(state.own, at.clock);
-    }
-    state.own = joined;
-  }
+  if (unseen) of.common = Clock::join(of.common, at.arrived.clock());
+  for (ThreadKey key : at.waiting) acquire(key, at.arrived.clock());
 }
 
 void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
@@ -128,18 +125,21 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
   Launch& of = launches_[operation];
   const std::uint32_t cluster = cluster_of(ThreadKey(operation, index, 0));
   Phase& at = of.cluster_phases[{cluster, phase}];
-  each_lane(operation, index, warp, mask, [&](ThreadKey key) {
-    if (wait) {
-      acquire(key, at.clock);
-    } else if (!relaxed) {
-      at.clock = Clock::join(at.clock, snapshot(key, now));
-      synced(key, now);
-    } else if (const Thread* state = find_thread(key)) {
+  if (!wait && !relaxed) {
+    const ThreadKey lane0(operation, index, (warp & 31) * 32);
+    Block& own = block(lane0);
+    own.syncs[warp & 31] = now;
+    arrive(at.arrived, own, lane0, mask, now);
+  } else {
+    each_lane(operation, index, warp, mask, [&](ThreadKey key) {
+      if (wait) return acquire(key, at.arrived.clock());
+      const Thread* state = find_thread(key);
+      if (!state) return;
       // A fence before it ends a release pattern (9.7.13.3).
       for (Scope scope : {Scope::cluster, Scope::gpu, Scope::sys})
-        at.clock = Clock::join(at.clock, state->released[std::size_t(scope)]);
-    }
-  });
+        if (const ReleasedPointer& fenced = state->released[std::size_t(scope)]) at.arrived.add(*fenced);
+    });
+  }
   // Whoever waits for a phase has arrived at it: two phases back nobody is left.
   if (phase >= 2) of.cluster_phases.erase({cluster, phase - 2});
 }

@@ -93,6 +93,8 @@ void Causality::launch_end(OperationIndex operation) {
   for (auto& [index, block] : found->second.blocks) forget_block(operation, index, block);
   launches_.erase(found);
   recent_blocks_.fill({});
+  last_joined_ = {};
+  last_proxied_ = {};
   if (launches_.empty()) forget_locations();
 }
 
@@ -126,7 +128,8 @@ std::vector<std::uint32_t> Causality::thread_exit(OperationIndex operation, std:
     member.over = true;
     over.push_back(peer);
   }
-  std::erase_if(of->cluster_phases, [&](const auto& phase) { return phase.first.first == cluster; });
+  of->cluster_phases.erase(of->cluster_phases.lower_bound({cluster, 0}),
+                           of->cluster_phases.upper_bound({cluster, ~0u}));
   return over;
 }
 
@@ -137,22 +140,28 @@ ClockPointer Causality::known(ThreadKey key) {
   const Thread* state = find_thread(key);
   if (!state || !state->own) return of.common;
   Block::Known& last = of.last_known;
-  if (last.common != of.common || last.own != state->own)
-    last = {of.common, state->own, Clock::join(of.common, state->own)};
+  if (last.common != of.common || last.own != state->own) last = {of.common, state->own, joined(of.common, state->own)};
   return last.both;
 }
 
-ClockPointer Causality::snapshot(ThreadKey key, Stamp now) {
+ReleasedPointer Causality::snapshot(ThreadKey key, Stamp now) {
   const Block& of = block(key);
-  return Clock::with(known(key), {{key.block_bits(), whole_block, of.barrier},
-                                  {key.block_bits(), warp_group(key.warp()), of.warps[key.warp()]},
-                                  {key.block_bits(), thread_group(key.thread()), now}});
+  return std::make_shared<const Released>(Released{known(key), key, of.barrier, of.warps[key.warp()], now});
 }
 
 void Causality::acquire(ThreadKey key, const ClockPointer& clock) {
   if (!clock) return;
   Thread& state = thread(key);
-  state.own = Clock::join(state.own, clock);
+  state.own = joined(state.own, clock);
+}
+
+// Many threads know the same, and learn the same.
+ClockPointer Causality::joined(const ClockPointer& a, const ClockPointer& b) {
+  if (!a || a == b) return b;
+  if (!b) return a;
+  Joined& last = last_joined_[(std::uintptr_t(a.get()) ^ std::uintptr_t(b.get()) * 3) / 16 % last_joined_.size()];
+  if (last.a != a || last.b != b) last = {a, b, Clock::join(a, b)};
+  return last.both;
 }
 
 void Causality::synced(ThreadKey key, Stamp now) { block(key).syncs[key.warp()] = now; }

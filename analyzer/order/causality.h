@@ -258,8 +258,8 @@ class Causality {
       return std::hash<std::uint64_t>()(l.address * 0x9e3779b97f4a7c15u ^ l.block * 0xc2b2ae3d27d4eb4fu);
     }
   };
-  // The clocks that patterns of each scope have released or may acquire: index Scope.
-  using ByScope = std::array<ClockPointer, 5>;
+  // What patterns of each scope have released: index Scope.
+  using ByScope = std::array<ReleasedPointer, 5>;
   struct Write { // a strong write, as far as reads may still observe it
     ThreadKey writer;
     Scope scope = Scope::none;
@@ -309,13 +309,13 @@ class Causality {
       Stamp stamp = 0;
       ClockPointer own, common;
     } arrived;
-    ByScope pending_clocks; // of older pending reads: what a fence of at least that scope acquires
+    std::array<ClockPointer, 5> pending_clocks; // of older pending reads: what a fence of that Scope acquires
     std::unique_ptr<Copies> copies; // null: it issued none
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
     std::unordered_map<Location, ByScope, LocationHash> released_at;
   };
   struct Phase {
-    ClockPointer clock;
+    Gathered arrived;
     std::vector<ThreadKey> waiting;
   };
   // Fences of gpu scope meet those of their device, fences of sys scope all.
@@ -385,7 +385,8 @@ class Causality {
   };
   struct MbarrierState {
     struct Remote { // from other blocks
-      ClockPointer released, reads; // the latter: what of it was read, where it has been asked for since
+      Gathered released;
+      ClockPointer of, reads; // the latter: what of the former was read, when somebody asked last
     };
     struct Phase {
       ChainPointer chain;
@@ -422,12 +423,15 @@ class Causality {
   }
   std::array<const Clock*, 2> clocks_of(ThreadKey thread) const; // what its block knows, and itself; null: nothing
   ClockPointer known(ThreadKey thread); // what its block and itself have seen of others
-  ClockPointer snapshot(ThreadKey thread, Stamp now); // what it did up to now, and what it has seen
+  ReleasedPointer snapshot(ThreadKey thread, Stamp now); // what it did up to now, and what it has seen
   void synced(ThreadKey thread, Stamp now); // marks last_sync
   void acquire(ThreadKey thread, const ClockPointer& clock);
+  ClockPointer joined(const ClockPointer& a, const ClockPointer& b);
   // What `thread` can acquire of the first `count` contributions with `scope`.
   ClockPointer acquirable(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;
-  ClockPointer across_devices(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;
+  ClockPointer across_the_device(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;
+  ClockPointer released_widely(Chain& chain, std::size_t count) const;
+  ClockPointer released(Chain& chain, Selection& selection, std::size_t count) const;
   // Is all that it has from the thread's device?
   bool on_one_device(const Chain& chain, ThreadKey thread) const {
     return !operations_.several_devices() || chain.devices == device_bit(operations_.device(thread.operation()));
@@ -440,11 +444,11 @@ class Causality {
                           Stamp now);
   Seen certain(const StrongAccess& read, const LocationState& at, const Seen& seen);
   void synchronize(ThreadKey thread, const ClockPointer& clock);
-  void release(ByScope& released, Scope scope, const ClockPointer& clock);
+  void release(ByScope& released, Scope scope, const ReleasedPointer& last);
   void restricted_fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of);
-  void contribute(Chain& chain, ThreadKey thread, Scope scope, ClockPointer clock, bool with_earlier = false);
+  void contribute(Chain& chain, ThreadKey thread, Scope scope, ReleasedPointer released, bool with_earlier = false);
   static FenceOrder& fence_order(Block& block, Reach reach);
-  void fence_precedes(ThreadKey thread, Reach reach, const ClockPointer& before, Stamp now);
+  void fence_precedes(ThreadKey thread, Reach reach, const Released& before, Stamp now);
   void fence_follows(ThreadKey thread, Reach reach, Stamp now);
   void fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now);
   void fence_observed(ThreadKey reader, Reach reach, const ChainPointer& chain, std::size_t count, Stamp now);
@@ -473,6 +477,7 @@ class Causality {
     return !locations_.empty() && location_bits_[location_bit(location)] && locations_.count(location);
   }
   MbarrierState::Phase& mbarrier_phase(ThreadKey thread, const Location& object, std::uint32_t phase);
+  void arrive(Gathered& arrived, const Block& of, ThreadKey lane0, std::uint32_t mask, Stamp now);
   void barrier_of_the_rest(OperationIndex operation, std::uint32_t index, Block& block, Stamp now);
   void forget_block(OperationIndex operation, std::uint32_t index, Block& block);
   void forget_locations();
@@ -483,6 +488,19 @@ class Causality {
     return scope == Scope::sys || (scope == Scope::gpu && !operations_.several_devices());
   }
   std::uint32_t cluster_of(ThreadKey thread) const;
+  bool in_cluster(ThreadKey thread) const;
+  std::uint64_t cluster_bits(ThreadKey thread) const { // as block_bits, of the clusters of all operations
+    return ThreadKey(thread.operation(), cluster_of(thread), 0).block_bits();
+  }
+
+  struct Joined {
+    ClockPointer a, b, both;
+  };
+  std::array<Joined, 16> last_joined_; // by a and b
+  struct Proxied {
+    ClockPointer of, visible; // the latter: to the asynchronous proxy
+  };
+  std::array<Proxied, 2> last_proxied_; // of shared memory, of global memory
 
   struct RecentBlock {
     std::uint64_t bits = ~0ull;

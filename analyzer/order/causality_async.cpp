@@ -113,7 +113,8 @@ void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32
   // performed where the object is.
   ThreadKey there;
   there.bits = (object.block - 1) << 10;
-  contribute(*mbarrier_phase(there, object, phase).chain, there, Scope::cluster, Clock::with(nullptr, {entry}));
+  contribute(*mbarrier_phase(there, object, phase).chain, there, Scope::cluster,
+             only_known(Clock::with(nullptr, {entry})));
 }
 
 void Causality::bulk_commit(ThreadKey key) {
@@ -166,11 +167,15 @@ void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted
 // ---- proxies
 
 void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) {
-  const ClockPointer seen = snapshot(key, now);
+  const ReleasedPointer seen = snapshot(key, now);
+  const ClockPointer own = Released{nullptr, key, seen->block, seen->warp, seen->now}.clock();
   std::vector<ClockEntry> entries;
-  if (shared) entries = seen->proxied(proxied_shared);
-  if (global) {
-    const std::vector<ClockEntry> more = seen->proxied(proxied_global);
+  for (const std::uint32_t space : {proxied_shared, proxied_global}) {
+    if (!(space == proxied_shared ? shared : global)) continue;
+    Proxied& last = last_proxied_[space == proxied_global]; // many threads know the same
+    if (seen->known && last.of != seen->known) last = {seen->known, Clock::with(nullptr, seen->known->proxied(space))};
+    if (seen->known) acquire(key, last.visible);
+    const std::vector<ClockEntry> more = own->proxied(space);
     entries.insert(entries.end(), more.begin(), more.end());
   }
   Thread& state = thread(key);

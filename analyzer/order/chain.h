@@ -8,6 +8,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,30 +22,101 @@
 
 namespace deadheat::order {
 
+// What is released: what a thread knew, and what it did itself. Apart, since many know the same.
+struct Released {
+  ClockPointer known;
+  ThreadKey thread;
+  // What it did itself: up to there its block, its warp, itself; 0: nothing.
+  Stamp block = 0, warp = 0, now = 0;
+
+  ClockPointer clock() const;
+};
+using ReleasedPointer = std::shared_ptr<const Released>; // null: nothing
+inline ReleasedPointer only_known(ClockPointer known) {
+  return std::make_shared<const Released>(Released{std::move(known), {}, 0, 0, 0});
+}
+
+// Releases that are joined when somebody asks for them.
+class Gathered {
+ public:
+  void add(const Released& released);
+  void add(const ClockPointer& known);
+  void add(const ClockEntry& entry);
+  const ClockPointer& clock();
+
+ private:
+  ClockPointer clock_, known_; // the latter: what was added last
+  std::vector<ClockEntry> entries_; // to be added
+};
+
 // A release pattern: who made it, the scope of its first operation, what came before that.
 struct Contribution {
   ThreadKey thread;
   Scope scope = Scope::none;
-  ClockPointer clock;
-  // A read-modify-write that also acquired: whoever acquires this one acquires all before it. (The clock leaves those
-  // out, so that a counter that n blocks have passed costs n entries and not n².) Only where all before it are of gpu
-  // or sys scope.
+  ReleasedPointer released;
+  // A read-modify-write that also acquired: whoever acquires this one acquires all before it. (What it released leaves
+  // those out, so that a counter that n blocks have passed costs n entries and not n².) Only where all before it are of
+  // gpu or sys scope.
   bool with_earlier = false;
+};
+
+// Some of a chain's contributions, joined: all of them so far for next to nothing, the first of them, for who is
+// behind, for the logarithm of their number.
+class Selection {
+ public:
+  void add(const Contribution& contribution, std::size_t place);
+  // What those of them released that are among the chain's first `count`.
+  ClockPointer released(const std::vector<Contribution>& chain, std::size_t count);
+  // Of the chain's first `count` contributions so many come with one of these (with_earlier), whatever reaches whom.
+  std::size_t whole(std::size_t count) const;
+  // The chain's contributions from that one on are others now.
+  void changed(std::size_t place);
+
+ private:
+  std::size_t before(std::size_t place) const; // how many
+  ClockPointer clock(const std::vector<Contribution>& chain, unsigned level, std::size_t number) const;
+
+  std::vector<std::uint32_t> places_, with_earlier_; // of the chain; those of the latter are among the former
+  std::size_t joined_ = 0; // so many are
+  Gathered gathered_;
+  // Who asked last, if he was behind.
+  std::size_t asked_ = 0;
+  ClockPointer answer_;
+  // [l]: of 2^(l + 1) neighbours each, as far as somebody was behind.
+  std::vector<std::vector<ClockPointer>> levels_;
+};
+
+// What readers of a chain acquired, for those that follow.
+struct Readers {
+  struct Selected {
+    std::size_t looked_at = 0; // contributions
+    Selection selection;
+  };
+  Selected wide; // those of gpu and sys scope
+  // The same where there are several devices: for readers of each (~0: of any), by gpu (0) or sys scope (1).
+  std::map<std::pair<std::uint32_t, unsigned>, Selected> wide_on;
+  // By where they were made: of all scopes, for readers of narrower scope; of narrower ones, for readers of gpu and sys
+  // scope.
+  struct Places {
+    struct Block {
+      Selection selection;
+      // What a thread of it acquired last: of so much of the chain, with that scope.
+      std::size_t count = 0;
+      Scope scope = Scope::none;
+      ClockPointer acquired;
+    };
+    std::size_t looked_at = 0;
+    std::unordered_map<std::uint64_t, Block> blocks; // by block_bits
+    std::unordered_map<std::uint64_t, Selection> clusters; // of cluster scope or wider, by Causality::cluster_bits
+  };
+  Places all, narrow;
 };
 
 struct Chain {
   std::vector<Contribution> contributions;
   bool all_wide = true; // contributions of gpu and sys scope only
-  bool clusters = false; // some of cluster scope
   std::uint64_t devices = 0; // that contributed, as device_bit() of each
-  // Contributions [0, count) joined, for readers that are not behind: those of gpu and sys scope, and each block's.
-  struct Merged {
-    std::size_t count = 0, whole = 0; // whole: of those, all are in up to there, whatever reaches whom
-    ClockPointer clock;
-  };
-  Merged wide;
-  // The same where there are several devices: for readers of each (~0: of any), by gpu (0) or sys scope (1).
-  std::map<std::pair<std::uint32_t, unsigned>, Merged> wide_on;
+  std::unique_ptr<Readers> readers; // null: there were none
   // What came before fence.sc operations before its writes: of the first, the first two…, joined (fence_order.cpp). Of
   // those of gpu and sys scope, for readers on the writer's device; of those of sys scope, for all.
   struct Fenced {
@@ -52,9 +125,17 @@ struct Chain {
   };
   static constexpr std::uint32_t everywhere = ~0u;
   std::vector<Fenced> fenced;
-  std::unordered_map<std::uint64_t, Merged> blocks; // by block_bits
+  struct FencedOn { // where those of a device are
+    std::uint32_t device = 0;
+    std::vector<std::uint32_t> places;
+  };
+  std::vector<FencedOn> fenced_on;
   Stamp first = 0; // stamp of the write that began it
   bool releases_nothing() const { return contributions.empty() && fenced.empty(); }
+
+  void add_fenced(const Fenced& last);
+  // How many of the first `count` of `fenced` there are up to the last for that device; 0: there is none.
+  std::size_t last_fenced(std::uint32_t device, std::size_t count) const;
 };
 using ChainPointer = std::shared_ptr<Chain>;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 namespace deadheat::order {
 
@@ -355,6 +356,29 @@ ClockPointer Clock::above(const ClockPointer& a, const ClockPointer& b) {
   return result;
 }
 
+// Unique without a word between threads: a thread's number, and a count of its own.
+std::uint64_t Clock::new_name() {
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local std::uint64_t next = ++threads << 44;
+  return ++next;
+}
+
+namespace {
+
+// Joins that added nothing: of the clocks with these names.
+struct Nothing {
+  std::uint64_t a = 0, b = 0;
+  bool to_a = false; // else to b
+};
+constexpr std::size_t remembered = 1 << 13;
+
+Nothing& added_nothing(std::uint64_t a, std::uint64_t b) {
+  thread_local const std::unique_ptr<Nothing[]> last = std::make_unique<Nothing[]>(remembered);
+  return last[(a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu) >> 40 & (remembered - 1)];
+}
+
+} // namespace
+
 ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
   if (!a || a == b) return b;
   if (!b) return a;
@@ -364,7 +388,12 @@ ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
   if (a->height_ > b->height_) return holds(a, b) ? join_part(a, b) : above(a, b);
   if (a->height_ < b->height_) return holds(b, a) ? join_part(b, a) : above(a, b);
   if (a->first_ != b->first_) return above(a, b);
-  return a->height_ ? join_nodes(a, b) : join_leaves(a, b);
+  if (!a->height_ && !a->warps_ && !b->warps_) return join_leaves(a, b);
+  Nothing& last = added_nothing(a->name_, b->name_);
+  if (last.a == a->name_ && last.b == b->name_) return last.to_a ? a : b;
+  ClockPointer both = a->height_ ? join_nodes(a, b) : join_leaves(a, b);
+  if (both == a || both == b) last = {a->name_, b->name_, both == a};
+  return both;
 }
 
 ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more) {

@@ -8,7 +8,8 @@
 // of, so that joining clocks costs what they differ in and not what they have seen. Where one has seen thousands of
 // blocks and ten thousand threads take it over from each other, that is the difference between linear and quadratic
 // (the aim of tree clocks, Mathur et al., ASPLOS 2022, which share nothing and need to know who made a clock). The tree
-// of a given set of blocks is always the same; a join that adds nothing to a clock gives that one back.
+// of a given set of blocks is always the same; a join that adds nothing to a clock gives that one back, and each thread
+// remembers which of the last ones did: of two clocks that each grew a little, only what grew is compared again.
 // Thread-safety: immutable values; safe to share.
 #pragma once
 
@@ -115,6 +116,7 @@ class Clock {
   static ClockPointer of_reads(const ClockPointer& clock);
 
  private:
+  static std::uint64_t new_name();
   struct Entry { // of the one block of a leaf
     std::uint32_t group = 0;
     Stamp stamp = 0;
@@ -156,6 +158,7 @@ class Clock {
   static ClockPointer join_part(const ClockPointer& whole, const ClockPointer& part);
   static ClockPointer above(const ClockPointer& a, const ClockPointer& b);
 
+  std::uint64_t name_ = new_name(); // no other has it
   // Blocks [first, first + 16^height). A leaf (height 0) has entries of its block: no two of a group, none that another
   // covers, sorted by group; those of threads, if they are more than many_threads, lie in warps_. A node has at least
   // two parts, sorted by first_, all of other sixteenths of its blocks.

@@ -39,7 +39,7 @@ Causality::FenceOrder& Causality::fence_order(Block& block, Reach reach) {
 
 // ---- the fence that comes first
 
-void Causality::fence_precedes(ThreadKey key, Reach reach, const ClockPointer& before, Stamp now) {
+void Causality::fence_precedes(ThreadKey key, Reach reach, const Released& before, Stamp now) {
   Block& of = block(key);
   FenceOrder& order = fence_order(of, reach);
   auto& fences = order.fences;
@@ -56,7 +56,7 @@ void Causality::fence_precedes(ThreadKey key, Reach reach, const ClockPointer& b
     return;
   }
   if (fences.size() >= most_fences) fences.erase(fences.begin(), fences.begin() + most_fences / 2);
-  fences.push_back({key.warp(), lane, now, own, before});
+  fences.push_back({key.warp(), lane, now, own, before.clock()});
 }
 
 // What came before a fence of these lanes.
@@ -141,15 +141,14 @@ void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer, Reach re
   order.added = before, order.added_to = chain;
   auto& fenced = chain->fenced;
   const std::uint32_t device = reach == Reach::system ? Chain::everywhere : operations_.device(writer.operation());
-  const auto last = std::find_if(fenced.rbegin(), fenced.rend(),
-                                 [&](const Chain::Fenced& earlier) { return earlier.device == device; });
-  const ClockPointer earlier = last == fenced.rend() ? nullptr : last->before;
+  const std::size_t last = chain->last_fenced(device, fenced.size());
+  const ClockPointer earlier = last ? fenced[last - 1].before : nullptr;
   const ClockPointer joined = Clock::join(earlier, before);
   if (joined == earlier) return;
   // Readers that are far behind learn less than they saw.
   if (fenced.size() % most_fenced == most_fenced - 1)
     std::for_each(fenced.begin(), fenced.end() - most_fenced / 2, [](Chain::Fenced& of) { of.before = nullptr; });
-  fenced.push_back({device, joined});
+  chain->add_fenced({device, joined});
 }
 
 // ---- the read that tells, and the fence that comes second
@@ -162,8 +161,7 @@ void Causality::fence_observed(ThreadKey reader, const ChainPointer& chain, std:
 // How many of the chain's first `count` there are up to the last that tells the reader something; 0: none does.
 std::size_t Causality::fenced_before(const Chain& chain, std::size_t count, ThreadKey reader, Reach reach) const {
   const std::uint32_t device = reach == Reach::system ? Chain::everywhere : operations_.device(reader.operation());
-  while (count && chain.fenced[count - 1].device != device) --count;
-  return count;
+  return chain.last_fenced(device, count);
 }
 
 void Causality::fence_observed(ThreadKey reader, Reach reach, const ChainPointer& chain, std::size_t count, Stamp now) {

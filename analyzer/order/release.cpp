@@ -19,6 +19,12 @@ bool Causality::same_cluster(ThreadKey a, ThreadKey b) const {
   return a.operation() == b.operation() && (a.block_bits() == b.block_bits() || cluster_of(a) == cluster_of(b));
 }
 
+// Are there other blocks in its cluster?
+bool Causality::in_cluster(ThreadKey thread) const {
+  const Launch* of = launch(thread.operation());
+  return of && of->cluster.count() > 1;
+}
+
 bool Causality::mutual(ThreadKey a, Scope a_scope, ThreadKey b, Scope b_scope) const {
   auto includes = [&](Scope scope) {
     switch (scope) {
@@ -42,88 +48,79 @@ Scope Causality::reach(const Contribution& contribution, ThreadKey key) const {
 
 // ---- chains
 
-void Causality::contribute(Chain& chain, ThreadKey key, Scope scope, ClockPointer clock, bool with_earlier) {
+void Causality::contribute(Chain& chain, ThreadKey key, Scope scope, ReleasedPointer released, bool with_earlier) {
   auto& all = chain.contributions;
-  if (!all.empty() && all.back().clock == clock && all.back().thread == key && all.back().scope == scope) return;
+  if (!all.empty() && all.back().released == released && all.back().thread == key && all.back().scope == scope) return;
   if (!device_wide(scope)) chain.all_wide = false;
-  if (scope == Scope::cluster) chain.clusters = true;
   chain.devices |= device_bit(operations_.device(key.operation()));
-  all.push_back({key, scope, std::move(clock), with_earlier});
+  all.push_back({key, scope, std::move(released), with_earlier});
   if (all.size() % most_contributions == 0 && chain.all_wide && !operations_.several_devices()) {
     // A long chain: readers that are that far behind would acquire a little more than they saw.
-    ClockPointer clock_of_all = acquirable(key, chain, all.size(), Scope::sys);
-    for (std::size_t i = all.size() - most_contributions; i < all.size() - most_contributions / 4; ++i) {
-      all[i].clock = clock_of_all;
-    }
+    const ReleasedPointer all_of_them = only_known(acquirable(key, chain, all.size(), Scope::sys));
+    const std::size_t first = all.size() - most_contributions;
+    for (std::size_t i = first; i < all.size() - most_contributions / 4; ++i) all[i].released = all_of_them;
+    chain.readers->wide.selection.changed(first);
   }
+}
+
+// What the first `count` contributions of gpu and sys scope released.
+ClockPointer Causality::released_widely(Chain& chain, std::size_t count) const {
+  auto& [looked_at, selection] = chain.readers->wide;
+  for (; looked_at < count; ++looked_at) {
+    const Contribution& contribution = chain.contributions[looked_at];
+    if (device_wide(contribution.scope)) selection.add(contribution, looked_at);
+  }
+  return selection.released(chain.contributions, count);
+}
+
+// Of those that are selected, and of those that come with them, which are of gpu or sys scope.
+ClockPointer Causality::released(Chain& chain, Selection& selection, std::size_t count) const {
+  const ClockPointer clock = selection.released(chain.contributions, count);
+  const std::size_t whole = selection.whole(count);
+  return whole ? Clock::join(clock, released_widely(chain, whole)) : clock;
 }
 
 ClockPointer Causality::acquirable(ThreadKey key, Chain& chain, std::size_t count, Scope scope) const {
   count = std::min(count, chain.contributions.size());
-  ClockPointer clock;
-  if (!count || scope == Scope::none) return clock;
-  auto add = [&](std::size_t i) { clock = Clock::join(clock, chain.contributions[i].clock); };
+  if (!count || scope == Scope::none) return nullptr;
+  if (!chain.readers) chain.readers = std::make_unique<Readers>();
+  const bool wide = device_wide(scope);
+  if (wide && chain.all_wide) return across_the_device(key, chain, count, scope);
 
-  // What the thread's own block contributed, with any scope.
-  if (!chain.all_wide || !device_wide(scope)) {
-    Chain::Merged& own = chain.blocks[key.block_bits()];
-    bool behind = own.count > count;
-    std::size_t from = behind ? 0 : own.count;
-    for (std::size_t i = from; i < count; ++i) {
-      const Contribution& contribution = chain.contributions[i];
-      if (contribution.thread.block_bits() != key.block_bits()) continue;
-      add(i);
-      for (std::size_t j = 0; contribution.with_earlier && j < i; ++j) add(j);
-    }
-    if (!behind) {
-      own.clock = Clock::join(own.clock, clock);
-      own.count = count;
-      clock = own.clock;
-    }
+  // What the thread's own block contributed, with any scope, and its cluster with that scope or a wider one.
+  Readers::Places& places = wide ? chain.readers->narrow : chain.readers->all;
+  for (; places.looked_at < count; ++places.looked_at) {
+    const Contribution& contribution = chain.contributions[places.looked_at];
+    if (wide && device_wide(contribution.scope)) continue;
+    places.blocks[contribution.thread.block_bits()].selection.add(contribution, places.looked_at);
+    if (contribution.scope >= Scope::cluster && in_cluster(contribution.thread))
+      places.clusters[cluster_bits(contribution.thread)].add(contribution, places.looked_at);
   }
-  if (device_wide(scope) && operations_.several_devices()) {
-    clock = Clock::join(clock, across_devices(key, chain, count, scope));
-  } else if (device_wide(scope)) {
-    if (chain.wide.count <= count) {
-      for (std::size_t& i = chain.wide.count; i < count; ++i) {
-        const Contribution& contribution = chain.contributions[i];
-        if (device_wide(contribution.scope)) chain.wide.clock = Clock::join(chain.wide.clock, contribution.clock);
-      }
-      clock = Clock::join(clock, chain.wide.clock);
-    } else {
-      for (std::size_t i = 0; i < count; ++i) {
-        if (device_wide(chain.contributions[i].scope)) add(i);
-      }
-    }
+  Readers::Places::Block& own = places.blocks[key.block_bits()];
+  if (own.count == count && own.scope == scope) return own.acquired;
+  ClockPointer clock = wide ? across_the_device(key, chain, count, scope) : nullptr;
+  if (scope >= Scope::cluster && in_cluster(key)) {
+    const auto cluster = places.clusters.find(cluster_bits(key));
+    if (cluster != places.clusters.end()) clock = Clock::join(clock, released(chain, cluster->second, count));
   }
-  if (chain.clusters || scope == Scope::cluster) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const Contribution& contribution = chain.contributions[i];
-      if (scope < Scope::cluster || reach(contribution, key) != Scope::cluster) continue;
-      add(i);
-      for (std::size_t j = 0; contribution.with_earlier && j < i; ++j) add(j);
-    }
-  }
+  clock = Clock::join(clock, released(chain, own.selection, count));
+  own.count = count, own.scope = scope, own.acquired = clock;
   return clock;
 }
 
-// Of contributions of gpu and sys scope, where not all threads are on one device.
-ClockPointer Causality::across_devices(ThreadKey key, Chain& chain, std::size_t count, Scope scope) const {
-  Chain::Merged behind;
+// Of contributions of gpu and sys scope, with one of these.
+ClockPointer Causality::across_the_device(ThreadKey key, Chain& chain, std::size_t count, Scope scope) const {
+  if (!operations_.several_devices()) return released_widely(chain, count);
   const bool anywhere = operations_.on_any_device(key.operation());
-  Chain::Merged& upto = chain.wide_on[{anywhere ? ~0u : operations_.device(key.operation()), scope == Scope::sys}];
-  Chain::Merged& merged = upto.count <= count ? upto : behind;
-  const auto add = [&](std::size_t i) { merged.clock = Clock::join(merged.clock, chain.contributions[i].clock); };
-  for (std::size_t& i = merged.count; i < count; ++i) {
-    const Contribution& contribution = chain.contributions[i];
+  auto& [looked_at, selection] =
+      chain.readers->wide_on[{anywhere ? ~0u : operations_.device(key.operation()), scope == Scope::sys}];
+  for (; looked_at < count; ++looked_at) {
+    const Contribution& contribution = chain.contributions[looked_at];
     const Scope needed = reach(contribution, key);
-    if (!device_wide(contribution.scope) || needed == Scope::none || needed > scope) continue;
-    add(i);
-    if (!contribution.with_earlier) continue;
-    for (std::size_t j = merged.whole; j < i; ++j) add(j);
-    merged.whole = i + 1;
+    if (device_wide(contribution.scope) && needed != Scope::none && needed <= scope)
+      selection.add(contribution, looked_at);
   }
-  return merged.clock;
+  return released(chain, selection, count);
 }
 
 void Causality::await(ThreadKey key, const Location& location, const ChainPointer& chain, std::size_t count) {
@@ -153,10 +150,10 @@ ClockPointer Causality::awaited(ThreadKey key, Scope scope) {
   return clock;
 }
 
-void Causality::release(ByScope& released, Scope scope, const ClockPointer& clock) {
+void Causality::release(ByScope& released, Scope scope, const ReleasedPointer& last) {
   // It stands for earlier ones that reach no farther.
   for (std::size_t s = 0; s <= std::size_t(scope); ++s) released[s] = nullptr;
-  released[std::size_t(scope)] = clock;
+  released[std::size_t(scope)] = last;
 }
 
 // ---- fences and strong accesses
@@ -182,11 +179,11 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
     synced(key, now);
   }
   if (is_release(ordering)) {
-    const ClockPointer before = snapshot(key, now);
+    const ReleasedPointer before = snapshot(key, now);
     release(thread(key).released, scope, before);
     if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) {
-      fence_precedes(key, Reach::device, before, now);
-      if (scope == Scope::sys) fence_precedes(key, Reach::system, before, now);
+      fence_precedes(key, Reach::device, *before, now);
+      if (scope == Scope::sys) fence_precedes(key, Reach::system, *before, now);
     }
     synced(key, now);
   }
@@ -198,10 +195,11 @@ void Causality::restricted_fence(ThreadKey key, Ordering ordering, Scope scope, 
   if (is_acquire(ordering) && of == Restriction::shared)
     acquire(key, Clock::of_shared(awaited(key, scope), key.operation()));
   if (!is_release(ordering)) return;
-  ClockPointer& released = state.released[std::size_t(scope)];
-  released = Clock::join(released, of == Restriction::shared
-                                       ? Clock::of_shared(snapshot(key, now), key.operation())
-                                       : Clock::with(nullptr, {{key.block_bits(), inits_group(key.thread()), now}}));
+  ReleasedPointer& released = state.released[std::size_t(scope)];
+  released = only_known(Clock::join(released ? released->clock() : nullptr,
+                                    of == Restriction::shared
+                                        ? Clock::of_shared(snapshot(key, now)->clock(), key.operation())
+                                        : Clock::with(nullptr, {{key.block_bits(), inits_group(key.thread()), now}})));
   synced(key, now);
 }
 
@@ -216,7 +214,7 @@ bool Causality::leaves_nothing(const StrongAccess& access) const {
   const Thread* state = find_thread(access.thread);
   if (!state) return true;
   auto empty = [](const ByScope& released) {
-    return std::none_of(released.begin(), released.end(), [](const ClockPointer& clock) { return clock != nullptr; });
+    return std::none_of(released.begin(), released.end(), [](const ReleasedPointer& of) { return of != nullptr; });
   };
   return state->released_at.empty() && empty(state->released);
 }
@@ -255,7 +253,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
 
   Location sized = access.location; // release and acquire patterns are of one location
   sized.bytes = access.bytes;
-  ClockPointer before; // what a read-modify-write releases, without what it acquires from this chain
+  ReleasedPointer before; // what a read-modify-write releases, without what it acquires from this chain
   const bool acquires = is_acquire(access.ordering) && access.reads && !access.reduction;
   const bool for_later = !access.reduction && !(acquires && everywhere(access.scope)); // operations to acquire
   Seen may_acquire{chain, count};
@@ -266,10 +264,13 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       remember_looked_at(access, at, chain, count, now);
   }
   if (acquires) {
-    for (const Pending& read : thread(access.thread).pending) { // earlier strong reads of the same location (8.8)
-      if (!(read.location == sized)) continue;
+    std::vector<Pending>& pending = thread(access.thread).pending;
+    for (const Pending& read : pending) { // earlier strong reads of the same location (8.8)
+      if (!(read.location == sized) || (read.chain == may_acquire.chain && read.count <= may_acquire.count)) continue;
       synchronize(access.thread, acquirable(access.thread, *read.chain, read.count, access.scope));
     }
+    if (everywhere(access.scope)) // there is no more to acquire
+      std::erase_if(pending, [&](const Pending& read) { return read.location == sized; });
     const bool relays = access.writes && !access.unused && is_release(access.ordering) && latest &&
                         device_wide(access.scope) && chain->all_wide && on_one_device(*chain, access.thread);
     if (relays) before = snapshot(access.thread, now);
@@ -288,22 +289,20 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     branch->first = now;
     for (std::size_t i = 0; i < std::min(count, chain->contributions.size()); ++i) {
       const Contribution& c = chain->contributions[i];
-      contribute(*branch, c.thread, c.scope, c.clock, c.with_earlier);
+      contribute(*branch, c.thread, c.scope, c.released, c.with_earlier);
     }
-    for (std::size_t i = fenced_count; i > 0; --i) { // the last of each
-      const Chain::Fenced& last = chain->fenced[i - 1];
-      if (std::none_of(branch->fenced.begin(), branch->fenced.end(),
-                       [&](const Chain::Fenced& later) { return later.device == last.device; }))
-        branch->fenced.push_back(last);
+    for (const Chain::FencedOn& on : chain->fenced_on) { // the last of each
+      if (const std::size_t last = chain->last_fenced(on.device, fenced_count))
+        branch->add_fenced(chain->fenced[last - 1]);
     }
     chain = branch;
   }
   if (is_release(access.ordering)) {
-    ClockPointer clock = before ? before : snapshot(access.thread, now);
-    contribute(*chain, access.thread, access.scope, clock, before != nullptr);
+    const ReleasedPointer released = before ? before : snapshot(access.thread, now);
+    contribute(*chain, access.thread, access.scope, released, before != nullptr);
     synced(access.thread, now);
     // Of a later write that is no part of this chain it brings what came with the chain, too.
-    release(thread(access.thread).released_at[sized], access.scope, before ? snapshot(access.thread, now) : clock);
+    release(thread(access.thread).released_at[sized], access.scope, before ? snapshot(access.thread, now) : released);
   }
   if (const Thread* state = find_thread(access.thread)) {
     auto contribute_all = [&](const ByScope& released) {
@@ -363,11 +362,11 @@ void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint
   MbarrierState::Phase& at = mbarrier_phase(key, object, phase);
   const ChainPointer& chain = at.chain;
   if (is_release(ordering)) {
-    const ClockPointer clock = snapshot(key, now);
-    contribute(*chain, key, scope, clock);
+    const ReleasedPointer released = snapshot(key, now);
+    contribute(*chain, key, scope, released);
     if (object.block - 1 != key.block_bits()) {
       MbarrierState::Remote& remote = scope > Scope::cta ? at.remote_wide : at.remote;
-      remote = {Clock::join(remote.released, clock), nullptr};
+      remote.released.add(*released);
     }
     synced(key, now);
     Thread& state = thread(key);
@@ -382,7 +381,8 @@ void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint
 void Causality::mbarrier_async_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
   // Ordered after the copies that the thread has issued, and after nothing else of the thread (8.9.1.1).
   const ChainPointer& chain = mbarrier_phase(key, object, phase).chain;
-  contribute(*chain, key, Scope::cta, Clock::with(nullptr, {{key.block_bits(), async_group(key.thread()), now}}));
+  contribute(*chain, key, Scope::cta,
+             only_known(Clock::with(nullptr, {{key.block_bits(), async_group(key.thread()), now}})));
 }
 
 void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
@@ -404,7 +404,8 @@ void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32
   }
   auto& phases = found->second.phases;
   const auto acquire_reads = [&](MbarrierState::Remote& of) {
-    if (!of.reads) of.reads = Clock::of_reads(of.released);
+    const ClockPointer& released = of.released.clock();
+    if (of.of != released) of.of = released, of.reads = Clock::of_reads(released);
     acquire(key, of.reads);
   };
   for (auto at = phases.begin(); at != phases.end() && at->first <= phase; ++at) {

@@ -66,7 +66,7 @@ Causality::Seen Causality::certain(const StrongAccess& read, const LocationState
   const auto add = [&](const Seen& of) {
     for (std::size_t i = 0; i < of.count; ++i) {
       const Contribution& c = of.chain->contributions[i];
-      if (Clock::join(here, c.clock) == here) contribute(*both.chain, c.thread, c.scope, c.clock);
+      if (Clock::join(here, c.released->clock()) == here) contribute(*both.chain, c.thread, c.scope, c.released);
     }
   };
   add(same);
