@@ -12,6 +12,16 @@ Distance distance(const Touch& first, const Touch& second) {
   return first.thread.warp() == second.thread.warp() ? Distance::one_warp : Distance::one_block;
 }
 
+void add(FoundRace::Instances& to, std::size_t most, const Touch& first, const Touch& second) {
+  if (to.size() >= most) return;
+  const bool known = std::any_of(to.begin(), to.end(), [&](const auto& other) {
+    return other.first.thread == first.thread || other.second.thread == second.thread;
+  });
+  if (!known) to.emplace_back(first, second);
+}
+
+order::OperationIndex operation(const std::pair<Touch, Touch>& instance) { return instance.second.thread.operation(); }
+
 } // namespace
 
 void Threads::insert(order::ThreadKey thread) {
@@ -53,12 +63,11 @@ unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool 
 }
 
 void add_instance(FoundRace& race, const Touch& first, const Touch& second) {
-  FoundRace::Instances& instances = race.instances[std::size_t(distance(first, second))];
-  if (instances.size() >= most_instances) return;
-  const bool known = std::any_of(instances.begin(), instances.end(), [&](const auto& other) {
-    return other.first.thread == first.thread || other.second.thread == second.thread;
-  });
-  if (!known) instances.emplace_back(first, second);
+  add(race.instances[std::size_t(distance(first, second))], most_instances, first, second);
+  const order::OperationIndex last = race.last.empty() ? 0 : operation(race.last.front());
+  const order::OperationIndex now = second.thread.operation();
+  if (now > last) race.last.clear();
+  if (now >= last) add(race.last, most_last_instances, first, second);
 }
 
 FoundRace::Instances chosen_instances(const FoundRace& race) {
@@ -77,6 +86,13 @@ FoundRace::Instances chosen_instances(const FoundRace& race) {
     left -= more;
     chosen.insert(chosen.end(), race.instances[d].begin(), race.instances[d].begin() + std::ptrdiff_t(taken[d] + more));
   }
+  // What earlier launches did to the outputs, the last one may have overwritten.
+  const bool has_last = race.last.empty() || std::any_of(chosen.begin(), chosen.end(), [&](const auto& instance) {
+                          return operation(instance) == operation(race.last.front());
+                        });
+  if (has_last) return chosen;
+  chosen.resize(std::min(chosen.size(), most_instances - race.last.size()));
+  chosen.insert(chosen.end(), race.last.begin(), race.last.end());
   return chosen;
 }
 
@@ -110,6 +126,8 @@ void merge(PartFindings& into, const PartFindings& part) {
     FoundRace::Instances all;
     for (const auto& some : known.instances) all.insert(all.end(), some.begin(), some.end());
     for (const auto& some : race.instances) all.insert(all.end(), some.begin(), some.end());
+    all.insert(all.end(), known.last.begin(), known.last.end());
+    all.insert(all.end(), race.last.begin(), race.last.end());
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::tie(a.second.stamp, a.second.thread, a.first) < std::tie(b.second.stamp, b.second.thread, b.first);
     });
@@ -121,6 +139,7 @@ void merge(PartFindings& into, const PartFindings& part) {
         std::tie(first, second) = touches;
     }
     joined.instances = {};
+    joined.last = {};
     for (const auto& [first, second] : all) add_instance(joined, first, second);
     known = std::move(joined);
   }

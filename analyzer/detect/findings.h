@@ -73,7 +73,8 @@ struct FoundRace {
   bool lacks_other = false; // than a fence between a complete cp.async and the asynchronous proxy, any
   Threads readers; // of plain reads that race with writes
   using Instances = std::vector<std::pair<Touch, Touch>>;
-  std::array<Instances, 3> instances; // by Distance
+  std::array<Instances, 3> instances; // by Distance, the first of each
+  Instances last; // some of the last operation that a second access is of
   // The first occurrence in each code that its lines are: of a template, that is each kernel made of it.
   std::map<std::pair<Code, Code>, std::pair<Touch, Touch>> codes;
 };
@@ -83,12 +84,14 @@ std::set<PlaceId> instructions(const FoundRace& race); // that its lines are
 // and an order of two lanes of one warp cannot be had from hardware.
 enum class Distance : std::uint8_t { one_block, blocks, one_warp };
 inline constexpr std::size_t most_instances = 16; // of a distance, and of all that chosen_instances() returns
+inline constexpr std::size_t most_last_instances = 4;
 // What orders the pairs whose threads are furthest apart orders the others too, and where the write came first, what
 // its thread did to tell the other is there to be looked at.
 unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first);
 // Keeps the pair when neither thread occurs in an instance of its distance yet and there is room.
 void add_instance(FoundRace& race, const Touch& first, const Touch& second);
-// Some of every distance where there are several, in the order in which they are to be tried.
+// Some of every distance where there are several, and of the last operation, in the order in which they are to be
+// tried.
 FoundRace::Instances chosen_instances(const FoundRace& race);
 
 struct PairKey {

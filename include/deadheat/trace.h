@@ -123,18 +123,18 @@ struct HostWaitBegin {
 // Bytes the host handed to the device, inline or as a blob.
 struct Bytes {
   std::uint64_t size = 0;
-  std::vector<std::uint8_t> inlined;    // size bytes, or empty when in a blob
+  std::vector<std::uint8_t> inlined; // size bytes, or empty when in a blob
   BlobHash blob{};
 };
 
 struct Launch {
   std::uint32_t module = 0;
-  std::string kernel;                   // mangled
+  std::string kernel; // mangled
   Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0, static_shared = 0; // bytes
-  bool cooperative = false, programmatic = false;      // programmatic stream serialization
-  bool instrumented = false;            // its accesses are in the trace
-  Bytes arguments;                      // the parameter block, laid out by .param offsets; opaque: only in windows
+  bool cooperative = false, programmatic = false; // programmatic stream serialization
+  bool instrumented = false; // its accesses are in the trace
+  Bytes arguments; // the parameter block, laid out by .param offsets; opaque: only in windows
   std::vector<std::uint64_t> footprint; // of an opaque launch: what its pointer arguments reach (deadheat/footprint.h)
 };
 // Rows of `width` bytes, `pitch` bytes from one to the next (0: without gaps), `height` of them a slice; `slice` bytes

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string>
 
-#include "tests/unit/order_scene.h"
+#include "tests/bench/order_scene.h"
 
 namespace {
 

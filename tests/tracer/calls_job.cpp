@@ -8,11 +8,11 @@
 // before it. counted: a stream writes 1, then what the other does, then 2, which that one waits for; EARLY 1: it waits
 // for 1. copying: another thread writes what a copy reads; EARLY 1: while the copy's call waits. source: a stream
 // writes what a copy of its next batch reads; EARLY 1: at any time. source_later: another stream writes what a copy of
-// a batch has read during the call; EARLY 1: or reads at any time. pool_freed: a pool's memory is freed at once; EARLY 1:
-// while it is written. freed: the stream waits for a value that was written into memory which another allocation has
+// a batch has read during the call; EARLY 1: or reads at any time. pool_freed: a pool's memory is freed at once; EARLY
+// 1: while it is written. freed: the stream waits for a value that was written into memory which another allocation has
 // now. keeps: the write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. failing (a copy), killed
-// (while a copy's call waits; prints "done" before), unwritten (a wait for a value that nobody is seen writing), left_out
-// (a call that is not followed). Prints "done".
+// (while a copy's call waits; prints "done" before), unwritten (a wait for a value that nobody is seen writing),
+// left_out (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 

@@ -302,6 +302,31 @@ TEST(Scale, InstancesOfOtherWarpsComeFirst) {
   EXPECT_EQ(chosen[12], std::pair(touch(0, 0), touch(0, 1)));
 }
 
+// Of a pair that meets in launch after launch, replay is handed the last one's, too: what it does no other overwrites.
+TEST(Scale, InstancesOfTheLastLaunchAreAmongThem) {
+  detect::FoundRace race;
+  const auto touch = [](order::OperationIndex launch, std::uint32_t thread) {
+    return detect::Touch{order::ThreadKey(launch, 0, thread), launch, 0};
+  };
+  constexpr order::OperationIndex launches = 5;
+  for (order::OperationIndex launch = 1; launch <= launches; ++launch) {
+    for (std::uint32_t t = 0; t < 32; ++t) detect::add_instance(race, touch(launch, t), touch(launch, t + 32));
+  }
+  const detect::FoundRace::Instances chosen = detect::chosen_instances(race);
+  ASSERT_EQ(chosen.size(), detect::most_instances);
+  for (std::size_t n = 0; n < chosen.size(); ++n) EXPECT_EQ(chosen[n].second.stamp, n < 12 ? 1u : launches) << n;
+
+  // Parts are merged to the same.
+  detect::PartFindings joined, early, late;
+  for (order::OperationIndex launch = 1; launch <= launches; ++launch) {
+    detect::FoundRace& half = (launch < 3 ? early : late).races[{}];
+    for (std::uint32_t t = 0; t < 32; ++t) detect::add_instance(half, touch(launch, t), touch(launch, t + 32));
+  }
+  detect::merge(joined, late);
+  detect::merge(joined, early);
+  EXPECT_EQ(detect::chosen_instances(joined.races[{}]), chosen);
+}
+
 // What a copy takes the place of is not known to all who see it complete: of right pipelines all that look know it.
 TEST(Scale, RightPipelinesLeaveNothingSuspect) {
   for (const bench::Pattern pattern : {bench::Pattern::ring, bench::Pattern::staged}) {

@@ -2,7 +2,7 @@ find_package(rapidcheck QUIET)
 if(NOT rapidcheck_FOUND)
   deadheat_missing("RapidCheck" "librapidcheck-dev")
 endif()
-deadheat_test(order_test order_chain_test.cpp order_clock_test.cpp order_growth_test.cpp order_oracle.cpp
+deadheat_test(order_test order_chain_test.cpp order_clock_test.cpp order_oracle.cpp
               order_oracle_test.cpp order_litmus_test.cpp order_litmus_scopes_test.cpp order_observation_test.cpp
               order_async_litmus_test.cpp order_proxies_litmus_test.cpp order_unused_litmus_test.cpp
               order_operations_test.cpp order_outcomes.cpp
