@@ -13,6 +13,10 @@ int main() {
   int* out = zeros<int>(threads);
   int* data = nullptr;
   cudaStream_t stream = make_stream();
+  cudaMemPool_t pool = nullptr;  // which keeps the memory, so that the late read finds some
+  unsigned long long kept = ~0ull;
+  CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
+  CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
   CHECK(cudaMallocAsync(&data, threads * sizeof(int), stream));
   CHECK(cudaMemcpyAsync(data, host.data(), threads * sizeof(int), cudaMemcpyHostToDevice, stream));
   CHECK(cudaStreamSynchronize(stream));
