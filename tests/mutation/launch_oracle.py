@@ -46,7 +46,14 @@ class Records(Device):
     def read_fence(self, word):
         block, warp, threads, at = self.threads_of(word)
         opcode, mask = self.sites[word[8]].opcode, mask_of(word, 9)[0]
-        if word[at + 2] != "generic":
+        if "::generic." in opcode:  # of one direction (9.7.13.4): it releases or acquires, and only the former makes visible
+            if ".async::" not in opcode:
+                self.fence(block, warp, mask, word[at], word[at + 1])
+                return
+            if ".release" in opcode:
+                self.proxy_fence(threads, ["shared"])
+            self.restricted_fence(threads, word[at], word[at + 1], False)
+        elif word[at + 2] != "generic":
             spaces = [space for space in ("shared", "global") if space in opcode] or ["shared", "global"]
             self.proxy_fence(threads, spaces)
         elif ".mbarrier_init" in opcode or ".sync_restrict" in opcode:
@@ -55,6 +62,17 @@ class Records(Device):
             self.dependency_wait(threads)
         else:
             self.fence(block, warp, mask, word[at], word[at + 1])
+
+    def read_heap_block(self, word):
+        """A kernel was given memory by malloc: whoever had it before is done with it ([c.malloc])."""
+        self.forget(int(word[word.index("address") + 1], 16), int(word[word.index("bytes") + 1]))
+
+    def read_heap_free(self, word):
+        """A kernel gives memory back: as good as a write of all of it."""
+        block, linear = block_of(word), int(word[word.index("thread") + 1])
+        thread = self.thread(block, linear)
+        self.touch(thread.name, block, thread.seen, thread.epoch, "global", int(word[word.index("address") + 1], 16),
+                   int(word[word.index("bytes") + 1]), "write", False, "none", word[word.index("site") + 1])
 
     def read_warp_barrier(self, word):
         self.meet(self.threads_of(word)[2])

@@ -302,6 +302,12 @@ class Device:
                 self.pairs.setdefault(pair, set()).add((other_site, site))
             mine[entry] = None
 
+    def forget(self, address, size):
+        """What was there, in global memory."""
+        for launch in self.launches.values():
+            for word in range(address // 4, (address + size + 3) // 4):
+                launch.memory.pop(("global", word), None)
+
     def access(self, block, warp, site_name, space, lane, address, values):
         """values: None, or (what a strong access read, what it wrote or None)."""
         site = self.sites[site_name]
