@@ -48,9 +48,12 @@ class OperationClocks {
   }
   bool concurrent() const { return chain_length_.size() > 2; } // on more than one chain?
 
-  // The device of its stream, where it runs; but a graph's node may be of another one.
-  std::uint32_t device(OperationIndex index) const { return operations_[index].device; }
-  bool on_any_device(OperationIndex index) const { return operations_[index].of_graph; }
+  // The device of its stream, where it runs; but a graph's node may be of another one. 0: it was not told of that
+  // operation.
+  std::uint32_t device(OperationIndex index) const {
+    return index < operations_.size() ? operations_[index].device : 0;
+  }
+  bool on_any_device(OperationIndex index) const { return index < operations_.size() && operations_[index].of_graph; }
   bool several_devices() const { return several_devices_; } // so far
   void expect_several_devices() { several_devices_ = true; }
   bool same_device(OperationIndex a, OperationIndex b) const { // or it may be
