@@ -28,13 +28,7 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   }
   RaceClass race_class = RaceClass::data;
   if (kind == Conflict::strong) {
-    auto plain = [](const MemoryAccess& access) {
-      // Whoever writes acquire or release synchronizes by it.
-      return access.kind != AccessKind::atomic &&
-             (access.ordering == Ordering::volatile_ || access.ordering == Ordering::relaxed ||
-              access.ordering == Ordering::mmio);
-    };
-    if (!plain(first) || !plain(second) || steers_wait_loop(first) || steers_wait_loop(second)) return;
+    if (!plain_strong(first) || !plain_strong(second) || steers_wait_loop(first) || steers_wait_loop(second)) return;
     if (known_wait_loops_ && known_wait_loops_->polled(overlap.memory, overlap.address)) return;
     race_class = RaceClass::strong;
   }

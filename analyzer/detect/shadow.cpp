@@ -8,10 +8,13 @@ namespace deadheat::detect {
 namespace {
 
 constexpr std::size_t crowded = 24; // entries of a word from which covered ones of other sides are dropped too
+constexpr std::uint32_t many_entries = 64; // of a word
 // Entries of a word and side at most: beyond, a new one takes the place of another.
 constexpr std::uint32_t most_entries = 1 << 16;
 // Conflicts with entries of one side that one access counts: many as long as its part of memory is looked at seldom.
 constexpr std::uint32_t most_conflicts = 1 << 14, fewer_conflicts = 16, many_looks = 1 << 23;
+
+bool same_threads(const MemoryAccess& a, const MemoryAccess& b) { return a.thread == b.thread && a.lanes == b.lanes; }
 
 }  // namespace
 
@@ -115,6 +118,16 @@ bool Shadow::morally_strong(const MemoryAccess& first, const MemoryAccess& secon
          causality_.mutual(first.thread, first.scope, second.thread, second.scope);
 }
 
+// Does it matter in which order they come, and whether anything orders them? Of synchronizing accesses it does not: not
+// when both are morally strong, but for sums of floating-point numbers.
+bool Shadow::conflicting(const MemoryAccess& first, const MemoryAccess& second) const {
+  if (!first.writes() && !second.writes()) return false;
+  if (plain_strong(first) && plain_strong(second)) return true;
+  if (!morally_strong(first, second)) return true;
+  return first.atomic_operation() && second.atomic_operation() &&
+         (sides_.place(first.place).float_add || sides_.place(second.place).float_add);
+}
+
 // Is every lane of `first` ordered before every lane of `second`? Else says which two are not.
 // A write through the generic proxy and an access through the asynchronous one must have a proxy fence between (8.9.5).
 bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
@@ -151,7 +164,7 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   Lanes unordered{first.thread, second.thread};
   bool before = ordered(memory, first, second, &unordered);
   if (before && !outside_model(first, second)) return true;
-  if (!first.writes() && !second.writes()) return false;
+  if (!conflicting(first, second)) return before;
   if (first.writes() && first.stored && is_strong(first.ordering) && !first.group && first.proxy == second.proxy) {
     using Observed = order::Causality::Observed;
     const Observed seen = causality_.observed({memory, first.address}, first.stamp, second.thread, second.stamp);
@@ -223,6 +236,9 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
   const bool full = word.live >= crowded;
   std::uint32_t& looks = looks_[partition_of(memory, address / page_bytes)];
   const std::uint32_t enough = looks < many_looks ? most_conflicts : fewer_conflicts;
+  // Of very many that do not conflict it is looked only now and then which of them later ones of other threads stand
+  // for.
+  const bool sweeps = word.live < many_entries || word.live >= 2 * word.swept;
   std::uint32_t left = 0; // entries that are still to be looked at
   for (OfSide& of : word.sides) {
     of.left = of.live;
@@ -240,8 +256,8 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     --left;
     if (!(older.mask & entry.mask)) continue;
     const bool same_side = older_side == side;
-    const bool conflict = older.access.writes() || access.writes();
-    if (!conflict && !same_side && !full) continue;
+    const bool conflict = conflicting(older.access, access);
+    if (!conflict && (!same_side || !(sweeps || same_threads(older.access, access)))) continue;
     ++looks;
     const bool before = check(memory, older, entry, address);
     if (conflict && !before && ++of->conflicts >= enough) left -= of->left;
@@ -267,6 +283,7 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     if (access.possible && !older.access.possible) continue;
     if (covered && ((same_side && stands_for) || overwrites)) drop(word, older, *of);
   }
+  if (sweeps) word.swept = word.live;
   for (const OfSide& lost : word.sides) {
     if (!lost.lost || lost.conflicts || !(lost.lost_writes || access.writes())) continue;
     if (!lost.several_operations && causality_.operation_ordered(lost.operation, lost.stamp, access.thread)) continue;

@@ -50,6 +50,14 @@ struct MemoryAccess {
   bool writes() const { return kind != AccessKind::read; }
 };
 
+// Whoever writes acquire or release, or an atomic operation, synchronizes by it; these may have been written so only to
+// be seen by the compiler. Of strong accesses.
+inline bool plain_strong(const MemoryAccess& access) {
+  return access.kind != AccessKind::atomic &&
+         (access.ordering == Ordering::volatile_ || access.ordering == Ordering::relaxed ||
+          access.ordering == Ordering::mmio);
+}
+
 // How two conflicting, unordered accesses stand to each other.
 enum class Conflict : std::uint8_t { data, strong, atomics };
 struct Overlap {
@@ -124,6 +132,7 @@ class Shadow {
     std::vector<Entry> entries; // oldest first
     std::vector<OfSide> sides;
     std::uint32_t live = 0;
+    std::uint32_t swept = 0; // entries that were live when it was last looked which of them others stand for
   };
   struct Page {
     Word whole;
@@ -143,6 +152,7 @@ class Shadow {
   bool ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
   bool outside_model(const MemoryAccess& first, const MemoryAccess& second) const;
+  bool conflicting(const MemoryAccess& first, const MemoryAccess& second) const;
   bool check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address);
 
   const order::Causality& causality_;

@@ -89,6 +89,9 @@ struct Schedule {
   std::vector<Switch> switches; // of switches
   std::vector<SiteName> sites; // of uniform: the interesting ones; else those that old_rate is about (none: all)
   std::vector<ThreadCount> counts; // of uniform
+  // Of natural and holds. Wait loops read a value as soon as it is there, before anybody else goes on, and blocks that
+  // take work from a queue let others have theirs.
+  bool prompt = true;
   // Of switches: they are of a run that somebody drove (replay/device/chooser.h). Before each decision whoever waits
   // for a value that has changed is woken, and a wait for cp.async leaves it to decisions to perform the copies.
   bool driven = false;

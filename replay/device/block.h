@@ -126,6 +126,7 @@ struct Block {
   std::uint32_t live = 0;
   std::uint32_t ready_warps = 0, used_barriers = 0;
   bool named = false; // a hold names one of its threads
+  std::uint32_t made_way = 0; // how often it let other blocks go on behind a ticket that it took
   engine::EntryPoint entry = nullptr;
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;
@@ -162,7 +163,15 @@ SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes
 
 // What the machine needs to know about a module's sites, a byte each.
 struct SiteTable {
-  enum Flag : std::uint8_t { stops = 1, arrive_only = 2, red_popc = 4, red_and = 8, red_or = 16, fence = 32 };
+  enum Flag : std::uint8_t {
+    stops = 1,
+    arrive_only = 2,
+    red_popc = 4,
+    red_and = 8,
+    red_or = 16,
+    fence = 32,
+    ticket = 64
+  };
   explicit SiteTable(const std::vector<Site>& module_sites);
   std::uint8_t flags_of(std::uint32_t site) const { return site < flags.size() ? flags[site] : 0; }
   const std::vector<Site>* sites;
@@ -205,6 +214,7 @@ struct Awaited {
   const std::uint8_t* at = nullptr; // null: it cannot be read
   std::uint64_t value = 0;
   std::uint32_t bytes = 0, element_bytes = 0;
+  bool by_access = false; // not by an mbarrier's test, whose phase says what it saw
   std::uint64_t now() const { return engine::spin_value(at, bytes, element_bytes); }
 };
 
@@ -225,6 +235,8 @@ struct Launch {
   std::vector<std::uint64_t> early; // indices admitted out of turn, above next_block
   std::size_t cursor = 0;
   std::vector<Awaited> awaited; // some of what parked threads wait for, to notice early
+  bool changed = false; // some of that has, and who waited for it has looked
+  bool made_way = false; // a block has, since the cursor was at the first
   std::vector<std::uint8_t> marked; // site_stop with the sites of holds
   bool named = false; // a hold names one of its threads
   std::uint32_t history = 0; // its number in the store histories

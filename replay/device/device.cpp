@@ -36,6 +36,7 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
   machine.sink = options_.sink;
   machine.shadow = memory_->shadow();
   machine.garbage = [memory = memory_.get()](std::uint64_t salt) { return memory->garbage(salt); };
+  machine.prompt = options_.schedule.prompt;
   machine.budget = options_.budget;
   // Schedules that choose who goes on leave nothing to others.
   if (options_.schedule.kind == Schedule::Kind::natural && !options_.shadows)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "deadheat/proxy_fence.h"
 #include "replay/device/control.h"
@@ -25,7 +26,17 @@ namespace {
 constexpr std::uint64_t context_bytes = sizeof(engine::ThreadContext);
 constexpr std::uint64_t host_memory_limit = std::uint64_t(8) << 30; // of the blocks resident at a time
 
+constexpr std::size_t blocks_that_share = 64; // of those resident, that take tickets in turn
+
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+
+// Takes it a ticket, as blocks do that share a queue of work? (PTX ISA 9.7.13.14: red returns nothing.)
+bool is_ticket(const Site& site) {
+  if (site.kind != SiteKind::access || site.access != AccessKind::atomic || !site.in_loop) return false;
+  if (site.space == Space::shared || !site.opcode.starts_with("atom")) return false;
+  const auto has = [&](const char* word) { return site.opcode.find(word) != std::string::npos; };
+  return has(".add.u") || has(".add.s") || has(".inc.") || has(".dec.");
+}
 
 } // namespace
 
@@ -41,6 +52,7 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
         site.kind == SiteKind::bulk_copy)
       f |= stops;
     if (site.kind == SiteKind::access && (is_strong(site.ordering) || site.access == AccessKind::atomic)) f |= stops;
+    if (is_ticket(site)) f |= ticket;
     if (site.arrive_only) f |= arrive_only;
     if (site.kind == SiteKind::barrier && site.opcode.find(".red") != std::string::npos) {
       if (site.opcode.find(".popc") != std::string::npos)
@@ -216,6 +228,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   block.mbarriers.clear();
   block.cluster = nullptr;
   block.triggered = false;
+  block.made_way = 0;
   block.watched.clear();
   block.named = holds_ && launch.named && holds_->names(launch.request.launch, block.index);
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
@@ -323,15 +336,17 @@ Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
     if (launch.finished == launch.blocks) return Outcome::finished;
     if (over_budget()) return Outcome::blocked;
     Block* block = nullptr;
+    const bool sharing = launch.made_way && launch.resident.size() >= blocks_that_share;
     if (launch.cursor < launch.resident.size()) {
       block = launch.resident[launch.cursor].get();
-    } else if (can_admit(launch)) {
+    } else if (can_admit(launch) && !sharing) {
       block = admit_next(launch);
       if (!block) continue;
     } else {
       if (progress_ == before) return Outcome::blocked;
       before = progress_;
       launch.cursor = 0;
+      launch.made_way = false;
       launch.awaited.clear();
       continue;
     }
@@ -343,11 +358,11 @@ Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
       ++launch.cursor;
     }
     if (turns && --turns == 0 && launch.finished != launch.blocks) return fault_ ? Outcome::fault : Outcome::paused;
-    for (const Awaited& a : launch.awaited) {
-      if (a.now() == a.value) continue;
-      launch.awaited.clear(); // someone may go on: look from the start
+    launch.changed |=
+        std::any_of(launch.awaited.begin(), launch.awaited.end(), [](const Awaited& a) { return a.now() != a.value; });
+    if (std::exchange(launch.changed, false)) { // someone may go on: look from the start
+      launch.awaited.clear();
       launch.cursor = 0;
-      break;
     }
   }
 }
@@ -368,7 +383,7 @@ bool Machine::run_block(Block& block) {
     std::uint64_t before = progress_;
     for (std::uint32_t todo = block.ready_warps; todo; todo &= todo - 1) {
       run_warp(block, std::uint32_t(__builtin_ctz(todo)));
-      if (detour_ || fault_) [[unlikely]]
+      if (detour_ || fault_ || std::exchange(makes_way_, false)) [[unlikely]]
         return false;
     }
     if (block.live == 0) return over(block); // copies may be held back

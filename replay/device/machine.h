@@ -4,8 +4,10 @@
 // Three ways to choose who goes on:
 //   natural   the oldest launch, its blocks by index, their warps by index, lanes by index, each until it must wait.
 //             Code that stops before strong operations (recorded, or with those sites marked) performs them a site at
-//             a time: all lanes of the warp that have stopped at the lowest site, one after another. A block in which
-//             nobody can go on makes way for the next.
+//             a time: all lanes of the warp that have stopped at the lowest site, one after another. Behind each, wait
+//             loops whose value has changed look once (Schedule::prompt). A block in which nobody can go on makes way
+//             for the next, and so does at first one that took a ticket (an atomic addition in a loop that uses what it
+//             returns): else the first block would do all the work that is handed out so.
 //   holds     natural, but for threads that wait for another access by order of the schedule (holds.cpp)
 //   chosen    one agent at a time, until its quantum is used up (control.cpp): random, or a list of switches
 //
@@ -63,7 +65,7 @@ class Environment {
   virtual std::uint64_t changes() const = 0; // of what device memory is legal, so far
   virtual std::uint32_t nearest_allocation(std::uint64_t address, bool* freed) = 0;
   virtual void printed(std::string_view text) = 0;
-  virtual std::uint64_t heap(std::uint64_t* bytes) = 0;               // of malloc; 0: none
+  virtual std::uint64_t heap(std::uint64_t* bytes) = 0; // of malloc; 0: none
   virtual bool tracks_written() = 0; // the shadow of written bytes (engine/written.h) is whole
   virtual void heap_valid(std::uint64_t address, std::uint64_t bytes, bool valid) = 0;
 };
@@ -75,10 +77,11 @@ struct MachineOptions {
   Sink* sink = nullptr;
   const std::uint8_t* shadow = nullptr;
   std::function<const std::uint8_t*(std::uint64_t)> garbage; // what fresh shared memory holds; at least 256 KiB
-  std::uint64_t budget = 0;                                  // turns and visible operations; 0: none
-  unsigned cores = 1;                                        // to run independent blocks on (spread.h)
+  bool prompt = true; // Schedule::prompt
+  std::uint64_t budget = 0; // turns and visible operations; 0: none
+  unsigned cores = 1; // to run independent blocks on (spread.h)
   std::uint64_t spread_after = 0; // microseconds that a launch runs on one core first; 0: as soon as can be
-  engine::Shadows* shadows = nullptr;                        // of launches in Mode::precision
+  engine::Shadows* shadows = nullptr; // of launches in Mode::precision
 };
 
 class Machine {
@@ -199,7 +202,12 @@ class Machine {
   engine::Step resume(Block& block, engine::ThreadContext& thread, std::int64_t quantum);
   void stopped(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread, engine::Step step);
   void take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum);
-  void perform_visible(Block& block, std::uint32_t warp);
+  std::uint32_t perform_visible(Block& block, std::uint32_t warp); // which site
+  void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
+  bool makes_way(Block& block, std::uint32_t site);
+  void show_changes();
+  void look_again(Block& block, std::uint32_t warp);
+  void run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane);
   void arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);
   void arrive_together(Block& block, std::uint32_t warp, std::uint32_t lanes, const engine::ThreadContext& first);
   void exited(Block& block, std::uint32_t warp, std::uint32_t lanes);
@@ -286,6 +294,7 @@ class Machine {
   std::uint64_t triggers_ = 0;
   std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
   bool detour_ = false; // a thread was held: go and find what it waits for
+  bool makes_way_ = false; // the block that runs, for others
   Holds* holds_ = nullptr;
   Control* control_ = nullptr;
   Watch* watch_ = nullptr;

@@ -1,6 +1,7 @@
 // Running the lanes of a warp, and what becomes of each where it stops.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "deadheat/address.h"
 #include "replay/device/control.h"
@@ -22,6 +23,8 @@ constexpr std::int64_t plain_quantum = 1024;
 constexpr std::uint32_t turns_of_a_warp = 1024;
 constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
 constexpr std::size_t max_awaited = 16;
+constexpr std::uint32_t tickets_in_turn = 8; // of a block, behind which others take theirs
+constexpr std::uint32_t no_site = ~std::uint32_t(0);
 
 constexpr std::uint32_t round_up_to_warps(std::uint32_t threads) {
   return (threads + warp_lanes - 1) / warp_lanes * warp_lanes;
@@ -86,6 +89,7 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
   const engine::Mode& mode = block.launch->request.mode;
   std::int64_t quantum = mode.record || mode.control ? no_quantum : plain_quantum;
   if (mode.control && options_.budget) quantum = std::int64_t(options_.budget);
+  std::uint32_t performed = no_site; // since others could look
   for (std::uint32_t turns = 0;;) {
     while (state.ready) {
       take_lane(block, warp, std::uint32_t(__builtin_ctz(state.ready)), quantum);
@@ -96,10 +100,11 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
     }
     settle(block, warp);
     if (state.ready) continue;
+    if (const std::uint32_t site = std::exchange(performed, no_site); site != no_site && makes_way(block, site)) return;
     if (state.visible) {
       if (++turns > turns_of_a_warp || over_budget())
         return; // its bit of ready_warps stays: it goes on at its next turn
-      perform_visible(block, warp);
+      performed = perform_visible(block, warp);
       continue;
     }
     if (state.at_warp && resolve(block, warp)) continue;
@@ -109,7 +114,7 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
 }
 
 // The lanes that have stopped before the lowest site perform it, one after another.
-void Machine::perform_visible(Block& block, std::uint32_t warp) {
+std::uint32_t Machine::perform_visible(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
   const ThreadContext* lanes = block.threads + warp * warp_lanes;
   std::uint32_t site = ~0u, group = 0;
@@ -119,6 +124,12 @@ void Machine::perform_visible(Block& block, std::uint32_t warp) {
     group = at < site ? 1u << lane : group | 1u << lane;
     site = at;
   }
+  perform_visible(block, warp, site, group);
+  return site;
+}
+
+void Machine::perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group) {
+  WarpState& state = block.warps[warp];
   state.visible &= ~group;
   if (recording(block)) recorder_->perform(site, group, block.launch->request.sites->flags_of(site));
   for (; group; group &= group - 1) {
@@ -465,6 +476,7 @@ Awaited Machine::awaited(const Block& block, const ThreadContext& thread) const 
   Awaited a{.value = thread.spin_value, .bytes = 4, .element_bytes = 4};
   if (thread.pending_site < sites.size()) {
     const Site& site = sites[thread.pending_site];
+    a.by_access = site.kind == SiteKind::access;
     a.element_bytes = std::max<std::uint32_t>(site.element_bytes, 1);
     a.bytes = a.element_bytes * std::max<std::uint32_t>(site.elements, 1);
   }
@@ -511,6 +523,62 @@ std::uint64_t Machine::wake_changed(Block& block) {
     for (std::uint32_t m = block.warps[w].parked; m; m &= m - 1)
       woken += wake_if_changed(block, w * warp_lanes + std::uint32_t(__builtin_ctz(m)));
   return woken;
+}
+
+// Behind a strong operation of the block: others act, where the schedule wants it, before anybody else goes on. True:
+// so does the block not.
+bool Machine::makes_way(Block& block, std::uint32_t site) {
+  Launch& launch = *block.launch;
+  const engine::Mode& mode = launch.request.mode;
+  if (!options_.prompt || !(mode.record || mode.control)) return false;
+  show_changes();
+  if (detour_ || fault_) return true;
+  if (!(launch.request.sites->flags_of(site) & SiteTable::ticket) || block.made_way == tickets_in_turn) return false;
+  ++block.made_way;
+  ++progress_;
+  launch.made_way = makes_way_ = true;
+  return true;
+}
+
+// Wait loops read a value as soon as it is there, each of them once, before anybody else does anything: on a device
+// their blocks run beside each other. Who read it late would come after all that was done until then, and races with
+// that would not show.
+void Machine::show_changes() {
+  for (auto& launch : launches_) {
+    const auto changed = [](const Awaited& a) { return a.by_access && a.now() != a.value; };
+    if (std::none_of(launch->awaited.begin(), launch->awaited.end(), changed)) continue;
+    std::erase_if(launch->awaited, changed);
+    launch->changed = true;
+    for (auto& block : launch->resident)
+      for (std::uint32_t w = 0; w < block->warps_count; ++w) {
+        if (block->warps[w].parked) look_again(*block, w);
+        if (detour_ || fault_) return;
+      }
+  }
+}
+
+void Machine::run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane) {
+  while (block.warps[warp].ready >> lane & 1 && !detour_ && !fault_) take_lane(block, warp, lane, no_quantum);
+  settle(block, warp);
+}
+
+// The warp's lanes that wait for a value to change which has.
+void Machine::look_again(Block& block, std::uint32_t warp) {
+  WarpState& state = block.warps[warp];
+  for (std::uint32_t m = state.parked; m; m &= m - 1) {
+    const std::uint32_t lane = std::uint32_t(__builtin_ctz(m)), bit = 1u << lane;
+    const ThreadContext& thread = block.threads[warp * warp_lanes + lane];
+    if (!(state.parked & bit) || !awaited(block, thread).by_access) continue;
+    const std::uint32_t site = thread.pending_site;
+    if (!wake_if_changed(block, warp * warp_lanes + lane)) continue;
+    choose_stops(block);
+    run_to_stop(block, warp, lane);
+    if (detour_ || fault_) return;
+    if (!(state.visible & bit) || thread.pending_site != site) continue; // something else comes before it
+    perform_visible(block, warp, site, bit);
+    run_to_stop(block, warp, lane);
+    if (detour_ || fault_) return;
+  }
 }
 
 std::uint64_t Machine::wake_all(Launch& launch) {

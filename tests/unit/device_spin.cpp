@@ -114,4 +114,54 @@ TEST(Spinning, OnAVectorThatNobodyWritesIsToldOf) {
       << rig.device->stuck_description();
 }
 
+// Two blocks wait for a flag that the third writes twice. Each looks behind the first write, before the second, unless
+// the schedule is one of those that witnesses had before.
+TEST(Spinning, LooksAsSoonAsThereIsSomethingToSee) {
+  const std::string twice =
+      "mov.u32 %r0, 1;\nst.release.gpu.global.u32 [%rd30], %r0;\n"
+      "mov.u32 %r0, 2;\nst.release.gpu.global.u32 [%rd30], %r0;";
+  const std::string body =
+      "setp.eq.u32 %p0, %r31, 2;\n@%p0 bra $last;\n"
+      "$again:\nld.acquire.gpu.global.u32 %r1, [%rd30];\nsetp.eq.u32 %p1, %r1, 0;\n"
+      "@%p1 bra $again;\nmul.wide.u32 %rd0, %r31, 4;\nadd.u64 %rd0, %rd31, %rd0;\n"
+      "st.global.u32 [%rd0], %r1;\nbra $end;\n$last:\n" +
+      twice + "\n$end:";
+  for (const bool prompt : {true, false}) {
+    device::DeviceOptions options = mode_options(2);
+    options.schedule.prompt = prompt;
+    Rig rig(module_of(kernel("k", body)), nullptr, options);
+    rig.load();
+    const std::uint64_t flag = rig.alloc(4), seen = rig.alloc(8);
+    rig.set(flag, 0, 4);
+    rig.launch("k", 3, 1, {flag, seen});
+    ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+    const std::uint32_t expected = prompt ? 1 : 2;
+    EXPECT_EQ(rig.read(seen, 2), (std::vector<std::uint32_t>{expected, expected})) << prompt;
+  }
+}
+
+// Blocks take tickets in turn, though nothing makes the first one wait; with more blocks than share, and where a block
+// takes more than it gives others their turn for, all tickets are taken.
+TEST(Spinning, BlocksTakeTicketsInTurn) {
+  const std::string body =
+      "$again:\natom.relaxed.gpu.global.add.u32 %r1, [%rd30], 1;\n"
+      "setp.ge.u32 %p1, %r1, 400;\n@%p1 bra $end;\nmul.wide.u32 %rd0, %r1, 4;\n"
+      "add.u64 %rd0, %rd31, %rd0;\nst.global.u32 [%rd0], %r31;\nbra $again;\n$end:";
+  for (const std::uint32_t blocks : {2u, 3u, 200u})
+    for (const bool prompt : {true, false}) {
+      device::DeviceOptions options = mode_options(2);
+      options.schedule.prompt = prompt;
+      Rig rig(module_of(kernel("k", body)), nullptr, options);
+      rig.load();
+      const std::uint64_t next = rig.alloc(4), owners = rig.alloc(1600);
+      rig.set(next, 0, 4);
+      rig.launch("k", blocks, 1, {next, owners});
+      ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+      const std::vector<std::uint32_t> owner = rig.read(owners, 400);
+      for (std::uint32_t n = 0; n < 16; ++n)
+        EXPECT_EQ(owner[n], prompt ? n % std::min(blocks, 64u) : 0) << blocks << " blocks, ticket " << n;
+      EXPECT_EQ(rig.read(next, 1)[0], 400 + blocks);
+    }
+}
+
 } // namespace deadheat::device_test
