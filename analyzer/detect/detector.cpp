@@ -225,6 +225,7 @@ void Detector::record(trace::Record& record) {
               if (info != launch_infos_.end()) info->second.silent |= info->second.begun;
             }
           }
+          if (r.kind == "note") return; // of how it was recorded: nothing is missing
           incidents.push_back(r.text + (r.count > 1 ? " (" + std::to_string(r.count) + " times)" : ""));
         } else if constexpr (std::is_same_v<T, trace::ProgramEnd>) {
           clean_end = r.clean;

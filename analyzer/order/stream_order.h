@@ -12,15 +12,14 @@
 #include <map>
 #include <vector>
 
+#include "deadheat/host_waits.h"
 #include "deadheat/trace.h"
 
 namespace deadheat::order {
 
 using OperationId = std::uint32_t;
 
-// What the host did to page-locked memory while an operation had still to read it is in the trace as a copy by this
-// name, in a stream of its own (replay/device/host_writes.cpp).
-inline constexpr const char* host_itself = "the host itself";
+using deadheat::host_itself;
 
 class StreamOrder {
  public:

@@ -9,6 +9,10 @@
 
 namespace deadheat {
 
+// What the host did itself to page-locked memory while an operation had still to read it is in the trace as a copy by
+// this name, in a stream of its own (replay/device/host_writes.cpp, tracer/cupti/host_writes.h).
+inline constexpr const char* host_itself = "the host itself";
+
 enum class HostWaits : std::uint8_t {
   not_at_all,
   until_begun, // until what comes before it in its stream is complete, and the bytes are staged

@@ -39,6 +39,8 @@
   X(bool, window, "window", false,                                                                                    \
     "GPU: keep what it takes to replay the capture range, or the whole run: memory, copies, what opaque kernels did") \
   X(std::uint64_t, window_budget, "window-budget", 16384, "GPU: MiB of memory that are kept for that, at most")       \
+  X(bool, host_writes, "host-writes", true,                                                                           \
+    "GPU: look for what the host writes into page-locked memory that a copy has still to read")                       \
   X(bool, timestamps, "timestamps", false, "GPU: when each operation ran on the device (CUPTI activities)")           \
   X(std::uint64_t, patience, "patience", 2000,                                                                        \
     "milliseconds without a CUDA call after which queued work that the host can watch goes on by itself (0: never)")

@@ -64,6 +64,8 @@ CUresult call(CUpti_CallbackId id, const char* name, const char* symbol, Params&
 // Of a stream that is being captured: the launch becomes a node (fake_graphs.cpp).
 void capture(const cuLaunchKernel_params& launch);
 bool capturing();
+// The stream is waited for: its host functions run (fake_host.cpp).
+void runs_functions(CUstream stream);
 
 // cuInit loads what CUDA_INJECTION64_PATH names.
 inline void inject() {

@@ -80,7 +80,10 @@ EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 }
 EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   cuStreamSynchronize_params p{stream};
-  return CALL(cuStreamSynchronize, nullptr, p, { return CUDA_SUCCESS; });
+  return CALL(cuStreamSynchronize, nullptr, p, {
+    fake::runs_functions(p.hStream);
+    return CUDA_SUCCESS;
+  });
 }
 // Kernels are numbers; every one is called _Z4worki. Grids of 0 fail.
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

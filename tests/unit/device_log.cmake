@@ -21,6 +21,8 @@ deadheat_test(tracer_unfinished_test tracer_unfinished_test.cpp ${PROJECT_SOURCE
 deadheat_test(tracer_stream_values_test tracer_stream_values_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/stream_values.cpp
               LIBS deadheat_headers)
 # What the host writes into page-locked memory: likewise.
+deadheat_test(tracer_kept_bytes_test tracer_kept_bytes_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/kept_bytes.cpp
+              LIBS deadheat_headers)
 deadheat_test(tracer_host_memory_test tracer_host_memory_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/host_memory.cpp
               LIBS deadheat_headers)
 # Programs that a job runs without noticing, and the assembler that is one: likewise. (ThreadSanitizer knows nothing of

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorder.h"
@@ -65,6 +66,11 @@ void goes(Call& call, CUcontext context, bool primary, bool surely) {
   if (!context) return;
   if (surely) call.session.recorder().let_kernels_end(context, Unfinished::while_loading);
   call.session.recorder().caught_up();
+  if (HostWrites* writes = call.session.host_writes()) {
+    std::lock_guard hold(call.session.lock);
+    writes->before_wait(trace::HostWait::Kind::device, 0);
+    writes->all_gone();
+  }
   call.carried<Going>() =
       new Going{context, memory_of(call.session, context, primary), streams_of(call.session, context)};
 }

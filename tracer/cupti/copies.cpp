@@ -6,6 +6,7 @@
 #include "deadheat/host_waits.h"
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/placed.h"
 #include "tracer/cupti/window.h"
@@ -79,6 +80,7 @@ void submit_one(Call& call, const trace::MemoryRange& destination, const trace::
     std::lock_guard hold(call.session.lock);
     copy = describe(call.session, destination, source, to_host, from_host, call.api());
     copy.pageable_source |= read_before;
+    if (HostWrites* writes = call.session.host_writes(); writes && reads_host(copy)) writes->before(source);
   }
   if (Window* window = call.session.window(); window && window->open()) {
     if (reads_host(copy) && !copy.pageable_source) window->device_reads(source);
@@ -87,8 +89,9 @@ void submit_one(Call& call, const trace::MemoryRange& destination, const trace::
   const bool into_host = writes_host(copy) && !copy.pageable_destination;
   std::lock_guard hold(call.session.lock);
   operation.stream = call.stream(handle);
-  operation.what = std::move(copy);
+  operation.what = copy;
   const std::uint32_t stream = operation.stream, id = call.session.submit(std::move(operation));
+  if (HostWrites* writes = call.session.host_writes()) writes->copied(copy, stream);
   if (Window* window = call.session.window(); window && into_host) {
     window->device_writes(destination, stream, id, call.own_handle(handle));
   }
@@ -119,6 +122,8 @@ void place(Call& call, CUstream handle, decltype(trace::Operation::what) what, H
   operation.stream = call.stream(handle);
   operation.host_thread = session.host_thread();
   operation.what = std::move(what);
+  HostWrites* writes = session.host_writes();
+  if (writes && waits != HostWaits::not_at_all) writes->before_wait(trace::HostWait::Kind::stream, operation.stream);
   auto held = std::make_unique<Placed>(
       std::make_shared<PlacedOperation>(std::move(operation), waits, window && window->open()));
   session.journal().push(Journal::Item(std::shared_ptr<Awaited>(*held)));
@@ -143,6 +148,9 @@ void returned(Call& call, const Placed& placed, Data&& data) {
     call.session.host_waited(trace::HostWait::Kind::operation, placed->operation());
   else if (placed->waits() == HostWaits::until_begun)
     call.session.host_waited(trace::HostWait::Kind::stream, placed->stream());
+  HostWrites* writes = call.session.host_writes();
+  if (writes && placed->waits() == HostWaits::until_done)
+    writes->waited(trace::HostWait::Kind::stream, placed->stream());
 }
 
 // Of calls that may return late.
@@ -157,6 +165,9 @@ void submit_waiting(Call& call, const trace::MemoryRange& destination, const tra
     std::unique_lock hold(session.lock);
     trace::Copy copy = describe(session, destination, source, to_host, from_host, call.api());
     const HostWaits waits = host_waits(copy);
+    if (HostWrites* writes = session.host_writes(); writes && writes_host(copy) && !copy.pageable_destination) {
+      waits == HostWaits::until_done ? writes->overwritten(destination) : writes->before(destination);
+    }
     if (waits == HostWaits::not_at_all && !copy.pageable_source && !copy.pageable_destination) return;
     if (open && !copy.pageable_source && reads_host(copy)) {
       hold.unlock();
@@ -224,17 +235,20 @@ class Batch {
     copy.direction = reads_host(copy) ? Direction::h2d : Direction::d2d;
     copy.destination.address = 0; // nobody's memory
     copy.pageable_destination = false;
+    HostWrites* writes = session.host_writes();
+    if (writes) writes->before(source);
     const std::uint32_t stream = call_.stream(handle_);
     trace::Operation operation;
     operation.id = session.next_operation();
     operation.stream = session.own_stream(session.device_of(call_.context));
-    operation.what = std::move(copy);
+    operation.what = copy;
     const std::uint32_t id = operation.id, reads = operation.stream;
     using Kind = trace::HostWait::Kind;
     if (during_call) session.journal().push(trace::HostWaitBegin{Kind::operation, id, session.host_thread()});
     session.submit(std::move(operation));
     if (during_call) session.host_waited(Kind::operation, id);
     comes_before(session, reads, stream);
+    if (writes && !during_call) writes->copied(copy, stream); // which it comes before
   }
   struct One {
     trace::MemoryRange destination, source;
@@ -405,6 +419,10 @@ void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t v
     hold.lock();
   session.number(set);
   session.journal().push(set);
+  if (HostWrites* writes = session.host_writes(); writes && writes->maybe_reaches_host(address)) {
+    std::lock_guard live(session.lock);
+    if (writes->reaches_host(address)) writes->device_writes({address, set.pitch, set.width, rows, 1, 0}, set.stream);
+  }
   if (Window* window = session.window()) [[unlikely]] {
     const trace::MemoryRange destination{address, set.pitch, set.width, rows, 1, 0};
     window->touch(destination);
@@ -423,6 +441,7 @@ void set_at_once(Call& call, std::uint64_t address, std::uint64_t pitch, std::ui
     std::lock_guard hold(session.lock);
     if (where(session, address) != Where::pinned) return;
     const trace::MemoryRange destination{address, pitch ? pitch : count * element, count * element, rows, 1, 0};
+    if (HostWrites* writes = session.host_writes()) writes->overwritten(destination);
     return place(call, nullptr, trace::Set{destination, value, element, call.api()}, HostWaits::until_done);
   }
   const std::unique_ptr<Placed> held(std::exchange(call.carried<Placed>(), nullptr));

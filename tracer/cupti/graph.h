@@ -32,6 +32,7 @@ struct GraphNode {
   std::uint64_t address = 0, bytes = 0; // of memory nodes; bytes: of those that allocate
   CUgraphNode handle = nullptr; // in the graph that it was made from
   bool enabled = true; // else a launch passes it by
+  bool reaches_host = false; // a kernel with memory among its arguments that host and device reach
   bool programmatic = false; // a kernel that need not wait for the one that it depends on to begin
 };
 

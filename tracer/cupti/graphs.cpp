@@ -7,6 +7,7 @@
 
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_functions.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorder.h"
@@ -52,6 +53,7 @@ void describe(Call& call, CUgraphNode node, HostNodes* hosts, GraphNode& to) {
       to.what = trace::HostCallback{"cudaLaunchHostFunc"};
       to.host = hosts ? hosts->take(node) : nullptr;
       if (!to.host) call.session.incident("lost", "what a graph's host function tells other threads is not known");
+      if (HostWrites* writes = call.session.host_writes(); writes && !to.host) writes->stop();
       return;
     case CU_GRAPH_NODE_TYPE_EMPTY: return;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
@@ -78,6 +80,7 @@ void describe(Call& call, CUgraphNode node, HostNodes* hosts, GraphNode& to) {
     }
     default: break;
   }
+  if (HostWrites* writes = call.session.host_writes()) writes->stop();
   call.session.incident(
       "lost", std::string("a graph's node is not followed: ") + name_of(type) + " (type " + std::to_string(type) + ")");
 }
@@ -235,7 +238,40 @@ struct Launching {
   }
 };
 
+// What the host writes into memory that nodes read (host_writes.h): before they are submitted.
+void before_nodes(HostWrites& writes, const Executable& graph) {
+  for (const GraphNode& node : graph.nodes) {
+    const auto* copy = std::get_if<trace::Copy>(&node.what);
+    if (!copy || !node.enabled) continue;
+    writes.before(copy->source);
+    writes.before(copy->destination);
+  }
+}
+
+void behind_nodes(HostWrites& writes, const Executable& graph, std::uint32_t stream) {
+  using Direction = trace::Copy::Direction;
+  const auto each_copy = [&](auto&& what) {
+    for (const GraphNode& node : graph.nodes) {
+      if (const auto* copy = std::get_if<trace::Copy>(&node.what); copy && node.enabled) what(*copy);
+    }
+  };
+  for (const GraphNode& node : graph.nodes) {
+    const auto* set = std::get_if<trace::Set>(&node.what);
+    if (!node.enabled) continue;
+    if (node.reaches_host) writes.talks(stream);
+    if (set && writes.reaches_host(set->destination.address)) writes.device_writes(set->destination, stream);
+  }
+  each_copy([&](const trace::Copy& copy) {
+    const bool writes_host = copy.direction == Direction::d2h || copy.direction == Direction::h2h;
+    if (writes_host && !copy.pageable_destination) writes.device_writes(copy.destination, stream);
+  });
+  each_copy([&](const trace::Copy& copy) {
+    if (copy.direction == Direction::h2d) writes.copied(copy, stream);
+  });
+}
+
 void failed(Session& session, Executable& graph) {
+  if (HostWrites* writes = session.host_writes()) writes->launch_failed();
   for (const auto& [control, launch] : graph.launching) {
     if (const std::shared_ptr<RecordedLaunch> expected = launch.lock()) session.recorder().cancel(control, expected);
   }
@@ -401,7 +437,9 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   std::lock_guard hold(session.lock);
   const auto found = session.executables.find(p.hGraph);
   if (found == session.executables.end()) {
-    if (!call.exit && !captured) session.incident("lost", "a graph was launched whose instantiation was not seen");
+    if (call.exit || captured) return;
+    if (HostWrites* writes = session.host_writes()) writes->stop();
+    session.incident("lost", "a graph was launched whose instantiation was not seen");
     return;
   }
   Executable& graph = found->second;
@@ -425,6 +463,8 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
       if (node.bytes) session.freed_in_stream(node.address, stream);
     }
   }
+  HostWrites* const writes = session.host_writes();
+  if (writes) before_nodes(*writes, graph);
   const std::uint32_t launch = session.next_graph_launch();
   session.journal().push(trace::GraphLaunch{launch, graph.id, stream, session.host_thread()});
   Launching launching{call, graph, stream, launch, p.hStream, {}};
@@ -443,6 +483,7 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
       launching.work(node, std::move(operation));
   }
   session.journal().push(trace::GraphEnd{launch});
+  if (writes) behind_nodes(*writes, graph, stream);
   session.record_event(graph.done, stream);
   if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(p.hStream));
 }

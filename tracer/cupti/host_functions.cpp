@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 
@@ -22,18 +23,37 @@ void tell(Session& session, std::uint32_t operation) noexcept {
   }
 }
 
+// Around the program's function, on the driver's thread.
+void begins_now(Session& session) noexcept {
+  try {
+    const Own own;
+    if (HostWrites* writes = session.host_writes()) writes->function_begins();
+  } catch (...) {
+    session.call_not_recorded();
+  }
+}
+void comes(Session& session) {
+  if (HostWrites* writes = session.host_writes()) writes->function_comes();
+}
+void is_over(Session& session) {
+  if (HostWrites* writes = session.host_writes()) writes->function_over();
+}
+
 } // namespace
 
 // ---- nodes of graphs
 
 void HostNode::launched(std::uint32_t operation) {
+  comes(session_);
   std::lock_guard hold(lock_);
   operations_.push_back(operation);
 }
 
 void HostNode::not_launched() {
   std::lock_guard hold(lock_);
-  if (!operations_.empty()) operations_.pop_back();
+  if (operations_.empty()) return;
+  operations_.pop_back();
+  is_over(session_);
 }
 
 void HostNode::keep() {
@@ -50,23 +70,27 @@ void HostNode::retire() {
   delete this;
 }
 
-void HostNode::begins() {
+bool HostNode::begins() {
   bool last = false;
   {
     std::lock_guard hold(lock_);
-    if (operations_.empty()) return; // of a launch that was not seen
+    if (operations_.empty()) return false; // of a launch that was not seen
     tell(session_, operations_.front());
     operations_.erase(operations_.begin());
     last = retired_ && !kept_ && operations_.empty();
   }
   if (last) delete this;
+  return true;
 }
 
 void CUDA_CB HostNode::run(void* of) {
   auto* node = static_cast<HostNode*>(of);
   const CUDA_HOST_NODE_PARAMS program = node->program_;
-  node->begins();
+  Session& session = node->session_;
+  begins_now(session);
+  const bool seen = node->begins();
   program.fn(program.userData);
+  if (seen) is_over(session);
 }
 
 CUDA_HOST_NODE_PARAMS HostNode::program(const CUDA_HOST_NODE_PARAMS& given) {
@@ -134,9 +158,12 @@ struct HostFunction {
   std::uint32_t operation = 0;
   std::atomic<bool> met{false}; // it has begun, or its operation is known: whoever comes second says so, and frees it
 
-  void meet() {
+  void meet(bool runs) {
+    HostWrites* const writes = session.host_writes();
+    if (writes && runs) writes->untold(1);
     if (!met.exchange(true)) return;
     tell(session, operation);
+    if (writes) writes->untold(-1);
     delete this;
   }
 };
@@ -145,16 +172,22 @@ void CUDA_CB run_function(void* of) {
   auto* host = static_cast<HostFunction*>(of);
   const CUhostFn function = host->function;
   void* const data = host->data;
-  host->meet();
+  Session& session = host->session;
+  begins_now(session);
+  host->meet(true);
   function(data);
+  is_over(session);
 }
 
 void CUDA_CB run_callback(CUstream stream, CUresult status, void* of) {
   auto* host = static_cast<HostFunction*>(of);
   const CUstreamCallback callback = host->callback;
   void* const data = host->data;
-  host->meet();
+  Session& session = host->session;
+  begins_now(session);
+  host->meet(true);
   callback(stream, status, data);
+  is_over(session);
 }
 
 // The way in: `own` calls the program's function, with `data`. A captured one becomes a graph's node.
@@ -166,6 +199,7 @@ void wrap(Call& call, CUstream handle, Function HostFunction::* which, Function&
   host->*which = std::exchange(function, own);
   data = host;
   call.carried<HostFunction>() = host;
+  comes(call.session);
 }
 
 // The way out.
@@ -173,7 +207,9 @@ void callback(Call& call, CUstream handle) {
   HostFunction* const host = std::exchange(call.carried<HostFunction>(), nullptr);
   if (!call.done()) {
     // It will not run. Of an error that may be an earlier launch's (CUDA driver API, cuLaunchHostFunc) nobody can tell.
-    if (call.result < CUDA_ERROR_ILLEGAL_ADDRESS) delete host;
+    if (!host || call.result >= CUDA_ERROR_ILLEGAL_ADDRESS) return;
+    is_over(call.session);
+    delete host;
     return;
   }
   if (!host && call.captured(handle)) return;
@@ -184,7 +220,7 @@ void callback(Call& call, CUstream handle) {
   const std::uint32_t id = call.session.submit(std::move(operation));
   if (!host) return;
   host->operation = id;
-  host->meet();
+  host->meet(false);
 }
 
 } // namespace

@@ -37,7 +37,7 @@ class HostNode {
  private:
   ~HostNode() = default;
   static void CUDA_CB run(void* of);
-  void begins();
+  bool begins(); // false: of a launch that was not seen
 
   Session& session_;
   const CUDA_HOST_NODE_PARAMS program_;

@@ -13,6 +13,7 @@
 
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/nvcc.h"
@@ -97,6 +98,7 @@ void fill_watched(const Session& session) {
     if (*static_cast<CUresult*>(data.functionReturnValue) != CUDA_SUCCESS) return;
     const std::string line = std::string(data.functionName) + " was called; not recorded: " + what;
     if (Window* window = session.window()) window->spoil(line);
+    if (HostWrites* writes = session.host_writes()) writes->stop();
     session.incident("lost", line);
   } catch (...) {
   }
@@ -219,6 +221,7 @@ void change_layers(unsigned uppermost, bool detach) {
   const unsigned before = std::min(hot.layers.exchange(uppermost), unsigned(Layer::all));
   if (before == uppermost) return;
   session->journal().has_gaps();
+  if (HostWrites* writes = session->host_writes()) writes->stop();
   auto change = [&](Layer layer) {
     const bool was = before >= unsigned(layer), is = uppermost >= unsigned(layer);
     return is - was;

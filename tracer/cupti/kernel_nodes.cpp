@@ -6,6 +6,7 @@
 #include "tracer/cupti/clones.h"
 #include "tracer/cupti/graphs.h"
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
 
@@ -30,6 +31,18 @@ std::vector<std::uint64_t> footprint(Session& session, const Kernel& kernel, std
     }
   }
   return reached;
+}
+
+bool reaches_host(Session& session, const std::vector<std::uint8_t>& arguments) {
+  HostWrites* writes = session.host_writes();
+  if (!writes) return false;
+  std::lock_guard hold(session.lock);
+  for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, arguments.data() + at, 8);
+    if (writes->reaches_host(word)) return true;
+  }
+  return false;
 }
 
 } // namespace
@@ -62,6 +75,7 @@ void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS
   std::vector<std::uint8_t> arguments;
   arguments_of(kernel, p.kernelParams, p.extra, arguments);
   to.control = 0;
+  to.reaches_host = reaches_host(session, arguments);
   if (kernel.is_clone && p.kernelParams) {
     device_log::Control parameter;
     std::memcpy(&parameter, p.kernelParams[kernel.instrumented->parameters], sizeof parameter);
@@ -143,6 +157,7 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
     node->control = made.control;
     node->kernel = made.kernel;
     node->hash = made.hash;
+    node->reaches_host = made.reaches_host;
     Executable& graph = call.session.executables[executable];
     made_of(call.session, graph, std::size_t(node - graph.nodes.data()), handle);
   }

@@ -4,6 +4,7 @@
 
 #include "tracer/cupti/clones.h"
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
@@ -78,9 +79,10 @@ inline Kernel& known_kernel(Call& call, CUfunction f) {
   return looked_up_kernel(call, f, place, generation);
 }
 
-// What of the arguments of a launch of so many blocks may point into memory. Returns how many words that is.
+// What of the arguments of a launch of so many blocks may point into memory. Returns how many words that is. `on_host`:
+// becomes true where one may point into memory that host and device reach.
 std::size_t words_of(const Session& session, const Kernel& kernel, std::uint32_t blocks, void** parameters,
-                     std::uint64_t* to) {
+                     std::uint64_t* to, const HostWrites* writes, bool& on_host) {
   std::uint64_t* const begin = to;
   const auto [least, most] = session.extent();
   for (const Kernel::Words& words : kernel.words) {
@@ -93,10 +95,22 @@ std::size_t words_of(const Session& session, const Kernel& kernel, std::uint32_t
       std::uint64_t word;
       std::memcpy(&word, at, 8);
       *to = Reach::marked(word, words.alone);
-      to += word - least < most - least;
+      const bool in_memory = word - least < most - least;
+      to += in_memory;
+      on_host |= in_memory && writes && writes->maybe_reaches_host(word);
     }
   }
   return std::size_t(to - begin);
+}
+
+// The launch may tell the host something, or wait for it.
+void reaches_host(Call& call, const std::vector<std::uint8_t>& arguments, std::uint32_t stream) {
+  HostWrites* writes = call.session.host_writes();
+  if (!writes) return;
+  std::vector<std::uint64_t> words(arguments.size() / 8);
+  if (!words.empty()) std::memcpy(words.data(), arguments.data(), 8 * words.size());
+  std::erase_if(words, [&](std::uint64_t word) { return !writes->maybe_reaches_host(word); });
+  if (!words.empty()) writes->launched(words, stream);
 }
 
 void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void**& parameters, void**& extra,
@@ -188,6 +202,7 @@ void finish(Call& call, CUstream stream) {
       session.window()->after_launch(pending.on_host, pending.launch.stream, pending.launch.operation,
                                      call.own_handle(stream));
     }
+    reaches_host(call, pending.launch.arguments, pending.launch.stream);
     session.journal().push(pending.launch);
   } else {
     if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
@@ -208,6 +223,7 @@ void finish(Call& call, CUstream stream) {
   launch.stream = call.stream(stream);
   session.number(launch);
   arguments_of(*facts.kernel, parameters, extra, launch.arguments);
+  reaches_host(call, launch.arguments, launch.stream);
   session.journal().push(launch);
 }
 
@@ -234,8 +250,15 @@ void finish(Call& call, CUstream stream) {
   }
   facts.stream = session.stream_again(call.context, stream, call.per_thread);
   session.number(facts);
-  session.journal().push(facts, kernel.most_words,
-                         [&](std::uint64_t* to) { return words_of(session, kernel, facts.grid.x, parameters, to); });
+  bool on_host = false;
+  session.journal().push(facts, kernel.most_words, [&](std::uint64_t* to) {
+    return words_of(session, kernel, facts.grid.x, parameters, to, session.host_writes(), on_host);
+  });
+  if (on_host) [[unlikely]] {
+    std::vector<std::uint8_t> arguments;
+    arguments_of(kernel, parameters, nullptr, arguments);
+    reaches_host(call, arguments, facts.stream);
+  }
 }
 
 // Whether something must be done on the way in. The kernel has a clone, or a window looks at what it changes.
@@ -260,7 +283,7 @@ void launch(Call& call, P& p, bool cooperative) {
   if constexpr (requires { p.extra; }) p.extra = extra;
 }
 
-}  // namespace
+} // namespace
 
 [[gnu::hot]] void launch_kernel(Call& call, cuLaunchKernel_params& p) { launch(call, p, false); }
 void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launch(call, p, true); }

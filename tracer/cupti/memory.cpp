@@ -1,5 +1,6 @@
 // Allocations, in all their forms.
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/window.h"
@@ -54,7 +55,11 @@ void allocate_pinned(Call& call, cuMemAllocHost_v2_params& p) {
   if (call.done()) pinned(call, number(*p.pp), p.bytesize);
 }
 void allocate_pinned_with(Call& call, cuMemHostAlloc_params& p) {
-  if (call.done()) pinned(call, number(*p.pp), p.bytesize);
+  if (!call.done()) return;
+  std::lock_guard hold(call.session.lock);
+  pinned(call, number(*p.pp), p.bytesize);
+  HostWrites* writes = call.session.host_writes();
+  if (writes && (p.Flags & CU_MEMHOSTALLOC_WRITECOMBINED)) writes->not_to_be_read(number(*p.pp));
 }
 void register_host(Call& call, cuMemHostRegister_v2_params& p) {
   if (!call.done()) return;
@@ -62,6 +67,9 @@ void register_host(Call& call, cuMemHostRegister_v2_params& p) {
   pinned(call, number(p.p), p.bytesize);
   Window* window = call.session.window();
   if (window && (p.Flags & CU_MEMHOSTREGISTER_IOMEMORY)) window->of_another_device(number(p.p));
+  HostWrites* writes = call.session.host_writes();
+  if (writes && (p.Flags & CU_MEMHOSTREGISTER_IOMEMORY)) writes->not_to_be_read(number(p.p));
+  if (writes) writes->may_vanish(number(p.p));
 }
 
 static void frees(Call& call, std::uint64_t address) {

@@ -16,6 +16,7 @@
 #include <set>
 
 #include "tracer/cupti/activity.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
@@ -91,6 +92,7 @@ bool Session::start() {
   auto* session = new Session(std::move(*options));  // never destroyed
   session->process_ = int(getpid());
   if (session->options_.window && session->options_.accesses) session->window_ = std::make_unique<Window>(*session);
+  if (session->options_.host_writes) session->host_writes_ = std::make_unique<HostWrites>(*session);
   if (Expected<void> opened = session->open(); !opened) {
     say("nothing is recorded: " + opened.error().message());
     return false;
@@ -147,6 +149,7 @@ void Session::finish(int status, bool clean) noexcept {
 void Session::finish_once(int status, bool clean) noexcept {
   try {
     Own own; // what is called here is nobody's
+    if (host_writes_) host_writes_->stop(); // the memory may go with the driver
     if (clean) recorder_->stop();
     if (window_) window_->finish();
     journal_.close(); // other threads may go on for ever
@@ -225,6 +228,7 @@ void Session::incident(const std::string& kind, const std::string& text, std::ui
 [[gnu::cold]] void Session::call_not_recorded() noexcept {
   try {
     if (window_) window_->spoil("a call in it could not be recorded");
+    if (host_writes_) host_writes_->stop();
     incident("lost", "a call could not be recorded");
   } catch (...) {
   }

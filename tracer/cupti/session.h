@@ -40,6 +40,7 @@ class Modules;
 class Activity;
 class Recorder;
 class Window;
+class HostWrites;
 struct Kernel;
 
 class Session {
@@ -62,6 +63,7 @@ class Session {
   Recorder& recorder() { return *recorder_; }
   Activity* activity() { return activity_.get(); } // null: nobody asked for timestamps
   Window* window() { return window_.get(); } // null: no run of it is to be repeated
+  HostWrites* host_writes() { return host_writes_.get(); } // null: nobody asked
 
   std::recursive_mutex lock;
 
@@ -86,6 +88,7 @@ class Session {
   std::vector<CUstream> known_streams(); // takes the lock itself
   void context_gone(const std::vector<CUstream>& its); // it was destroyed: its handle, and its streams', may come again
   std::uint32_t own_stream(std::uint32_t device); // a new one, which the program has not: it waits for no other
+  std::uint32_t host_stream(std::uint32_t device = 0); // of what the host itself does
   std::uint32_t event(CUevent handle);
   void forget(CUevent handle);
   std::uint32_t recorded(std::uint32_t event) const; // the operation of its last record; 0: none
@@ -172,6 +175,7 @@ class Session {
   }
   std::uint32_t another_stream(CUcontext context, CUstream handle, bool per_thread_default, bool shared);
   std::uint32_t first_host_thread();
+  void stream_made(const trace::StreamCreate& stream);
   void timed(const Journal::LaunchFacts& launch);
   void timed(const Journal::MemorySet& set);
   void finish_once(int status, bool clean) noexcept;
@@ -198,6 +202,7 @@ class Session {
   std::atomic<int> captures_{0};
   std::unique_ptr<Window> window_;
   std::unique_ptr<Activity> activity_;
+  std::unique_ptr<HostWrites> host_writes_;
   std::atomic<std::uint64_t> least_address_{~std::uint64_t(0)}, most_address_{0}; // of allocations
   std::uint32_t next_stream_ = 2, next_event_ = 1, next_allocation_ = 1, next_graph_launch_ = 1;
   CUcontext last_context_ = nullptr; // whose default stream was asked for last

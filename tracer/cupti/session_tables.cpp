@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tracer/cupti/activity.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/session.h"
@@ -57,7 +58,7 @@ std::uint32_t Session::stream(CUcontext context, CUstream handle, bool per_threa
     auto [at, fresh] = default_streams_.try_emplace({device, thread}, 0);
     if (fresh) {
       at->second = next_stream_++;
-      journal_.push(trace::StreamCreate{at->second, per_thread ? Kind::per_thread : Kind::legacy, 0, device, thread});
+      stream_made({at->second, per_thread ? Kind::per_thread : Kind::legacy, 0, device, thread});
     }
     return at->second;
   }
@@ -95,7 +96,7 @@ std::uint32_t Session::created(std::uint32_t device, CUstream handle, trace::Str
   streams_[handle] = id;
   last_stream_ = 0; // the handle may come again
   stream_changes_.fetch_add(1, std::memory_order_release);
-  journal_.push(trace::StreamCreate{id, kind, priority, device, host_thread()});
+  stream_made({id, kind, priority, device, host_thread()});
   if (!library.empty()) journal_.push(trace::StreamMaker{id, library});
   return id;
 }
@@ -124,8 +125,19 @@ std::vector<CUstream> Session::known_streams() {
 
 std::uint32_t Session::own_stream(std::uint32_t device) {
   const std::uint32_t id = next_stream_++;
-  journal_.push(trace::StreamCreate{id, trace::StreamCreate::Kind::non_blocking, 0, device, host_thread()});
+  stream_made({id, trace::StreamCreate::Kind::non_blocking, 0, device, host_thread()});
   return id;
+}
+
+std::uint32_t Session::host_stream(std::uint32_t device) {
+  std::uint32_t& stream = host_streams_[device];
+  if (!stream) stream = own_stream(device);
+  return stream;
+}
+
+void Session::stream_made(const trace::StreamCreate& stream) {
+  journal_.push(stream);
+  if (host_writes_) host_writes_->stream_made(stream);
 }
 
 std::uint32_t Session::event(CUevent handle) {
@@ -177,6 +189,7 @@ void Session::allocated(trace::Allocate::Kind kind, std::uint64_t address, std::
   if (address < least_address_) least_address_ = address;
   if (address + bytes > most_address_) most_address_ = address + bytes;
   journal_.push(record);
+  if (host_writes_) host_writes_->allocated(record);
 }
 
 const trace::Allocate* Session::allocation_at(std::uint64_t address) const {
@@ -209,15 +222,15 @@ void Session::being_freed(std::uint64_t address, std::uint32_t stream) {
   auto memory = live_.extract(address);
   if (memory.empty()) return;
   using Kind = trace::Allocate::Kind;
-  if (!stream && memory.mapped().kind != Kind::pool)
-    journal_.push(trace::HostWaitBegin{trace::HostWait::Kind::device, 0, host_thread()});
+  const bool waits = !stream && memory.mapped().kind != Kind::pool;
+  if (waits && host_writes_) host_writes_->before_wait(trace::HostWait::Kind::device, 0);
+  if (waits) journal_.push(trace::HostWaitBegin{trace::HostWait::Kind::device, 0, host_thread()});
+  if (host_writes_ && memory.mapped().kind == Kind::pinned) host_writes_->being_freed(memory.mapped());
   going_[address] = {std::move(memory.mapped()), stream, host_thread()};
 }
 
 void Session::being_freed_by_host(std::uint64_t address, std::uint32_t device) {
-  std::uint32_t& stream = host_streams_[device];
-  if (!stream) stream = own_stream(device);
-  being_freed(address, stream);
+  being_freed(address, host_stream(device));
   if (auto going = going_.find(address); going != going_.end()) going->second.by_host = true;
 }
 
@@ -244,6 +257,9 @@ void Session::is_freed(const Going& going) {
     operation.what = trace::PoolOperation{true, going.memory.allocation};
   }
   journal_.push(trace::Free{going.memory.allocation, operation.id, going.host_thread});
+  using Memory = trace::Allocate::Kind;
+  const bool waited = !going.stream && going.memory.kind != Memory::pool && going.host_thread == host_thread();
+  if (waited && host_writes_) host_writes_->waited(trace::HostWait::Kind::device, 0);
   if (!going.stream) return;
   const std::uint32_t id = operation.id;
   using Kind = trace::HostWait::Kind;
@@ -319,15 +335,18 @@ void Session::record_event(std::uint32_t event, std::uint32_t stream) {
   const std::uint32_t id = next_operation();
   event_records_[event] = {id, stream};
   journal_.push(Journal::EventRecorded{id, event, stream, host_thread()});
+  if (host_writes_) host_writes_->event_recorded(event, stream);
 }
 
 void Session::event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation) {
   event_records_[event] = {operation, stream};
   journal_.push(trace::EventRecord{event, stream, operation, host_thread()});
+  if (host_writes_) host_writes_->event_recorded(event, stream);
 }
 
 void Session::wait_event(std::uint32_t stream, std::uint32_t event, std::uint32_t record) {
   journal_.push(trace::StreamWait{stream, event, record, 0, host_thread()});
+  if (host_writes_) host_writes_->stream_waits(stream, event, record == recorded(event));
 }
 
 void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query) {
@@ -337,7 +356,10 @@ void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool que
   if (kind == trace::HostWait::Kind::event) record.record_operation = recorded(id);
   record.query = query;
   record.host_thread = host_thread();
+  const bool told = host_writes_ && kind != trace::HostWait::Kind::operation;
+  if (told && query) host_writes_->before_wait(kind, id);
   journal_.push(record);
+  if (told) host_writes_->waited(kind, id);
 }
 
 }  // namespace deadheat::cupti

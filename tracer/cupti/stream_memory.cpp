@@ -3,6 +3,7 @@
 //
 // Such writes are no accesses in the trace: kernels that look at what they wrote wait for it, too.
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/window.h"
 
 namespace deadheat::cupti {
@@ -18,6 +19,13 @@ StreamValues::Until until(unsigned flags) {
   }
 }
 
+// The host may look at the value, or write it. Under the session's lock.
+void may_talk(Call& call, CUstream stream, CUdeviceptr address) {
+  HostWrites* writes = call.session.host_writes();
+  const bool on_device = call.session.allocation_at(address) && !(writes && writes->reaches_host(address));
+  if (writes && !on_device) writes->talks(call.stream(stream));
+}
+
 void write_value(Call& call, CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned bits, unsigned flags) {
   Session& session = call.session;
   if (Window* window = session.window()) window->spoil("a stream writes a value into memory");
@@ -29,12 +37,14 @@ void write_value(Call& call, CUstream stream, CUdeviceptr address, std::uint64_t
     write.record = session.recorded(event);
   }
   session.values.wrote(address, write);
+  may_talk(call, stream, address);
 }
 
 void wait_for_value(Call& call, CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned bits,
                     unsigned flags) {
   Session& session = call.session;
   std::lock_guard hold(session.lock);
+  may_talk(call, stream, address);
   const StreamValues::Write* seen = session.values.seen(address, value, bits, until(flags));
   if (!seen) {
     return session.incident("lost",

@@ -1,6 +1,7 @@
 // Streams, events, and what the host waits for.
 #include "tracer/cupti/caller.h"
 #include "tracer/cupti/handlers.h"
+#include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/window.h"
 
@@ -28,6 +29,7 @@ void waited(Call& call, Kind kind, std::uint32_t id, bool query) {
 
 // On the way in: what other threads submit from here on is not waited for.
 void begins_to_wait(Call& call, Kind kind, std::uint32_t id) {
+  if (HostWrites* writes = call.session.host_writes()) writes->before_wait(kind, id);
   call.session.journal().push(trace::HostWaitBegin{kind, id, call.session.host_thread()});
 }
 

@@ -86,6 +86,7 @@ class Window {
   void not_launched(const std::vector<trace::Span>& reached, CUstream handle); // the call failed
   void graph_launched(std::uint32_t stream, std::uint32_t operation, CUstream handle);
   void waited(trace::HostWait::Kind kind, std::uint32_t id); // under the session's lock
+  void host_wrote(std::uint64_t address, std::uint64_t bytes); // and the trace has it (host_writes.h)
   // The page-locked memory is another device's: reading it may have effects, so it is never read, and a window in which
   // an operation is given it cannot be used. Under the session's lock, as the other way round.
   void of_another_device(std::uint64_t address);

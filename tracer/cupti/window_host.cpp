@@ -122,6 +122,11 @@ void Window::waited(trace::HostWait::Kind kind, std::uint32_t id) {
   });
 }
 
+void Window::host_wrote(std::uint64_t address, std::uint64_t bytes) {
+  std::lock_guard hold(host_lock_);
+  host_.device_wrote(address, bytes);
+}
+
 void Window::of_another_device(std::uint64_t address) { others_.insert(address); }
 
 void Window::host_memory_freed(std::uint64_t address, std::uint64_t bytes) {

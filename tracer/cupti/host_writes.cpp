@@ -1,0 +1,345 @@
+#include "tracer/cupti/host_writes.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "deadheat/host_waits.h"
+#include "tracer/cupti/session.h"
+#include "tracer/cupti/window.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+using Kind = trace::HostWait::Kind;
+using StreamKind = trace::StreamCreate::Kind;
+
+constexpr std::uint64_t everywhere = ~std::uint64_t(0);
+constexpr int most_stretches = 16; // that are told of a copy
+
+// What the host wrote: the records of it, which no other comes between.
+class HostOperation final : public Awaited {
+ public:
+  explicit HostOperation(trace::Operation operation) : operation_(std::move(operation)) {}
+  bool write(trace::TraceWriter& writer, bool) override {
+    writer.write(operation_);
+    writer.write(trace::OperationBegin{operation_.id});
+    writer.write(trace::OperationEnd{operation_.id});
+    writer.write(trace::HostWait{Kind::operation, operation_.id, 0, false, operation_.host_thread});
+    return true;
+  }
+
+ private:
+  const trace::Operation operation_;
+};
+
+bool is_host_visible(const trace::Allocate& memory) {
+  return memory.kind == trace::Allocate::Kind::pinned || memory.kind == trace::Allocate::Kind::managed;
+}
+
+template <typename List>
+void reach(List& list, std::uint32_t id, bool certain) {
+  for (auto& one : list) {
+    if (one.id != id) continue;
+    one.certain |= certain;
+    return;
+  }
+  list.push_back({id, certain});
+}
+
+} // namespace
+
+// ---- entries, under lock_
+
+template <typename Which>
+void HostWrites::drop_where(Which&& which) {
+  constexpr std::size_t most_rooms = 16;
+  std::erase_if(entries_, [&](Entry& entry) {
+    if (!which(entry)) return false;
+    kept_ -= entry.kept.bytes();
+    if (!entry.writes && rooms_.size() < most_rooms) rooms_.push_back(entry.kept.give_room());
+    return true;
+  });
+  count_ = entries_.size();
+}
+
+template <typename Which>
+void HostWrites::look_where(Which&& which) {
+  drop_where([&](Entry& entry) { return !entry.writes && which(entry) && look(entry); });
+}
+
+std::uint64_t HostWrites::forget(std::uint64_t address, std::uint64_t bytes) {
+  const std::size_t before = entries_.size();
+  drop_where([&](const Entry& entry) { return !entry.writes && entry.overlaps(address, bytes); });
+  return before - entries_.size();
+}
+
+HostWrites::Entry& HostWrites::add(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream) {
+  Entry& made = entries_.emplace_back();
+  made.sequence = next_++;
+  made.address = address;
+  made.bytes = bytes;
+  made.streams = {{stream, true}};
+  count_ = entries_.size();
+  return made;
+}
+
+void HostWrites::writes(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream) {
+  if (stopped_) return;
+  uncertain_ += forget(address, bytes);
+  drop_where([&](const Entry& entry) {
+    return entry.writes && entry.address == address && entry.bytes == bytes && entry.streams[0].id == stream;
+  });
+  if (entries_.size() < most_entries) {
+    add(address, bytes, stream).writes = true;
+    return;
+  }
+  drop_where([](const Entry&) { return true; });
+  add(0, everywhere, 0).writes = true; // of no stream: until the host has waited for all devices
+}
+
+bool HostWrites::look(const Entry& entry) {
+  if (untold_ > 0) return false; // that function may have written, and come behind the copy
+  int stretches = 0;
+  const bool there = entry.kept.compare([&](std::uint64_t address, std::span<const std::uint8_t> now) {
+    wrote(entry, address, now);
+    return ++stretches < most_stretches;
+  });
+  return !there || stretches;
+}
+
+void HostWrites::wrote(const Entry& entry, std::uint64_t address, std::span<const std::uint8_t> now) {
+  trace::Copy written;
+  written.direction = trace::Copy::Direction::h2h;
+  written.destination = {address, now.size(), now.size(), 1, 1, now.size()};
+  written.source = written.destination;
+  written.pageable_source = true;
+  written.api = host_itself;
+  Window* const window = session_.window();
+  const bool replayed = window && window->open();
+  if (replayed) written.data = session_.writer().bytes(now);
+  trace::Operation operation;
+  operation.id = session_.next_operation();
+  operation.stream = entry.host_stream;
+  operation.host_thread = session_.host_thread();
+  operation.what = std::move(written);
+  session_.journal().push(Journal::Item(std::make_shared<HostOperation>(std::move(operation))));
+  if (replayed) window->host_wrote(address, now.size());
+}
+
+HostWrites::Covers HostWrites::reached(const Entry& entry, std::uint32_t stream, bool next) const {
+  const auto facts = [&](std::uint32_t id) {
+    const auto found = streams_.find(id);
+    return found == streams_.end() ? Stream() : found->second;
+  };
+  const Stream of = facts(stream);
+  Covers covers = Covers::no;
+  for (const Reached& other : entry.streams) {
+    if (other.id == stream) return other.certain ? Covers::surely : Covers::perhaps;
+    const Stream its = facts(other.id);
+    // Runtime API, "Stream synchronization behavior".
+    if (of.kind == StreamKind::non_blocking || its.kind == StreamKind::non_blocking || of.device != its.device ||
+        (of.kind != StreamKind::legacy && its.kind != StreamKind::legacy)) {
+      continue;
+    }
+    covers =
+        other.certain && (next || of.kind == StreamKind::legacy) ? Covers::surely : std::max(covers, Covers::perhaps);
+  }
+  return covers;
+}
+
+HostWrites::Covers HostWrites::covers(const Entry& entry, Kind kind, std::uint32_t id) const {
+  if (kind == Kind::device && id == 0) return Covers::surely;
+  if (kind == Kind::stream) return reached(entry, id, false);
+  Covers covers = Covers::no;
+  for (const Reached& other : kind == Kind::device ? entry.streams : entry.events) {
+    const auto stream = kind == Kind::device ? streams_.find(other.id) : streams_.end();
+    const bool is = kind == Kind::device ? stream != streams_.end() && stream->second.device == id - 1 : other.id == id;
+    if (is) covers = std::max(covers, other.certain ? Covers::surely : Covers::perhaps);
+  }
+  return covers;
+}
+
+// ---- under the session's lock
+
+void HostWrites::stop() {
+  if (stopped_.exchange(true)) return;
+  std::uint64_t in_part, slow, uncertain, too_many;
+  {
+    std::lock_guard hold(lock_);
+    drop_where([](const Entry&) { return true; });
+    rooms_.clear();
+    in_part = in_part_, slow = slow_, uncertain = uncertain_, too_many = too_many_;
+  }
+  const auto note = [&](std::uint64_t copies, const char* text) {
+    if (copies)
+      session_.incident("note", std::string("what the host writes while a copy may still read it: ") + text, copies);
+  };
+  note(in_part, "of a large one, 1 MiB is looked at");
+  note(slow, "not looked for in memory that is slow to read (write-combined), or of another device");
+  note(uncertain, "not looked for where others may write its source, or host and device may tell each other of it");
+  note(too_many, "not looked for where too many copies had not been waited for");
+}
+
+void HostWrites::stream_made(const trace::StreamCreate& stream) {
+  std::lock_guard hold(lock_);
+  streams_[stream.stream] = {stream.kind, stream.device};
+}
+
+void HostWrites::allocated(const trace::Allocate& memory) {
+  unread_.erase(memory.address);
+  registered_.erase(memory.address);
+  if (is_host_visible(memory)) visible_.add(memory.address, memory.bytes);
+}
+
+void HostWrites::being_freed(const trace::Allocate& memory) {
+  std::lock_guard hold(lock_);
+  forget(memory.address, memory.bytes);
+}
+
+void HostWrites::all_gone() {
+  std::lock_guard hold(lock_);
+  forget(0, everywhere);
+}
+
+void HostWrites::launch_failed() { all_gone(); }
+
+void HostWrites::before(const trace::MemoryRange& range) {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  look_where([&](const Entry& entry) { return entry.overlaps(range.address, range.extent()); });
+}
+
+void HostWrites::overwritten(const trace::MemoryRange& range) {
+  if (!count_) return;
+  before(range);
+  std::lock_guard hold(lock_);
+  uncertain_ += forget(range.address, range.extent());
+}
+
+void HostWrites::device_writes(const trace::MemoryRange& range, std::uint32_t stream) {
+  if (stopped_ || !range.bytes()) return;
+  std::lock_guard hold(lock_);
+  writes(range.address, range.extent(), stream);
+}
+
+bool HostWrites::reaches_host(std::uint64_t address) const {
+  const trace::Allocate* memory = session_.allocation_at(address);
+  return memory && is_host_visible(*memory);
+}
+
+void HostWrites::talks(std::uint32_t stream) {
+  if (stopped_) return;
+  std::lock_guard hold(lock_);
+  writes(0, everywhere, stream);
+}
+
+void HostWrites::copied(const trace::Copy& copy, std::uint32_t stream) {
+  using Direction = trace::Copy::Direction;
+  if (stopped_) return;
+  if (copy.direction == Direction::d2h && !copy.pageable_destination) return device_writes(copy.destination, stream);
+  if (copy.direction != Direction::h2d || copy.pageable_source) return;
+  const std::uint64_t address = copy.source.address, bytes = copy.source.extent();
+  const trace::Allocate* const memory = session_.allocation_at(address);
+  if (!memory || memory->kind != trace::Allocate::Kind::pinned || bytes > memory->bytes - (address - memory->address)) {
+    return;
+  }
+  const bool unread = unread_.count(memory->address), registered = registered_.count(memory->address);
+  const std::uint32_t host_stream = session_.host_stream();
+  std::lock_guard hold(lock_);
+  if (stopped_) return;
+  if (unread) {
+    ++slow_;
+    return;
+  }
+  const auto writes_there = [&](const Entry& entry) { return entry.writes && entry.overlaps(address, bytes); };
+  if (functions_ > 0 || std::any_of(entries_.begin(), entries_.end(), writes_there)) {
+    ++uncertain_;
+    return;
+  }
+  // An earlier one of the same bytes in the same stream is complete when this one is.
+  drop_where([&](const Entry& entry) {
+    return !entry.writes && entry.address == address && entry.bytes == bytes && entry.streams[0].id == stream;
+  });
+  KeptBytes kept;
+  std::vector<std::uint8_t> room;
+  if (!rooms_.empty()) {
+    room = std::move(rooms_.back());
+    rooms_.pop_back();
+  }
+  if (!kept.take(copy.source, registered, std::move(room))) return;
+  while (!entries_.empty() && (entries_.size() >= most_entries || kept_ + kept.bytes() > most_kept)) {
+    const auto oldest = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.writes; });
+    if (oldest == entries_.end()) return;
+    const std::uint64_t sequence = oldest->sequence;
+    look_where([&](const Entry& entry) { return entry.sequence == sequence; });
+    drop_where([&](const Entry& entry) { return entry.sequence == sequence; });
+    ++too_many_;
+  }
+  in_part_ += !kept.whole();
+  kept_ += kept.bytes();
+  Entry& made = add(address, bytes, stream);
+  made.host_stream = host_stream;
+  made.kept = std::move(kept);
+}
+
+// ---- what comes after what
+
+void HostWrites::event_recorded(std::uint32_t event, std::uint32_t stream) {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  for (Entry& entry : entries_) {
+    std::erase_if(entry.events, [&](const Reached& other) { return other.id == event; });
+    const Covers covers = reached(entry, stream, true);
+    if (covers == Covers::no) continue;
+    reach(entry.streams, stream, covers == Covers::surely);
+    reach(entry.events, event, covers == Covers::surely);
+  }
+}
+
+void HostWrites::stream_waits(std::uint32_t stream, std::uint32_t event, bool for_last_record) {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  for (Entry& entry : entries_) {
+    for (const Reached& other : entry.events) {
+      if (other.id == event) reach(entry.streams, stream, other.certain && for_last_record);
+    }
+  }
+}
+
+void HostWrites::before_wait(Kind kind, std::uint32_t id) {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  begun_[session_.host_thread()] = next_;
+  look_where([&](Entry& entry) {
+    const Covers covered = covers(entry, kind, id);
+    return covered == Covers::surely || (covered == Covers::perhaps && entry.looks++ < most_looks);
+  });
+}
+
+void HostWrites::waited(Kind kind, std::uint32_t id) {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  const auto begun = begun_.find(session_.host_thread());
+  if (begun == begun_.end()) return;
+  drop_where(
+      [&](const Entry& entry) { return entry.sequence < begun->second && covers(entry, kind, id) == Covers::surely; });
+}
+
+// ---- without it
+
+void HostWrites::launched(std::span<const std::uint64_t> words, std::uint32_t stream) {
+  if (stopped_) return;
+  std::lock_guard live(session_.lock);
+  if (std::any_of(words.begin(), words.end(), [&](std::uint64_t word) { return reaches_host(word); })) talks(stream);
+}
+
+// What it comes behind is complete, and it may tell any thread.
+void HostWrites::function_begins() {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  look_where([&](Entry& entry) { return entry.looks++ < most_looks; });
+}
+
+} // namespace deadheat::cupti

@@ -1,0 +1,136 @@
+// What the host writes into page-locked memory while an asynchronous copy has still to read it (CUDA C++ Programming
+// Guide, "Asynchronous Concurrent Execution": the call returns before the device has done what it asks for).
+//
+// Nobody says when the host writes. So the source of a copy is kept when the copy has been submitted (kept_bytes.h),
+// and compared with what is there: on the way into each wait that may cover the copy, and where a query tells the host
+// that it is complete, before that counts; when another operation is submitted that reads or writes those bytes; when
+// their memory is freed. What differs was written by the host, behind the submission and before it was told of anything
+// that comes after: it goes into the trace as an operation of a stream of its own, which the host waits for at once
+// (deadheat/host_waits.h, host_itself), as on the embedded device. Whether the copy is unordered with it the analyzer
+// decides. What is written after the last of all those calls is not seen.
+//
+// A change is the host's only where nobody else may have made it, and only where the host cannot know otherwise that it
+// may. So nothing is kept of a copy, and what was kept is thrown away, where
+// - an operation that the host has not waited for writes there, or may: copies to the host, sets;
+// - a kernel that the host has not waited for has page-locked or managed memory among its arguments, or a stream writes
+//   values there, or waits for some: host and device may tell each other things by them, unseen;
+// - a host function has been submitted that has not returned: it may be what writes.
+// Write-combined memory, which is slow to read, and memory of other devices are never read. When calls are not followed
+// (driver_calls.def, LEFT_OUT), nothing is looked for from there on.
+//
+// Thread-safety: every member locks for itself. The session's lock comes first where it is held at all; host functions,
+// which run on threads of the driver's, do not take it. The driver is never called.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "deadheat/trace.h"
+#include "tracer/cupti/host_visible.h"
+#include "tracer/cupti/kept_bytes.h"
+
+namespace deadheat::cupti {
+
+class Session;
+
+class HostWrites {
+ public:
+  static constexpr std::uint64_t most_kept = std::uint64_t(64) << 20; // bytes, of all copies
+  static constexpr std::size_t most_entries = 1024;
+  static constexpr int most_looks = 8; // at a copy that a wait covers perhaps; each costs as much as its bytes
+
+  explicit HostWrites(Session& session) : session_(session) { streams_[1].kind = trace::StreamCreate::Kind::legacy; }
+  void stop(); // nothing is looked for any more, by any thread; what is not known is said in the trace
+
+  // ---- under the session's lock
+  void stream_made(const trace::StreamCreate& stream);
+  void allocated(const trace::Allocate& memory);
+  void not_to_be_read(std::uint64_t address) {
+    unread_.insert(address);
+  } // the allocation: reading it is slow, or worse
+  void may_vanish(std::uint64_t address) { registered_.insert(address); } // the program's own memory
+  void being_freed(const trace::Allocate& memory);
+  void all_gone(); // the memory of a context: on the way into the call
+
+  // An operation is about to read or write the bytes: before its record, and while it has written nothing yet.
+  void before(const trace::MemoryRange& range);
+  void overwritten(const trace::MemoryRange& range); // likewise, by a call that waits until it is done
+  // A copy that returned at once has been submitted: its record is in the trace.
+  void copied(const trace::Copy& copy, std::uint32_t stream);
+  void device_writes(const trace::MemoryRange& range, std::uint32_t stream); // submitted
+  bool reaches_host(std::uint64_t address) const; // memory that host and device reach
+  void talks(std::uint32_t stream); // an operation there that may tell the host something, or wait for it
+  void launch_failed(); // what was submitted last was not
+
+  void event_recorded(std::uint32_t event, std::uint32_t stream);
+  void stream_waits(std::uint32_t stream, std::uint32_t event, bool for_last_record);
+  void before_wait(trace::HostWait::Kind kind, std::uint32_t id); // its way in; or a query succeeded
+  void waited(trace::HostWait::Kind kind, std::uint32_t id); // its record is in the trace
+
+  // ---- not under it
+  bool maybe_reaches_host(std::uint64_t address) const { return visible_.maybe(address); }
+  // A launch with these words among its arguments, some of which maybe_reaches_host().
+  void launched(std::span<const std::uint64_t> words, std::uint32_t stream);
+  // Host functions: submitted, or soon; about to run; has returned, or will not run.
+  void function_comes() { ++functions_; }
+  void function_begins();
+  void function_over() { --functions_; }
+  // One runs of which the trace does not say yet what it comes behind.
+  void untold(int more) { untold_ += more; }
+
+ private:
+  struct Reached { // by what comes after the operation; not certain: perhaps
+    std::uint32_t id = 0;
+    bool certain = true;
+  };
+  struct Entry { // an operation that the host does not know to be complete
+    std::uint64_t sequence = 0;
+    std::uint64_t address = 0, bytes = 0; // that it reads or writes, from the first to the last
+    bool writes = false; // else it is a copy, of which there is:
+    KeptBytes kept;
+    std::uint32_t host_stream = 0;
+    int looks = 0;
+    std::vector<Reached> streams, events;
+    bool overlaps(std::uint64_t at, std::uint64_t count) const { return at < address + bytes && address < at + count; }
+  };
+  struct Stream {
+    trace::StreamCreate::Kind kind = trace::StreamCreate::Kind::blocking;
+    std::uint32_t device = 0;
+  };
+  enum class Covers : std::uint8_t { no, perhaps, surely };
+
+  Covers covers(const Entry& entry, trace::HostWait::Kind kind, std::uint32_t id) const;
+  // Does what the stream has done come after it? `next`: or rather an operation that is submitted there now.
+  Covers reached(const Entry& entry, std::uint32_t stream, bool next) const;
+  bool look(const Entry& entry); // true: the entry has served: the host wrote, or the memory is gone
+  void wrote(const Entry& entry, std::uint64_t address, std::span<const std::uint8_t> now);
+  template <typename Which>
+  void look_where(Which&& which); // at copies
+  template <typename Which>
+  void drop_where(Which&& which);
+  void writes(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream);
+  Entry& add(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream);
+  std::uint64_t forget(std::uint64_t address, std::uint64_t bytes); // copies; how many
+
+  Session& session_;
+  HostVisible visible_;
+  std::atomic<std::size_t> count_{0}; // of entries: without any there is nothing to do
+  std::atomic<bool> stopped_{false};
+  std::atomic<int> functions_{0}, untold_{0};
+  std::set<std::uint64_t> unread_, registered_; // where allocations begin; under the session's lock
+  std::mutex lock_; // of what follows
+  std::vector<Entry> entries_;
+  std::vector<std::vector<std::uint8_t>> rooms_; // to be used again
+  std::uint64_t kept_ = 0, next_ = 1; // bytes; the next entry's number
+  std::unordered_map<std::uint32_t, Stream> streams_;
+  std::unordered_map<std::uint32_t, std::uint64_t> begun_; // by host thread: the entries that its wait may cover
+  std::uint64_t in_part_ = 0, slow_ = 0, uncertain_ = 0, too_many_ = 0; // copies
+};
+
+} // namespace deadheat::cupti
