@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "deadheat/address.h"
+#include "deadheat/host_waits.h"
 
 namespace deadheat::search {
 
@@ -365,6 +366,10 @@ class Mover {
         return {};
       }
       if (!from_host) copy->pageable_source = false;
+      const bool by_host = copy->api == host_itself; // with the bytes that it wrote
+      if (by_host) {
+        if (Expected<void> moved = move_change(copy->source.address, copy->data); !moved) return moved;
+      }
       const bool from = run_.relocation.move(copy->source), to = run_.relocation.move(copy->destination);
       if ((!from && !from_host) || (!to && !to_host)) {
         return missing(operation, copy->api + " of memory that the trace does not know (an array, perhaps)");
@@ -372,7 +377,9 @@ class Mover {
       // The host's own, and no memory here.
       if (!from) copy->source.address = 0;
       if (!to) copy->destination.address = 0;
-      if (from_host && from && may_change) {
+      if (by_host) {
+        if (!to) operation.what = trace::Marker{}; // nobody touches that memory here
+      } else if (from_host && from && may_change) {
         copy->data = {}; // read when the copy runs
       } else if (from_host && copy->data.size) {
         if (Expected<void> moved = move_data(copy->data); !moved) return moved;

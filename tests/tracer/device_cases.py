@@ -107,6 +107,13 @@ def copy_of_a_plane(case):
 
 
 @over_embedded
+def refilled_buffer(case):
+    """The upload brings what the buffer held, or what the host wrote into it too early."""
+    for ranged in (0, 1):
+        page_locked(case, "refill", {100, 9}, ranged)
+
+
+@over_embedded
 def window_budget(case):
     """What does not fit is said, in the trace too, and nothing is replayed."""
     said, _ = case.window(1, ":window=1:window-budget=0:capture-range=cudaProfilerApi")
@@ -315,5 +322,5 @@ cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, b
          cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
-         copy_of_a_plane, window_budget, no_window, no_buffers, window_without_end, python_lines,
+         copy_of_a_plane, refilled_buffer, window_budget, no_window, no_buffers, window_without_end, python_lines,
          python_without_its_lock]

@@ -61,6 +61,15 @@ def kernels_of_graphs(case):
 
 
 @over_embedded
+def refills_of_graphs(case):
+    """Each launch reads what a copy node reads; the function of a node is the host, and comes ahead of the copy."""
+    orders(case, "refilled")
+    for early in (0, 1):
+        report = graph(case, "filled", early)
+        assert not report["races"] and report["summary"]["complete"], report
+
+
+@over_embedded
 def graph_that_is_not_launched(case):
     """Nobody waits for what its kernels write; the trace says that it has what was not."""
     report = graph(case, "fails", 0)
@@ -77,5 +86,5 @@ def bodies_of_conditions(case):
         assert "a condition" in case.dump(), case.dump()
 
 
-cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, kernels_of_graphs,
+cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, kernels_of_graphs, refills_of_graphs,
          graph_that_is_not_launched, bodies_of_conditions]

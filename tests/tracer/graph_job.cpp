@@ -15,6 +15,8 @@
 // kernels    two nodes of which one was made and the other changed with what the driver told of the first; EARLY 1:
 //            they write the same memory
 // dependent  one kernel behind another, which write the same memory; EARLY 1: by a programmatic edge, and it does not
+// refilled   a graph copies from page-locked memory, which the host refills; EARLY 1: before it has waited
+// filled     likewise, and a host function of the graph fills the memory ahead of the copy: certain is nothing
 // wait fails      a launch that fails, and one that does not condition  a condition's body has a kernel: EARLY 0: made
 // by hand, 1: captured Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
@@ -24,6 +26,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "tests/tracer/driver_check.h"
@@ -257,6 +260,27 @@ struct Job {
     CHECK(cuGraphLaunch(instantiate(made), one));
   }
 
+  void refills(bool by_function) {
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = buffer;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = memory;
+    copy.WidthInBytes = bytes;
+    copy.Height = copy.Depth = 1;
+    const CUgraph made = graph();
+    CUgraphNode first = nullptr, node = nullptr;
+    const CUDA_HOST_NODE_PARAMS fill{[](void* at) { std::memset(at, 5, bytes); }, buffer};
+    if (by_function) CHECK(cuGraphAddHostNode(&first, made, nullptr, 0, &fill));
+    CHECK(cuGraphAddMemcpyNode(&node, made, &first, by_function, &copy, nullptr));
+    const CUgraphExec executable = instantiate(made);
+    for (int i = 0; i < 3; ++i) {
+      if (!early) CHECK(cuStreamSynchronize(one));
+      if (!by_function) std::memset(buffer, i, bytes);
+      CHECK(cuGraphLaunch(executable, one));
+    }
+  }
+
   void fails() {
     const CUgraph made = graph();
     CUfunction function = nullptr;
@@ -292,6 +316,8 @@ int main(int argc, char** argv) {
     job.dependent();
   else if (what == "condition")
     job.condition();
+  else if (what == "refilled" || what == "filled")
+    job.refills(what == "filled");
   else if (what == "fails")
     job.fails();
   else

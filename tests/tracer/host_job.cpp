@@ -5,9 +5,10 @@
 // and it is uploaded), mapped (a kernel writes memory of the host that a copy on another stream brings), plane (half of
 // the rows that a kernel writes are downloaded, in two dimensions), hidden (a kernel finds memory of the host through a
 // pointer in memory), doorbell (there is memory of another device, which nobody may read), fails (a launch that is
-// given memory of the host fails, then the host writes there). FAULT 1: nothing orders the two; 0: the host waits for
-// the first; doorbell: a kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop.
-// Prints a sum of what was made, and "done".
+// given memory of the host fails, then the host writes there), refill (the host refills a buffer that has been
+// uploaded, and uploads it elsewhere). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
+// kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop. Prints a sum of what was
+// made, and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -137,6 +138,12 @@ struct Job {
     value = 7;
     launch(fill, second, {&target, &value});
   }
+  void refill() {
+    CHECK(cuMemcpyHtoDAsync_v2(target, host, 4 * count, first));
+    between();
+    for (unsigned i = 0; i < count; ++i) host[i] = 9 + i;
+    CHECK(cuMemcpyHtoDAsync_v2(other, host, 4 * count, first));
+  }
   void hidden() {
     CHECK(cuMemcpyHtoDAsync_v2(other, &host, sizeof host, first));
     launch(scale, first, {&other});
@@ -179,6 +186,7 @@ int main(int argc, char** argv) {
   if (what == "mapped") job.mapped();
   if (what == "plane") job.plane();
   if (what == "hidden") job.hidden();
+  if (what == "refill") job.refill();
   if (what == "fails") job.fails();
   if (what == "doorbell") job.doorbell();
   CHECK(cuCtxSynchronize());

@@ -155,7 +155,8 @@ struct HostFunction {
   void* data = nullptr; // the program's own
   CUhostFn function = nullptr;
   CUstreamCallback callback = nullptr;
-  std::uint32_t operation = 0;
+  std::uint32_t operation = 0, stream = 0;
+  std::uint64_t entries = 0; // HostWrites::entries, when it was submitted
   std::atomic<bool> met{false}; // it has begun, or its operation is known: whoever comes second says so, and frees it
 
   void meet(bool runs) {
@@ -163,6 +164,7 @@ struct HostFunction {
     if (writes && runs) writes->untold(1);
     if (!met.exchange(true)) return;
     tell(session, operation);
+    if (writes) writes->told(stream, entries);
     if (writes) writes->untold(-1);
     delete this;
   }
@@ -217,9 +219,11 @@ void callback(Call& call, CUstream handle) {
   operation.what = trace::HostCallback{call.api()};
   std::lock_guard hold(call.session.lock);
   operation.stream = call.stream(handle);
-  const std::uint32_t id = call.session.submit(std::move(operation));
+  const std::uint32_t stream = operation.stream, id = call.session.submit(std::move(operation));
   if (!host) return;
   host->operation = id;
+  host->stream = stream;
+  if (HostWrites* writes = call.session.host_writes()) host->entries = writes->entries();
   host->meet(false);
 }
 

@@ -335,6 +335,18 @@ void HostWrites::launched(std::span<const std::uint64_t> words, std::uint32_t st
   if (std::any_of(words.begin(), words.end(), [&](std::uint64_t word) { return reaches_host(word); })) talks(stream);
 }
 
+std::uint64_t HostWrites::entries() {
+  std::lock_guard hold(lock_);
+  return next_;
+}
+
+void HostWrites::told(std::uint32_t stream, std::uint64_t entries) {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  drop_where(
+      [&](const Entry& entry) { return entry.sequence < entries && reached(entry, stream, true) == Covers::surely; });
+}
+
 // What it comes behind is complete, and it may tell any thread.
 void HostWrites::function_begins() {
   if (!count_) return;

@@ -80,6 +80,9 @@ class HostWrites {
   // Host functions: submitted, or soon; about to run; has returned, or will not run.
   void function_comes() { ++functions_; }
   void function_begins();
+  // What the host knows once a function runs, behind entries that there were in its stream.
+  std::uint64_t entries();
+  void told(std::uint32_t stream, std::uint64_t entries);
   void function_over() { --functions_; }
   // One runs of which the trace does not say yet what it comes behind.
   void untold(int more) { untold_ += more; }
