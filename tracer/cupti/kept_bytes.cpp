@@ -78,11 +78,6 @@ KeptBytes::Piece KeptBytes::piece(std::uint64_t number) const {
   return {range_.row(which / in_row) + from, std::min(piece_bytes, range_.width - from)};
 }
 
-bool KeptBytes::is_there() const {
-  const Piece last = piece(pieces_ - 1);
-  return is_mapped(range_.address) && is_mapped(last.address + last.bytes - 1);
-}
-
 bool KeptBytes::read(std::vector<std::uint8_t>& to) const {
   std::vector<iovec> from(pieces_);
   std::uint64_t bytes = 0;
@@ -106,7 +101,6 @@ bool KeptBytes::take(const trace::MemoryRange& range, bool registered, std::vect
   const std::uint64_t most = range_.bytes() <= most_bytes ? most_pieces : most_bytes / piece_bytes;
   pieces_ = std::min(all, most);
   if (registered_) return read(before_);
-  if (!is_there()) return false;
   for (std::uint64_t i = 0; i < pieces_; ++i) {
     const Piece at = piece(i);
     before_.insert(before_.end(), memory_at(at.address), memory_at(at.address) + at.bytes);
@@ -116,7 +110,7 @@ bool KeptBytes::take(const trace::MemoryRange& range, bool registered, std::vect
 
 bool KeptBytes::compare(const Differs& differs) const {
   std::vector<std::uint8_t> read_now;
-  if (registered_ ? !read(read_now) : !is_there()) return false;
+  if (registered_ ? !read(read_now) : !is_mapped(range_.address)) return false;
   Stretches stretches(differs);
   std::uint64_t offset = 0;
   std::uint8_t copy[piece_bytes]; // what is looked at twice must not change in between

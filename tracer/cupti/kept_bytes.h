@@ -3,9 +3,10 @@
 // Up to 1 MiB is kept whole; of more, pieces of up to 4 KiB that lie evenly in it, the first and the last among them:
 // always the same ones, for the same range.
 //
-// Memory may be gone when it is looked at: what the driver allocated goes with the driver when the process ends, what
-// the program registered whenever it likes. The former is asked for first (mincore), the latter read by a call that
-// fails where nothing is (process_vm_readv; of memory that the driver maps it cannot read).
+// Memory may be gone when it is looked at again: what the driver allocated goes with the driver when the process ends,
+// all of an allocation at once; what the program registered whenever it likes. The former is asked for first (mincore),
+// the latter read by a call that fails where nothing is (process_vm_readv; of memory that the driver maps it cannot
+// read).
 //
 // Thread-safety: none. The memory itself is read while the program may write it: what is torn is the program's race.
 #pragma once
@@ -25,7 +26,7 @@ class KeptBytes {
   static constexpr std::uint64_t gap = 64; // unchanged bytes that are told along, rather than in two stretches
 
   // Keeps them, in `room`, whose memory is used again. False: they cannot be read. `registered`: the program's own
-  // memory, which it may give back at any time.
+  // memory, which it may give back at any time; else it is there.
   bool take(const trace::MemoryRange& range, bool registered, std::vector<std::uint8_t> room);
   std::vector<std::uint8_t> give_room() { return std::move(before_); }
 
@@ -43,7 +44,6 @@ class KeptBytes {
     std::uint64_t address = 0, bytes = 0;
   };
   Piece piece(std::uint64_t number) const; // of those that are kept
-  bool is_there() const;
   bool read(std::vector<std::uint8_t>& to) const; // all pieces; of registered memory
 
   trace::MemoryRange range_; // rows without gaps are one
