@@ -59,6 +59,9 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t byt
     return CUDA_SUCCESS;
   });
 }
+EXPORT CUresult cuKernelGetParamInfo(CUkernel, std::size_t, std::size_t*, std::size_t*) {
+  return CUDA_ERROR_INVALID_VALUE;
+}
 EXPORT CUresult cuCtxSynchronize() {
   char none = 0;
   return CALL(cuCtxSynchronize, nullptr, none, { return CUDA_SUCCESS; });

@@ -8,15 +8,17 @@
 // last byte), plane (the gaps between rows; the fault: a row), large (64 MiB; the fault: all of it), registered (the
 // program's own memory). Who writes: download (the device, after the copy; the fault: the host, before that),
 // filled (a host function ahead of the copy; the fault: the host once it has run). batch (a copy of a batch that may
-// read at any time; right: during the call). given_back (page-locked memory is freed; the fault: refilled before).
-// Without a fault that could be told for certain, with FAULT 0 and 1 alike: downloaded (the device writes the source
-// late), mapped (a kernel reaches page-locked memory, before the copy or after it), combined (write-combined memory),
-// vanishes (memory that is registered is unmapped), captured (the copy becomes a graph's node), unknown (a call that is
-// not followed). Prints "done".
+// read at any time; right: during the call). many (four threads upload out of a buffer each, over and over, and are
+// told in any of these ways; the fault: one of them is not, once). given_back (page-locked memory is freed; the fault:
+// refilled before). Without a fault that could be told for certain, with FAULT 0 and 1 alike: downloaded (the device
+// writes the source late), mapped (a kernel reaches page-locked memory, before the copy or after it), combined
+// (write-combined memory), vanishes (memory that is registered is unmapped), captured (the copy becomes a graph's
+// node), unknown (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +26,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/tracer/driver_check.h"
 
@@ -190,6 +193,55 @@ void given_back(const Job& job) {
   CHECK(cuStreamSynchronize(job.stream));
 }
 
+// Each thread has a stream, a buffer and an event of its own; the one before waits for it half of the time.
+void many(const Job& job) {
+  constexpr int threads = 4, rounds = 200;
+  struct One {
+    CUstream stream = nullptr, other = nullptr;
+    CUevent event = nullptr;
+    std::uint8_t* host = nullptr;
+    std::atomic<int> asked{0}, told{0}; // rounds: the neighbour is to wait, and has
+  };
+  static One all[threads];
+  for (int t = 0; t < threads; ++t) {
+    CHECK(cuStreamCreate(&all[t].stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&all[t].other, CU_STREAM_NON_BLOCKING));
+    all[t].event = reinterpret_cast<CUevent>(std::uintptr_t(0x100 + t));
+    all[t].host = Job::pinned();
+  }
+  const auto serve = [](int t) { // the neighbour, if it asks
+    One& next = all[(t + 1) % threads];
+    if (const int round = next.asked; round > next.told) {
+      CHECK(cuEventSynchronize(next.event));
+      next.told = round;
+    }
+  };
+  std::atomic<int> running{threads};
+  const auto work = [&](int t) {
+    One& me = all[t];
+    for (int round = 1; round <= rounds; ++round) {
+      CHECK(cuMemcpyHtoDAsync_v2(job.device + bytes * std::size_t(t), me.host, bytes, me.stream));
+      CHECK(cuEventRecord(me.event, me.stream));
+      const bool leaves_out = job.fault && t == 2 && round == rounds / 2;
+      const int way = leaves_out ? -1 : (round * 7 + t) % 6;
+      if (way == 0) CHECK(cuStreamSynchronize(me.stream));
+      if (way == 1) CHECK(cuEventQuery(me.event));
+      if (way == 2) CHECK(cuStreamWaitEvent(me.other, me.event, 0));
+      if (way == 2) CHECK(cuStreamSynchronize(me.other));
+      if (way > 2) {
+        me.asked = round;
+        while (me.told < round) serve(t);
+      }
+      Job::fill(me.host, round % 251);
+      serve(t);
+    }
+    for (--running; running; std::this_thread::yield()) serve(t);
+  };
+  std::vector<std::thread> others;
+  for (int t = 0; t < threads; ++t) others.emplace_back(work, t);
+  for (std::thread& thread : others) thread.join();
+}
+
 void mapped(const Job& job) {
   std::uint8_t *const host = Job::pinned(), *const flag = Job::pinned();
   if (!job.fault) job.launch(reinterpret_cast<CUdeviceptr>(flag), job.other);
@@ -238,11 +290,22 @@ int main(int argc, char** argv) {
   const std::string what = argv[1];
   Job job;
   job.fault = std::atoi(argv[2]);
-  constexpr std::pair<const char*, void (*)(const Job&)> jobs[] = {
-      {"staging", staging},       {"part", part},         {"plane", plane},      {"large", large},
-      {"registered", registered}, {"download", download}, {"filled", filled},    {"downloaded", downloaded},
-      {"batch", batch},           {"mapped", mapped},     {"unknown", unknown},  {"given_back", given_back},
-      {"combined", combined},     {"vanishes", vanishes}, {"captured", captured}};
+  constexpr std::pair<const char*, void (*)(const Job&)> jobs[] = {{"staging", staging},
+                                                                   {"part", part},
+                                                                   {"plane", plane},
+                                                                   {"large", large},
+                                                                   {"registered", registered},
+                                                                   {"download", download},
+                                                                   {"filled", filled},
+                                                                   {"downloaded", downloaded},
+                                                                   {"many", many},
+                                                                   {"batch", batch},
+                                                                   {"mapped", mapped},
+                                                                   {"unknown", unknown},
+                                                                   {"given_back", given_back},
+                                                                   {"combined", combined},
+                                                                   {"vanishes", vanishes},
+                                                                   {"captured", captured}};
   bool known = false;
   for (const auto& [name, run] : jobs) {
     if (what != name) continue;

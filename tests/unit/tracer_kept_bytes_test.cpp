@@ -68,7 +68,7 @@ TEST_P(KeptBytesTest, OfMuchAPartIsKept) {
   memory.front() = memory.back() = 2;
   EXPECT_EQ(differ(), (Stretches{{0, {2}}, {memory.size() - 1, {2}}}));
   std::fill(memory.begin(), memory.end(), 3);
-  EXPECT_EQ(differ().size(), KeptBytes::most_pieces / 4);
+  EXPECT_EQ(differ().size(), KeptBytes::most_bytes / KeptBytes::piece_bytes);
   ASSERT_TRUE(take(range(0, 1, 2, 1 << 20))); // of many rows, too
   EXPECT_EQ(kept.bytes(), KeptBytes::most_pieces);
 }

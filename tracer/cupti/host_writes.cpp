@@ -176,7 +176,7 @@ void HostWrites::stop() {
     if (copies)
       session_.incident("note", std::string("what the host writes while a copy may still read it: ") + text, copies);
   };
-  note(in_part, "of a large one, 1 MiB is looked at");
+  note(in_part, "of a large one, 256 KiB of its source are looked at");
   note(slow, "not looked for in memory that is slow to read (write-combined), or of another device");
   note(uncertain, "not looked for where others may write its source, or host and device may tell each other of it");
   note(too_many, "not looked for where too many copies had not been waited for");
@@ -235,6 +235,11 @@ void HostWrites::talks(std::uint32_t stream) {
   writes(0, everywhere, stream);
 }
 
+std::uint32_t HostWrites::device_of(std::uint32_t stream) {
+  std::lock_guard hold(lock_);
+  return streams_[stream].device;
+}
+
 void HostWrites::copied(const trace::Copy& copy, std::uint32_t stream) {
   using Direction = trace::Copy::Direction;
   if (stopped_) return;
@@ -246,7 +251,7 @@ void HostWrites::copied(const trace::Copy& copy, std::uint32_t stream) {
     return;
   }
   const bool unread = unread_.count(memory->address), registered = registered_.count(memory->address);
-  const std::uint32_t host_stream = session_.host_stream();
+  const std::uint32_t host_stream = session_.host_stream(device_of(stream));
   std::lock_guard hold(lock_);
   if (stopped_) return;
   if (unread) {

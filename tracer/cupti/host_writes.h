@@ -119,6 +119,7 @@ class HostWrites {
   void drop_where(Which&& which);
   void writes(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream);
   Entry& add(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream);
+  std::uint32_t device_of(std::uint32_t stream); // takes lock_
   std::uint64_t forget(std::uint64_t address, std::uint64_t bytes); // copies; how many
 
   Session& session_;

@@ -98,8 +98,9 @@ bool KeptBytes::take(const trace::MemoryRange& range, bool registered, std::vect
   before_.clear();
   if (!range_.bytes()) return false;
   const std::uint64_t all = (range_.width + piece_bytes - 1) / piece_bytes * range_.rows();
-  const std::uint64_t most = range_.bytes() <= most_bytes ? most_pieces : most_bytes / piece_bytes;
-  pieces_ = std::min(all, most);
+  const std::uint64_t most =
+      range_.bytes() <= most_bytes ? most_pieces : most_bytes / std::min(piece_bytes, range_.width);
+  pieces_ = std::min({all, most, most_pieces});
   if (registered_) return read(before_);
   for (std::uint64_t i = 0; i < pieces_; ++i) {
     const Piece at = piece(i);

@@ -1,7 +1,7 @@
 // Bytes of page-locked memory as they were, to be compared with what is there later.
 //
-// Up to 1 MiB is kept whole; of more, pieces of up to 4 KiB that lie evenly in it, the first and the last among them:
-// always the same ones, for the same range.
+// Up to 256 KiB are kept whole; of more, pieces of up to 4 KiB that lie evenly in it, the first and the last among
+// them: always the same ones, for the same range.
 //
 // Memory may be gone when it is looked at again: what the driver allocated goes with the driver when the process ends,
 // all of an allocation at once; what the program registered whenever it likes. The former is asked for first (mincore),
@@ -22,7 +22,7 @@ namespace deadheat::cupti {
 
 class KeptBytes {
  public:
-  static constexpr std::uint64_t most_bytes = std::uint64_t(1) << 20, piece_bytes = 4096, most_pieces = 1024;
+  static constexpr std::uint64_t most_bytes = std::uint64_t(256) << 10, piece_bytes = 4096, most_pieces = 1024;
   static constexpr std::uint64_t gap = 64; // unchanged bytes that are told along, rather than in two stretches
 
   // Keeps them, in `room`, whose memory is used again. False: they cannot be read. `registered`: the program's own

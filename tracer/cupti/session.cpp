@@ -92,7 +92,9 @@ bool Session::start() {
   auto* session = new Session(std::move(*options));  // never destroyed
   session->process_ = int(getpid());
   if (session->options_.window && session->options_.accesses) session->window_ = std::make_unique<Window>(*session);
-  if (session->options_.host_writes) session->host_writes_ = std::make_unique<HostWrites>(*session);
+  // Without these, nothing tells what kernels are given that host and device reach.
+  const bool tells = driver().cuFuncGetParamInfo && driver().cuKernelGetParamInfo; // drivers from 12.4 on
+  if (session->options_.host_writes && tells) session->host_writes_ = std::make_unique<HostWrites>(*session);
   if (Expected<void> opened = session->open(); !opened) {
     say("nothing is recorded: " + opened.error().message());
     return false;

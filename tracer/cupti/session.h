@@ -88,7 +88,7 @@ class Session {
   std::vector<CUstream> known_streams(); // takes the lock itself
   void context_gone(const std::vector<CUstream>& its); // it was destroyed: its handle, and its streams', may come again
   std::uint32_t own_stream(std::uint32_t device); // a new one, which the program has not: it waits for no other
-  std::uint32_t host_stream(std::uint32_t device = 0); // of what the host itself does
+  std::uint32_t host_stream(std::uint32_t device); // of what the host itself does
   std::uint32_t event(CUevent handle);
   void forget(CUevent handle);
   std::uint32_t recorded(std::uint32_t event) const; // the operation of its last record; 0: none
