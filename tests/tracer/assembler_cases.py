@@ -16,6 +16,7 @@ def assembled(case, what, how="", settings="", **variables):
         os.unlink(log)
     done = case.device(what, settings=settings, variables={"DEADHEAT_PTXAS": FAKE, "FAKE_PTXAS": how, "FAKE_PTXAS_LOG": log, "DEADHEAT_CACHE": "0", **variables})
     assert done.returncode == 0, (done.returncode, done.stderr)
+    case.printed = done.stdout
     launches = [record for record in case.records().splitlines() if " kernel fill " in record]
     calls = []
     if os.path.exists(log):
@@ -84,6 +85,7 @@ def driver_refuses_one_cubin(case):
     """Though it took the one that it was asked about: that is said, and later modules are the driver's to assemble."""
     said, instrumented, _ = assembled(case, "refused", EMBEDDED_NO_CUBINS="modules")
     assert instrumented == [True] and len(said) == 1 and "did not load" in said[0], (said, instrumented)
+    assert case.printed == "0\ndone\n", case.printed
 
 
 @over_embedded

@@ -226,10 +226,43 @@ std::map<std::uint32_t, std::string> texts; // of modules
 
 }  // namespace
 
+bool embedded::refuses(const char* what) {
+  const char* list = std::getenv("EMBEDDED_REFUSES");
+  return list && std::strstr(list, what);
+}
+bool embedded::has_clones(CUfunction f) {
+  std::lock_guard hold(lock);
+  return texts[reinterpret_cast<const Kernel*>(f)->module].find(ptx::clone_prefix) != std::string::npos;
+}
+bool embedded::cannot_launch(CUfunction f) {
+  return refuses("launches") && reinterpret_cast<const Kernel*>(f)->name.starts_with(ptx::clone_prefix);
+}
+
+namespace {
+bool refused(const std::string& text) {
+  return text.empty() || (embedded::refuses("images") && text.find(ptx::clone_prefix) != text.npos);
+}
+
+// Says whether it was refused where the program wants to know, and how long that took.
+void tell(bool refused, unsigned count, const CUjit_option* options, void** values) {
+  constexpr char line[] = "the image is refused";
+  char* log = nullptr;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
+    if (options[i] == CU_JIT_WALL_TIME) values[i] = reinterpret_cast<void*>(std::uintptr_t(0x3f800000));
+  }
+  for (unsigned i = 0; log && i < count; ++i) {
+    if (options[i] != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) continue;
+    if (refused && reinterpret_cast<std::uintptr_t>(values[i]) >= sizeof line) std::memcpy(log, line, sizeof line);
+    values[i] = reinterpret_cast<void*>(std::uintptr_t(refused ? sizeof line : 0));
+  }
+}
+} // namespace
+
 CUresult embedded::load(CUmodule* module, const void* image) {
   std::lock_guard hold(lock);
   const std::string text = text_of(image);
-  if (text.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  if (refused(text)) return CUDA_ERROR_INVALID_IMAGE;
   Expected<std::uint32_t> id = the_device->load_module(text, "module");
   if (!id) std::fprintf(stderr, "embedded_cuda: %s\n", id.error().message().c_str());
   if (!id) return CUDA_ERROR_INVALID_PTX;
@@ -258,7 +291,11 @@ EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options,
                                    void** values) {
   cuModuleLoadDataEx_params p{module, image, count, options, values};
-  return CALL(cuModuleLoadDataEx, nullptr, p, { return embedded::load(p.module, p.image); });
+  return CALL(cuModuleLoadDataEx, nullptr, p, {
+    const CUresult loaded = embedded::load(p.module, p.image);
+    tell(loaded != CUDA_SUCCESS, p.numOptions, p.options, p.optionValues);
+    return loaded;
+  });
 }
 EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
   cuModuleLoad_params p{module, path};
@@ -266,10 +303,11 @@ EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
     std::ifstream file(p.fname);
     std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     if (text.starts_with(ELFMAG)) text = text_of_cubin(text);
-    if (text.empty()) return CUDA_ERROR_INVALID_IMAGE;
+    if (refused(text)) return CUDA_ERROR_INVALID_IMAGE;
     std::lock_guard hold(lock);
     const Expected<std::uint32_t> id = the_device->load_module(text, p.fname);
     if (!id) return CUDA_ERROR_INVALID_IMAGE;
+    texts[*id] = text;
     *p.module = reinterpret_cast<CUmodule>(std::uint64_t(*id));
     return CUDA_SUCCESS;
   });
@@ -508,6 +546,7 @@ CUresult launch(const P& p) {
   std::unique_lock hold(lock);
   const engine::KernelInfo* info = info_of(p.f);
   if (!info || (!p.kernelParams && !info->parameters.empty())) return CUDA_ERROR_INVALID_VALUE;
+  if (embedded::cannot_launch(p.f)) return CUDA_ERROR_OUT_OF_MEMORY;
   embedded::CapturedWork work;
   work.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work.kernel = {p.f,         p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,

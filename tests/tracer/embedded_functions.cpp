@@ -17,6 +17,7 @@
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 #include "tests/tracer/embedded_cuda.h"
+#include "tracer/ptx/instrument.h"
 
 using namespace deadheat;
 using embedded::lock;
@@ -93,6 +94,20 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_op
   return CALL(cuLibraryLoadData, nullptr, p,
               { return embedded::load(reinterpret_cast<CUmodule*>(p.library), p.code); });
 }
+EXPORT CUresult cuLibraryUnload(CUlibrary library) {
+  cuLibraryUnload_params p{library};
+  return CALL(cuLibraryUnload, nullptr, p, { return CUDA_SUCCESS; });
+}
+// Code is loaded late, where loading is lazy.
+EXPORT CUresult cuFuncLoad(CUfunction f) {
+  cuFuncLoad_params p{f};
+  return CALL(cuFuncLoad, nullptr, p, {
+    const bool clone = reinterpret_cast<const test::EmbeddedKernel*>(p.function)->name.starts_with(ptx::clone_prefix);
+    const bool refused =
+        clone ? embedded::refuses("clones") : embedded::refuses("kernels") && embedded::has_clones(p.function);
+    return refused ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  });
+}
 EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   cuLibraryGetKernel_params p{kernel, library, name};
   return CALL(cuLibraryGetKernel, nullptr, p, {
@@ -160,6 +175,7 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, voi
   const std::string& name = reinterpret_cast<const test::EmbeddedKernel*>(f)->name;
   return CALL(cuLaunchKernelEx, name.c_str(), p, {
     const CUlaunchConfig& c = *p.config;
+    if (embedded::cannot_launch(p.f)) return CUDA_ERROR_OUT_OF_MEMORY;
     return embedded::launch(p.f, {c.gridDimX, c.gridDimY, c.gridDimZ}, {c.blockDimX, c.blockDimY, c.blockDimZ},
                             c.sharedMemBytes, embedded::arguments_of(p.f, p.kernelParams), c.hStream);
   });

@@ -72,6 +72,26 @@ def launch_without_end(case):
 
 
 @over_embedded
+def driver_refuses_instrumented_code(case):
+    """When it is loaded, or later one kernel of it, or a launch: the job runs its own, and sees no error."""
+    alone = "0 0 0 0 nothing:0 1488 1488 1488 1488\ndone\n"
+    for refuses, line in (("nothing", None), ("images", "did not load its instrumented code"),
+                          ("kernels", "did not load its instrumented code"),
+                          ("clones", "the driver did not load it instrumented"),
+                          ("launches", "did not launch it instrumented")):
+        done = trouble(case, "refused", variables={"EMBEDDED_REFUSES": refuses})
+        assert (done.returncode, done.stdout) == (0, alone), (refuses, done)
+        launches = launches_of(case, "fill")
+        assert len(launches) == 12, launches
+        assert all((" instrumented" in launch) == (line is None) for launch in launches), (refuses, launches)
+        assert all(line and line in said for said in done.stderr.splitlines()), (refuses, done.stderr)
+        assert line is None or line in case.dump(), case.dump()
+        said = done.stderr.splitlines()
+        assert len(said) == len(set(said)) and bool(said) == bool(line), said
+        assert not case.analysis()["races"], case.dump()
+
+
+@over_embedded
 def driver_that_does_not_answer(case):
     """The job ends without what is still on the device."""
     done = trouble(case, "stuck")
@@ -104,5 +124,5 @@ def older_driver(case):
 
 
 cases = [launch_without_parameters, clusters_that_a_kernel_requires, clusters_that_a_launch_prefers,
-         library_for_several_devices, long_names, launch_without_end, driver_that_does_not_answer,
+         library_for_several_devices, long_names, launch_without_end, driver_refuses_instrumented_code, driver_that_does_not_answer,
          no_memory_for_the_journal, older_driver]

@@ -6,6 +6,8 @@
 // library   launches a kernel of a library, which serves all devices
 // long_name loads and launches a kernel whose name has 4000 characters, from a thread with little stack
 // floods    while a kernel waits for the host, much else follows, at last a set in another stream, and SIGKILL
+// refused   modules and libraries are loaded from memory and files, whose instrumented code the driver may refuse.
+//           Says the driver's answers, what stands in a log of errors, and what a kernel of each wrote
 // stuck     the job ends while a kernel waits, and the driver does not answer whoever asks for accesses
 // no_blocks there is no memory for what is to be written, when host functions are called
 // Prints "done".
@@ -166,6 +168,52 @@ struct Job {
     CHECK(cuMemsetD32Async(memory, 1, 1, other));
     usleep(2'000'000); // what there is gets written
   }
+  // A kernel of it writes, launched in each way; its sum is said.
+  void runs(CUfunction f) const {
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+    config.blockDimX = 32;
+    config.hStream = one;
+    CUdeviceptr at = memory;
+    void* parameters[] = {&at};
+    unsigned sum = 0, values[32];
+    for (int way = 0; way < 3; ++way) {
+      CHECK(cuMemsetD32Async(memory, 0, 32, one));
+      if (way == 0) CHECK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, one, parameters, nullptr));
+      if (way == 1) CHECK(cuLaunchKernelEx(&config, f, parameters, nullptr));
+      if (way == 2) CHECK(cuLaunchCooperativeKernel(f, 1, 1, 1, 32, 1, 1, 0, one, parameters));
+      CHECK(cuMemcpyDtoHAsync_v2(values, memory, sizeof values, one));
+      CHECK(cuStreamSynchronize(one));
+      for (const unsigned value : values) sum += value;
+    }
+    std::printf(" %u", sum);
+  }
+  void refused() const {
+    char log[64] = "nothing";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+    char path[] = "/tmp/deadheat-module-XXXXXX";
+    const int file = mkstemp(path);
+    if (file < 0 || write(file, kernels.data(), kernels.size()) < 0) std::exit(1);
+    CUmodule modules[3] = {};
+    CUlibrary loaded = nullptr;
+    CUfunction f = nullptr;
+    CUkernel kernel = nullptr;
+    std::printf("%d", int(cuModuleLoadData(&modules[0], kernels.c_str())));
+    std::printf(" %d", int(cuModuleLoadDataEx(&modules[1], kernels.c_str(), 2, options, values)));
+    std::printf(" %d", int(cuModuleLoad(&modules[2], path)));
+    std::printf(" %d", int(cuLibraryLoadData(&loaded, kernels.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0)));
+    std::printf(" %s:%d", log, int(reinterpret_cast<std::uintptr_t>(values[1])));
+    for (const CUmodule module : modules) {
+      CHECK(cuModuleGetFunction(&f, module, "fill"));
+      runs(f);
+    }
+    CHECK(cuLibraryGetKernel(&kernel, loaded, "fill"));
+    runs(reinterpret_cast<CUfunction>(kernel));
+    std::printf("\n");
+    close(file);
+    unlink(path);
+  }
   void stuck() const {
     launch(function("wait"), flag, one);
     embedded_stops_answering();
@@ -195,6 +243,7 @@ int main(int argc, char** argv) {
   if (what == "library") job.library();
   if (what == "long_name") job.long_names();
   if (what == "floods") job.floods();
+  if (what == "refused") job.refused();
   if (what == "stuck") job.stuck();
   if (what == "no_blocks") job.without_blocks();
   if (what != "floods" && what != "stuck") CHECK(cuStreamSynchronize(job.one));

@@ -123,7 +123,7 @@ Dim3 own_cluster(const Kernel& kernel, CUfunction handle) {
 }
 
 bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& launch) {
-  if (!kernel.clone) return false;
+  if (!kernel.clone || kernel.forgone) return false;
   if (launch.clusters_vary) {
     const std::string line = "kernel " + kernel.name +
                              " is not recorded where it is launched with clusters of a preferred size: nothing tells "

@@ -24,6 +24,7 @@ struct Call {
   bool exit = false;
   CUresult result = CUDA_SUCCESS; // on the way out
   std::uint64_t* correlation = nullptr; // 64 bits kept from the way in to the way out
+  CUresult* returned = nullptr; // on the way out: what the program gets
 
   // What a handler keeps from the way in to the way out; the way in sets it.
   template <typename T>
@@ -32,6 +33,11 @@ struct Call {
     return reinterpret_cast<T*&>(*correlation);
   }
   const std::string& api() const; // without its version: cudaMemcpyAsync
+  // What the program gets in place of what the driver said of the call that it was given.
+  void return_instead(CUresult of_another) {
+    result = of_another;
+    if (returned) *returned = of_another;
+  }
   bool done() const { return exit && result == CUDA_SUCCESS; }
   std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }
   // The stream, by a handle that other calls understand.

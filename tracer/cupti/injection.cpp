@@ -137,7 +137,8 @@ void fill_watched(const Session& session) {
               call_watched.per_thread,
               exit,
               exit && data->functionReturnValue ? *static_cast<CUresult*>(data->functionReturnValue) : CUDA_SUCCESS,
-              data->correlationData};
+              data->correlationData,
+              exit ? static_cast<CUresult*>(data->functionReturnValue) : nullptr};
     if (session->activity()) [[unlikely]]
       Activity::driver_call(data->correlationId);
     call_watched.handler(call, const_cast<void*>(data->functionParams));

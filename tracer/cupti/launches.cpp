@@ -13,6 +13,7 @@
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
+#include "tracer/ptx/demangle.h"
 
 namespace deadheat::cupti {
 
@@ -30,11 +31,16 @@ struct PendingLaunch {
   std::vector<std::uint8_t> buffer;   // likewise, packed
   std::size_t buffer_bytes = 0;
   void* extra[5] = {};
+  struct Own {                        // what the program gave, where the driver is given the clone
+    CUfunction f = nullptr;
+    void **parameters = nullptr, **extra = nullptr;
+  } own;
 
   void clear() {
     launch.clear();
     prepared = submits = opaque_node = false;
     recorded = nullptr;
+    own = {};
     on_host.clear();
   }
 };
@@ -158,6 +164,7 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
       pending.recorded = session.recorder().expect(pending.control, shape_of(session, kernel, *launch, launch->launch));
       launch->accesses = pending.recorded;
     }
+    pending.own = {f, parameters, extra};
     f = kernel.clone; // with its parameter, and expected: nothing behind this fails
     if (in_buffer)
       extra = pending.extra;
@@ -181,6 +188,37 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
     call.session.journal().push(
         Journal::CapturedKernel{node, launch.kernel, launch.grid.x, std::move(launch.arguments)});
   }
+}
+
+// The driver did not launch the clone, for whose frames there may be no memory: then the program's own kernel is
+// launched, by `again`, and what comes of that is what the program gets.
+template <typename P, typename Again>
+[[gnu::noinline]] void launch_own(Call& call, P& p, CUstream stream, Again&& again) {
+  Session& session = call.session;
+  Pending& pending = pending_launch();
+  const CUresult why = call.result;
+  p.f = pending.own.f;
+  p.kernelParams = pending.own.parameters;
+  if constexpr (requires { p.extra; }) p.extra = pending.own.extra;
+  call.return_instead(again());
+  if (!call.done()) return;
+  const Kernel& kernel = *pending.launch.kernel;
+  kernel.forgone = true;
+  const std::string line = "kernel " + ptx::brief_name(kernel.name) +
+                           " is not recorded: the driver did not launch it instrumented (error " +
+                           std::to_string(int(why)) + ")";
+  say_once(line);
+  session.incident("opaque", line);
+  if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
+  pending.recorded = nullptr;
+  pending.launch.accesses = nullptr;
+  pending.opaque_node = !pending.submits;
+  Window* window = session.window();
+  if (!window) return;
+  if (window->open())
+    window->spoil("what a launch of it changed is not known, which the driver did not make instrumented");
+  if (!pending.on_host.empty()) window->not_launched(pending.on_host, call.own_handle(stream));
+  pending.on_host.clear();
 }
 
 void finish(Call& call, CUstream stream) {
@@ -267,11 +305,16 @@ bool looks_at_way_in(Call& call, CUfunction f) {
   return call.session.window() || known_kernel(call, f).instrumented;
 }
 
-template <typename P>
-void launch(Call& call, P& p, bool cooperative) {
+// `again`: makes the same call.
+template <typename P, typename Again>
+void launch(Call& call, P& p, bool cooperative, Again&& again) {
   void** extra = nullptr;
   if constexpr (requires { p.extra; }) extra = p.extra;
-  if (call.exit && here.pending && here.pending->prepared) return finish(call, p.hStream);
+  if (call.exit && here.pending && here.pending->prepared) {
+    if (call.result != CUDA_SUCCESS && here.pending->own.f) [[unlikely]]
+      launch_own(call, p, p.hStream, again);
+    return finish(call, p.hStream);
+  }
   if (!call.exit && !looks_at_way_in(call, p.f)) return;
   Journal::LaunchFacts facts;
   facts.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
@@ -285,8 +328,19 @@ void launch(Call& call, P& p, bool cooperative) {
 
 } // namespace
 
-[[gnu::hot]] void launch_kernel(Call& call, cuLaunchKernel_params& p) { launch(call, p, false); }
-void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) { launch(call, p, true); }
+[[gnu::hot]] void launch_kernel(Call& call, cuLaunchKernel_params& p) {
+  launch(call, p, false, [&] {
+    return driver().cuLaunchKernel(p.f, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ,
+                                   p.sharedMemBytes, call.own_handle(p.hStream), p.kernelParams, p.extra);
+  });
+}
+void launch_cooperative(Call& call, cuLaunchCooperativeKernel_params& p) {
+  launch(call, p, true, [&] {
+    return driver().cuLaunchCooperativeKernel(p.f, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY,
+                                              p.blockDimZ, p.sharedMemBytes, call.own_handle(p.hStream),
+                                              p.kernelParams);
+  });
+}
 
 namespace {
 
@@ -327,6 +381,13 @@ bool records_event(const CUlaunchAttribute& attribute) {
   if (!p.config) return;
   const CUlaunchConfig& c = *p.config;
   if (call.exit && here.pending && here.pending->prepared) {
+    if (call.result != CUDA_SUCCESS && here.pending->own.f) [[unlikely]] {
+      launch_own(call, p, c.hStream, [&] {
+        CUlaunchConfig config = c;
+        config.hStream = call.own_handle(c.hStream);
+        return driver().cuLaunchKernelEx(&config, p.f, p.kernelParams, p.extra);
+      });
+    }
     return with_events(call, c, [&] { finish(call, c.hStream); });
   }
   if (!call.exit && !looks_at_way_in(call, p.f)) return;

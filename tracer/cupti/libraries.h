@@ -42,8 +42,12 @@ namespace deadheat::cupti {
   X(cuStreamQuery) \
   X(cuModuleLoadData) \
   X(cuModuleLoadDataEx) \
+  X(cuModuleLoadFatBinary) \
+  X(cuModuleLoad) \
   X(cuModuleUnload) \
   X(cuLaunchKernel) \
+  X(cuLaunchKernelEx) \
+  X(cuLaunchCooperativeKernel) \
   X(cuStreamCreateWithPriority) \
   X(cuStreamDestroy_v2) \
   X(cuStreamSynchronize) \
@@ -55,6 +59,9 @@ namespace deadheat::cupti {
   X(cuStreamGetCtx) \
   X(cuStreamGetFlags) \
   X(cuStreamGetPriority) \
+  X(cuLibraryLoadData) \
+  X(cuLibraryLoadFromFile) \
+  X(cuLibraryUnload) \
   X(cuLibraryGetKernel) \
   X(cuLibraryGetModule) \
   X(cuLibraryGetGlobal) \

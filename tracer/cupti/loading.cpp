@@ -2,22 +2,66 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/relaxed.h"
 #include "tracer/ptx/instrument.h"
 
 namespace deadheat::cupti {
 
 namespace {
 
-thread_local Code* loading = nullptr; // from the way in to the way out
+// What a call is given besides its code, and writes back (CUDA driver API, CUjit_option: sizes of logs, times): as it
+// was on the way in.
+class JitValues {
+ public:
+  void keep(unsigned count, const CUjit_option* options, void** values) {
+    values_.clear();
+    logs_.clear();
+    to_ = options ? values : nullptr;
+    if (!to_) return;
+    values_.assign(values, values + count);
+    keep_log(options, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
+    keep_log(options, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+  }
+  void restore() const {
+    for (std::size_t i = 0; i < values_.size(); ++i) to_[i] = values_[i];
+    for (const auto& [at, bytes] : logs_) std::memcpy(at, bytes.data(), bytes.size());
+  }
+
+ private:
+  void keep_log(const CUjit_option* options, CUjit_option log, CUjit_option size) {
+    char* at = nullptr;
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (options[i] == log) at = static_cast<char*>(values_[i]);
+      if (options[i] == size) bytes = std::uint32_t(reinterpret_cast<std::uintptr_t>(values_[i])); // an unsigned int
+    }
+    if (at && bytes) logs_.emplace_back(at, std::string(at, bytes));
+  }
+  void** to_ = nullptr;
+  std::vector<void*> values_;
+  std::vector<std::pair<char*, std::string>> logs_;
+};
+
+// From the way in to the way out.
+struct Loading {
+  Code* code = nullptr;            // null: the call loads what the program gave it
+  const void* original = nullptr;  // what that was: the image, or the name of its file
+  JitValues jit;
+};
+thread_local Loading loading;
 
 // Bytes as a file that the driver can open by its name, until the way out.
 class MemoryFile {
@@ -49,41 +93,84 @@ class MemoryFile {
 thread_local MemoryFile loading_file;
 
 void replace(Call& call, const void*& image, const JitOptions& jit, bool anywhere) {
-  loading = call.session.modules().replacement(image, jit, anywhere);
-  if (loading) image = loading->image.data();
+  loading.code = call.session.modules().replacement(image, jit, anywhere);
+  if (!loading.code) return;
+  loading.original = image;
+  image = loading.code->image.data();
 }
 
 void replace(Call& call, const char*& path, const JitOptions& jit, bool anywhere) {
-  loading = call.session.modules().replacement_of_file(path, jit, anywhere);
-  if (!loading) return;
-  if (const char* name = loading_file.hold(loading->image)) {
+  loading.code = call.session.modules().replacement_of_file(path, jit, anywhere);
+  if (!loading.code) return;
+  if (const char* name = loading_file.hold(loading.code->image)) {
+    loading.original = path;
     path = name;
     return;
   }
-  loading = nullptr;
+  loading.code = nullptr;
   call.session.incident("opaque", std::string("no file in memory can be had for the instrumented code of ") + path);
 }
 
-template <typename Handle>
-void tie(Call& call, Handle* handle) {
-  if (loading && call.done() && handle) {
-    call.session.modules().loaded(*handle, loading);
+void unload(CUmodule module) {
+  if (driver().cuModuleUnload) driver().cuModuleUnload(module);
+}
+void unload(CUlibrary library) {
+  if (driver().cuLibraryUnload) driver().cuLibraryUnload(library);
+}
+
+// The program's own code, where the driver does not take what was put in its place: the program must not see that.
+// `again`: makes the call once more, with what the program gave it.
+template <typename What, typename Handle, typename Again>
+void load_own(Call& call, What& what, Handle* handle, CUresult why, Again&& again) {
+  Modules& modules = call.session.modules();
+  const bool loaded = call.done();
+  const Handle ours = loaded ? *handle : Handle{};
+  what = static_cast<What>(loading.original);
+  loading.jit.restore();
+  const CUresult result = again();
+  if (loaded && result != CUDA_SUCCESS) { // nor does it take the program's
+    *handle = ours;
+    return;
+  }
+  call.return_instead(result);
+  if (result == CUDA_SUCCESS) modules.not_loaded(*loading.code, why);
+  if (!loaded) return;
+  modules.unloaded(ours);
+  const Relaxed relaxed;
+  call.session.recorder().let_kernels_end(call.context, Unfinished::while_running);
+  unload(ours);
+}
+
+template <typename What, typename Handle, typename Again>
+void tie(Call& call, What& what, Handle* handle, Again&& again) {
+  if (!call.done())
+    load_own(call, what, handle, call.result, again);
+  else if (handle) {
+    const CUresult usable = call.session.modules().loaded(*handle, loading.code);
+    if (usable != CUDA_SUCCESS) load_own(call, what, handle, usable, again);
     // CUPTI gives no time of a launch in whose callback much else is called: buffers are made before.
     if (call.session.activity() && call.context) call.session.recorder().prepare(call.context);
-  } else if (loading && !call.done()) {
-    call.session.modules().not_loaded(*loading, call.result);
   }
-  loading = nullptr;
+  loading.code = nullptr;
   loading_file.close();
 }
 
+struct GivenJit {
+  unsigned count = 0;
+  CUjit_option* options = nullptr;
+  void** values = nullptr;
+};
+
 // `what`: the image, or the name of a file.
-template <typename What, typename Handle>
-void load(Call& call, What& what, Handle* handle, const JitOptions& jit = {}) {
-  if (call.exit)
-    tie(call, handle);
-  else
-    replace(call, what, jit, std::is_same_v<Handle, CUlibrary>);
+template <typename What, typename Handle, typename Again>
+void load(Call& call, What& what, Handle* handle, const GivenJit& jit, Again&& again) {
+  if (call.exit) {
+    if (loading.code) tie(call, what, handle, again);
+    return;
+  }
+  loading.code = nullptr;
+  replace(call, what, jit_options(jit.count, jit.options, jit.values), std::is_same_v<Handle, CUlibrary>);
+  if (loading.code) loading.jit.keep(jit.count, jit.options, jit.values);
 }
 
 // What the program sees of a module or library: its own kernels, without clones.
@@ -118,17 +205,30 @@ void hand_out(const std::vector<Function>& own, Function* to, unsigned room) {
 
 } // namespace
 
-void load_module(Call& call, cuModuleLoadData_params& p) { load(call, p.image, p.module); }
+void load_module(Call& call, cuModuleLoadData_params& p) {
+  load(call, p.image, p.module, {}, [&] { return driver().cuModuleLoadData(p.module, p.image); });
+}
 void load_module_ex(Call& call, cuModuleLoadDataEx_params& p) {
-  load(call, p.image, p.module, jit_options(p.numOptions, p.options, p.optionValues));
+  load(call, p.image, p.module, {p.numOptions, p.options, p.optionValues},
+       [&] { return driver().cuModuleLoadDataEx(p.module, p.image, p.numOptions, p.options, p.optionValues); });
 }
-void load_fat_binary(Call& call, cuModuleLoadFatBinary_params& p) { load(call, p.fatCubin, p.module); }
+void load_fat_binary(Call& call, cuModuleLoadFatBinary_params& p) {
+  load(call, p.fatCubin, p.module, {}, [&] { return driver().cuModuleLoadFatBinary(p.module, p.fatCubin); });
+}
 void load_library(Call& call, cuLibraryLoadData_params& p) {
-  load(call, p.code, p.library, jit_options(p.numJitOptions, p.jitOptions, p.jitOptionsValues));
+  load(call, p.code, p.library, {p.numJitOptions, p.jitOptions, p.jitOptionsValues}, [&] {
+    return driver().cuLibraryLoadData(p.library, p.code, p.jitOptions, p.jitOptionsValues, p.numJitOptions,
+                                      p.libraryOptions, p.libraryOptionValues, p.numLibraryOptions);
+  });
 }
-void load_module_file(Call& call, cuModuleLoad_params& p) { load(call, p.fname, p.module); }
+void load_module_file(Call& call, cuModuleLoad_params& p) {
+  load(call, p.fname, p.module, {}, [&] { return driver().cuModuleLoad(p.module, p.fname); });
+}
 void load_library_file(Call& call, cuLibraryLoadFromFile_params& p) {
-  load(call, p.fileName, p.library, jit_options(p.numJitOptions, p.jitOptions, p.jitOptionsValues));
+  load(call, p.fileName, p.library, {p.numJitOptions, p.jitOptions, p.jitOptionsValues}, [&] {
+    return driver().cuLibraryLoadFromFile(p.library, p.fileName, p.jitOptions, p.jitOptionsValues, p.numJitOptions,
+                                          p.libraryOptions, p.libraryOptionValues, p.numLibraryOptions);
+  });
 }
 void unload_module(Call& call, cuModuleUnload_params& p) {
   if (!call.exit) call.session.modules().unloaded(p.hmod);

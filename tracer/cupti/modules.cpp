@@ -170,33 +170,39 @@ Code* Modules::made_of(Expected<DeviceCode> found, JitOptions jit, int architect
   return codes_.back().get();
 }
 
-void Modules::not_loaded(const Code& code, CUresult why) {
-  if (!code.apart) return;
-  assembler_.distrust();
+// Of whoever assembled it nothing is wrong where there was no memory for it.
+void Modules::not_loaded(Code& code, CUresult why) {
+  const bool distrust = code.apart && why != CUDA_ERROR_OUT_OF_MEMORY;
+  if (distrust) assembler_.distrust();
   left_opaque(code.origin + ": the driver did not load its instrumented code (error " + std::to_string(int(why)) +
-              "): from now on it assembles such code itself");
+              "), but the program's own: its kernels are opaque" +
+              (distrust ? "; from now on the driver assembles such code itself" : ""));
+  std::string().swap(code.image);
 }
 
-void Modules::loaded(CUlibrary library, Code* code) {
+CUresult Modules::loaded(CUlibrary library, Code* code) {
   {
     std::lock_guard hold(lock_);
     code->library = library;
     by_handle_[library] = code;
   }
-  const Relaxed relaxed; // a library may be loaded, when it is needed first, while a stream is captured
-  load_kernels(*code);
-  find_symbols(*code);
+  return load_what_it_has(*code);
 }
 
-void Modules::loaded(CUmodule module, Code* code) {
+CUresult Modules::loaded(CUmodule module, Code* code) {
   {
     std::lock_guard hold(lock_);
     code->handle = module;
     by_handle_[module] = code;
   }
+  return load_what_it_has(*code);
+}
+
+CUresult Modules::load_what_it_has(Code& code) {
   const Relaxed relaxed; // a library may be loaded, when it is needed first, while a stream is captured
-  load_kernels(*code);
-  find_symbols(*code);
+  const CUresult result = load_kernels(code);
+  if (result == CUDA_SUCCESS) find_symbols(code);
+  return result;
 }
 
 template <typename Which>
@@ -258,28 +264,43 @@ std::uint32_t Modules::opaque(const void* owner) {
 
 // Kernels and clones, which the driver would load when they are needed first, and then perhaps wait until the kernels
 // that run have ended (CUDA Programming Guide, "Lazy Loading").
-void Modules::load_kernels(Code& code) {
+CUresult Modules::load_kernels(Code& code) {
   CUcontext context = nullptr;
-  if (!driver().cuFuncLoad || driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
+  if (!driver().cuFuncLoad || driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return CUDA_SUCCESS;
   session_.recorder().let_kernels_end(context, Unfinished::while_loading);
-  for (const ptx::InstrumentedKernel& made : code.instrumentation.kernels) {
-    for (const std::string& name : {made.name, made.clone}) {
-      CUfunction function = nullptr;
-      CUkernel kernel = nullptr;
-      const bool known = code.library
-                             ? driver().cuLibraryGetKernel(&kernel, code.library, name.c_str()) == CUDA_SUCCESS &&
-                                   driver().cuKernelGetFunction(&function, kernel) == CUDA_SUCCESS
-                             : driver().cuModuleGetFunction(&function, code.handle, name.c_str()) == CUDA_SUCCESS;
-      if (!known) continue;
-      driver().cuFuncLoad(function);
-      // Nodes of graphs have the clones' handles, and other modules may have their names.
-      const void* owner = code.library ? static_cast<const void*>(code.library) : code.handle;
-      if (kernel) found(kernel, owner, true);
-      found(function, owner, false);
+  const void* owner = code.library ? static_cast<const void*>(code.library) : code.handle;
+  const auto load = [&](const std::string& name) {
+    CUfunction function = nullptr;
+    CUkernel kernel = nullptr;
+    CUresult result = CUDA_SUCCESS;
+    if (code.library) {
+      result = driver().cuLibraryGetKernel(&kernel, code.library, name.c_str());
+      if (result == CUDA_SUCCESS) result = driver().cuKernelGetFunction(&function, kernel);
+    } else {
+      result = driver().cuModuleGetFunction(&function, code.handle, name.c_str());
     }
+    if (result == CUDA_SUCCESS) result = driver().cuFuncLoad(function);
+    if (result != CUDA_SUCCESS) return result;
+    // Nodes of graphs have the clones' handles, and other modules may have their names.
+    if (kernel) found(kernel, owner, true);
+    found(function, owner, false);
+    return result;
+  };
+  std::vector<ptx::InstrumentedKernel>& kernels = code.instrumentation.kernels;
+  for (const ptx::InstrumentedKernel& made : kernels) {
+    if (const CUresult result = load(made.name); result != CUDA_SUCCESS) return result;
   }
+  std::erase_if(kernels, [&](const ptx::InstrumentedKernel& made) {
+    const CUresult result = load(made.clone);
+    if (result == CUDA_SUCCESS) return false;
+    left_opaque("kernel " + ptx::brief_name(made.name) +
+                " is not recorded: the driver did not load it instrumented (error " + std::to_string(int(result)) +
+                ")");
+    return true;
+  });
   std::lock_guard hold(lock_);
   code.loaded_in.push_back(context);
+  return CUDA_SUCCESS;
 }
 
 // The module's variables are memory that kernels touch.

@@ -67,6 +67,7 @@ struct alignas(64) Kernel {  // what a launch's handle stands for
   CUfunction clone = nullptr;      // null: not (or no longer) to be used
   bool is_clone = false;           // the handle is a clone's: a graph's node that was given it
   enum class Handle : std::uint8_t { unknown, function, library_kernel } handle = Handle::unknown;
+  mutable std::atomic<bool> forgone = false; // the driver did not launch the clone, but the original (launches.cpp)
   mutable std::atomic<int> told_cluster[3] = {}; // what the clone was told to have (clones.h, own_cluster)
   bool gaps = false;                   // some bytes of its arguments are no parameter's
   std::uint32_t static_shared = 0;
@@ -89,9 +90,11 @@ class Modules {
   // `anywhere`: its kernels may be launched on any device that the process sees.
   Code* replacement(const void* image, const JitOptions& jit, bool anywhere);
   Code* replacement_of_file(const char* path, const JitOptions& jit, bool anywhere);
-  void loaded(CUlibrary library, Code* code);
-  void loaded(CUmodule module, Code* code);
-  void not_loaded(const Code& code, CUresult why); // the program's call failed with it
+  // What the driver said of the program's kernels in it, which it may load one by one: success, or why one is not to be
+  // had.
+  CUresult loaded(CUlibrary library, Code* code);
+  CUresult loaded(CUmodule module, Code* code);
+  void not_loaded(Code& code, CUresult why); // the program's own was, in its place
   void unloaded(const void* handle);
   void context_gone(CUcontext context); // it was destroyed: its handles may come again
   // The memory of a module's variable, under the session's lock: bytes are not 0. It is freed with the module.
@@ -122,7 +125,8 @@ class Modules {
   Assembler::Result assemble_apart(const ptx::Module& module, const ptx::Instrumentation& code, const JitOptions& jit,
                                    int architecture, const std::string& wait);
   std::optional<bool> driver_takes(const std::string& cubin);
-  void load_kernels(Code& code);
+  CUresult load_what_it_has(Code& code);
+  CUresult load_kernels(Code& code);
   Code* code_of(CUfunction handle) const; // under lock_; null: none that is known
   void find_symbols(Code& code);
   std::uint32_t opaque(const void* owner);
