@@ -8,11 +8,14 @@
 // short (threads that launch and end, one behind the other; says by how many KiB memory has grown), empty (allocates
 // nothing, in a stream), detach (takes CUPTI out of the process for a while), time (says nanoseconds of the first
 // thread's CPU a launch; it pauses after every 200, as jobs do), or turns (takes THREADS turns of ten times LAUNCHES,
-// with other processes: tests/gpu/train.py, --turns).
+// with other processes: tests/gpu/train.py, --turns), slow (whoever writes to a file is held up for 20 ms each time),
+// stalled (for ever, after a while). Both say by how many MiB memory had grown at most.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +32,20 @@
 
 #include <nvtx3/nvToolsExt.h>
 
+// Storage that is slow. (The system's write by another name.)
+static std::atomic<int> microseconds_a_write{0};
+extern "C" __attribute__((visibility("default"))) ssize_t write(int file, const void* data, std::size_t bytes) {
+  if (file > STDERR_FILENO && microseconds_a_write) usleep(useconds_t(microseconds_a_write));
+  return syscall(SYS_write, file, data, bytes);
+}
+
 namespace {
+
+long peak() { // KiB of memory
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_maxrss;
+}
 
 double thread_time() { // nanoseconds
   timespec now{};
@@ -148,10 +164,15 @@ int main(int argc, char** argv) {
   const std::string end = argv[3];
   cuInit(0);
   if (end == "turns") return take_turns(launches, threads), 0;
+  const long before = peak();
+  const bool slow = end == "slow", stalled = end == "stalled";
+  if (slow) microseconds_a_write = 20'000;
+  if (stalled) microseconds_a_write = 3'600'000'000 / 2;
   std::vector<std::thread> workers;
   for (int t = 1; t < threads; ++t) workers.emplace_back(work, launches, end != "time", end == "time");
   const double taken = work(launches, end != "time", end == "time");
   for (std::thread& worker : workers) worker.join();
+  if (slow || stalled) std::printf("%ld MiB\n", (peak() - before) / 1024);
   if (end == "forks" && !forks(60)) std::printf("a child hangs\n");
   if (end == "sigwait" && !waits_for_signal()) std::printf("the signal did not come\n");
   if (end == "detach") {

@@ -53,6 +53,22 @@ def threads(case):
     assert case.launches() == 8 * 1800, case.dump()
 
 
+def slow_storage(case):
+    """Who launches faster than it takes what is written waits: memory is bounded, and nothing is lost."""
+    status, said = case.run(300_000, 2, "slow", settings=":budget=1")
+    grown = int(case.printed.split()[0])
+    assert (status, said) == (3, []) and grown < 16, (status, said, grown)
+    assert case.launches() == 2 * 270_000, case.dump()
+
+
+def stalled_storage(case):
+    """The job goes on without being recorded, and ends; both are said."""
+    status, said = case.run(300_000, 2, "stalled", settings=":budget=1")
+    grown = int(case.printed.split()[0])
+    assert status == 3 and grown < 16, (status, grown)
+    assert len(said) == 2 and "nothing more is recorded" in said[0] and "cut off" in said[1], said
+
+
 def leaves_at_once(case):
     """_exit runs no exit handlers."""
     status, said = case.run(1000, 1, "_exit")
@@ -379,6 +395,7 @@ def not_followed(case):
 
 cases = [copies, orders, copies_that_fail, copies_that_wait, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
+         slow_storage, stalled_storage,
          killed, forks, forks_while_others_launch, crashes, exits_in_a_handler, exits_while_others_launch,
          nobody_reads_what_it_says, waits_for_a_signal, short_threads, allocates_nothing,
          executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,

@@ -143,6 +143,8 @@ void fill_watched(const Session& session) {
       Activity::driver_call(data->correlationId);
     call_watched.handler(call, const_cast<void*>(data->functionParams));
     if (exit && call_watched.queues) session->recorder().queued(data->context);
+    if (exit && session->journal().is_full()) [[unlikely]]
+      session->recorder().let_write();
   } catch (...) {
     session->call_not_recorded();
   }

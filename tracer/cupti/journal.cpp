@@ -14,7 +14,6 @@ namespace deadheat::cupti {
 namespace {
 
 constexpr std::size_t most_spare = 16;    // blocks that wait to be used again
-constexpr std::size_t bytes_apart = 600;  // of an entry of that kind, with what it points to
 constexpr std::size_t most_room = 8192;   // bytes of arguments that a launch keeps room for
 
 template <std::size_t I>
@@ -42,6 +41,16 @@ void Journal::open_block() {
   }
   fill_ = filling_->bytes;
   end_ = fill_ + sizeof filling_->bytes;
+  ++blocks_;
+  look_at_room();
+}
+
+void Journal::recycle(std::unique_ptr<Block>& block) {
+  std::lock_guard hold(lock_);
+  --blocks_;
+  if (spare_.size() < most_spare) spare_.push_back(std::move(block));
+  block = nullptr;
+  look_at_room();
 }
 
 void Journal::push(Item item) {
@@ -52,11 +61,7 @@ void Journal::push(Item item) {
   std::memcpy(append(sizeof address, std::uint32_t(held->index()) | apart), &address, sizeof address);
   (void)held.release();
   apart_.fetch_add(1, std::memory_order_relaxed);
-}
-
-bool Journal::holds_too_much() {
-  std::lock_guard hold(lock_);
-  return full_.size() * sizeof(Block) + apart_.load(std::memory_order_relaxed) * bytes_apart > most_held_;
+  look_at_room();
 }
 
 void Journal::push(Launched& launched) {
@@ -223,11 +228,9 @@ void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
   for (;;) {
     if (block_ == batch_.size()) {
       block_ = at_ = 0;
-      std::lock_guard hold(lock_);
-      for (std::unique_ptr<Block>& block : batch_) {
-        if (spare_.size() < most_spare) spare_.push_back(std::move(block));
-      }
       batch_.clear();
+      std::lock_guard hold(lock_);
+      look_at_room();
       close_block();
       batch_.swap(full_);
     }
@@ -240,12 +243,16 @@ void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
         std::memcpy(&entry, block.bytes + at_, sizeof entry);
         std::uint8_t* const bytes = block.bytes + at_ + sizeof entry;
         if (!write(entry, bytes, writer, last_chance)) {
-          if (!holds_too_much()) return;
+          if (!holds_too_much()) {
+            std::lock_guard hold(lock_);
+            return look_at_room();
+          }
           say_once("a launch does not end, and too much waits behind it: the rest of its accesses is not recorded");
           write(entry, bytes, writer, true);
         }
         at_ += entry.bytes;
       }
+      recycle(batch_[block_]);
     }
   }
 }

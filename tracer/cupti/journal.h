@@ -141,9 +141,12 @@ class Journal {
   // So much may wait behind a launch of which accesses are to come: where it is more, and the launch may never end, it
   // writes what it has, and the rest of it is missing.
   void may_hold(std::size_t bytes) { most_held_ = bytes; }
+  // Much more waits than that: who pushes more should give the writer time, and may hold nothing then that it needs.
+  bool is_full() const { return is_full_.load(std::memory_order_relaxed) && !closed_; }
 
  private:
   static constexpr std::size_t block_bytes = std::size_t(128) << 10;
+  static constexpr std::size_t bytes_apart = 600; // of an entry that is an Item's address, with what it points to
   struct Block {
     std::size_t used = 0;
     alignas(8) std::uint8_t bytes[block_bytes];
@@ -177,7 +180,19 @@ class Journal {
   void close_block(); // likewise: it is filled
   void open_block();
   bool write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter& writer, bool last_chance);
-  bool holds_too_much();
+  std::size_t held() const { // bytes, of what is not written
+    return blocks_.load(std::memory_order_relaxed) * sizeof(Block) +
+           apart_.load(std::memory_order_relaxed) * bytes_apart;
+  }
+  bool holds_too_much() const { return held() > most_held_; }
+  // Full is more than what makes the writer go on (holds_too_much): so it comes to an end however long a launch takes.
+  void look_at_room() {
+    if (held() > most_held_ + most_held_ / 4)
+      is_full_ = true;
+    else if (is_full_.load(std::memory_order_relaxed) && !holds_too_much())
+      is_full_ = false;
+  }
+  void recycle(std::unique_ptr<Block>& block); // that is written
   bool write(Item& item, trace::TraceWriter& writer, bool last_chance); // false: more of it is to come
   void write(const LaunchFacts& launch, std::span<std::uint64_t> words, const Launched* more,
              trace::TraceWriter& writer);
@@ -190,6 +205,8 @@ class Journal {
   std::atomic<bool> closed_{false}, in_haste_{false};
   std::vector<std::unique_ptr<Block>> full_, spare_;
   std::atomic<std::size_t> apart_{0}; // entries of that kind
+  std::atomic<std::size_t> blocks_{0}; // that are filled, or are being filled or written
+  std::atomic<bool> is_full_{false};
 
   std::size_t most_held_ = std::size_t(1) << 30;
   std::mutex pumping_; // of what follows

@@ -190,6 +190,22 @@ void Recorder::before_launch(CUcontext context, CUstream stream) {
   queued_ = 0;
 }
 
+void Recorder::let_write() {
+  constexpr int most_idle = 10'000; // milliseconds
+  Session::Headway headway(session_);
+  for (int idle = 0; session_.journal().is_full() && !finishing_ && !stopping_;) {
+    if (!running_ || idle == most_idle) {
+      session_.cut_off("too much is to be written, and nobody gets on with it: nothing more is recorded");
+      std::lock_guard hold(lock_);
+      budget_used_up_ = true;
+      return;
+    }
+    wake_.notify_all();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    idle = headway.made() ? 0 : idle + 1;
+  }
+}
+
 // ---- its thread
 
 void Recorder::run() {

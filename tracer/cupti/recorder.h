@@ -60,6 +60,9 @@ class Recorder {
   // room in the buffer of accesses would wait for it. So few are let queue up around recorded launches.
   void queued(CUcontext context);
   void before_launch(CUcontext context, CUstream stream);
+  // Too much is to be written: waits until it is less, as long as its thread makes headway, and records nothing more
+  // where it makes none. Nothing may be held that the thread needs: no lock, nor the device.
+  void let_write();
   void caught_up(); // the host waited: what had been reserved by then is fetched, up to what is not finished
 
   // Whether the accesses of this launch are to be recorded. Counts it.

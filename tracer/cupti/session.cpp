@@ -182,6 +182,16 @@ void Session::exits(int status) noexcept {
   finish_elsewhere(status, 10'000);
 }
 
+bool Session::Headway::made() {
+  timespec now{};
+  clock_gettime(session_.headway_, &now);
+  const bool worked_on = now.tv_sec != worked_.tv_sec || now.tv_nsec != worked_.tv_nsec;
+  const bool in_driver = (Rings::asked() & 1) && Rings::asked() == asked_; // which may wait actively
+  worked_ = now;
+  asked_ = Rings::asked();
+  return worked_on && !in_driver;
+}
+
 // Called in handlers of signals: no locks, no memory, unless there is no thread that could finish (Recorder::start),
 // and this one was not interrupted in what it does here.
 void Session::finish_elsewhere(int status, int most_idle) noexcept {
@@ -192,18 +202,17 @@ void Session::finish_elsewhere(int status, int most_idle) noexcept {
     if (!here.own_calls) finish(status, true);
     return;
   }
-  timespec worked{};
-  std::uint32_t asked = 0;
+  Headway headway(*this);
   for (int steps = 0, idle = 0; !ended_ && idle < most_idle && steps < most; ++steps) {
     nanosleep(&step, nullptr);
-    timespec now{};
-    clock_gettime(headway_, &now);
-    const bool worked_on = now.tv_sec != worked.tv_sec || now.tv_nsec != worked.tv_nsec;
-    const bool in_driver = (Rings::asked() & 1) && Rings::asked() == asked; // which may wait actively
-    idle = worked_on && !in_driver ? 0 : idle + 1;
-    worked = now;
-    asked = Rings::asked();
+    idle = headway.made() ? 0 : idle + 1;
   }
+  if (ended_ || said_cut_off_.exchange(true)) return;
+  constexpr char line[] =
+      "deadheat: the trace is cut off: whoever writes it gets no further, and the job does not wait for it\n";
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) && !(ready.revents & POLLERR))
+    (void)!::write(STDERR_FILENO, line, sizeof line - 1);
 }
 
 bool Session::did_nothing() {
@@ -225,6 +234,14 @@ void Session::incident(const std::string& kind, const std::string& text, std::ui
   Count& count = incidents_[kind + '\n' + text];
   count.text = text;
   count.count += times;
+}
+
+void Session::cut_off(const std::string& why) {
+  if (cut_off_.exchange(true)) return;
+  journal_.close();
+  say(why);
+  if (window_) window_->spoil(why);
+  incident("lost", why);
 }
 
 [[gnu::cold]] void Session::call_not_recorded() noexcept {

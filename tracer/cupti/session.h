@@ -54,6 +54,17 @@ class Session {
   // The process calls its exit handlers: likewise, but for more patience. A handler of a signal may have called exit,
   // in the middle of what this thread was doing here, and other threads may be in the driver for ever.
   void exits(int status) noexcept;
+  // Whether the thread that writes has got any further since this was asked last. Async-signal-safe.
+  class Headway {
+   public:
+    explicit Headway(const Session& session) : session_(session) {}
+    bool made();
+
+   private:
+    const Session& session_;
+    timespec worked_{};
+    std::uint32_t asked_ = 0;
+  };
   void works_here() noexcept; // the calling thread is the one that would
 
   const TracerOptions& options() const { return options_; }
@@ -158,6 +169,8 @@ class Session {
   std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
 
   void incident(const std::string& kind, const std::string& text, std::uint64_t times = 1); // said once in the trace
+  // What happens from here on is not recorded: nobody writes it down.
+  void cut_off(const std::string& why);
   void call_not_recorded() noexcept; // there was no memory, most likely: what it did is not in the trace
   std::uint32_t host_thread() {
     return here.number ? here.number : first_host_thread();
@@ -193,6 +206,7 @@ class Session {
   std::atomic<int> finishing_{0}; // the thread that is in it
   std::atomic<clockid_t> headway_{CLOCK_PROCESS_CPUTIME_ID}; // time of the thread that finishes, or will
   std::atomic<bool> said_error_{false}; // that the trace cannot be written
+  std::atomic<bool> said_cut_off_{false}, cut_off_{false};
   int process_ = 0; // pid: a child of vfork that leaves is nothing to us
 
   // What every launch needs lies together, in one line of memory.
