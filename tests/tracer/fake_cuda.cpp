@@ -108,6 +108,24 @@ EXPORT CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
   });
 }
 
+// Functions are numbers, too, and never the same.
+EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  static std::atomic<std::uintptr_t> next{0x10000000};
+  cuModuleLoadData_params p{module, image};
+  return CALL(cuModuleLoadData, nullptr, p, {
+    *p.module = reinterpret_cast<CUmodule>(next.fetch_add(16));
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  static std::atomic<std::uintptr_t> next{0x20000000};
+  cuModuleGetFunction_params p{function, module, name};
+  return CALL(cuModuleGetFunction, nullptr, p, {
+    *p.hfunc = reinterpret_cast<CUfunction>(next.fetch_add(16));
+    return CUDA_SUCCESS;
+  });
+}
+
 // ---- calls whose parameters are all there is to them
 
 #define NOTHING(name, parameters, ...)                                \
@@ -115,6 +133,7 @@ EXPORT CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
     name##_params p{__VA_ARGS__};                                     \
     return CALL(name, nullptr, p, { return (void)p, CUDA_SUCCESS; }); \
   }
+NOTHING(cuModuleUnload, (CUmodule module), module)
 NOTHING(cuMemsetD32Async, (CUdeviceptr to, unsigned value, std::size_t count, CUstream stream), to, value, count,
         stream)
 NOTHING(cuMemcpyBatchAsync,

@@ -9,7 +9,8 @@
 // nothing, in a stream), detach (takes CUPTI out of the process for a while), time (says nanoseconds of the first
 // thread's CPU a launch; it pauses after every 200, as jobs do), or turns (takes THREADS turns of ten times LAUNCHES,
 // with other processes: tests/gpu/train.py, --turns), slow (whoever writes to a file is held up for 20 ms each time),
-// stalled (for ever, after a while). Both say by how many MiB memory had grown at most.
+// modules (loads so many modules with a thousand functions, launches each, and unloads them; says milliseconds),
+// stalled (for ever, after a while). Slow and stalled say by how many MiB memory had grown at most.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <malloc.h>
@@ -78,6 +79,24 @@ double work(int launches, bool failures, bool pauses = false) {
   cuStreamSynchronize(stream);
   cuMemFree(memory);
   return taken;
+}
+
+double time_of_modules(int count) { // milliseconds
+  const double begin = thread_time();
+  std::vector<CUmodule> modules(std::size_t(count), nullptr);
+  for (CUmodule& module : modules) {
+    cuModuleLoadData(&module, "none");
+    for (int i = 0; i < 1000; ++i) {
+      CUfunction function = nullptr;
+      CUdeviceptr pointer = 0;
+      int number = i;
+      void* parameters[] = {&pointer, &number};
+      cuModuleGetFunction(&function, module, "work");
+      cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr);
+    }
+  }
+  for (const CUmodule module : modules) cuModuleUnload(module);
+  return (thread_time() - begin) / 1e6;
 }
 
 std::size_t growth_of_short_threads(int threads) {
@@ -173,6 +192,10 @@ int main(int argc, char** argv) {
   const double taken = work(launches, end != "time", end == "time");
   for (std::thread& worker : workers) worker.join();
   if (slow || stalled) std::printf("%ld MiB\n", (peak() - before) / 1024);
+  if (end == "modules") {
+    const double few = time_of_modules(threads), many = time_of_modules(10 * threads);
+    std::printf("%.1f %.1f ms\n", few, many);
+  }
   if (end == "forks" && !forks(60)) std::printf("a child hangs\n");
   if (end == "sigwait" && !waits_for_signal()) std::printf("the signal did not come\n");
   if (end == "detach") {

@@ -69,6 +69,13 @@ def stalled_storage(case):
     assert len(said) == 2 and "nothing more is recorded" in said[0] and "cut off" in said[1], said
 
 
+def many_modules(case):
+    """What finding, launching and unloading functions takes does not grow with how many there are."""
+    status, said = case.run(1, 3, "modules")
+    few, many = map(float, case.printed.split()[:2])  # ten times as many
+    assert (status, said) == (3, []) and many < 40 * few + 100, (status, said, few, many)
+
+
 def leaves_at_once(case):
     """_exit runs no exit handlers."""
     status, said = case.run(1000, 1, "_exit")
@@ -395,7 +402,7 @@ def not_followed(case):
 
 cases = [copies, orders, copies_that_fail, copies_that_wait, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
-         slow_storage, stalled_storage,
+         slow_storage, stalled_storage, many_modules,
          killed, forks, forks_while_others_launch, crashes, exits_in_a_handler, exits_while_others_launch,
          nobody_reads_what_it_says, waits_for_a_signal, short_threads, allocates_nothing,
          executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,

@@ -11,10 +11,19 @@ namespace deadheat::cupti {
 
 bool Modules::is_loaded(CUfunction handle, const char* symbol, CUcontext context) {
   std::lock_guard hold(lock_);
-  if (kernels_.count({context, handle})) return true;
+  if (known(handle, context)) return true;
   const Code* code = code_of(handle);
   return code && symbol && code->kernel(symbol) &&
          std::find(code->loaded_in.begin(), code->loaded_in.end(), context) != code->loaded_in.end();
+}
+
+Kernel* Modules::known(CUfunction handle, CUcontext context) const {
+  const auto found = kernels_.find(handle);
+  if (found == kernels_.end()) return nullptr;
+  for (const InContext& of : found->second) {
+    if (of.context == context) return of.kernel.get();
+  }
+  return nullptr;
 }
 
 Code* Modules::code_of(CUfunction handle) const {
@@ -96,10 +105,9 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   Code* code = nullptr;
   {
     std::lock_guard hold(lock_);
-    auto found = kernels_.find({context, handle});
-    if (found != kernels_.end()) return *found->second;
-    auto known = owners_.find(handle);
-    if (known != owners_.end()) owner = known->second;
+    if (Kernel* made = known(handle, context)) return *made;
+    const auto its = owners_.find(handle);
+    if (its != owners_.end()) owner = its->second;
     code = code_of(handle);
   }
   auto made = std::make_unique<Kernel>();
@@ -127,9 +135,9 @@ Kernel& Modules::kernel(CUfunction handle, const char* symbol, CUcontext context
   find_words(*made);
   std::lock_guard hold(lock_);
   if (!made->code) made->opaque_module = opaque(owner.owner);
-  std::unique_ptr<Kernel>& place = kernels_[{context, handle}];
-  if (!place) place = std::move(made);
-  return *place;
+  if (Kernel* by_another = known(handle, context)) return *by_another;
+  if (!owners_.count(handle)) unowned_.push_back(handle);
+  return *kernels_[handle].emplace_back(InContext{context, std::move(made)}).kernel;
 }
 
 void words_of(const Kernel& kernel, std::uint32_t blocks, std::span<const std::uint8_t> arguments,

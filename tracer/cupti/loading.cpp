@@ -139,6 +139,7 @@ void load_own(Call& call, What& what, Handle* handle, CUresult why, Again&& agai
   const Relaxed relaxed;
   call.session.recorder().let_kernels_end(call.context, Unfinished::while_running);
   unload(ours);
+  modules.not_needed(ours, false);
 }
 
 template <typename What, typename Handle, typename Again>
@@ -171,6 +172,14 @@ void load(Call& call, What& what, Handle* handle, const GivenJit& jit, Again&& a
   loading.code = nullptr;
   replace(call, what, jit_options(jit.count, jit.options, jit.values), std::is_same_v<Handle, CUlibrary>);
   if (loading.code) loading.jit.keep(jit.count, jit.options, jit.values);
+}
+
+void unloads(Call& call, const void* handle) {
+  Modules& modules = call.session.modules();
+  if (call.exit)
+    modules.not_needed(handle, !call.done());
+  else
+    modules.unloaded(handle);
 }
 
 // What the program sees of a module or library: its own kernels, without clones.
@@ -230,12 +239,8 @@ void load_library_file(Call& call, cuLibraryLoadFromFile_params& p) {
                                           p.libraryOptions, p.libraryOptionValues, p.numLibraryOptions);
   });
 }
-void unload_module(Call& call, cuModuleUnload_params& p) {
-  if (!call.exit) call.session.modules().unloaded(p.hmod);
-}
-void unload_library(Call& call, cuLibraryUnload_params& p) {
-  if (!call.exit) call.session.modules().unloaded(p.library);
-}
+void unload_module(Call& call, cuModuleUnload_params& p) { unloads(call, p.hmod); }
+void unload_library(Call& call, cuLibraryUnload_params& p) { unloads(call, p.library); }
 void library_kernel(Call& call, cuLibraryGetKernel_params& p) {
   if (call.done() && p.pKernel) call.session.modules().found(*p.pKernel, p.library, true);
 }

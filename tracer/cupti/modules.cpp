@@ -1,6 +1,7 @@
 #include "tracer/cupti/modules.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/images.h"
@@ -91,6 +92,7 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     left_opaque(origin + ": instrumented PTX does not assemble, its kernels are opaque: " + why, origin);
     return nullptr;
   }
+  std::string().swap(code->instrumentation.text);
   forgo_contracted(*module, *code);
   if (code->instrumentation.kernels.empty()) return nullptr;
   trace::Module record;
@@ -205,16 +207,11 @@ CUresult Modules::load_what_it_has(Code& code) {
   return result;
 }
 
-template <typename Which>
-void Modules::forget(Which&& which) {
-  for (auto at = kernels_.begin(); at != kernels_.end();) {
-    if (!which(at->first.first, at->first.second)) {
-      ++at;
-      continue;
-    }
-    retired_.push_back(std::move(at->second));
-    at = kernels_.erase(at);
-  }
+void Modules::forget(CUfunction handle) {
+  const auto found = kernels_.find(handle);
+  if (found == kernels_.end()) return;
+  for (InContext& of : found->second) retired_.push_back(std::move(of.kernel));
+  kernels_.erase(found);
   hot.known_kernels.fetch_add(1, std::memory_order_release);
 }
 
@@ -224,29 +221,58 @@ void Modules::unloaded(const void* handle) {
     if (auto symbols = symbols_.extract(handle)) session_.freed_symbols(symbols.mapped());
   }
   std::lock_guard hold(lock_);
-  by_handle_.erase(handle);
+  if (const auto code = by_handle_.extract(handle)) unloading_[handle] = code.mapped();
   opaque_.erase(handle);
-  std::erase_if(owners_, [&](const auto& entry) { return entry.second.owner == handle; });
-  forget([&](CUcontext, CUfunction function) { return !owners_.count(function); });
+  if (const auto its = owned_.extract(handle)) {
+    for (const CUfunction function : its.mapped()) {
+      const auto owner = owners_.find(function);
+      if (owner == owners_.end() || owner->second.owner != handle) continue; // another's by now
+      owners_.erase(owner);
+      forget(function);
+    }
+  }
+  for (const CUfunction function : std::exchange(unowned_, {})) { // they may have been its
+    if (!owners_.count(function)) forget(function);
+  }
+}
+
+void Modules::not_needed(const void* handle, bool any_more) {
+  std::lock_guard hold(lock_);
+  const auto code = unloading_.extract(handle);
+  if (code && !any_more) std::string().swap(code.mapped()->image);
 }
 
 void Modules::context_gone(CUcontext context) {
   std::lock_guard hold(lock_);
   for (const std::unique_ptr<Code>& code : codes_) std::erase(code->loaded_in, context);
-  forget([&](CUcontext of, CUfunction) { return of == context; });
+  for (auto& [handle, all] : kernels_) {
+    std::erase_if(all, [&](InContext& of) {
+      if (of.context != context) return false;
+      retired_.push_back(std::move(of.kernel));
+      return true;
+    });
+  }
+  hot.known_kernels.fetch_add(1, std::memory_order_release);
+}
+
+void Modules::owned(CUfunction function, Owner owner) {
+  Owner& known = owners_[function];
+  if (known.owner != owner.owner) {
+    owned_[owner.owner].push_back(function);
+    forget(function);
+  }
+  known = owner;
 }
 
 void Modules::found(const void* function, const void* owner, bool library) {
   std::lock_guard hold(lock_);
-  Owner& known = owners_[static_cast<CUfunction>(const_cast<void*>(function))];
-  if (known.owner != owner) forget([&](CUcontext, CUfunction other) { return other == function; });
-  known = {owner, library};
+  owned(static_cast<CUfunction>(const_cast<void*>(function)), {owner, library});
 }
 
 void Modules::same(const void* function, const void* kernel) {
   std::lock_guard hold(lock_);
   auto at = owners_.find(static_cast<CUfunction>(const_cast<void*>(kernel)));
-  if (at != owners_.end()) owners_[static_cast<CUfunction>(const_cast<void*>(function))] = {at->second.owner, false};
+  if (at != owners_.end()) owned(static_cast<CUfunction>(const_cast<void*>(function)), {at->second.owner, false});
 }
 
 std::uint32_t Modules::opaque(const void* owner) {

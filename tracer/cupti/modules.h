@@ -86,7 +86,8 @@ class Modules {
   explicit Modules(Session& session);
 
   // The way in: what to load in place of `image` (a fat binary's wrapper or container, PTX text, an ELF file), or null
-  // to leave it. The result lives for ever.
+  // to leave it. The result lives for ever, its image
+  // until it is unloaded (CU_LIBRARY_BINARY_IS_PRESERVED: the driver reads it when it likes).
   // `anywhere`: its kernels may be launched on any device that the process sees.
   Code* replacement(const void* image, const JitOptions& jit, bool anywhere);
   Code* replacement_of_file(const char* path, const JitOptions& jit, bool anywhere);
@@ -95,7 +96,8 @@ class Modules {
   CUresult loaded(CUlibrary library, Code* code);
   CUresult loaded(CUmodule module, Code* code);
   void not_loaded(Code& code, CUresult why); // the program's own was, in its place
-  void unloaded(const void* handle);
+  void unloaded(const void* handle); // or about to be
+  void not_needed(const void* handle, bool any_more); // the call that unloads it has returned; any_more: it failed
   void context_gone(CUcontext context); // it was destroyed: its handles may come again
   // The memory of a module's variable, under the session's lock: bytes are not 0. It is freed with the module.
   const trace::Allocate& symbol(const void* owner, std::uint64_t address, std::uint64_t bytes, const std::string& name);
@@ -127,24 +129,32 @@ class Modules {
   std::optional<bool> driver_takes(const std::string& cubin);
   CUresult load_what_it_has(Code& code);
   CUresult load_kernels(Code& code);
+  Kernel* known(CUfunction handle, CUcontext context) const; // under lock_; null: it was not asked for
   Code* code_of(CUfunction handle) const; // under lock_; null: none that is known
   void find_symbols(Code& code);
   std::uint32_t opaque(const void* owner);
-  template <typename Which>
-  void forget(Which&& which); // kernels of whose context and handle it says so
+  void forget(CUfunction handle); // under lock_: the kernels of that handle
 
   struct Owner {
     const void* owner = nullptr;
     bool library = false;
   };
 
+  void owned(CUfunction function, Owner owner); // under lock_
+
   Session& session_;
   Assembler assembler_;
   std::mutex lock_;
   std::unordered_map<CUfunction, Owner> owners_;
+  std::unordered_map<const void*, std::vector<CUfunction>> owned_; // the other way round: what was found in it
   std::vector<std::unique_ptr<Code>> codes_;
-  std::unordered_map<const void*, Code*> by_handle_;
-  std::map<std::pair<CUcontext, CUfunction>, std::unique_ptr<Kernel>> kernels_;
+  std::unordered_map<const void*, Code*> by_handle_, unloading_;
+  struct InContext {
+    CUcontext context = nullptr;
+    std::unique_ptr<Kernel> kernel;
+  };
+  std::unordered_map<CUfunction, std::vector<InContext>> kernels_;
+  std::vector<CUfunction> unowned_; // of kernels_
   std::vector<std::unique_ptr<Kernel>> retired_; // of code that was unloaded: launches may still speak of them
   std::unordered_map<const void*, std::uint32_t> opaque_;
   std::unordered_map<const void*, std::vector<std::uint32_t>>
