@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <elf.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -38,6 +39,7 @@ bool of_clusters(CUfunction_attribute attribute) {
          attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH;
 }
 
+std::atomic<int> asked{0};
 CUresult get(int* value, CUfunction_attribute attribute, CUfunction f) {
   std::lock_guard hold(lock);
   const auto found = attributes.find(key_of(f, attribute));
@@ -63,16 +65,23 @@ Dim3 embedded::cluster_of(CUfunction f) {
 }
 
 EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction f) {
+  ++asked;
   return get(value, attribute, f);
 }
 EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
-  return set(f, attribute, value);
+  cuFuncSetAttribute_params p{f, attribute, value};
+  return CALL(cuFuncSetAttribute, nullptr, p, { return set(p.hfunc, p.attrib, p.value); });
 }
+// How often anybody asked for an attribute.
+EXPORT int embedded_attributes_asked() { return asked; }
 EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice) {
+  ++asked;
   return get(value, attribute, reinterpret_cast<CUfunction>(kernel));
 }
 EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice) {
-  return set(reinterpret_cast<CUfunction>(kernel), attribute, value);
+  cuKernelSetAttribute_params p{attribute, value, kernel, 0};
+  return CALL(cuKernelSetAttribute, nullptr, p,
+              { return set(reinterpret_cast<CUfunction>(p.kernel), p.attrib, p.val); });
 }
 EXPORT CUresult cuStreamGetCtx(CUstream, CUcontext* context) { return *context = fake::context, CUDA_SUCCESS; }
 EXPORT CUresult cuKernelGetName(const char** name, CUkernel kernel) {

@@ -35,6 +35,13 @@ def clusters_that_a_kernel_requires(case):
 
 
 @over_embedded
+def clusters_that_nobody_asked_for(case):
+    """Launches ask the driver for nothing where the program has set nothing."""
+    done = trouble(case, "asks")
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "0\ndone\n"), done
+
+
+@over_embedded
 def clusters_that_a_launch_prefers(case):
     """Which cluster has which size nothing tells: the launch is opaque, where they may differ."""
     done = trouble(case, "preferred")
@@ -123,6 +130,6 @@ def older_driver(case):
         assert not case.analysis()["races"], case.dump()
 
 
-cases = [launch_without_parameters, clusters_that_a_kernel_requires, clusters_that_a_launch_prefers,
+cases = [launch_without_parameters, clusters_that_a_kernel_requires, clusters_that_nobody_asked_for, clusters_that_a_launch_prefers,
          library_for_several_devices, long_names, launch_without_end, driver_refuses_instrumented_code, driver_that_does_not_answer,
          no_memory_for_the_journal, older_driver]

@@ -2,6 +2,7 @@
 //
 // no_parameters a kernel is launched without its parameters. Says what the driver says
 // clusters  a kernel of which clusters of two blocks are required, and then no more. Says how many blocks it saw, twice
+// asks      says how often kernels' attributes are asked for in ten launches of one that was launched before
 // preferred a launch prefers larger clusters than it asks for
 // library   launches a kernel of a library, which serves all devices
 // long_name loads and launches a kernel whose name has 4000 characters, from a thread with little stack
@@ -28,6 +29,7 @@
 #include "tests/tracer/fill_kernel.h"
 
 extern "C" void embedded_stops_answering();
+extern "C" int embedded_attributes_asked();
 
 // No memory for large pieces of some hundred KiB, once that is asked for. (glibc's malloc by its other name.)
 static std::atomic<bool> no_blocks{false};
@@ -117,6 +119,13 @@ struct Job {
       CHECK(cuStreamSynchronize(one));
       std::printf("%u\n", seen);
     }
+  }
+  void asks() const {
+    const CUfunction f = function("blocks");
+    launch(f, memory, one);
+    const int before = embedded_attributes_asked();
+    for (int i = 0; i < 10; ++i) launch(f, memory, one);
+    std::printf("%d\n", embedded_attributes_asked() - before);
   }
   void preferred() const {
     CUlaunchAttribute attributes[2] = {};
@@ -239,6 +248,7 @@ int main(int argc, char** argv) {
   const Job job;
   if (what == "no_parameters") job.no_parameters();
   if (what == "clusters") job.clusters();
+  if (what == "asks") job.asks();
   if (what == "preferred") job.preferred();
   if (what == "library") job.library();
   if (what == "long_name") job.long_names();

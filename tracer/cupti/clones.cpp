@@ -1,7 +1,9 @@
 #include "tracer/cupti/clones.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "tracer/cupti/libraries.h"
@@ -107,11 +109,20 @@ void arguments_of(const Kernel& kernel, void** parameters, void** extra, std::ve
   }
 }
 
+namespace {
+constexpr CUfunction_attribute which[] = {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+                                          CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+                                          CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH};
+std::atomic<bool> clusters_are_asked_for{false};
+} // namespace
+
+void attribute_set(int attribute) {
+  if (std::find(std::begin(which), std::end(which), attribute) != std::end(which)) clusters_are_asked_for = true;
+}
+
 Dim3 own_cluster(const Kernel& kernel, CUfunction handle) {
-  if (!kernel.instrumented || kernel.instrumented->cluster || !kernel.clone) return compiled_cluster(kernel);
-  constexpr CUfunction_attribute which[] = {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
-                                            CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
-                                            CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH};
+  if (!kernel.instrumented || kernel.instrumented->cluster || !kernel.clone || !clusters_are_asked_for)
+    return compiled_cluster(kernel);
   int wanted[3] = {attribute(kernel, handle, which[0]), 0, 0};
   for (int i = 1; wanted[0] && i < 3; ++i) wanted[i] = attribute(kernel, handle, which[i]);
   for (int i = 0; !kernel.is_clone && i < 3; ++i) {

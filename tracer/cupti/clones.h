@@ -24,6 +24,7 @@ inline Dim3 compiled_cluster(const Kernel& kernel) {
 // Likewise, or as the program asks of the kernel (CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH), of which the clone is told
 // too. `handle`: of the launch, before it is the clone's.
 Dim3 own_cluster(const Kernel& kernel, CUfunction handle);
+void attribute_set(int attribute); // by the program, of any kernel: the driver is asked from the first such one on
 
 // Whether the clone can take the launch; makes it ready for it. Says why not.
 bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& launch);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tracer/cupti/clones.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
@@ -260,6 +261,12 @@ void list_kernels(Call& call, cuLibraryEnumerateKernels_params& p) {
 }
 void module_function(Call& call, cuModuleGetFunction_params& p) {
   if (call.done() && p.hfunc) call.session.modules().found(*p.hfunc, p.hmod, false);
+}
+void set_function_attribute(Call& call, cuFuncSetAttribute_params& p) {
+  if (call.done()) attribute_set(p.attrib);
+}
+void set_kernel_attribute(Call& call, cuKernelSetAttribute_params& p) {
+  if (call.done()) attribute_set(p.attrib);
 }
 void kernel_function(Call& call, cuKernelGetFunction_params& p) {
   if (call.done() && p.pFunc) call.session.modules().same(*p.pFunc, p.kernel);
