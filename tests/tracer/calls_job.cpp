@@ -10,8 +10,10 @@
 // writes what a copy of its next batch reads; EARLY 1: at any time. source_later: another stream writes what a copy of
 // a batch has read during the call; EARLY 1: or reads at any time. pool_freed: a pool's memory is freed at once; EARLY
 // 1: while it is written. freed: the stream waits for a value that was written into memory which another allocation has
-// now. keeps: the write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. failing (a copy), killed
-// (while a copy's call waits; prints "done" before), unwritten (a wait for a value that nobody is seen writing),
+// now. keeps: the write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. shared, shared_host:
+// another process waits for the write, and records an event for which the other stream waits, or the host; EARLY 1: the
+// event that it waits for comes before the write. opened: memory of another process is written. failing (a copy),
+// killed (while a copy's call waits; prints "done" before), unwritten (a wait for a value that nobody is seen writing),
 // left_out (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -89,6 +91,22 @@ int main(int argc, char** argv) {
     if (what == "values") CHECK(cuStreamWaitValue32_v2(other, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
     if (what == "batch_of_values") CHECK(cuStreamBatchMemOp_v2(other, 1, &value, 0));
     if (what == "elapsed") CHECK(cuEventElapsedTime_v2(&milliseconds, begin, event));
+  }
+  if (what.starts_with("shared")) {
+    CUipcEventHandle handle{};
+    CUevent of_another = nullptr;
+    CHECK(cuIpcGetEventHandle(&handle, event));
+    CHECK(cuIpcOpenEventHandle(&of_another, handle));
+    if (early) CHECK(cuEventRecord(event, one));
+    write();
+    if (!early) CHECK(cuEventRecord(event, one));
+    if (what == "shared") CHECK(cuStreamWaitEvent(other, of_another, 0));
+    if (what == "shared_host") CHECK(cuEventQuery(of_another));
+  }
+  if (what == "opened") {
+    CHECK(cuIpcOpenMemHandle_v2(&memory, {}, 0));
+    write();
+    if (!early) CHECK(cuStreamSynchronize(one));
   }
   if (what == "counted") {
     CHECK(cuStreamWriteValue32_v2(one, word, 1, 0));

@@ -13,7 +13,7 @@
 
 namespace {
 
-std::atomic<std::uint64_t> next_address{0x7f0000000000};
+std::atomic<std::uint64_t> next_address{0x7f0000000000}, opened{0};
 
 }  // namespace
 
@@ -158,6 +158,29 @@ NOTHING(cuStreamWaitValue32_v2, (CUstream stream, CUdeviceptr at, cuuint32_t val
         flags)
 NOTHING(cuStreamBatchMemOp_v2, (CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags),
         stream, count, operations, flags)
+NOTHING(cuIpcGetEventHandle, (CUipcEventHandle * handle, CUevent event), handle, event)
+NOTHING(cuEventQuery, (CUevent event), event)
+EXPORT CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
+  cuIpcOpenEventHandle_params p{event, handle};
+  return CALL(cuIpcOpenEventHandle, nullptr, p, {
+    *p.phEvent = reinterpret_cast<CUevent>(0x30);
+    return CUDA_SUCCESS;
+  });
+}
+// Of memory that was opened.
+EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+  if (address != opened) return CUDA_ERROR_NOT_FOUND;
+  *base = address;
+  *bytes = 4096;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handle, unsigned flags) {
+  cuIpcOpenMemHandle_v2_params p{address, handle, flags};
+  return CALL(cuIpcOpenMemHandle_v2, nullptr, p, {
+    *p.pdptr = opened = next_address.fetch_add(4096);
+    return CUDA_SUCCESS;
+  });
+}
 NOTHING(cuEventRecord, (CUevent event, CUstream stream), event, stream)
 NOTHING(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), stream, event, flags)
 NOTHING(cuEventElapsedTime_v2, (float* milliseconds, CUevent start, CUevent end), milliseconds, start, end)

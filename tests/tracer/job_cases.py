@@ -360,6 +360,16 @@ def orders(case):
             assert len(report["races"]) == early and report["summary"]["complete"], (what, early, report)
 
 
+def other_processes(case):
+    """They may hand on what they have waited for: that is no race, and what is not known of them is said."""
+    for what in ("shared", "shared_host", "opened"):
+        for early in (0, 1):
+            report = case.calls(what, early)
+            assert len(report["races"]) == early, (what, early, report)
+            assert report["summary"]["complete"] == (what == "opened"), (what, report["summary"])
+            assert "other processes" in case.dump(), case.dump()
+
+
 def copies_that_fail(case):
     """A copy that failed is not in the trace, though it had its place there."""
     report = case.calls("failing", 0)
@@ -400,7 +410,7 @@ def not_followed(case):
         assert line in case.dump(), case.dump()
 
 
-cases = [copies, orders, copies_that_fail, copies_that_wait, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
+cases = [copies, orders, other_processes, copies_that_fail, copies_that_wait, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
          slow_storage, stalled_storage, many_modules,
          killed, forks, forks_while_others_launch, crashes, exits_in_a_handler, exits_while_others_launch,

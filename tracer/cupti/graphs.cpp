@@ -197,12 +197,20 @@ struct Launching {
   void event(const GraphNode& node, trace::Operation operation) {
     Session& session = call.session;
     const std::uint32_t event = session.event(node.event);
-    const std::uint32_t record = node.event_waits ? session.recorded(event) : 0;
+    std::uint32_t record = node.event_waits ? session.recorded(event) : 0;
+    if (node.event_waits && !record && session.shared_events().has(event)) {
+      const auto& records = session.shared_events().records();
+      if (!records.empty()) record = records.begin()->second.operation;
+    }
     if (record) {
       if (operation.node_dependencies.empty()) { // it waits for what precedes the graph, too
         operation.node_dependencies.push_back(session.submit(trace::Operation(operation)));
       }
       operation.node_dependencies.push_back(record);
+      if (session.shared_events().has(event)) {
+        for (const auto& [on, shared] : session.shared_events().records())
+          operation.node_dependencies.push_back(shared.operation);
+      }
     }
     operations.push_back(session.submit(std::move(operation)));
     if (!node.event_waits) session.event_recorded(event, stream, operations.back());

@@ -118,8 +118,21 @@ static void imported(Call& call, Kind kind, const CUdeviceptr* address, std::uin
   std::lock_guard hold(call.session.lock);
   if (!call.session.allocation_at(*address)) call.session.allocated(kind, *address, bytes, 0);
 }
-void open_memory(Call& call, cuIpcOpenMemHandle_v2_params& p) { imported(call, Kind::device, p.pdptr); }
-void open_memory_first(Call& call, cuIpcOpenMemHandle_params& p) { imported(call, Kind::device, p.pdptr); }
+// Theirs, or given to them.
+static void of_others(Call& call) {
+  if (!call.done()) return;
+  call.session.incident("processes", std::string(call.function) +
+                                         " was called: what other processes do to the memory is not in this log");
+}
+void open_memory(Call& call, cuIpcOpenMemHandle_v2_params& p) {
+  of_others(call);
+  imported(call, Kind::device, p.pdptr);
+}
+void open_memory_first(Call& call, cuIpcOpenMemHandle_params& p) {
+  of_others(call);
+  imported(call, Kind::device, p.pdptr);
+}
+void share_memory(Call& call, cuIpcGetMemHandle_params&) { of_others(call); }
 void import_memory(Call& call, cuMemPoolImportPointer_params& p) { imported(call, Kind::pool, p.ptr_out); }
 void map_external_memory(Call& call, cuExternalMemoryGetMappedBuffer_params& p) {
   imported(call, Kind::device, p.devPtr, p.bufferDesc ? p.bufferDesc->size : 0);

@@ -26,6 +26,7 @@
 #include "tracer/cupti/graph.h"
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/journal.h"
+#include "tracer/cupti/shared_events.h"
 #include "tracer/cupti/stream_values.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/device_log/tensor_map.h"
@@ -151,10 +152,12 @@ class Session {
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
   void record_event(std::uint32_t event, std::uint32_t stream);
   void event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation); // which was submitted last
-  void wait_event(std::uint32_t stream, std::uint32_t event) { wait_event(stream, event, recorded(event)); }
+  void wait_event(std::uint32_t stream, std::uint32_t event); // its last record, and what other processes may have
   void wait_event(std::uint32_t stream, std::uint32_t event, std::uint32_t record); // for that record of it
   void host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool query = false);
 
+  void share(std::uint32_t event); // with other processes
+  const SharedEvents& shared_events() const { return shared_events_; }
   StreamValues values; // that streams wrote into memory
   // Words in memory are events by their address, which no event's handle has.
   static CUevent event_at(CUdeviceptr address) { return reinterpret_cast<CUevent>(address); }
@@ -234,6 +237,7 @@ class Session {
     std::uint32_t operation = 0, stream = 0;
   };
   std::unordered_map<std::uint32_t, EventRecord> event_records_;
+  SharedEvents shared_events_;
   std::map<std::uint64_t, trace::Allocate> live_;
   struct Going { // memory that a call frees
     trace::Allocate memory;

@@ -150,6 +150,7 @@ void Session::forget(CUevent handle) {
   auto found = events_.find(handle);
   if (found == events_.end()) return;
   event_records_.erase(found->second);
+  shared_events_.forget(found->second);
   events_.erase(found);
 }
 
@@ -334,14 +335,29 @@ GraphNode* Session::node_of(CUgraphExec executable, CUgraphNode handle) {
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {
   const std::uint32_t id = next_operation();
   event_records_[event] = {id, stream};
+  shared_events_.recorded(event, stream, id);
   journal_.push(Journal::EventRecorded{id, event, stream, host_thread()});
   if (host_writes_) host_writes_->event_recorded(event, stream);
 }
 
 void Session::event_recorded(std::uint32_t event, std::uint32_t stream, std::uint32_t operation) {
   event_records_[event] = {operation, stream};
+  shared_events_.recorded(event, stream, operation);
   journal_.push(trace::EventRecord{event, stream, operation, host_thread()});
   if (host_writes_) host_writes_->event_recorded(event, stream);
+}
+
+void Session::share(std::uint32_t event) {
+  shared_events_.share(event);
+  if (recorded(event)) shared_events_.recorded(event, recorded_on(event), recorded(event));
+}
+
+void Session::wait_event(std::uint32_t stream, std::uint32_t event) {
+  wait_event(stream, event, recorded(event));
+  if (!shared_events_.has(event)) return;
+  for (const auto& [on, record] : shared_events_.records()) {
+    if (on != stream && record.operation != recorded(event)) wait_event(stream, record.event, record.operation);
+  }
 }
 
 void Session::wait_event(std::uint32_t stream, std::uint32_t event, std::uint32_t record) {
@@ -360,6 +376,13 @@ void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool que
   if (told && query) host_writes_->before_wait(kind, id);
   journal_.push(record);
   if (told) host_writes_->waited(kind, id);
+  if (kind != trace::HostWait::Kind::event || !shared_events_.has(id)) return;
+  for (const auto& [on, shared] : shared_events_.records()) {
+    record.id = shared.event;
+    record.record_operation = shared.operation;
+    journal_.push(record);
+    if (told) host_writes_->waited(kind, shared.event);
+  }
 }
 
 }  // namespace deadheat::cupti

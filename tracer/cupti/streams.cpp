@@ -95,6 +95,27 @@ void destroy_event(Call& call, cuEventDestroy_v2_params& p) {
   std::lock_guard hold(call.session.lock);
   call.session.forget(p.hEvent);
 }
+// Other processes may record it, and wait for it.
+static void shared(Call& call, CUevent event) {
+  std::lock_guard hold(call.session.lock);
+  call.session.share(call.session.event(event));
+  const std::string line = std::string(call.function) +
+                           " was called; not recorded: what other processes do with the event. Who waits for it counts "
+                           "as waiting for all that was recorded with such events before";
+  if (Window* window = call.session.window()) window->spoil(line);
+  call.session.incident("lost", line);
+}
+void share_event(Call& call, cuIpcGetEventHandle_params& p) {
+  if (call.done()) shared(call, p.event);
+}
+void open_event(Call& call, cuIpcOpenEventHandle_params& p) {
+  if (!call.done() || !p.phEvent) return;
+  {
+    std::lock_guard hold(call.session.lock);
+    call.session.forget(*p.phEvent); // a handle may come again
+  }
+  shared(call, *p.phEvent);
+}
 void record_event(Call& call, cuEventRecord_params& p) { record(call, p.hEvent, p.hStream); }
 void record_event_with_flags(Call& call, cuEventRecordWithFlags_params& p) { record(call, p.hEvent, p.hStream); }
 void synchronize_event(Call& call, cuEventSynchronize_params& p) {
