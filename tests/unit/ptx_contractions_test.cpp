@@ -193,10 +193,15 @@ TEST(ContractionsTest, ClonesFuseWhatTheirOriginalsDo) {
       {"mul.f32 %r5, %r1, %r2; shfl.sync.down.b32 %r6, %r5, 1, 31, -1; trap; add.f32 %r4, %r5, %r6;", false},
       {"mul.f32 %r5, %r1, %r2; bra L; L: trap; add.f32 %r4, %r5, %r3;", false},
       {"mul.f16x2 %r5, %r1, %r2; trap; add.f16x2 %r4, %r5, %r3;", false},
+      {"mul.f32 %r5, %r1, %r2; fence.acq_rel.gpu; trap; add.f32 %r4, %r5, %r3;", false},
+      {"mul.f32 %r5, %r1, %r2; trap; membar.gl; add.f32 %r4, %r5, %r3;", false},
+      {"mul.f32 %r5, %r1, %r2; add.f32 %r4, %r5, %r3; fence.sc.sys; trap; add.f32 %r4, %r4, %r1;", false},
+      {"mul.f32 %r5, %r1, %r2; mov.b32 %r6, %r5; pmevent 1; trap; sub.f32 %r4, %r6, %r3;", false},
       // Which of the two, and whether, is not known; ptxas decides, and nothing must come between.
       {"mul.f32 %r5, %r1, %r2; mul.f32 %r6, %r2, %r3; trap; add.f32 %r4, %r6, %r5; sub.f32 %r7, %r5, %r1; "
        "add.f32 %r4, %r4, %r7;",
        true},
+      {"mul.f32 %r5, %r1, %r2; atom.acq_rel.gpu.global.add.u32 %r6, [%a], 1; trap; add.f32 %r4, %r5, %r3;", true},
       {"mul.f32 %r5, %r1, %r2; bar.warp.sync -1; trap; add.f32 %r4, %r5, %r3;", true},
       {"mul.f32 %r5, %r1, %r2; mov.b32 %r1, %r3; trap; add.f32 %r4, %r5, %r3; add.f32 %r4, %r4, %r1;", true},
   };
@@ -209,7 +214,7 @@ TEST(ContractionsTest, ClonesFuseWhatTheirOriginalsDo) {
     EXPECT_EQ(parted, one.parted) << whole;
     if (ptxas().empty() || one.parted) continue;
     whole.erase(whole.find("trap;"), 5);
-    for (const std::string target : {"sm_80", "sm_90", "sm_120"}) {
+    for (const std::string target : {"sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"}) {
       const std::string made = cubin(target, "f32", predicate + whole, predicate + clone);
       ASSERT_FALSE(made.empty()) << clone;
       EXPECT_EQ(contracted_differently(made), std::vector<std::string>{}) << target << ' ' << whole << clone;

@@ -34,8 +34,8 @@ bool copies(const Instruction& i) {
          i.operands[0].kind == Operand::Kind::reg && i.operands[1].kind == Operand::Kind::reg;
 }
 
-// Lanes, or threads, wait for each other: for some architectures a basic block ends there (up to sm_89), for others
-// not.
+// Lanes, or threads, wait for each other, or one orders what it does: for some architectures a basic block ends there
+// (up to sm_89), for others not.
 bool meets(const Instruction& i) {
   switch (i.opcode) {
     case Opcode::bar:
@@ -46,7 +46,23 @@ bool meets(const Instruction& i) {
     case Opcode::redux:
     case Opcode::elect:
     case Opcode::activemask:
+    case Opcode::fence:
     case Opcode::call: return true;
+    case Opcode::atom:
+    case Opcode::red: return i.has(Modifier::acquire) || i.has(Modifier::release) || i.has(Modifier::acq_rel);
+    default: return false;
+  }
+}
+
+// ptxas 13.0 fuses nothing across these, for any architecture that has them.
+bool ends_fusing(const Instruction& i) {
+  switch (i.opcode) {
+    case Opcode::membar:
+    case Opcode::brkpt:
+    case Opcode::pmevent:
+    case Opcode::setmaxnreg: return true;
+    case Opcode::griddepcontrol: return i.has(Modifier::launch_dependents);
+    case Opcode::fence: return i.full_opcode().starts_with("fence.acq_rel") || i.full_opcode().starts_with("fence.sc");
     default: return false;
   }
 }
@@ -78,23 +94,28 @@ OpenProducts::OpenProducts(const Function& function, const Flow& flow)
       definitions_(function.registers.size()),
       reach_(function.body.size()) {
   RegisterUse use;
-  std::vector<std::uint32_t> open, meetings;
+  std::vector<std::uint32_t> open, meetings, ends;
   each_instruction(function, [&](std::size_t s, const Instruction& i) {
     register_use(i, use);
     for (const RegisterId r : use.reads)
       if (uses_[r].empty() || uses_[r].back() != s) uses_[r].push_back(std::uint32_t(s));
     for (const RegisterId r : use.writes) definitions_[r].push_back(std::uint32_t(s));
     if (multiplies(i) || adds(i)) open.push_back(std::uint32_t(s));
-    if (meets(i)) meetings.push_back(std::uint32_t(s));
+    if (ends_fusing(i))
+      ends.push_back(std::uint32_t(s));
+    else if (meets(i))
+      meetings.push_back(std::uint32_t(s));
   });
 
   std::map<std::uint32_t, std::vector<Use>> by_product, by_sum;
   std::set<std::uint32_t> stay;
-  std::uint32_t block = ~0u, end = 0;
+  std::uint32_t block = ~0u, end_of_block = 0;
   for (const std::uint32_t s : open) {
     const Instruction& i = *function.body[s].instruction();
     if (!multiplies(i) || i.operands.empty() || i.operands[0].kind != Operand::Kind::reg) continue;
-    if (flow.block_of(s) != block) end = end_of_run(flow.blocks(), block = flow.block_of(s));
+    if (flow.block_of(s) != block) end_of_block = end_of_run(flow.blocks(), block = flow.block_of(s));
+    const auto ended = std::upper_bound(ends.begin(), ends.end(), s);
+    const std::uint32_t end = std::min(end_of_block, ended == ends.end() ? end_of_block : *ended);
     std::vector<Use> sums;
     const bool nothing_else = find_sums(i.operands[0].reg, s, end, false, 0, sums);
     if (!nothing_else) continue;

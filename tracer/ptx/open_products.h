@@ -2,10 +2,10 @@
 // and how a clone of their function computes the same to the bit: by saying of each whether it is fused, so that
 // whatever stands between them changes nothing.
 //
-// ptxas 13.0 fuses within a basic block, and a product only where every use of it is such a sum, itself or by way of
-// copies; where both sides of a sum are products that nothing else uses, the first; none that is added to itself (tests
-// of ours ask ptxas). What this does not tell, and products that threads wait for each other behind, stay as they are,
-// and nothing that branches must come between.
+// ptxas 13.0 fuses within a basic block, not across fences, and a product only where every use of it is such a sum,
+// itself or by way of copies; where both sides of a sum are products that nothing else uses, the first; none that is
+// added to itself (tests of ours ask ptxas). What this does not tell, and products that threads wait for each other
+// behind, stay as they are, and nothing that branches must come between.
 //
 // Of registers that are defined more than once, uses elsewhere are taken to be of other values.
 //
