@@ -13,7 +13,9 @@
 
 namespace {
 
+struct Graph;
 struct Node {
+  std::unique_ptr<Graph> child; // null: a kernel
   CUDA_KERNEL_NODE_PARAMS kernel{};
   std::uint64_t pointer = 0; // its first argument
   int number = 0; // and its second
@@ -27,6 +29,8 @@ struct Node {
 };
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
+
+  Node& add() { return *nodes.emplace_back(std::make_unique<Node>()); }
 };
 
 Graph* captured = nullptr; // into which the stream is captured
@@ -92,14 +96,49 @@ EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* 
 EXPORT CUresult cuGraphGetEdges_v2(CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, std::size_t* count) {
   return *count = 0, CUDA_SUCCESS;
 }
-EXPORT CUresult cuGraphNodeGetType(CUgraphNode, CUgraphNodeType* type) {
-  return *type = CU_GRAPH_NODE_TYPE_KERNEL, CUDA_SUCCESS;
+EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
+  *type = reinterpret_cast<Node*>(node)->child ? CU_GRAPH_NODE_TYPE_GRAPH : CU_GRAPH_NODE_TYPE_KERNEL;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
+  return *graph = reinterpret_cast<CUgraph>(reinterpret_cast<Node*>(node)->child.get()), CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphCreate(CUgraph* graph, unsigned) {
+  return *graph = reinterpret_cast<CUgraph>(new Graph), CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, std::size_t count,
+                                        const CUDA_KERNEL_NODE_PARAMS* params) {
+  cuGraphAddKernelNode_v2_params p{node, graph, before, count, params};
+  return CALL(cuGraphAddKernelNode_v2, nullptr, p, {
+    Node& made = reinterpret_cast<Graph*>(p.hGraph)->add();
+    made.set(*p.nodeParams);
+    *p.phGraphNode = reinterpret_cast<CUgraphNode>(&made);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, std::size_t count,
+                                         CUgraph child) {
+  cuGraphAddChildGraphNode_params p{node, graph, before, count, child};
+  return CALL(cuGraphAddChildGraphNode, nullptr, p, {
+    Node& made = reinterpret_cast<Graph*>(p.hGraph)->add();
+    made.child = std::make_unique<Graph>();
+    for (const auto& other : reinterpret_cast<Graph*>(p.childGraph)->nodes) made.child->add().set(other->kernel);
+    *p.phGraphNode = reinterpret_cast<CUgraphNode>(&made);
+    return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, CUgraphNode node,
+                                                  const CUDA_KERNEL_NODE_PARAMS* params) {
+  cuGraphExecKernelNodeSetParams_v2_params p{executable, node, params};
+  return CALL(cuGraphExecKernelNodeSetParams_v2, nullptr, p, { return (void)p, CUDA_SUCCESS; });
 }
 EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* params) {
   return *params = reinterpret_cast<Node*>(node)->kernel, CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
-  return reinterpret_cast<Node*>(node)->set(*params), CUDA_SUCCESS;
+  cuGraphKernelNodeSetParams_v2_params p{node, params};
+  return CALL(cuGraphKernelNodeSetParams_v2, nullptr, p,
+              { return reinterpret_cast<Node*>(p.hNode)->set(*p.nodeParams), CUDA_SUCCESS; });
 }
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
   cuGraphInstantiateWithFlags_params p{executable, graph, flags};

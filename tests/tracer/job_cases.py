@@ -189,6 +189,9 @@ def blocks_of_graphs(case):
     assert case.torch("graph") == ([], 3, 0)
     assert case.torch("graph-reuse") == ([], 5, 1)
     assert case.torch("graph-changed") == ([], 3, 1)
+    assert case.torch("graph-made") == ([], 6, 0)
+    assert case.torch("graph-set") == ([], 7, 0)
+    assert case.torch("graph-child") == ([], 3, 0)
 
 
 def blocks_that_are_not_told(case):

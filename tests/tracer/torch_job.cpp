@@ -8,7 +8,9 @@
 // multi_tensor_apply hands them over; the second one's block is none of them, the first or the last of them), graph,
 // graph-reuse, graph-changed (the first one is launched by a graph, and its block given back before that is made; the
 // second one has another block, the second of two smaller ones in its place, or another one while the graph's node was
-// changed and has what it had not), nonsense (apart, but before it a block is reported over another one). HOW: as in
+// changed and has what it had not), graph-made, graph-set, graph-child (its graph is a child of the one that is
+// launched, or has another node, made by hand with a block that is given back since, or changed in the executable; the
+// second one has another block), nonsense (apart, but before it a block is reported over another one). HOW: as in
 // fake_c10.h. Prints how many reports the profiler got, and "done".
 #include <cuda.h>
 #include <dlfcn.h>
@@ -81,19 +83,43 @@ int main(int argc, char** argv) {
       block(512, how);
       in_its_place = block(4000, how);
     }
+    CUgraphNode made = nullptr;
+    CUDA_KERNEL_NODE_PARAMS work{};
+    CUdeviceptr pointer = mine + 512;
+    int number = 0;
+    void* parameters[] = {&pointer, &number};
+    work.func = reinterpret_cast<CUfunction>(0x100);
+    work.gridDimX = work.gridDimY = work.gridDimZ = work.blockDimX = work.blockDimY = work.blockDimZ = 1;
+    work.kernelParams = parameters;
+    if (what == "graph-made" || what == "graph-set") {
+      block(5000, how); // in the place of the one that was given back
+      pointer = block(3000, how);
+      cuGraphAddKernelNode(&made, graph, nullptr, 0, &work);
+      if (what == "graph-made") give(pointer, how);
+    }
+    if (what == "graph-child") {
+      CUgraph parent = nullptr;
+      cuGraphCreate(&parent, 0);
+      cuGraphAddChildGraphNode(&made, parent, nullptr, 0, graph);
+      cuGraphDestroy(graph);
+      graph = parent;
+    }
     if (what == "graph-changed") {
       CUgraphNode node = nullptr;
       std::size_t count = 1;
       cuGraphGetNodes(graph, &node, &count);
       CUDA_KERNEL_NODE_PARAMS params{};
       cuGraphKernelNodeGetParams(node, &params);
-      CUdeviceptr pointer = other;
-      int number = 0;
-      void* parameters[] = {&pointer, &number};
+      pointer = other;
       params.kernelParams = parameters;
       cuGraphKernelNodeSetParams(node, &params);
     }
     cuGraphInstantiate(&executable, graph, 0);
+    if (what == "graph-set") {
+      pointer = block(2000, how);
+      cuGraphExecKernelNodeSetParams(executable, made, &work);
+      give(pointer, how);
+    }
     cuGraphDestroy(graph);
     cuGraphLaunch(executable, first);
     launch(in_its_place ? in_its_place : other, second);

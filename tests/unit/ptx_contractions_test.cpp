@@ -197,10 +197,13 @@ TEST(ContractionsTest, ClonesFuseWhatTheirOriginalsDo) {
       {"mul.f32 %r5, %r1, %r2; trap; membar.gl; add.f32 %r4, %r5, %r3;", false},
       {"mul.f32 %r5, %r1, %r2; add.f32 %r4, %r5, %r3; fence.sc.sys; trap; add.f32 %r4, %r4, %r1;", false},
       {"mul.f32 %r5, %r1, %r2; mov.b32 %r6, %r5; pmevent 1; trap; sub.f32 %r4, %r6, %r3;", false},
+      {"mul.f32 %r5, %r1, %r2; div.rn.f32 %r6, %r1, %r3; trap; add.f32 %r4, %r5, %r3; add.f32 %r4, %r4, %r6;", false},
+      {"mul.f32 %r5, %r1, %r2; trap; sqrt.rn.f32 %r6, %r3; add.f32 %r4, %r5, %r3; add.f32 %r4, %r4, %r6;", false},
       // Which of the two, and whether, is not known; ptxas decides, and nothing must come between.
       {"mul.f32 %r5, %r1, %r2; mul.f32 %r6, %r2, %r3; trap; add.f32 %r4, %r6, %r5; sub.f32 %r7, %r5, %r1; "
        "add.f32 %r4, %r4, %r7;",
        true},
+      {"mul.f32 %r5, %r1, %r2; rem.s32 %r6, %r3, %r2; trap; add.f32 %r4, %r5, %r6;", true},
       {"mul.f32 %r5, %r1, %r2; atom.acq_rel.gpu.global.add.u32 %r6, [%a], 1; trap; add.f32 %r4, %r5, %r3;", true},
       {"mul.f32 %r5, %r1, %r2; bar.warp.sync -1; trap; add.f32 %r4, %r5, %r3;", true},
       {"mul.f32 %r5, %r1, %r2; mov.b32 %r1, %r3; trap; add.f32 %r4, %r5, %r3; add.f32 %r4, %r4, %r1;", true},

@@ -166,6 +166,8 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           reach_.of(words_, reached);
           node_footprints_.captured(what->node, NodeFootprints::hash(what->kernel->name, what->arguments),
                                     std::move(reached));
+        } else if constexpr (std::is_same_v<What, CopiedNode>) {
+          node_footprints_.copied(what.node, what.hash);
         } else if constexpr (std::is_same_v<What, CapturedGone>) {
           node_footprints_.forget(what.node);
         } else if constexpr (std::is_same_v<What, GraphKernel>) {

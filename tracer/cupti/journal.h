@@ -83,6 +83,10 @@ class Journal {
     std::uint32_t blocks = 0;  // along x
     std::vector<std::uint8_t> arguments;
   };
+  struct CopiedNode {  // of a graph that was copied: it launches what a captured one does
+    CUgraphNode node = nullptr;
+    std::uint64_t hash = 0; // NodeFootprints
+  };
   struct CapturedGone {  // its graph is destroyed
     CUgraphNode node = nullptr;
   };
@@ -95,13 +99,13 @@ class Journal {
     std::uint32_t executable = 0;
   };
   // What host threads append: records without what is large and comes from kernels.
-  using Item =
-      std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, MemorySet, AllocatorBlock,
-                   std::unique_ptr<CapturedKernel>, CapturedGone, GraphKernel, ExecutableGone, trace::Device,
-                   std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
-                   trace::StreamMaker, trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait,
-                   trace::HostWaitBegin, trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch,
-                   trace::GraphEnd, trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
+  using Item = std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, MemorySet,
+                            AllocatorBlock, std::unique_ptr<CapturedKernel>, CopiedNode, CapturedGone, GraphKernel,
+                            ExecutableGone, trace::Device, std::unique_ptr<trace::Module>, trace::Symbol,
+                            trace::Allocate, trace::Free, trace::StreamCreate, trace::StreamMaker, trace::StreamDestroy,
+                            trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWaitBegin,
+                            trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
+                            trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
 
   void push(Item item);
   void push(Launched& launched); // leaves it clear

@@ -147,6 +147,18 @@ void give_clone(Call& call, CUgraphNodeParams*& params) {
   params = &given.any;
 }
 
+// What the opaque kernel that a node is made with reaches now: its blocks may be given back before it runs. `node`: of
+// a graph, or what stands for one.
+void reaches(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& params) {
+  Session& session = call.session;
+  if (!node || (!params.kernelParams && !params.extra)) return;
+  const Kernel& kernel = session.modules().kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context);
+  if (kernel.is_clone) return;
+  std::vector<std::uint8_t> arguments;
+  arguments_of(kernel, params.kernelParams, params.extra, arguments);
+  session.journal().push(Journal::CapturedKernel{node, &kernel, params.gridDimX, std::move(arguments)});
+}
+
 void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS& params) {
   if (!call.done()) return;
   GraphNode made;
@@ -159,8 +171,39 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
     node->hash = made.hash;
     node->reaches_host = made.reaches_host;
     Executable& graph = call.session.executables[executable];
-    made_of(call.session, graph, std::size_t(node - graph.nodes.data()), handle);
+    const auto now = reinterpret_cast<CUgraphNode>(node);
+    reaches(call, now, params);
+    made_of(call.session, graph, std::size_t(node - graph.nodes.data()), now);
+    call.session.journal().push(Journal::CapturedGone{now});
   }
+}
+
+// The graph was made as another one is: its nodes are new, and reach what that one's do.
+void copied(Call& call, CUgraph graph, int depth) {
+  const Driver& d = driver();
+  std::size_t count = 0;
+  if (depth > deepest_graph || !d.cuGraphKernelNodeGetParams_v2 ||
+      d.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS || !count)
+    return;
+  std::vector<CUgraphNode> nodes(count);
+  if (d.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return;
+  for (const CUgraphNode node : nodes) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    CUDA_KERNEL_NODE_PARAMS params{};
+    CUgraph child = nullptr;
+    d.cuGraphNodeGetType(node, &type);
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+      copied(call, child, depth + 1);
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL || d.cuGraphKernelNodeGetParams_v2(node, &params) != CUDA_SUCCESS) continue;
+    GraphNode made;
+    describe_kernel(call, node, params, made);
+    if (!made.control) call.session.journal().push(Journal::CopiedNode{node, made.hash});
+  }
+}
+
+void part_added(Call& call, CUgraphNode node) {
+  CUgraph child = nullptr;
+  if (driver().cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) copied(call, child, 0);
 }
 
 // The program is told of its own kernel, which it may know by its handle, and give to another node. The parameters
@@ -188,9 +231,14 @@ void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
 
 namespace {
 
-void added(Call& call, CUgraph graph, CUgraphNodeParams*& params) {
+bool is_kernel(const CUgraphNodeParams* params) { return params && params->type == CU_GRAPH_NODE_TYPE_KERNEL; }
+
+void added(Call& call, CUgraph graph, CUgraphNodeParams*& params, const CUgraphNode* node) {
   if (!call.exit && !call.session.known_body(graph)) return give_clone(call, params);
-  if (!call.done() || !params || params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
+  if (!call.done() || !params) return;
+  if (node && is_kernel(params)) return reaches(call, *node, kernel_of(*params));
+  if (node && params->type == CU_GRAPH_NODE_TYPE_GRAPH) return part_added(call, *node);
+  if (params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
   const CUDA_CONDITIONAL_NODE_PARAMS& condition = params->conditional;
   for (unsigned i = 0; condition.phGraph_out && i < condition.size; ++i) {
     call.session.is_body(condition.phGraph_out[i]);
@@ -201,15 +249,26 @@ void added(Call& call, CUgraph graph, CUgraphNodeParams*& params) {
 
 void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   if (!call.exit && !call.session.known_body(p.hGraph)) give_clone(call, p.nodeParams);
+  if (call.done() && p.phGraphNode && p.nodeParams) reaches(call, *p.phGraphNode, *p.nodeParams);
 }
-void add_any_node(Call& call, cuGraphAddNode_params& p) { added(call, p.hGraph, p.nodeParams); }
-void add_any_node_with_edges(Call& call, cuGraphAddNode_v2_params& p) { added(call, p.hGraph, p.nodeParams); }
+void add_any_node(Call& call, cuGraphAddNode_params& p) { added(call, p.hGraph, p.nodeParams, p.phGraphNode); }
+void add_any_node_with_edges(Call& call, cuGraphAddNode_v2_params& p) {
+  added(call, p.hGraph, p.nodeParams, p.phGraphNode);
+}
+void add_child_node(Call& call, cuGraphAddChildGraphNode_params& p) {
+  if (call.done() && p.phGraphNode) part_added(call, *p.phGraphNode);
+}
+void clone_graph(Call& call, cuGraphClone_params& p) {
+  if (call.done() && p.phGraphClone) copied(call, *p.phGraphClone, 0);
+}
 // Which graph the node is of is not known.
 void change_kernel_node(Call& call, cuGraphKernelNodeSetParams_v2_params& p) {
   if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
+  if (call.done() && p.nodeParams) reaches(call, p.hNode, *p.nodeParams);
 }
 void change_any_node(Call& call, cuGraphNodeSetParams_params& p) {
   if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
+  if (call.done() && is_kernel(p.nodeParams)) reaches(call, p.hNode, kernel_of(*p.nodeParams));
 }
 void tell_kernel_node(Call& call, cuGraphKernelNodeGetParams_v2_params& p) {
   if (p.nodeParams) tell_original(call, &p.nodeParams->func, &p.nodeParams->kern);

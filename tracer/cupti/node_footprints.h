@@ -1,4 +1,5 @@
-// What the opaque kernels of graphs reach: as of when their launches were captured. Of the blocks of PyTorch's
+// What the opaque kernels of graphs reach: as of when their launches were captured, or their nodes were made by hand or
+// changed. Of the blocks of PyTorch's
 // allocator that they were given some are given back before the graph is made, and handed out again: a launch of the
 // graph uses them nevertheless.
 //
@@ -29,6 +30,8 @@ class NodeFootprints {
   static std::uint64_t hash(std::string_view kernel, std::span<const std::uint8_t> arguments);
 
   void captured(CUgraphNode node, std::uint64_t hash, Footprint footprint);
+  // A node of a graph that is a copy: it reaches what those do together that launch the same.
+  void copied(CUgraphNode node, std::uint64_t hash);
   void forget(CUgraphNode node); // its graph is destroyed
   // A node of an executable, of which that one is made. A null one, or one that was not captured: nothing is known.
   void made(std::uint32_t executable, std::uint32_t index, CUgraphNode node, std::uint64_t hash);
@@ -42,6 +45,7 @@ class NodeFootprints {
     std::shared_ptr<const Footprint> footprint;
   };
   std::unordered_map<CUgraphNode, Captured> captured_;
+  std::unordered_map<std::uint64_t, std::vector<CUgraphNode>> by_hash_; // some of them are forgotten, or others
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<const Footprint>> made_;
 };
 

@@ -6,12 +6,17 @@
 #include "tracer/ptx/operands.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/rewrite.h"
+#include "tracer/ptx/value_types.h"
 
 namespace deadheat::ptx {
 
 namespace {
 
 constexpr unsigned most_copies = 8; // one behind the other
+
+bool is_rounded(const Instruction& i) {
+  return i.has(Modifier::rn) || i.has(Modifier::rz) || i.has(Modifier::rm) || i.has(Modifier::rp);
+}
 
 bool open(const Instruction& i) {
   switch (i.type()) {
@@ -24,7 +29,7 @@ bool open(const Instruction& i) {
     case Type::f32x2: break;
     default: return false;
   }
-  return !i.has(Modifier::rn) && !i.has(Modifier::rz) && !i.has(Modifier::rm) && !i.has(Modifier::rp);
+  return !is_rounded(i);
 }
 
 bool multiplies(const Instruction& i) { return i.opcode == Opcode::mul && open(i); }
@@ -48,15 +53,21 @@ bool meets(const Instruction& i) {
     case Opcode::activemask:
     case Opcode::fence:
     case Opcode::call: return true;
+    case Opcode::div:
+    case Opcode::rem: return !ptx::is_float(i.type());
     case Opcode::atom:
     case Opcode::red: return i.has(Modifier::acquire) || i.has(Modifier::release) || i.has(Modifier::acq_rel);
     default: return false;
   }
 }
 
-// ptxas 13.0 fuses nothing across these, for any architecture that has them.
+// ptxas 13.0 fuses nothing across these, for any architecture that has them: what is divided exactly branches.
 bool ends_fusing(const Instruction& i) {
   switch (i.opcode) {
+    case Opcode::div:
+    case Opcode::rcp:
+    case Opcode::sqrt: return is_rounded(i);
+    case Opcode::rsqrt: return i.type() == Type::f64 && !i.has(Modifier::ftz);
     case Opcode::membar:
     case Opcode::brkpt:
     case Opcode::pmevent:
