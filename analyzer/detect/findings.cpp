@@ -12,12 +12,30 @@ Distance distance(const Touch& first, const Touch& second) {
   return first.thread.warp() == second.thread.warp() ? Distance::one_warp : Distance::one_block;
 }
 
+// Whether the instruction that comes first is the one of the higher number: where the threads of two launches read and
+// write a line each, the outputs may depend on who reads before the other writes, and not on who reads after.
+bool other_way(const std::pair<Touch, Touch>& instance) { return instance.first.place > instance.second.place; }
+
+// `most`: of each way.
 void add(FoundRace::Instances& to, std::size_t most, const Touch& first, const Touch& second) {
-  if (to.size() >= most) return;
-  const bool known = std::any_of(to.begin(), to.end(), [&](const auto& other) {
-    return other.first.thread == first.thread || other.second.thread == second.thread;
-  });
-  if (!known) to.emplace_back(first, second);
+  const std::pair instance(first, second);
+  std::size_t count = 0;
+  for (const auto& other : to) {
+    if (other_way(other) != other_way(instance)) continue;
+    if (++count >= most || other.first.thread == first.thread || other.second.thread == second.thread) return;
+  }
+  to.push_back(instance);
+}
+
+// The first `most` of each way and the other in turns, as far as there are any.
+FoundRace::Instances some(const FoundRace::Instances& from, std::size_t most) {
+  FoundRace::Instances ways[2], chosen;
+  for (const auto& instance : from) ways[other_way(instance) != other_way(from.front())].push_back(instance);
+  for (std::size_t n = 0; chosen.size() < std::min(most, from.size()); ++n) {
+    for (const FoundRace::Instances& way : ways)
+      if (n < way.size() && chosen.size() < most) chosen.push_back(way[n]);
+  }
+  return chosen;
 }
 
 order::OperationIndex operation(const std::pair<Touch, Touch>& instance) { return instance.second.thread.operation(); }
@@ -84,15 +102,17 @@ FoundRace::Instances chosen_instances(const FoundRace& race) {
   for (std::size_t d = 0; d < taken.size(); ++d) {
     const std::size_t more = std::min(left, race.instances[d].size() - taken[d]);
     left -= more;
-    chosen.insert(chosen.end(), race.instances[d].begin(), race.instances[d].begin() + std::ptrdiff_t(taken[d] + more));
+    const FoundRace::Instances share = some(race.instances[d], taken[d] + more);
+    chosen.insert(chosen.end(), share.begin(), share.end());
   }
   // What earlier launches did to the outputs, the last one may have overwritten.
   const bool has_last = race.last.empty() || std::any_of(chosen.begin(), chosen.end(), [&](const auto& instance) {
                           return operation(instance) == operation(race.last.front());
                         });
   if (has_last) return chosen;
-  chosen.resize(std::min(chosen.size(), most_instances - race.last.size()));
-  chosen.insert(chosen.end(), race.last.begin(), race.last.end());
+  const FoundRace::Instances last = some(race.last, most_last_instances);
+  chosen.resize(std::min(chosen.size(), most_instances - last.size()));
+  chosen.insert(chosen.end(), last.begin(), last.end());
   return chosen;
 }
 
@@ -124,8 +144,8 @@ void merge(PartFindings& into, const PartFindings& part) {
     joined.readers = std::move(known.readers);
     joined.readers.insert(race.readers);
     FoundRace::Instances all;
-    for (const auto& some : known.instances) all.insert(all.end(), some.begin(), some.end());
-    for (const auto& some : race.instances) all.insert(all.end(), some.begin(), some.end());
+    for (const auto& those : known.instances) all.insert(all.end(), those.begin(), those.end());
+    for (const auto& those : race.instances) all.insert(all.end(), those.begin(), those.end());
     all.insert(all.end(), known.last.begin(), known.last.end());
     all.insert(all.end(), race.last.begin(), race.last.end());
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {

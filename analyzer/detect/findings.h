@@ -83,15 +83,16 @@ std::set<PlaceId> instructions(const FoundRace& race); // that its lines are
 // How far apart the threads of a pair are. Replay tries one_block first: warps of one block are on the device together,
 // and an order of two lanes of one warp cannot be had from hardware.
 enum class Distance : std::uint8_t { one_block, blocks, one_warp };
-inline constexpr std::size_t most_instances = 16; // of a distance, and of all that chosen_instances() returns
+inline constexpr std::size_t most_instances = 16; // of a distance and order, and of all that chosen_instances() returns
 inline constexpr std::size_t most_last_instances = 4;
 // What orders the pairs whose threads are furthest apart orders the others too, and where the write came first, what
 // its thread did to tell the other is there to be looked at.
 unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first);
-// Keeps the pair when neither thread occurs in an instance of its distance yet and there is room.
+// Keeps the pair when neither thread occurs in an instance of its distance yet, in which the same instruction comes
+// first, and there is room.
 void add_instance(FoundRace& race, const Touch& first, const Touch& second);
-// Some of every distance where there are several, and of the last operation, in the order in which they are to be
-// tried.
+// Some of every distance and both orders where there are several, and of the last operation, in the order in which they
+// are to be tried.
 FoundRace::Instances chosen_instances(const FoundRace& race);
 
 struct PairKey {

@@ -327,6 +327,24 @@ TEST(Scale, InstancesOfTheLastLaunchAreAmongThem) {
   EXPECT_EQ(detect::chosen_instances(joined.races[{}]), chosen);
 }
 
+// Launches that read a line and write it: replay is handed pairs in which the write came first and others in which the
+// read did, of the same threads, too.
+TEST(Scale, InstancesOfBothOrdersAreAmongThem) {
+  detect::FoundRace race;
+  constexpr detect::PlaceId read = 1, write = 2;
+  const auto touch = [](order::OperationIndex launch, std::uint32_t thread, detect::PlaceId place) {
+    return detect::Touch{order::ThreadKey(launch, 0, thread), launch, place};
+  };
+  for (std::uint32_t t = 0; t < 32; ++t) detect::add_instance(race, touch(1, t, write), touch(2, t, read));
+  for (std::uint32_t t = 0; t < 32; ++t) detect::add_instance(race, touch(1, t, read), touch(2, t, write));
+  const detect::FoundRace::Instances chosen = detect::chosen_instances(race);
+  ASSERT_EQ(chosen.size(), detect::most_instances);
+  for (std::size_t n = 0; n < chosen.size(); ++n) {
+    EXPECT_EQ(chosen[n].first.place, n % 2 ? read : write) << n;
+    EXPECT_EQ(chosen[n].first.thread.thread(), n / 2) << n;
+  }
+}
+
 // What a copy takes the place of is not known to all who see it complete: of right pipelines all that look know it.
 TEST(Scale, RightPipelinesLeaveNothingSuspect) {
   for (const bench::Pattern pattern : {bench::Pattern::ring, bench::Pattern::staged}) {
