@@ -69,6 +69,11 @@ bool Threads::contains(order::ThreadKey thread) const {
   return at != blocks_.end() && at->second.test(thread.thread());
 }
 
+bool Threads::any_of(order::OperationIndex operation) const {
+  // By ThreadKey::block_bits.
+  return std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& block) { return block.first >> 32 == operation; });
+}
+
 unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first) {
   if (level == RaceLevel::stream) return 0;
   unsigned apart = 0;

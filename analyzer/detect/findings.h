@@ -36,6 +36,7 @@ class Threads {
   void insert(const Threads& others);
   void insert_others() { overflown_ = true; }
   bool contains(order::ThreadKey thread) const; // of overflown() ones perhaps not
+  bool any_of(order::OperationIndex operation) const; // of overflown() ones perhaps not
   bool overflown() const { return overflown_; } // there are others
   bool empty() const { return blocks_.empty(); }
 

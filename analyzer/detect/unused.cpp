@@ -26,6 +26,8 @@ UnusedReads::UnusedReads(const Detector& detector, const std::vector<FoundRace>&
 }
 
 bool UnusedReads::record(trace::Record& record) {
+  if (auto* begin = std::get_if<trace::OperationBegin>(&record)) running_.insert(begin->operation);
+  if (auto* end = std::get_if<trace::OperationEnd>(&record)) running_.erase(end->operation);
   const auto* module = std::get_if<trace::Module>(&record);
   if (!module || module->kind != trace::Module::Kind::ptx) return true;
   std::optional<ptx::SiteTable> table;
@@ -63,6 +65,9 @@ bool UnusedReads::access(const trace::AccessView& view) {
 }
 
 bool UnusedReads::unused(std::size_t index) const {
+  // What a launch that did not end would have stored, nobody knows.
+  for (const std::uint32_t operation : running_)
+    if (races_[index].readers.any_of(detector_.operations().index(operation))) return false;
   return std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& candidate) {
     return candidate.race == index && !candidate.used && candidate.loads.empty();
   });

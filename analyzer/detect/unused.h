@@ -42,6 +42,7 @@ class UnusedReads final : public trace::RecordVisitor {
   const std::vector<FoundRace>& races_;
   const ModuleText text_;
   std::vector<Candidate> candidates_;
+  std::set<std::uint32_t> running_; // operations; those that a hang or a fault ended stay
   std::unordered_map<PlaceId, std::vector<std::size_t>> stores_; // whose values would be used → candidates
 };
 

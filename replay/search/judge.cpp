@@ -114,12 +114,18 @@ Expected<void> Judge::judge(Race& race) {
     race.schedules += (*all)->schedules;
     return found_by_order(race, *(*all)->other, *run);
   }
+  const Ending ending = natural_.outputs.ending;
+  const std::string cut_short = ending == Ending::finished ? ""
+                                : ending == Ending::hang
+                                    ? "; the run hangs in any case: what it would do behind is not known"
+                                    : "; a fault ends the run in any case: what it would do behind is not known";
   race.verdict = driven ? Verdict::benign : Verdict::unreached;
   race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
   if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
     race.schedules += (*all)->schedules;
     race.verdict_why = driven ? words : trouble + "; " + words;
   }
+  if (driven) race.verdict_why += cut_short;
   return {};
 }
 
@@ -316,7 +322,9 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
   if (!session) return session.error();
   Expected<Run> natural = session->run(Schedule{});
   if (!natural) return natural.error();
-  if (session->knows_recorded() && compare(session->recorded(), natural->outputs, nullptr).differ) {
+  Outputs recorded = session->recorded();
+  if (session->broke_off()) recorded.ending = natural->outputs.ending; // which of the two, the trace does not say
+  if (session->knows_recorded() && compare(recorded, natural->outputs, nullptr).differ) {
     analysis.warnings.push_back(
         "a replay in the recorded order gives other outputs than the recording: the program hands the device bytes "
         "that the trace does not hold, so verdicts speak of the replayed runs only");

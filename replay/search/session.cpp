@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/writer.h"
@@ -87,9 +88,17 @@ Expected<Session> Session::open(const std::string& trace) {
       Error error;
       Visitor(Session& s, bool& o, const trace::TraceReader& r) : session(s), operations(o), reader(r) {}
       std::vector<trace::Record> of_gpu;
+      std::set<std::uint32_t> launches, running;
       bool access(const trace::AccessView&) override { return true; }
       bool record(trace::Record& record) override {
         operations |= std::holds_alternative<trace::Operation>(record);
+        if (auto* operation = std::get_if<trace::Operation>(&record)) {
+          if (std::holds_alternative<trace::Launch>(operation->what)) launches.insert(operation->id);
+        } else if (auto* begin = std::get_if<trace::OperationBegin>(&record)) {
+          if (launches.count(begin->operation)) running.insert(begin->operation);
+        } else if (auto* end = std::get_if<trace::OperationEnd>(&record)) {
+          running.erase(end->operation);
+        }
         if (auto* process = std::get_if<trace::Process>(&record)) session.process_ = *process;
         if (auto* read = std::get_if<trace::HostRead>(&record)) {
           Expected<std::vector<std::uint8_t>> bytes = reader.bytes(read->data);
@@ -120,6 +129,7 @@ Expected<Session> Session::open(const std::string& trace) {
     }
     session.memory_bytes_ = peak_of(session.commands_);
     session.recorded_.sort();
+    session.broke_off_ = !visitor.running.empty();
     return session;
   }
   return Error{"no operations to replay", trace};

@@ -77,6 +77,7 @@ class Session {
   Expected<void> record(const Schedule& schedule, const std::string& directory, std::uint64_t budget = 0) const;
 
   const Outputs& recorded() const { return recorded_; } // what the host received when the trace was made
+  bool broke_off() const { return broke_off_; } // a fault or a hang ended the recorded run
   bool knows_recorded() const { return !moved_; } // a GPU's trace does not say it
   // What the bytes mean that the host received; reads the trace's accesses on first use.
   Expected<const ValueTypes*> value_types() const;
@@ -101,6 +102,7 @@ class Session {
 
   Commands commands_;
   Outputs recorded_;
+  bool broke_off_ = false;
   std::optional<Relocation> moved_; // of a window out of a GPU's run
   std::map<std::uint32_t, trace::Allocate> places_; // likewise, by allocation
   std::uint64_t memory_bytes_ = 0; // device memory that the commands need, where it is known

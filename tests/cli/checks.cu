@@ -74,6 +74,14 @@ __global__ void wait_for_ever(volatile int* flag) {
   while (*flag == 0) {  // @deadlock
   }
 }
+__global__ void race_and_wait(const int* in, volatile int* flag, int* out) {
+  __shared__ int tile[64];
+  tile[threadIdx.x] = in[threadIdx.x];
+  const int other = tile[63 - threadIdx.x];
+  while (*flag == 0) {
+  }
+  out[threadIdx.x] = other;
+}
 
 // Undefined values and what they come to decide.
 __global__ void scatter(const int* in, int* out) {
@@ -429,6 +437,10 @@ int main(int count, char** words) {
   if (is("deadlock")) {
     cudaMemset(in, right, 4);
     wait_for_ever<<<1, 1>>>(in);
+  }
+  if (is("race_and_wait")) {
+    cudaMemset(in, 0, 256);
+    race_and_wait<<<1, 64>>>(in, in, out);
   }
   std::printf("sync %d\n", int(cudaDeviceSynchronize()));
 }

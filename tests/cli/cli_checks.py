@@ -199,3 +199,15 @@ class Checks(Case):
         self.assertEqual(entry["line"], marker_line("checks.cu", "deadlock"))
         self.assertIs(report["summary"]["complete"], False)
         self.right("deadlock")
+
+    def test_race_ahead_of_a_deadlock(self):
+        """What is read would be stored behind the wait; and outputs that are not there agree in every schedule."""
+        result, out, err = self.deadheat("check", "--json", "report", "--", program("checks"), "race_and_wait")
+        self.assertEqual(result, 1, err)
+        report = self.json("report")
+        self.assertEqual(len(report["races"]), 1)
+        race = report["races"][0]
+        self.assertFalse(race["unused_read"], race["why"])
+        self.assertEqual(race["verdict"], "benign")
+        self.assertIn("the run hangs in any case", race["verdict_why"])
+        self.assertNotIn("other outputs than the recording", err)
