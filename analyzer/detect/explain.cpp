@@ -14,7 +14,7 @@ namespace {
 
 using order::ThreadKey;
 
-constexpr std::size_t most_flags = 64, most_fences = 1024; // remembered a race
+constexpr std::size_t most_fences = 1024; // remembered a race
 
 } // namespace
 
@@ -43,6 +43,7 @@ Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& rac
   cases_.resize(races.size());
   for (std::size_t i = 0; i < races.size(); ++i) {
     cases_[i].race = &races[i];
+    note_plain_flag(races[i]);
     ThreadKey a = races[i].first.thread, b = races[i].second.thread;
     if (const Place* write = write_of_line(races[i])) {
       (races[i].any_write_pair ? written_by_many_ : read_on_line_).insert(write->side);
@@ -64,7 +65,8 @@ bool Explainer::access(const trace::AccessView& view) {
   order::OperationIndex operation = detector_.operation_of(view.warp.launch);
   if (!operation || !place || !view.mask || (view.space != Space::global && view.space != Space::shared)) return true;
   const Site& site = *detector_.sides().place(place).site;
-  if (!view.strong && !is_strong(site.ordering)) return true;
+  const bool strong = view.strong || is_strong(site.ordering);
+  if (!strong && !plain_flags_.count(detector_.sides().place(place).side)) return true;
   unsigned order[32], count = 0;
   each_lane(view.mask, [&](unsigned lane) { order[count++] = lane; });
   std::stable_sort(order, order + count,
@@ -72,48 +74,11 @@ bool Explainer::access(const trace::AccessView& view) {
   const order::Stamp last = now_;
   for (unsigned i = 0; i < count; ++i) {
     now_ = first + i;
-    strong(view, place, order[i]);
+    if (strong) note_common({view.module, view.site});
+    flag(view, place, order[i]);
   }
   now_ = last;
   return true;
-}
-
-// What races is no message about itself.
-bool Explainer::is_side(const FoundRace& race, PlaceId place) const {
-  const SideId side = detector_.sides().place(place).side;
-  return side == detector_.sides().place(race.first.place).side ||
-         side == detector_.sides().place(race.second.place).side;
-}
-
-void Explainer::strong(const trace::AccessView& view, PlaceId place, unsigned lane) {
-  const Site& site = *detector_.sides().place(place).site;
-  note_common({view.module, view.site});
-  ThreadKey thread = key_of(detector_.operation_of(view.warp.launch), view.warp, lane);
-  const std::uint64_t memory = view.space == Space::shared ? thread.block_bits() + 1 : 0;
-  each_case(thread.operation(), thread.block(), [&](Case& entry) {
-    const FoundRace& race = *entry.race;
-    if (now_ <= race.first.stamp || is_side(race, place)) return;
-    std::pair<std::uint64_t, std::uint64_t> flag{memory, view.address[lane]};
-    if (site.access != AccessKind::write && thread.block_bits() == race.second.thread.block_bits() &&
-        thread != race.first.thread) {
-      auto write = entry.writes.find(flag);
-      const bool looked_at_another = site.outcome_unused && entry.message && !entry.message->unused;
-      if (write != entry.writes.end() && write->second.thread != thread && !looked_at_another) {
-        entry.message = Message{write->second, {view.module, view.site}, thread, site.ordering, site.scope, {},
-                                false,         site.outcome_unused};
-      }
-    }
-    if (site.access != AccessKind::read && thread.block_bits() == race.first.thread.block_bits()) {
-      if (entry.writes.size() >= most_flags && !entry.writes.count(flag)) return;
-      auto fence = entry.fences.find(thread);
-      entry.writes[flag] = {{view.module, view.site},
-                            thread,
-                            site.ordering,
-                            site.scope,
-                            fence == entry.fences.end() ? Fence{} : fence->second,
-                            entry.barrier};
-    }
-  });
 }
 
 void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
@@ -138,7 +103,7 @@ void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
     meet();
     if (after_first) {
       entry.second = arrival;
-      if (entry.message) entry.message->barrier_after = true;
+      barrier_behind(entry);
     }
   }
 }
@@ -152,8 +117,9 @@ void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
       (entry.fences.size() < most_fences || entry.fences.count(thread))) {
     entry.fences[thread] = fence;
   }
-  if (entry.message && entry.message->reader == thread) {
-    Fence& after = entry.message->after;
+  for (std::optional<Message>& message : entry.messages) {
+    if (!message || message->read.thread != thread) continue;
+    Fence& after = message->after;
     if (!after.mark || after.scope < fence.scope) after = fence;
   }
 }
@@ -193,7 +159,7 @@ bool Explainer::record(trace::Record& record) {
       std::uint64_t block = ThreadKey(operation, r->block, 0).block_bits();
       if (now_ <= race.first.stamp) return;
       entry.barrier |= block == race.first.thread.block_bits();
-      if (entry.message) entry.message->barrier_after |= block == race.second.thread.block_bits();
+      if (block == race.second.thread.block_bits()) barrier_behind(entry);
       if (entry.exited && block == race.second.thread.block_bits())
         entry.second = {{r->module, r->site}, r->barrier, r->phase, true};
     });
@@ -221,9 +187,7 @@ bool Explainer::record(trace::Record& record) {
       if (now_ > entry.race->first.stamp && a.warp() == lane0.warp() && a.block_bits() == lane0.block_bits()) {
         entry.barrier |= has_a;
       }
-      if (entry.message && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) {
-        entry.message->barrier_after |= has_b;
-      }
+      if (has_b && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) barrier_behind(entry);
       if (a.block_bits() != b.block_bits() || a.warp() != b.warp() || lane0.block_bits() != a.block_bits() ||
           lane0.warp() != a.warp()) {
         return;
@@ -342,63 +306,10 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
     out.push_back(opcode + " at " + place(entry.warp_value) +
                   " comes between them, but shuffles, votes, matches and reductions of a warp order no memory");
   }
-  if (!entry.message && (entry.first_fence.mark || entry.second_fence.mark)) {
+  if (!has_message(entry) && (entry.first_fence.mark || entry.second_fence.mark)) {
     const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
     out.push_back("the fence at " + place(fence.mark) +
                   " makes nobody wait: alone it orders nothing with another thread");
-  }
-}
-
-// A flag was written after the first access and read before the second: what keeps it from ordering them.
-void Explainer::explain_message(const Case& entry, std::vector<std::string>& out) const {
-  const FoundRace& race = *entry.race;
-  ThreadKey a = race.first.thread, b = race.second.thread;
-  const Apart between = apart(a, b);
-  if (!entry.message) {
-    if (between == Apart::no) return;
-    const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
-    if (fence.mark) {
-      out.push_back("the fence at " + place(fence.mark) +
-                    " alone orders nothing with another block: no strong write after it is read before the second");
-    }
-    return;
-  }
-  const Message& message = *entry.message;
-  const FlagWrite& write = message.write;
-  std::string said = "the block of the first writes at " + place(write.mark) +
-                     " what the block of the second reads at " + place(message.mark);
-  std::vector<std::string> wrong;
-  if (write.thread != a && !write.barrier_before) {
-    wrong.push_back("another thread than that of the first access writes it, and no barrier of its block comes before");
-  }
-  const bool releases = is_release(write.ordering), fenced = bool(write.before.mark);
-  if (!releases && !fenced) {
-    wrong.push_back("the write releases nothing: no fence (__threadfence) stands between the access and it");
-  } else if (fenced && !releases && narrow(write.before.scope, between)) {
-    wrong.push_back("the fence at " + place(write.before.mark) + " before it" +
-                    too_narrow(write.before.scope, between));
-  }
-  if (narrow(write.scope, between)) {
-    wrong.push_back("the write" + too_narrow(write.scope, between));
-  }
-  if (message.unused) wrong.push_back("nobody looks at what the read returned: it may have been the value from before");
-  const bool acquires = is_acquire(message.ordering), fence_after = bool(message.after.mark);
-  if (!acquires && !fence_after) {
-    wrong.push_back("the read acquires nothing: no fence (__threadfence) follows it before the second");
-  } else if (fence_after && !acquires && narrow(message.after.scope, between)) {
-    wrong.push_back("the fence at " + place(message.after.mark) + " after it" +
-                    too_narrow(message.after.scope, between));
-  }
-  if (narrow(message.scope, between)) {
-    wrong.push_back("the read" + too_narrow(message.scope, between));
-  }
-  if (message.reader != b && !message.barrier_after) {
-    wrong.push_back("another thread than that of the second access reads it, and no barrier of its block follows");
-  }
-  if (wrong.empty()) return; // the message came too late, or from a write that another overwrote: nothing sure to say
-  for (std::string& text : wrong) {
-    if (&text == &wrong.front()) text = said + ", but " + text;
-    out.push_back(std::move(text));
   }
 }
 

@@ -7,6 +7,8 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -55,25 +57,32 @@ class Explainer final : public trace::RecordVisitor {
     Ordering ordering = Ordering::sc;
     Scope scope = Scope::none;
   };
-  // A strong write of the first side's block that the second side's block reads: how the author passes a message.
-  struct FlagWrite {
+  // An access to what one thread tells another by: a strong one, or a plain one that races with strong ones.
+  struct FlagUse {
     Mark mark;
     order::ThreadKey thread;
     Ordering ordering = Ordering::relaxed;
     Scope scope = Scope::none;
+    bool reads = false, writes = false;
+    bool unused = false; // nobody looks at what it returned
+  };
+  struct FlagWrite {
+    FlagUse use;
     Fence before; // the writer's last fence since the first access
     bool barrier_before = false;
   };
+  struct FlagWrites { // the last by the first's thread, and by others of its block
+    std::optional<FlagWrite> own, other;
+  };
+  // How the author passes a message.
   struct Message {
     FlagWrite write;
-    Mark mark;
-    order::ThreadKey reader;
-    Ordering ordering = Ordering::relaxed;
-    Scope scope = Scope::none;
+    FlagUse read;
     Fence after; // the reader's first fence of enough scope since, else the last
     bool barrier_after = false;
-    bool unused = false; // nobody looks at what it returned
   };
+  using Flag =
+      std::pair<std::uint64_t, std::uint64_t>; // 0, or of shared memory one more than the block's bits; address
   struct Case {
     const FoundRace* race = nullptr;
     Mark common;              // FoundRace::common
@@ -98,13 +107,33 @@ class Explainer final : public trace::RecordVisitor {
     bool cluster_relaxed = false;
     std::map<order::ThreadKey, Fence> fences; // of the first side's block
     bool barrier = false;                     // of the first thread, since the first access
-    std::map<std::pair<std::uint64_t, std::uint64_t>, FlagWrite> writes;
-    std::optional<Message> message;
+    std::map<Flag, FlagWrites> writes; // since the first access
+    std::array<std::optional<Message>, 4> messages; // the last; 2 more: the first's thread wrote, 1: the second's read
+    std::map<Flag, FlagWrite> writes_before, writes_behind; // by others of the first's block; by the second's
+    std::optional<Message> early_message, late_message;
   };
 
   template <typename Each> void each_case(order::OperationIndex operation, std::uint32_t block, Each&& each);
-  void strong(const trace::AccessView& view, PlaceId place, unsigned lane);
+  void note_plain_flag(const FoundRace& race);
+  void flag(const trace::AccessView& view, PlaceId place, unsigned lane);
+  void flag_between(Case& entry, const Flag& flag, const FlagUse& use);
+  void flag_behind(Case& entry, const Flag& flag, const FlagUse& use);
   bool is_side(const FoundRace& race, PlaceId place) const;
+  static bool in_first_block(const FoundRace& race, const FlagUse& use) {
+    return use.thread.block_bits() == race.first.thread.block_bits();
+  }
+  static bool in_second_block(const FoundRace& race, const FlagUse& use) {
+    return use.thread.block_bits() == race.second.thread.block_bits();
+  }
+  static bool has_message(const Case& entry) {
+    return std::any_of(entry.messages.begin(), entry.messages.end(), [](const auto& m) { return m.has_value(); });
+  }
+  static void barrier_behind(Case& entry) { // that the second's thread came to
+    for (std::optional<Message>& message : entry.messages)
+      if (message) message->barrier_after = true;
+  }
+  // What keeps a message from ordering the two; nothing, where none is known.
+  std::vector<std::string> shortcomings(const FoundRace& race, const Message& message) const;
   void barrier(Case& entry, order::ThreadKey thread, const Arrival& arrival);
   void fence(Case& entry, order::ThreadKey thread, const Fence& fence);
   void asynchronous(const trace::Mbarrier& record);
@@ -135,6 +164,7 @@ class Explainer final : public trace::RecordVisitor {
   std::vector<Case> cases_;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_block_; // ThreadKey::block_bits → cases
   std::unordered_multimap<order::Stamp, std::size_t> by_common_;
+  std::set<SideId> plain_flags_; // sides of plain accesses that race with strong ones
   std::set<SideId> read_on_line_, written_by_many_; // writes that race with a read of their line, and with themselves
   struct OperationInfo {
     std::string what, called_at;

@@ -1,0 +1,182 @@
+// Why two accesses are unordered although a flag was written and read: which message between them falls short, and how.
+#include <algorithm>
+
+#include "analyzer/detect/explain.h"
+#include "deadheat/lanes.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+using order::ThreadKey;
+
+constexpr std::size_t most_flags = 64; // remembered a race, of each kind
+
+} // namespace
+
+// Who gives a lock back, or says that data are there, by a plain store, races with those who look by atomics. That race
+// is told by itself; to the data's it is the message that falls short.
+void Explainer::note_plain_flag(const FoundRace& race) {
+  if (race.level == RaceLevel::stream || race.race_class != RaceClass::data) return;
+  const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);
+  if (!a.site || !b.site) return;
+  for (const auto& [plain, strong] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+    if (!is_strong(plain->site->ordering) && is_strong(strong->site->ordering) && plain->kind != strong->kind)
+      plain_flags_.insert(plain->side);
+  }
+}
+
+// What races is no message about itself.
+bool Explainer::is_side(const FoundRace& race, PlaceId place) const {
+  const SideId side = detector_.sides().place(place).side;
+  return side == detector_.sides().place(race.first.place).side ||
+         side == detector_.sides().place(race.second.place).side;
+}
+
+void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane) {
+  const Site& site = *detector_.sides().place(place).site;
+  const ThreadKey thread = key_of(detector_.operation_of(view.warp.launch), view.warp, lane);
+  const auto cases = by_block_.find(thread.block_bits());
+  if (cases == by_block_.end()) return;
+  const Flag flag{view.space == Space::shared ? thread.block_bits() + 1 : 0, view.address[lane]};
+  FlagUse use{{view.module, view.site}, thread, site.ordering, site.scope};
+  use.reads = site.access != AccessKind::write;
+  use.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && view.wrote >> lane & 1);
+  use.unused = site.outcome_unused;
+  for (const std::size_t index : cases->second) {
+    Case& entry = cases_[index];
+    const FoundRace& race = *entry.race;
+    if (is_side(race, place)) continue;
+    if (now_ > race.second.stamp) {
+      flag_behind(entry, flag, use);
+    } else if (now_ > race.first.stamp) {
+      flag_between(entry, flag, use);
+    } else if (use.writes && use.thread != race.first.thread && in_first_block(race, use) &&
+               (entry.writes_before.size() < most_flags || entry.writes_before.count(flag))) {
+      entry.writes_before[flag] = {use, {}, false};
+    }
+  }
+}
+
+void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) {
+  const FoundRace& race = *entry.race;
+  auto receive = [&](std::optional<Message>& message, const FlagWrite& write) {
+    const bool looked_at_another = use.unused && message && !message->read.unused;
+    if (write.use.thread != use.thread && !looked_at_another) message = Message{write, use, {}, false};
+  };
+  if (use.reads && use.thread != race.first.thread && in_second_block(race, use)) {
+    const bool itself = use.thread == race.second.thread;
+    if (const auto known = entry.writes.find(flag); known != entry.writes.end()) {
+      if (known->second.own) receive(entry.messages[2 + itself], *known->second.own);
+      if (known->second.other) receive(entry.messages[itself], *known->second.other);
+    } else if (const auto early = entry.writes_before.find(flag); early != entry.writes_before.end()) {
+      receive(entry.early_message, early->second);
+    }
+  }
+  if (use.writes && in_first_block(race, use)) {
+    if (entry.writes.size() >= most_flags && !entry.writes.count(flag)) return;
+    const auto fence = entry.fences.find(use.thread);
+    const FlagWrite write{use, fence == entry.fences.end() ? Fence{} : fence->second, entry.barrier};
+    FlagWrites& known = entry.writes[flag];
+    const bool own = use.thread == race.first.thread;
+    // A chain of read-modify-writes carries what it began with (PTX ISA, "Release patterns").
+    if (!use.reads) known = {};
+    (own ? known.own : known.other) = write;
+  }
+}
+
+// The first read what the second then wrote, and the flag that says so came behind both.
+void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
+  const FoundRace& race = *entry.race;
+  if (entry.late_message || race.first.thread.block_bits() == race.second.thread.block_bits()) return;
+  if (detector_.sides().place(race.first.place).kind != AccessKind::read) return;
+  if (use.reads && in_first_block(race, use)) {
+    const auto known = entry.writes_behind.find(flag);
+    if (known != entry.writes_behind.end()) entry.late_message = Message{known->second, use, {}, false};
+  }
+  if (use.writes && in_second_block(race, use) &&
+      (entry.writes_behind.size() < most_flags || entry.writes_behind.count(flag)))
+    entry.writes_behind[flag] = {use, {}, false};
+}
+
+std::vector<std::string> Explainer::shortcomings(const FoundRace& race, const Message& message) const {
+  const Apart between = apart(race.first.thread, race.second.thread);
+  const FlagWrite& write = message.write;
+  std::vector<std::string> wrong;
+  if (write.use.thread != race.first.thread && !write.barrier_before) {
+    wrong.push_back("another thread than that of the first access writes it, and no barrier of its block comes before");
+  }
+  const bool releases = is_release(write.use.ordering), fenced = bool(write.before.mark);
+  if (!is_strong(write.use.ordering)) {
+    wrong.push_back("the write is a plain one, which releases nothing");
+  } else if (!releases && !fenced) {
+    wrong.push_back("the write releases nothing: no fence (__threadfence) stands between the access and it");
+  } else if (fenced && !releases && narrow(write.before.scope, between)) {
+    wrong.push_back("the fence at " + place(write.before.mark) + " before it" +
+                    too_narrow(write.before.scope, between));
+  }
+  if (narrow(write.use.scope, between)) {
+    wrong.push_back("the write" + too_narrow(write.use.scope, between));
+  }
+  const FlagUse& read = message.read;
+  if (read.unused) wrong.push_back("nobody looks at what the read returned: it may have been the value from before");
+  const bool acquires = is_acquire(read.ordering), fence_after = bool(message.after.mark);
+  if (!is_strong(read.ordering)) {
+    wrong.push_back("the read is a plain one, which acquires nothing");
+  } else if (!acquires && !fence_after) {
+    wrong.push_back("the read acquires nothing: no fence (__threadfence) follows it before the second");
+  } else if (fence_after && !acquires && narrow(message.after.scope, between)) {
+    wrong.push_back("the fence at " + place(message.after.mark) + " after it" +
+                    too_narrow(message.after.scope, between));
+  }
+  if (narrow(read.scope, between)) {
+    wrong.push_back("the read" + too_narrow(read.scope, between));
+  }
+  if (read.thread != race.second.thread && !message.barrier_after) {
+    wrong.push_back("another thread than that of the second access reads it, and no barrier of its block follows");
+  }
+  return wrong;
+}
+
+// A flag was written after the first access and read before the second: what keeps it from ordering them.
+void Explainer::explain_message(const Case& entry, std::vector<std::string>& out) const {
+  const FoundRace& race = *entry.race;
+  const bool blocks_differ = apart(race.first.thread, race.second.thread) != Apart::no;
+  auto flag_at = [&](const char* writer, const Message& message, const char* reader) {
+    return std::string("the block of the ") + writer + " writes at " + place(message.write.use.mark) +
+           " what the block of the " + reader + " reads at " + place(message.read.mark);
+  };
+  // That which lacks least is the one that was meant; of several, the two threads' own.
+  const Message* meant = nullptr;
+  std::vector<std::string> least;
+  for (std::size_t n = entry.messages.size(); n-- > 0;) {
+    if (!entry.messages[n]) continue;
+    std::vector<std::string> wrong = shortcomings(race, *entry.messages[n]);
+    // Nothing wrong: it came too late, or from a write that another overwrote.
+    if (wrong.empty() || (meant && wrong.size() >= least.size())) continue;
+    meant = &*entry.messages[n];
+    least = std::move(wrong);
+  }
+  if (meant) {
+    least.front() = flag_at("first", *meant, "second") + ", but " + least.front();
+    out.insert(out.end(), least.begin(), least.end());
+    return;
+  }
+  if (!blocks_differ || has_message(entry)) return;
+  if (entry.early_message && entry.first_fence.mark) {
+    out.push_back(flag_at("first", *entry.early_message, "second") +
+                  ", but another thread than that of the first access writes it, and before that access: no barrier of "
+                  "its block makes it wait");
+  } else if (const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence; fence.mark) {
+    out.push_back("the fence at " + place(fence.mark) +
+                  " alone orders nothing with another block: no strong write after it is read before the second");
+  } else if (entry.late_message) {
+    const bool itself = entry.late_message->read.thread == race.first.thread;
+    out.push_back(flag_at("second", *entry.late_message, "first") + ", but " +
+                  (itself ? "the first access comes before that read"
+                          : "another thread than that of the first access reads it, and the first access does not wait "
+                            "for that: no barrier of its block stands between"));
+  }
+}
+
+} // namespace deadheat::detect
