@@ -70,9 +70,11 @@ class Explainer final : public trace::RecordVisitor {
     FlagUse use;
     Fence before; // the writer's last fence since the first access
     bool barrier_before = false;
+    bool handed_on = false; // the first's thread wrote the flag before, as who passes a lock on
   };
   struct FlagWrites { // the last by the first's thread, and by others of its block
     std::optional<FlagWrite> own, other;
+    bool ever_own = false;
   };
   // How the author passes a message.
   struct Message {

@@ -53,7 +53,7 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
       flag_between(entry, flag, use);
     } else if (use.writes && use.thread != race.first.thread && in_first_block(race, use) &&
                (entry.writes_before.size() < most_flags || entry.writes_before.count(flag))) {
-      entry.writes_before[flag] = {use, {}, false};
+      entry.writes_before[flag] = {use, {}};
     }
   }
 }
@@ -76,11 +76,13 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
   if (use.writes && in_first_block(race, use)) {
     if (entry.writes.size() >= most_flags && !entry.writes.count(flag)) return;
     const auto fence = entry.fences.find(use.thread);
-    const FlagWrite write{use, fence == entry.fences.end() ? Fence{} : fence->second, entry.barrier};
     FlagWrites& known = entry.writes[flag];
     const bool own = use.thread == race.first.thread;
     // A chain of read-modify-writes carries what it began with (PTX ISA, "Release patterns").
-    if (!use.reads) known = {};
+    if (!use.reads) known.own = known.other = {};
+    known.ever_own |= own;
+    const FlagWrite write{use, fence == entry.fences.end() ? Fence{} : fence->second, entry.barrier,
+                          known.ever_own && !own};
     (own ? known.own : known.other) = write;
   }
 }
@@ -96,14 +98,14 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
   }
   if (use.writes && in_second_block(race, use) &&
       (entry.writes_behind.size() < most_flags || entry.writes_behind.count(flag)))
-    entry.writes_behind[flag] = {use, {}, false};
+    entry.writes_behind[flag] = {use, {}};
 }
 
 std::vector<std::string> Explainer::shortcomings(const FoundRace& race, const Message& message) const {
   const Apart between = apart(race.first.thread, race.second.thread);
   const FlagWrite& write = message.write;
   std::vector<std::string> wrong;
-  if (write.use.thread != race.first.thread && !write.barrier_before) {
+  if (write.use.thread != race.first.thread && !write.barrier_before && !write.handed_on) {
     wrong.push_back("another thread than that of the first access writes it, and no barrier of its block comes before");
   }
   const bool releases = is_release(write.use.ordering), fenced = bool(write.before.mark);

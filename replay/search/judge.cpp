@@ -126,6 +126,9 @@ Expected<void> Judge::judge(Race& race) {
     race.verdict_why = driven ? words : trouble + "; " + words;
   }
   if (driven) race.verdict_why += cut_short;
+  if (driven && (race.first.op == AccessKind::free || race.second.op == AccessKind::free))
+    race.verdict_why +=
+        "; but who uses memory behind its free is wrong whatever comes out: by then it may be anybody's";
   return {};
 }
 

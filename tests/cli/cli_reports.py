@@ -188,6 +188,15 @@ class Reports(Case):
         status, _, err = self.deadheat("check", "--suppress", "list", "--", twin("shared_reduce.racy"))
         self.assertEqual(status, 0, err)
 
+    def test_benign_use_of_freed_memory(self):
+        """Outputs that agree are no excuse for it."""
+        self.deadheat("check", "--json", "report", "--", twin("global_heap_handover.racy"))
+        with open(self.path("report")) as file:
+            races = {race["kind"]: race for race in json.load(file)["races"]}
+        self.assertEqual(races["write-free"]["verdict"], "benign")
+        self.assertIn("who uses memory behind its free is wrong", races["write-free"]["verdict_why"])
+        self.assertNotIn("free", races["read-write"]["verdict_why"])
+
     def test_suppress_what_does_not_matter(self):
         """Reads of what is not used, and copies that lack a proxy fence alone; other races with the same line stay."""
         self.write("list", "unused:*.cu:*\nproxy:*.cu:*\n")
