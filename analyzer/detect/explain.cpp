@@ -48,10 +48,7 @@ Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& rac
     if (const Place* write = write_of_line(races[i])) {
       (races[i].any_write_pair ? written_by_many_ : read_on_line_).insert(write->side);
     }
-    if (a.operation() != b.operation()) {
-      between_operations_ = true;
-      if (apart(a, b) != Apart::devices) continue;
-    }
+    between_operations_ |= a.operation() != b.operation();
     if (races[i].common) by_common_.emplace(races[i].common, i);
     by_block_[a.block_bits()].push_back(i);
     if (b.block_bits() != a.block_bits()) by_block_[b.block_bits()].push_back(i);
@@ -385,7 +382,7 @@ std::string Explainer::why(std::size_t index) const {
   std::vector<std::string> found;
   std::string mend; // where it is another one than the synchronization that is missing
   if (a.operation() != b.operation()) {
-    if (apart(a, b) == Apart::devices) explain_message(entry, found);
+    explain_message(entry, found);
     explain_operations(entry, found);
   } else {
     const Place &first = detector_.sides().place(race.first.place),

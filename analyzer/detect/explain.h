@@ -65,6 +65,7 @@ class Explainer final : public trace::RecordVisitor {
     Scope scope = Scope::none;
     bool reads = false, writes = false;
     bool unused = false; // nobody looks at what it returned
+    bool waits = false;  // it is a wait loop's, or acquires
   };
   struct FlagWrite {
     FlagUse use;
@@ -126,6 +127,10 @@ class Explainer final : public trace::RecordVisitor {
   }
   static bool in_second_block(const FoundRace& race, const FlagUse& use) {
     return use.thread.block_bits() == race.second.thread.block_bits();
+  }
+  // Launches of several streams that have a counter in common need not tell each other anything by it.
+  static bool may_tell(const FoundRace& race, const FlagUse& read) {
+    return race.first.thread.operation() == race.second.thread.operation() || read.waits;
   }
   static bool has_message(const Case& entry) {
     return std::any_of(entry.messages.begin(), entry.messages.end(), [](const auto& m) { return m.has_value(); });

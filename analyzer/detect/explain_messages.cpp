@@ -43,6 +43,7 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
   use.reads = site.access != AccessKind::write;
   use.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && view.wrote >> lane & 1);
   use.unused = site.outcome_unused;
+  use.waits = site.polls == Polls::yes || is_acquire(site.ordering);
   for (const std::size_t index : cases->second) {
     Case& entry = cases_[index];
     const FoundRace& race = *entry.race;
@@ -64,7 +65,7 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
     const bool looked_at_another = use.unused && message && !message->read.unused;
     if (write.use.thread != use.thread && !looked_at_another) message = Message{write, use, {}, false};
   };
-  if (use.reads && use.thread != race.first.thread && in_second_block(race, use)) {
+  if (use.reads && use.thread != race.first.thread && in_second_block(race, use) && may_tell(race, use)) {
     const bool itself = use.thread == race.second.thread;
     if (const auto known = entry.writes.find(flag); known != entry.writes.end()) {
       if (known->second.own) receive(entry.messages[2 + itself], *known->second.own);
@@ -92,7 +93,7 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
   if (entry.late_message || race.first.thread.block_bits() == race.second.thread.block_bits()) return;
   if (detector_.sides().place(race.first.place).kind != AccessKind::read) return;
-  if (use.reads && in_first_block(race, use)) {
+  if (use.reads && in_first_block(race, use) && may_tell(race, use)) {
     const auto known = entry.writes_behind.find(flag);
     if (known != entry.writes_behind.end()) entry.late_message = Message{known->second, use, {}, false};
   }
@@ -165,11 +166,22 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
     return;
   }
   if (!blocks_differ || has_message(entry)) return;
+  const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);
+  const bool one_launch = race.first.thread.operation() == race.second.thread.operation();
+  const Apart between = apart(race.first.thread, race.second.thread);
+  const bool strong_first = a.site && is_strong(a.site->ordering),
+             strong_second = b.site && is_strong(b.site->ordering);
+  if (strong_first && strong_second && !one_launch) {
+    if (narrow(a.site->scope, between)) out.push_back("the first" + too_narrow(a.site->scope, between));
+    if (narrow(b.site->scope, between)) out.push_back("the second" + too_narrow(b.site->scope, between));
+  }
+  if (strong_first || strong_second) return; // a flag itself
   if (entry.early_message && entry.first_fence.mark) {
     out.push_back(flag_at("first", *entry.early_message, "second") +
                   ", but another thread than that of the first access writes it, and before that access: no barrier of "
                   "its block makes it wait");
-  } else if (const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence; fence.mark) {
+  } else if (const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
+             fence.mark && one_launch) {
     out.push_back("the fence at " + place(fence.mark) +
                   " alone orders nothing with another block: no strong write after it is read before the second");
   } else if (entry.late_message) {
