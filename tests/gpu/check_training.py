@@ -92,7 +92,8 @@ def losses_and_cost():
 faults = [("none", "none", None), ("barrier", "barrier", ("shared", "row_scale", "row_scale")),
           ("stream", "stream", ("stream", "row_scale", "times")),
           ("record_stream", "record_stream", ("stream", "count_words", "cudaMemcpy")),
-          ("scatter", "scatter", ("global", "count_words", "count_words")), ("plain", "none", None),
+          ("scatter", "scatter", ("global", "count_words", "count_words")),
+          ("refill", "refill", ("stream", "the host itself", "cudaMemcpy")), ("plain", "none", None),
           ("tensors-none", "none", None), ("tensors-record_stream", "record_stream", ("stream", "count_words", "cudaFreeAsync"))]
 
 

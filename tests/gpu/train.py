@@ -1,12 +1,13 @@
 """A small GPT in bf16 with AdamW, a side stream that brings data, two CUDA kernels made by load_inline and one of Triton.
 
-    train.py [--steps N] [--fault none|stream|barrier|record_stream|scatter] [--plain] [--layers N,N…] [--turns]
+    train.py [--steps N] [--fault none|stream|barrier|record_stream|scatter|refill] [--plain] [--layers N,N…] [--turns]
              [--sequences N]
 
 Prints a hash of all losses on standard output, and the median of the milliseconds that a step took (from one wait for
 the device to the next, ten steps each) on standard error. Faults, one at a time: `stream` launches a custom kernel on the legacy default stream while
 PyTorch works on another one; `barrier` leaves one out of it; `record_stream` does not tell the allocator that the side
-stream's tensor is used elsewhere; `scatter` adds to rows that several blocks share without atomics. --plain: none of the
+stream's tensor is used elsewhere; `scatter` adds to rows that several blocks share without atomics; `refill` brings all batches through one page-locked buffer,
+which it refills without waiting for the copy out of it. --plain: none of the
 custom kernels. --layers: under the preload library, every ten steps go with another of these layers of it
 (tracer/cupti/layers.h), all of them in turn; what each block took is printed, as JSON. --turns: the process takes turns
 with others: before every ten steps it waits for a line on standard input, and after them it prints what the last eight
@@ -27,7 +28,7 @@ import torch
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=200)
-parser.add_argument("--fault", default="none", choices=["none", "stream", "barrier", "record_stream", "scatter"])
+parser.add_argument("--fault", default="none", choices=["none", "stream", "barrier", "record_stream", "scatter", "refill"])
 parser.add_argument("--plain", action="store_true")
 parser.add_argument("--layers")
 parser.add_argument("--turns", action="store_true")
@@ -128,6 +129,7 @@ work, side = torch.cuda.Stream(), torch.cuda.Stream()
 generator = torch.Generator().manual_seed(1)
 batches = [torch.randint(0, vocabulary, (batch, length + 1), generator=generator).pin_memory()
            for _ in range(options.steps)]
+staging = torch.empty_like(batches[0]).pin_memory()
 losses, times_of_ten, begin = [], [], 0.0
 turn = None  # when the timed part of the turn began, of time and of CPU
 rounds, cpu, taken = [], 0.0, []  # layers still to go in this round; what blocks took: layer, ms of time and of CPU a step
@@ -169,8 +171,11 @@ with torch.cuda.stream(work):
                 cpu = time.process_time()
             begin = time.time()
         ranges.range_push("step %d" % step)
+        brought = batches[step]
+        if options.fault == "refill":
+            brought = staging.copy_(brought)
         with torch.cuda.stream(side):
-            tokens = batches[step].to(device, non_blocking=True)
+            tokens = brought.to(device, non_blocking=True)
         work.wait_stream(side)
         if options.fault != "record_stream":
             tokens.record_stream(work)

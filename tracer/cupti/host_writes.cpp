@@ -95,8 +95,13 @@ void HostWrites::writes(std::uint64_t address, std::uint64_t bytes, std::uint32_
     add(address, bytes, stream).writes = true;
     return;
   }
+  anything();
+}
+
+void HostWrites::anything() {
   drop_where([](const Entry&) { return true; });
-  add(0, everywhere, 0).writes = true; // of no stream: until the host has waited for all devices
+  Entry& all = add(0, everywhere, 0);
+  all.writes = all.of_all_streams = true;
 }
 
 bool HostWrites::look(const Entry& entry) {
@@ -150,7 +155,7 @@ HostWrites::Covers HostWrites::reached(const Entry& entry, std::uint32_t stream,
 }
 
 HostWrites::Covers HostWrites::covers(const Entry& entry, Kind kind, std::uint32_t id) const {
-  if (kind == Kind::device && id == 0) return Covers::surely;
+  if (kind == Kind::device && (id == 0 || (entry.of_all_streams && !several_devices_))) return Covers::surely;
   if (kind == Kind::stream) return reached(entry, id, false);
   Covers covers = Covers::no;
   for (const Reached& other : kind == Kind::device ? entry.streams : entry.events) {
@@ -182,8 +187,15 @@ void HostWrites::stop() {
   note(too_many, "not looked for where too many copies had not been waited for");
 }
 
+void HostWrites::gap() {
+  if (stopped_) return;
+  std::lock_guard hold(lock_);
+  anything();
+}
+
 void HostWrites::stream_made(const trace::StreamCreate& stream) {
   std::lock_guard hold(lock_);
+  several_devices_ |= stream.device != 0; // that of the stream which nobody makes
   streams_[stream.stream] = {stream.kind, stream.device};
 }
 

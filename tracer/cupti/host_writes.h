@@ -47,6 +47,7 @@ class HostWrites {
 
   explicit HostWrites(Session& session) : session_(session) { streams_[1].kind = trace::StreamCreate::Kind::legacy; }
   void stop(); // nothing is looked for any more, by any thread; what is not known is said in the trace
+  void gap(); // calls were not seen: what they did is known to be complete once the host has waited for all devices
 
   // ---- under the session's lock
   void stream_made(const trace::StreamCreate& stream);
@@ -95,6 +96,7 @@ class HostWrites {
   struct Entry { // an operation that the host does not know to be complete
     std::uint64_t sequence = 0;
     std::uint64_t address = 0, bytes = 0; // that it reads or writes, from the first to the last
+    bool of_all_streams = false; // it stands for what many have done
     bool writes = false; // else it is a copy, of which there is:
     KeptBytes kept;
     std::uint32_t host_stream = 0;
@@ -118,6 +120,7 @@ class HostWrites {
   template <typename Which>
   void drop_where(Which&& which);
   void writes(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream);
+  void anything(); // may be going on, anywhere
   Entry& add(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream);
   std::uint32_t device_of(std::uint32_t stream); // takes lock_
   std::uint64_t forget(std::uint64_t address, std::uint64_t bytes); // copies; how many
@@ -133,6 +136,7 @@ class HostWrites {
   std::vector<std::vector<std::uint8_t>> rooms_; // to be used again
   std::uint64_t kept_ = 0, next_ = 1; // bytes; the next entry's number
   std::unordered_map<std::uint32_t, Stream> streams_;
+  bool several_devices_ = false; // have streams, perhaps
   std::unordered_map<std::uint32_t, std::uint64_t> begun_; // by host thread: the entries that its wait may cover
   std::uint64_t in_part_ = 0, slow_ = 0, uncertain_ = 0, too_many_ = 0; // copies
 };

@@ -224,7 +224,7 @@ void change_layers(unsigned uppermost, bool detach) {
   const unsigned before = std::min(hot.layers.exchange(uppermost), unsigned(Layer::all));
   if (before == uppermost) return;
   session->journal().has_gaps();
-  if (HostWrites* writes = session->host_writes()) writes->stop();
+  if (HostWrites* writes = session->host_writes()) writes->gap();
   auto change = [&](Layer layer) {
     const bool was = before >= unsigned(layer), is = uppermost >= unsigned(layer);
     return is - was;

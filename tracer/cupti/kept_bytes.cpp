@@ -111,6 +111,7 @@ bool KeptBytes::take(const trace::MemoryRange& range, bool registered, std::vect
 
 bool KeptBytes::compare(const Differs& differs) const {
   std::vector<std::uint8_t> read_now;
+  if (before_.empty()) return false; // it was moved away
   if (registered_ ? !read(read_now) : !is_mapped(range_.address)) return false;
   Stretches stretches(differs);
   std::uint64_t offset = 0;
