@@ -9,13 +9,15 @@
 // program's own memory). Who writes: download (the device, after the copy; the fault: the host, before that),
 // filled (a host function ahead of the copy; the fault: the host once it has run). batch (a copy of a batch that may
 // read at any time; right: during the call). many (four threads upload out of a buffer each, over and over, and are
-// told in any of these ways; the fault: one of them is not, once). given_back (page-locked memory is freed; the fault:
-// refilled before). Without a fault that could be told for certain, with FAULT 0 and 1 alike: downloaded (the device
-// writes the source late), mapped (a kernel reaches page-locked memory, before the copy or after it), combined
+// told in any of these ways; the fault: one of them is not, once). gap (a part of the run is left out, and what it did
+// may go on; the fault: the host waits for the device, and refills then). given_back (page-locked memory is freed; the
+// fault: refilled before). Without a fault that could be told for certain, with FAULT 0 and 1 alike: downloaded (the
+// device writes the source late), mapped (a kernel reaches page-locked memory, before the copy or after it), combined
 // (write-combined memory), vanishes (memory that is registered is unmapped), captured (the copy becomes a graph's
 // node), unknown (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -242,6 +244,17 @@ void many(const Job& job) {
   for (std::thread& thread : others) thread.join();
 }
 
+void gap(const Job& job) {
+  const auto change = reinterpret_cast<void (*)(unsigned)>(dlsym(RTLD_DEFAULT, "deadheat_layers"));
+  std::uint8_t* const host = Job::pinned();
+  change(0);
+  change(7);
+  if (job.fault) CHECK(cuCtxSynchronize());
+  job.upload(host);
+  Job::fill(host);
+  CHECK(cuStreamSynchronize(job.stream));
+}
+
 void mapped(const Job& job) {
   std::uint8_t *const host = Job::pinned(), *const flag = Job::pinned();
   if (!job.fault) job.launch(reinterpret_cast<CUdeviceptr>(flag), job.other);
@@ -299,6 +312,7 @@ int main(int argc, char** argv) {
                                                                    {"filled", filled},
                                                                    {"downloaded", downloaded},
                                                                    {"many", many},
+                                                                   {"gap", gap},
                                                                    {"batch", batch},
                                                                    {"mapped", mapped},
                                                                    {"unknown", unknown},
