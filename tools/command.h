@@ -67,6 +67,7 @@ struct RecordOptions {
   std::uint64_t budget = 0;    // MiB of accesses; 0: the default
   bool window = false;         // GPU: keep what it takes to replay
   bool timestamps = false;     // GPU: of operations on the device
+  bool host_writes = true;     // GPU: look for them
   std::uint64_t seed = 1;
   bool leak_check = false;
 };

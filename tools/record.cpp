@@ -194,6 +194,8 @@ po::options_description record_options(RecordOptions& options) {
       "window", po::bool_switch(&options.window),
       "keep what it takes to replay the capture range, or the whole run (GPU; check always does)")(
       "timestamps", po::bool_switch(&options.timestamps), "record when each operation ran on the device (GPU)")(
+      "no-host-writes", po::bool_switch()->notifier([&options](bool none) { options.host_writes = !none; }),
+      "do not look for what the host writes into page-locked memory while a copy may still read it (GPU)")(
       "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices")(
       "leak-check", po::bool_switch(&options.leak_check), "report memory that is never freed (embedded device)");
   return description;
@@ -254,6 +256,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
     settings += ":assemble=" + std::to_string(options.assemble);
   if (on_gpu && options.window) settings += ":window=1";
   if (on_gpu && options.timestamps) settings += ":timestamps=1";
+  if (on_gpu && !options.host_writes) settings += ":host-writes=0";
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
   Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));

@@ -182,7 +182,7 @@ void HostWrites::stop() {
       session_.incident("note", std::string("what the host writes while a copy may still read it: ") + text, copies);
   };
   note(in_part, "of a large one, 256 KiB of its source are looked at");
-  note(slow, "not looked for in memory that is slow to read (write-combined), or of another device");
+  note(slow, "not looked for in memory that is slow to read (write-combined), of another device, or cannot be read");
   note(uncertain, "not looked for where others may write its source, or host and device may tell each other of it");
   note(too_many, "not looked for where too many copies had not been waited for");
 }
@@ -285,7 +285,10 @@ void HostWrites::copied(const trace::Copy& copy, std::uint32_t stream) {
     room = std::move(rooms_.back());
     rooms_.pop_back();
   }
-  if (!kept.take(copy.source, registered, std::move(room))) return;
+  if (!kept.take(copy.source, registered, std::move(room))) {
+    ++slow_;
+    return;
+  }
   while (!entries_.empty() && (entries_.size() >= most_entries || kept_ + kept.bytes() > most_kept)) {
     const auto oldest = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.writes; });
     if (oldest == entries_.end()) return;
