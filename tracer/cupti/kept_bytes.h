@@ -23,7 +23,7 @@ namespace deadheat::cupti {
 class KeptBytes {
  public:
   static constexpr std::uint64_t most_bytes = std::uint64_t(256) << 10, piece_bytes = 4096, most_pieces = 1024;
-  static constexpr std::uint64_t gap = 64; // unchanged bytes that are told along, rather than in two stretches
+  static constexpr std::uint64_t gap = 16; // unchanged bytes that are told along, rather than in two stretches
 
   // Keeps them, in `room`, whose memory is used again. False: they cannot be read. `registered`: the program's own
   // memory, which it may give back at any time; else it is there.
