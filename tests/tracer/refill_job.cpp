@@ -9,12 +9,13 @@
 // program's own memory). Who writes: download (the device, after the copy; the fault: the host, before that),
 // filled (a host function ahead of the copy; the fault: the host once it has run). batch (a copy of a batch that may
 // read at any time; right: during the call). many (four threads upload out of a buffer each, over and over, and are
-// told in any of these ways; the fault: one of them is not, once). gap (a part of the run is left out, and what it did
-// may go on; the fault: the host waits for the device, and refills then). given_back (page-locked memory is freed; the
-// fault: refilled before). Without a fault that could be told for certain, with FAULT 0 and 1 alike: downloaded (the
-// device writes the source late), mapped (a kernel reaches page-locked memory, before the copy or after it), combined
-// (write-combined memory), vanishes (memory that is registered is unmapped), captured (the copy becomes a graph's
-// node), unknown (a call that is not followed). Prints "done".
+// told in any of these ways; the fault: one of them is not, once). meanwhile (another thread refills while this one
+// waits; right: when it has waited itself). gap (a part of the run is left out, and what it did may go on; the fault:
+// the host waits for the device, and refills then). given_back (page-locked memory is freed; the fault: refilled
+// before). Without a fault that could be told for certain, with FAULT 0 and 1 alike: downloaded (the device writes the
+// source late), mapped (a kernel reaches page-locked memory, before the copy or after it), combined (write-combined
+// memory), vanishes (memory that is registered is unmapped), captured (the copy becomes a graph's node), unknown (a
+// call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <dlfcn.h>
@@ -31,6 +32,8 @@
 #include <vector>
 
 #include "tests/tracer/driver_check.h"
+
+extern "C" void fake_while_copying(void (*happens)());
 
 namespace {
 
@@ -244,6 +247,23 @@ void many(const Job& job) {
   for (std::thread& thread : others) thread.join();
 }
 
+void meanwhile(const Job& job) {
+  static std::uint8_t* host = nullptr;
+  static CUevent event = nullptr;
+  host = Job::pinned();
+  event = job.fault ? nullptr : job.event;
+  CHECK(cuMemcpyHtoDAsync_v2(job.device, host, bytes, nullptr));
+  CHECK(cuEventRecord(job.event, nullptr));
+  fake_while_copying([] {
+    std::thread([] {
+      if (event) CHECK(cuEventSynchronize(event));
+      Job::fill(host);
+    }).join();
+  });
+  std::vector<std::uint8_t> result(64);
+  CHECK(cuMemcpyDtoH_v2(result.data(), job.device + bytes, result.size()));
+}
+
 void gap(const Job& job) {
   const auto change = reinterpret_cast<void (*)(unsigned)>(dlsym(RTLD_DEFAULT, "deadheat_layers"));
   std::uint8_t* const host = Job::pinned();
@@ -312,6 +332,7 @@ int main(int argc, char** argv) {
                                                                    {"filled", filled},
                                                                    {"downloaded", downloaded},
                                                                    {"many", many},
+                                                                   {"meanwhile", meanwhile},
                                                                    {"gap", gap},
                                                                    {"batch", batch},
                                                                    {"mapped", mapped},

@@ -144,11 +144,13 @@ void returned(Call& call, const Placed& placed, Data&& data) {
   trace::Bytes bytes = data();
   std::lock_guard hold(call.session.lock);
   placed->settle(true, std::move(bytes));
+  HostWrites* writes = call.session.host_writes();
+  if (writes && placed->waits() == HostWaits::until_done)
+    writes->wait_ends(trace::HostWait::Kind::stream, placed->stream());
   if (placed->waits() == HostWaits::until_done)
     call.session.host_waited(trace::HostWait::Kind::operation, placed->operation());
   else if (placed->waits() == HostWaits::until_begun)
     call.session.host_waited(trace::HostWait::Kind::stream, placed->stream());
-  HostWrites* writes = call.session.host_writes();
   if (writes && placed->waits() == HostWaits::until_done)
     writes->waited(trace::HostWait::Kind::stream, placed->stream());
 }

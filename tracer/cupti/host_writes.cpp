@@ -338,13 +338,21 @@ void HostWrites::before_wait(Kind kind, std::uint32_t id) {
   });
 }
 
+bool HostWrites::is_over(const Entry& entry, Kind kind, std::uint32_t id) const {
+  const auto begun = begun_.find(session_.host_thread());
+  return begun != begun_.end() && entry.sequence < begun->second && covers(entry, kind, id) == Covers::surely;
+}
+
+void HostWrites::wait_ends(Kind kind, std::uint32_t id) {
+  if (!count_) return;
+  std::lock_guard hold(lock_);
+  look_where([&](const Entry& entry) { return is_over(entry, kind, id); });
+}
+
 void HostWrites::waited(Kind kind, std::uint32_t id) {
   if (!count_) return;
   std::lock_guard hold(lock_);
-  const auto begun = begun_.find(session_.host_thread());
-  if (begun == begun_.end()) return;
-  drop_where(
-      [&](const Entry& entry) { return entry.sequence < begun->second && covers(entry, kind, id) == Covers::surely; });
+  drop_where([&](const Entry& entry) { return is_over(entry, kind, id); });
 }
 
 // ---- without it

@@ -2,12 +2,13 @@
 // Guide, "Asynchronous Concurrent Execution": the call returns before the device has done what it asks for).
 //
 // Nobody says when the host writes. So the source of a copy is kept when the copy has been submitted (kept_bytes.h),
-// and compared with what is there: on the way into each wait that may cover the copy, and where a query tells the host
-// that it is complete, before that counts; when another operation is submitted that reads or writes those bytes; when
-// their memory is freed. What differs was written by the host, behind the submission and before it was told of anything
-// that comes after: it goes into the trace as an operation of a stream of its own, which the host waits for at once
-// (deadheat/host_waits.h, host_itself), as on the embedded device. Whether the copy is unordered with it the analyzer
-// decides. What is written after the last of all those calls is not seen.
+// and compared with what is there: on the way into each wait that may cover the copy, and on the way out of it, since
+// other threads may write meanwhile; where a query tells the host that the copy is complete, before that counts; when
+// another operation is submitted that reads or writes those bytes; when their memory is freed. What differs was written
+// by the host, behind the submission and before it was told of anything that comes after: it goes into the trace as an
+// operation of a stream of its own, which the host waits for at once (deadheat/host_waits.h, host_itself), as on the
+// embedded device. Whether the copy is unordered with it the analyzer decides. What is written after the last of all
+// those calls is not seen.
 //
 // A change is the host's only where nobody else may have made it, and only where the host cannot know otherwise that it
 // may. So nothing is kept of a copy, and what was kept is thrown away, where
@@ -72,6 +73,7 @@ class HostWrites {
   void event_recorded(std::uint32_t event, std::uint32_t stream);
   void stream_waits(std::uint32_t stream, std::uint32_t event, bool for_last_record);
   void before_wait(trace::HostWait::Kind kind, std::uint32_t id); // its way in; or a query succeeded
+  void wait_ends(trace::HostWait::Kind kind, std::uint32_t id); // its way out: who waits has not been told yet
   void waited(trace::HostWait::Kind kind, std::uint32_t id); // its record is in the trace
 
   // ---- not under it
@@ -117,6 +119,8 @@ class HostWrites {
   void wrote(const Entry& entry, std::uint64_t address, std::span<const std::uint8_t> now);
   template <typename Which>
   void look_where(Which&& which); // at copies
+  // It was there when this thread's wait began, which surely covers it.
+  bool is_over(const Entry& entry, trace::HostWait::Kind kind, std::uint32_t id) const;
   template <typename Which>
   void drop_where(Which&& which);
   void writes(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream);

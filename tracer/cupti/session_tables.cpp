@@ -257,9 +257,10 @@ void Session::is_freed(const Going& going) {
     operation.stream = going.stream;
     operation.what = trace::PoolOperation{true, going.memory.allocation};
   }
-  journal_.push(trace::Free{going.memory.allocation, operation.id, going.host_thread});
   using Memory = trace::Allocate::Kind;
   const bool waited = !going.stream && going.memory.kind != Memory::pool && going.host_thread == host_thread();
+  if (waited && host_writes_) host_writes_->wait_ends(trace::HostWait::Kind::device, 0);
+  journal_.push(trace::Free{going.memory.allocation, operation.id, going.host_thread});
   if (waited && host_writes_) host_writes_->waited(trace::HostWait::Kind::device, 0);
   if (!going.stream) return;
   const std::uint32_t id = operation.id;
@@ -373,7 +374,7 @@ void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool que
   record.query = query;
   record.host_thread = host_thread();
   const bool told = host_writes_ && kind != trace::HostWait::Kind::operation;
-  if (told && query) host_writes_->before_wait(kind, id);
+  if (told) query ? host_writes_->before_wait(kind, id) : host_writes_->wait_ends(kind, id);
   journal_.push(record);
   if (told) host_writes_->waited(kind, id);
   if (kind != trace::HostWait::Kind::event || !shared_events_.has(id)) return;
