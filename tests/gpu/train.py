@@ -4,11 +4,11 @@
              [--sequences N]
 
 Prints a hash of all losses on standard output, and the median of the milliseconds that a step took (from one wait for
-the device to the next, ten steps each) on standard error. Faults, one at a time: `stream` launches a custom kernel on the legacy default stream while
-PyTorch works on another one; `barrier` leaves one out of it; `record_stream` does not tell the allocator that the side
-stream's tensor is used elsewhere; `scatter` adds to rows that several blocks share without atomics; `refill` brings all batches through one page-locked buffer,
-which it refills without waiting for the copy out of it. --plain: none of the
-custom kernels. --layers: under the preload library, every ten steps go with another of these layers of it
+the device to the next, ten steps each) on standard error. Faults, one at a time: `stream` launches a custom kernel on the
+legacy default stream while PyTorch works on another one; `barrier` leaves one out of it; `record_stream` does not tell
+the allocator that the side stream's tensor is used elsewhere; `scatter` adds to rows that several blocks share without
+atomics; `refill` brings all batches through one page-locked buffer, which it refills without waiting for the copy out of
+it. --plain: none of the custom kernels. --layers: under the preload library, every ten steps go with another of these layers of it
 (tracer/cupti/layers.h), all of them in turn; what each block took is printed, as JSON. --turns: the process takes turns
 with others: before every ten steps it waits for a line on standard input, and after them it prints what the last eight
 took, `turn MS CPU-MS` a step. The first two bring back what the others drove out of the caches. The line `recorded` or
