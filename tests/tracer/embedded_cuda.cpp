@@ -234,9 +234,10 @@ bool embedded::has_clones(CUfunction f) {
   std::lock_guard hold(lock);
   return texts[reinterpret_cast<const Kernel*>(f)->module].find(ptx::clone_prefix) != std::string::npos;
 }
-bool embedded::cannot_launch(CUfunction f) {
-  return refuses("launches") && reinterpret_cast<const Kernel*>(f)->name.starts_with(ptx::clone_prefix);
+bool embedded::is_clone(CUfunction f) {
+  return reinterpret_cast<const Kernel*>(f)->name.starts_with(ptx::clone_prefix);
 }
+bool embedded::cannot_launch(CUfunction f) { return refuses("launches") && is_clone(f); }
 
 namespace {
 bool refused(const std::string& text) {

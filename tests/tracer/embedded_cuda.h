@@ -22,10 +22,11 @@ CUresult submit(CUstream stream, decltype(deadheat::trace::Operation::what) what
 CUresult wait(deadheat::trace::HostWait::Kind kind, std::uint32_t id);
 CUresult load(CUmodule* module, const void* image);
 // What the driver refuses, where EMBEDDED_REFUSES names it: "images" that have clones, "kernels" of such, and "clones",
-// when they are loaded one by one, "launches" of clones.
+// when they are loaded one by one, "launches" of clones, "nodes" of graphs that are clones, "graphs" with such.
 bool refuses(const char* what);
 bool has_clones(CUfunction f); // the module that it is of
 bool cannot_launch(CUfunction f);
+bool is_clone(CUfunction f);
 CUfunction function(CUmodule module, const char* name); // null: it has none of that name
 deadheat::Dim3 cluster_of(CUfunction f); // that the kernel was told to have
 std::vector<std::uint8_t> arguments_of(CUfunction f, void** parameters);

@@ -265,6 +265,7 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgrap
     }
     if (p.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
     const CUDA_KERNEL_NODE_PARAMS_v3& k = p.nodeParams->kernel;
+    if (embedded::refuses("nodes") && embedded::is_clone(k.func)) return CUDA_ERROR_INVALID_VALUE;
     Node made(CU_GRAPH_NODE_TYPE_KERNEL);
     made.kernel = {k.func,      k.gridDimX,       k.gridDimY,     k.gridDimZ, k.blockDimX, k.blockDimY,
                    k.blockDimZ, k.sharedMemBytes, k.kernelParams, k.extra,    k.kern,      k.ctx};
@@ -341,8 +342,10 @@ EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE
 }
 EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* kernel) {
   cuGraphKernelNodeSetParams_v2_params p{node, kernel};
-  return CALL(cuGraphKernelNodeSetParams_v2, nullptr, p,
-              { return set_kernel(*of(p.hNode), *p.nodeParams), CUDA_SUCCESS; });
+  return CALL(cuGraphKernelNodeSetParams_v2, nullptr, p, {
+    if (embedded::refuses("nodes") && embedded::is_clone(p.nodeParams->func)) return CUDA_ERROR_INVALID_VALUE;
+    return set_kernel(*of(p.hNode), *p.nodeParams), CUDA_SUCCESS;
+  });
 }
 EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
   return *graph = reinterpret_cast<CUgraph>(of(node)->child.get()), CUDA_SUCCESS;
@@ -367,6 +370,11 @@ EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* memor
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
   cuGraphInstantiateWithFlags_params p{executable, graph, flags};
   return CALL(cuGraphInstantiateWithFlags, nullptr, p, {
+    for (const auto& node : of(p.hGraph)->nodes) {
+      if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && embedded::refuses("graphs") &&
+          embedded::is_clone(node->kernel.func))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     auto* made = new Executable;
     made->graph = clone(*of(p.hGraph), &made->of);
     *p.phGraphExec = reinterpret_cast<CUgraphExec>(made);

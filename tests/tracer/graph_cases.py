@@ -52,6 +52,18 @@ def edges_of_graphs(case):
 
 
 @over_embedded
+def refused_kernels_of_graphs(case):
+    """Where the driver does not take clones, the graph has the program's own kernels, and the program sees no error."""
+    for refused in ("nodes", "graphs"):
+        shutil.rmtree(case.trace, ignore_errors=True)
+        done = case.device("kernels", "0", job="graph_job", variables={"EMBEDDED_REFUSES": refused})
+        assert done.returncode == 0 and len(done.stderr.splitlines()) == 1, done
+        assert "graph's kernels are not recorded" in done.stderr and "not recorded" in case.dump(), done.stderr
+        summary = case.analysis()["summary"]
+        assert (summary["instrumented"], summary["opaque"]) == (0, 4), (refused, summary)
+
+
+@over_embedded
 def kernels_of_graphs(case):
     """However they come into a graph, they are recorded; the program is told of its own ones."""
     for early in (0, 1):
@@ -86,5 +98,6 @@ def bodies_of_conditions(case):
         assert "a condition" in case.dump(), case.dump()
 
 
-cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, kernels_of_graphs, refills_of_graphs,
+cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, refused_kernels_of_graphs, kernels_of_graphs,
+         refills_of_graphs,
          graph_that_is_not_launched, bodies_of_conditions]

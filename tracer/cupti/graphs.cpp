@@ -321,9 +321,15 @@ void retire(Executable& graph) {
 
 namespace {
 
-void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint64_t flags) {
+// `again`: makes the call once more.
+template <typename Again>
+void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint64_t flags, Again&& again) {
   if (!call.exit) return put_host_functions(call, graph);
   const std::unique_ptr<HostNodes> hosts = host_functions(call);
+  if (const CUresult why = call.result; why != CUDA_SUCCESS && put_originals(call, graph)) {
+    call.return_instead(again());
+    if (call.done()) not_taken(call, why);
+  }
   if (!call.done() || !executable) return;
   Executable made = nodes_of(call, graph, hosts.get());
   made.frees_on_launch = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
@@ -397,12 +403,18 @@ void end_capture(Call& call, cuStreamEndCapture_params&) {
   if (call.exit && ended && call.session.captures() > 0) --call.session.captures();
 }
 
-void instantiate(Call& call, cuGraphInstantiate_v2_params& p) { instantiated(call, p.phGraphExec, p.hGraph, 0); }
+void instantiate(Call& call, cuGraphInstantiate_v2_params& p) {
+  instantiated(call, p.phGraphExec, p.hGraph, 0,
+               [&] { return driver().cuGraphInstantiateWithFlags(p.phGraphExec, p.hGraph, 0); });
+}
 void instantiate_with_flags(Call& call, cuGraphInstantiateWithFlags_params& p) {
-  instantiated(call, p.phGraphExec, p.hGraph, p.flags);
+  instantiated(call, p.phGraphExec, p.hGraph, p.flags,
+               [&] { return driver().cuGraphInstantiateWithFlags(p.phGraphExec, p.hGraph, p.flags); });
 }
 void instantiate_with_params(Call& call, cuGraphInstantiateWithParams_params& p) {
-  if (p.instantiateParams) instantiated(call, p.phGraphExec, p.hGraph, p.instantiateParams->flags);
+  if (!p.instantiateParams) return;
+  instantiated(call, p.phGraphExec, p.hGraph, p.instantiateParams->flags,
+               [&] { return driver().cuGraphInstantiateWithParams(p.phGraphExec, p.hGraph, p.instantiateParams); });
 }
 
 void destroy_graph(Call& call, cuGraphExecDestroy_params& p) {
@@ -415,12 +427,28 @@ void destroy_graph(Call& call, cuGraphExecDestroy_params& p) {
   call.session.executables.erase(found);
 }
 
-void destroy_captured(Call& call, cuGraphDestroy_params& p) {
+namespace {
+
+void gone(Call& call, CUgraph graph, int depth) {
+  const Driver& d = driver();
   std::size_t count = 0;
-  if (call.exit || driver().cuGraphGetNodes(p.hGraph, nullptr, &count) != CUDA_SUCCESS) return;
+  if (depth > deepest_graph || d.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return;
   std::vector<CUgraphNode> nodes(count);
-  if (count && driver().cuGraphGetNodes(p.hGraph, nodes.data(), &count) != CUDA_SUCCESS) return;
-  for (CUgraphNode node : nodes) call.session.journal().push(Journal::CapturedGone{node});
+  if (count && d.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return;
+  for (CUgraphNode node : nodes) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    CUgraph child = nullptr;
+    d.cuGraphNodeGetType(node, &type);
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) call.session.journal().push(Journal::CapturedGone{node});
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+      gone(call, child, depth + 1);
+  }
+}
+
+} // namespace
+
+void destroy_captured(Call& call, cuGraphDestroy_params& p) {
+  if (!call.exit) gone(call, p.hGraph, 0);
 }
 
 namespace {

@@ -22,6 +22,10 @@ Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts);
 // What the opaque kernel reaches that is the graph's node with that index, is known of the node that it is made of, if
 // that was captured. Under the session's lock.
 void made_of(Session& session, const Executable& graph, std::size_t index, CUgraphNode node);
+// The program's own kernels, in place of clones, in a graph and its child graphs; false: it has none. Says that the
+// driver did not take the clones.
+bool put_originals(Call& call, CUgraph graph, int depth = 0);
+void not_taken(Call& call, CUresult why);
 // No launch of what it has will come. Under the session's lock.
 void retire(Executable& graph);
 

@@ -99,6 +99,7 @@ struct Given {
   std::vector<void*> parameters;
   CUDA_KERNEL_NODE_PARAMS node{};
   CUgraphNodeParams any{};
+  const void* own = nullptr; // the program's, where the call is given another; null: it is not
 };
 thread_local Given given;
 
@@ -128,7 +129,21 @@ bool gets_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS& n) {
 // `params`: const CUDA_KERNEL_NODE_PARAMS* or CUDA_KERNEL_NODE_PARAMS*.
 template <typename Params>
 void give_clone(Call& call, Params*& params) {
-  if (params && gets_clone(call, *params)) params = &given.node;
+  given.own = nullptr;
+  if (!params || !gets_clone(call, *params)) return;
+  given.own = params;
+  params = &given.node;
+}
+
+// The way out of such a call: where the driver does not take the clone, it is given what the program gave, by `again`.
+template <typename Params, typename Again>
+void give_own(Call& call, Params*& params, Again&& again) {
+  Params* const own = static_cast<Params*>(const_cast<void*>(std::exchange(given.own, nullptr)));
+  if (!own || call.result == CUDA_SUCCESS) return;
+  const CUresult why = call.result;
+  params = own;
+  call.return_instead(again());
+  if (call.done()) not_taken(call, why);
 }
 
 CUDA_KERNEL_NODE_PARAMS kernel_of(const CUgraphNodeParams& any) {
@@ -138,7 +153,9 @@ CUDA_KERNEL_NODE_PARAMS kernel_of(const CUgraphNodeParams& any) {
 }
 
 void give_clone(Call& call, CUgraphNodeParams*& params) {
+  given.own = nullptr;
   if (!params || params->type != CU_GRAPH_NODE_TYPE_KERNEL || !gets_clone(call, kernel_of(*params))) return;
+  given.own = params;
   given.any = *params;
   CUDA_KERNEL_NODE_PARAMS_v3& k = given.any.kernel;
   k.func = given.node.func;
@@ -208,33 +225,71 @@ void part_added(Call& call, CUgraphNode node) {
 
 // The program is told of its own kernel, which it may know by its handle, and give to another node. The parameters
 // that it is told of are its own and one more.
-void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
+void put_original(Modules& modules, const Kernel& clone, CUfunction* function, CUkernel* kernel) {
   const Driver& d = driver();
-  const CUfunction handle = kernel && *kernel ? reinterpret_cast<CUfunction>(*kernel) : *function;
-  if (!call.done() || !handle) return;
-  Modules& modules = call.session.modules();
-  const Kernel& told = modules.kernel(handle, nullptr, call.context);
-  if (!told.is_clone) return;
-  const char* const name = told.instrumented->name.c_str();
+  const char* const name = clone.instrumented->name.c_str();
   CUkernel original = nullptr;
-  if (!told.code->library) {
-    d.cuModuleGetFunction(function, told.code->handle, name);
-    modules.found(*function, told.code->handle, false);
-  } else if (d.cuLibraryGetKernel(&original, told.code->library, name) == CUDA_SUCCESS) {
-    modules.found(original, told.code->library, true);
+  if (!clone.code->library) {
+    d.cuModuleGetFunction(function, clone.code->handle, name);
+    modules.found(*function, clone.code->handle, false);
+  } else if (d.cuLibraryGetKernel(&original, clone.code->library, name) == CUDA_SUCCESS) {
+    modules.found(original, clone.code->library, true);
     if (kernel && *kernel) *kernel = original;
     if (*function && d.cuKernelGetFunction(function, original) == CUDA_SUCCESS) modules.same(*function, original);
   }
 }
 
+void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
+  const CUfunction handle = kernel && *kernel ? reinterpret_cast<CUfunction>(*kernel) : *function;
+  if (!call.done() || !handle) return;
+  Modules& modules = call.session.modules();
+  const Kernel& told = modules.kernel(handle, nullptr, call.context);
+  if (told.is_clone) put_original(modules, told, function, kernel);
+}
+
 } // namespace
+
+bool put_originals(Call& call, CUgraph graph, int depth) {
+  const Driver& d = driver();
+  std::size_t count = 0;
+  bool any = false;
+  if (depth > deepest_graph || !d.cuGraphKernelNodeGetParams_v2 || !d.cuGraphKernelNodeSetParams_v2 ||
+      d.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS || !count)
+    return false;
+  std::vector<CUgraphNode> nodes(count);
+  if (d.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return false;
+  for (const CUgraphNode node : nodes) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    CUDA_KERNEL_NODE_PARAMS params{};
+    CUgraph child = nullptr;
+    d.cuGraphNodeGetType(node, &type);
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+      any |= put_originals(call, child, depth + 1);
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL || d.cuGraphKernelNodeGetParams_v2(node, &params) != CUDA_SUCCESS) continue;
+    Modules& modules = call.session.modules();
+    const Kernel& kernel = modules.kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context);
+    if (!kernel.is_clone || !params.kernelParams) continue;
+    put_original(modules, kernel, &params.func, &params.kern);
+    any |= d.cuGraphKernelNodeSetParams_v2(node, &params) == CUDA_SUCCESS;
+  }
+  return any;
+}
+
+void not_taken(Call& call, CUresult why) {
+  const std::string line = "a graph's kernels are not recorded: the driver did not take them instrumented (error " +
+                           std::to_string(int(why)) + ")";
+  say_once(line);
+  call.session.incident("opaque", line);
+}
 
 namespace {
 
 bool is_kernel(const CUgraphNodeParams* params) { return params && params->type == CU_GRAPH_NODE_TYPE_KERNEL; }
 
-void added(Call& call, CUgraph graph, CUgraphNodeParams*& params, const CUgraphNode* node) {
+template <typename Again>
+void added(Call& call, CUgraph graph, CUgraphNodeParams*& params, const CUgraphNode* node, Again&& again) {
   if (!call.exit && !call.session.known_body(graph)) return give_clone(call, params);
+  if (call.exit) give_own(call, params, again);
   if (!call.done() || !params) return;
   if (node && is_kernel(params)) return reaches(call, *node, kernel_of(*params));
   if (node && params->type == CU_GRAPH_NODE_TYPE_GRAPH) return part_added(call, *node);
@@ -249,11 +304,23 @@ void added(Call& call, CUgraph graph, CUgraphNodeParams*& params, const CUgraphN
 
 void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
   if (!call.exit && !call.session.known_body(p.hGraph)) give_clone(call, p.nodeParams);
+  if (!call.exit) return;
+  give_own(call, p.nodeParams, [&] {
+    return driver().cuGraphAddKernelNode_v2(p.phGraphNode, p.hGraph, p.dependencies, p.numDependencies, p.nodeParams);
+  });
   if (call.done() && p.phGraphNode && p.nodeParams) reaches(call, *p.phGraphNode, *p.nodeParams);
 }
-void add_any_node(Call& call, cuGraphAddNode_params& p) { added(call, p.hGraph, p.nodeParams, p.phGraphNode); }
+void add_any_node(Call& call, cuGraphAddNode_params& p) {
+  added(call, p.hGraph, p.nodeParams, p.phGraphNode, [&] {
+    return driver().cuGraphAddNode_v2(p.phGraphNode, p.hGraph, p.dependencies, nullptr, p.numDependencies,
+                                      p.nodeParams);
+  });
+}
 void add_any_node_with_edges(Call& call, cuGraphAddNode_v2_params& p) {
-  added(call, p.hGraph, p.nodeParams, p.phGraphNode);
+  added(call, p.hGraph, p.nodeParams, p.phGraphNode, [&] {
+    return driver().cuGraphAddNode_v2(p.phGraphNode, p.hGraph, p.dependencies, p.dependencyData, p.numDependencies,
+                                      p.nodeParams);
+  });
 }
 void add_child_node(Call& call, cuGraphAddChildGraphNode_params& p) {
   if (call.done() && p.phGraphNode) part_added(call, *p.phGraphNode);
@@ -264,10 +331,14 @@ void clone_graph(Call& call, cuGraphClone_params& p) {
 // Which graph the node is of is not known.
 void change_kernel_node(Call& call, cuGraphKernelNodeSetParams_v2_params& p) {
   if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
+  if (!call.exit) return;
+  give_own(call, p.nodeParams, [&] { return driver().cuGraphKernelNodeSetParams_v2(p.hNode, p.nodeParams); });
   if (call.done() && p.nodeParams) reaches(call, p.hNode, *p.nodeParams);
 }
 void change_any_node(Call& call, cuGraphNodeSetParams_params& p) {
   if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
+  if (!call.exit) return;
+  give_own(call, p.nodeParams, [&] { return driver().cuGraphNodeSetParams(p.hNode, p.nodeParams); });
   if (call.done() && is_kernel(p.nodeParams)) reaches(call, p.hNode, kernel_of(*p.nodeParams));
 }
 void tell_kernel_node(Call& call, cuGraphKernelNodeGetParams_v2_params& p) {
@@ -279,6 +350,8 @@ void tell_kernel_node_first(Call& call, cuGraphKernelNodeGetParams_params& p) {
 
 void update_kernel_node(Call& call, cuGraphExecKernelNodeSetParams_v2_params& p) {
   if (!call.exit) return give_clone(call, p.nodeParams);
+  give_own(call, p.nodeParams,
+           [&] { return driver().cuGraphExecKernelNodeSetParams_v2(p.hGraphExec, p.hNode, p.nodeParams); });
   if (p.nodeParams) changed(call, p.hGraphExec, p.hNode, *p.nodeParams);
 }
 void update_kernel_node_first(Call& call, cuGraphExecKernelNodeSetParams_params& p) {
@@ -290,6 +363,7 @@ void update_kernel_node_first(Call& call, cuGraphExecKernelNodeSetParams_params&
 }
 void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p) {
   if (!call.exit) return give_clone(call, p.nodeParams);
+  give_own(call, p.nodeParams, [&] { return driver().cuGraphExecNodeSetParams(p.hGraphExec, p.hNode, p.nodeParams); });
   changed(call, p.hGraphExec, p.hNode, kernel_of(*p.nodeParams));
 }
 

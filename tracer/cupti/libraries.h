@@ -94,6 +94,14 @@ namespace deadheat::cupti {
   X(cuGraphGetEdges_v2) \
   X(cuGraphNodeGetType) \
   X(cuGraphKernelNodeGetParams_v2) \
+  X(cuGraphAddKernelNode_v2) \
+  X(cuGraphAddNode_v2) \
+  X(cuGraphKernelNodeSetParams_v2) \
+  X(cuGraphNodeSetParams) \
+  X(cuGraphExecKernelNodeSetParams_v2) \
+  X(cuGraphExecNodeSetParams) \
+  X(cuGraphInstantiateWithFlags) \
+  X(cuGraphInstantiateWithParams) \
   X(cuGraphKernelNodeGetAttribute) \
   X(cuGraphMemcpyNodeGetParams) \
   X(cuGraphMemsetNodeGetParams) \
