@@ -1,5 +1,7 @@
 #include "tracer/ptx/contractions.h"
 
+#include <elf.h>
+
 #include <cstring>
 #include <map>
 
@@ -40,7 +42,17 @@ void count_half(std::uint64_t low, std::uint64_t high, Products& half) {
 
 } // namespace
 
-ProductsByPrecision products(std::string_view code) {
+// The processor is in the flags: of version 8 of the format in the second byte, before in the first (CUDA binary
+// utilities say nothing of it; a test of ours asks ptxas).
+unsigned architecture_of(std::string_view cubin) {
+  constexpr unsigned char later_format = 8;
+  Elf64_Ehdr header;
+  if (cubin.size() < sizeof header) return 0;
+  std::memcpy(&header, cubin.data(), sizeof header);
+  return header.e_ident[EI_ABIVERSION] >= later_format ? header.e_flags >> 8 & 0xff : header.e_flags & 0xff;
+}
+
+ProductsByPrecision products(std::string_view code, unsigned architecture) {
   ProductsByPrecision found;
   for (std::size_t at = 0; at + instruction_bytes <= code.size(); at += instruction_bytes) {
     const std::uint64_t low = word_at(code, at), high = word_at(code, at + 8);
@@ -50,8 +62,10 @@ ProductsByPrecision products(std::string_view code) {
       case 0x028: ++found.doubled.apart; break;
       case 0x02b: ++found.doubled.fused; break;
       case 0x032: ++found.half.apart; break;
-      case 0x031:
-      case 0x035: count_half(low, high, found.half); break;
+      case 0x031: count_half(low, high, found.half); break;
+      case 0x035:
+        if (architecture < 100) count_half(low, high, found.half);
+        break;
       case 0x04a: ++found.twofold.apart; break;
       case 0x049: ++found.twofold.fused; break;
       default: break;
@@ -69,6 +83,7 @@ std::vector<std::string> contracted_differently(std::string_view cubin) {
   std::vector<std::string> found;
   const Expected<ElfFile> file = read_elf(cubin, "a cubin");
   if (!file) return found;
+  const unsigned architecture = architecture_of(cubin);
   std::map<std::string_view, std::string_view> functions;
   for (const ElfSection& section : file->sections) {
     if (section.name.starts_with(text_section)) {
@@ -77,7 +92,8 @@ std::vector<std::string> contracted_differently(std::string_view cubin) {
   }
   for (const auto& [name, code] : functions) {
     const auto clone = functions.find(clone_prefix + std::string(name));
-    if (clone != functions.end() && contracted_differently(products(code), products(clone->second))) {
+    if (clone != functions.end() &&
+        contracted_differently(products(code, architecture), products(clone->second, architecture))) {
       found.emplace_back(name);
     }
   }

@@ -6,7 +6,7 @@
 // whose lowest 9 bits are its operation, the next 3 the kinds of its operands. They are the same from sm_75 to sm_121,
 // as ptxas 13.0 writes them (NVIDIA does not document them; a test of ours asks ptxas for each). From sm_90 on half
 // precision has one operation for all three, whose operands tell: a product adds the register of zeros, a sum
-// multiplies by one.
+// multiplies by one. Another form of it (0x035), which is older, is an integer's addition from sm_100 on.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -28,8 +28,10 @@ struct ProductsByPrecision {
   Products single, twofold, doubled, half; // f32, f32x2, f64; f16, f16x2, bf16, bf16x2
 };
 
+// For which architecture a cubin is: 90; 0: not known.
+unsigned architecture_of(std::string_view cubin);
 // Of a function's machine code.
-ProductsByPrecision products(std::string_view code);
+ProductsByPrecision products(std::string_view code, unsigned architecture);
 
 // ptxas unrolls the loops of the two differently, which makes more or fewer of either kind. What it fused in one and
 // not in the other makes more of one kind and fewer of the other.
