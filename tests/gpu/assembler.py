@@ -76,6 +76,14 @@ for name, then, why in (("crash", "kill -SEGV $$", "signal 11"), ("hang", "sleep
     as_alone, said, summary, cubins, seconds = run(name, DEADHEAT_PTXAS=script(name, then), DEADHEAT_PTXAS_SECONDS="3")
     claim(as_alone and len(said) == 1 and why in said[0] and not cubins and summary.get("instrumented") == 0,
           "%s: the job runs on, unrecorded (%.1f s; said %s)" % (name, seconds, said))
+# Of another architecture: the driver refuses it (CUDA_ERROR_NO_BINARY_FOR_GPU), once the job has asked for its own.
+other = script("other", 'for word; do shift; case $word in -arch=*) word=-arch=sm_120;; esac; set -- "$@" "$word"; done\n'
+                        "sed 's/^[.]target .*/.target sm_75/' /proc/self/fd/3 > %s/other.ptx\n"
+                        'for word; do shift; case $word in /proc/self/fd/3) word=%s/other.ptx;; esac; set -- "$@" "$word"; done\n'
+                        'exec %s "$@"' % (work, work, true_ptxas))
+as_alone, said, summary, cubins, _ = run("other", DEADHEAT_PTXAS=other)
+claim(as_alone and cubins and len(said) >= 1 and "did not load its instrumented code" in said[0],
+      "machine code that the driver refuses: the job gets its own, and sees no error (said %s)" % said)
 as_alone, said, summary, cubins, _ = run("refuse", DEADHEAT_PTXAS=script("refuse", "exit 255"))
 claim(as_alone and not said and not cubins and summary.get("instrumented") == apart.get("instrumented"),
       "one that refuses: the driver assembles (said %s)" % said)
