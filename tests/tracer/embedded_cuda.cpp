@@ -226,38 +226,15 @@ std::map<std::uint32_t, std::string> texts; // of modules
 
 }  // namespace
 
-bool embedded::refuses(const char* what) {
-  const char* list = std::getenv("EMBEDDED_REFUSES");
-  return list && std::strstr(list, what);
-}
 bool embedded::has_clones(CUfunction f) {
   std::lock_guard hold(lock);
   return texts[reinterpret_cast<const Kernel*>(f)->module].find(ptx::clone_prefix) != std::string::npos;
 }
-bool embedded::is_clone(CUfunction f) {
-  return reinterpret_cast<const Kernel*>(f)->name.starts_with(ptx::clone_prefix);
-}
-bool embedded::cannot_launch(CUfunction f) { return refuses("launches") && is_clone(f); }
-
 namespace {
 bool refused(const std::string& text) {
   return text.empty() || (embedded::refuses("images") && text.find(ptx::clone_prefix) != text.npos);
 }
 
-// Says whether it was refused where the program wants to know, and how long that took.
-void tell(bool refused, unsigned count, const CUjit_option* options, void** values) {
-  constexpr char line[] = "the image is refused";
-  char* log = nullptr;
-  for (unsigned i = 0; i < count; ++i) {
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
-    if (options[i] == CU_JIT_WALL_TIME) values[i] = reinterpret_cast<void*>(std::uintptr_t(0x3f800000));
-  }
-  for (unsigned i = 0; log && i < count; ++i) {
-    if (options[i] != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) continue;
-    if (refused && reinterpret_cast<std::uintptr_t>(values[i]) >= sizeof line) std::memcpy(log, line, sizeof line);
-    values[i] = reinterpret_cast<void*>(std::uintptr_t(refused ? sizeof line : 0));
-  }
-}
 } // namespace
 
 CUresult embedded::load(CUmodule* module, const void* image) {
@@ -294,7 +271,7 @@ EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned
   cuModuleLoadDataEx_params p{module, image, count, options, values};
   return CALL(cuModuleLoadDataEx, nullptr, p, {
     const CUresult loaded = embedded::load(p.module, p.image);
-    tell(loaded != CUDA_SUCCESS, p.numOptions, p.options, p.optionValues);
+    embedded::tell(loaded != CUDA_SUCCESS, p.numOptions, p.options, p.optionValues);
     return loaded;
   });
 }

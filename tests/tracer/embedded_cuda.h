@@ -27,6 +27,8 @@ bool refuses(const char* what);
 bool has_clones(CUfunction f); // the module that it is of
 bool cannot_launch(CUfunction f);
 bool is_clone(CUfunction f);
+// What a call that loads an image writes back: whether it was refused, and how long that took.
+void tell(bool refused, unsigned count, const CUjit_option* options, void** values);
 CUfunction function(CUmodule module, const char* name); // null: it has none of that name
 deadheat::Dim3 cluster_of(CUfunction f); // that the kernel was told to have
 std::vector<std::uint8_t> arguments_of(CUfunction f, void** parameters);

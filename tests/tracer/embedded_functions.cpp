@@ -55,6 +55,29 @@ CUresult set(CUfunction f, CUfunction_attribute attribute, int value) {
 
 } // namespace
 
+bool embedded::refuses(const char* what) {
+  const char* list = std::getenv("EMBEDDED_REFUSES");
+  return list && std::strstr(list, what);
+}
+bool embedded::is_clone(CUfunction f) {
+  return reinterpret_cast<const test::EmbeddedKernel*>(f)->name.starts_with(ptx::clone_prefix);
+}
+bool embedded::cannot_launch(CUfunction f) { return refuses("launches") && is_clone(f); }
+
+void embedded::tell(bool refused, unsigned count, const CUjit_option* options, void** values) {
+  constexpr char line[] = "the image is refused";
+  char* log = nullptr;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
+    if (options[i] == CU_JIT_WALL_TIME) values[i] = reinterpret_cast<void*>(std::uintptr_t(0x3f800000));
+  }
+  for (unsigned i = 0; log && i < count; ++i) {
+    if (options[i] != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) continue;
+    if (refused && reinterpret_cast<std::uintptr_t>(values[i]) >= sizeof line) std::memcpy(log, line, sizeof line);
+    values[i] = reinterpret_cast<void*>(std::uintptr_t(refused ? sizeof line : 0));
+  }
+}
+
 Dim3 embedded::cluster_of(CUfunction f) {
   int width = 0, height = 0, depth = 0;
   get(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, f);

@@ -203,6 +203,7 @@ void copied(Call& call, CUgraph graph, int depth) {
       d.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS || !count)
     return;
   std::vector<CUgraphNode> nodes(count);
+  std::vector<std::uint8_t> arguments;
   if (d.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return;
   for (const CUgraphNode node : nodes) {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -212,9 +213,11 @@ void copied(Call& call, CUgraph graph, int depth) {
     if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
       copied(call, child, depth + 1);
     if (type != CU_GRAPH_NODE_TYPE_KERNEL || d.cuGraphKernelNodeGetParams_v2(node, &params) != CUDA_SUCCESS) continue;
-    GraphNode made;
-    describe_kernel(call, node, params, made);
-    if (!made.control) call.session.journal().push(Journal::CopiedNode{node, made.hash});
+    Session& session = call.session;
+    const Kernel& kernel = session.modules().kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context);
+    if (kernel.is_clone) continue;
+    arguments_of(kernel, params.kernelParams, params.extra, arguments);
+    session.journal().push(Journal::CopiedNode{node, NodeFootprints::hash(kernel.name, arguments)});
   }
 }
 

@@ -86,8 +86,8 @@ class Modules {
   explicit Modules(Session& session);
 
   // The way in: what to load in place of `image` (a fat binary's wrapper or container, PTX text, an ELF file), or null
-  // to leave it. The result lives for ever, its image
-  // until it is unloaded (CU_LIBRARY_BINARY_IS_PRESERVED: the driver reads it when it likes).
+  // to leave it. The result lives for ever; its image until it is unloaded, since the driver may read it when it likes
+  // (CU_LIBRARY_BINARY_IS_PRESERVED).
   // `anywhere`: its kernels may be launched on any device that the process sees.
   Code* replacement(const void* image, const JitOptions& jit, bool anywhere);
   Code* replacement_of_file(const char* path, const JitOptions& jit, bool anywhere);
