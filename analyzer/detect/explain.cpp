@@ -310,6 +310,26 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
   }
 }
 
+// A free that comes too early lets the memory go to others, whose accesses race then, too.
+void Explainer::explain_freed(const FoundRace& race, std::vector<std::string>& out) const {
+  const order::OperationClocks& clocks = detector_.operations();
+  const order::OperationIndex later = race.second.thread.operation();
+  if (!detector_.sides().place(race.second.place).site) return; // of an allocation it is said
+  for (const Case& entry : cases_) {
+    const FoundRace& other = *entry.race;
+    const Place& freed = detector_.sides().place(other.second.place);
+    const order::OperationIndex free = other.second.thread.operation();
+    if (freed.kind != AccessKind::free || other.level != RaceLevel::stream || free == later) continue;
+    if (other.first.thread.operation() != race.first.thread.operation() || !clocks.ordered(free, later)) continue;
+    const trace::Allocate* memory = detector_.allocation(other.allocation);
+    if (!memory || race.address - memory->address >= memory->bytes) continue;
+    out.push_back("the memory was freed in between (" + freed.api + " in stream " +
+                  std::to_string(clocks.stream(free)) +
+                  "), and that races with the first, too: what makes the free wait orders these");
+    return;
+  }
+}
+
 // What two operations have in common.
 void Explainer::explain_operations(const Case& entry, std::vector<std::string>& out) const {
   using Kind = trace::StreamCreate::Kind;
@@ -383,6 +403,7 @@ std::string Explainer::why(std::size_t index) const {
   std::string mend; // where it is another one than the synchronization that is missing
   if (a.operation() != b.operation()) {
     explain_message(entry, found);
+    explain_freed(race, found);
     explain_operations(entry, found);
   } else {
     const Place &first = detector_.sides().place(race.first.place),

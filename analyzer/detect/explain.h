@@ -128,9 +128,10 @@ class Explainer final : public trace::RecordVisitor {
   static bool in_second_block(const FoundRace& race, const FlagUse& use) {
     return use.thread.block_bits() == race.second.thread.block_bits();
   }
-  // Launches of several streams that have a counter in common need not tell each other anything by it.
-  static bool may_tell(const FoundRace& race, const FlagUse& read) {
-    return race.first.thread.operation() == race.second.thread.operation() || read.waits;
+  // Launches of one device that have a counter in common need not tell each other anything by it.
+  bool may_tell(const FoundRace& race, const FlagUse& read) const {
+    const order::ThreadKey a = race.first.thread, b = race.second.thread;
+    return a.operation() == b.operation() || read.waits || apart(a, b) == Apart::devices;
   }
   static bool has_message(const Case& entry) {
     return std::any_of(entry.messages.begin(), entry.messages.end(), [](const auto& m) { return m.has_value(); });
@@ -160,6 +161,7 @@ class Explainer final : public trace::RecordVisitor {
   void explain_asynchronous(const Case& entry, std::vector<std::string>& out) const;
   void explain_block(const Case& entry, std::vector<std::string>& out) const;
   void explain_message(const Case& entry, std::vector<std::string>& out) const;
+  void explain_freed(const FoundRace& race, std::vector<std::string>& out) const;
   void explain_operations(const Case& entry, std::vector<std::string>& out) const;
   void explain_values(const FoundRace& race, std::vector<std::string>& out) const;
   void note_common(const Mark& mark);

@@ -43,7 +43,7 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
   use.reads = site.access != AccessKind::write;
   use.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && view.wrote >> lane & 1);
   use.unused = site.outcome_unused;
-  use.waits = site.polls == Polls::yes || is_acquire(site.ordering);
+  use.waits = may_poll(site) || is_acquire(site.ordering);
   for (const std::size_t index : cases->second) {
     Case& entry = cases_[index];
     const FoundRace& race = *entry.race;
