@@ -14,25 +14,26 @@ namespace {
 using order::OperationIndex;
 using order::ThreadKey;
 
-// Bring nearer what comes soon in a batch that another core has filled.
+// Bring nearer what comes soon in a batch that another core has filled: before anything else reads it, and not so soon
+// that it is gone again.
 void nearer(const void* from, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
-constexpr std::size_t row_ahead = 20, access_ahead = 32; // accesses
-void nearer(const Batch& batch, const std::vector<WeakAccess>& accesses, std::size_t number) {
+void nearer(const Batch& batch, const std::vector<WeakAccess>& accesses, std::size_t number, std::size_t row_ahead) {
+  const std::size_t access_ahead = row_ahead + 8;
   if (number + access_ahead < accesses.size()) nearer(&accesses[number + access_ahead], sizeof(WeakAccess));
   if (number + row_ahead >= accesses.size() || accesses[number + row_ahead].affine) return;
   nearer(&batch.addresses[accesses[number + row_ahead].addresses], sizeof batch.addresses[0]);
 }
-void begin_nearer(const Batch& batch, const std::vector<WeakAccess>& accesses) {
-  nearer(accesses.data(), std::min(accesses.size(), access_ahead) * sizeof(WeakAccess));
+void begin_nearer(const Batch& batch, const std::vector<WeakAccess>& accesses, std::size_t row_ahead) {
+  nearer(accesses.data(), std::min(accesses.size(), row_ahead + 8) * sizeof(WeakAccess));
   for (std::size_t i = 0; i < std::min(accesses.size(), row_ahead); ++i) {
     if (!accesses[i].affine) nearer(&batch.addresses[accesses[i].addresses], sizeof batch.addresses[0]);
   }
 }
-void nearer(const Batch& batch, const Batch::Common& entry) {
-  if (entry.what != Batch::What::strong) return;
-  const StrongAccesses& all = batch.strong[entry.index];
+void nearer(const Batch& batch, std::size_t common) {
+  if (common >= batch.common.size() || batch.common[common].what != Batch::What::strong) return;
+  const StrongAccesses& all = batch.strong[batch.common[common].index];
   nearer(&batch.strong_lanes[all.first], all.count * sizeof(StrongLane));
 }
 
@@ -50,18 +51,21 @@ void Detector::play(const Batch& batch) {
   std::array<std::uint32_t, Filter::slots> left; // of accesses that were brought nearer, by slot: lanes
   left.fill(~0u);
   filter_.forget_brought();
+  bring_bytes_.fill(0);
   const unsigned steps = pass_ == Pass::filter && !batch.addresses.empty() ? Filter::look_ahead : 0;
   trace::Record scratch;
-  begin_nearer(batch, weak_accesses);
+  const std::size_t row_ahead = step_accesses_ * Filter::look_ahead + 4;
+  begin_nearer(batch, weak_accesses, row_ahead);
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
       const std::size_t number = std::size_t(next - weak_accesses.begin());
-      nearer(batch, weak_accesses, number);
+      nearer(batch, weak_accesses, number, row_ahead);
       for (unsigned step = 0; step < steps; ++step) {
         const std::size_t soon = number + step_accesses_ * (Filter::look_ahead - step);
         if (soon >= weak_accesses.size()) continue;
         const WeakAccess& access = weak_accesses[soon];
         std::uint32_t& lanes = left[soon % Filter::slots];
+        if (step && !(lanes & access.mask)) continue;
         lanes = bring(batch, access, soon % Filter::slots, step ? lanes & access.mask : access.mask, step);
       }
       now_ = base + next->stamp;
@@ -69,7 +73,7 @@ void Detector::play(const Batch& batch) {
     }
   };
   for (const Batch::Common& entry : batch.common) {
-    if (&entry + 1 != batch.common.data() + batch.common.size()) nearer(batch, *(&entry + 1));
+    nearer(batch, std::size_t(&entry - batch.common.data()) + 2);
     weak_until(entry.stamp);
     now_ = base + entry.stamp;
     if (entry.what == Batch::What::missing) {
@@ -77,7 +81,8 @@ void Detector::play(const Batch& batch) {
       missing();
     } else if (entry.what == Batch::What::strong) {
       const StrongAccesses& all = batch.strong[entry.index];
-      strong(all, &batch.strong_lanes[all.first], &batch.strong_values[all.first]);
+      const std::uint32_t mask = batch.strong_masks[entry.index * batch.weak.size() + worker_];
+      strong(all, mask, &batch.strong_lanes[all.first], &batch.strong_values[all.first]);
     } else {
       batch.take(entry, scratch);
       record(scratch);
@@ -99,10 +104,12 @@ void Detector::play(const Batch& batch) {
 std::uint32_t Detector::bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask,
                               unsigned step) {
   if (!mask || access.affine || access.space != Space::global) return 0;
-  const PlaceId place = sides_.site(access.module, access.site);
-  if (!place) return 0;
-  return filter_.bring(slot, mask, lane_bytes(*sides_.place(place).site), batch.addresses[access.addresses].data(),
-                       step);
+  if (step == 0 || !bring_bytes_[slot]) { // the first of a batch begin with a later step
+    const PlaceId place = sides_.site(access.module, access.site);
+    if (!place) return 0;
+    bring_bytes_[slot] = lane_bytes(*sides_.place(place).site);
+  }
+  return filter_.bring(slot, mask, bring_bytes_[slot], batch.addresses[access.addresses].data(), step);
 }
 
 // Gives parts up until the rest has room; the last one stays, and goes on unchecked when it has none.
@@ -112,6 +119,7 @@ void Detector::shed() {
     for (std::size_t part = 0, kept = 0; part < partitions; ++part) {
       if (!active_.test(part) || kept++ < keep) continue;
       active_.reset(part);
+      all_active_ = false;
       findings_[part] = {};
     }
     filter_.forget_inactive();
@@ -159,14 +167,15 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
 
   if (is_strong(site.ordering)) {
     strays_ |= !everything_to_all_;
-    StrongAccesses all{warp, access.module, access.site, access.space, 0, 0};
+    StrongAccesses all{warp, access.module, access.site, access.space, 0, 0, 0};
     StrongLane lanes[32];
     each_lane(access.mask, [&](unsigned lane) {
       const std::uint64_t rank = std::uint64_t(access.rank) << cluster_shift;
-      lanes[all.count++] = {address[lane] | rank, digest[lane], StrongLane::everybodys, std::uint8_t(lane), false};
+      all.everybodys |= 1u << all.count;
+      lanes[all.count++] = {address[lane] | rank, digest[lane], std::uint8_t(lane), false};
     });
     static constexpr StrongValues unknown[32];
-    return strong(all, lanes, unknown);
+    return strong(all, all.everybodys, lanes, unknown);
   }
   if (pass_ == Pass::filter) {
     Filter::Warp as_warp;
@@ -214,7 +223,8 @@ void Detector::touch(std::uint64_t memory, MemoryAccess& access, const Site& sit
 }
 
 // One lane after another; each is an event of its own.
-void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const StrongValues* values) {
+void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes,
+                      const StrongValues* values) {
   const OperationIndex operation = operation_of(all.warp.launch);
   const PlaceId place = sides_.site(all.module, all.site);
   if (!operation || !place) {
@@ -251,27 +261,22 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
-  // Which lanes are the worker's is as good as random: no branch asks.
-  static_assert(StrongLane::everybodys >= partitions);
-  std::uint32_t of_worker = 0, all_lanes = 0, everybodys = 0;
+  std::uint32_t of_worker = mask, everybodys = all.everybodys;
+  const std::uint64_t home = in_shared ? std::uint64_t(all.warp.block) + 1 : 0;
   const std::uint32_t width = elements * strong.bytes;
-  for (unsigned i = 0; i < all.count; ++i) {
-    unsigned part = lanes[i].part;
+  each_lane(in_shared ? 0 : everybodys, [&](unsigned i) { // whoever routed it did not know how wide it is
     const std::uint64_t address = lanes[i].address;
-    if (part >= partitions && !in_shared && address % page_bytes + width <= page_bytes) [[unlikely]]
-      part = partition_of(0, address / page_bytes); // whoever routed it did not know how wide it is
-    const unsigned whole = unsigned(part >= partitions);
-    of_worker |= (unsigned(active_[part % partitions]) | whole) << i;
-    everybodys |= whole;
-    all_lanes |= 1u << i;
+    if (address % page_bytes + width > page_bytes) return;
+    everybodys &= ~(1u << i);
+    if (!active_.test(partition_of(home, address / page_bytes))) of_worker &= ~(1u << i);
+  });
+  if (!all_active_) {
+    each_lane(of_worker & ~everybodys, [&](unsigned i) {
+      if (!active_.test(partition_of(home, lanes[i].address / page_bytes))) of_worker &= ~(1u << i);
+    });
   }
-  if (pass_ == Pass::filter && !in_shared && all.count > 1) {
-    std::uint32_t further = 0;
-    each_lane(of_worker, [&](unsigned i) { further |= std::uint32_t(filter_.bring_strong(lanes[i].address)) << i; });
-    std::uint32_t last = 0;
-    each_lane(further, [&](unsigned i) { last |= std::uint32_t(filter_.bring_strong_entry(lanes[i].address)) << i; });
-    each_lane(last, [&](unsigned i) { filter_.bring_strong_array(lanes[i].address); });
-  }
+  Filter::StrongPlaces places;
+  if (pass_ == Pass::filter && !in_shared && all.count > 1) filter_.bring_strong(of_worker, lanes, places);
   if (orders_nothing && !in_shared && covering && !full_ && site.elements == 1 && !everybodys) {
     const Filter::Strong one{0,
                              key_of(operation, all.warp, 0),
@@ -281,12 +286,13 @@ void Detector::strong(const StrongAccesses& all, const StrongLane* lanes, const 
                              site.access != AccessKind::read,
                              site.access != AccessKind::atomic,
                              begin};
-    const std::uint32_t unordered = filter_.strong(one, of_worker, lanes);
+    const std::uint32_t unordered = filter_.strong(one, of_worker, lanes, places);
     if (!sides_.place(place).float_add || !of_worker) return;
     part(0, lanes[std::countr_zero(of_worker)].address).additions[place] += unsigned(std::popcount(of_worker));
     each_lane(unordered, [&](unsigned i) { ++part(0, lanes[i].address).order_dependent[place]; });
     return;
   }
+  const std::uint32_t all_lanes = std::uint32_t((1ull << all.count) - 1);
   for (std::uint32_t rest = orders_nothing ? of_worker : all_lanes; rest; rest &= rest - 1) {
     const unsigned i = unsigned(std::countr_zero(rest));
     StrongLane lane = lanes[i];

@@ -1,5 +1,7 @@
 #include "analyzer/detect/batch.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "deadheat/address.h"
+#include "deadheat/lanes.h"
 
 namespace deadheat::detect {
 
@@ -26,12 +29,47 @@ constexpr auto take_table(std::index_sequence<index...>) {
   return std::array{&take_small<index>...};
 }
 
+// Of each of 32 lanes, a worker whose memory it touches: a byte each.
+constexpr std::uint8_t nobody = 0xFF;
+using OwnerBytes = std::array<std::uint8_t, 32>;
+class Owners {
+ public:
+  // worker_of(lane) is asked for all lanes, from the last to the first.
+  template <typename WorkerOf>
+    requires std::is_invocable_v<WorkerOf, unsigned>
+  explicit Owners(WorkerOf&& worker_of) {
+    auto eight = [&](unsigned from) {
+      std::uint64_t owners = 0;
+      for (unsigned i = 8; i--;) owners = owners << 8 | worker_of(from + i);
+      return static_cast<long long>(owners);
+    };
+    const long long d = eight(24), c = eight(16), b = eight(8), a = eight(0);
+    high_ = _mm_set_epi64x(d, c);
+    low_ = _mm_set_epi64x(b, a);
+  }
+  explicit Owners(const OwnerBytes& bytes)
+      : low_(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data()))),
+        high_(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data() + 16))) {}
+  std::uint32_t lanes(unsigned worker) const { // that are the worker's
+    const __m128i wanted = _mm_set1_epi8(char(worker));
+    auto half = [&](__m128i owners) { return std::uint32_t(_mm_movemask_epi8(_mm_cmpeq_epi8(owners, wanted))); };
+    return half(low_) | half(high_) << 16;
+  }
+
+ private:
+  __m128i low_, high_;
+};
+
+// Does a lane's access end in the page where it begins, however wide it is?
+bool ends_in_page(std::uint64_t address) { return address % page_bytes + most_lane_bytes <= page_bytes; }
+
 } // namespace
 
 std::uint64_t Batch::bytes() const {
   std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
-                        strong_lanes.capacity() * sizeof(StrongLane) + strong_values.capacity() * sizeof(StrongValues) +
-                        small.capacity() * 8 + large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
+                        strong_masks.capacity() * sizeof(std::uint32_t) + strong_lanes.capacity() * sizeof(StrongLane) +
+                        strong_values.capacity() * sizeof(StrongValues) + small.capacity() * 8 +
+                        large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
                         digests.capacity() * 128;
   for (const auto& list : weak) count += list.capacity() * sizeof(WeakAccess);
   return count;
@@ -41,6 +79,7 @@ void Batch::clear() {
   for (auto& list : weak) list.clear();
   common.clear();
   strong.clear();
+  strong_masks.clear();
   strong_lanes.clear();
   strong_values.clear();
   small.clear();
@@ -195,19 +234,22 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
 
 // Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
 void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to) {
-  std::uint32_t lanes[64]; // by worker
-  std::fill_n(lanes, routing_.workers, 0u);
-  for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
-    const std::uint64_t address = view.address[std::countr_zero(rest)];
-    if (address >= address_limit) continue;
-    const std::uint64_t page = address / page_bytes;
-    lanes[worker_of(memory, page)] |= rest & -rest;
-    if ((address + most_lane_bytes) / page_bytes != page) lanes[worker_of(memory, page + 1)] |= rest & -rest;
-  }
+  std::uint32_t across = 0; // lanes that may touch two pages
+  const Owners owners([&, addresses = view.address](unsigned lane) {
+    const std::uint64_t address = addresses[lane];
+    across = across << 1 | std::uint32_t(!ends_in_page(address));
+    return address < address_limit ? worker_of(memory, address / page_bytes) : nobody;
+  });
+  OwnerBytes further;
+  further.fill(nobody);
+  across &= view.mask;
+  each_lane(across, [&](unsigned lane) {
+    const std::uint64_t address = view.address[lane];
+    if (address < address_limit) further[lane] = worker_of(memory, address / page_bytes + 1);
+  });
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
-    if (!lanes[worker] && !(to >> worker & 1)) continue;
-    weak.mask = lanes[worker];
-    weak_to(worker, weak);
+    weak.mask = (owners.lanes(worker) & view.mask) | (across ? Owners(further).lanes(worker) : 0);
+    if (weak.mask || (to >> worker & 1)) weak_to(worker, weak);
   }
 }
 
@@ -229,20 +271,24 @@ void Batcher::strong(const trace::AccessView& view) {
     std::stable_sort(order.begin(), order.begin() + all.count,
                      [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; });
   }
-  batch_->strong.push_back(all);
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
+  OwnerBytes owners;
+  owners.fill(nobody);
+  std::array<StrongLane, 32> lanes;
+  std::array<StrongValues, 32> values;
   for (unsigned i = 0; i < all.count; ++i) {
     const unsigned lane = order[i];
     const std::uint64_t address = view.address[lane];
-    const bool one = address % page_bytes + most_lane_bytes <= page_bytes &&
-                     !(view.space == Space::shared && address >> cluster_shift);
-    batch_->strong_lanes.push_back(
-        {address, view.digest ? view.digest[lane] : 0,
-         one ? std::uint16_t(partition_of(memory, address / page_bytes)) : StrongLane::everybodys, std::uint8_t(lane),
-         (view.wrote >> lane & 1) != 0});
-    batch_->strong_values.push_back(
-        {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]});
+    owners[i] = worker_of(memory, address / page_bytes);
+    all.everybodys |= std::uint32_t(!ends_in_page(address) || (memory && address >> cluster_shift)) << i;
+    lanes[i] = {address, view.digest ? view.digest[lane] : 0, std::uint8_t(lane), (view.wrote >> lane & 1) != 0};
+    values[i] = {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]};
   }
+  batch_->strong_lanes.insert(batch_->strong_lanes.end(), lanes.begin(), lanes.begin() + all.count);
+  batch_->strong_values.insert(batch_->strong_values.end(), values.begin(), values.begin() + all.count);
+  batch_->strong.push_back(all);
+  for (unsigned worker = 0; worker < routing_.workers; ++worker)
+    batch_->strong_masks.push_back(Owners(owners).lanes(worker) | all.everybodys);
 }
 
 // Takes no stamp: it lies between that of what comes before and that of what comes after.

@@ -38,12 +38,9 @@ struct WeakAccess {
 };
 static_assert(sizeof(WeakAccess) == 48);
 
-struct StrongLane { // what tells who has to look at it; of an access to shared memory, the address has the rank still
-  // In `part`: several parts of memory, or another block's of the cluster.
-  static constexpr std::uint16_t everybodys = 0xFFFF;
+struct StrongLane { // of an access to shared memory, the address has the rank still
   std::uint64_t address = 0;
   std::uint32_t digest = 0;
-  std::uint16_t part = everybodys; // of memory, that it touches
   std::uint8_t lane = 0;
   bool wrote = false;
 };
@@ -59,6 +56,7 @@ struct StrongAccesses { // of a warp, one lane after another, in the order in wh
   std::uint32_t module = 0, site = 0;
   Space space = Space::global;
   std::uint32_t first = 0, count = 0; // in Batch::strong_lanes and strong_values
+  std::uint32_t everybodys = 0; // which of them touch several parts of memory, or another block's of the cluster
 };
 
 struct Batch {
@@ -71,6 +69,7 @@ struct Batch {
   std::vector<std::vector<WeakAccess>> weak; // by worker
   std::vector<Common> common;
   std::vector<StrongAccesses> strong;
+  std::vector<std::uint32_t> strong_masks; // of each of them, by worker: which of its lanes touch the worker's memory
   std::vector<StrongLane> strong_lanes;
   std::vector<StrongValues> strong_values; // of each of them
   std::vector<std::uint64_t> small;   // records that are plain bytes, one after another

@@ -27,6 +27,7 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
       everything_to_all_(setup.everything_to_all),
       known_wait_loops_(setup.wait_loops),
       active_(setup.active),
+      all_active_(active_.count() == (partitions - worker_ + setup.workers - 1) / setup.workers),
       causality_(operations_, {.observers = setup.pass == Pass::pairs, .fence_sc_order = false}),
       filter_(causality_, suspects, active_),
       shadow_(causality_, sides_, suspects, active_,

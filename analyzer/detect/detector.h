@@ -11,6 +11,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -117,7 +118,8 @@ class Detector {
   void weak(const Batch& batch, const WeakAccess& access, unsigned slot);
   // Nearer: it comes soon. As Filter::bring(), of the lanes of `mask`.
   std::uint32_t bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask, unsigned step);
-  void strong(const StrongAccesses& all, const StrongLane* lanes, const StrongValues* values);
+  // mask: of the lanes in their order, those that may touch the worker's memory.
+  void strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes, const StrongValues* values);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
   void shed();
   PartFindings& part(std::uint64_t memory, std::uint64_t address) {
@@ -161,6 +163,7 @@ class Detector {
   const bool everything_to_all_;
   const WaitLoops* const known_wait_loops_;
   Partitions active_;
+  bool all_active_; // of those that are the worker's
   bool full_ = false, strays_ = false, peers_ = false, covers_device_ = false;
   std::vector<PartFindings> findings_{partitions};
   Sides sides_;
@@ -168,6 +171,7 @@ class Detector {
   order::Causality causality_;
   Consistency consistency_;
   Filter filter_;
+  std::array<std::uint32_t, Filter::slots> bring_bytes_{}; // of a lane of what is brought nearer, by slot
   Shadow shadow_;
   WaitLoops wait_loops_;
   order::Stamp now_ = 0;

@@ -67,10 +67,19 @@ class Filter {
   };
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
-  // The same of lanes of a warp, one after another, each with an address in global memory that lies in active parts.
-  // access: of which the address and the thread's lane are set here. Returns which are unordered.
+  // Where the entries of strong accesses of a warp's lanes lie, as bring_strong() found: until something moves.
+  struct StrongPlaces {
+    std::array<Entry*, 32> entry;
+    std::uint32_t known = 0; // whose `entry` is set
+    std::uint64_t moves = 0;
+  };
+  // Brings nearer what strong accesses to global memory by the lanes of `mask` will look at.
   template <typename Lanes>
-  std::uint32_t strong(Strong access, std::uint32_t mask, const Lanes& lanes) {
+  void bring_strong(std::uint32_t mask, const Lanes& lanes, StrongPlaces& places);
+  // The same as strong() of lanes of a warp, one after another, each with an address in global memory that lies in
+  // active parts. access: of which the address and the thread's lane are set here. Returns which are unordered.
+  template <typename Lanes>
+  std::uint32_t strong(Strong access, std::uint32_t mask, const Lanes& lanes, const StrongPlaces& places) {
     std::uint32_t unordered = 0;
     const order::ThreadKey lane0 = access.thread;
     Actor* const actor = mask ? &this->actor(lane0, access.now) : nullptr;
@@ -79,22 +88,10 @@ class Filter {
       const unsigned i = unsigned(std::countr_zero(mask));
       access.address = lanes[i].address;
       access.thread.bits = lane0.bits + lanes[i].lane;
-      unordered |= std::uint32_t(strong(access, *actor)) << i;
+      Entry* const entry = (places.known >> i & 1) && places.moves == words_.moves() ? places.entry[i] : nullptr;
+      unordered |= std::uint32_t(strong(access, *actor, entry)) << i;
     }
     return unordered;
-  }
-  // Brings nearer, in three steps, what a strong access to global memory will look at. False: there is no further step.
-  bool bring_strong(std::uint64_t address) const {
-    EntryArrays::Name array;
-    return words_.prefetch(address, array);
-  }
-  bool bring_strong_entry(std::uint64_t address) const {
-    EntryArrays::Name array;
-    return words_.prefetch_entry(address, array);
-  }
-  void bring_strong_array(std::uint64_t address) const {
-    EntryArrays::Name array;
-    words_.prefetch_array(address, array);
   }
 
   // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
@@ -142,10 +139,30 @@ class Filter {
   };
   // In which arrays the entries of a warp's units lie, as bring() found: until something moves.
   struct Brought {
+    union Place {
+      EntryArrays::Name array{};
+      Entry* in_sheet; // the unit's place
+    };
     const std::uint64_t* addresses = nullptr; // of the access
     std::uint64_t moves = 0;
-    std::uint32_t mask = 0; // of lanes whose `array` is set
-    std::array<EntryArrays::Name, 32> array{};
+    std::uint32_t mask = 0, sheets = 0; // of lanes whose `place` is set, and is one in a sheet
+    std::array<Place, 32> place{};
+  };
+  // Lines that are to be brought nearer one by one, while others are looked at: no more than two dozen are on their way
+  // to a core at once, and it waits when it asks for more.
+  class Soon {
+   public:
+    void add(const void* line) {
+      if (count_ == lines_.size()) bring_one();
+      lines_[count_++] = line;
+    }
+    [[gnu::always_inline]] void bring_one() {
+      if (count_) __builtin_prefetch(lines_[--count_], 1);
+    }
+
+   private:
+    std::array<const void*, 32> lines_;
+    unsigned count_ = 0;
   };
   struct Spot { // a unit of a group
     Group* group = nullptr;
@@ -176,12 +193,13 @@ class Filter {
   // False: suspect. `weak`: what is known of the unit's weak accesses. unordered: set where the other access of a pair
   // of atomics is.
   bool join_strong(const Strong& access, Actor& actor, const Cell& weak, StrongCell& cell, bool& unordered);
-  bool strong(const Strong& access, Actor& actor);
+  // known: the entry of its first word, where it is known.
+  bool strong(const Strong& access, Actor& actor, Entry* known = nullptr);
   // The usual cases of one to a word here and there of which nothing but strong accesses is known, as the entry says.
   // False: another.
   bool strong_alone(const SparseCells::Found& found, const Strong& access, Actor& actor, bool& unordered);
   // As sparse(), for a strong access; and where it is not as simple. first: what words_ has of its first word.
-  bool strong_sparse(const Strong& access, Actor& actor, bool& unordered);
+  bool strong_sparse(const Strong& access, Actor& actor, Entry* known, bool& unordered);
   bool strong_units(const Strong& access, Actor& actor, ShadowPage* at, const SparseCells::Found& first,
                     bool& unordered);
   // A weak read of a word here and there by the lane that has just made an atomic access to it is told by that one's
@@ -246,9 +264,38 @@ class Filter {
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers
   std::array<Brought, slots> brought_;
+  Soon soon_;
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;
 };
+
+template <typename Lanes>
+inline void Filter::bring_strong(std::uint32_t mask, const Lanes& lanes, StrongPlaces& places) {
+  std::array<EntryArrays::Name, 32> array;
+  SparseCells::Glance words(words_);
+  auto step = [&](std::uint32_t of, auto&& bring) {
+    std::uint32_t further = 0;
+    for (; of; of &= of - 1) {
+      const unsigned i = unsigned(std::countr_zero(of));
+      const std::uint64_t address = lanes[i].address;
+      array[i].size = SparseCells::no_array;
+      further |= std::uint32_t(bring(address, array[i])) << i;
+      if (array[i].size == SparseCells::no_array) continue;
+      __builtin_prefetch(words_.first_in(array[i], address), 1);
+      places.known |= 1u << i;
+    }
+    return further;
+  };
+  std::uint32_t next = step(mask, [&](std::uint64_t at, EntryArrays::Name& to) { return words.prefetch(at, to); });
+  next = step(next, [&](std::uint64_t at, EntryArrays::Name& to) { return words.prefetch_entry(at, to); });
+  step(next, [&](std::uint64_t at, EntryArrays::Name& to) { return words.prefetch_array(at, to), false; });
+  places.moves = words_.moves();
+  for (std::uint32_t rest = places.known; rest; rest &= rest - 1) {
+    const unsigned i = unsigned(std::countr_zero(rest));
+    places.entry[i] = words_.in(array[i], lanes[i].address);
+    if (places.entry[i]) epochs_.bring(places.entry[i]->segment & ~SparseCells::both_bits);
+  }
+}
 
 // Calls each(Spot) for the units of a range, each no larger than what the range divides into.
 template <typename Each>

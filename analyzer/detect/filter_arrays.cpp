@@ -29,7 +29,8 @@ bool EntryArrays::insert(Name name, unsigned unit, Entry added) const {
   return false;
 }
 
-bool EntryArrays::erase(Name name, Entry* entry) const {
+bool EntryArrays::erase(Name name, Entry* entry) {
+  ++moves_;
   auto line_empty = [&](unsigned line) {
     if (name.size < sheet) return at<ArrayLine>(name.id)[line].taken() == 0;
     const SheetLine& of = at<SheetLine>(name.id)[line];

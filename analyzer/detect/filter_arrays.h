@@ -101,7 +101,7 @@ class EntryArrays {
   [[gnu::always_inline]] Entry* find(Name name, unsigned unit, bool* fresh = nullptr) const;
   // Of a unit that has none. False: there is no room.
   bool insert(Name name, unsigned unit, Entry added) const;
-  bool erase(Name name, Entry* entry) const; // true: nothing is left
+  bool erase(Name name, Entry* entry); // true: nothing is left
   Name make(unsigned size); // empty
   Name grow(Name from); // a larger array, or a sheet, that has the same
   // Calls each(unit, Entry&) for all entries; it may set segments to 0 and must call swept() then.

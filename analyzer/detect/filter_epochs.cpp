@@ -29,7 +29,8 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
   if (!recent->segment || segments_[recent->segment].stamp <= synchronized) {
     recent->segment = SegmentId(segments_.size());
     const bool from_now = !causality_.last_barrier(lane0) && is_over(lane0);
-    segments_.push_back({lane0.bits, from_now ? now : std::min(now, synchronized + 1), 0});
+    recent->stamp = from_now ? now : std::min(now, synchronized + 1);
+    segments_.push_back({lane0.bits, recent->stamp, 0});
   }
   recent->apart = false;
   recent->ordered_to = 0;
@@ -44,12 +45,15 @@ Epochs::Actor Epochs::copy(ThreadKey thread, order::AsyncGroup group, bool async
   actor.async_proxy = async_proxy;
   actor.shared = shared;
   actor.segment = SegmentId(segments_.size());
+  actor.stamp = now;
   segments_.push_back({thread.bits, now, group});
   return actor;
 }
 
-void Epochs::stands_for(SegmentId id, const Actor& actor, bool write) {
-  if (!id || id == actor.segment || before_operation(id, actor)) return;
+void Epochs::stands_for(SegmentId id, Actor& actor, bool write) {
+  if (!id || id == actor.segment || id == actor.stood_for[write]) return;
+  actor.stood_for[write] = id;
+  if (before_operation(id, actor)) return;
   const Segment& at = segments_[id];
   Segment& copy = segments_[actor.segment];
   const ThreadKey from = key_from(at.key);

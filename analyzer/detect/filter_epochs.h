@@ -30,10 +30,12 @@ class Epochs {
   struct Actor {
     order::ThreadKey lane0;
     SegmentId segment = 0;
+    order::Stamp stamp = 0; // the segment's
     bool asynchronous = false;
     bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
     bool apart = false; // surely knows nothing of the other blocks of its operation
     std::array<SegmentId, 4> ordered{};
+    std::array<SegmentId, 2> stood_for{}; // of a copy: of reads and of writes, which stands_for() was told last
     unsigned next = 0;
     // What was looked up of its own operation during this access: all up to a stamp is ordered, from one on not.
     order::Stamp ordered_to = 0, unordered_from = ~order::Stamp(0);
@@ -42,6 +44,10 @@ class Epochs {
   // Of a lane's part of an asynchronous copy, which is a segment of its own.
   Actor copy(order::ThreadKey thread, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now);
 
+  // Brings a segment nearer, if it is one.
+  [[gnu::always_inline]] void bring(SegmentId segment) const {
+    if (segment < segments_.size()) __builtin_prefetch(&segments_[segment]);
+  }
   // `writes`: does the actor write? Of what a copy stands for, reads matter to writes alone (stands_for).
   bool ordered(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes = true) {
     if (!segment || (segment == actor.segment && who == lane && !actor.asynchronous)) return true;
@@ -60,6 +66,17 @@ class Epochs {
     const std::uint64_t other = at.key ^ actor.lane0.bits;
     return segment && !(other >> 42) && !at.group && (other >> 10 || who >= whole_operation << 5);
   }
+  // Where it is so, makes the epoch one that stands for what the actor does at `level`, too.
+  [[gnu::always_inline]] bool join_apart(SegmentId& segment, std::uint8_t& who, unsigned level,
+                                         const Actor& actor) const {
+    if (!actor.apart || !segment) return false;
+    const Segment& at = segments_[segment];
+    const std::uint64_t other = at.key ^ actor.lane0.bits;
+    if (other >> 42 || at.group || !(other >> 10 || who >= whole_operation << 5)) return false;
+    who = who_of(std::max<unsigned>(who >> 5, std::max<unsigned>(level, whole_operation)), 0);
+    if (at.stamp <= actor.stamp) segment = actor.segment; // as joint()
+    return true;
+  }
   // The same of a write: the asynchronous proxy sees those of the generic one only across a proxy fence.
   bool ordered_write(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes) {
     return actor.async_proxy ? across_proxies(segment, who, actor, lane, writes)
@@ -68,7 +85,7 @@ class Epochs {
   // The actor's copy takes the place of an epoch that comes before it. Whoever knows the copy to be complete need not
   // know that epoch (PTX ISA 8.9.1.1), unless it knows what the thread that issued the copy knew: from now on only then
   // does anything come after the copy's epoch, of which nothing tells what it stands for. write: a write's epoch.
-  void stands_for(SegmentId segment, const Actor& actor, bool write);
+  void stands_for(SegmentId segment, Actor& actor, bool write);
   // Is what the epoch stands for ordered, unit by unit, before what the actor's lanes, in the pattern `own`, do now?
   bool ordered_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes = true);
   bool ordered_write_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes);

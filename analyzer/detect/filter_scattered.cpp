@@ -12,7 +12,7 @@ namespace deadheat::detect {
 
 // The group and unit of what is one unit of a page that is known.
 inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes) {
-  if (!at || at->sparse || !at->groups_id || bytes != 1u << at->shift || address % bytes) return {};
+  if (!at || at->sparse || !at->groups_id || bytes != 1u << at->shift || address & (bytes - 1)) return {};
   const unsigned number = unsigned(address % page_bytes >> at->shift);
   return {&at->groups()[number / group_units], number % group_units, address};
 }
@@ -21,12 +21,13 @@ std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t byt
                             unsigned step) {
   SparseCells& cells = sparse_of(bytes);
   const bool any_pages = pages_.count() != 0, one_unit = bytes == 1u << cells.unit_log2();
+  SparseCells::Glance glance(cells);
   std::uint32_t left = 0;
   Brought& found = brought_[slot];
   if (found.addresses != addresses || found.moves != cells.moves()) {
     found.addresses = addresses;
     found.moves = cells.moves();
-    found.mask = 0;
+    found.mask = found.sheets = 0;
   }
   for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
@@ -34,23 +35,32 @@ std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t byt
     EntryArrays::Name array{0, SparseCells::no_array};
     if (step == 0) {
       if (any_pages) pages_.prefetch({0, address / page_bytes});
-      if (cells.prefetch(address, array) || any_pages) left |= rest & -rest;
+      if (glance.prefetch(address, array) || any_pages) left |= rest & -rest;
     } else if (step == 1) {
       if (any_pages) pages_.prefetch_page({0, address / page_bytes});
-      if (cells.prefetch_entry(address, array)) left |= rest & -rest;
+      if (glance.prefetch_entry(address, array)) left |= rest & -rest;
     } else {
-      cells.prefetch_array(address, array);
+      glance.prefetch_array(address, array);
     }
-    if (array.size == SparseCells::no_array || !one_unit || address % bytes || address >= address_limit) {
-      continue;
+    if (array.size == SparseCells::no_array) continue;
+    const bool usual = one_unit && !(address & (bytes - 1)) && address < address_limit;
+    if (array.size == EntryArrays::sheet) [[likely]] {
+      Entry* const entry = cells.place_in(array, address);
+      soon_.add(entry);
+      if (!usual) continue;
+      found.place[lane].in_sheet = entry;
+      found.sheets |= rest & -rest;
+    } else {
+      soon_.add(cells.first_in(array, address));
+      if (!usual) continue;
+      found.place[lane].array = array;
     }
-    found.array[lane] = array;
     found.mask |= rest & -rest;
   }
   return left;
 }
 
-inline bool Filter::usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane) {
+[[gnu::always_inline]] inline bool Filter::usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane) {
   if (entry.segment & SparseCells::both_bits) return false;
   if (write) {
     if (!SparseCells::is_write(entry) || !epochs_.ordered_write(entry.segment, entry.who & 31, actor, lane, true))
@@ -62,7 +72,7 @@ inline bool Filter::usual_entry(Entry& entry, bool write, Actor& actor, unsigned
   if (!SparseCells::plain_reads(entry)) return false;
   if (entry.segment == actor.segment && (entry.who == lane || entry.who >= 1 << 5)) return true;
   SegmentId reads = entry.segment;
-  read_epoch(reads, entry.who, actor, lane, one_lane);
+  if (!epochs_.join_apart(reads, entry.who, one_lane, actor)) read_epoch(reads, entry.who, actor, lane, one_lane);
   entry.segment = reads;
   return true;
 }
@@ -91,12 +101,19 @@ void Filter::scattered(const Warp& access, Actor& actor) {
   SparseCells& cells = sparse_of(access.bytes);
   const bool alone = sparsely && !any_pages && !access.non_coherent && (access.bytes < 4 ? words_ : bytes_).empty();
   Brought& known = brought_[access.slot];
-  Brought* const places = alone && known.addresses == access.address ? &known : nullptr;
+  Brought* const places = alone && known.addresses == access.address && known.moves == cells.moves() ? &known : nullptr;
+  const std::uint32_t known_places = places ? places->mask : 0, in_sheets = places ? places->sheets : 0;
+  // What their epochs are is brought nearer for all lanes, too.
+  for (std::uint32_t rest = in_sheets & access.mask; rest; rest &= rest - 1) {
+    epochs_.bring(places->place[unsigned(std::countr_zero(rest))].in_sheet->segment);
+  }
   for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
     const std::uint64_t address = access.address[lane];
-    if (places && (places->mask & rest & -rest) && places->moves == cells.moves()) {
-      Entry* const entry = cells.in_or_new(places->array[lane], address);
+    soon_.bring_one();
+    if ((known_places & rest & -rest) && places->moves == cells.moves()) {
+      Entry* const entry = in_sheets & rest & -rest ? cells.in_or_new(places->place[lane].in_sheet)
+                                                    : cells.in_or_new(places->place[lane].array, address);
       if (entry && !entry->segment) {
         *entry =
             access.write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};

@@ -34,6 +34,8 @@ namespace deadheat::detect {
 class SparseCells {
  private:
   using Line = EntryLine;
+  static constexpr unsigned region_log2 = LineTable::key_bits; // units of a region
+  using Region = std::array<LineTable, LineTable::of_region>;
   struct Slot { // of an array
     Line* line = nullptr;
     unsigned place = 0;
@@ -124,38 +126,87 @@ class SparseCells {
     return entry.who < 1 << 5 || (entry.who < write_level << 5 && !(entry.who & 31));
   }
 
-  // For whoever is about to find() many: three steps, each for all, bring nearer what the next one and find() read, and
-  // read nothing that is far. False: there is no further step for this one.
-  // Either may set `array`: where the unit's entry lies, or is to, as long as moves() stays the same.
+  // For whoever is about to find() many, most of them in one region: three steps, each for all, bring nearer what the
+  // next one reads, and read nothing that is far. False: there is no further step for this one.
+  // Each may set `array`: where the unit's entry lies, or is to, as long as moves() stays the same. What is left to be
+  // brought nearer then is first_in().
   static constexpr std::uint8_t no_array = 0xFF; // as its size
-  [[gnu::always_inline]] bool prefetch(std::uint64_t address, EntryArrays::Name& array) const {
-    const std::uint32_t wanted = key(address);
-    const LineTable* const of = table(address, wanted);
-    if (!of || !of->lines()) return false;
-    if (of->lines() > near_lines) {
-      __builtin_prefetch(&of->first_line(wanted), 1);
-      return true;
-    }
-    return prefetch_entry(address, array);
-  }
-  [[gnu::always_inline]] bool prefetch_entry(std::uint64_t address, EntryArrays::Name& array) const {
-    const std::uint32_t wanted = key(address);
-    const LineTable* const of = table(address, wanted);
-    if (!of || !of->lines()) return false;
-    Line& first = of->first_line(wanted);
-    if (const unsigned near = first.near(wanted | LineTable::array_bit)) {
-      prefetch_in(Slot{&first, unsigned(std::countr_zero(near))}.name(), wanted, array);
+  class Glance {
+   public:
+    explicit Glance(const SparseCells& cells) : cells_(cells) {}
+    [[gnu::always_inline]] bool prefetch(std::uint64_t address, EntryArrays::Name& array) {
+      const std::uint32_t wanted = cells_.key(address);
+      const LineTable* const of = table(address, wanted);
+      if (!of || !of->lines()) return false;
+      Line& first = of->first_line(wanted);
+      if (of->lines() > near_lines) {
+        __builtin_prefetch(&first, 1);
+        return true;
+      }
+      if (const unsigned near = first.near(wanted | LineTable::array_bit)) [[likely]] {
+        array = Slot{&first, unsigned(std::countr_zero(near))}.name();
+      } else if (first.depth && !first.has(wanted)) {
+        if (const Slot slot = array_slot(*of, wanted)) array = slot.name();
+      }
       return false;
     }
-    if (!first.depth || first.has(wanted)) return false;
-    prefetch_rest(*of, wanted);
-    return true;
+    [[gnu::always_inline]] bool prefetch_entry(std::uint64_t address, EntryArrays::Name& array) {
+      const std::uint32_t wanted = cells_.key(address);
+      const LineTable* const of = table(address, wanted);
+      if (!of || !of->lines()) return false;
+      Line& first = of->first_line(wanted);
+      if (const unsigned near = first.near(wanted | LineTable::array_bit)) [[likely]] {
+        array = Slot{&first, unsigned(std::countr_zero(near))}.name();
+        return false;
+      }
+      if (!first.depth || first.has(wanted)) return false;
+      prefetch_rest(*of, wanted);
+      return true;
+    }
+    [[gnu::always_inline]] void prefetch_array(std::uint64_t address, EntryArrays::Name& array) {
+      const std::uint32_t wanted = cells_.key(address);
+      const LineTable* const of = table(address, wanted);
+      if (!of) return;
+      if (const Slot slot = array_slot(*of, wanted)) array = slot.name();
+    }
+
+   private:
+    [[gnu::always_inline]] const LineTable* table(std::uint64_t address, std::uint32_t key) {
+      const std::uint64_t number = address >> cells_.unit_log2_ >> region_log2;
+      if (number != number_) {
+        number_ = number;
+        region_ = cells_.region(address);
+      }
+      return region_ ? &(*region_)[LineTable::number_of(key)] : nullptr;
+    }
+    const SparseCells& cells_;
+    std::uint64_t number_ = ~0ull;
+    const Region* region_ = nullptr;
+  };
+  // What a look at the unit's entry in its array reads first.
+  [[gnu::always_inline]] const void* first_in(EntryArrays::Name array, std::uint64_t address) const {
+    return arrays_.first(array, unit_of(key(address)));
   }
-  [[gnu::always_inline]] void prefetch_array(std::uint64_t address, EntryArrays::Name& array) const {
-    const std::uint32_t wanted = key(address);
-    const LineTable* const of = table(address, wanted);
-    if (!of) return;
-    if (const Slot slot = array_slot(*of, wanted)) prefetch_in(slot.name(), wanted, array);
+  // The unit's place in a sheet that is known, whatever is there.
+  [[gnu::always_inline]] Entry* place_in(EntryArrays::Name sheet, std::uint64_t address) const {
+    return arrays_.in_sheet(sheet.id, unit_of(key(address)));
+  }
+  // The unit's entry in an array that is known, or null; and as find() finds it.
+  [[gnu::always_inline]] Entry* in(EntryArrays::Name array, std::uint64_t address) const {
+    return arrays_.find(array, unit_of(key(address)));
+  }
+  static Found found_in_array(Entry* entry) {
+    Found found;
+    found.at = reinterpret_cast<unsigned char*>(entry);
+    found.who = &entry->who;
+    return found;
+  }
+  // As find_or_new(), of such a place.
+  [[gnu::always_inline]] Entry* in_or_new(Entry* place) {
+    if (place->segment) return place;
+    ++used_;
+    *place = {};
+    return place;
   }
   // As find_or_new(), of an array that is known.
   [[gnu::always_inline]] Entry* in_or_new(EntryArrays::Name array, std::uint64_t address) {
@@ -259,8 +310,6 @@ class SparseCells {
   Entry mixed_of(Entry weak, const Cell& cell, Entry strong);
   void place(std::uint64_t address, const Found& found, Entry entry);
 
-  static constexpr unsigned region_log2 = LineTable::key_bits; // units of a region
-  using Region = std::array<LineTable, LineTable::of_region>;
   static std::uint32_t first_unit(std::uint32_t array_key) { return array_key & ~LineTable::array_bit; }
   static unsigned unit_of(std::uint32_t key) { return key % EntryArrays::units; }
   static std::size_t page_bit(std::uint64_t number) { return number * 0x9e3779b97f4a7c15u >> (64 - page_bits_log2); }
@@ -295,10 +344,6 @@ class SparseCells {
     return of ? array_slot(*of, wanted) : Slot();
   }
   [[gnu::always_inline]] Found find(std::uint64_t address, bool* fresh) const;
-  [[gnu::always_inline]] void prefetch_in(EntryArrays::Name name, std::uint32_t key, EntryArrays::Name& array) const {
-    array = name;
-    __builtin_prefetch(arrays_.first(name, unit_of(key)), 1);
-  }
   static void prefetch_rest(const LineTable& of, std::uint32_t key);
   void add(std::uint64_t address, const Found& found, Entry entry);
   EntryArrays::Name collect_block(LineTable& of, std::uint32_t key); // from lines to a new array

@@ -78,10 +78,10 @@ bool Filter::strong(const Strong& access) {
       actor(ThreadKey(access.thread.operation(), access.thread.block(), access.thread.thread() & ~31u), access.now));
 }
 
-bool Filter::strong(const Strong& access, Actor& actor) {
+bool Filter::strong(const Strong& access, Actor& actor, Entry* known) {
   const unsigned lane = access.thread.thread() & 31;
   bool unordered = false;
-  if (strong_sparse(access, actor, unordered)) return unordered && !access.plain;
+  if (strong_sparse(access, actor, known, unordered)) return unordered && !access.plain;
   each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {
     if (!access.covering) return touch(spot, access.memory, actor, lane, one_lane, access.write, false);
     Group& group = *spot.group;
@@ -154,7 +154,7 @@ inline bool Filter::strong_alone(const SparseCells::Found& found, const Strong& 
   return bool(wanted);
 }
 
-bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) {
+bool Filter::strong_sparse(const Strong& access, Actor& actor, Entry* known, bool& unordered) {
   if (access.memory || !access.covering || (access.bytes != 4 && access.bytes != 8) || access.address % access.bytes ||
       access.address >= address_limit) {
     return false;
@@ -164,6 +164,10 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, bool& unordered) 
   if (at && at->dense) return false;
   if (!at && !active_.test(partition_of(0, number))) return true;
   if (bytes_.may_have_page(number)) return false;
+  if (!at && access.bytes == 4 && known && known->segment & SparseCells::callers &&
+      strong_alone(SparseCells::found_in_array(known), access, actor, unordered)) {
+    return true;
+  }
   const SparseCells::Found found = words_.find(access.address);
   if (!at && access.bytes == 4 && found.is_callers() && strong_alone(found, access, actor, unordered)) return true;
   return strong_units(access, actor, at, found, unordered);

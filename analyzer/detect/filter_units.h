@@ -32,10 +32,8 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
 }
 
 inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level) {
-  if (epochs_.apart_from(reads, reads_who, actor)) {
-    reads_who = who_of(std::max<unsigned>(reads_who >> 5, std::max<unsigned>(level, whole_operation)), 0);
-    reads = epochs_.joint(reads, actor);
-  } else if (epochs_.ordered(reads, reads_who, actor, lane)) {
+  if (epochs_.join_apart(reads, reads_who, level, actor)) return;
+  if (epochs_.ordered(reads, reads_who, actor, lane)) {
     if (actor.asynchronous) epochs_.stands_for(reads, actor, false);
     reads_who = who_of(level, level == one_lane ? lane : 0);
     reads = actor.segment;
