@@ -288,7 +288,7 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
                              begin};
     const std::uint32_t unordered = filter_.strong(one, of_worker, lanes, places);
     if (!sides_.place(place).float_add || !of_worker) return;
-    part(0, lanes[std::countr_zero(of_worker)].address).additions[place] += unsigned(std::popcount(of_worker));
+    each_lane(of_worker, [&](unsigned i) { ++part(0, lanes[i].address).additions[place]; });
     each_lane(unordered, [&](unsigned i) { ++part(0, lanes[i].address).order_dependent[place]; });
     return;
   }
