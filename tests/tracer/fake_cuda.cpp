@@ -159,7 +159,6 @@ NOTHING(cuStreamWaitValue32_v2, (CUstream stream, CUdeviceptr at, cuuint32_t val
 NOTHING(cuStreamBatchMemOp_v2, (CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags),
         stream, count, operations, flags)
 NOTHING(cuIpcGetEventHandle, (CUipcEventHandle * handle, CUevent event), handle, event)
-NOTHING(cuEventQuery, (CUevent event), event)
 EXPORT CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
   cuIpcOpenEventHandle_params p{event, handle};
   return CALL(cuIpcOpenEventHandle, nullptr, p, {
