@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analyzer/detect/counter.h"
+#include "analyzer/detect/exchanges.h"
 #include "analyzer/detect/explain.h"
 #include "analyzer/detect/find.h"
 #include "analyzer/detect/kernel_heap.h"
@@ -296,14 +297,17 @@ void describe_sums(const Detector& detector, const Findings& findings, Analysis&
   }
 }
 
-// Those are possible ones, and rank as such.
-void blur_heap_races(const LogSource& source, const ModuleText& text, Findings& findings) {
+// What a GPU's records do not tell makes races possible ones, which rank as such.
+void blur_races(const LogSource& source, const ModuleText& text, Findings& findings) {
   KernelHeap heap(*findings.detector, findings.races, text);
+  Exchanges exchanges(*findings.detector, findings.races);
   for (std::size_t chunk = 0; heap.possible() && chunk < source.chunks(); ++chunk) source.play(chunk, heap);
+  for (std::size_t chunk = 0; exchanges.possible() && chunk < source.chunks(); ++chunk) source.play(chunk, exchanges);
   for (std::size_t i = 0; i < findings.races.size(); ++i) {
     FoundRace& race = findings.races[i];
     race.owners_unknown = heap.owners_unknown(i);
-    if (race.owners_unknown) race.certainty = Certainty::possible;
+    race.messages_unknown = exchanges.unknown(i);
+    if (race.owners_unknown || race.messages_unknown) race.certainty = Certainty::possible;
   }
   rank(findings.races);
 }
@@ -316,7 +320,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   find.progress = options.progress;
   Findings findings = find_races(source, find);
   const Detector& detector = *findings.detector;
-  blur_heap_races(source, text, findings);
+  blur_races(source, text, findings);
   const std::vector<FoundRace>& races = findings.races;
   const std::size_t races_before = analysis.races.size(), errors_before = analysis.memory_errors.size(); // other logs'
 
@@ -360,6 +364,11 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
       race.why += "; it is memory of the kernels' own heap, and who owned it when is not recorded on a GPU";
       if (race.level == RaceLevel::stream) race.why += " where several launches use it";
     }
+    if (races[i].messages_unknown)
+      race.why +=
+          "; one launch waits in a loop for what the other writes, and what launches tell each other so is not "
+          "recorded on "
+          "a GPU";
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }

@@ -71,6 +71,7 @@ struct FoundRace {
   bool same_value() const { return any_write_pair && !different_values && !unknown_values; }
   bool lacks_proxy_fence = false; // that alone, the occurrence that stands for all
   bool owners_unknown = false; // of memory of the kernels' heap, on a GPU (kernel_heap.h)
+  bool messages_unknown = false; // of two launches, of which one waits for the other, on a GPU (exchanges.h)
   bool lacks_other = false; // than a fence between a complete cp.async and the asynchronous proxy, any
   Threads readers; // of plain reads that race with writes
   using Instances = std::vector<std::pair<Touch, Touch>>;

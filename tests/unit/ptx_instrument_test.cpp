@@ -291,6 +291,7 @@ TEST(InstrumentTest, KernelsThatEndWithoutAWord) {
     EXPECT_TRUE(recorded(end)) << end;
   for (const char* end : {"", "@%p bra L;", "@%p ret;", "@!%p exit;", "@%p call stop;", "@%p bra M; ret; M:"})
     EXPECT_FALSE(recorded(end)) << end;
+  EXPECT_EQ(module_of(".entry k()\n{\n}\n").kernels, ""); // nor one that does nothing at all
 }
 
 // nvcc makes it of __block_size__: a launch's grid counts clusters, of a clone without it blocks (PTX ISA 11.4).

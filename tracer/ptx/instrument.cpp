@@ -121,6 +121,7 @@ bool address_synchronizes(const Module& module, const SiteTable& sites, const Ca
 // Whether a thread may come to the end of the text: it ends there, without an instruction that says so.
 bool runs_off(const Module& module, const Function& function) {
   const Flow flow(function);
+  if (flow.blocks().empty()) return true;
   const Block& last = flow.blocks().back();
   for (std::uint32_t s = last.last; s > last.first; --s) {
     const Instruction* i = function.body[s - 1].instruction();
