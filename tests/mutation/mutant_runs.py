@@ -71,9 +71,13 @@ class Runner:
         how = "hangs" if hangs else "ends" if status == 0 else "skips" if status == 77 else "fails"
         conflicts = None
         if host is not None and "MUTATE_CALL" in host:
-            records = self.records(trace)
-            conflicts = None if records is None else stream_oracle.unordered_conflicts(records.split("\n"))
+            conflicts = self.pairs(trace)
         return Run(how, races, content["summary"]["races"], found, conflicts, seconds, trace)
+
+    def pairs(self, trace):
+        """What stream_oracle.py finds; None when that is not decided."""
+        records = self.records(trace)
+        return None if records is None else stream_oracle.unordered_conflicts(records.split("\n"))
 
     def records(self, trace):
         """All that was recorded, as text; None when it cannot be read."""

@@ -82,6 +82,7 @@ class Program:
         self.problem, self.own_run, self.prepared = "", "", False
         self.jobs, self.limit, self.seconds, self.known = [], 0, 0, {}
         self.lock, self.own_conflicts = threading.Lock(), {}
+        self.own_pairs = []  # of operations that streams do not order: its kernels hand each other messages
 
     def prepare(self, runner):
         os.makedirs(os.path.join(self.directory, "ptx"))
@@ -106,6 +107,7 @@ class Program:
                 key = "%s %s %s %d" % (self.name, digest, mutation.what, mutation.line + 1)
                 self.jobs.append(Job(self, "ptx", file, mutation, key))
         if self.name.startswith("stream_") and runner.host_calls:
+            self.own_pairs = runner.pairs(os.path.join(self.directory, "trace")) or []
             self.host(runner)
 
     def conflicts(self, runner, kernel):
@@ -179,20 +181,21 @@ class Program:
 
 def row_of(job, run):
     known = job.program.known
+    conflicts = None if run.conflicts is None else [pair for pair in run.conflicts if pair not in job.program.own_pairs]
     findings = len(run.races.keys() - known.keys()) + run.errors
     grown = sum(count > known.get(race, count) for race, count in run.races.items())
     row = {"key": job.key, "program": job.program.name, "library": job.program.library, "kind": job.kind,
            "mutation": job.mutation.what, "line": job.mutation.source, "ptx_line": job.mutation.line + 1,
            "instruction": job.mutation.old.strip(), "new": (job.mutation.new or "").strip(), "findings": findings,
            "grown": grown, "run": run.how, "seconds": round(run.seconds, 1),
-           "conflicts": None if run.conflicts is None else len(run.conflicts)}
+           "conflicts": None if conflicts is None else len(conflicts)}
     if findings or grown:
         row["outcome"] = "reported"
     elif run.how == "hangs":
         row["outcome"] = "hangs"
     elif job.kind == "host" and run.how == "fails":
         row["outcome"] = "stillborn"
-    elif run.conflicts == []:
+    elif conflicts == []:
         row["outcome"] = "unchanged"
     else:
         row["outcome"] = "missed"
