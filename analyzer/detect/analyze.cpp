@@ -366,9 +366,8 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     }
     if (races[i].messages_unknown)
       race.why +=
-          "; one launch waits in a loop for what the other writes, and what launches tell each other so is not "
-          "recorded on "
-          "a GPU";
+          "; one launch waits in a loop for what the other writes, and what launches tell each other so is "
+          "not recorded on a GPU";
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }
