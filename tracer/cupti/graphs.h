@@ -24,7 +24,7 @@ Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts);
 void made_of(Session& session, const Executable& graph, std::size_t index, CUgraphNode node);
 // The program's own kernels, in place of clones, in a graph and its child graphs; false: it has none. Says that the
 // driver did not take the clones.
-bool put_originals(Call& call, CUgraph graph, int depth = 0);
+bool put_originals(Call& call, CUgraph graph);
 void not_taken(Call& call, CUresult why);
 // No launch of what it has will come. Under the session's lock.
 void retire(Executable& graph);

@@ -195,15 +195,15 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
   }
 }
 
-// The graph was made as another one is: its nodes are new, and reach what that one's do.
-void copied(Call& call, CUgraph graph, int depth) {
+// Calls each(node, its parameters, the kernel) for the kernels of a graph and of its child graphs.
+template <typename Each>
+void each_kernel_node(Call& call, CUgraph graph, int depth, Each&& each) {
   const Driver& d = driver();
   std::size_t count = 0;
   if (depth > deepest_graph || !d.cuGraphKernelNodeGetParams_v2 ||
       d.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS || !count)
     return;
   std::vector<CUgraphNode> nodes(count);
-  std::vector<std::uint8_t> arguments;
   if (d.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return;
   for (const CUgraphNode node : nodes) {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -211,19 +211,26 @@ void copied(Call& call, CUgraph graph, int depth) {
     CUgraph child = nullptr;
     d.cuGraphNodeGetType(node, &type);
     if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
-      copied(call, child, depth + 1);
+      each_kernel_node(call, child, depth + 1, each);
     if (type != CU_GRAPH_NODE_TYPE_KERNEL || d.cuGraphKernelNodeGetParams_v2(node, &params) != CUDA_SUCCESS) continue;
-    Session& session = call.session;
-    const Kernel& kernel = session.modules().kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context);
-    if (kernel.is_clone) continue;
-    arguments_of(kernel, params.kernelParams, params.extra, arguments);
-    session.journal().push(Journal::CopiedNode{node, NodeFootprints::hash(kernel.name, arguments)});
+    each(node, params,
+         call.session.modules().kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context));
   }
+}
+
+// The graph was made as another one is: its nodes are new, and reach what that one's do.
+void copied(Call& call, CUgraph graph) {
+  std::vector<std::uint8_t> arguments;
+  each_kernel_node(call, graph, 0, [&](CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& params, const Kernel& kernel) {
+    if (kernel.is_clone) return;
+    arguments_of(kernel, params.kernelParams, params.extra, arguments);
+    call.session.journal().push(Journal::CopiedNode{node, NodeFootprints::hash(kernel.name, arguments)});
+  });
 }
 
 void part_added(Call& call, CUgraphNode node) {
   CUgraph child = nullptr;
-  if (driver().cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) copied(call, child, 0);
+  if (driver().cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) copied(call, child);
 }
 
 // The program is told of its own kernel, which it may know by its handle, and give to another node. The parameters
@@ -252,29 +259,15 @@ void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
 
 } // namespace
 
-bool put_originals(Call& call, CUgraph graph, int depth) {
+bool put_originals(Call& call, CUgraph graph) {
   const Driver& d = driver();
-  std::size_t count = 0;
+  if (!d.cuGraphKernelNodeSetParams_v2) return false;
   bool any = false;
-  if (depth > deepest_graph || !d.cuGraphKernelNodeGetParams_v2 || !d.cuGraphKernelNodeSetParams_v2 ||
-      d.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS || !count)
-    return false;
-  std::vector<CUgraphNode> nodes(count);
-  if (d.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return false;
-  for (const CUgraphNode node : nodes) {
-    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-    CUDA_KERNEL_NODE_PARAMS params{};
-    CUgraph child = nullptr;
-    d.cuGraphNodeGetType(node, &type);
-    if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
-      any |= put_originals(call, child, depth + 1);
-    if (type != CU_GRAPH_NODE_TYPE_KERNEL || d.cuGraphKernelNodeGetParams_v2(node, &params) != CUDA_SUCCESS) continue;
-    Modules& modules = call.session.modules();
-    const Kernel& kernel = modules.kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context);
-    if (!kernel.is_clone || !params.kernelParams) continue;
-    put_original(modules, kernel, &params.func, &params.kern);
+  each_kernel_node(call, graph, 0, [&](CUgraphNode node, CUDA_KERNEL_NODE_PARAMS& params, const Kernel& kernel) {
+    if (!kernel.is_clone || !params.kernelParams) return;
+    put_original(call.session.modules(), kernel, &params.func, &params.kern);
     any |= d.cuGraphKernelNodeSetParams_v2(node, &params) == CUDA_SUCCESS;
-  }
+  });
   return any;
 }
 
@@ -329,7 +322,7 @@ void add_child_node(Call& call, cuGraphAddChildGraphNode_params& p) {
   if (call.done() && p.phGraphNode) part_added(call, *p.phGraphNode);
 }
 void clone_graph(Call& call, cuGraphClone_params& p) {
-  if (call.done() && p.phGraphClone) copied(call, *p.phGraphClone, 0);
+  if (call.done() && p.phGraphClone) copied(call, *p.phGraphClone);
 }
 // Which graph the node is of is not known.
 void change_kernel_node(Call& call, cuGraphKernelNodeSetParams_v2_params& p) {
