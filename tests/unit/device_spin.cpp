@@ -27,6 +27,13 @@ std::string waiting(const std::string& store, const std::string& poll) {
                          "\n@%p1 bra $again;\nbra $end;\n$first:\n" + store + "\n$end:");
 }
 
+// Recorded, in the default order, prompt or as witnesses of earlier versions have it.
+device::DeviceOptions default_order(bool prompt) {
+  device::DeviceOptions options = mode_options(2);
+  options.schedule.prompt = prompt;
+  return options;
+}
+
 } // namespace
 
 struct Form {
@@ -127,9 +134,7 @@ TEST(Spinning, LooksAsSoonAsThereIsSomethingToSee) {
       "st.global.u32 [%rd0], %r1;\nbra $end;\n$last:\n" +
       twice + "\n$end:";
   for (const bool prompt : {true, false}) {
-    device::DeviceOptions options = mode_options(2);
-    options.schedule.prompt = prompt;
-    Rig rig(module_of(kernel("k", body)), nullptr, options);
+    Rig rig(module_of(kernel("k", body)), nullptr, default_order(prompt));
     rig.load();
     const std::uint64_t flag = rig.alloc(4), seen = rig.alloc(8);
     rig.set(flag, 0, 4);
@@ -149,9 +154,7 @@ TEST(Spinning, BlocksTakeTicketsInTurn) {
       "add.u64 %rd0, %rd31, %rd0;\nst.global.u32 [%rd0], %r31;\nbra $again;\n$end:";
   for (const std::uint32_t blocks : {2u, 3u, 200u})
     for (const bool prompt : {true, false}) {
-      device::DeviceOptions options = mode_options(2);
-      options.schedule.prompt = prompt;
-      Rig rig(module_of(kernel("k", body)), nullptr, options);
+      Rig rig(module_of(kernel("k", body)), nullptr, default_order(prompt));
       rig.load();
       const std::uint64_t next = rig.alloc(4), owners = rig.alloc(1600);
       rig.set(next, 0, 4);
