@@ -1,13 +1,14 @@
 // Page-locked memory, and waits, of the stand-in for libcuda.so.1 that does nothing: copies copy nothing, but what is
 // downloaded is sevens, at once; host functions run when their stream is waited for.
 //
-// Thread-safety: none, but for calls that only return.
+// Thread-safety: as the driver's.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <sys/mman.h>
 
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,12 +16,14 @@
 
 namespace {
 
+std::mutex lock;
 std::map<void*, std::size_t>& sizes = *new std::map<void*, std::size_t>;
 std::map<CUstream, std::vector<std::pair<CUhostFn, void*>>>& functions =
     *new std::map<CUstream, std::vector<std::pair<CUhostFn, void*>>>;
 
 void* host_memory(std::size_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::lock_guard hold(lock);
   sizes[at] = bytes;
   return at;
 }
@@ -28,7 +31,12 @@ void* host_memory(std::size_t bytes) {
 } // namespace
 
 void fake::runs_functions(CUstream stream) {
-  for (const auto& [function, data] : std::exchange(functions[stream], {})) function(data);
+  std::vector<std::pair<CUhostFn, void*>> due;
+  {
+    std::lock_guard hold(lock);
+    due.swap(functions[stream]);
+  }
+  for (const auto& [function, data] : due) function(data);
 }
 
 EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned flags) {
@@ -41,6 +49,7 @@ EXPORT CUresult cuMemHostAlloc(void** at, std::size_t bytes, unsigned flags) {
 EXPORT CUresult cuMemFreeHost(void* at) {
   cuMemFreeHost_params p{at};
   return CALL(cuMemFreeHost, nullptr, p, {
+    std::lock_guard hold(lock);
     munmap(p.p, sizes[p.p]);
     return CUDA_SUCCESS;
   });
@@ -48,6 +57,7 @@ EXPORT CUresult cuMemFreeHost(void* at) {
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   cuLaunchHostFunc_params p{stream, function, data};
   return CALL(cuLaunchHostFunc, nullptr, p, {
+    std::lock_guard hold(lock);
     functions[p.hStream].push_back({p.fn, p.userData});
     return CUDA_SUCCESS;
   });
