@@ -22,6 +22,18 @@ SchedulePair schedule_pair(const Race::Instance& instance) {
   return pair;
 }
 
+// The first operation as late as can be: what comes before the second in its stream goes before both. Where it is that
+// which the first destroys, the recorded run shows nothing of it: the first came before.
+SchedulePair late_pair(const Race::Instance& instance, std::uint32_t before_second) {
+  SchedulePair pair = schedule_pair(instance);
+  AccessName all_of_first, earlier;
+  all_of_first.operation = instance.first.operation;
+  earlier.operation = before_second;
+  for (Schedule* schedule : {&pair.first_then_second, &pair.second_then_first})
+    schedule->holds.push_back({all_of_first, earlier});
+  return pair;
+}
+
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 // Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
 constexpr std::uint64_t most_improved = 1 << 15;
@@ -41,9 +53,15 @@ Expected<void> Judge::judge(Race& race) {
   race.schedules = 0;
   std::uint64_t driven = 0;
   std::string trouble;
+  std::vector<std::pair<Race::Instance, SchedulePair>> attempts;
+  for (const Race::Instance& instance : race.instances) attempts.emplace_back(instance, schedule_pair(instance));
   for (const Race::Instance& instance : race.instances) {
+    if (instance.first.operation == instance.second.operation) continue;
+    const std::uint32_t before = session_.before(instance.second.operation);
+    if (before && before != instance.first.operation) attempts.emplace_back(instance, late_pair(instance, before));
+  }
+  for (auto& [instance, pair] : attempts) {
     if (spent(race)) break;
-    SchedulePair pair = schedule_pair(instance);
     Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
     if (!a) return a.error();
     Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);

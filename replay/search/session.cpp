@@ -178,6 +178,19 @@ const trace::Launch* Session::launch(std::uint32_t operation) const {
   return nullptr;
 }
 
+std::uint32_t Session::before(std::uint32_t operation) const {
+  std::map<std::uint32_t, std::uint32_t> last; // by stream
+  for (const auto& command : commands_) {
+    auto* record = std::get_if<trace::Operation>(command.get());
+    if (!record) continue;
+    std::uint32_t& in_stream = last[record->stream];
+    if (record->id == operation)
+      return record->node_dependencies.empty() ? in_stream : record->node_dependencies.back();
+    if (!std::holds_alternative<trace::Marker>(record->what)) in_stream = record->id;
+  }
+  return 0;
+}
+
 std::vector<std::pair<std::uint32_t, trace::MemoryRange>> Session::unread_copies() const {
   if (moved_) return {}; // a window's memory is read when it ends
   struct Use {
