@@ -90,14 +90,15 @@ struct Schedule {
   std::vector<SiteName> sites; // of uniform: the interesting ones; else those that old_rate is about (none: all)
   std::vector<ThreadCount> counts; // of uniform
   // Of natural and holds. Wait loops read a value as soon as it is there, before anybody else goes on, and blocks that
-  // take work from a queue let others have theirs.
-  bool prompt = true;
+  // take work from a queue let others have theirs. In witnesses of earlier versions they do none of that (no), or waits
+  // that go on while another value changes look late, and work is shared by additions alone (at_first).
+  enum class Prompt : std::uint8_t { no = 0, at_first = 1, always = 2 } prompt = Prompt::always;
   // Of switches: they are of a run that somebody drove (replay/device/chooser.h). Before each decision whoever waits
   // for a value that has changed is woken, and a wait for cp.async leaves it to decisions to perform the copies.
   bool driven = false;
   // Of all kinds but natural and holds. What is left is a run of a smaller launch, not of the one that was recorded.
   std::vector<Absent> absent;
-  // Store histories (analyzer/order/histories.h), of all kinds but natural and holds. Reads that may return an older
+  // Store histories (analyzer/order/histories.h), of all kinds but holds. Reads that may return an older
   // value than the newest do so where they are listed, and where chance wants it, old_rate times in 256.
   bool weak = false;
   std::uint32_t old_rate = 0;

@@ -17,6 +17,7 @@
 
 #include "deadheat/memory_model.h"
 #include "deadheat/site.h"
+#include "replay/device/mbarrier.h"
 #include "replay/device/undefined.h"
 #include "replay/engine/abi.h"
 #include "replay/engine/compiler.h"
@@ -126,7 +127,7 @@ struct Block {
   std::uint32_t live = 0;
   std::uint32_t ready_warps = 0, used_barriers = 0;
   bool named = false; // a hold names one of its threads
-  std::uint32_t made_way = 0; // how often it let other blocks go on behind a ticket that it took
+  std::uint32_t made_way = 0; // how often it let other blocks go on behind a share of work that it took
   engine::EntryPoint entry = nullptr;
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;
@@ -170,7 +171,8 @@ struct SiteTable {
     red_and = 8,
     red_or = 16,
     fence = 32,
-    ticket = 64
+    ticket = 64, // takes a share of work
+    swap = 128 // likewise, where it changes something
   };
   explicit SiteTable(const std::vector<Site>& module_sites);
   std::uint8_t flags_of(std::uint32_t site) const { return site < flags.size() ? flags[site] : 0; }
@@ -214,8 +216,10 @@ struct Awaited {
   const std::uint8_t* at = nullptr; // null: it cannot be read
   std::uint64_t value = 0;
   std::uint32_t bytes = 0, element_bytes = 0;
-  bool by_access = false; // not by an mbarrier's test, whose phase says what it saw
+  bool by_access = false;
+  bool by_phase = false; // by an mbarrier's test: arrivals alone change nothing
   std::uint64_t now() const { return engine::spin_value(at, bytes, element_bytes); }
+  bool changed() const { return by_phase ? (now() ^ value) & MbarrierBits::phase_mask : now() != value; }
 };
 
 struct Launch {

@@ -26,16 +26,18 @@ namespace {
 constexpr std::uint64_t context_bytes = sizeof(engine::ThreadContext);
 constexpr std::uint64_t host_memory_limit = std::uint64_t(8) << 30; // of the blocks resident at a time
 
-constexpr std::size_t blocks_that_share = 64; // of those resident, that take tickets in turn
+constexpr std::size_t blocks_that_share = 64; // of those resident, that take shares of work in turn
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
-// Takes it a ticket, as blocks do that share a queue of work? (PTX ISA 9.7.13.14: red returns nothing.)
-bool is_ticket(const Site& site) {
-  if (site.kind != SiteKind::access || site.access != AccessKind::atomic || !site.in_loop) return false;
-  if (site.space == Space::shared || !site.opcode.starts_with("atom")) return false;
+// Takes it a share of work, as blocks do that empty a queue together? By an addition (a ticket), or by a
+// compare-and-swap or exchange (PTX ISA 9.7.13.14: red returns nothing).
+std::uint8_t share_flags(const Site& site) {
+  if (site.kind != SiteKind::access || site.access != AccessKind::atomic || !site.in_loop) return 0;
+  if (site.space == Space::shared || !site.opcode.starts_with("atom")) return 0;
   const auto has = [&](const char* word) { return site.opcode.find(word) != std::string::npos; };
-  return has(".add.u") || has(".add.s") || has(".inc.") || has(".dec.");
+  if (has(".add.u") || has(".add.s") || has(".inc.") || has(".dec.")) return SiteTable::ticket;
+  return has(".cas.") || has(".exch.") ? SiteTable::swap : 0;
 }
 
 } // namespace
@@ -52,7 +54,7 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
         site.kind == SiteKind::bulk_copy)
       f |= stops;
     if (site.kind == SiteKind::access && (is_strong(site.ordering) || site.access == AccessKind::atomic)) f |= stops;
-    if (is_ticket(site)) f |= ticket;
+    f |= share_flags(site);
     if (site.arrive_only) f |= arrive_only;
     if (site.kind == SiteKind::barrier && site.opcode.find(".red") != std::string::npos) {
       if (site.opcode.find(".popc") != std::string::npos)
@@ -347,7 +349,7 @@ Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
       before = progress_;
       launch.cursor = 0;
       launch.made_way = false;
-      launch.awaited.clear();
+      note_awaited_anew(launch);
       continue;
     }
     ++turns_;
@@ -358,12 +360,7 @@ Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
       ++launch.cursor;
     }
     if (turns && --turns == 0 && launch.finished != launch.blocks) return fault_ ? Outcome::fault : Outcome::paused;
-    launch.changed |=
-        std::any_of(launch.awaited.begin(), launch.awaited.end(), [](const Awaited& a) { return a.now() != a.value; });
-    if (std::exchange(launch.changed, false)) { // someone may go on: look from the start
-      launch.awaited.clear();
-      launch.cursor = 0;
-    }
+    if (noticed_changes(launch)) launch.cursor = 0; // look from the start
   }
 }
 

@@ -6,8 +6,8 @@
 //             Code that stops before strong operations (recorded, or with those sites marked) performs them a site at
 //             a time: all lanes of the warp that have stopped at the lowest site, one after another. Behind each, wait
 //             loops whose value has changed look once (Schedule::prompt). A block in which nobody can go on makes way
-//             for the next, and so does at first one that took a ticket (an atomic addition in a loop that uses what it
-//             returns): else the first block would do all the work that is handed out so.
+//             for the next, and so does at first one that took a share of work (by an atomic in a loop that returns
+//             what it found: an addition, a compare-and-swap, an exchange): else the first block would do all of it.
 //   holds     natural, but for threads that wait for another access by order of the schedule (holds.cpp)
 //   chosen    one agent at a time, until its quantum is used up (control.cpp): random, or a list of switches
 //
@@ -77,7 +77,7 @@ struct MachineOptions {
   Sink* sink = nullptr;
   const std::uint8_t* shadow = nullptr;
   std::function<const std::uint8_t*(std::uint64_t)> garbage; // what fresh shared memory holds; at least 256 KiB
-  bool prompt = true; // Schedule::prompt
+  Schedule::Prompt prompt = Schedule::Prompt::always;
   std::uint64_t budget = 0; // turns and visible operations; 0: none
   unsigned cores = 1; // to run independent blocks on (spread.h)
   std::uint64_t spread_after = 0; // microseconds that a launch runs on one core first; 0: as soon as can be
@@ -205,6 +205,8 @@ class Machine {
   std::uint32_t perform_visible(Block& block, std::uint32_t warp); // which site
   void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
   bool makes_way(Block& block, std::uint32_t site);
+  void note_swaps(const Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
+  bool took_share(const Block& block, std::uint32_t site) const;
   void show_changes();
   void look_again(Block& block, std::uint32_t warp);
   void run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane);
@@ -229,6 +231,10 @@ class Machine {
   const std::uint8_t* readable(const engine::ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const;
   bool unchanged(const Block& block, const engine::ThreadContext& thread) const;
   Awaited awaited(const Block& block, const engine::ThreadContext& thread) const; // by a thread that is parked
+  bool is_prompt(const Launch& launch, Schedule::Prompt least) const;
+  void note_awaited(const Block& block, const engine::ThreadContext& thread);
+  void note_awaited_anew(Launch& launch);
+  bool noticed_changes(Launch& launch);
   void perform(Block& block, std::uint32_t thread, const AsyncCopy& copy);
   template <typename Chosen>
   bool perform_where(Block& block, std::uint32_t thread, Chosen&& chosen);
@@ -294,6 +300,7 @@ class Machine {
   std::uint64_t triggers_ = 0;
   std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
   bool detour_ = false; // a thread was held: go and find what it waits for
+  std::vector<Awaited> swaps_; // what compare-and-swaps and exchanges found that lanes perform
   bool makes_way_ = false; // the block that runs, for others
   Holds* holds_ = nullptr;
   Control* control_ = nullptr;

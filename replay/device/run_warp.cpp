@@ -22,8 +22,6 @@ namespace {
 constexpr std::int64_t plain_quantum = 1024;
 constexpr std::uint32_t turns_of_a_warp = 1024;
 constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
-constexpr std::size_t max_awaited = 16;
-constexpr std::uint32_t tickets_in_turn = 8; // of a block, behind which others take theirs
 constexpr std::uint32_t no_site = ~std::uint32_t(0);
 
 constexpr std::uint32_t round_up_to_warps(std::uint32_t threads) {
@@ -113,6 +111,11 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
   block.ready_warps &= ~(1u << warp);
 }
 
+void Machine::run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane) {
+  while (block.warps[warp].ready >> lane & 1 && !detour_ && !fault_) take_lane(block, warp, lane, no_quantum);
+  settle(block, warp);
+}
+
 // The lanes that have stopped before the lowest site perform it, one after another.
 std::uint32_t Machine::perform_visible(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
@@ -124,6 +127,7 @@ std::uint32_t Machine::perform_visible(Block& block, std::uint32_t warp) {
     group = at < site ? 1u << lane : group | 1u << lane;
     site = at;
   }
+  note_swaps(block, warp, site, group);
   perform_visible(block, warp, site, group);
   return site;
 }
@@ -210,12 +214,7 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
         control_->parked(block, thread.linear);
         break;
       }
-      Launch& launch = *block.launch;
-      if (launch.awaited.size() == max_awaited) break;
-      const Awaited mine = awaited(block, thread);
-      if (mine.at && std::none_of(launch.awaited.begin(), launch.awaited.end(),
-                                  [&](const Awaited& a) { return a.at == mine.at && a.value == mine.value; }))
-        launch.awaited.push_back(mine);
+      note_awaited(block, thread);
       break;
     }
     case Step::async_wait: state.waiting_copy |= bit; break;
@@ -467,132 +466,6 @@ void Machine::complete(Block& block, std::uint32_t number) {
   }
   ++barrier.phase;
   ++progress_;
-}
-
-// ---- threads that wait for a value
-
-Awaited Machine::awaited(const Block& block, const ThreadContext& thread) const {
-  const std::vector<Site>& sites = *block.launch->request.sites->sites;
-  Awaited a{.value = thread.spin_value, .bytes = 4, .element_bytes = 4};
-  if (thread.pending_site < sites.size()) {
-    const Site& site = sites[thread.pending_site];
-    a.by_access = site.kind == SiteKind::access;
-    a.element_bytes = std::max<std::uint32_t>(site.element_bytes, 1);
-    a.bytes = a.element_bytes * std::max<std::uint32_t>(site.elements, 1);
-  }
-  a.at = readable(thread, thread.pending_address, a.bytes);
-  return a;
-}
-
-const std::uint8_t* Machine::readable(const ThreadContext& thread, std::uint64_t address, std::uint32_t bytes) const {
-  auto inside = [&](std::uint64_t window, std::uint64_t size) {
-    return address - window < size && bytes <= size - (address - window);
-  };
-  if (inside(shared_window, thread.block->launch->total_shared))
-    return thread.block->shared + (address - shared_window);
-  if (address - shared_window < window_bytes) {
-    const SharedPlace at = shared_place(*static_cast<Block*>(thread.block->block), address, bytes);
-    return at.block ? at.bytes() : nullptr;
-  }
-  if (inside(local_window, thread.stack_bytes)) return thread.stack + (address - local_window);
-  if (address & window_bit || !options_.environment->legal(address, bytes)) return nullptr;
-  return reinterpret_cast<const std::uint8_t*>(to_host(address));
-}
-
-bool Machine::unchanged(const Block& block, const ThreadContext& thread) const {
-  const Awaited a = awaited(block, thread);
-  if (!a.at) return false;
-  const std::vector<Site>& sites = *block.launch->request.sites->sites;
-  const bool mbarrier = thread.pending_site < sites.size() && sites[thread.pending_site].kind == SiteKind::mbarrier;
-  if (mbarrier) return ((a.now() ^ a.value) & MbarrierBits::phase_mask) == 0; // arrivals alone change nothing
-  return a.now() == a.value;
-}
-
-bool Machine::wake_if_changed(Block& block, std::uint32_t thread) {
-  if (unchanged(block, block.threads[thread])) return false;
-  const std::uint32_t warp = thread / warp_lanes, bit = 1u << thread % warp_lanes;
-  block.warps[warp].parked &= ~bit;
-  make_ready(block, warp, bit);
-  ++progress_;
-  return true;
-}
-
-std::uint64_t Machine::wake_changed(Block& block) {
-  std::uint64_t woken = 0;
-  for (std::uint32_t w = 0; w < block.warps_count; ++w)
-    for (std::uint32_t m = block.warps[w].parked; m; m &= m - 1)
-      woken += wake_if_changed(block, w * warp_lanes + std::uint32_t(__builtin_ctz(m)));
-  return woken;
-}
-
-// Behind a strong operation of the block: others act, where the schedule wants it, before anybody else goes on. True:
-// so does the block not.
-bool Machine::makes_way(Block& block, std::uint32_t site) {
-  Launch& launch = *block.launch;
-  const engine::Mode& mode = launch.request.mode;
-  if (!options_.prompt || !(mode.record || mode.control)) return false;
-  show_changes();
-  if (detour_ || fault_) return true;
-  if (!(launch.request.sites->flags_of(site) & SiteTable::ticket) || block.made_way == tickets_in_turn) return false;
-  ++block.made_way;
-  ++progress_;
-  launch.made_way = makes_way_ = true;
-  return true;
-}
-
-// Wait loops read a value as soon as it is there, each of them once, before anybody else does anything: on a device
-// their blocks run beside each other. Who read it late would come after all that was done until then, and races with
-// that would not show.
-void Machine::show_changes() {
-  for (auto& launch : launches_) {
-    const auto changed = [](const Awaited& a) { return a.by_access && a.now() != a.value; };
-    if (std::none_of(launch->awaited.begin(), launch->awaited.end(), changed)) continue;
-    std::erase_if(launch->awaited, changed);
-    launch->changed = true;
-    for (auto& block : launch->resident)
-      for (std::uint32_t w = 0; w < block->warps_count; ++w) {
-        if (block->warps[w].parked) look_again(*block, w);
-        if (detour_ || fault_) return;
-      }
-  }
-}
-
-void Machine::run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane) {
-  while (block.warps[warp].ready >> lane & 1 && !detour_ && !fault_) take_lane(block, warp, lane, no_quantum);
-  settle(block, warp);
-}
-
-// The warp's lanes that wait for a value to change which has.
-void Machine::look_again(Block& block, std::uint32_t warp) {
-  WarpState& state = block.warps[warp];
-  for (std::uint32_t m = state.parked; m; m &= m - 1) {
-    const std::uint32_t lane = std::uint32_t(__builtin_ctz(m)), bit = 1u << lane;
-    const ThreadContext& thread = block.threads[warp * warp_lanes + lane];
-    if (!(state.parked & bit) || !awaited(block, thread).by_access) continue;
-    const std::uint32_t site = thread.pending_site;
-    if (!wake_if_changed(block, warp * warp_lanes + lane)) continue;
-    choose_stops(block);
-    run_to_stop(block, warp, lane);
-    if (detour_ || fault_) return;
-    if (!(state.visible & bit) || thread.pending_site != site) continue; // something else comes before it
-    perform_visible(block, warp, site, bit);
-    run_to_stop(block, warp, lane);
-    if (detour_ || fault_) return;
-  }
-}
-
-std::uint64_t Machine::wake_all(Launch& launch) {
-  std::uint64_t woken = 0;
-  for (auto& block : launch.resident)
-    for (std::uint32_t w = 0; w < block->warps_count; ++w) {
-      WarpState& state = block->warps[w];
-      const std::uint32_t lanes = state.parked;
-      if (!lanes) continue;
-      state.parked = 0;
-      make_ready(*block, w, lanes);
-      woken += std::uint64_t(__builtin_popcount(lanes));
-    }
-  return woken;
 }
 
 } // namespace deadheat::device

@@ -109,7 +109,7 @@ json to_json(const Schedule& schedule) {
                  {"switches", switches}};
   if (schedule.order != Schedule::Order::random) result["order"] = int(schedule.order);
   for (const SiteName& site : schedule.sites) result["sites"].push_back({site.module, site.site});
-  if (schedule.prompt) result["prompt"] = true;
+  if (schedule.prompt != Schedule::Prompt::no) result["prompt"] = int(schedule.prompt);
   if (schedule.driven) result["driven"] = true;
   for (const Absent& a : schedule.absent) result["absent"].push_back({a.operation, a.block, a.thread});
   for (const ThreadCount& c : schedule.counts) result["counts"].push_back({c.operation, c.block, c.thread, c.count});
@@ -119,6 +119,11 @@ json to_json(const Schedule& schedule) {
   for (const OldRead& read : schedule.old_reads)
     result["old_reads"].push_back({read.operation, read.block, read.thread, read.age, read.nth});
   return result;
+}
+Schedule::Prompt prompt(const json& from) {
+  if (!from.contains("prompt")) return Schedule::Prompt::no;
+  const json& value = from.at("prompt");
+  return value.is_boolean() ? Schedule::Prompt::at_first : enumerator(value, Schedule::Prompt::always);
 }
 Schedule schedule(const json& from) {
   Schedule schedule;
@@ -141,7 +146,7 @@ Schedule schedule(const json& from) {
     schedule.switches.push_back(departure);
   }
   if (from.contains("order")) schedule.order = enumerator(from.at("order"), Schedule::Order::stalled_warps);
-  schedule.prompt = from.value("prompt", false);
+  schedule.prompt = prompt(from);
   schedule.driven = from.value("driven", false);
   if (from.contains("absent"))
     for (const json& a : from.at("absent")) schedule.absent.push_back({a.at(0), a.at(1), a.at(2)});

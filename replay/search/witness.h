@@ -21,8 +21,8 @@
 namespace deadheat::search {
 
 // 2: schedules with old values, uniform walks and orders of blocks; 3: driven lists, absent threads and smaller runs;
-// 4: prompt ones. Versions from 1 are read.
-inline constexpr std::uint32_t witness_version = 4, oldest_witness_version = 1;
+// 4: prompt ones; 5: always prompt ones. Versions from 1 are read.
+inline constexpr std::uint32_t witness_version = 5, oldest_witness_version = 1;
 inline constexpr char witness_magic[8] = {'D', 'H', 'W', 'I', 'T', 'N', 'S', '\n'};
 
 struct WitnessHeader {

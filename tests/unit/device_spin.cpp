@@ -1,5 +1,7 @@
 // Threads that wait for a value in a loop, where nobody else goes on before they stop by themselves: what they read
 // must be known again, in whatever form it was read, and its change be seen.
+#include <algorithm>
+
 #include "device_ptx.h"
 
 namespace deadheat::device_test {
@@ -30,7 +32,7 @@ std::string waiting(const std::string& store, const std::string& poll) {
 // Recorded, in the default order, prompt or as witnesses of earlier versions have it.
 device::DeviceOptions default_order(bool prompt) {
   device::DeviceOptions options = mode_options(2);
-  options.schedule.prompt = prompt;
+  if (!prompt) options.schedule.prompt = Schedule::Prompt::no;
   return options;
 }
 
@@ -143,6 +145,82 @@ TEST(Spinning, LooksAsSoonAsThereIsSomethingToSee) {
     const std::uint32_t expected = prompt ? 1 : 2;
     EXPECT_EQ(rig.read(seen, 2), (std::vector<std::uint32_t>{expected, expected})) << prompt;
   }
+}
+
+// Who waits on for one flag while another one changes looks as soon all the same: block 0 waits for what block 1 writes
+// twice, behind a flag of block 2's.
+TEST(Spinning, LooksAsSoonWhenOthersHaveLookedBefore) {
+  const auto wait = [](const std::string& label, const std::string& at) {
+    return label + ":\nld.acquire.gpu.global.u32 %r1, " + at + ";\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra " + label + ";\n";
+  };
+  const auto set = [](const std::string& at, int value) {
+    return "mov.u32 %r0, " + std::to_string(value) + ";\nst.release.gpu.global.u32 " + at + ", %r0;\n";
+  };
+  Rig rig(
+      module_of(kernel("k", "setp.eq.u32 %p0, %r31, 1;\n@%p0 bra $one;\nsetp.eq.u32 %p0, %r31, 2;\n@%p0 bra $two;\n" +
+                                wait("$a", "[%rd30]") + "st.global.u32 [%rd31], %r1;\nbra $end;\n$one:\n" +
+                                wait("$b", "[%rd30+64]") + set("[%rd30]", 1) + set("[%rd30]", 2) +
+                                "bra $end;\n$two:\n" + set("[%rd30+64]", 1) + "$end:")),
+      nullptr, mode_options(2));
+  rig.load();
+  const std::uint64_t flags = rig.alloc(128), seen = rig.alloc(4);
+  rig.set(flags, 0, 128);
+  rig.launch("k", 3, 1, {flags, seen});
+  ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+  EXPECT_EQ(rig.read(seen, 1)[0], 1u);
+}
+
+// Block 0 waits for what block 1 changes until block 2 tells it to end: that others look again and again keeps nobody
+// from their turn.
+TEST(Spinning, WhoLooksOftenKeepsNobodyFromTheirTurn) {
+  const std::string body =
+      "setp.eq.u32 %p0, %r31, 1;\n@%p0 bra $one;\nsetp.eq.u32 %p0, %r31, 2;\n@%p0 bra $two;\n"
+      "$a:\nld.acquire.gpu.global.u32 %r1, [%rd30];\nsetp.ne.u32 %p1, %r1, 7;\n@%p1 bra $a;\nbra $end;\n"
+      "$one:\nmov.u32 %r2, 8;\n$b:\nst.relaxed.gpu.global.u32 [%rd30], %r2;\nadd.u32 %r2, %r2, 1;\n"
+      "ld.relaxed.gpu.global.u32 %r1, [%rd30+64];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra $b;\n"
+      "mov.u32 %r2, 7;\nst.relaxed.gpu.global.u32 [%rd30], %r2;\nbra $end;\n"
+      "$two:\nmov.u32 %r1, 1;\nst.relaxed.gpu.global.u32 [%rd30+64], %r1;\n$end:";
+  for (const bool prompt : {true, false}) {
+    device::DeviceOptions options = default_order(prompt);
+    options.budget = budget;
+    Rig rig(module_of(kernel("k", body)), nullptr, options);
+    rig.load();
+    const std::uint64_t flags = rig.alloc(128), unused = rig.alloc(4);
+    rig.set(flags, 0, 128);
+    rig.launch("k", 3, 1, {flags, unused});
+    EXPECT_EQ(rig.sync(), Progress::done) << prompt << ": " << rig.device->stuck_description();
+  }
+}
+
+// Blocks take what a compare-and-swap or an exchange hands out in turn, too; not in witnesses of earlier versions.
+TEST(Spinning, BlocksTakeSharesInTurn) {
+  using Prompt = Schedule::Prompt;
+  const std::string own = "mul.wide.u32 %rd0, %r1, 4;\nadd.u64 %rd0, %rd31, %rd0;\nst.global.u32 [%rd0], %r31;\n";
+  const std::string by_swap =
+      "ld.relaxed.gpu.global.u32 %r0, [%rd30];\n$again:\nsetp.ge.u32 %p1, %r0, 40;\n@%p1 bra $end;\n"
+      "add.u32 %r2, %r0, 1;\natom.relaxed.gpu.global.cas.b32 %r1, [%rd30], %r0, %r2;\n"
+      "setp.ne.u32 %p1, %r1, %r0;\nmov.u32 %r0, %r1;\n@%p1 bra $again;\n" +
+      own + "add.u32 %r0, %r1, 1;\nbra $again;\n$end:";
+  const std::string by_exchange = // a word each says whether it was taken
+      "mov.u32 %r1, 0;\n$again:\nmul.wide.u32 %rd0, %r1, 4;\nadd.u64 %rd0, %rd30, %rd0;\nmov.u32 %r2, 1;\n"
+      "atom.relaxed.gpu.global.exch.b32 %r0, [%rd0], %r2;\nsetp.ne.u32 %p1, %r0, 0;\n@%p1 bra $next;\n" +
+      own + "$next:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 40;\n@%p1 bra $again;\n";
+  for (const std::string& body : {by_swap, by_exchange})
+    for (const Prompt prompt : {Prompt::at_first, Prompt::always}) {
+      device::DeviceOptions options = mode_options(2);
+      options.schedule.prompt = prompt;
+      Rig rig(module_of(kernel("k", body)), nullptr, options);
+      rig.load();
+      const std::uint64_t taken = rig.alloc(160), owners = rig.alloc(160);
+      rig.set(taken, 0, 160);
+      rig.set(owners, 0xFF, 160);
+      rig.launch("k", 3, 1, {taken, owners});
+      ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+      const std::vector<std::uint32_t> owner = rig.read(owners, 40);
+      EXPECT_EQ(std::count_if(owner.begin(), owner.end(), [](std::uint32_t block) { return block > 2; }), 0);
+      const bool one = std::count(owner.begin(), owner.end(), 0u) == 40;
+      EXPECT_EQ(one, prompt == Prompt::at_first) << body;
+    }
 }
 
 // Blocks take tickets in turn, though nothing makes the first one wait; with more blocks than share, and where a block

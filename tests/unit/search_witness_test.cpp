@@ -66,17 +66,23 @@ class WitnessFile : public ::testing::Test {
   Witness witness_;
 };
 
-// What it was made with keeps its order: wait loops looked late then.
-TEST_F(WitnessFile, OfAnEarlierVersionIsNotPrompt) {
-  std::string text = to_manifest(witness_);
-  Expected<Witness> read = from_manifest(text, "w");
-  ASSERT_TRUE(read) << read.error().message();
-  EXPECT_TRUE(read->a.prompt);
-  for (std::size_t at; (at = text.find("\"prompt\"")) != std::string::npos;) text.replace(at, 8, "\"other\"");
-  read = from_manifest(text, "w");
-  ASSERT_TRUE(read) << read.error().message();
-  EXPECT_FALSE(read->a.prompt);
-  EXPECT_FALSE(read->b.prompt);
+// What it was made with keeps its order: wait loops looked late then, or those did that others had kept waiting.
+TEST_F(WitnessFile, OfAnEarlierVersionIsLessPrompt) {
+  using Prompt = Schedule::Prompt;
+  const std::string written = to_manifest(witness_);
+  const auto read = [&](const std::string& instead) {
+    const std::string now = "\"prompt\": 2";
+    std::string text = written;
+    for (std::size_t at = 0; (at = text.find(now, at)) != std::string::npos; at += instead.size())
+      text.replace(at, now.size(), instead);
+    Expected<Witness> witness = from_manifest(text, "w");
+    EXPECT_TRUE(witness) << witness.error().message();
+    EXPECT_EQ(witness->a.prompt, witness->b.prompt);
+    return witness->a.prompt;
+  };
+  EXPECT_EQ(read("\"prompt\": 2"), Prompt::always);
+  EXPECT_EQ(read("\"prompt\": true"), Prompt::at_first);
+  EXPECT_EQ(read("\"other\": 0"), Prompt::no);
 }
 
 TEST_F(WitnessFile, ComesBackAsItWas) {
