@@ -61,7 +61,7 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
   if (options_.live) options_.chooser = nullptr;
   if (control_)
     control_->drive(options_.chooser, [this](std::uint32_t id, NextAccess& next) { return describe(id, next); });
-  if (options_.live || (!options_.performed && !options_.chooser && !(control_ && options_.schedule.weak))) return;
+  if (options_.live || (!options_.performed && !options_.chooser && !(!holds_ && options_.schedule.weak))) return;
   watch_.emplace(options_.schedule, options_.performed, options_.most_performed);
   watch_->drive(options_.chooser);
   machine_->set_watch(&*watch_);

@@ -26,7 +26,7 @@ std::uint64_t first_bytes(const std::uint8_t* bytes, std::uint32_t count) {
 } // namespace
 
 Watch::Watch(const Schedule& schedule, std::vector<Performed>* log, std::size_t limit)
-    : weak_(schedule.weak && schedule.kind != Schedule::Kind::natural && schedule.kind != Schedule::Kind::holds),
+    : weak_(schedule.weak && schedule.kind != Schedule::Kind::holds),
       old_rate_(schedule.old_rate),
       state_(schedule.seed * 2 + 0x5DEECE66Du),
       sites_(schedule.kind == Schedule::Kind::uniform ? std::vector<SiteName>() : schedule.sites),

@@ -135,7 +135,7 @@ Expected<bool> Judge::found_by_old_values(Race& race, const SchedulePair& pair, 
   const std::vector<OldRead>& reads = with.old_reads;
   auto listed = [&](const std::vector<std::size_t>& numbers, bool old) {
     Schedule schedule;
-    schedule.kind = Schedule::Kind::switches;
+    if (pair.first_then_second.kind != Schedule::Kind::natural) schedule.kind = Schedule::Kind::switches;
     schedule.weak = true;
     for (std::size_t n : numbers) {
       if (n < switches.size())

@@ -53,6 +53,8 @@ Expected<void> Judge::judge(Race& race) {
   race.schedules = 0;
   std::uint64_t driven = 0;
   std::string trouble;
+  const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
+  const bool may_be_old = race.level != RaceLevel::stream && reads;
   std::vector<std::pair<Race::Instance, SchedulePair>> attempts;
   for (const Race::Instance& instance : race.instances) attempts.emplace_back(instance, schedule_pair(instance));
   for (const Race::Instance& instance : race.instances) {
@@ -61,7 +63,7 @@ Expected<void> Judge::judge(Race& race) {
     if (before && before != instance.first.operation) attempts.emplace_back(instance, late_pair(instance, before));
   }
   for (auto& [instance, pair] : attempts) {
-    if (spent(race)) break;
+    if (spent(race, may_be_old ? 2 : 0)) break; // which are tried once, however many instances there are
     Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
     if (!a) return a.error();
     Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);
@@ -108,8 +110,7 @@ Expected<void> Judge::judge(Race& race) {
     if (*settled) return {};
   }
   if (doubtful_) return accept(race, doubtful_->first, doubtful_->second);
-  const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
-  if (race.level != RaceLevel::stream && reads) {
+  if (may_be_old) {
     Expected<bool> done = by_old_values(race, driven);
     if (!done) return done.error();
     if (*done) return {};
@@ -254,9 +255,9 @@ Expected<Schedule> Judge::ordering(const Race& race, std::uint64_t number) {
 Expected<bool> Judge::by_old_values(Race& race, std::uint64_t& driven) {
   std::uint64_t without_any = 0;
   for (std::uint64_t number = 0; number < schedules_with_old_values && without_any < 4 && !spent(race); ++number) {
-    Schedule a; // the default order first
-    a.kind = Schedule::Kind::switches;
-    if (number) a = nth_schedule(number - 1, options_.seed, natural_.choices.visible);
+    Schedule a; // first the order in which the race was found
+    if (number == 1) a.kind = Schedule::Kind::switches;
+    if (number > 1) a = nth_schedule(number - 2, options_.seed, natural_.choices.visible);
     a.weak = true;
     a.sites = sites_of(race);
     Schedule b = a;
@@ -288,11 +289,11 @@ Judge::Clock::time_point Judge::deadline() const {
   return begin_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.seconds));
 }
 
-bool Judge::spent(const Race& race) const {
+bool Judge::spent(const Race& race, std::uint64_t kept) const {
   if (options_.progress && race.schedules >= 4)
     options_.progress("replaying race " + std::to_string(race.id) + ", schedule " + std::to_string(race.schedules) +
                       " of at most " + std::to_string(options_.schedules));
-  return race.schedules + 2 > std::max<std::uint64_t>(options_.schedules, 2) ||
+  return race.schedules + 2 + kept > std::max<std::uint64_t>(options_.schedules, 2 + kept) ||
          std::chrono::duration<double>(Clock::now() - begin_).count() > options_.seconds;
 }
 

@@ -54,7 +54,8 @@ class Judge {
   // for the new one sees it eventually.
   static bool waits_in_vain(const Race& race, const Run& run);
   Clock::time_point deadline() const;
-  bool spent(const Race& race) const;
+  // `kept`: schedules that are left for later.
+  bool spent(const Race& race, std::uint64_t kept = 0) const;
   static std::vector<SiteName> sites_of(const Race& race);
 
   // What was found (evidence.cpp).

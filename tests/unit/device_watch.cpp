@@ -200,6 +200,27 @@ TEST_F(Watched, AtomicsOfTheDeviceLoseNone) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) ASSERT_EQ(word(run(weak(seed))), natural);
 }
 
+// Reads return old data in the natural order, too, and a list of these repeats it.
+TEST_F(Watched, InTheNaturalOrderOldDataIsSeenAsWell) {
+  for (const char* kernel : {"no_fences", "two_fences"}) {
+    rig = nullptr;
+    rig = std::make_unique<Rig>(source);
+    rig->load();
+    record(kernel, 2);
+    Schedule schedule;
+    schedule.weak = true;
+    EXPECT_EQ(word(run(schedule)), 9u);
+    schedule.old_rate = 256;
+    const Replayed old = run(schedule);
+    ASSERT_EQ(old.progress, Progress::done) << kernel;
+    EXPECT_EQ(word(old), kernel == std::string("no_fences") ? 0u : 9u);
+    Schedule listed;
+    listed.weak = true;
+    listed.old_reads = old.old_reads;
+    EXPECT_EQ(run(listed).host_reads, old.host_reads);
+  }
+}
+
 TEST_F(Watched, OldReadsAreRepeatedFromAList) {
   record("no_fences", 2);
   for (std::uint64_t seed = 0; seed < 40; ++seed) {

@@ -1,0 +1,50 @@
+// Threads push nodes onto lists, and some of them take all of a list at once: they exchange its head. Whoever pushed has
+// fenced before. Without a fence behind the exchange what the nodes hold need not be there yet; the fences of one's own
+// push come too early for what others push since.
+#include "check.h"
+
+constexpr int threads = 32, blocks = 2, lists = 4, none = -1;
+
+struct Node {
+  int value, next;
+};
+
+__device__ int sum_of(const Node* nodes, int first) {
+  int sum = 0;
+  for (int n = first; n != none; n = nodes[n].next) sum += nodes[n].value;  // @Walk
+  return sum;
+}
+
+__global__ void push_and_take(const int* in, Node* nodes, int* heads, int* sums) {
+  const int me = blockIdx.x * threads + threadIdx.x;
+  int* head = heads + me % lists;
+  nodes[me].value = in[me];  // @Value
+  int seen = *(volatile int*)head, expected;
+  do {
+    expected = seen;
+    nodes[me].next = expected;  // @Next
+    __threadfence();
+    seen = atomicCAS(head, expected, me);
+  } while (seen != expected);
+  if (threadIdx.x >= lists) return;
+  const int first = atomicExch(head, none);
+#ifndef RACY
+  __threadfence();
+#endif
+  atomicAdd(sums + threadIdx.x, sum_of(nodes, first));
+}
+
+__global__ void take_the_rest(const Node* nodes, const int* heads, int* sums) {
+  sums[threadIdx.x] += sum_of(nodes, heads[threadIdx.x]);
+}
+
+int main() {
+  const int count = threads * blocks;
+  int* in = to_device(numbers(count));
+  Node* nodes = zeros<Node>(count);
+  int* heads = to_device(std::vector<int>(lists, none));
+  int* sums = zeros<int>(lists);
+  push_and_take<<<blocks, threads>>>(in, nodes, heads, sums);
+  take_the_rest<<<1, lists>>>(nodes, heads, sums);
+  report(sums, lists);
+}
