@@ -31,25 +31,18 @@ void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
   }
   const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
   summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
+  const ThreadKey lane0 = key_of(operation, copy.warp, 0);
+  const std::array<order::AsyncGroup, 32> groups = causality_.async_issue(lane0, copy.mask);
+  if (pass_ == Pass::filter && !full_) return filter_copy(copy, memory, lane0, groups);
   each_lane(copy.mask, [&](unsigned lane) {
+    if (unchecked(memory, copy.destination[lane])) return;
     MemoryAccess access;
     access.thread = key_of(operation, copy.warp, lane);
     access.stamp = now_;
-    access.group = causality_.async_issue(access.thread, now_);
+    access.group = groups[lane];
     access.place = read;
     access.address = copy.source[lane];
     access.bytes = std::min(copy.source_bytes[lane], copy.bytes);
-    if (unchecked(memory, copy.destination[lane])) return;
-    if (pass_ == Pass::filter) {
-      Filter::Copy half{0, access.thread, access.group, access.address, access.bytes, false, false, now_};
-      filter_.copy(half);
-      half.memory = memory;
-      half.address = copy.destination[lane];
-      half.bytes = copy.bytes;
-      half.write = true;
-      filter_.copy(half);
-      return;
-    }
     shadow_.access(0, access);
     access.place = write;
     access.kind = AccessKind::write;
@@ -58,6 +51,27 @@ void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
     access.digest = copy.digest[lane];
     shadow_.access(memory, access);
   });
+}
+
+// As many lanes at once as are of one group, and read as many bytes.
+void Detector::filter_copy(const trace::AsyncCopy& copy, std::uint64_t memory, ThreadKey lane0,
+                           const std::array<order::AsyncGroup, 32>& groups) {
+  std::uint32_t bytes[32];
+  each_lane(copy.mask, [&](unsigned lane) { bytes[lane] = std::min(copy.source_bytes[lane], copy.bytes); });
+  for (std::uint32_t rest = copy.mask, alike = 0; rest; rest &= ~alike) {
+    const unsigned first = unsigned(std::countr_zero(rest));
+    alike = 0;
+    each_lane(rest, [&](unsigned lane) {
+      alike |= std::uint32_t(groups[lane] == groups[first] && bytes[lane] == bytes[first]) << lane;
+    });
+    Filter::Copy half{0, lane0, alike, groups[first], copy.source.data(), bytes[first], false, false, now_};
+    filter_.copy(half);
+    half.memory = memory;
+    half.address = copy.destination.data();
+    half.bytes = copy.bytes;
+    half.write = true;
+    filter_.copy(half);
+  }
 }
 
 // Both sides of bulk copies, each by an agent of its own, through the asynchronous proxy (9.7.9.25.4). st.async and
@@ -101,14 +115,20 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
     const order::Location object{object_at.memory, object_at.address};
     order::Causality::BulkGroups groups;
     if (matrix) {
-      groups.read = causality_.matrix_issue(thread, now_);
+      groups.read = causality_.matrix_issue(thread);
     } else {
-      groups = causality_.bulk_issue(thread, by_mbarrier ? &object : nullptr, now_);
+      groups = causality_.bulk_issue(thread, by_mbarrier ? &object : nullptr);
     }
     if (unchecked(writes ? to.memory : from.memory, writes ? to.address : from.address)) return;
     if (pass_ == Pass::filter) {
-      if (reads) filter_.copy({from.memory, thread, groups.read, from.address, bytes, false, async_proxy, now_});
-      if (writes) filter_.copy({to.memory, thread, groups.write, to.address, bytes, true, async_proxy, now_});
+      const auto half = [&](const Place& at, order::AsyncGroup group, bool write) {
+        std::uint64_t address[32];
+        address[lane] = at.address;
+        filter_.copy(
+            {at.memory, key_of(operation, copy.warp, 0), 1u << lane, group, address, bytes, write, async_proxy, now_});
+      };
+      if (reads) half(from, groups.read, false);
+      if (writes) half(to, groups.write, true);
       return;
     }
     MemoryAccess access;

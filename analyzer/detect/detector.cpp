@@ -176,25 +176,24 @@ void Detector::record(trace::Record& record) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             const Site* site = site_of(r.module, r.site);
             const bool bulk = site && site->proxy == Proxy::async, matrix = bulk && multiplies(*site);
-            each_lane(r.mask, [&](unsigned lane) {
+            if (!bulk) causality_.async_commit(key_of(operation, r.warp, 0), r.mask);
+            each_lane(bulk ? r.mask : 0, [&](unsigned lane) {
               const ThreadKey thread = key_of(operation, r.warp, lane);
-              matrix ? causality_.matrix_commit(thread)
-              : bulk ? causality_.bulk_commit(thread)
-                     : causality_.async_commit(thread);
+              matrix ? causality_.matrix_commit(thread) : causality_.bulk_commit(thread);
             });
           }
         } else if constexpr (std::is_same_v<T, trace::AsyncWait>) {
           if (OperationIndex operation = operation_of(r.warp.launch)) {
             const Site* site = site_of(r.module, r.site);
             const bool bulk = site && site->proxy == Proxy::async, matrix = bulk && multiplies(*site);
-            each_lane(r.mask, [&](unsigned lane) {
+            if (!bulk && !r.read_only)
+              causality_.async_wait(key_of(operation, r.warp, 0), r.mask, r.pending, r.all, now_);
+            each_lane(bulk ? r.mask : 0, [&](unsigned lane) {
               const ThreadKey thread = key_of(operation, r.warp, lane);
               if (matrix) {
                 causality_.matrix_wait(thread, r.pending, torn(operation)); // the warpgroup's threads count differently
-              } else if (bulk) {
+              } else {
                 causality_.bulk_wait(thread, r.pending, r.read_only, now_);
-              } else if (!r.read_only) {
-                causality_.async_wait(thread, r.pending, r.all, now_);
               }
             });
           }

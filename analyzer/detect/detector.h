@@ -134,6 +134,8 @@ class Detector {
   order::Stamp last_known(const MemoryAccess& first, order::ThreadKey second) const;
   bool steers_wait_loop(const MemoryAccess& access) const;
   void asynchronous_copy(const trace::AsyncCopy& copy);
+  void filter_copy(const trace::AsyncCopy& copy, std::uint64_t memory, order::ThreadKey lane0,
+                   const std::array<order::AsyncGroup, 32>& groups);
   static bool multiplies(const Site& site) { return site.opcode.starts_with("wgmma"); } // or waits for that
   void bulk_copy(const trace::BulkCopy& copy);
   void mbarrier(const trace::Mbarrier& record);

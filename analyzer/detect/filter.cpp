@@ -77,7 +77,7 @@ bool Filter::read_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern, 
   if (outside && epochs_.same_operation(group.write, actor)) return false;
   group.non_coherent |= outside;
   if (epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern)) {
-    if (actor.asynchronous) epochs_.stands_for(group.reads, actor, false);
+    if (actor.asynchronous) epochs_.stands_for(group.reads, actor, false, group.reads_pattern == pattern);
     group.reads_pattern = pattern;
     group.reads = actor.segment;
   } else {
@@ -99,8 +99,8 @@ bool Filter::write_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern)
     return false;
   }
   if (actor.asynchronous) {
-    epochs_.stands_for(group.write, actor, true);
-    epochs_.stands_for(group.reads, actor, false);
+    epochs_.stands_for(group.write, actor, true, group.write_pattern == pattern);
+    epochs_.stands_for(group.reads, actor, false, group.reads_pattern == pattern);
   }
   group = {};
   group.write = actor.segment;
@@ -252,13 +252,21 @@ void Filter::weak(const Warp& access) {
 
 void Filter::copy(const Copy& access) {
   if (epochs_.crowded()) collect_segments();
-  Epochs::Actor actor = epochs_.copy(access.thread, access.group, access.async_proxy, access.memory != 0, access.now);
-  const std::uint64_t bits = access.address | access.bytes;
-  const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
-  if (access.address >= address_limit) return;
-  stretch({access.memory, access.address, access.address + access.bytes, access.thread.thread() & 31, all_one_lane,
-           unit, access.write, false},
-          actor);
+  Epochs::Actor actor = epochs_.copy(access.lane0, access.group, access.async_proxy, access.memory != 0, access.now);
+  for (std::uint32_t rest = access.mask; rest;) { // lanes whose parts follow one another are one stretch
+    const unsigned first = unsigned(std::countr_zero(rest));
+    const std::uint64_t begin = access.address[first];
+    const bool row = access.bytes <= 16 && std::has_single_bit(access.bytes) && begin % access.bytes == 0;
+    std::uint64_t end = begin + access.bytes;
+    unsigned next = first + 1;
+    for (; row && next < 32 && (rest >> next & 1) && access.address[next] == end; ++next) end += access.bytes;
+    rest &= next < 32 ? ~0u << next : 0;
+    if (begin >= address_limit) continue;
+    const std::uint64_t bits = begin | access.bytes;
+    const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
+    const unsigned lane_log2 = next - first > 1 ? unsigned(std::countr_zero(access.bytes)) : all_one_lane;
+    stretch({access.memory, begin, end, first, lane_log2, unit, access.write, false}, actor);
+  }
 }
 
 void Filter::range(ThreadKey thread, std::uint64_t address, std::uint64_t bytes, bool write_access, order::Stamp now) {

@@ -94,12 +94,14 @@ class Filter {
     return unordered;
   }
 
-  // One side of one lane's asynchronous copy; `async_proxy`: of cp.async.bulk.
+  // One side of asynchronous copies that lanes of a warp issue together, each of `bytes` bytes at its address;
+  // `async_proxy`: of cp.async.bulk.
   struct Copy {
     std::uint64_t memory = 0;
-    order::ThreadKey thread;
+    order::ThreadKey lane0; // of the warp
+    std::uint32_t mask = 0;
     order::AsyncGroup group = 0;
-    std::uint64_t address = 0;
+    const std::uint64_t* address = nullptr;
     std::uint32_t bytes = 0;
     bool write = false, async_proxy = false;
     order::Stamp now = 0;

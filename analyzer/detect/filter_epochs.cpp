@@ -38,21 +38,22 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
   return *recent;
 }
 
-Epochs::Actor Epochs::copy(ThreadKey thread, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now) {
+Epochs::Actor Epochs::copy(ThreadKey lane0, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now) {
   Actor actor;
-  actor.lane0 = ThreadKey(thread.operation(), thread.block(), thread.thread() & ~31u);
+  actor.lane0 = lane0;
   actor.asynchronous = true;
   actor.async_proxy = async_proxy;
   actor.shared = shared;
   actor.segment = SegmentId(segments_.size());
   actor.stamp = now;
-  segments_.push_back({thread.bits, now, group});
+  segments_.push_back({lane0.bits, now, group});
   return actor;
 }
 
-void Epochs::stands_for(SegmentId id, Actor& actor, bool write) {
-  if (!id || id == actor.segment || id == actor.stood_for[write]) return;
-  actor.stood_for[write] = id;
+void Epochs::stands_for(SegmentId id, Actor& actor, bool write, bool own) {
+  Actor::StoodFor& last = actor.stood_for[write];
+  if (!id || id == actor.segment || (id == last.segment && own == last.own)) return;
+  last = {id, own};
   if (before_operation(id, actor)) return;
   const Segment& at = segments_[id];
   Segment& copy = segments_[actor.segment];
@@ -62,15 +63,15 @@ void Epochs::stands_for(SegmentId id, Actor& actor, bool write) {
       at.stamp <= causality_.last_barrier(actor.lane0) && causality_.alone(actor.lane0))
     return;
   bool writes = at.over_writes, reads = at.over_reads;
-  if (!causality_.complete_alike(key_from(copy.key), copy.group, from, at.group)) (write ? writes : reads) = true;
+  if (!causality_.complete_alike(copy.group, at.group, own && from == actor.lane0)) (write ? writes : reads) = true;
   copy.over_writes |= writes;
   copy.over_reads |= reads;
   copy.since_told |= (writes || reads) && at.stamp > causality_.told(copy.group);
 }
 
-bool Epochs::all_ordered(const Segment& copy, ThreadKey second, bool writes) const {
+bool Epochs::all_ordered(const Segment& copy, ThreadKey first, ThreadKey second, bool writes) const {
   if (!copy.over_writes && !(writes && copy.over_reads)) return true;
-  return causality_.knows_issue(key_from(copy.key), copy.stamp, copy.group, second, copy.since_told);
+  return causality_.knows_issue(first, copy.stamp, copy.group, second, copy.since_told);
 }
 
 bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned lane, bool writes) {
@@ -79,7 +80,10 @@ bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
   switch (Level(who >> 5)) {
     case one_lane:
     case whole_warp: {
-      if (at.group) return causality_.ordered(from, at.stamp, at.group, me) && all_ordered(at, me, writes);
+      if (at.group) {
+        const ThreadKey one = lane_of(from, who & 31); // an epoch of copies of several lanes has another level
+        return causality_.ordered(one, at.stamp, at.group, me) && all_ordered(at, one, me, writes);
+      }
       // A lane's own past is ordered; so is that of all lanes when the segment is older than a barrier of the warp.
       if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
         actor.ordered[actor.next++ % actor.ordered.size()] = id;
@@ -111,7 +115,9 @@ bool Epochs::across_proxies(SegmentId id, std::uint8_t who, Actor& actor, unsign
   const Segment at = segments_[id];
   const ThreadKey from = key_from(at.key), me = lane_of(actor.lane0, lane);
   if (at.group) {
-    return causality_.ordered_across_proxies(from, at.stamp, at.group, me, actor.shared) && all_ordered(at, me, writes);
+    const ThreadKey one = lane_of(from, who & 31);
+    return causality_.ordered_across_proxies(one, at.stamp, at.group, me, actor.shared) &&
+           all_ordered(at, one, me, writes);
   }
   if (who >> 5 != one_lane) { // several strong writes: they are over, and visible, when their operation is
     return from.operation() != me.operation() && causality_.operation_ordered(from.operation(), at.stamp, me);
@@ -136,9 +142,9 @@ bool Epochs::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std
     }
   }
   for (unsigned unit = 0; unit < group_units; ++unit) {
-    const ThreadKey one = at.group ? from : lane_of(from, who_at(pattern, unit));
+    const ThreadKey one = lane_of(from, who_at(pattern, unit));
     const ThreadKey me = lane_of(actor.lane0, who_at(own, unit));
-    if (!causality_.ordered(one, at.stamp, at.group, me) || !all_ordered(at, me, writes)) return false;
+    if (!causality_.ordered(one, at.stamp, at.group, me) || !all_ordered(at, one, me, writes)) return false;
   }
   return true;
 }

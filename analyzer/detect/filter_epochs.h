@@ -1,9 +1,9 @@
 // Epochs: what the first pass's cells name, and whether it comes before an access.
 //
-// A *segment* is what a warp did between two synchronizations, or one lane's part of an asynchronous copy. Its stamp is
-// the first behind the former one, whichever of its accesses are looked at here, so that whether an epoch comes before
-// an access depends on nothing else that is looked at. An epoch is a segment and whom of it it stands for: `who`, a
-// level and a lane, or for a group of units a pattern (filter_pages.h).
+// A *segment* is what a warp did between two synchronizations, or one side of asynchronous copies that it issued at
+// once. Its stamp is the first behind the former one, whichever of its accesses are looked at here, so that whether an
+// epoch comes before an access depends on nothing else that is looked at. An epoch is a segment and whom of it it
+// stands for: `who`, a level and a lane, or for a group of units a pattern (filter_pages.h).
 //
 // Questions err to one side: what is said to be ordered is.
 // Thread-safety: none.
@@ -35,14 +35,18 @@ class Epochs {
     bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
     bool apart = false; // surely knows nothing of the other blocks of its operation
     std::array<SegmentId, 4> ordered{};
-    std::array<SegmentId, 2> stood_for{}; // of a copy: of reads and of writes, which stands_for() was told last
+    struct StoodFor { // of a copy: what stands_for() was told last
+      SegmentId segment = 0;
+      bool own = false;
+    };
+    std::array<StoodFor, 2> stood_for{}; // of reads and of writes
     unsigned next = 0;
     // What was looked up of its own operation during this access: all up to a stamp is ordered, from one on not.
     order::Stamp ordered_to = 0, unordered_from = ~order::Stamp(0);
   };
   Actor& actor(order::ThreadKey lane0, order::Stamp now); // of a warp
-  // Of a lane's part of an asynchronous copy, which is a segment of its own.
-  Actor copy(order::ThreadKey thread, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now);
+  // Of copies that lanes of the warp issue at once, which are a segment of their own.
+  Actor copy(order::ThreadKey lane0, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now);
 
   // Brings a segment nearer, if it is one.
   [[gnu::always_inline]] void bring(SegmentId segment) const {
@@ -84,8 +88,9 @@ class Epochs {
   }
   // The actor's copy takes the place of an epoch that comes before it. Whoever knows the copy to be complete need not
   // know that epoch (PTX ISA 8.9.1.1), unless it knows what the thread that issued the copy knew: from now on only then
-  // does anything come after the copy's epoch, of which nothing tells what it stands for. write: a write's epoch.
-  void stands_for(SegmentId segment, Actor& actor, bool write);
+  // does anything come after the copy's epoch, of which nothing tells what it stands for. write: a write's epoch. own:
+  // of each unit, the lane that the epoch names is the copy's.
+  void stands_for(SegmentId segment, Actor& actor, bool write, bool own);
   // Is what the epoch stands for ordered, unit by unit, before what the actor's lanes, in the pattern `own`, do now?
   bool ordered_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes = true);
   bool ordered_write_group(SegmentId segment, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes);
@@ -133,8 +138,8 @@ class Epochs {
 
  private:
   struct [[gnu::packed]] Segment {
-    std::uint64_t key = 0; // of lane 0 of the warp; of an asynchronous copy: of the thread
-    // Of a copy: it stands for writes, for reads; and for what its thread did since it told anybody (stands_for).
+    std::uint64_t key = 0; // of lane 0 of the warp
+    // Of copies: they stand for writes, for reads; and for what their threads did since they told anybody (stands_for).
     order::Stamp stamp : 61, over_writes : 1, over_reads : 1, since_told : 1;
     order::AsyncGroup group = 0;
     Segment(std::uint64_t key = 0, order::Stamp stamp = 0, order::AsyncGroup group = 0)
@@ -167,8 +172,8 @@ class Epochs {
   bool is_over(order::ThreadKey thread) const; // a damaged trace's: what it knew of synchronization is forgotten
   bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes = true);
   bool across_proxies(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes);
-  // Of a copy's segment, which comes before what the thread does: so does what it stands for.
-  bool all_ordered(const Segment& copy, order::ThreadKey second, bool writes) const;
+  // Of a copy's segment, of which `first`'s part comes before what the thread does: so does what it stands for.
+  bool all_ordered(const Segment& copy, order::ThreadKey first, order::ThreadKey second, bool writes) const;
   // Which segments are named, and what number each has among them: a bit and a half for each.
   class Named {
    public:

@@ -34,7 +34,7 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
 inline void Filter::read_epoch(SegmentId& reads, std::uint8_t& reads_who, Actor& actor, unsigned lane, Level level) {
   if (epochs_.join_apart(reads, reads_who, level, actor)) return;
   if (epochs_.ordered(reads, reads_who, actor, lane)) {
-    if (actor.asynchronous) epochs_.stands_for(reads, actor, false);
+    if (actor.asynchronous) epochs_.stands_for(reads, actor, false, reads_who == lane);
     reads_who = who_of(level, level == one_lane ? lane : 0);
     reads = actor.segment;
   } else {
@@ -55,9 +55,9 @@ inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned
   }
   if ((cell.write_who & Cell::non_coherent) && epochs_.same_operation(cell.reads, actor)) return false;
   if (actor.asynchronous) {
-    epochs_.stands_for(cell.write, actor, true);
-    epochs_.stands_for(cell.reads, actor, false);
-    if (strong) epochs_.stands_for(strong->epoch, actor, strong_written);
+    epochs_.stands_for(cell.write, actor, true, cell.writer() == lane);
+    epochs_.stands_for(cell.reads, actor, false, cell.reads_who == lane);
+    if (strong) epochs_.stands_for(strong->epoch, actor, strong_written, strong->who == lane);
   }
   if (strong) *strong = StrongCell{};
   cell.write = actor.segment;

@@ -197,7 +197,7 @@ class Lifetimes final : public trace::RecordVisitor {
       const ThreadKey thread = key_of(operation, r.warp, lane);
       const std::uint32_t there = owner_of(operation, r.warp.block, object >> cluster_shift);
       const order::Location location{ThreadKey(operation, there, 0).block_bits() + 1, object & cluster_offset_mask};
-      const auto groups = causality_.bulk_issue(thread, &location, now_);
+      const auto groups = causality_.bulk_issue(thread, &location);
       if (r.destination[lane] < shared_window || to >= window_bytes) return;
       const std::uint32_t owner = owner_of(operation, r.warp.block, to >> cluster_shift);
       if (owner != r.warp.block) touch(thread, owner, {r.module, r.site}, groups.write, location.address);

@@ -274,8 +274,8 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     // A strong write may be ordered by having been observed, which says nothing about what came before it.
     const bool observable = is_strong(access.ordering) && access.writes() && older.access.writes();
     // Who knows a copy to be complete knows the one before it only if that completes by the same (8.9.1.1).
-    const bool completes = !access.group || causality_.complete_alike(access.thread, access.group, older.access.thread,
-                                                                      older.access.group);
+    const bool completes = !access.group || causality_.complete_alike(access.group, older.access.group,
+                                                                      access.thread == older.access.thread);
     const bool stands_for = linked || (before && alike && completes && (!observable || full));
     const bool overwrites =
         before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;

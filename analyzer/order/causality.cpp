@@ -80,6 +80,9 @@ void Causality::forget_block(OperationIndex operation, std::uint32_t index, Bloc
     locations_.erase(location);
     mbarriers_.erase(location);
   }
+  for (std::uint32_t warp = 0; warp < 32 && !lane_copies_.empty(); ++warp) {
+    lane_copies_.erase(ThreadKey(operation, index, warp * 32).bits);
+  }
   // Copies that never completed: their groups are ordered as their operation is.
   const auto first = bulk_pending_.lower_bound({ThreadKey(operation, index, 0).bits, {}});
   auto last = first;
@@ -205,8 +208,8 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
         if (seen_entry(second, {first.block_bits(), kinds[i] + async_group(first.thread()), stamp})) return true;
       }
     }
-    if (!copies.complete) return false;
-    stamp = copies.complete;
+    stamp = copies.complete_of(first.thread() & 31);
+    if (!stamp) return false;
   }
   if (first == second) return true;
   if (first.operation() != second.operation()) {
@@ -236,7 +239,7 @@ bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup 
   if (group) { // of cp.async: whose completion came before the fence
     const std::uint32_t copies = space + async_group(first.thread());
     if (seen_entry(second, {first.block_bits(), copies, stamp})) return true;
-    stamp = group_of(group).complete;
+    stamp = group_of(group).complete_of(first.thread() & 31);
     if (!stamp) return false;
   }
   for (const Clock* clock : clocks_of(second))

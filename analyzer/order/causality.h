@@ -146,16 +146,26 @@ class Causality {
   void cluster_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask,
                        std::uint32_t phase, bool wait, bool relaxed, Stamp now);
 
-  AsyncGroup async_issue(ThreadKey thread, Stamp now); // group that a copy issued now belongs to
-  void async_commit(ThreadKey thread);
-  void async_wait(ThreadKey thread, std::uint32_t pending, bool all, Stamp now);
+  // Groups that copies belong to which these lanes of a warp issue now, by lane. Lanes that issue a group's first copy
+  // together share its name; of each its copies are complete when that one has waited for them.
+  std::array<AsyncGroup, 32> async_issue(ThreadKey lane0, std::uint32_t lanes);
+  void async_commit(ThreadKey lane0, std::uint32_t lanes);
+  void async_wait(ThreadKey lane0, std::uint32_t lanes, std::uint32_t pending, bool all, Stamp now);
+  // Of one thread.
+  AsyncGroup async_issue(ThreadKey thread) {
+    return async_issue(lane0_of(thread), lane_bit(thread))[thread.thread() & 31];
+  }
+  void async_commit(ThreadKey thread) { async_commit(lane0_of(thread), lane_bit(thread)); }
+  void async_wait(ThreadKey thread, std::uint32_t pending, bool all, Stamp now) {
+    async_wait(lane0_of(thread), lane_bit(thread), pending, all, now);
+  }
 
   // Bulk copies: what one reads and what it writes are groups of their own. Without an object the copy completes with
   // the thread's open bulk group; else with bulk_complete, in the order of issue for each thread and object.
   struct BulkGroups {
     AsyncGroup read = 0, write = 0;
   };
-  BulkGroups bulk_issue(ThreadKey thread, const Location* object, Stamp now);
+  BulkGroups bulk_issue(ThreadKey thread, const Location* object);
   void bulk_complete(ThreadKey thread, const Location& object, std::uint32_t phase, Stamp now);
   void bulk_commit(ThreadKey thread);
   void bulk_wait(ThreadKey thread, std::uint32_t pending, bool reads_only, Stamp now);
@@ -163,7 +173,7 @@ class Causality {
   // Matrix multiplications of warpgroups (wgmma, PTX ISA 9.7.15): all threads of one issue, commit and await the same
   // groups. A group is one affair of them all: whoever knows of a wait for it by any of them knows that its reads are
   // over.
-  AsyncGroup matrix_issue(ThreadKey thread, Stamp now);
+  AsyncGroup matrix_issue(ThreadKey thread);
   void matrix_commit(ThreadKey thread);
   // uncounted: commits may be missing, and which groups it waited for is not known: for all that there are.
   void matrix_wait(ThreadKey thread, std::uint32_t pending, bool uncounted = false);
@@ -194,7 +204,7 @@ class Causality {
   // "Completion of the asynchronous operation" orders the copy's own accesses (8.9.1.1), and says nothing of what came
   // before the copy. Does whoever knows copies of the one group to be complete know that of the other's, too, which
   // were complete when the former were issued? earlier 0: what was no copy, and came before these.
-  bool complete_alike(ThreadKey thread, AsyncGroup group, ThreadKey earlier_thread, AsyncGroup earlier) const;
+  bool complete_alike(AsyncGroup group, AsyncGroup earlier, bool of_same_thread) const;
   // Does what `second` does now come after all that the copy's thread knew of others when it issued the copy? `own`:
   // and after what it had done itself.
   bool knows_issue(ThreadKey thread, Stamp stamp, AsyncGroup group, ThreadKey second, bool own) const {
@@ -293,13 +303,17 @@ class Causality {
     ChainPointer chain;
     std::size_t count = 0;
   };
-  struct Copies { // asynchronous ones, of a thread
-    AsyncGroup open_group = 0, open_matrix = 0;
+  struct Copies { // bulk ones and matrix multiplications, of a thread
+    AsyncGroup open_matrix = 0;
     std::uint32_t matrix_groups = 0; // committed
     BulkGroups open_bulk;
     std::deque<BulkGroups> committed_bulk; // not yet waited for; the first bulk_reads_done but for their reads
     std::size_t bulk_reads_done = 0;
-    std::deque<AsyncGroup> committed; // not yet waited for
+  };
+  struct LaneCopies { // of cp.async, of lanes of a warp that have issued, committed and awaited the same
+    std::uint32_t lanes = 0;
+    AsyncGroup open = 0;
+    std::vector<AsyncGroup> committed; // not yet waited for
   };
   struct Thread {
     ClockPointer own; // beyond what its block and warp know
@@ -375,9 +389,15 @@ class Causality {
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> cluster_phases; // (cluster, phase)
   };
   struct AsyncState {
-    ThreadKey thread;
-    Stamp first = 0, complete = 0;
+    // When its thread waited, or these lanes did; `apart`: when the others of its lanes did. 0: not yet.
+    Stamp complete = 0;
+    std::uint32_t complete_lanes = 0;
     bool bulk = false;
+    std::unique_ptr<std::array<Stamp, 32>> apart;
+    Stamp complete_of(unsigned lane) const {
+      return complete_lanes >> lane & 1 ? complete : apart ? (*apart)[lane] : 0;
+    }
+    void completed_by(std::uint32_t lanes, Stamp now);
     // Of a bulk copy that completes on an mbarrier: who has this entry, or a later one, has seen it. Stamp 0: it has
     // not.
     ClockEntry completion;
@@ -396,7 +416,13 @@ class Causality {
     std::uint32_t lives = 0; // how often it was made anew
   };
 
-  AsyncGroup new_group(ThreadKey thread, Stamp now, bool bulk);
+  static ThreadKey lane0_of(ThreadKey thread) {
+    return ThreadKey(thread.operation(), thread.block(), thread.thread() & ~31u);
+  }
+  static std::uint32_t lane_bit(ThreadKey thread) { return 1u << (thread.thread() & 31); }
+  template <typename Each>
+  void each_alike(std::vector<LaneCopies>& all, std::uint32_t lanes, Each&& each);
+  AsyncGroup new_group(bool bulk);
   Stamp last_told(ThreadKey thread);
   // One that nobody remembers is ordered as its operation is.
   const AsyncState& group_of(AsyncGroup group) const {
@@ -525,6 +551,7 @@ class Causality {
   std::bitset<1 << 14> location_bits_; // by hash: clear where there is surely none
   std::unordered_map<Location, MbarrierState, LocationHash> mbarriers_;
   std::map<std::pair<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>, std::deque<BulkGroups>> bulk_pending_;
+  std::unordered_map<std::uint64_t, std::vector<LaneCopies>> lane_copies_; // by lane 0 of the warp
   std::unordered_map<AsyncGroup, AsyncState> async_groups_;
   AsyncGroup last_group_ = 0;
   std::size_t many_groups_ = 1 << 16;

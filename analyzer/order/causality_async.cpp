@@ -1,5 +1,6 @@
 // What runs beside the threads: asynchronous copies and matrix multiplications, fences between proxies.
 #include <algorithm>
+#include <bit>
 
 #include "analyzer/order/causality.h"
 
@@ -7,13 +8,37 @@ namespace deadheat::order {
 
 // ---- asynchronous copies
 
-AsyncGroup Causality::new_group(ThreadKey key, Stamp now, bool bulk) {
-  AsyncState group;
-  group.thread = key;
-  group.first = now;
-  group.bulk = bulk;
-  async_groups_.emplace(++last_group_, group);
+AsyncGroup Causality::new_group(bool bulk) {
+  async_groups_[++last_group_].bulk = bulk;
   return last_group_;
+}
+
+void Causality::AsyncState::completed_by(std::uint32_t lanes, Stamp now) {
+  if (!complete || complete == now) {
+    complete = now;
+    complete_lanes |= lanes;
+    return;
+  }
+  if (!apart) apart = std::make_unique<std::array<Stamp, 32>>();
+  for (; lanes; lanes &= lanes - 1) (*apart)[unsigned(std::countr_zero(lanes))] = now;
+}
+
+// Calls each(LaneCopies&) for the lanes, as many together as have done the same so far.
+template <typename Each>
+void Causality::each_alike(std::vector<LaneCopies>& all, std::uint32_t lanes, Each&& each) {
+  const std::size_t known = all.size();
+  for (std::size_t i = 0; i < known; ++i) {
+    const std::uint32_t others = all[i].lanes & ~lanes;
+    if (others == all[i].lanes) continue;
+    lanes &= ~all[i].lanes;
+    if (others) { // they come apart
+      all.push_back(all[i]);
+      all.back().lanes = others;
+      all[i].lanes &= ~others;
+    }
+    each(all[i]);
+  }
+  if (lanes) each(all.emplace_back(LaneCopies{lanes, 0, {}}));
 }
 
 void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about) {
@@ -21,9 +46,14 @@ void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about)
   for (const auto& [bits, thread] : threads_) {
     if (!thread.copies) continue;
     const Copies& state = *thread.copies;
-    open.insert({state.open_group, state.open_matrix, state.open_bulk.read, state.open_bulk.write});
-    open.insert(state.committed.begin(), state.committed.end());
+    open.insert({state.open_matrix, state.open_bulk.read, state.open_bulk.write});
     for (const BulkGroups& groups : state.committed_bulk) open.insert({groups.read, groups.write});
+  }
+  for (const auto& [bits, all] : lane_copies_) {
+    for (const LaneCopies& alike : all) {
+      open.insert(alike.open);
+      open.insert(alike.committed.begin(), alike.committed.end());
+    }
   }
   for (const auto& [object, all] : bulk_pending_) {
     for (const BulkGroups& groups : all) open.insert({groups.read, groups.write});
@@ -32,27 +62,47 @@ void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about)
   many_groups_ = std::max<std::size_t>(1 << 16, 2 * async_groups_.size());
 }
 
-AsyncGroup Causality::async_issue(ThreadKey key, Stamp now) {
-  Copies& state = copies(key);
-  if (!state.open_group) state.open_group = new_group(key, now, false);
-  return state.open_group;
+std::array<AsyncGroup, 32> Causality::async_issue(ThreadKey lane0, std::uint32_t lanes) {
+  std::array<AsyncGroup, 32> groups{};
+  AsyncGroup fresh = 0;
+  each_alike(lane_copies_[lane0.bits], lanes, [&](LaneCopies& alike) {
+    if (!alike.open) alike.open = fresh = fresh ? fresh : new_group(false);
+    for (std::uint32_t rest = alike.lanes; rest; rest &= rest - 1) {
+      groups[unsigned(std::countr_zero(rest))] = alike.open;
+    }
+  });
+  return groups;
 }
 
-void Causality::async_commit(ThreadKey key) {
-  Copies& state = copies(key);
-  state.committed.push_back(state.open_group);  // 0: an empty group; it counts too
-  state.open_group = 0;
+void Causality::async_commit(ThreadKey lane0, std::uint32_t lanes) {
+  each_alike(lane_copies_[lane0.bits], lanes, [](LaneCopies& alike) {
+    alike.committed.push_back(alike.open); // 0: an empty group; it counts too
+    alike.open = 0;
+  });
 }
 
-void Causality::async_wait(ThreadKey key, std::uint32_t pending, bool all, Stamp now) {
-  Copies& state = copies(key);
+void Causality::async_wait(ThreadKey lane0, std::uint32_t lanes, std::uint32_t pending, bool all, Stamp now) {
   if (all) {
-    async_commit(key);
+    async_commit(lane0, lanes);
     pending = 0;
   }
-  for (; state.committed.size() > pending; state.committed.pop_front()) {
-    const auto group = async_groups_.find(state.committed.front());
-    if (group != async_groups_.end() && !group->second.complete) group->second.complete = now;
+  std::vector<LaneCopies>& warp = lane_copies_[lane0.bits];
+  each_alike(warp, lanes, [&](LaneCopies& alike) {
+    std::vector<AsyncGroup>& of = alike.committed;
+    const auto done = of.end() - std::ptrdiff_t(std::min<std::size_t>(of.size(), pending));
+    for (auto at = of.begin(); at != done; ++at) {
+      const auto group = async_groups_.find(*at);
+      if (group != async_groups_.end()) group->second.completed_by(alike.lanes, now);
+    }
+    of.erase(of.begin(), done);
+  });
+  // Lanes that came apart are alike again when they have waited for the rest.
+  for (std::size_t i = 0; i < warp.size(); ++i) {
+    for (std::size_t j = warp.size() - 1; j > i; --j) {
+      if (warp[i].open != warp[j].open || warp[i].committed != warp[j].committed) continue;
+      warp[i].lanes |= warp[j].lanes;
+      warp.erase(warp.begin() + std::ptrdiff_t(j));
+    }
   }
 }
 
@@ -67,16 +117,16 @@ Stamp Causality::last_told(ThreadKey key) {
   return !state.own && of.common == of.common_then && warp <= of.barrier ? of.barrier : 0;
 }
 
-bool Causality::complete_alike(ThreadKey thread, AsyncGroup group, ThreadKey earlier_thread, AsyncGroup earlier) const {
+bool Causality::complete_alike(AsyncGroup group, AsyncGroup earlier, bool of_same_thread) const {
   const AsyncState &now = group_of(group), &before = group_of(earlier);
   if (now.bulk && !now.completion.group) return true; // only its thread can wait for it, and tells what it knows
   if (!earlier || now.bulk != before.bulk) return false;
-  if (!now.bulk) return thread == earlier_thread;
+  if (!now.bulk) return of_same_thread;
   return now.completion.block == before.completion.block && now.completion.group == before.completion.group;
 }
 
-Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object, Stamp now) {
-  auto make = [&] { return new_group(key, now, true); };
+Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object) {
+  auto make = [&] { return new_group(true); };
   if (object) {
     const BulkGroups groups{make(), make()};
     bulk_pending_[{key.bits, {object->block, object->address}}].push_back(groups);
@@ -128,7 +178,7 @@ void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only,
   const std::size_t done = state.committed_bulk.size() - std::min<std::size_t>(state.committed_bulk.size(), pending);
   auto complete = [&](AsyncGroup group) {
     const auto at = async_groups_.find(group);
-    if (at != async_groups_.end() && !at->second.complete) at->second.complete = now;
+    if (at != async_groups_.end() && !at->second.complete) at->second.completed_by(~0u, now);
   };
   for (; state.bulk_reads_done < done; ++state.bulk_reads_done)
     complete(state.committed_bulk[state.bulk_reads_done].read);
@@ -139,10 +189,10 @@ void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only,
   }
 }
 
-AsyncGroup Causality::matrix_issue(ThreadKey key, Stamp now) {
+AsyncGroup Causality::matrix_issue(ThreadKey key) {
   Copies& state = copies(key);
   if (!state.open_matrix) {
-    state.open_matrix = new_group(key, now, true);
+    state.open_matrix = new_group(true);
     async_groups_[state.open_matrix].completion = {key.block_bits(), matrix_group(key.thread()),
                                                    state.matrix_groups + 1};
   }

@@ -72,9 +72,9 @@ void Watch::copy_issued(const Block& block, std::uint32_t thread, AsyncCopy& cop
   if (!histories_ || copy.mbarrier) return;
   order::Causality& causality = histories_->causality();
   if (copy.kind == AsyncCopy::Kind::copy) {
-    copy.history_read = copy.history_write = causality.async_issue(key(block, thread), histories_->tick());
+    copy.history_read = copy.history_write = causality.async_issue(key(block, thread));
   } else {
-    const auto groups = causality.bulk_issue(key(block, thread), nullptr, histories_->tick());
+    const auto groups = causality.bulk_issue(key(block, thread), nullptr);
     copy.history_read = groups.read;
     copy.history_write = groups.write;
   }
@@ -112,7 +112,7 @@ const std::uint8_t* Watch::copy_begins(const Block& block, std::uint32_t thread,
   order::AsyncGroup write = copy.history_write;
   if (copy.mbarrier) {
     const order::Location at = location(object, 0);
-    write = histories_->causality().bulk_issue(access.thread, &at, histories_->tick()).write;
+    write = histories_->causality().bulk_issue(access.thread, &at).write;
   }
   copy_.write = access;
   copy_.write.location = location(destination, copy.bytes);

@@ -283,7 +283,7 @@ const Pattern patterns[] = {
        const Location object = scene.object(0, 64);
        for (std::uint32_t phase = 0; phase < n; ++phase) {
          for (std::uint32_t copy = 0; copy < 16; ++copy) {
-           scene.causality.bulk_issue(scene.key(0), &object, ++scene.now);
+           scene.causality.bulk_issue(scene.key(0), &object);
            scene.causality.bulk_complete(scene.key(0), object, phase, ++scene.now);
          }
          scene.each(

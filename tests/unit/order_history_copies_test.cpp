@@ -64,7 +64,7 @@ TEST_F(Copies, OfAnMbarrierBindWhoSawThePhase) {
   begin();
   causality().mbarrier_init(object());
   const Location at = object();
-  const auto groups = causality().bulk_issue(thread(0), &at, tick());
+  const auto groups = causality().bulk_issue(thread(0), &at);
   write(copy(thread(0), shared(s), true, groups.write));
   EXPECT_EQ(choices(access(thread(0), shared(s))), 2u);
   causality().bulk_complete(thread(0), object(), 0, tick());
@@ -114,7 +114,7 @@ TEST_F(Copies, ReadWhatAProxyFenceMadeVisible) {
 // cp.async: its thread's wait completes the group, and a barrier passes that on.
 TEST_F(Copies, OfAGroupBindAfterTheWait) {
   begin();
-  const AsyncGroup group = causality().async_issue(thread(3), tick());
+  const AsyncGroup group = causality().async_issue(thread(3));
   write(copy(thread(3), shared(s), false, group));
   causality().async_commit(thread(3));
   causality().block_barrier(launch_, 0, tick());
@@ -129,7 +129,7 @@ TEST_F(Copies, OfAGroupBindAfterTheWait) {
 // A bulk group: its reads may be complete before its writes.
 TEST_F(Copies, OfABulkGroupBindAfterTheWholeWait) {
   begin();
-  const auto groups = causality().bulk_issue(thread(3), nullptr, tick());
+  const auto groups = causality().bulk_issue(thread(3), nullptr);
   write(copy(thread(3), {0, global, 4}, true, groups.write));
   causality().bulk_commit(thread(3));
   causality().bulk_wait(thread(3), 0, true, tick());
@@ -141,7 +141,7 @@ TEST_F(Copies, OfABulkGroupBindAfterTheWholeWait) {
 // An atomic never comes before a reduction of a copy whose scope has both in it.
 TEST_F(Copies, ReductionsAreAtomic) {
   begin();
-  const auto groups = causality().bulk_issue(thread(3), nullptr, tick());
+  const auto groups = causality().bulk_issue(thread(3), nullptr);
   HistoryAccess reduction = copy(thread(3), {0, global, 4}, true, groups.write);
   reduction.ordering = Ordering::relaxed;
   reduction.scope = Scope::gpu;

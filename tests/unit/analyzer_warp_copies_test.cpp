@@ -1,0 +1,154 @@
+// A warp's asynchronous copies, which are looked at together where they lie side by side, are found to be what they are
+// one by one.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/unit/analyzer_chunks.h"
+
+namespace deadheat::test {
+namespace {
+
+// Three warps of a block fill shared memory by cp.async from rows of global memory that are now and then written, and
+// read each other's part; lanes part company, wait for all or for some, and meet at barriers or at part of one.
+std::vector<trace::Record> some_copies(std::uint64_t seed) {
+  enum Site : std::uint32_t { copy, copy_past, wait, commit, read, write, load, store };
+  Random random(seed);
+  std::vector<trace::Record> records = launch({{AccessKind::read, Space::shared, 16},
+                                               {AccessKind::read, Space::shared, 4},
+                                               {AccessKind::read, Space::shared, 4},
+                                               {AccessKind::read, Space::shared, 4},
+                                               {AccessKind::read, Space::shared, 4},
+                                               {AccessKind::write, Space::shared, 4},
+                                               {AccessKind::read, Space::global, 4},
+                                               {AccessKind::write, Space::global, 4}},
+                                              1, 3, 1 << 16);
+  std::vector<deadheat::Site>& sites = std::get<trace::Module>(records[0]).sites;
+  sites[copy].kind = sites[copy_past].kind = SiteKind::async_copy;
+  sites[wait].kind = SiteKind::async_wait;
+  sites[commit].kind = SiteKind::async_commit;
+  auto of_warp = [&](auto record, std::uint32_t warp, std::uint32_t site, std::uint32_t mask) {
+    record.warp = {1, 0, warp};
+    record.module = 1;
+    record.site = site;
+    record.mask = mask;
+    return record;
+  };
+  for (std::uint32_t i = 0, barriers = 0; i < 100; ++i) {
+    const std::uint32_t warp = random.below(3), what = random.below(20);
+    const std::uint32_t mask = random.below(4)   ? ~0u
+                               : random.below(2) ? 0xFFFFu << random.below(17)
+                                                 : 1u + random.below(~0u);
+    if (what < 5) {
+      const std::uint32_t bytes = random.below(3) ? 16 : 4u << random.below(2), stage = random.below(3);
+      auto record = of_warp(trace::AsyncCopy{}, warp, random.below(2), mask);
+      record.bytes = bytes;
+      const std::uint32_t shape = random.below(4);
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        const std::uint32_t swizzled = shape == 1 ? lane ^ 1 : shape == 2 ? lane ^ (lane / 8 & 7) : lane;
+        record.destination[lane] = stage * 2048 + 512 * (warp + random.below(16) / 15) + bytes * swizzled;
+        record.source[lane] = memory + 2048 * random.below(2) * (shape == 3) + 512 * warp + bytes * lane;
+        record.source_bytes[lane] = shape == 2 && random.below(8) == 0 ? random.below(bytes) / 4 * 4 : bytes;
+      }
+      records.push_back(record);
+    } else if (what < 9) {
+      records.push_back(of_warp(trace::AsyncCommit{}, warp, commit, mask));
+    } else if (what < 13) {
+      auto record = of_warp(trace::AsyncWait{}, warp, wait, mask);
+      record.pending = random.below(3);
+      record.all = random.below(3) == 0;
+      records.push_back(record);
+    } else if (what < 16) {
+      records.push_back(trace::BlockBarrier{1, 0, 0, barriers++, 1, 0});
+    } else if (what == 16) {
+      records.push_back(of_warp(trace::WarpBarrier{}, warp, 0, mask));
+    } else {
+      auto record = of_warp(trace::Access{}, warp,
+                            what == 17        ? random.below(8) ? load : store
+                            : random.below(8) ? read
+                                              : write,
+                            mask);
+      record.space = what == 17 ? Space::global : Space::shared;
+      const std::uint64_t from =
+          what == 17 ? memory + 512 * random.below(4) : 2048 * random.below(3) + 128 * random.below(16);
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        record.address[lane] = from + 4 * lane;
+        record.digest[lane] = lane;
+      }
+      records.push_back(record);
+    }
+  }
+  records.push_back(trace::OperationEnd{1});
+  return records;
+}
+
+TEST(WarpsOfCopies, AreNoLessThanTheirLanesOneByOne) {
+  std::size_t races = 0;
+  compare_ways(some_copies, 300, 1 << 20, 5, races);
+  EXPECT_GT(races, 500u);
+}
+
+// How often each pair of sites races.
+std::map<std::string, std::uint64_t> pairs(const std::vector<trace::Record>& records) {
+  std::map<std::string, std::uint64_t> out;
+  for (const detect::FoundRace& race : detect::find_races(Chunks(records, 1 << 20)).races) {
+    out[std::to_string(race.first.place) + "-" + std::to_string(race.second.place)] += race.occurrences;
+  }
+  return out;
+}
+
+TEST(WarpsOfCopies, AreTheSameAsRecordsOfALaneEach) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const std::vector<trace::Record> records = some_copies(seed);
+    std::vector<trace::Record> apart;
+    for (const trace::Record& record : records) {
+      auto lanes = [&](auto one) {
+        for (std::uint32_t rest = one.mask; rest; rest &= rest - 1) {
+          one.mask = rest & -rest;
+          apart.push_back(one);
+        }
+      };
+      if (const auto* copy = std::get_if<trace::AsyncCopy>(&record)) {
+        lanes(*copy);
+      } else if (const auto* commit = std::get_if<trace::AsyncCommit>(&record)) {
+        lanes(*commit);
+      } else if (const auto* wait = std::get_if<trace::AsyncWait>(&record)) {
+        lanes(*wait);
+      } else {
+        apart.push_back(record);
+      }
+    }
+    ASSERT_EQ(pairs(records), pairs(apart)) << "seed " << seed;
+  }
+}
+
+// Rows that warps copy cost what rows that they read do: a group, not an entry a word.
+TEST(WarpsOfCopies, CostLittleMemory) {
+  order::OperationClocks operations;
+  order::Causality causality(operations);
+  detect::Suspects suspects;
+  detect::Partitions all;
+  all.set();
+  detect::Filter filter(causality, suspects, all);
+  trace::Operation launch;
+  launch.id = launch.stream = 1;
+  launch.what = trace::Launch();
+  const order::ThreadKey lane0(operations.submitted(launch), 0, 0);
+  causality.launch_begin(lane0.operation(), {4, 1, 1}, {32, 1, 1}, {1, 1, 1});
+  std::array<std::uint64_t, 32> address;
+  constexpr std::uint64_t rows = 4000, row_bytes = 512;
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    for (unsigned lane = 0; lane < 32; ++lane) address[lane] = memory + row_bytes * row + 16 * lane;
+    const order::AsyncGroup group = causality.async_issue(lane0, ~0u)[0];
+    filter.copy({0, lane0, ~0u, group, address.data(), 16, false, false, row + 1});
+    causality.async_wait(lane0, ~0u, 0, true, row + 1);
+  }
+  EXPECT_LE(filter.bytes(), rows * row_bytes / 4 + 65536);
+  EXPECT_EQ(causality.groups(), rows);
+}
+
+} // namespace
+} // namespace deadheat::test
