@@ -1,4 +1,6 @@
 // The detector's weak and strong accesses.
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -35,6 +37,14 @@ void nearer(const Batch& batch, std::size_t common) {
   if (common >= batch.common.size() || batch.common[common].what != Batch::What::strong) return;
   const StrongAccesses& all = batch.strong[batch.common[common].index];
   nearer(&batch.strong_lanes[all.first], all.count * sizeof(StrongLane));
+}
+
+// Of all lanes, whoever takes part, and two at once: rows are what most accesses are.
+void fill_strided(std::uint64_t (&address)[32], std::uint64_t lane0, std::int64_t stride) {
+  __m128i two = _mm_set_epi64x(static_cast<long long>(lane0 + std::uint64_t(stride)), static_cast<long long>(lane0));
+  const __m128i step = _mm_set1_epi64x(2 * stride);
+  for (unsigned lane = 0; lane < 32; lane += 2, two = _mm_add_epi64(two, step))
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(address + lane), two);
 }
 
 std::uint32_t element_bytes(const Site& site) { return std::max<std::uint32_t>(site.element_bytes, 1); }
@@ -159,9 +169,7 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
   if (!access.affine) {
     address = batch.addresses[access.addresses].data();
   } else {
-    each_lane(access.mask, [&](unsigned lane) {
-      strided[lane] = access.base + std::uint64_t(std::int64_t(access.stride) * std::int64_t(lane - first));
-    });
+    fill_strided(strided, access.base - std::uint64_t(std::int64_t(access.stride)) * first, access.stride);
   }
   const std::uint32_t* digest = batch.digests[access.digests].data();
 

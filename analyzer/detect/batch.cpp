@@ -136,7 +136,7 @@ bool Batcher::wanted(const trace::AccessView& view) const {
 bool Batcher::access(const trace::AccessView& view) {
   const std::uint32_t stamp = std::uint32_t(batch_->stamps) + 1;
   batch_->stamps += access_stamps;
-  batch_->accesses += std::uint64_t(std::popcount(view.mask));
+  batch_->accesses += view.mask == ~0u ? 32u : unsigned(std::popcount(view.mask));
   if (view.strong && view.mask) {
     common({stamp, std::uint32_t(batch_->strong.size()), Batch::What::strong, 0},
            sizeof(StrongAccesses) + unsigned(std::popcount(view.mask)) * (sizeof(StrongLane) + sizeof(StrongValues)));

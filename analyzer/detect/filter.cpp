@@ -228,12 +228,13 @@ inline bool Filter::short_row(const Warp& access, std::uint64_t begin, std::uint
 
 void Filter::weak(const Warp& access) {
   Actor& actor = this->actor(access.lane0, access.now);
-  const unsigned first = unsigned(std::countr_zero(access.mask)), lanes = unsigned(std::popcount(access.mask));
+  const unsigned first = unsigned(std::countr_zero(access.mask)), end = 32 - unsigned(std::countl_zero(access.mask));
+  const unsigned lanes = end - first; // with those between that take no part
   if (access.affine) {
     const std::uint64_t base = access.address[first];
     if (access.stride == 0 && lanes > 1 && !access.write) return broadcast(access, actor, first);
     if (access.stride == std::int64_t(access.bytes) && access.bytes <= 16 && std::has_single_bit(access.bytes) &&
-        base % access.bytes == 0 && base < address_limit && (access.mask >> first) + 1ull == 1ull << lanes) {
+        base % access.bytes == 0 && base < address_limit && !(access.mask >> first & ((access.mask >> first) + 1))) {
       const unsigned lane_log2 = unsigned(std::countr_zero(access.bytes));
       if (short_row(access, base, base + (std::uint64_t(lanes) << lane_log2))) return scattered(access, actor);
       return stretch({access.memory, base, base + (std::uint64_t(lanes) << lane_log2), first, lane_log2,

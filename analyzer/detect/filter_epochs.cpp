@@ -16,6 +16,11 @@ ThreadKey key_from(std::uint64_t bits) {
   return key;
 }
 ThreadKey lane_of(ThreadKey lane0, unsigned lane) { return key_from(lane0.bits + lane); }
+// Of a pattern that is no level.
+std::uint32_t lanes_of(std::uint8_t pattern) {
+  const unsigned count = group_units >> (pattern >> 5);
+  return std::rotl(std::uint32_t((1ull << count) - 1), pattern & 31);
+}
 
 } // namespace
 
@@ -140,6 +145,9 @@ bool Epochs::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std
       actor.ordered[actor.next++ % actor.ordered.size()] = id;
       return true;
     }
+  } else if (!at.over_writes && !(writes && at.over_reads)) {
+    const order::Stamp complete = causality_.completed(at.group, lanes_of(pattern));
+    if (complete && causality_.warp_ordered(from, complete, actor.lane0)) return true;
   }
   for (unsigned unit = 0; unit < group_units; ++unit) {
     const ThreadKey one = lane_of(from, who_at(pattern, unit));

@@ -213,6 +213,12 @@ class Causality {
   }
   // For knows_issue(): what the thread itself did from there on is its own. 0: all of it.
   Stamp told(AsyncGroup group) const { return group_of(group).told; }
+  // Of a group of cp.async: when these lanes waited for it, if they did so together; else 0. From then on their copies
+  // are like what they did themselves up to there.
+  Stamp completed(AsyncGroup group, std::uint32_t lanes) const {
+    const AsyncState& of = group_of(group);
+    return of.bulk || (lanes & ~of.complete_lanes) ? 0 : of.complete;
+  }
   // Is its block a cluster of its own?
   bool alone(ThreadKey thread) const {
     const Launch* of = launch(thread.operation());
