@@ -91,6 +91,14 @@ TEST(WarpsOfCopies, AreNoLessThanTheirLanesOneByOne) {
   EXPECT_GT(races, 500u);
 }
 
+TEST(WarpsOfCopies, ThreadsAndPiecesDoNotMatter) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const Chunks chunks(some_copies(seed), 20);
+    const std::string expected = found(chunks, 1);
+    for (unsigned jobs : {2u, 3u, 7u}) ASSERT_EQ(found(chunks, jobs, 0, 1000), expected) << jobs << ", seed " << seed;
+  }
+}
+
 // How often each pair of sites races.
 std::map<std::string, std::uint64_t> pairs(const std::vector<trace::Record>& records) {
   std::map<std::string, std::uint64_t> out;
