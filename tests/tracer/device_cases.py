@@ -36,6 +36,46 @@ def window_of_the_whole_run(case):
 
 
 @over_embedded
+def window_with_graphs(case):
+    """A graph's opaque nodes are kept by effect, each for itself; the others are executed again. The job's results stay."""
+    sums = {ranged: case.window(0, "", ranged)[1] for ranged in (1, 5, 6)}
+    assert len(set(sums.values())) == 1, sums
+    for ranged, effects in ((5, 1), (6, 3)):
+        shutil.rmtree(case.trace, ignore_errors=True)
+        said, total = case.window(0, ":window=1:capture-range=cudaProfilerApi", ranged)
+        assert (said, total) == ([], sums[1]), (ranged, said, total)
+        status, report = case.replay()
+        assert status == 0 and not report["races"], (ranged, report)
+        lines = [line for line in case.records().splitlines() if line.startswith("effects")]
+        assert len(lines) == effects and all(" address " in line for line in lines), (ranged, lines)
+        assert sum("bytes 16384" in line for line in lines) == effects, (ranged, lines)
+    shutil.rmtree(case.trace)
+    said, _ = case.window(1, ":window=1:capture-range=cudaProfilerApi", 5)
+    status, report = case.replay()
+    race, = (race for race in report["races"] if race["certainty"] == "certain")
+    assert said == [] and status == 1 and race["verdict"] == "harmful", (said, report)
+    assert (race["first"]["kernel"], race["second"]["kernel"]) == ("scale", "cuMemcpyHtoDAsync"), race
+    example = race["differences"][0]["example"]
+    assert {example["a"], example["b"]} == {300, 150000}, race["differences"]
+    status, again = case.replay("--witness", race["witness"])
+    assert status == 1 and again["witness"]["as_recorded"], again
+    # Kernels that were captured before: the race is a possible one.
+    shutil.rmtree(case.trace)
+    case.window(1, ":window=1:capture-range=cudaProfilerApi", 6)
+    assert "possible" in [race["certainty"] for race in case.analysis()["races"]], case.analysis()
+
+
+@over_embedded
+def window_with_a_graph_in_one_piece(case):
+    """What cannot be launched node by node is launched as it is, and said."""
+    total = case.window(0, "", 7)[1]
+    shutil.rmtree(case.trace)
+    said, recorded = case.window(0, ":window=1:capture-range=cudaProfilerApi", 7)
+    assert recorded == total and len(said) == 1 and "it has a host function" in said[0], (said, recorded, total)
+    assert case.analysis()["summary"]["launches"] >= 4, case.analysis()["summary"]
+
+
+@over_embedded
 def window_without_fault(case):
     """Nothing is reported; and memory that no operation touched is not written."""
     said, total = case.window(0, ":window=1:capture-range=cudaProfilerApi")
@@ -320,7 +360,8 @@ def no_window(case):
 
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
          cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
-         no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_without_fault,
+         no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs,
+         window_with_a_graph_in_one_piece, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, refilled_buffer, window_budget, no_window, no_buffers, window_without_end, python_lines,
          python_without_its_lock]

@@ -56,6 +56,8 @@ Node* of(CUgraphNode node) { return reinterpret_cast<Node*>(node); }
 Graph* of(CUgraph graph) { return reinterpret_cast<Graph*>(graph); }
 Executable* of(CUgraphExec executable) { return reinterpret_cast<Executable*>(executable); }
 
+std::uint32_t number_of(CUevent event) { return std::uint32_t(reinterpret_cast<std::uint64_t>(event) / 16); }
+
 const engine::KernelInfo& info_of(CUfunction f) {
   const auto& kernel = *reinterpret_cast<const test::EmbeddedKernel*>(f);
   return *the_device->module(kernel.module)->kernel(kernel.name);
@@ -171,8 +173,16 @@ bool embedded::captured(CUstream stream, const CapturedWork& work) {
   return true;
 }
 
-// ---- events
+// ---- events, and streams that come and go
 
+EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+  cuStreamDestroy_v2_params p{stream};
+  return CALL(cuStreamDestroy_v2, nullptr, p, {
+    std::lock_guard hold(lock);
+    the_device->destroy_stream(embedded::stream_of(p.hStream), 0);
+    return CUDA_SUCCESS;
+  });
+}
 EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
   cuEventCreate_params p{event, flags};
   return CALL(cuEventCreate, nullptr, p, {
@@ -181,13 +191,22 @@ EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
     return CUDA_SUCCESS;
   });
 }
+EXPORT CUresult cuEventDestroy_v2(CUevent) { return CUDA_SUCCESS; }
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   cuEventRecord_params p{event, stream};
-  return CALL(cuEventRecord, nullptr, p, { return CUDA_SUCCESS; });
+  return CALL(cuEventRecord, nullptr, p, {
+    std::lock_guard hold(lock);
+    the_device->record_event(number_of(p.hEvent), embedded::stream_of(p.hStream), 0);
+    return CUDA_SUCCESS;
+  });
 }
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   cuStreamWaitEvent_params p{stream, event, flags};
-  return CALL(cuStreamWaitEvent, nullptr, p, { return CUDA_SUCCESS; });
+  return CALL(cuStreamWaitEvent, nullptr, p, {
+    std::lock_guard hold(lock);
+    the_device->stream_wait(embedded::stream_of(p.hStream), number_of(p.hEvent), 0);
+    return CUDA_SUCCESS;
+  });
 }
 
 // ---- making graphs
@@ -196,11 +215,31 @@ EXPORT CUresult cuGraphCreate(CUgraph* graph, unsigned) {
   *graph = reinterpret_cast<CUgraph>(new Graph);
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuGraphDestroy(CUgraph graph) {
+  cuGraphDestroy_params p{graph};
+  return CALL(cuGraphDestroy, nullptr, p, {
+    delete of(p.hGraph);
+    return CUDA_SUCCESS;
+  });
+}
 EXPORT CUresult cuGraphClone(CUgraph* copy, CUgraph graph) {
   *copy = reinterpret_cast<CUgraph>(new Graph);
   **reinterpret_cast<Graph**>(copy) = std::move(*clone(*of(graph)));
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count) {
+  return add(Node(CU_GRAPH_NODE_TYPE_EMPTY), graph, after, count, node);
+}
+EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                                        const CUDA_KERNEL_NODE_PARAMS* kernel) {
+  cuGraphAddKernelNode_v2_params p{node, graph, after, count, kernel};
+  return CALL(cuGraphAddKernelNode_v2, nullptr, p, {
+    Node made(CU_GRAPH_NODE_TYPE_KERNEL);
+    made.kernel = *p.nodeParams;
+    return add(std::move(made), p.hGraph, p.dependencies, p.numDependencies, p.phGraphNode);
+  });
+}
+EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode, CUgraphNode) { return CUDA_SUCCESS; }
 EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
                                      const CUDA_MEMCPY3D* copy, CUcontext) {
   Node made(CU_GRAPH_NODE_TYPE_MEMCPY);

@@ -4,8 +4,10 @@
 // a copy on another stream writes it (with FAULT 1; with 0 the other stream waits). `blur`, which the caller leaves
 // unrecorded, reads what `scale` wrote and adds to it: opaque. `scale` finds its output through a pointer in memory.
 // RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory; 2:
-// the job ends before cuProfilerStop; 3: it is killed there; 4: as 1, and a kernel writes page-locked memory. Prints a
-// sum of the results and "done".
+// the job ends before cuProfilerStop; 3: it is killed there; 4: as 1, and a kernel writes page-locked memory; 5: as 1,
+// and both kernels are nodes of a graph, with another branch beside them and a set behind both; 6: likewise, and the
+// graph was made before the range, its kernels all opaque; 7: as 5, and it has a host function. Prints a sum of the
+// results and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -105,6 +107,30 @@ int main(int argc, char** argv) {
   auto launch = [&](CUfunction f, CUstream stream, std::vector<void*> parameters) {
     CHECK(cuLaunchKernel(f, count / 128, 1, 1, 128, 1, 1, 0, stream, parameters.data(), nullptr));
   };
+  // scale, blur behind it; beside them, fill; behind both, a set.
+  auto graph_of = [&](CUdeviceptr block_at, CUdeviceptr table_at, CUdeviceptr scaled) {
+    CUgraph made = nullptr;
+    CUgraphNode nodes[4], function = nullptr;
+    CUgraphExec executable = nullptr;
+    unsigned value = 3;
+    CUdeviceptr elsewhere = unused;
+    CHECK(cuGraphCreate(&made, 0));
+    auto kernel = [&](CUfunction f, std::vector<void*> parameters, CUgraphNode* node, CUgraphNode* after) {
+      const CUDA_KERNEL_NODE_PARAMS params{f, count / 128,       1,       1,       128,    1, 1,
+                                           0, parameters.data(), nullptr, nullptr, nullptr};
+      CHECK(cuGraphAddKernelNode_v2(node, made, after, after != nullptr, &params));
+    };
+    kernel(scale, {&block_at, &table_at}, &nodes[0], nullptr);
+    kernel(fill, {&elsewhere, &value}, &nodes[1], nullptr);
+    kernel(blur, {&scaled}, &nodes[2], &nodes[0]);
+    const CUDA_MEMSET_NODE_PARAMS set{unused + 8 * count, 0, 5, 4, 256, 1};
+    CHECK(cuGraphAddMemsetNode(&nodes[3], made, &nodes[1], 2, &set, nullptr));
+    const CUDA_HOST_NODE_PARAMS nothing{[](void*) {}, nullptr};
+    if (range == 7) CHECK(cuGraphAddHostNode(&function, made, &nodes[3], 1, &nothing));
+    CHECK(cuGraphInstantiateWithFlags(&executable, made, 0));
+    CHECK(cuGraphDestroy(made));
+    return executable;
+  };
   CUdeviceptr pointers[2] = {0, results + 4096};
   unsigned first = 100;
   CUdeviceptr at = block;
@@ -114,15 +140,21 @@ int main(int argc, char** argv) {
   CHECK(cuStreamSynchronize(work));
   void* early = nullptr;
   if (range == 4) CHECK(cuMemHostAlloc(&early, 4 * count, 0));
+  CUgraphExec graph = range == 6 ? graph_of(at, table, results + 4096) : nullptr;
   if (range) CHECK(cuProfilerStart());
+  if (range == 5 || range == 7) graph = graph_of(at, table, results + 4096);
 
   if (range == 4) {
     CUdeviceptr on_host = reinterpret_cast<CUdeviceptr>(early);
     launch(fill, work, {&on_host, &first});
   }
-  launch(scale, work, {&at, &table});
   CUdeviceptr scaled = results + 4096;
-  launch(blur, work, {&scaled});
+  if (graph) {
+    CHECK(cuGraphLaunch(graph, work));
+  } else {
+    launch(scale, work, {&at, &table});
+    launch(blur, work, {&scaled});
+  }
   void* pinned = nullptr;
   CHECK(cuMemHostAlloc(&pinned, 4 * count, 0));
   auto* next = static_cast<unsigned*>(pinned);
@@ -135,7 +167,7 @@ int main(int argc, char** argv) {
     usleep(1'500'000);  // what there is gets written
     raise(SIGKILL);
   }
-  if (range == 1 || range == 4) CHECK(cuProfilerStop());
+  if (range == 1 || range >= 4) CHECK(cuProfilerStop());
   std::vector<unsigned> host(65536);
   CHECK(cuMemcpyDtoHAsync_v2(host.data(), results, 4 * host.size(), work));
   CHECK(cuStreamSynchronize(work));

@@ -17,6 +17,7 @@
 namespace deadheat::cupti {
 
 class HostNode;
+class NodeAlone;
 class RecordedLaunch;
 struct Kernel;
 
@@ -31,7 +32,9 @@ struct GraphNode {
   bool event_waits = false;
   std::uint64_t address = 0, bytes = 0; // of memory nodes; bytes: of those that allocate
   CUgraphNode handle = nullptr; // in the graph that it was made from
+  std::shared_ptr<NodeAlone> alone; // where a window may come (graph_pieces.h); null: nothing is known of it, or to do
   bool enabled = true; // else a launch passes it by
+  bool unknown = false; // a node that is not followed
   bool reaches_host = false; // a kernel with memory among its arguments that host and device reach
   bool programmatic = false; // a kernel that need not wait for the one that it depends on to begin
 };

@@ -3,6 +3,7 @@
 // Of a graph that is changed before it is instantiated nothing need be known.
 #include <utility>
 
+#include "tracer/cupti/graph_pieces.h"
 #include "tracer/cupti/graphs.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_functions.h"
@@ -68,6 +69,12 @@ void change(Call& call, CUgraphExec executable, CUgraphNode handle, Change&& cha
   if (GraphNode* node = call.session.node_of(executable, handle)) change(*node);
 }
 
+// Of a node that is changed; the old one goes without the lock.
+template <typename Make>
+std::shared_ptr<NodeAlone> alone_again(Call& call, Make&& make) {
+  return call.done() && call.session.window() ? make() : nullptr;
+}
+
 void change_event(Call& call, CUgraphExec executable, CUgraphNode handle, CUevent event) {
   change(call, executable, handle, [&](GraphNode& node) { node.event = event; });
 }
@@ -120,12 +127,19 @@ void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params& p)
 
 void update_copy_node(Call& call, cuGraphExecMemcpyNodeSetParams_params& p) {
   if (!p.copyParams) return;
-  change(call, p.hGraphExec, p.hNode,
-         [&](GraphNode& node) { node.what = copy_of(call.session, *p.copyParams, "cudaMemcpyAsync"); });
+  auto alone = alone_again(call, [&] { return NodeAlone::copy(*p.copyParams, p.ctx); });
+  change(call, p.hGraphExec, p.hNode, [&](GraphNode& node) {
+    node.what = copy_of(call.session, *p.copyParams, "cudaMemcpyAsync");
+    std::swap(node.alone, alone);
+  });
 }
 void update_set_node(Call& call, cuGraphExecMemsetNodeSetParams_params& p) {
   if (!p.memsetParams) return;
-  change(call, p.hGraphExec, p.hNode, [&](GraphNode& node) { node.what = set_of(*p.memsetParams, "cudaMemsetAsync"); });
+  auto alone = alone_again(call, [&] { return NodeAlone::set(*p.memsetParams, p.ctx); });
+  change(call, p.hGraphExec, p.hNode, [&](GraphNode& node) {
+    node.what = set_of(*p.memsetParams, "cudaMemsetAsync");
+    std::swap(node.alone, alone);
+  });
 }
 void update_host_node(Call& call, cuGraphExecHostNodeSetParams_params& p) {
   static thread_local CUDA_HOST_NODE_PARAMS given;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tracer/cupti/graph_pieces.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_functions.h"
 #include "tracer/cupti/host_writes.h"
@@ -80,6 +81,7 @@ void describe(Call& call, CUgraphNode node, HostNodes* hosts, GraphNode& to) {
     }
     default: break;
   }
+  to.unknown = true;
   if (HostWrites* writes = call.session.host_writes()) writes->stop();
   call.session.incident(
       "lost", std::string("a graph's node is not followed: ") + name_of(type) + " (type " + std::to_string(type) + ")");
@@ -162,7 +164,7 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
 }
 
 // What a window must know of a graph's node.
-void in_window(Window& window, const GraphNode& node) {
+void in_window(Window& window, const GraphNode& node, bool played) {
   if (const auto* copy = std::get_if<trace::Copy>(&node.what)) {
     using Direction = trace::Copy::Direction;
     if (copy->direction == Direction::h2d) window.spoil("a graph copies from the host");
@@ -172,9 +174,18 @@ void in_window(Window& window, const GraphNode& node) {
     window.touch(set->destination);
   } else if (std::holds_alternative<trace::PoolOperation>(node.what)) {
     window.spoil("a graph that allocates memory was launched");
-  } else if (std::holds_alternative<trace::Launch>(node.what) && !node.control) {
+  } else if (std::holds_alternative<trace::Launch>(node.what) && !node.control && !played) {
     window.spoil("a graph with opaque kernels was launched");
   }
+}
+
+// Null: nothing is recorded of it. Under the session's lock.
+std::shared_ptr<RecordedLaunch> expected(Session& session, Executable& graph, const GraphNode& node,
+                                         std::uint32_t launch) {
+  if (!node.control) return nullptr;
+  auto recorded = session.recorder().expect(node.control, graph_shape(session, node, launch));
+  graph.launching.emplace_back(node.control, recorded);
+  return recorded;
 }
 
 // A node of a launch: what its operation is, but for its number, and what more comes with it.
@@ -183,6 +194,7 @@ struct Launching {
   Executable& graph;
   std::uint32_t stream = 0, launch = 0;
   CUstream handle = nullptr;
+  PlayedGraph* played = nullptr; // where its nodes have been launched already
   std::vector<std::uint32_t> operations; // of nodes
 
   trace::Operation operation(std::size_t node) const {
@@ -230,12 +242,15 @@ struct Launching {
   void work(const GraphNode& node, trace::Operation operation) {
     Session& session = call.session;
     std::shared_ptr<RecordedLaunch> recorded;
-    if (std::holds_alternative<trace::Launch>(node.what)) {
+    if (played && std::holds_alternative<trace::Launch>(node.what)) {
+      PlayedGraph::Node& known = played->nodes[operation.graph_node];
+      operation.id = session.next_operation();
+      operation.launch = known.launch;
+      recorded = known.recorded;
+      if (known.by_effect) session.journal().push(trace::Effects{operation.id, std::move(known.effects)});
+    } else if (std::holds_alternative<trace::Launch>(node.what)) {
       operation.launch = session.next_launch();
-      if (node.control) {
-        recorded = session.recorder().expect(node.control, graph_shape(session, node, operation.launch));
-        graph.launching.emplace_back(node.control, recorded);
-      }
+      recorded = expected(session, graph, node, operation.launch);
     }
     operation.what = node.what;
     // When an opaque one waits, nothing tells.
@@ -255,6 +270,21 @@ void before_nodes(HostWrites& writes, const Executable& graph) {
     writes.before(copy->destination);
   }
 }
+
+} // namespace
+
+void expect_nodes(Session& session, Executable& graph, PlayedGraph& played) {
+  if (HostWrites* writes = session.host_writes()) before_nodes(*writes, graph);
+  played.nodes.resize(graph.nodes.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    if (!node.enabled || !std::holds_alternative<trace::Launch>(node.what)) continue;
+    played.nodes[i].launch = session.next_launch();
+    played.nodes[i].recorded = expected(session, graph, node, played.nodes[i].launch);
+  }
+}
+
+namespace {
 
 void behind_nodes(HostWrites& writes, const Executable& graph, std::uint32_t stream) {
   using Direction = trace::Copy::Direction;
@@ -294,6 +324,7 @@ void failed(Session& session, Executable& graph) {
 Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts) {
   Executable made;
   unfold(call, graph, {}, hosts, made, 0);
+  keep_alone(call, made);
   return made;
 }
 
@@ -340,7 +371,7 @@ void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint6
   made.id = call.session.next_graph++;
   Executable& place = call.session.executables[*executable];
   retire(place); // a handle may come again
-  place = std::move(made);
+  std::swap(place, made); // what was there goes without the lock
   for (std::size_t i = 0; i < place.nodes.size(); ++i) made_of(call.session, place, i, place.nodes[i].handle);
 }
 
@@ -419,11 +450,13 @@ void instantiate_with_params(Call& call, cuGraphInstantiateWithParams_params& p)
 
 void destroy_graph(Call& call, cuGraphExecDestroy_params& p) {
   if (call.exit) return;
+  Executable going; // without the lock
   std::lock_guard hold(call.session.lock);
   const auto found = call.session.executables.find(p.hGraphExec);
   if (found == call.session.executables.end()) return;
   retire(found->second);
-  call.session.journal().push(Journal::ExecutableGone{found->second.id});
+  std::swap(going, found->second);
+  call.session.journal().push(Journal::ExecutableGone{going.id});
   call.session.executables.erase(found);
 }
 
@@ -470,6 +503,15 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   if (!call.exit && !captured && has_recorded_kernels(session, p.hGraph)) {
     session.recorder().before_launch(call.context, call.own_handle(p.hStream));
   }
+  std::unique_ptr<PlayedGraph> played;
+  if (call.exit) {
+    played.reset(std::exchange(call.carried<PlayedGraph>(), nullptr));
+    if (played) p.hGraph = played->own;
+    if (played && call.done() && played->result != CUDA_SUCCESS) call.return_instead(played->result);
+  } else {
+    call.carried<PlayedGraph>() = nullptr;
+    if (!captured) played = play(call, p.hGraph, p.hStream);
+  }
   std::lock_guard hold(session.lock);
   const auto found = session.executables.find(p.hGraph);
   if (found == session.executables.end()) {
@@ -500,15 +542,15 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
     }
   }
   HostWrites* const writes = session.host_writes();
-  if (writes) before_nodes(*writes, graph);
+  if (writes && !played) before_nodes(*writes, graph);
   const std::uint32_t launch = session.next_graph_launch();
   session.journal().push(trace::GraphLaunch{launch, graph.id, stream, session.host_thread()});
-  Launching launching{call, graph, stream, launch, p.hStream, {}};
+  Launching launching{call, graph, stream, launch, p.hStream, played.get(), {}};
   Window* window = session.window();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     trace::Operation operation = launching.operation(i);
-    if (node.enabled && window && window->open()) in_window(*window, node);
+    if (node.enabled && window && window->open()) in_window(*window, node, played != nullptr);
     if (!node.enabled)
       launching.operations.push_back(session.submit(std::move(operation))); // a marker
     else if (node.event)
@@ -522,6 +564,9 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   if (writes) behind_nodes(*writes, graph, stream);
   session.record_event(graph.done, stream);
   if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(p.hStream));
+  if (!played) return;
+  p.hGraph = played->empty->executable();
+  call.carried<PlayedGraph>() = played.release();
 }
 
 } // namespace deadheat::cupti

@@ -105,7 +105,7 @@ class Journal {
                             trace::Allocate, trace::Free, trace::StreamCreate, trace::StreamMaker, trace::StreamDestroy,
                             trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWaitBegin,
                             trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
-                            trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window>;
+                            trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window, trace::Effects>;
 
   void push(Item item);
   void push(Launched& launched); // leaves it clear

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tracer/cupti/clones.h"
+#include "tracer/cupti/graph_pieces.h"
 #include "tracer/cupti/graphs.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_writes.h"
@@ -176,12 +177,21 @@ void reaches(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& params
   session.journal().push(Journal::CapturedKernel{node, &kernel, params.gridDimX, std::move(arguments)});
 }
 
+std::shared_ptr<NodeAlone> alone_of(Call& call, CUgraphExec executable, CUgraphNode handle) {
+  std::lock_guard hold(call.session.lock);
+  const GraphNode* node = call.session.node_of(executable, handle);
+  return node ? node->alone : nullptr;
+}
+
 void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS& params) {
   if (!call.done()) return;
   GraphNode made;
   describe_kernel(call, handle, params, made);
+  std::shared_ptr<NodeAlone> old = alone_of(call, executable, handle); // goes without the lock
+  if (old) made.alone = NodeAlone::kernel(params, old->node());
   std::lock_guard hold(call.session.lock);
   if (GraphNode* node = call.session.node_of(executable, handle)) {
+    node->alone = std::move(made.alone);
     node->what = std::move(made.what);
     node->control = made.control;
     node->kernel = made.kernel;

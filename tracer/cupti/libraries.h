@@ -111,7 +111,19 @@ namespace deadheat::cupti {
   X(cuGraphEventRecordNodeGetEvent) \
   X(cuGraphEventWaitNodeGetEvent) \
   X(cuGraphMemAllocNodeGetParams) \
-  X(cuGraphMemFreeNodeGetParams)
+  X(cuGraphMemFreeNodeGetParams) \
+  X(cuGraphCreate) \
+  X(cuGraphDestroy) \
+  X(cuGraphAddEmptyNode) \
+  X(cuGraphAddMemcpyNode) \
+  X(cuGraphAddMemsetNode) \
+  X(cuGraphKernelNodeCopyAttributes) \
+  X(cuGraphLaunch) \
+  X(cuGraphExecDestroy) \
+  X(cuEventCreate) \
+  X(cuEventRecord) \
+  X(cuEventDestroy_v2) \
+  X(cuStreamWaitEvent)
 // clang-format on
 
 struct Driver {

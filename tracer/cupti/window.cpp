@@ -217,7 +217,7 @@ void Window::begin() {
   std::lock_guard alone(alone_);
   if (used_) return;
   used_ = true;
-  someone_ = true;
+  ++someone_;
   auto shared = std::make_shared<Shared>();
   shared->budget = session_.options().window_budget << 20;
   CUcontext context = nullptr;
@@ -233,7 +233,7 @@ void Window::begin() {
   opened();
   std::atomic_store(&shared_, std::move(shared));
   open_ = true;
-  someone_ = false;
+  --someone_;
 }
 
 void Window::save_memory(Shared& shared) {
@@ -254,7 +254,7 @@ void Window::end() {
   {
     std::lock_guard alone(alone_);
     if (!open() || whole_run_) return;
-    someone_ = true;
+    ++someone_;
     device_.use(seen_);
     if (!device_.rest()) spoil("the device did not come to rest when it closed");
     session_.recorder().caught_up();
@@ -268,7 +268,7 @@ void Window::end() {
     }
     session_.journal().push(Journal::Item(std::shared_ptr<Awaited>(
         std::make_shared<Closing>(session_, shared, device_, live_memory(), std::move(reached)))));
-    someone_ = false;
+    --someone_;
   }
   // What is kept lies on the device: it is fetched while there is one.
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -341,13 +341,16 @@ std::vector<Memory> Window::live_memory() {
   return memory;
 }
 
-void Window::before_opaque(CUcontext context, const std::vector<std::uint8_t>& arguments) {
+void Window::before_opaque(CUcontext context, const std::vector<std::uint8_t>& arguments,
+                           const std::vector<CUstream>& more) {
   if (!open()) return;
   alone_.lock();
   watching = true;
-  someone_ = true;
+  ++someone_;
   looking_ = false;
-  if (!device_.use(context) || !device_.rest()) return spoil("the device did not come to rest before an opaque kernel");
+  const auto rests = [&](CUstream stream) { return device_.rest(stream); };
+  if (!device_.use(context) || !device_.rest() || !std::all_of(more.begin(), more.end(), rests))
+    return spoil("the device did not come to rest before an opaque kernel");
   std::vector<Memory> memory = live_memory(), reached;
   std::uint64_t total = 0;
   for (const Memory& m : memory) total += m.on_host ? 0 : m.bytes;
@@ -370,7 +373,7 @@ bool Window::after_opaque(CUstream stream, bool launched, std::vector<trace::Eff
     Window& window;
     ~Done() {
       watching = false;
-      window.someone_ = false;
+      --window.someone_;
       window.alone_.unlock();
     }
   } done{*this};

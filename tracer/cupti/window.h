@@ -4,8 +4,9 @@
 // A window opens when nothing runs, and with copies of all memory: on the device, where there is room, else on the
 // host. Once all accesses of its launches have come, the pages that they touched are written out of those copies. An
 // opaque launch inside runs alone: the device is at rest before and after it, and what it changed is found by comparing
-// the memory that it can reach with a copy from before. Everything waits for a limited time only: where the device does
-// not come to rest (a kernel that waits for one that is not launched yet), the window says that it cannot be used.
+// the memory that it can reach with a copy from before; a graph with such is launched node by node (graph_pieces.h).
+// Everything waits for a limited time only: where the device does not come to rest (a kernel that waits for one that is
+// not launched yet), the window says that it cannot be used.
 //
 // What the host writes into page-locked memory is recorded ahead of the operations that may read it (host_memory.h), as
 // far as copies and arguments of launches say which do.
@@ -92,8 +93,29 @@ class Window {
   void of_another_device(std::uint64_t address);
   void host_memory_freed(std::uint64_t address, std::uint64_t bytes);
 
+  // As long as it lives, this thread has the device for itself.
+  class Alone {
+   public:
+    explicit Alone(Window& window) : window_(window) {
+      window.alone_.lock();
+      ++window.someone_;
+    }
+    ~Alone() {
+      --window_.someone_;
+      window_.alone_.unlock();
+    }
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+
+   private:
+    Window& window_;
+  };
+  bool rest(CUcontext context) { return device_.use(context) && device_.rest(); } // false: it did not come to rest
+
   // Around an opaque launch: between the two this thread has the device for itself. True: its effects are known.
-  void before_opaque(CUcontext context, const std::vector<std::uint8_t>& arguments);
+  // `more`: streams to wait for besides the program's.
+  void before_opaque(CUcontext context, const std::vector<std::uint8_t>& arguments,
+                     const std::vector<CUstream>& more = {});
   bool after_opaque(CUstream stream, bool launched, std::vector<trace::Effects::Change>& effects);
 
  private:
@@ -113,7 +135,7 @@ class Window {
   bool used_ = false; // there is one window in a run
   bool whole_run_ = false;
   std::recursive_mutex alone_; // who has the device for itself
-  std::atomic<bool> someone_{false}; // has it
+  std::atomic<int> someone_{0}; // has it: how often
   std::shared_ptr<Shared> shared_;
   bool looking_ = false; // there is a copy from before the opaque launch that is under way
   std::atomic<CUcontext> seen_{nullptr};

@@ -1,0 +1,272 @@
+#include "tracer/cupti/graph_pieces.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tracer/cupti/clones.h"
+#include "tracer/cupti/graphs.h"
+#include "tracer/cupti/injection.h"
+#include "tracer/cupti/libraries.h"
+#include "tracer/cupti/modules.h"
+#include "tracer/cupti/recorder.h"
+#include "tracer/cupti/window.h"
+
+namespace deadheat::cupti {
+
+namespace {
+
+bool good(CUresult result) { return result == CUDA_SUCCESS; }
+
+bool can_be_played() {
+  const Driver& d = driver();
+  return d.cuGraphCreate && d.cuGraphDestroy && d.cuGraphInstantiateWithFlags && d.cuGraphLaunch &&
+         d.cuGraphExecDestroy && d.cuGraphAddEmptyNode && d.cuEventCreate && d.cuEventRecord && d.cuEventDestroy_v2 &&
+         d.cuStreamWaitEvent && d.cuStreamQuery && d.cuStreamCreateWithPriority && d.cuStreamDestroy_v2;
+}
+
+bool is_opaque(const GraphNode& node) {
+  return node.enabled && std::holds_alternative<trace::Launch>(node.what) && !node.control;
+}
+
+} // namespace
+
+NodeAlone::NodeAlone() {
+  if (driver().cuGraphCreate && !good(driver().cuGraphCreate(&graph_, 0))) graph_ = nullptr;
+}
+
+NodeAlone::~NodeAlone() {
+  const Own own;
+  if (executable_) driver().cuGraphExecDestroy(executable_);
+  if (graph_ && driver().cuGraphDestroy) driver().cuGraphDestroy(graph_);
+}
+
+std::shared_ptr<NodeAlone> NodeAlone::kernel(const CUDA_KERNEL_NODE_PARAMS& params, CUgraphNode like) {
+  const Driver& d = driver();
+  std::shared_ptr<NodeAlone> made(new NodeAlone);
+  if (!made->graph_ || !d.cuGraphAddKernelNode_v2 || (like && !d.cuGraphKernelNodeCopyAttributes) ||
+      !good(d.cuGraphAddKernelNode_v2(&made->node_, made->graph_, nullptr, 0, &params)) ||
+      (like && !good(d.cuGraphKernelNodeCopyAttributes(made->node_, like))))
+    return nullptr;
+  return made;
+}
+
+std::shared_ptr<NodeAlone> NodeAlone::copy(const CUDA_MEMCPY3D& params, CUcontext context) {
+  std::shared_ptr<NodeAlone> made(new NodeAlone);
+  const auto add = driver().cuGraphAddMemcpyNode;
+  if (!made->graph_ || !add || !good(add(&made->node_, made->graph_, nullptr, 0, &params, context))) return nullptr;
+  return made;
+}
+
+std::shared_ptr<NodeAlone> NodeAlone::set(const CUDA_MEMSET_NODE_PARAMS& params, CUcontext context) {
+  std::shared_ptr<NodeAlone> made(new NodeAlone);
+  const auto add = driver().cuGraphAddMemsetNode;
+  if (!made->graph_ || !add || !good(add(&made->node_, made->graph_, nullptr, 0, &params, context))) return nullptr;
+  return made;
+}
+
+std::shared_ptr<NodeAlone> NodeAlone::nothing() {
+  std::shared_ptr<NodeAlone> made(new NodeAlone);
+  const auto add = driver().cuGraphAddEmptyNode;
+  if (!made->graph_ || !add || !good(add(&made->node_, made->graph_, nullptr, 0))) return nullptr;
+  return made;
+}
+
+std::shared_ptr<NodeAlone> NodeAlone::of(Call& call, CUgraphNode node) {
+  const Driver& d = driver();
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  CUDA_KERNEL_NODE_PARAMS launched{};
+  CUDA_MEMCPY3D copied{};
+  CUDA_MEMSET_NODE_PARAMS written{};
+  if (!good(d.cuGraphNodeGetType(node, &type))) return nullptr;
+  if (type == CU_GRAPH_NODE_TYPE_KERNEL && d.cuGraphKernelNodeGetParams_v2 &&
+      good(d.cuGraphKernelNodeGetParams_v2(node, &launched)))
+    return kernel(launched, node);
+  if (type == CU_GRAPH_NODE_TYPE_MEMCPY && good(d.cuGraphMemcpyNodeGetParams(node, &copied)))
+    return copy(copied, call.context);
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET && good(d.cuGraphMemsetNodeGetParams(node, &written)))
+    return set(written, call.context);
+  return nullptr;
+}
+
+CUgraphExec NodeAlone::executable() {
+  if (!executable_ && !good(driver().cuGraphInstantiateWithFlags(&executable_, graph_, 0))) executable_ = nullptr;
+  return executable_;
+}
+
+void keep_alone(Call& call, Executable& made) {
+  if (!call.session.window() || !can_be_played()) return;
+  for (GraphNode& node : made.nodes) {
+    if (node.handle) node.alone = NodeAlone::of(call, node.handle);
+  }
+}
+
+namespace {
+
+// What a launch is made of, as of when it began.
+struct Piece {
+  std::shared_ptr<NodeAlone> alone; // null: there is nothing to launch
+  bool opaque = false;
+  CUevent event = nullptr; // to be recorded, or waited for
+  bool event_waits = false;
+  std::vector<std::uint32_t> after;
+};
+
+// Why the nodes cannot be launched one by one; null: they can.
+const char* take_apart(const Executable& graph, std::vector<Piece>& pieces) {
+  for (const GraphNode& node : graph.nodes) {
+    Piece piece;
+    piece.after = node.after;
+    if (std::holds_alternative<trace::HostCallback>(node.what)) return "it has a host function";
+    if (node.address) return "it has memory of its own";
+    if (node.unknown) return "it has a node of a kind that is not followed";
+    if (node.enabled) {
+      piece.alone = node.alone;
+      piece.opaque = is_opaque(node);
+      piece.event = node.event;
+      piece.event_waits = node.event_waits;
+      if (!std::holds_alternative<trace::Marker>(node.what) && !piece.alone)
+        return "the driver did not take its nodes one by one";
+    }
+    pieces.push_back(std::move(piece));
+  }
+  return nullptr;
+}
+
+// The streams that the nodes run in, and events behind each of them.
+class Branches {
+ public:
+  Branches(CUstream own, std::size_t nodes) : own_(own), streams_(nodes), ended_(nodes), continued_(nodes) {}
+  ~Branches() {
+    for (CUevent event : ended_) {
+      if (event) driver().cuEventDestroy_v2(event);
+    }
+    if (begun_) driver().cuEventDestroy_v2(begun_);
+    for (CUstream stream : made_) driver().cuStreamDestroy_v2(stream);
+  }
+  Branches(const Branches&) = delete;
+  Branches& operator=(const Branches&) = delete;
+
+  // Makes what it takes, so that nothing fails later. False: the driver does not.
+  bool prepare(const std::vector<Piece>& pieces) {
+    const Driver& d = driver();
+    bool own_is_free = true;
+    const auto event = [&](CUevent& to) { return good(d.cuEventCreate(&to, CU_EVENT_DISABLE_TIMING)); };
+    if (!event(begun_)) return false;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (!event(ended_[i])) return false;
+      CUstream* place = nullptr;
+      for (std::uint32_t before : pieces[i].after) {
+        if (continued_[before]) continue;
+        continued_[before] = true;
+        place = &streams_[before];
+        break;
+      }
+      if (place) {
+        streams_[i] = *place;
+      } else if (std::exchange(own_is_free, false)) {
+        streams_[i] = own_;
+      } else {
+        if (!good(d.cuStreamCreateWithPriority(&streams_[i], CU_STREAM_NON_BLOCKING, 0))) return false;
+        made_.push_back(streams_[i]);
+      }
+    }
+    return true;
+  }
+  void begin() { driver().cuEventRecord(begun_, own_); }
+  CUstream stream_for(std::size_t node, const Piece& piece) {
+    const CUstream stream = streams_[node];
+    if (piece.after.empty() && stream != own_) driver().cuStreamWaitEvent(stream, begun_, 0);
+    for (std::uint32_t before : piece.after) {
+      if (streams_[before] != stream) driver().cuStreamWaitEvent(stream, ended_[before], 0);
+    }
+    return stream;
+  }
+  void end(std::size_t node) { driver().cuEventRecord(ended_[node], streams_[node]); }
+  // What comes behind the graph comes behind all of it.
+  void join(std::size_t launched) {
+    for (std::size_t i = 0; i < launched; ++i) {
+      if (streams_[i] != own_) driver().cuStreamWaitEvent(own_, ended_[i], 0);
+    }
+  }
+  const std::vector<CUstream>& made() const { return made_; }
+
+ private:
+  CUstream own_;
+  std::vector<CUstream> streams_; // of each node
+  std::vector<CUevent> ended_; // likewise
+  std::vector<bool> continued_; // a later node runs in its stream
+  CUevent begun_ = nullptr;
+  std::vector<CUstream> made_;
+};
+
+void launch(Call& call, const std::vector<Piece>& pieces, Branches& branches, PlayedGraph& played) {
+  Window& window = *call.session.window();
+  branches.begin();
+  std::size_t launched = 0;
+  for (; launched < pieces.size() && good(played.result); ++launched) {
+    const Piece& piece = pieces[launched];
+    PlayedGraph::Node& to = played.nodes[launched];
+    const CUstream stream = branches.stream_for(launched, piece);
+    if (piece.opaque) {
+      CUDA_KERNEL_NODE_PARAMS params{};
+      std::vector<std::uint8_t> arguments;
+      driver().cuGraphKernelNodeGetParams_v2(piece.alone->node(), &params);
+      const auto handle = params.kern ? reinterpret_cast<CUfunction>(params.kern) : params.func;
+      arguments_of(call.session.modules().kernel(handle, nullptr, params.ctx ? params.ctx : call.context),
+                   params.kernelParams, params.extra, arguments);
+      window.before_opaque(call.context, arguments, branches.made());
+    }
+    if (piece.alone) played.result = driver().cuGraphLaunch(piece.alone->executable(), stream);
+    if (piece.event && piece.event_waits) driver().cuStreamWaitEvent(stream, piece.event, 0);
+    if (piece.event && !piece.event_waits) driver().cuEventRecord(piece.event, stream);
+    if (piece.opaque) to.by_effect = window.after_opaque(stream, good(played.result), to.effects);
+    branches.end(launched);
+  }
+  branches.join(launched);
+}
+
+} // namespace
+
+std::unique_ptr<PlayedGraph> play(Call& call, CUgraphExec executable, CUstream stream) {
+  Session& session = call.session;
+  Window* window = session.window();
+  if (!window || !window->open()) return nullptr;
+  std::vector<Piece> pieces;
+  const char* why = nullptr;
+  {
+    std::lock_guard hold(session.lock);
+    const auto found = session.executables.find(executable);
+    if (found == session.executables.end()) return nullptr;
+    const std::vector<GraphNode>& nodes = found->second.nodes;
+    if (std::none_of(nodes.begin(), nodes.end(), is_opaque)) return nullptr;
+    why = take_apart(found->second, pieces);
+  }
+  if (session.captures() > 0) why = "a stream was being captured";
+  if (!why && !can_be_played()) why = "the driver is too old";
+  auto played = std::make_unique<PlayedGraph>();
+  const Window::Alone alone(*window);
+  session.recorder().let_kernels_end(call.context, Unfinished::while_loading);
+  Branches branches(call.own_handle(stream), pieces.size());
+  if (!why) {
+    played->own = executable;
+    played->empty = NodeAlone::nothing();
+    bool made = played->empty && played->empty->executable() && branches.prepare(pieces);
+    for (const Piece& piece : pieces) made = made && (!piece.alone || piece.alone->executable());
+    if (!made) why = "the driver did not take its nodes one by one";
+  }
+  if (!why && !window->rest(call.context)) why = "the device did not come to rest before it";
+  if (why) {
+    window->spoil(std::string("a graph with opaque kernels was launched, and what they changed is not known: ") + why);
+    return nullptr;
+  }
+  {
+    std::lock_guard hold(session.lock);
+    const auto found = session.executables.find(executable);
+    if (found == session.executables.end() || found->second.nodes.size() != pieces.size()) return nullptr;
+    expect_nodes(session, found->second, *played);
+  }
+  launch(call, pieces, branches, *played);
+  return played;
+}
+
+} // namespace deadheat::cupti

@@ -1,0 +1,69 @@
+// A graph's launch in a window, node by node: what an opaque kernel changed is known only where the device is at rest
+// before and after it (window.h).
+//
+// Each node of an executable is kept as a graph of its own, which the driver copies the parameters into, while the
+// graph that it is made from is still there. In a window, those are launched in place of the executable, and the call
+// gets an empty one. They run in as many streams as the graph has branches, behind events: nodes that the graph lets
+// run at the same time may wait for each other, and whoever waits for the device to rest gives up after a while.
+//
+// Thread-safety: the session's lock is not held, where nothing else is said.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tracer/cupti/graph.h"
+#include "tracer/cupti/handlers.h"
+
+namespace deadheat::cupti {
+
+// A graph that has a node like one of an executable's, and nothing else.
+class NodeAlone {
+ public:
+  // Null: the driver does not take it, or the node is no kernel, copy or set.
+  static std::shared_ptr<NodeAlone> of(Call& call, CUgraphNode node);
+  // `like`: whose attributes it has; null: none.
+  static std::shared_ptr<NodeAlone> kernel(const CUDA_KERNEL_NODE_PARAMS& params, CUgraphNode like);
+  static std::shared_ptr<NodeAlone> copy(const CUDA_MEMCPY3D& params, CUcontext context);
+  static std::shared_ptr<NodeAlone> set(const CUDA_MEMSET_NODE_PARAMS& params, CUcontext context);
+  static std::shared_ptr<NodeAlone> nothing();
+  ~NodeAlone();
+
+  CUgraphNode node() const { return node_; }
+  CUgraphExec executable(); // made the first time; null: the driver does not make it
+
+ private:
+  NodeAlone();
+  CUgraph graph_ = nullptr;
+  CUgraphNode node_ = nullptr;
+  CUgraphExec executable_ = nullptr;
+};
+
+// Keeps the nodes of what was just made from a graph, where a window may come.
+void keep_alone(Call& call, Executable& made);
+
+// A launch that was made so: from the way in to the way out.
+struct PlayedGraph {
+  CUgraphExec own = nullptr; // the program's
+  std::shared_ptr<NodeAlone> empty; // what the driver is given
+  CUresult result = CUDA_SUCCESS;
+  struct Node {
+    std::uint32_t launch = 0; // its number
+    std::shared_ptr<RecordedLaunch> recorded;
+    bool by_effect = false;
+    std::vector<trace::Effects::Change> effects;
+  };
+  std::vector<Node> nodes; // as the executable has them
+};
+
+// What is recorded of its nodes' launches is expected from here on. Under the session's lock (graphs.cpp).
+void expect_nodes(Session& session, Executable& graph, PlayedGraph& played);
+
+// Launches the nodes of the executable, where it has opaque kernels and a window is open. Null: the driver is to launch
+// it; a window that is open cannot be used then.
+std::unique_ptr<PlayedGraph> play(Call& call, CUgraphExec executable, CUstream stream);
+
+} // namespace deadheat::cupti
