@@ -90,6 +90,19 @@ def graph_that_is_not_launched(case):
 
 
 @over_embedded
+def graphs_that_are_destroyed(case):
+    """What is known of their kernels goes with the last of a graph, its clones and their executables, and no sooner."""
+    for launched in (0, 1):
+        shutil.rmtree(case.trace, ignore_errors=True)
+        done = case.device("often", str(launched), job="graph_job")
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert int(done.stdout.split()[0]) < 1 << 20, done.stdout
+        summary = case.analysis()["summary"]
+        assert summary["complete"] and summary["instrumented"] == launched * 3 * 2 * 64, summary
+        assert summary["accesses"] == summary["instrumented"] * 32, summary
+
+
+@over_embedded
 def bodies_of_conditions(case):
     """Their kernels run as they are, since nobody reads what they would write; the trace says that it lacks them."""
     for captured in (0, 1):
@@ -100,4 +113,4 @@ def bodies_of_conditions(case):
 
 cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, refused_kernels_of_graphs, kernels_of_graphs,
          refills_of_graphs,
-         graph_that_is_not_launched, bodies_of_conditions]
+         graph_that_is_not_launched, graphs_that_are_destroyed, bodies_of_conditions]

@@ -17,10 +17,16 @@
 // dependent  one kernel behind another, which write the same memory; EARLY 1: by a programmatic edge, and it does not
 // refilled   a graph copies from page-locked memory, which the host refills; EARLY 1: before it has waited
 // filled     likewise, and a host function of the graph fills the memory ahead of the copy: certain is nothing
-// wait fails      a launch that fails, and one that does not condition  a condition's body has a kernel: EARLY 0: made
-// by hand, 1: captured Prints "done".
+//            wait
+// fails      a launch that fails, and one that does not
+// condition  a condition's body has a kernel; EARLY 0: made by hand, 1: captured
+// often      graphs that are captured, cloned, instantiated and destroyed over and over; EARLY 1: while they run.
+// Prints
+//            how many bytes more are in use after ten times as many
+// Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -260,6 +266,38 @@ struct Job {
     CHECK(cuGraphLaunch(instantiate(made), one));
   }
 
+  // Of 64 kernels each; they write the same memory, one after the other.
+  void capture_and_destroy(CUfunction function, bool launches) {
+    void* parameters[] = {&memory};
+    CUgraph captured = nullptr, copy = nullptr;
+    CHECK(cuStreamBeginCaptureToGraph(one, graph(), nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int i = 0; i < 64; ++i) CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, one, parameters, nullptr));
+    CHECK(cuStreamEndCapture(one, &captured));
+    CHECK(cuGraphClone(&copy, captured));
+    const CUgraphExec executable = instantiate(captured), of_copy = instantiate(copy);
+    CHECK(cuGraphDestroy(captured));
+    CHECK(cuGraphDestroy(copy));
+    if (launches) CHECK(cuGraphLaunch(executable, one));
+    CHECK(cuGraphExecDestroy(executable));
+    if (launches) CHECK(cuGraphLaunch(of_copy, one));
+    CHECK(cuGraphExecDestroy(of_copy));
+  }
+  void often() {
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, module, "fill"));
+    const auto in_use = [] {
+      usleep(300'000); // what waits to be written is
+      return long(mallinfo2().uordblks);
+    };
+    for (int i = 0; i < 100; ++i) capture_and_destroy(function, false);
+    const long before = in_use();
+    for (int i = 0; i < 1000; ++i) capture_and_destroy(function, false);
+    std::printf("%ld\n", in_use() - before);
+    if (early) {
+      for (int i = 0; i < 3; ++i) capture_and_destroy(function, true);
+    }
+  }
+
   void refills(bool by_function) {
     CUDA_MEMCPY3D copy{};
     copy.srcMemoryType = CU_MEMORYTYPE_HOST;
@@ -316,6 +354,8 @@ int main(int argc, char** argv) {
     job.dependent();
   else if (what == "condition")
     job.condition();
+  else if (what == "often")
+    job.often();
   else if (what == "refilled" || what == "filled")
     job.refills(what == "filled");
   else if (what == "fails")

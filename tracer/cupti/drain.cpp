@@ -67,7 +67,7 @@ void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const s
   if (complete) {
     unfinished_.end(launch.unfinished_);
     controlled.launches.erase(controlled.launches.begin() + std::ptrdiff_t(number));
-    if (!controlled.again) ended(header.control);
+    over(header.control, controlled);
   }
 }
 

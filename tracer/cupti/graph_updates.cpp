@@ -33,18 +33,20 @@ void way_in(Call& call, CUgraphExec executable, CUgraph graph) {
     call.carried<HostNodes>() = nullptr;
 }
 
-void failed(HostNodes* hosts) {
+// It may have been changed in part.
+void failed(Call& call, HostNodes* hosts, CUgraph graph) {
   if (hosts) hosts->keep();
+  if (call.exit) keep_controls(call, graph);
 }
 
 void update(Call& call, CUgraphExec executable, CUgraph graph) {
   if (!call.exit) return way_in(call, executable, graph);
   const std::unique_ptr<HostNodes> hosts = host_functions(call);
-  if (!call.done()) return failed(hosts.get());
+  if (!call.done()) return failed(call, hosts.get(), graph);
   Executable made = nodes_of(call, graph, hosts.get());
   std::lock_guard hold(call.session.lock);
   const auto found = call.session.executables.find(executable);
-  if (found == call.session.executables.end()) return retire(made);
+  if (found == call.session.executables.end()) return retire(call.session, made);
   Executable& old = found->second;
   std::vector<CUgraphNode> handles;
   for (const GraphNode& node : made.nodes) handles.push_back(node.handle);
@@ -59,7 +61,7 @@ void update(Call& call, CUgraphExec executable, CUgraph graph) {
   }
   std::swap(old.nodes, made.nodes);
   for (std::size_t i = 0; i < handles.size(); ++i) made_of(call.session, old, i, handles[i]);
-  retire(made);
+  retire(call.session, made);
 }
 
 template <typename Change>
@@ -105,11 +107,11 @@ void update_graph_first(Call& call, cuGraphExecUpdate_params& p) { update(call, 
 void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params& p) {
   if (!call.exit) return way_in(call, p.hGraphExec, p.childGraph);
   const std::unique_ptr<HostNodes> hosts = host_functions(call);
-  if (!call.done()) return failed(hosts.get());
+  if (!call.done()) return failed(call, hosts.get(), p.childGraph);
   Executable made = nodes_of(call, p.childGraph, hosts.get());
   std::lock_guard hold(call.session.lock);
   const auto found = call.session.executables.find(p.hGraphExec);
-  if (found == call.session.executables.end()) return retire(made);
+  if (found == call.session.executables.end()) return retire(call.session, made);
   Executable& graph = found->second;
   const auto child = graph.children.find(p.hNode);
   const Executable::Part part = child == graph.children.end() ? Executable::Part{} : child->second;
@@ -122,7 +124,7 @@ void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params& p)
       made_of(call.session, graph, part.begin + i, handle);
     }
   }
-  retire(made);
+  retire(call.session, made);
 }
 
 void update_copy_node(Call& call, cuGraphExecMemcpyNodeSetParams_params& p) {

@@ -325,6 +325,9 @@ Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts) {
   Executable made;
   unfold(call, graph, {}, hosts, made, 0);
   keep_alone(call, made);
+  for (const GraphNode& node : made.nodes) {
+    if (node.control) call.session.recorder().also_has(node.control);
+  }
   return made;
 }
 
@@ -344,8 +347,9 @@ std::unique_ptr<HostNodes> host_functions(Call& call) {
   return std::unique_ptr<HostNodes>(std::exchange(call.carried<HostNodes>(), nullptr));
 }
 
-void retire(Executable& graph) {
+void retire(Session& session, Executable& graph) {
   for (GraphNode& node : graph.nodes) {
+    if (node.control) session.recorder().no_longer_has(node.control);
     if (HostNode* host = std::exchange(node.host, nullptr)) host->retire();
   }
 }
@@ -366,11 +370,12 @@ void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint6
   made.frees_on_launch = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
   if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) {
     call.session.incident("lost", "a graph can be launched by kernels: such launches are not followed");
+    keep_controls(call, graph);
   }
   std::lock_guard hold(call.session.lock);
   made.id = call.session.next_graph++;
   Executable& place = call.session.executables[*executable];
-  retire(place); // a handle may come again
+  retire(call.session, place); // a handle may come again
   std::swap(place, made); // what was there goes without the lock
   for (std::size_t i = 0; i < place.nodes.size(); ++i) made_of(call.session, place, i, place.nodes[i].handle);
 }
@@ -454,7 +459,7 @@ void destroy_graph(Call& call, cuGraphExecDestroy_params& p) {
   std::lock_guard hold(call.session.lock);
   const auto found = call.session.executables.find(p.hGraphExec);
   if (found == call.session.executables.end()) return;
-  retire(found->second);
+  retire(call.session, found->second);
   std::swap(going, found->second);
   call.session.journal().push(Journal::ExecutableGone{going.id});
   call.session.executables.erase(found);
@@ -481,7 +486,9 @@ void gone(Call& call, CUgraph graph, int depth) {
 } // namespace
 
 void destroy_captured(Call& call, cuGraphDestroy_params& p) {
-  if (!call.exit) gone(call, p.hGraph, 0);
+  if (call.exit) return;
+  gone(call, p.hGraph, 0);
+  release_controls(call, p.hGraph);
 }
 
 namespace {
@@ -529,6 +536,7 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   if (captured) { // its nodes become those of a child graph
     for (const GraphNode& node : graph.nodes) {
       if (node.host) node.host->keep();
+      if (node.control) session.recorder().also_has(node.control);
     }
     return;
   }

@@ -27,6 +27,9 @@ void made_of(Session& session, const Executable& graph, std::size_t index, CUgra
 bool put_originals(Call& call, CUgraph graph);
 void not_taken(Call& call, CUresult why);
 // No launch of what it has will come. Under the session's lock.
-void retire(Executable& graph);
+void retire(Session& session, Executable& graph);
+// The numbers of the graph's clones: the graph goes; or some executable may have them that is not known.
+void release_controls(Call& call, CUgraph graph);
+void keep_controls(Call& call, CUgraph graph);
 
 } // namespace deadheat::cupti

@@ -34,6 +34,14 @@ std::vector<std::uint64_t> footprint(Session& session, const Kernel& kernel, std
   return reached;
 }
 
+// The number of a clone's node; 0: it is none.
+std::uint32_t control_of(const CUDA_KERNEL_NODE_PARAMS& params, const Kernel& kernel) {
+  if (!kernel.is_clone || !params.kernelParams) return 0;
+  device_log::Control parameter;
+  std::memcpy(&parameter, params.kernelParams[kernel.instrumented->parameters], sizeof parameter);
+  return parameter.control;
+}
+
 bool reaches_host(Session& session, const std::vector<std::uint8_t>& arguments) {
   HostWrites* writes = session.host_writes();
   if (!writes) return false;
@@ -78,9 +86,7 @@ void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS
   to.control = 0;
   to.reaches_host = reaches_host(session, arguments);
   if (kernel.is_clone && p.kernelParams) {
-    device_log::Control parameter;
-    std::memcpy(&parameter, p.kernelParams[kernel.instrumented->parameters], sizeof parameter);
-    to.control = parameter.control;
+    to.control = control_of(p, kernel);
     launch.instrumented = true;
   } else {
     std::lock_guard hold(session.lock);
@@ -193,6 +199,7 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
   if (GraphNode* node = call.session.node_of(executable, handle)) {
     node->alone = std::move(made.alone);
     node->what = std::move(made.what);
+    if (node->control && node->control != made.control) call.session.recorder().no_longer_has(node->control);
     node->control = made.control;
     node->kernel = made.kernel;
     node->hash = made.hash;
@@ -232,6 +239,7 @@ void each_kernel_node(Call& call, CUgraph graph, int depth, Each&& each) {
 void copied(Call& call, CUgraph graph) {
   std::vector<std::uint8_t> arguments;
   each_kernel_node(call, graph, 0, [&](CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& params, const Kernel& kernel) {
+    if (const std::uint32_t control = control_of(params, kernel)) call.session.recorder().also_has(control);
     if (kernel.is_clone) return;
     arguments_of(kernel, params.kernelParams, params.extra, arguments);
     call.session.journal().push(Journal::CopiedNode{node, NodeFootprints::hash(kernel.name, arguments)});
@@ -268,6 +276,18 @@ void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
 }
 
 } // namespace
+
+void release_controls(Call& call, CUgraph graph) {
+  each_kernel_node(call, graph, 0, [&](CUgraphNode, const CUDA_KERNEL_NODE_PARAMS& params, const Kernel& kernel) {
+    if (const std::uint32_t control = control_of(params, kernel)) call.session.recorder().no_longer_has(control);
+  });
+}
+
+void keep_controls(Call& call, CUgraph graph) {
+  each_kernel_node(call, graph, 0, [&](CUgraphNode, const CUDA_KERNEL_NODE_PARAMS& params, const Kernel& kernel) {
+    if (const std::uint32_t control = control_of(params, kernel)) call.session.recorder().keeps(control);
+  });
+}
 
 bool put_originals(Call& call, CUgraph graph) {
   const Driver& d = driver();

@@ -140,7 +140,26 @@ void Recorder::cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunc
   auto found = controls_.find(control);
   if (found == controls_.end()) return;
   if (std::erase(found->second.launches, launch)) unfinished_.end(launch->unfinished_);
-  if (!found->second.again) ended(control);
+  over(control, found->second);
+}
+
+void Recorder::over(std::uint32_t control, const Controlled& controlled) {
+  if (!controlled.again || (controlled.holders == 0 && controlled.launches.empty())) ended(control);
+}
+
+void Recorder::also_has(std::uint32_t control) {
+  std::lock_guard hold(lock_);
+  const auto found = controls_.find(control);
+  if (found != controls_.end() && found->second.holders > 0) ++found->second.holders;
+}
+
+void Recorder::keeps(std::uint32_t control) { also_has(control); } // and nobody gives it back
+
+void Recorder::no_longer_has(std::uint32_t control) {
+  std::lock_guard hold(lock_);
+  const auto found = controls_.find(control);
+  if (found == controls_.end() || !found->second.again || found->second.holders == 0) return;
+  if (--found->second.holders == 0 && found->second.launches.empty()) ended(control);
 }
 
 // Its segments can still be told for a while.

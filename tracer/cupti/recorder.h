@@ -80,6 +80,11 @@ class Recorder {
   // A launch that will write under that number; after the ones before it.
   std::shared_ptr<RecordedLaunch> expect(std::uint32_t control, const device_log::Shape& shape);
   void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch); // it was not made
+  // Another graph's node, or executable, has the number of a node, or one that had it is gone: whoever asked for it is
+  // the first. Where more may have it than is known, it is kept for ever.
+  void also_has(std::uint32_t control);
+  void keeps(std::uint32_t control);
+  void no_longer_has(std::uint32_t control);
 
  private:
   struct Buffers; // of a context
@@ -111,10 +116,12 @@ class Recorder {
     bool again = false; // of a graph's node
     const Buffers* buffers = nullptr;
     std::vector<std::shared_ptr<RecordedLaunch>> launches;
+    std::uint32_t holders = 1; // of a graph's node: nodes and executables; 0: it will not be launched any more
     std::size_t launch_of(
         std::uint32_t block) const; // whose a segment is that comes now; of `launches`, which has some
   };
   std::map<std::uint32_t, Controlled> controls_;
+  void over(std::uint32_t control, const Controlled& controlled); // one of its launches; under lock_
   std::deque<std::uint32_t> ended_;
   std::uint32_t next_control_ = 1;
   std::uint64_t matched_ = 0, kept_bytes_ = 0;
