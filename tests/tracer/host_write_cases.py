@@ -14,7 +14,7 @@ def refills(case):
     """A refill that nothing orders behind the copy is a race with it, however the host is told; one behind is none."""
     for settings in ("", ":accesses=0"):
         for what in ("staging", "wait", "device", "query", "other_stream", "freed", "by_thread", "by_function", "part",
-                     "plane", "large", "registered", "download", "filled", "batch", "given_back", "meanwhile", "many", "gap"):
+                     "plane", "large", "registered", "download", "filled", "batch", "given_back", "found", "meanwhile", "many", "gap"):
             for fault in (0, 1):
                 found = races(case, what, fault, settings)
                 assert found == fault, (what, fault, settings, found)

@@ -12,10 +12,11 @@
 // told in any of these ways; the fault: one of them is not, once). meanwhile (another thread refills while this one
 // waits; right: when it has waited itself). gap (a part of the run is left out, and what it did may go on; the fault:
 // the host waits for the device, and refills then). given_back (page-locked memory is freed; the fault: refilled
-// before). Without a fault that could be told for certain, with FAULT 0 and 1 alike: downloaded (the device writes the
-// source late), mapped (a kernel reaches page-locked memory, before the copy or after it), combined (write-combined
-// memory), vanishes (memory that is registered is unmapped), captured (the copy becomes a graph's node), unknown (a
-// call that is not followed). Prints "done".
+// before). Who else may tell it: found (a kernel, by a flag whose address it finds in memory that it is given; the
+// fault: it is given other memory). Without a fault that could be told for certain, with FAULT 0 and 1 alike:
+// downloaded (the device writes the source late), mapped (a kernel reaches page-locked memory, before the copy or after
+// it), combined (write-combined memory), vanishes (memory that is registered is unmapped), captured (the copy becomes a
+// graph's node), unknown (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <dlfcn.h>
@@ -284,6 +285,20 @@ void mapped(const Job& job) {
   CHECK(cuStreamSynchronize(job.stream));
 }
 
+void found(const Job& job) {
+  std::uint8_t *const host = Job::pinned(), *const flag = Job::pinned();
+  const std::uint64_t addresses[] = {0, reinterpret_cast<std::uint64_t>(flag)};
+  CUdeviceptr table = 0, other = 0;
+  CHECK(cuMemAlloc_v2(&table, 4096));
+  CHECK(cuMemAlloc_v2(&other, 4096));
+  CHECK(cuMemcpyHtoDAsync_v2(table + 64, addresses, sizeof addresses, job.stream));
+  CHECK(cuStreamSynchronize(job.stream));
+  job.upload(host);
+  job.launch(job.fault ? other : table, job.stream);
+  Job::fill(host); // when the flag said so
+  CHECK(cuStreamSynchronize(job.stream));
+}
+
 void combined(const Job& job) {
   std::uint8_t* const host = Job::pinned(bytes, CU_MEMHOSTALLOC_WRITECOMBINED);
   job.upload(host);
@@ -336,6 +351,7 @@ int main(int argc, char** argv) {
                                                                    {"gap", gap},
                                                                    {"batch", batch},
                                                                    {"mapped", mapped},
+                                                                   {"found", found},
                                                                    {"unknown", unknown},
                                                                    {"given_back", given_back},
                                                                    {"combined", combined},

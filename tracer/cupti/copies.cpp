@@ -91,7 +91,10 @@ void submit_one(Call& call, const trace::MemoryRange& destination, const trace::
   operation.stream = call.stream(handle);
   operation.what = copy;
   const std::uint32_t stream = operation.stream, id = call.session.submit(std::move(operation));
-  if (HostWrites* writes = call.session.host_writes()) writes->copied(copy, stream);
+  if (HostWrites* writes = call.session.host_writes()) {
+    writes->brings(copy);
+    writes->copied(copy, stream);
+  }
   if (Window* window = call.session.window(); window && into_host) {
     window->device_writes(destination, stream, id, call.own_handle(handle));
   }
@@ -185,6 +188,7 @@ void submit_waiting(Call& call, const trace::MemoryRange& destination, const tra
   {
     std::lock_guard hold(session.lock);
     copy = describe(session, destination, source, to_host, from_host, call.api());
+    if (HostWrites* writes = session.host_writes(); writes && call.done()) writes->brings(copy);
     if (call.done() && session.activity()) session.activity()->submitted(placed->operation(), Activity::Kind::copy);
   }
   returned(call, placed, [&] { return open ? brought(*window, copy, handle) : trace::Bytes(); });

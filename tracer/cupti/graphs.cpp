@@ -296,7 +296,8 @@ void behind_nodes(HostWrites& writes, const Executable& graph, std::uint32_t str
   for (const GraphNode& node : graph.nodes) {
     const auto* set = std::get_if<trace::Set>(&node.what);
     if (!node.enabled) continue;
-    if (node.reaches_host) writes.talks(stream);
+    const bool finds_it = std::holds_alternative<trace::Launch>(node.what) && writes.kernels_may_find_it();
+    if (node.reaches_host || finds_it) writes.talks(stream);
     if (set && writes.reaches_host(set->destination.address)) writes.device_writes(set->destination, stream);
   }
   each_copy([&](const trace::Copy& copy) {
@@ -304,6 +305,7 @@ void behind_nodes(HostWrites& writes, const Executable& graph, std::uint32_t str
     if (writes_host && !copy.pageable_destination) writes.device_writes(copy.destination, stream);
   });
   each_copy([&](const trace::Copy& copy) {
+    if (!copy.pageable_source) writes.brings(copy);
     if (copy.direction == Direction::h2d) writes.copied(copy, stream);
   });
 }

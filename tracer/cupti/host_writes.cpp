@@ -1,5 +1,6 @@
 #include "tracer/cupti/host_writes.h"
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -202,6 +203,7 @@ void HostWrites::stream_made(const trace::StreamCreate& stream) {
 void HostWrites::allocated(const trace::Allocate& memory) {
   unread_.erase(memory.address);
   registered_.erase(memory.address);
+  leads_there_.erase(memory.address);
   if (is_host_visible(memory)) visible_.add(memory.address, memory.bytes);
 }
 
@@ -239,6 +241,35 @@ void HostWrites::device_writes(const trace::MemoryRange& range, std::uint32_t st
 bool HostWrites::reaches_host(std::uint64_t address) const {
   const trace::Allocate* memory = session_.allocation_at(address);
   return memory && is_host_visible(*memory);
+}
+
+bool HostWrites::leads_to_host(std::uint64_t address) const {
+  const trace::Allocate* memory = session_.allocation_at(address);
+  return memory && (is_host_visible(*memory) || leads_there_.count(memory->address));
+}
+
+void HostWrites::brings(const trace::Copy& copy) {
+  constexpr std::uint64_t most = std::uint64_t(64) << 10; // what is larger is data
+  using Direction = trace::Copy::Direction;
+  if (stopped_ || any_kernel_may_) return;
+  const trace::Allocate* const to = session_.allocation_at(copy.destination.address);
+  if (!to || is_host_visible(*to)) return;
+  const trace::Allocate* const from = session_.allocation_at(copy.source.address);
+  bool found = copy.direction == Direction::d2d && from && leads_there_.count(from->address);
+  if (copy.direction == Direction::h2d && copy.source.bytes() <= most && !(from && unread_.count(from->address))) {
+    for (std::uint64_t n = 0; n < copy.source.rows() && !found; ++n) {
+      const auto* const row = reinterpret_cast<const std::uint8_t*>(copy.source.row(n));
+      for (std::uint64_t at = 0; at + 8 <= copy.source.width && !found; at += 4) {
+        std::uint64_t word;
+        std::memcpy(&word, row + at, 8);
+        found = visible_.maybe(word) && leads_to_host(word);
+      }
+    }
+  }
+  if (!found) return;
+  if (to->kind == trace::Allocate::Kind::symbol) any_kernel_may_ = true;
+  leads_there_.insert(to->address);
+  visible_.add(to->address, to->bytes);
 }
 
 void HostWrites::talks(std::uint32_t stream) {
@@ -360,7 +391,8 @@ void HostWrites::waited(Kind kind, std::uint32_t id) {
 void HostWrites::launched(std::span<const std::uint64_t> words, std::uint32_t stream) {
   if (stopped_) return;
   std::lock_guard live(session_.lock);
-  if (std::any_of(words.begin(), words.end(), [&](std::uint64_t word) { return reaches_host(word); })) talks(stream);
+  if (any_kernel_may_ || std::any_of(words.begin(), words.end(), [&](std::uint64_t at) { return leads_to_host(at); }))
+    talks(stream);
 }
 
 std::uint64_t HostWrites::entries() {

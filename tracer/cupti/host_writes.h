@@ -13,8 +13,10 @@
 // A change is the host's only where nobody else may have made it, and only where the host cannot know otherwise that it
 // may. So nothing is kept of a copy, and what was kept is thrown away, where
 // - an operation that the host has not waited for writes there, or may: copies to the host, sets;
-// - a kernel that the host has not waited for has page-locked or managed memory among its arguments, or a stream writes
-//   values there, or waits for some: host and device may tell each other things by them, unseen;
+// - a kernel that the host has not waited for has page-locked or managed memory among its arguments, or memory into
+// which
+//   an address of such was copied, or a stream writes values there, or waits for some: host and device may tell each
+//   other things by them, unseen. Where such an address was copied into a module's variable, that goes for any kernel;
 // - a host function has been submitted that has not returned: it may be what writes.
 // Write-combined memory, which is slow to read, and memory of other devices are never read. When calls are not followed
 // (driver_calls.def, LEFT_OUT), nothing is looked for from there on.
@@ -67,6 +69,11 @@ class HostWrites {
   void copied(const trace::Copy& copy, std::uint32_t stream);
   void device_writes(const trace::MemoryRange& range, std::uint32_t stream); // submitted
   bool reaches_host(std::uint64_t address) const; // memory that host and device reach
+  // A copy has been submitted whose source the host can read, if it is the host's: it may bring addresses of such
+  // memory, which kernels then find by themselves.
+  void brings(const trace::Copy& copy);
+  bool leads_to_host(std::uint64_t address) const; // such memory, or where an address of it may lie
+  bool kernels_may_find_it() const { return any_kernel_may_ || !leads_there_.empty(); }
   void talks(std::uint32_t stream); // an operation there that may tell the host something, or wait for it
   void launch_failed(); // what was submitted last was not
 
@@ -78,7 +85,8 @@ class HostWrites {
 
   // ---- not under it
   bool maybe_reaches_host(std::uint64_t address) const { return visible_.maybe(address); }
-  // A launch with these words among its arguments, some of which maybe_reaches_host().
+  bool any_kernel_may() const { return any_kernel_may_.load(std::memory_order_relaxed); } // reach it by itself
+  // A launch with these words among its arguments, some of which maybe_reaches_host(), if not any_kernel_may().
   void launched(std::span<const std::uint64_t> words, std::uint32_t stream);
   // Host functions: submitted, or soon; about to run; has returned, or will not run.
   void function_comes() { ++functions_; }
@@ -134,7 +142,9 @@ class HostWrites {
   std::atomic<std::size_t> count_{0}; // of entries: without any there is nothing to do
   std::atomic<bool> stopped_{false};
   std::atomic<int> functions_{0}, untold_{0};
+  std::atomic<bool> any_kernel_may_{false};
   std::set<std::uint64_t> unread_, registered_; // where allocations begin; under the session's lock
+  std::set<std::uint64_t> leads_there_; // likewise: of the device's own, they hold addresses that host and device reach
   std::mutex lock_; // of what follows
   std::vector<Entry> entries_;
   std::vector<std::vector<std::uint8_t>> rooms_; // to be used again

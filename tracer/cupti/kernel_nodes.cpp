@@ -49,7 +49,7 @@ bool reaches_host(Session& session, const std::vector<std::uint8_t>& arguments) 
   for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
     std::uint64_t word;
     std::memcpy(&word, arguments.data() + at, 8);
-    if (writes->reaches_host(word)) return true;
+    if (writes->leads_to_host(word)) return true;
   }
   return false;
 }

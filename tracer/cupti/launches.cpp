@@ -116,7 +116,7 @@ void reaches_host(Call& call, const std::vector<std::uint8_t>& arguments, std::u
   std::vector<std::uint64_t> words(arguments.size() / 8);
   if (!words.empty()) std::memcpy(words.data(), arguments.data(), 8 * words.size());
   std::erase_if(words, [&](std::uint64_t word) { return !writes->maybe_reaches_host(word); });
-  if (!words.empty()) writes->launched(words, stream);
+  if (!words.empty() || writes->any_kernel_may()) writes->launched(words, stream);
 }
 
 void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void**& parameters, void**& extra,
@@ -288,9 +288,10 @@ void finish(Call& call, CUstream stream) {
   }
   facts.stream = session.stream_again(call.context, stream, call.per_thread);
   session.number(facts);
-  bool on_host = false;
+  HostWrites* const writes = session.host_writes();
+  bool on_host = writes && writes->any_kernel_may();
   session.journal().push(facts, kernel.most_words, [&](std::uint64_t* to) {
-    return words_of(session, kernel, facts.grid.x, parameters, to, session.host_writes(), on_host);
+    return words_of(session, kernel, facts.grid.x, parameters, to, writes, on_host);
   });
   if (on_host) [[unlikely]] {
     std::vector<std::uint8_t> arguments;
