@@ -50,7 +50,7 @@
 
 #include "tests/tracer/driver_check.h"
 #include "tests/tracer/fat_binary.h"
-#include "tests/tracer/fill_kernel.h"
+#include "tests/tracer/waiting_job.h"
 
 #include "tracer/device_log/layout.h"
 
@@ -69,19 +69,7 @@ extern "C" __attribute__((used)) void cudaGetParameterBufferV2() {}
 
 namespace {
 
-const std::string kernels = std::string(fill_kernel) + R"(.visible .entry wait(.param .u64 flag)
-{
-  .reg .b32 %r<2>;
-  .reg .b64 %rd<2>;
-  .reg .pred %p;
-  ld.param.u64 %rd1, [flag];
-$again:
-  ld.volatile.global.u32 %r1, [%rd1];
-  setp.eq.u32 %p, %r1, 0;
-  @%p bra $again;
-  ret;
-}
-.visible .entry gives_up(.param .u64 to)
+const std::string kernels = waiting_kernels + R"(.visible .entry gives_up(.param .u64 to)
 {
   .reg .b64 %rd<2>;
   ld.param.u64 %rd1, [to];
@@ -183,21 +171,8 @@ std::string contents(const char* path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-struct Job {
-  CUmodule module = nullptr;
-  CUstream one = nullptr, other = nullptr;
-  CUdeviceptr memory = 0, flag = 0;
-
-  Job() {
-    CHECK(cuInit(0));
-    CHECK(cuModuleLoadData(&module, kernels.c_str()));
-    CHECK(cuStreamCreateWithPriority(&one, CU_STREAM_NON_BLOCKING, 0));
-    CHECK(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
-    CHECK(cuMemAlloc_v2(&memory, 4096));
-    CHECK(cuMemAlloc_v2(&flag, 4));
-    CHECK(cuMemsetD32Async(flag, 0, 1, one));
-    CHECK(cuStreamSynchronize(one));
-  }
+struct Job : WaitingJob {
+  Job() : WaitingJob(kernels) {}
   void launch(const char* name, CUstream stream, CUdeviceptr at) const {
     CUfunction function = nullptr;
     CHECK(cuModuleGetFunction(&function, module, name));

@@ -26,7 +26,7 @@
 #include <string>
 
 #include "tests/tracer/driver_check.h"
-#include "tests/tracer/fill_kernel.h"
+#include "tests/tracer/waiting_job.h"
 
 extern "C" void embedded_stops_answering();
 extern "C" int embedded_attributes_asked();
@@ -41,19 +41,7 @@ extern "C" void* malloc(std::size_t bytes) {
 
 namespace {
 
-const std::string kernels = std::string(fill_kernel) + R"(.visible .entry wait(.param .u64 flag)
-{
-  .reg .b32 %r<2>;
-  .reg .b64 %rd<2>;
-  .reg .pred %p;
-  ld.param.u64 %rd1, [flag];
-$again:
-  ld.volatile.global.u32 %r1, [%rd1];
-  setp.eq.u32 %p, %r1, 0;
-  @%p bra $again;
-  ret;
-}
-.visible .entry blocks(.param .u64 to)
+const std::string kernels = waiting_kernels + R"(.visible .entry blocks(.param .u64 to)
 {
   .reg .b32 %r<3>;
   .reg .b64 %rd<2>;
@@ -78,26 +66,10 @@ void report_blocks(int count) {
   for (int i = 0; i < count; ++i) report(reinterpret_cast<void*>(0x10000), 512, 0, 0, 1);
 }
 
-struct Job {
-  CUmodule module = nullptr;
-  CUstream one = nullptr, other = nullptr;
-  CUdeviceptr memory = 0, flag = 0;
-
-  Job() {
-    CHECK(cuInit(0));
-    CHECK(cuModuleLoadData(&module, kernels.c_str()));
-    CHECK(cuStreamCreateWithPriority(&one, CU_STREAM_NON_BLOCKING, 0));
-    CHECK(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
-    CHECK(cuMemAlloc_v2(&memory, 4096));
-    CHECK(cuMemAlloc_v2(&flag, 4));
-    CHECK(cuMemsetD32Async(flag, 0, 1, one));
+struct Job : WaitingJob {
+  Job() : WaitingJob(kernels) {
     CHECK(cuMemsetD32Async(memory, 0, 1024, one));
     CHECK(cuStreamSynchronize(one));
-  }
-  CUfunction function(const char* name) const {
-    CUfunction found = nullptr;
-    CHECK(cuModuleGetFunction(&found, module, name));
-    return found;
   }
   void launch(CUfunction f, CUdeviceptr at, CUstream stream, unsigned blocks = 1) const {
     void* parameters[] = {&at};
