@@ -19,7 +19,9 @@
 // filled     likewise, and a host function of the graph fills the memory ahead of the copy: certain is nothing
 //            wait
 // fails      a launch that fails, and one that does not
-// condition  a condition's body has a kernel; EARLY 0: made by hand, 1: captured
+// condition, condition_races
+//            a condition's body has a kernel; EARLY 0: made by hand, 1: captured. What it writes another stream does,
+//            too
 // often      graphs that are captured, cloned, instantiated and destroyed over and over; EARLY 1: while they run.
 // Prints
 //            how many bytes more are in use after ten times as many
@@ -242,7 +244,7 @@ struct Job {
     CHECK(cuGraphLaunch(instantiate(made), one));
   }
 
-  void condition() {
+  void condition(bool other_writes) {
     CUfunction function = nullptr;
     CHECK(cuModuleGetFunction(&function, module, "fill"));
     void* parameters[] = {&memory};
@@ -264,6 +266,8 @@ struct Job {
       CHECK(cuGraphAddNode_v2(&node, body, nullptr, nullptr, 0, &params));
     }
     CHECK(cuGraphLaunch(instantiate(made), one));
+    if (other_writes) CHECK(cuMemsetD32Async(memory, 1, 32, other));
+    CHECK(cuMemsetD32Async(memory + 2048, 1, 32, one));
   }
 
   // Of 64 kernels each; they write the same memory, one after the other.
@@ -352,8 +356,8 @@ int main(int argc, char** argv) {
     job.kernels();
   else if (what == "dependent")
     job.dependent();
-  else if (what == "condition")
-    job.condition();
+  else if (what.starts_with("condition"))
+    job.condition(what == "condition_races");
   else if (what == "often")
     job.often();
   else if (what == "refilled" || what == "filled")

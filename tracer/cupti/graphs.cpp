@@ -79,6 +79,9 @@ void describe(Call& call, CUgraphNode node, HostNodes* hosts, GraphNode& to) {
       to.what = trace::PoolOperation{true, 0};
       return;
     }
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      if (describe_condition(call, node, to)) return;
+      break;
     default: break;
   }
   to.unknown = true;
@@ -479,6 +482,7 @@ void gone(Call& call, CUgraph graph, int depth) {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     CUgraph child = nullptr;
     d.cuGraphNodeGetType(node, &type);
+    if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) call.session.no_condition(node);
     if (type == CU_GRAPH_NODE_TYPE_KERNEL) call.session.journal().push(Journal::CapturedGone{node});
     if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
       gone(call, child, depth + 1);

@@ -74,6 +74,8 @@ struct cuProfilerStop_params {};
 inline constexpr int deepest_graph = 8; // child graphs in child graphs
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);
 void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& p, GraphNode& to);
+// False: what its bodies do is not known (conditions.cpp).
+bool describe_condition(Call& call, CUgraphNode node, GraphNode& to);
 void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p);
 device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t launch);
 trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& copy, const std::string& api);

@@ -321,9 +321,9 @@ void added(Call& call, CUgraph graph, CUgraphNodeParams*& params, const CUgraphN
   if (node && params->type == CU_GRAPH_NODE_TYPE_GRAPH) return part_added(call, *node);
   if (params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
   const CUDA_CONDITIONAL_NODE_PARAMS& condition = params->conditional;
-  for (unsigned i = 0; condition.phGraph_out && i < condition.size; ++i) {
-    call.session.is_body(condition.phGraph_out[i]);
-  }
+  if (!node || !condition.phGraph_out) return;
+  call.session.no_condition(*node); // a handle may come again
+  for (unsigned i = 0; i < condition.size; ++i) call.session.has_body(*node, condition.phGraph_out[i]);
 }
 
 } // namespace

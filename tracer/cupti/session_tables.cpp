@@ -313,9 +313,21 @@ void Session::timed(const Journal::LaunchFacts& launch) {
 
 void Session::timed(const Journal::MemorySet& set) { activity_->submitted(set.operation, Activity::Kind::set); }
 
-void Session::is_body(CUgraph graph) {
+std::vector<CUgraph> Session::bodies_of(CUgraphNode condition) {
   std::lock_guard hold(lock);
-  bodies_.insert(graph);
+  const auto found = conditions_.find(condition);
+  return found == conditions_.end() ? std::vector<CUgraph>() : found->second;
+}
+
+void Session::no_condition(CUgraphNode node) {
+  std::lock_guard hold(lock);
+  conditions_.erase(node);
+}
+
+void Session::has_body(CUgraphNode condition, CUgraph body) {
+  std::lock_guard hold(lock);
+  bodies_.insert(body);
+  conditions_[condition].push_back(body);
   has_bodies_ = true;
 }
 
