@@ -91,7 +91,7 @@ struct Schedule {
   std::vector<ThreadCount> counts; // of uniform
   // Of natural and holds. Wait loops read a value as soon as it is there, before anybody else goes on, and blocks that
   // take work from a queue let others have theirs. In witnesses of earlier versions they do none of that (no), or waits
-  // that go on while another value changes look late, and work is shared by additions alone (at_first).
+  // that go on while another value changes look late (at_first).
   enum class Prompt : std::uint8_t { no = 0, at_first = 1, always = 2 } prompt = Prompt::always;
   // Of switches: they are of a run that somebody drove (replay/device/chooser.h). Before each decision whoever waits
   // for a value that has changed is woken, and a wait for cp.async leaves it to decisions to perform the copies.

@@ -127,7 +127,7 @@ struct Block {
   std::uint32_t live = 0;
   std::uint32_t ready_warps = 0, used_barriers = 0;
   bool named = false; // a hold names one of its threads
-  std::uint32_t made_way = 0; // how often it let other blocks go on behind a share of work that it took
+  std::uint32_t made_way = 0; // how often it let other blocks go on behind a ticket that it took
   engine::EntryPoint entry = nullptr;
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;
@@ -171,8 +171,7 @@ struct SiteTable {
     red_and = 8,
     red_or = 16,
     fence = 32,
-    ticket = 64, // takes a share of work
-    swap = 128 // likewise, where it changes something
+    ticket = 64
   };
   explicit SiteTable(const std::vector<Site>& module_sites);
   std::uint8_t flags_of(std::uint32_t site) const { return site < flags.size() ? flags[site] : 0; }

@@ -26,18 +26,16 @@ namespace {
 constexpr std::uint64_t context_bytes = sizeof(engine::ThreadContext);
 constexpr std::uint64_t host_memory_limit = std::uint64_t(8) << 30; // of the blocks resident at a time
 
-constexpr std::size_t blocks_that_share = 64; // of those resident, that take shares of work in turn
+constexpr std::size_t blocks_that_share = 64; // of those resident, that take tickets in turn
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
-// Takes it a share of work, as blocks do that empty a queue together? By an addition (a ticket), or by a
-// compare-and-swap or exchange (PTX ISA 9.7.13.14: red returns nothing).
-std::uint8_t share_flags(const Site& site) {
-  if (site.kind != SiteKind::access || site.access != AccessKind::atomic || !site.in_loop) return 0;
-  if (site.space == Space::shared || !site.opcode.starts_with("atom")) return 0;
+// Takes it a ticket, as blocks do that share a queue of work? (PTX ISA 9.7.13.14: red returns nothing.)
+bool is_ticket(const Site& site) {
+  if (site.kind != SiteKind::access || site.access != AccessKind::atomic || !site.in_loop) return false;
+  if (site.space == Space::shared || !site.opcode.starts_with("atom")) return false;
   const auto has = [&](const char* word) { return site.opcode.find(word) != std::string::npos; };
-  if (has(".add.u") || has(".add.s") || has(".inc.") || has(".dec.")) return SiteTable::ticket;
-  return has(".cas.") || has(".exch.") ? SiteTable::swap : 0;
+  return has(".add.u") || has(".add.s") || has(".inc.") || has(".dec.");
 }
 
 } // namespace
@@ -54,7 +52,7 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
         site.kind == SiteKind::bulk_copy)
       f |= stops;
     if (site.kind == SiteKind::access && (is_strong(site.ordering) || site.access == AccessKind::atomic)) f |= stops;
-    f |= share_flags(site);
+    if (is_ticket(site)) f |= ticket;
     if (site.arrive_only) f |= arrive_only;
     if (site.kind == SiteKind::barrier && site.opcode.find(".red") != std::string::npos) {
       if (site.opcode.find(".popc") != std::string::npos)

@@ -6,8 +6,8 @@
 //             Code that stops before strong operations (recorded, or with those sites marked) performs them a site at
 //             a time: all lanes of the warp that have stopped at the lowest site, one after another. Behind each, wait
 //             loops whose value has changed look once (Schedule::prompt). A block in which nobody can go on makes way
-//             for the next, and so does at first one that took a share of work (by an atomic in a loop that returns
-//             what it found: an addition, a compare-and-swap, an exchange): else the first block would do all of it.
+//             for the next, and so does at first one that took a ticket (an atomic addition in a loop that uses what it
+//             returns): else the first block would do all the work that is handed out so.
 //   holds     natural, but for threads that wait for another access by order of the schedule (holds.cpp)
 //   chosen    one agent at a time, until its quantum is used up (control.cpp): random, or a list of switches
 //
@@ -205,8 +205,6 @@ class Machine {
   std::uint32_t perform_visible(Block& block, std::uint32_t warp); // which site
   void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
   bool makes_way(Block& block, std::uint32_t site);
-  void note_swaps(const Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
-  bool took_share(const Block& block, std::uint32_t site) const;
   void show_changes();
   void look_again(Block& block, std::uint32_t warp);
   void run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane);
@@ -300,7 +298,6 @@ class Machine {
   std::uint64_t triggers_ = 0;
   std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
   bool detour_ = false; // a thread was held: go and find what it waits for
-  std::vector<Awaited> swaps_; // what compare-and-swaps and exchanges found that lanes perform
   bool makes_way_ = false; // the block that runs, for others
   Holds* holds_ = nullptr;
   Control* control_ = nullptr;

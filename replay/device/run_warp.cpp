@@ -127,7 +127,6 @@ std::uint32_t Machine::perform_visible(Block& block, std::uint32_t warp) {
     group = at < site ? 1u << lane : group | 1u << lane;
     site = at;
   }
-  note_swaps(block, warp, site, group);
   perform_visible(block, warp, site, group);
   return site;
 }

@@ -12,7 +12,7 @@ using engine::ThreadContext;
 namespace {
 
 constexpr std::size_t max_awaited = 64, max_awaited_before = 16; // before: Schedule::Prompt::at_first and no
-constexpr std::uint32_t shares_in_turn = 8; // of work, of a block, behind which others take theirs
+constexpr std::uint32_t tickets_in_turn = 8; // of a block, behind which others take theirs
 
 } // namespace
 
@@ -104,38 +104,14 @@ std::uint64_t Machine::wake_changed(Block& block) {
   return woken;
 }
 
-// The lanes are about to perform the site: what lies where they swap?
-void Machine::note_swaps(const Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group) {
-  swaps_.clear();
-  if (block.made_way == shares_in_turn || !(block.launch->request.sites->flags_of(site) & SiteTable::swap)) return;
-  if (!is_prompt(*block.launch, Schedule::Prompt::always)) return;
-  for (std::uint32_t m = group; m; m &= m - 1) {
-    Awaited place = awaited(block, block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(m))]);
-    if (!place.at) continue;
-    place.value = place.now();
-    swaps_.push_back(place);
-  }
-}
-
-// Did lanes of the block that have performed the site take a share of work by it? Not where a compare-and-swap failed,
-// or an exchange found what it leaves.
-bool Machine::took_share(const Block& block, std::uint32_t site) const {
-  if (block.made_way == shares_in_turn) return false;
-  const std::uint8_t flags = block.launch->request.sites->flags_of(site);
-  if (flags & SiteTable::ticket) return true;
-  return flags & SiteTable::swap &&
-         std::any_of(swaps_.begin(), swaps_.end(), [](const Awaited& place) { return place.changed(); });
-}
-
 // Behind a strong operation of the block: others act, where the schedule wants it, before anybody else goes on. True:
 // so does the block not.
 bool Machine::makes_way(Block& block, std::uint32_t site) {
   Launch& launch = *block.launch;
   if (!is_prompt(launch, Schedule::Prompt::at_first)) return false;
-  const bool shares = took_share(block, site);
   show_changes();
   if (detour_ || fault_) return true;
-  if (!shares) return false;
+  if (!(launch.request.sites->flags_of(site) & SiteTable::ticket) || block.made_way == tickets_in_turn) return false;
   ++block.made_way;
   ++progress_;
   launch.made_way = makes_way_ = true;

@@ -192,37 +192,6 @@ TEST(Spinning, WhoLooksOftenKeepsNobodyFromTheirTurn) {
   }
 }
 
-// Blocks take what a compare-and-swap or an exchange hands out in turn, too; not in witnesses of earlier versions.
-TEST(Spinning, BlocksTakeSharesInTurn) {
-  using Prompt = Schedule::Prompt;
-  const std::string own = "mul.wide.u32 %rd0, %r1, 4;\nadd.u64 %rd0, %rd31, %rd0;\nst.global.u32 [%rd0], %r31;\n";
-  const std::string by_swap =
-      "ld.relaxed.gpu.global.u32 %r0, [%rd30];\n$again:\nsetp.ge.u32 %p1, %r0, 40;\n@%p1 bra $end;\n"
-      "add.u32 %r2, %r0, 1;\natom.relaxed.gpu.global.cas.b32 %r1, [%rd30], %r0, %r2;\n"
-      "setp.ne.u32 %p1, %r1, %r0;\nmov.u32 %r0, %r1;\n@%p1 bra $again;\n" +
-      own + "add.u32 %r0, %r1, 1;\nbra $again;\n$end:";
-  const std::string by_exchange = // a word each says whether it was taken
-      "mov.u32 %r1, 0;\n$again:\nmul.wide.u32 %rd0, %r1, 4;\nadd.u64 %rd0, %rd30, %rd0;\nmov.u32 %r2, 1;\n"
-      "atom.relaxed.gpu.global.exch.b32 %r0, [%rd0], %r2;\nsetp.ne.u32 %p1, %r0, 0;\n@%p1 bra $next;\n" +
-      own + "$next:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 40;\n@%p1 bra $again;\n";
-  for (const std::string& body : {by_swap, by_exchange})
-    for (const Prompt prompt : {Prompt::at_first, Prompt::always}) {
-      device::DeviceOptions options = mode_options(2);
-      options.schedule.prompt = prompt;
-      Rig rig(module_of(kernel("k", body)), nullptr, options);
-      rig.load();
-      const std::uint64_t taken = rig.alloc(160), owners = rig.alloc(160);
-      rig.set(taken, 0, 160);
-      rig.set(owners, 0xFF, 160);
-      rig.launch("k", 3, 1, {taken, owners});
-      ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
-      const std::vector<std::uint32_t> owner = rig.read(owners, 40);
-      EXPECT_EQ(std::count_if(owner.begin(), owner.end(), [](std::uint32_t block) { return block > 2; }), 0);
-      const bool one = std::count(owner.begin(), owner.end(), 0u) == 40;
-      EXPECT_EQ(one, prompt == Prompt::at_first) << body;
-    }
-}
-
 // Blocks take tickets in turn, though nothing makes the first one wait; with more blocks than share, and where a block
 // takes more than it gives others their turn for, all tickets are taken.
 TEST(Spinning, BlocksTakeTicketsInTurn) {
