@@ -16,13 +16,17 @@ Distance distance(const Touch& first, const Touch& second) {
 // write a line each, the outputs may depend on who reads before the other writes, and not on who reads after.
 bool other_way(const std::pair<Touch, Touch>& instance) { return instance.first.place > instance.second.place; }
 
+// Of what is no launch's there is one only: others do not stand for it.
+bool same_thread(const Touch& a, const Touch& b) { return a.place && a.thread == b.thread; }
+
 // `most`: of each way.
 void add(FoundRace::Instances& to, std::size_t most, const Touch& first, const Touch& second) {
   const std::pair instance(first, second);
   std::size_t count = 0;
   for (const auto& other : to) {
     if (other_way(other) != other_way(instance)) continue;
-    if (++count >= most || other.first.thread == first.thread || other.second.thread == second.thread) return;
+    if (++count >= most || same_thread(other.first, first) || same_thread(other.second, second)) return;
+    if (other.first.thread == first.thread && other.second.thread == second.thread) return;
   }
   to.push_back(instance);
 }

@@ -78,7 +78,8 @@ void verdict(Page& page, const Race& race) {
       text = "allocation " + number(std::uint64_t(entry.allocation)) + ", from byte " + number(entry.offset) + ": " +
              counted(entry.elements, "element", "elements") +
              (entry.type.empty() ? "" : " (" + printable(entry.type) + ")") +
-             (entry.elements == 1 ? " differs" : " differ") + ", by up to " + number(entry.max_abs) +
+             (entry.elements == 1 ? " differs" : " differ") +
+             (entry.max_abs > 0 ? ", by up to " + number(entry.max_abs) : "") + // 0 where no two numbers differ: NaN
              (entry.max_relative > 0 ? ", relative " + number(entry.max_relative) : "") +
              (entry.max_ulp ? " or " + number(entry.max_ulp) + " ULP" : "") + "; at byte " +
              number(entry.example.offset) + ": " + number(entry.example.a) + " against " + number(entry.example.b);
@@ -194,7 +195,8 @@ void write(Page& page, const Fault& fault, const char* what, const std::string& 
   page.line(std::string(what) + ": " + printable(fault.kind) +
             (fault.bytes ? ", " + counted(fault.bytes, "byte", "bytes") + " at " + hexadecimal(fault.address) : ""));
   if (!fault.text.empty()) page.paragraph(printable(fault.text));
-  page.side(heading, fault.side);
+  const RaceSide& side = fault.side;
+  if (!side.kernel.empty() || !side.source.empty() || !side.called_at.empty()) page.side(heading, side);
   if (fault.nearest) {
     page.paragraph("nearest: allocation " + number(std::uint64_t(fault.nearest->id)) + " of " +
                    counted(fault.nearest->size, "byte", "bytes") + ", at its byte " +

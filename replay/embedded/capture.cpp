@@ -80,6 +80,13 @@ void end_capture(Call& call, Capture& capture) {
   std::erase_if(call.runtime.captures, [&](const auto& open) { return open.get() == &capture; });
 }
 
+void leave_capture(Call& call, Stream& stream) {
+  Capture& capture = *stream.capture;
+  if (capture.origin == &stream) return end_capture(call, capture);
+  capture.left.insert(capture.left.end(), stream.tail.begin(), stream.tail.end());
+  std::erase(capture.streams, &stream);
+}
+
 cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured) {
   *captured = false;
   if (!stream.capture) return forbid_implicit(call, stream);
@@ -237,12 +244,11 @@ static bool joined(const Capture& capture) {
     if (!reached.insert(node).second) continue;
     open.insert(open.end(), node->after.begin(), node->after.end());
   }
-  for (const Stream* stream : capture.streams) {
-    for (const GraphNode* node : stream->tail) {
-      if (!reached.count(node)) return false;
-    }
-  }
-  return true;
+  const auto leads_there = [&](const GraphNode* node) { return reached.count(node) != 0; };
+  return std::all_of(capture.left.begin(), capture.left.end(), leads_there) &&
+         std::all_of(capture.streams.begin(), capture.streams.end(), [&](const Stream* stream) {
+           return std::all_of(stream->tail.begin(), stream->tail.end(), leads_there);
+         });
 }
 
 DEADHEAT_STREAM_API(cudaStreamEndCapture, _ptsz, device, (cudaStream_t handle, cudaGraph_t* graph), (handle, graph)) {

@@ -89,6 +89,7 @@ struct Capture {
   Graph* graph = nullptr;
   Stream* origin = nullptr;
   std::vector<Stream*> streams;
+  std::vector<GraphNode*> left; // the tails of streams that were destroyed since
   std::uint32_t thread = 0;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   bool invalidated = false;
@@ -106,6 +107,7 @@ cudaError_t plan_graph_memory(Call& call, GraphExec& executable);
 // ---- Capture. `captured`: the call is done, with the status that is returned.
 cudaError_t begin_capture(Call& call, Stream& stream, cudaStreamCaptureMode mode, Graph* into);
 void end_capture(Call& call, Capture& capture); // forgets it; its streams go on
+void leave_capture(Call& call, Stream& stream); // is destroyed: the capture goes on without it, but for its origin
 cudaError_t capture(Call& call, Stream& stream, const Work& work, bool* captured);
 cudaError_t capture_record(Call& call, cudaEvent_t event, Stream& stream, bool external, bool* captured);
 cudaError_t capture_wait(Call& call, cudaEvent_t event, Stream& stream, bool external, bool* captured);

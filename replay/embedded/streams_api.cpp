@@ -43,7 +43,7 @@ DEADHEAT_API(cudaDeviceGetStreamPriorityRange, nothing, (int* least, int* greate
 DEADHEAT_API(cudaStreamDestroy, device, (cudaStream_t handle), (handle)) {
   auto found = call.runtime.streams.find(handle);
   if (found == call.runtime.streams.end()) return cudaErrorInvalidResourceHandle;
-  if (found->second->capture) end_capture(call, *found->second->capture);
+  if (found->second->capture) leave_capture(call, *found->second);
   call.device().destroy_stream(found->second->id, call.thread.number);
   call.runtime.streams.erase(found);
   return cudaSuccess;

@@ -37,6 +37,7 @@ SchedulePair late_pair(const Race::Instance& instance, std::uint32_t before_seco
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 // Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
 constexpr std::uint64_t most_improved = 1 << 15;
+constexpr std::size_t most_late = 4; // instances whose operations are also tried as late as the second comes
 constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
 constexpr auto most_spent_on_better = std::chrono::seconds(6); // looking for witnesses of fewer context switches
@@ -57,7 +58,8 @@ Expected<void> Judge::judge(Race& race) {
   const bool may_be_old = race.level != RaceLevel::stream && reads;
   std::vector<std::pair<Race::Instance, SchedulePair>> attempts;
   for (const Race::Instance& instance : race.instances) attempts.emplace_back(instance, schedule_pair(instance));
-  for (const Race::Instance& instance : race.instances) {
+  for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {
+    const Race::Instance& instance = race.instances[i];
     if (instance.first.operation == instance.second.operation) continue;
     const std::uint32_t before = session_.before(instance.second.operation);
     if (before && before != instance.first.operation) attempts.emplace_back(instance, late_pair(instance, before));

@@ -199,6 +199,10 @@ class Builds(Case):
         self.assertEqual((summary["launches"], summary["instrumented"], summary["complete"]), (1, 1, False))
         self.assertEqual(len(report["warnings"]), 2)
 
+    def test_refused_kernels_are_no_error_of_the_program(self):
+        self.record(program("refused"), "all", "unasked")
+        self.assertEqual(self.analyze()[0]["memory_errors"], [])
+
     def test_refused_kernels_not_launched(self):
         status, out, err = self.deadheat("check", "--", program("refused"))
         self.assertEqual((status, out), (0, b"last 32\n"), err)

@@ -1,4 +1,5 @@
-// Two kernels that the embedded device cannot run, each for one instruction, and one that it can.
+// Two kernels that the embedded device cannot run, each for one instruction, and one that it can. With an argument it
+// launches all.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -23,6 +24,7 @@ int main(int count, char**) {
     std::printf("fetch %d\n", int(cudaGetLastError()));
     everywhere<<<1, 32>>>(reinterpret_cast<float*>(data));
     std::printf("everywhere %d\n", int(cudaGetLastError()));
+    if (count > 2) fetch<<<1, 32>>>(0, reinterpret_cast<float*>(data)); // nobody asks how it ended
   }
   good<<<1, 32>>>(data);
   cudaMemcpy(&last, data + 31, sizeof last, cudaMemcpyDeviceToHost);

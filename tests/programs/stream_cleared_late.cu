@@ -9,9 +9,7 @@ __global__ void fill(int* data) {
 }
 
 int main() {
-  int *data, *host;
-  CHECK(cudaMalloc(&data, threads * sizeof(int)));
-  CHECK(cudaMallocHost(&host, threads * sizeof(int)));
+  int *data = zeros<int>(threads), *host = pinned(numbers(threads));
   cudaStream_t clearing = make_stream(), filling = make_stream();
   cudaEvent_t cleared = make_event();
   CHECK(cudaMemsetAsync(data, 0, threads * sizeof(int), clearing));
@@ -22,8 +20,6 @@ int main() {
   fill<<<1, threads, 0, filling>>>(data);
   CHECK(cudaMemcpyAsync(host, data, threads * sizeof(int), cudaMemcpyDeviceToHost, filling));
   CHECK(cudaStreamSynchronize(filling));
-  int sum = 0;
-  for (int i = 0; i < threads; ++i) sum += host[i];
-  printf("sum %d\n", sum);
+  print_checksum(host, threads);
   CHECK(cudaDeviceSynchronize());
 }
