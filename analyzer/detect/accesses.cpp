@@ -151,10 +151,6 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
     return;
   }
   if (!in_shared && access.space != Space::global) return;
-  if (full_) {
-    if (mine) ++mine->unchecked;
-    return;
-  }
   const Site& site = *sides_.place(place).site;
   const unsigned first = unsigned(std::countr_zero(access.mask));
   const trace::Warp warp{access.launch, access.block, access.warp};
@@ -184,6 +180,12 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
     });
     static constexpr StrongValues unknown[32];
     return strong(all, all.everybodys, lanes, unknown);
+  }
+  if (full_) { // counted once, whichever of its lanes it is
+    for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+      if (leave_out(memory, address[std::countr_zero(rest)], lane_bytes(site))) break;
+    }
+    return;
   }
   if (pass_ == Pass::filter) {
     Filter::Warp as_warp;
@@ -323,7 +325,7 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
     access.digest = lane.digest;
     PartFindings* const mine =
         active_.test(partition_of(memory, lane.address / page_bytes)) ? &part(memory, lane.address) : nullptr;
-    if (full_ && mine) ++mine->unchecked;
+    if (full_) leave_out(memory, lane.address, width);
     if (pass_ == Pass::filter && mine && sides_.place(place).float_add) ++mine->additions[place];
     const bool looks =
         !full_ && (pass_ == Pass::pairs || mine || (lane.address % page_bytes) + most_lane_bytes > page_bytes);
@@ -363,9 +365,17 @@ std::uint64_t Detector::shared_memory(OperationIndex operation, std::uint32_t bl
   return ThreadKey(operation, block, 0).block_bits() + 1;
 }
 
-bool Detector::unchecked(std::uint64_t memory, std::uint64_t address) {
-  if (full_) part(memory, address).unchecked += active_.test(partition_of(memory, address / page_bytes));
-  return full_;
+bool Detector::leave_out(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t end = std::min(address + bytes, address_limit);
+  for (std::uint64_t next = 0; address < end; address = next) {
+    next = std::min(end, (address / page_bytes + 1) * page_bytes);
+    const bool looks = pass_ == Pass::pairs ? shadow_.looks_at(memory, address, next - address)
+                                            : active_.test(partition_of(memory, address / page_bytes));
+    if (!looks) continue;
+    ++part(memory, address).unchecked;
+    return true;
+  }
+  return false;
 }
 
 } // namespace deadheat::detect

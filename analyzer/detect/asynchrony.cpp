@@ -35,14 +35,19 @@ void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
   const std::array<order::AsyncGroup, 32> groups = causality_.async_issue(lane0, copy.mask);
   if (pass_ == Pass::filter && !full_) return filter_copy(copy, memory, lane0, groups);
   each_lane(copy.mask, [&](unsigned lane) {
-    if (unchecked(memory, copy.destination[lane])) return;
+    const std::uint32_t read_bytes = std::min(copy.source_bytes[lane], copy.bytes);
+    if (full_) {
+      leave_out(0, copy.source[lane], read_bytes);
+      leave_out(memory, copy.destination[lane], copy.bytes);
+      return;
+    }
     MemoryAccess access;
     access.thread = key_of(operation, copy.warp, lane);
     access.stamp = now_;
     access.group = groups[lane];
     access.place = read;
     access.address = copy.source[lane];
-    access.bytes = std::min(copy.source_bytes[lane], copy.bytes);
+    access.bytes = read_bytes;
     shadow_.access(0, access);
     access.place = write;
     access.kind = AccessKind::write;
@@ -119,7 +124,11 @@ void Detector::bulk_copy(const trace::BulkCopy& copy) {
     } else {
       groups = causality_.bulk_issue(thread, by_mbarrier ? &object : nullptr);
     }
-    if (unchecked(writes ? to.memory : from.memory, writes ? to.address : from.address)) return;
+    if (full_) {
+      if (reads) leave_out(from.memory, from.address, bytes);
+      if (writes) leave_out(to.memory, to.address, bytes);
+      return;
+    }
     if (pass_ == Pass::filter) {
       const auto half = [&](const Place& at, order::AsyncGroup group, bool write) {
         std::uint64_t address[32];
@@ -193,7 +202,9 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
       access.ordering = Ordering::relaxed;
       access.scope = Scope::sys;
     }
-    if (!touches || unchecked(memory, object.address)) {
+    if (!touches) {
+    } else if (full_) {
+      leave_out(memory, object.address, mbarrier_bytes);
     } else if (pass_ == Pass::pairs) {
       shadow_.access(memory, access);
     } else if (whole) {

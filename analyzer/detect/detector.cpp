@@ -286,7 +286,7 @@ void Detector::heap_free(const trace::HeapFree& free) {
   if (!access.place) {
     ++unknown_;
   } else if (full_) {
-    part(0, free.address).unchecked += active_.test(partition_of(0, free.address / page_bytes));
+    leave_out(0, free.address, bytes);
   } else if (pass_ == Pass::filter) {
     filter_.range(access.thread, free.address, bytes, true, now_);
   } else {
@@ -321,6 +321,7 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
                        (range.depth > 1 && range.slice / std::max<std::uint64_t>(range.pitch, 1) < range.height - 1);
   if (overlap) ++unknown_;
   std::uint64_t rows = 0, pages = 0;
+  bool left_out = false;
   for (std::uint64_t slice = 0; slice < range.depth && range.width && !overlap; ++slice) {
     for (std::uint64_t row = 0; row < range.height; ++row) {
       if (++rows > most_rows) {
@@ -338,8 +339,8 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
         return;
       }
       if (full_) {
-        part(0, address).unchecked += active_.test(partition_of(0, address / page_bytes));
-        return;
+        left_out = left_out || leave_out(0, address, bytes); // counted once, whichever of its rows it is
+        continue;
       }
       if (pass_ == Pass::filter)
         filter_.range(access.thread, address, bytes, access.writes(), now_);

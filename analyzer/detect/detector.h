@@ -143,8 +143,8 @@ class Detector {
   const Site* site_of(std::uint32_t module, std::uint32_t site) const;
   // The memory that the block `rank` - 1 of the cluster of `block` shares, or `block` itself for 0; 0: there is none.
   std::uint64_t shared_memory(order::OperationIndex operation, std::uint32_t block, std::uint64_t rank);
-  // Is no room left to look at this? Counts it then.
-  bool unchecked(std::uint64_t memory, std::uint64_t address);
+  // Counts an access that comes when no room is left. False: there was nothing to look at here.
+  bool leave_out(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes);
   void touch(std::uint64_t memory, MemoryAccess& access, const Site& site, std::uint64_t address);
   void forget_shared(order::OperationIndex operation, const order::ThreadKey* block);
   void begin_operation(std::uint32_t id);

@@ -50,6 +50,7 @@ class Finder {
     PassResult second = pass(Detector::Pass::pairs, &wait_loops, &launches, findings);
     findings.detector = std::move(second.detector);
     for (const auto& [place, count] : second.findings.order_dependent) findings.order_dependent[place] += count;
+    findings.unchecked += second.findings.unchecked;
     findings.races = ranked(second.findings);
     for (const auto& [key, race] : second.findings.races) uncertain_.erase({key.a, key.b});
     findings.uncertain = uncertain_.size();

@@ -2,7 +2,7 @@
 //
 // Two passes: the first finds the words that races may touch, the second, if there are any, the pairs. Each is made by
 // as many workers as there are jobs; what does not fit into memory at once is looked at in another go. The result
-// depends neither on the jobs nor on the limit.
+// depends neither on the jobs nor on the limit, but for what Findings::unchecked counts.
 //
 // Thread-safety: none; several findings may run at once.
 #pragma once
@@ -37,7 +37,7 @@ struct Findings {
   std::vector<FoundRace> races;       // ranked
   std::map<PlaceId, std::uint64_t> order_dependent, additions; // PartFindings
   std::uint64_t unknown = 0;          // records that name what the trace does not have
-  std::uint64_t unchecked = 0;        // records that came after memory ran out
+  std::uint64_t unchecked = 0;        // accesses that came after memory ran out, in either pass
   std::uint64_t uncertain = 0;        // pairs of sides that may race: accesses too many to be remembered
   std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
   std::vector<order::Stamp> chunk_stamps; // before each chunk

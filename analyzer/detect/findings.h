@@ -111,7 +111,7 @@ struct PartFindings {
   std::map<PlaceId, std::uint64_t> order_dependent;
   std::map<PlaceId, std::uint64_t> additions; // float atomics: by how many lanes, ordered or not; of the first pass
   std::uint64_t unknown = 0; // records that name a launch or site that does not exist
-  std::uint64_t unchecked = 0; // accesses after memory ran out
+  std::uint64_t unchecked = 0; // accesses after memory ran out; of the second pass, to suspect words
 };
 
 // Adds what another part has: the earliest occurrence stands for both.

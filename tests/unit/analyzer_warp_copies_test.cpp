@@ -2,6 +2,7 @@
 // one by one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -99,13 +100,88 @@ TEST(WarpsOfCopies, ThreadsAndPiecesDoNotMatter) {
   }
 }
 
-// How often each pair of sites races.
-std::map<std::string, std::uint64_t> pairs(const std::vector<trace::Record>& records) {
+// How often each pair of sites races, whichever came first.
+std::map<std::string, std::uint64_t> pairs(const detect::Findings& findings) {
   std::map<std::string, std::uint64_t> out;
-  for (const detect::FoundRace& race : detect::find_races(Chunks(records, 1 << 20)).races) {
-    out[std::to_string(race.first.place) + "-" + std::to_string(race.second.place)] += race.occurrences;
+  for (const detect::FoundRace& race : findings.races) {
+    const auto [one, other] = std::minmax(race.first.place, race.second.place);
+    out[std::to_string(one) + "-" + std::to_string(other)] += race.occurrences;
   }
   return out;
+}
+std::map<std::string, std::uint64_t> pairs(const std::vector<trace::Record>& records) {
+  return pairs(detect::find_races(Chunks(records, 1 << 20)));
+}
+
+// What has no room in either pass, not even one part at a time, is counted.
+TEST(WarpsOfCopies, LittleMemoryLosesNoneUntold) {
+  unsigned lost = 0, more_goes = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Chunks chunks(some_copies(seed), 20);
+    const detect::Findings all = detect::find_races(chunks);
+    const std::map<std::string, std::uint64_t> expected = pairs(all);
+    for (unsigned jobs : {1u, 2u}) {
+      for (std::uint64_t limit : {28'000u, 60'000u, 200'000u, 400'000u}) {
+        SCOPED_TRACE(testing::Message() << jobs << " jobs, " << limit << " bytes, seed " << seed);
+        detect::FindOptions options;
+        options.jobs = jobs;
+        options.memory_limit = limit;
+        const detect::Findings less = detect::find_races(chunks, options);
+        if (!less.unchecked) {
+          ASSERT_EQ(text(less), text(all));
+          more_goes += less.goes > all.goes;
+          continue;
+        }
+        ++lost;
+        for (const auto& [places, occurrences] : pairs(less)) {
+          const auto at = expected.find(places);
+          ASSERT_NE(at, expected.end()) << places;
+          ASSERT_LE(occurrences, at->second) << places;
+        }
+      }
+    }
+  }
+  EXPECT_GT(lost, 30u);
+  EXPECT_GT(more_goes, 3u);
+}
+
+// Only what copies read is suspect: that they are left out is counted, wherever they write.
+TEST(WarpsOfCopies, SourcesLeftOutAreCounted) {
+  constexpr std::uint32_t copies = 8;
+  std::vector<trace::Record> records =
+      launch({{AccessKind::read, Space::shared, 16}, {AccessKind::write, Space::global, 4}}, 1, 2, 4096);
+  std::get<trace::Module>(records[0]).sites[0].kind = SiteKind::async_copy;
+  for (std::uint32_t row = 0; row < 32; ++row) {
+    trace::Access store;
+    store.warp = {1, 0, 0};
+    store.module = store.site = 1;
+    store.mask = ~0u;
+    for (unsigned lane = 0; lane < 32; ++lane) store.address[lane] = memory + 128 * row + 4 * lane;
+    records.push_back(store);
+  }
+  for (std::uint32_t i = 0; i < copies; ++i) {
+    trace::AsyncCopy copy;
+    copy.warp = {1, 0, 1};
+    copy.module = 1;
+    copy.mask = ~0u;
+    copy.bytes = 16;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      copy.destination[lane] = 4096 * (1 + i) + 16 * lane;
+      copy.source[lane] = memory + 512 * i + 16 * lane;
+      copy.source_bytes[lane] = 16;
+    }
+    records.push_back(copy);
+  }
+  const Chunks chunks(records, 1);
+  EXPECT_EQ(detect::find_races(chunks).races.size(), 1u);
+  for (unsigned jobs : {1u, 2u}) {
+    detect::FindOptions options;
+    options.jobs = jobs;
+    options.memory_limit = 100'000 * jobs;
+    const detect::Findings less = detect::find_races(chunks, options);
+    EXPECT_TRUE(less.races.empty());
+    EXPECT_GE(less.unchecked, 32 * copies);
+  }
 }
 
 TEST(WarpsOfCopies, AreTheSameAsRecordsOfALaneEach) {
