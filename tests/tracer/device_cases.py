@@ -76,6 +76,15 @@ def window_with_a_graph_in_one_piece(case):
 
 
 @over_embedded
+def graph_that_the_driver_launches_itself(case):
+    """A driver that does not launch what it is given in place of a graph runs the job's work once; the window is no use."""
+    total = case.window(0, "", 5)[1]
+    shutil.rmtree(case.trace)
+    said, recorded = case.window(0, ":window=1:capture-range=cudaProfilerApi", 5, {"EMBEDDED_OWN_GRAPHS": "1"})
+    assert recorded == total and len(said) == 1 and "launched it as a whole" in said[0], (said, recorded, total)
+
+
+@over_embedded
 def window_without_fault(case):
     """Nothing is reported; and memory that no operation touched is not written."""
     said, total = case.window(0, ":window=1:capture-range=cudaProfilerApi")
@@ -361,7 +370,7 @@ def no_window(case):
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
          cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs,
-         window_with_a_graph_in_one_piece, window_without_fault,
+         window_with_a_graph_in_one_piece, graph_that_the_driver_launches_itself, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, refilled_buffer, window_budget, no_window, no_buffers, window_without_end, python_lines,
          python_without_its_lock]

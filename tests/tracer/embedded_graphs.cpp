@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -453,13 +454,14 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
     return CUDA_SUCCESS;
   });
 }
-// Into CU_STREAM_LEGACY it fails; captured, it becomes a child graph.
+// Into CU_STREAM_LEGACY it fails; captured, it becomes a child graph. EMBEDDED_OWN_GRAPHS: it launches what it was
+// called with, whatever that was changed to.
 EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   cuGraphLaunch_params p{executable, stream};
   return CALL(cuGraphLaunch, nullptr, p, {
     if (p.hStream == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard hold(lock);
-    const Graph& graph = *of(p.hGraph)->graph;
+    const Graph& graph = *of(std::getenv("EMBEDDED_OWN_GRAPHS") ? executable : p.hGraph)->graph;
     if (const auto capture = captures.find(p.hStream); capture != captures.end()) {
       auto node = std::make_unique<Node>(CU_GRAPH_NODE_TYPE_GRAPH);
       node->child = clone(graph);

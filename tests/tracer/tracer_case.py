@@ -88,13 +88,13 @@ class Case:
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), (what, fault, done)
         return self.analysis()
 
-    def window(self, fault, settings, ranged=1):
+    def window(self, fault, settings, ranged=1, environment=None):
         """What window_job said, and its sum, recorded over the embedded device."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
         variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:kernel=^(fill|scale)$:cupti=%s%s" % (
-                             self.trace, cupti, settings))
+                             self.trace, cupti, settings), **(environment or {}))
         done = subprocess.run([os.path.join(os.path.abspath(options.embedded), "window_job"), str(ranged), str(fault)],
                               env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         if ranged == 3:

@@ -1,6 +1,7 @@
 #include "tracer/cupti/graph_pieces.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "tracer/cupti/clones.h"
@@ -20,7 +21,8 @@ bool good(CUresult result) { return result == CUDA_SUCCESS; }
 bool can_be_played() {
   const Driver& d = driver();
   return d.cuGraphCreate && d.cuGraphDestroy && d.cuGraphInstantiateWithFlags && d.cuGraphLaunch &&
-         d.cuGraphExecDestroy && d.cuGraphAddEmptyNode && d.cuEventCreate && d.cuEventRecord && d.cuEventDestroy_v2 &&
+         d.cuGraphExecDestroy && d.cuGraphAddMemsetNode && d.cuMemAlloc_v2 && d.cuMemFree_v2 && d.cuMemsetD32Async &&
+         d.cuMemcpyDtoHAsync_v2 && d.cuStreamSynchronize && d.cuEventCreate && d.cuEventRecord && d.cuEventDestroy_v2 &&
          d.cuStreamWaitEvent && d.cuStreamQuery && d.cuStreamCreateWithPriority && d.cuStreamDestroy_v2;
 }
 
@@ -61,13 +63,6 @@ std::shared_ptr<NodeAlone> NodeAlone::set(const CUDA_MEMSET_NODE_PARAMS& params,
   std::shared_ptr<NodeAlone> made(new NodeAlone);
   const auto add = driver().cuGraphAddMemsetNode;
   if (!made->graph_ || !add || !good(add(&made->node_, made->graph_, nullptr, 0, &params, context))) return nullptr;
-  return made;
-}
-
-std::shared_ptr<NodeAlone> NodeAlone::nothing() {
-  std::shared_ptr<NodeAlone> made(new NodeAlone);
-  const auto add = driver().cuGraphAddEmptyNode;
-  if (!made->graph_ || !add || !good(add(&made->node_, made->graph_, nullptr, 0))) return nullptr;
   return made;
 }
 
@@ -199,6 +194,42 @@ class Branches {
   std::vector<CUstream> made_;
 };
 
+// A word of the device, and a graph that sets it. The device is at rest.
+class Sign {
+ public:
+  Sign(CUcontext context, CUstream stream) : stream_(stream) {
+    const Driver& d = driver();
+    if (!good(d.cuMemAlloc_v2(&word_, sizeof(std::uint32_t)))) {
+      word_ = 0;
+      return;
+    }
+    CUDA_MEMSET_NODE_PARAMS set{};
+    set.dst = word_;
+    set.value = 1;
+    set.elementSize = sizeof(std::uint32_t);
+    set.width = set.height = 1;
+    if (good(d.cuMemsetD32Async(word_, 0, 1, stream)) && good(d.cuStreamSynchronize(stream)))
+      graph_ = NodeAlone::set(set, context);
+  }
+  ~Sign() {
+    if (word_) driver().cuMemFree_v2(word_);
+  }
+  Sign(const Sign&) = delete;
+  Sign& operator=(const Sign&) = delete;
+
+  CUgraphExec executable() { return graph_ ? graph_->executable() : nullptr; }
+  bool given() const {
+    std::uint32_t value = 0;
+    return good(driver().cuMemcpyDtoHAsync_v2(&value, word_, sizeof value, stream_)) &&
+           good(driver().cuStreamSynchronize(stream_)) && value == 1;
+  }
+
+ private:
+  CUstream stream_;
+  CUdeviceptr word_ = 0;
+  std::shared_ptr<NodeAlone> graph_;
+};
+
 void launch(Call& call, const std::vector<Piece>& pieces, Branches& branches, PlayedGraph& played) {
   Window& window = *call.session.window();
   branches.begin();
@@ -225,9 +256,21 @@ void launch(Call& call, const std::vector<Piece>& pieces, Branches& branches, Pl
   branches.join(launched);
 }
 
+constexpr const char* unknown_effects =
+    "a graph with opaque kernels was launched, and what they changed is not known: ";
+
 } // namespace
 
-std::unique_ptr<PlayedGraph> play(Call& call, CUgraphExec executable, CUstream stream) {
+struct PlayedGraph::Parts {
+  Parts(Call& call, Window& window, CUstream stream, std::vector<Piece> all)
+      : alone(window), pieces(std::move(all)), branches(call.own_handle(stream), pieces.size()) {}
+  Window::Alone alone; // from the way in to the way out
+  std::vector<Piece> pieces;
+  Branches branches;
+  std::optional<Sign> sign;
+};
+
+std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable, CUstream stream) {
   Session& session = call.session;
   Window* window = session.window();
   if (!window || !window->open()) return nullptr;
@@ -244,29 +287,39 @@ std::unique_ptr<PlayedGraph> play(Call& call, CUgraphExec executable, CUstream s
   if (session.captures() > 0) why = "a stream was being captured";
   if (!why && !can_be_played()) why = "the driver is too old";
   auto played = std::make_unique<PlayedGraph>();
-  const Window::Alone alone(*window);
+  played->own = executable;
+  played->parts = std::make_shared<PlayedGraph::Parts>(call, *window, stream, std::move(pieces));
+  PlayedGraph::Parts& parts = *played->parts;
   session.recorder().let_kernels_end(call.context, Unfinished::while_loading);
-  Branches branches(call.own_handle(stream), pieces.size());
+  if (!why && !window->rest(call.context)) why = "the device did not come to rest before it";
   if (!why) {
-    played->own = executable;
-    played->empty = NodeAlone::nothing();
-    bool made = played->empty && played->empty->executable() && branches.prepare(pieces);
-    for (const Piece& piece : pieces) made = made && (!piece.alone || piece.alone->executable());
+    parts.sign.emplace(call.context, call.own_handle(stream));
+    played->given = parts.sign->executable();
+    bool made = played->given && parts.branches.prepare(parts.pieces);
+    for (const Piece& piece : parts.pieces) made = made && (!piece.alone || piece.alone->executable());
     if (!made) why = "the driver did not take its nodes one by one";
   }
-  if (!why && !window->rest(call.context)) why = "the device did not come to rest before it";
-  if (why) {
-    window->spoil(std::string("a graph with opaque kernels was launched, and what they changed is not known: ") + why);
-    return nullptr;
+  if (!why) return played;
+  window->spoil(std::string(unknown_effects) + why);
+  return nullptr;
+}
+
+bool play(Call& call, PlayedGraph& played) {
+  const std::shared_ptr<PlayedGraph::Parts> parts = std::exchange(played.parts, nullptr);
+  const bool given = call.done() && parts->sign->given();
+  parts->sign.reset(); // to free memory the driver waits for kernels: not for these
+  if (!given) {
+    call.session.window()->spoil(std::string(unknown_effects) + "the driver launched it as a whole");
+    return false;
   }
   {
-    std::lock_guard hold(session.lock);
-    const auto found = session.executables.find(executable);
-    if (found == session.executables.end() || found->second.nodes.size() != pieces.size()) return nullptr;
-    expect_nodes(session, found->second, *played);
+    std::lock_guard hold(call.session.lock);
+    const auto found = call.session.executables.find(played.own);
+    if (found != call.session.executables.end()) expect_nodes(call.session, found->second, played);
   }
-  launch(call, pieces, branches, *played);
-  return played;
+  played.nodes.resize(parts->pieces.size());
+  launch(call, parts->pieces, parts->branches, played);
+  return true;
 }
 
 } // namespace deadheat::cupti

@@ -2,9 +2,10 @@
 // before and after it (window.h).
 //
 // Each node of an executable is kept as a graph of its own, which the driver copies the parameters into, while the
-// graph that it is made from is still there. In a window, those are launched in place of the executable, and the call
-// gets an empty one. They run in as many streams as the graph has branches, behind events: nodes that the graph lets
-// run at the same time may wait for each other, and whoever waits for the device to rest gives up after a while.
+// graph that it is made from is still there. In a window, the call gets a sign to launch in place of the executable,
+// and where that was given, those are launched on its way out; a driver that launches what the program named does so
+// once. They run in as many streams as the graph has branches, behind events: nodes that the graph lets run at the same
+// time may wait for each other, and whoever waits for the device to rest gives up after a while.
 //
 // Thread-safety: the session's lock is not held, where nothing else is said.
 #pragma once
@@ -29,7 +30,6 @@ class NodeAlone {
   static std::shared_ptr<NodeAlone> kernel(const CUDA_KERNEL_NODE_PARAMS& params, CUgraphNode like);
   static std::shared_ptr<NodeAlone> copy(const CUDA_MEMCPY3D& params, CUcontext context);
   static std::shared_ptr<NodeAlone> set(const CUDA_MEMSET_NODE_PARAMS& params, CUcontext context);
-  static std::shared_ptr<NodeAlone> nothing();
   ~NodeAlone();
 
   CUgraphNode node() const { return node_; }
@@ -48,7 +48,9 @@ void keep_alone(Call& call, Executable& made);
 // A launch that was made so: from the way in to the way out.
 struct PlayedGraph {
   CUgraphExec own = nullptr; // the program's
-  std::shared_ptr<NodeAlone> empty; // what the driver is given
+  CUgraphExec given = nullptr; // what the driver is given
+  struct Parts;
+  std::shared_ptr<Parts> parts; // until they are launched
   CUresult result = CUDA_SUCCESS;
   struct Node {
     std::uint32_t launch = 0; // its number
@@ -62,8 +64,10 @@ struct PlayedGraph {
 // What is recorded of its nodes' launches is expected from here on. Under the session's lock (graphs.cpp).
 void expect_nodes(Session& session, Executable& graph, PlayedGraph& played);
 
-// Launches the nodes of the executable, where it has opaque kernels and a window is open. Null: the driver is to launch
-// it; a window that is open cannot be used then.
-std::unique_ptr<PlayedGraph> play(Call& call, CUgraphExec executable, CUstream stream);
+// On the way in, where the executable has opaque kernels and a window is open. Null: the driver is to launch it; a
+// window that is open cannot be used then.
+std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable, CUstream stream);
+// On the way out: launches the nodes. False: the driver has launched the program's own.
+bool play(Call& call, PlayedGraph& played);
 
 } // namespace deadheat::cupti

@@ -509,44 +509,13 @@ bool has_recorded_kernels(Session& session, CUgraphExec handle) {
 
 } // namespace
 
-// On the way in, so that launches are known before their accesses come.
-void launch_graph(Call& call, cuGraphLaunch_params& p) {
+namespace {
+
+// The launch and its nodes. `played`: where its nodes have been launched already; may be null. Under the session's
+// lock.
+void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played) {
   Session& session = call.session;
-  const bool captured = !call.exit && call.captured(p.hStream);
-  if (!call.exit && !captured && has_recorded_kernels(session, p.hGraph)) {
-    session.recorder().before_launch(call.context, call.own_handle(p.hStream));
-  }
-  std::unique_ptr<PlayedGraph> played;
-  if (call.exit) {
-    played.reset(std::exchange(call.carried<PlayedGraph>(), nullptr));
-    if (played) p.hGraph = played->own;
-    if (played && call.done() && played->result != CUDA_SUCCESS) call.return_instead(played->result);
-  } else {
-    call.carried<PlayedGraph>() = nullptr;
-    if (!captured) played = play(call, p.hGraph, p.hStream);
-  }
-  std::lock_guard hold(session.lock);
-  const auto found = session.executables.find(p.hGraph);
-  if (found == session.executables.end()) {
-    if (call.exit || captured) return;
-    if (HostWrites* writes = session.host_writes()) writes->stop();
-    session.incident("lost", "a graph was launched whose instantiation was not seen");
-    return;
-  }
-  Executable& graph = found->second;
-  if (call.exit) {
-    if (!call.done()) failed(session, graph);
-    graph.launching.clear();
-    return;
-  }
-  if (captured) { // its nodes become those of a child graph
-    for (const GraphNode& node : graph.nodes) {
-      if (node.host) node.host->keep();
-      if (node.control) session.recorder().also_has(node.control);
-    }
-    return;
-  }
-  const std::uint32_t stream = call.stream(p.hStream);
+  const std::uint32_t stream = call.stream(handle);
   if (graph.done && graph.last_stream != stream) session.wait_event(stream, graph.done); // one launch at a time
   if (!graph.done) graph.done = session.event(reinterpret_cast<CUevent>(&graph));
   graph.last_stream = stream;
@@ -559,7 +528,7 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   if (writes && !played) before_nodes(*writes, graph);
   const std::uint32_t launch = session.next_graph_launch();
   session.journal().push(trace::GraphLaunch{launch, graph.id, stream, session.host_thread()});
-  Launching launching{call, graph, stream, launch, p.hStream, played.get(), {}};
+  Launching launching{call, graph, stream, launch, handle, played, {}};
   Window* window = session.window();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
@@ -577,10 +546,59 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   session.journal().push(trace::GraphEnd{launch});
   if (writes) behind_nodes(*writes, graph, stream);
   session.record_event(graph.done, stream);
-  if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(p.hStream));
-  if (!played) return;
-  p.hGraph = played->empty->executable();
-  call.carried<PlayedGraph>() = played.release();
+  if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(handle));
+}
+
+} // namespace
+
+// On the way in, so that launches are known before their accesses come; on the way out where the nodes are launched
+// then.
+void launch_graph(Call& call, cuGraphLaunch_params& p) {
+  Session& session = call.session;
+  const bool captured = !call.exit && call.captured(p.hStream);
+  std::unique_ptr<PlayedGraph> played;
+  bool submits = !call.exit;
+  if (call.exit) {
+    played.reset(std::exchange(call.carried<PlayedGraph>(), nullptr));
+    if (played) {
+      p.hGraph = played->own;
+      submits = true;
+      if (!play(call, *played))
+        played = nullptr;
+      else if (played->result != CUDA_SUCCESS)
+        call.return_instead(played->result);
+    }
+  } else {
+    if (!captured && has_recorded_kernels(session, p.hGraph))
+      session.recorder().before_launch(call.context, call.own_handle(p.hStream));
+    call.carried<PlayedGraph>() = nullptr;
+    if (!captured) played = prepare_to_play(call, p.hGraph, p.hStream);
+    if (played) {
+      p.hGraph = played->given;
+      call.carried<PlayedGraph>() = played.release();
+      return;
+    }
+  }
+  std::lock_guard hold(session.lock);
+  const auto found = session.executables.find(p.hGraph);
+  if (found == session.executables.end()) {
+    if (call.exit || captured) return;
+    if (HostWrites* writes = session.host_writes()) writes->stop();
+    session.incident("lost", "a graph was launched whose instantiation was not seen");
+    return;
+  }
+  Executable& graph = found->second;
+  if (captured) { // its nodes become those of a child graph
+    for (const GraphNode& node : graph.nodes) {
+      if (node.host) node.host->keep();
+      if (node.control) session.recorder().also_has(node.control);
+    }
+    return;
+  }
+  if (submits) submit(call, graph, p.hStream, played.get());
+  if (!call.exit) return;
+  if (!call.done()) failed(session, graph);
+  graph.launching.clear();
 }
 
 } // namespace deadheat::cupti
