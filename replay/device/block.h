@@ -161,6 +161,8 @@ struct SharedPlace {
   std::uint8_t* bytes() const { return block->context.shared + offset; }
 };
 SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes); // clusters.cpp
+// The block of the cluster that has exited, and whose shared memory the address was; null: there is none.
+const Block* exited_owner(const Block& from, std::uint64_t address);
 
 // What the machine needs to know about a module's sites, a byte each.
 struct SiteTable {

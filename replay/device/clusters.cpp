@@ -46,6 +46,13 @@ SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes
   return {block, std::uint32_t(offset)};
 }
 
+const Block* exited_owner(const Block& from, std::uint64_t address) {
+  const std::uint64_t at = address - shared_window, number = at >> cluster_shift;
+  if (at >= window_bytes || !number || !from.cluster || number > from.cluster->blocks.size()) return nullptr;
+  const Block* block = from.cluster->blocks[number - 1];
+  return block != &from && block->live == 0 ? block : nullptr;
+}
+
 Block* Machine::admit_next(Launch& launch) {
   const std::uint64_t at = launch.next_block;
   launch.next_block += launch.cluster_blocks;

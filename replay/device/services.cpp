@@ -327,6 +327,11 @@ void Machine::take_fault(ThreadContext& t) {
     error.nearest_allocation = options_.environment->nearest_allocation(t.fault_address, &freed);
   }
   if (t.fault_text) error.text = t.fault_text;
+  if (const Block* owner = error.bytes ? exited_owner(block, t.fault_address) : nullptr) {
+    error.text = "shared memory of block " + std::to_string(owner->index) +
+                 " of its cluster, which has exited: all blocks of a cluster must stay until its shared memory is no "
+                 "longer used (Programming Guide, Distributed Shared Memory)";
+  }
   if (error.kind == MemoryError::Kind::assertion) {
     error.text = "`" + MachineServices::string_at(&t, t.arg[0]) + "' (" + MachineServices::string_at(&t, t.arg[1]) +
                  ":" + std::to_string(t.arg[2]) + ")";

@@ -207,6 +207,23 @@ TEST_P(Ptx, WrongUseOfClusters) {
   }
 }
 
+TEST(ClusterMemory, OfABlockThatHasExitedIsCalledSo) {
+  PtxRig rig(kernel("k",
+                    "barrier.cluster.arrive;\nbarrier.cluster.wait;\nsetp.eq.u32 %p0, %r31, 0;\n@%p0 bra $end;\n"
+                    "mov.u32 %r1, 0;\n$more:\natom.relaxed.gpu.global.add.u32 %r0, [%rd30], 1;\n"
+                    "add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 1000;\n@%p1 bra $more;\n"
+                    "mapa.shared::cluster.u32 %r0, %r29, 0;\nst.shared::cluster.u32 [%r0], 1;\n$end:"),
+             2);
+  const std::uint64_t out = rig.alloc(64);
+  rig.set(out, 0, 64);
+  rig.launch(shape("k", {2, 1, 1}, 1, {2, 1, 1}), {out, 0});
+  ASSERT_EQ(rig.sync(), Progress::fault);
+  const auto errors = rig.sink.all<trace::MemoryError>();
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_NE(errors[0].text.find("shared memory of block 0 of its cluster, which has exited"), std::string::npos)
+      << errors[0].text;
+}
+
 // The first launch lets the second begin and waits for it: they run at once. Without the attribute nobody can go on.
 TEST_P(Ptx, DependentLaunchesBeginEarly) {
   const std::string first = kernel("first",
