@@ -16,17 +16,14 @@ Distance distance(const Touch& first, const Touch& second) {
 // write a line each, the outputs may depend on who reads before the other writes, and not on who reads after.
 bool other_way(const std::pair<Touch, Touch>& instance) { return instance.first.place > instance.second.place; }
 
-// Of what is no launch's there is one only: others do not stand for it.
-bool same_thread(const Touch& a, const Touch& b) { return a.place && a.thread == b.thread; }
-
-// `most`: of each way.
-void add(FoundRace::Instances& to, std::size_t most, const Touch& first, const Touch& second) {
+// `most`: of each way. `either`: two instances have no thread in common (of a copy or set there is but one).
+void add(FoundRace::Instances& to, std::size_t most, const Touch& first, const Touch& second, bool either) {
   const std::pair instance(first, second);
   std::size_t count = 0;
   for (const auto& other : to) {
     if (other_way(other) != other_way(instance)) continue;
-    if (++count >= most || same_thread(other.first, first) || same_thread(other.second, second)) return;
-    if (other.first.thread == first.thread && other.second.thread == second.thread) return;
+    const bool one = other.first.thread == first.thread, two = other.second.thread == second.thread;
+    if (++count >= most || (either ? one || two : one && two)) return;
   }
   to.push_back(instance);
 }
@@ -90,11 +87,12 @@ unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool 
 }
 
 void add_instance(FoundRace& race, const Touch& first, const Touch& second) {
-  add(race.instances[std::size_t(distance(first, second))], most_instances, first, second);
+  const bool either = race.level != RaceLevel::stream;
+  add(race.instances[std::size_t(distance(first, second))], most_instances, first, second, either);
   const order::OperationIndex last = race.last.empty() ? 0 : operation(race.last.front());
   const order::OperationIndex now = second.thread.operation();
   if (now > last) race.last.clear();
-  if (now >= last) add(race.last, most_last_instances, first, second);
+  if (now >= last) add(race.last, most_last_instances, first, second, either);
 }
 
 FoundRace::Instances chosen_instances(const FoundRace& race) {

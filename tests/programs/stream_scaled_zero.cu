@@ -4,21 +4,28 @@
 
 constexpr int threads = 64;
 
-__global__ void scale(int* data) {
-  data[threadIdx.x] *= 3;  // @A
+__global__ void twice(int* data) {
+  data[threadIdx.x] *= 2;  // @A
+}
+__global__ void thrice(int* data) {
+  data[threadIdx.x] *= 3;  // @B
 }
 
 int main() {
   std::vector<int> numbers(threads);
   for (int i = 0; i < threads; ++i) numbers[i] = i;
-  int *data = to_device(numbers), *host = pinned(numbers);
+  int *one = to_device(numbers), *other = to_device(numbers);
+  int *host_one = pinned(numbers), *host_other = pinned(numbers);
   cudaStream_t scaling = make_stream(), download = make_stream();
-  scale<<<1, threads, 0, scaling>>>(data);
+  twice<<<1, threads, 0, scaling>>>(one);
+  thrice<<<1, threads, 0, scaling>>>(other);
 #ifndef RACY
   CHECK(cudaStreamSynchronize(scaling));
 #endif
-  CHECK(cudaMemcpyAsync(host, data, threads * sizeof(int), cudaMemcpyDeviceToHost, download));
+  CHECK(cudaMemcpyAsync(host_one, one, threads * sizeof(int), cudaMemcpyDeviceToHost, download));
+  CHECK(cudaMemcpyAsync(host_other, other, threads * sizeof(int), cudaMemcpyDeviceToHost, download));
   CHECK(cudaStreamSynchronize(download));
-  print_checksum(host, threads);
+  print_checksum(host_one, threads);
+  print_checksum(host_other, threads);
   CHECK(cudaDeviceSynchronize());
 }
