@@ -1,7 +1,9 @@
 #include "tracer/cupti/graph_pieces.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "tracer/cupti/clones.h"
@@ -194,6 +196,8 @@ class Branches {
   std::vector<CUstream> made_;
 };
 
+constexpr auto longest_sign = std::chrono::seconds(10); // on a device at rest it takes microseconds
+
 // A word of the device, and a graph that sets it. The device is at rest.
 class Sign {
  public:
@@ -212,13 +216,19 @@ class Sign {
       graph_ = NodeAlone::set(set, context);
   }
   ~Sign() {
-    if (word_) driver().cuMemFree_v2(word_);
+    if (word_ && good(driver().cuStreamQuery(stream_))) driver().cuMemFree_v2(word_); // else it would wait
   }
   Sign(const Sign&) = delete;
   Sign& operator=(const Sign&) = delete;
 
   CUgraphExec executable() { return graph_ ? graph_->executable() : nullptr; }
+  // Kernels of the program, if those run in its place, may wait for their launch to be known: no wait without end.
   bool given() const {
+    const auto until = std::chrono::steady_clock::now() + longest_sign;
+    while (!good(driver().cuStreamQuery(stream_))) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
     std::uint32_t value = 0;
     return good(driver().cuMemcpyDtoHAsync_v2(&value, word_, sizeof value, stream_)) &&
            good(driver().cuStreamSynchronize(stream_)) && value == 1;
