@@ -27,6 +27,13 @@ std::uint64_t number_of_cluster(const Launch& launch, std::uint64_t block) {
          at.x / cluster.x;
 }
 
+// The block of the cluster whose shared memory addresses call by that number, from 1; null: there is none.
+Block* numbered(const Block& from, std::uint64_t number) {
+  return from.cluster && number && number <= from.cluster->blocks.size() ? from.cluster->blocks[number - 1] : nullptr;
+}
+// It has no shared memory then.
+bool has_exited(const Block& from, const Block& other) { return &other != &from && other.live == 0; }
+
 } // namespace
 
 SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes) {
@@ -35,9 +42,8 @@ SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes
   const std::uint64_t offset = at & cluster_offset_mask, number = at >> cluster_shift;
   Block* block = &from;
   if (number && from.cluster) {
-    if (number > from.cluster->blocks.size()) return {};
-    block = from.cluster->blocks[number - 1];
-    if (block != &from && block->live == 0) return {}; // a block that has exited has no shared memory
+    block = numbered(from, number);
+    if (!block || has_exited(from, *block)) return {};
   } else if (number > 1) {
     return {};
   }
@@ -47,10 +53,9 @@ SharedPlace shared_place(Block& from, std::uint64_t address, std::uint64_t bytes
 }
 
 const Block* exited_owner(const Block& from, std::uint64_t address) {
-  const std::uint64_t at = address - shared_window, number = at >> cluster_shift;
-  if (at >= window_bytes || !number || !from.cluster || number > from.cluster->blocks.size()) return nullptr;
-  const Block* block = from.cluster->blocks[number - 1];
-  return block != &from && block->live == 0 ? block : nullptr;
+  const std::uint64_t at = address - shared_window;
+  const Block* block = at < window_bytes ? numbered(from, at >> cluster_shift) : nullptr;
+  return block && has_exited(from, *block) ? block : nullptr;
 }
 
 Block* Machine::admit_next(Launch& launch) {

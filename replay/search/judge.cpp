@@ -56,15 +56,7 @@ Expected<void> Judge::judge(Race& race) {
   std::string trouble;
   const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
   const bool may_be_old = race.level != RaceLevel::stream && reads;
-  std::vector<std::pair<Race::Instance, SchedulePair>> attempts;
-  for (const Race::Instance& instance : race.instances) attempts.emplace_back(instance, schedule_pair(instance));
-  for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {
-    const Race::Instance& instance = race.instances[i];
-    if (instance.first.operation == instance.second.operation) continue;
-    const std::uint32_t before = session_.before(instance.second.operation);
-    if (before && before != instance.first.operation) attempts.emplace_back(instance, late_pair(instance, before));
-  }
-  for (auto& [instance, pair] : attempts) {
+  for (auto& [instance, pair] : attempts(race)) {
     if (spent(race, may_be_old ? 2 : 0)) break; // which are tried once, however many instances there are
     Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
     if (!a) return a.error();
@@ -151,6 +143,18 @@ Expected<void> Judge::judge(Race& race) {
     race.verdict_why +=
         "; but who uses memory behind its free is wrong whatever comes out: by then it may be anybody's";
   return {};
+}
+
+std::vector<std::pair<Race::Instance, SchedulePair>> Judge::attempts(const Race& race) const {
+  std::vector<std::pair<Race::Instance, SchedulePair>> all;
+  for (const Race::Instance& instance : race.instances) all.emplace_back(instance, schedule_pair(instance));
+  for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {
+    const Race::Instance& instance = race.instances[i];
+    if (instance.first.operation == instance.second.operation) continue;
+    const std::uint32_t before = session_.before(instance.second.operation);
+    if (before && before != instance.first.operation) all.emplace_back(instance, late_pair(instance, before));
+  }
+  return all;
 }
 
 Expected<const Systematic*> Judge::every_schedule() {

@@ -37,6 +37,8 @@ class Judge {
   using Clock = std::chrono::steady_clock;
 
   // The search (judge.cpp).
+  // Schedules that take the pair in either order, the narrowest first.
+  std::vector<std::pair<Race::Instance, SchedulePair>> attempts(const Race& race) const;
   // Every schedule of the run, if it is small: explored once for all races. Null: it is not.
   Expected<const Systematic*> every_schedule();
   // Holds change the natural order, in which the lanes of a warp go together: that can be many switches, other accesses

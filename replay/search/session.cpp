@@ -184,8 +184,9 @@ std::uint32_t Session::before(std::uint32_t operation) const {
     auto* record = std::get_if<trace::Operation>(command.get());
     if (!record) continue;
     std::uint32_t& in_stream = last[record->stream];
-    if (record->id == operation)
-      return record->node_dependencies.empty() ? in_stream : record->node_dependencies.back();
+    if (record->id == operation && record->graph_launch)
+      return record->node_dependencies.empty() ? 0 : record->node_dependencies.back();
+    if (record->id == operation) return in_stream;
     if (!std::holds_alternative<trace::Marker>(record->what)) in_stream = record->id;
   }
   return 0;

@@ -69,7 +69,8 @@ class Session {
   }
   // The launch that an operation is; null: it is none.
   const trace::Launch* launch(std::uint32_t operation) const;
-  // The operation that it comes after in its stream, or in its graph; 0: none.
+  // An operation that it comes after: the one before it in its stream; of a graph's node one that it depends on. 0:
+  // none.
   std::uint32_t before(std::uint32_t operation) const;
   // The site of a module of the trace; null: there is none.
   const Site* site(std::uint32_t module, std::uint32_t site) const;
