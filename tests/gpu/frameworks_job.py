@@ -6,6 +6,8 @@ graphs      the same in CUDA graphs (mode="reduce-overhead")
 captured    a net's forward pass as a CUDA graph, whose next input a side stream brings meanwhile, into a tensor next to
             the one that the graph reads
 early       the same, but into that one
+step        a whole training step as a CUDA graph, launched eight times in NVTX ranges "launch 0" and so on. A kernel in
+            it, count_words, adds without an atomic operation, to what no other kernel reads and what is not hashed
 jax         ten steps of a small net under jax.jit, which updates its graphs' nodes and copies beside other streams
 tiles       Triton: scaling in place with more threads than elements, a product of matrices, a softmax, a sum
 lost        Triton: programs that add to one sum without an atomic operation; line LOST
@@ -94,6 +96,56 @@ def forward_pass(early):
     print("done") if early else print_hash([out.cpu().numpy() for out in outs])
 
 
+COUNT_WORDS = """extern "C" __global__ void count_words(const long long* words, int* seen, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) seen[words[i]] += 1;
+}
+"""
+
+
+def training_step():
+    import torch
+
+    torch.manual_seed(1)
+    words = torch.zeros(512, dtype=torch.int64, device="cuda")
+    wanted = torch.zeros(512, dtype=torch.int64, device="cuda")
+    seen = torch.zeros(1000, dtype=torch.int32, device="cuda")
+    batches = [torch.randint(0, 1000, (2, 512), device="cuda") for _ in range(8)]
+    net = torch.nn.Sequential(torch.nn.Embedding(1000, 256), torch.nn.Linear(256, 512), torch.nn.GELU(),
+                              torch.nn.LayerNorm(512), torch.nn.Linear(512, 1000)).cuda()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, capturable=True)
+    count = torch.cuda._compile_kernel(COUNT_WORDS, "count_words")
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(net(words).float(), wanted)
+        loss.backward()
+        optimizer.step()
+        count((4, 1, 1), (128, 1, 1), (words, seen, 512))
+        return loss
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    losses = []
+    for number, batch in enumerate(batches):
+        torch.cuda.nvtx.range_push("launch %d" % number)
+        words.copy_(batch[0])
+        wanted.copy_(batch[1])
+        graph.replay()
+        losses.append(loss.detach().clone())
+        torch.cuda.nvtx.range_pop()
+    torch.cuda.synchronize()
+    print_hash([torch.stack(losses).cpu().numpy(), *(weights.detach().cpu().numpy() for weights in net.parameters())])
+
+
 def jax_steps():
     import jax
     import jax.numpy as jnp
@@ -171,5 +223,5 @@ def triton_kernels(lost):
 
 if __name__ == "__main__":
     {"compiled": lambda: transformer("default"), "graphs": lambda: transformer("reduce-overhead"),
-     "captured": lambda: forward_pass(False), "early": lambda: forward_pass(True), "jax": jax_steps,
+     "captured": lambda: forward_pass(False), "early": lambda: forward_pass(True), "step": training_step, "jax": jax_steps,
      "tiles": lambda: triton_kernels(False), "lost": lambda: triton_kernels(True)}[sys.argv[1]]()

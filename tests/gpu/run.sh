@@ -31,7 +31,7 @@
 #   compilers  jobs whose kernels are compiled while they run: CuPy, PyTorch, cuda.core, nvcc (compilers.py)
 #   survey     right jobs of many kinds, under deadheat record as users call it: they compute the same, and nobody is accused
 #              (survey.py; some five minutes); where it is asked for
-#   step       the window over one step of the training job, recorded and, where this build can, replayed (windows.py);
+#   step       the window over one step of training jobs, one of them as a graph, recorded and, where this build can, replayed (windows.py);
 #              where it is asked for: some three minutes
 #   hangs      jobs that hang and are killed: who waits is named (hangs.py; a minute); only where it is asked for
 #   multi      several GPUs: peer copies in one process, torchrun (multi.py); only where it is asked for
@@ -125,9 +125,9 @@ races() {
   python3 tests/gpu/compare_races.py --deadheat "$build/bin/deadheat" --programs tests/programs "$work/traces"
 }
 windows() {
-  compile window || return
+  compile window && compile graph_window || return
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
-    --binary "$work/window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
+    --binary "$work/window" --graph-binary "$work/graph_window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
 }
 frameworks() {
   needs_torch || return 0

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Windows for replay: recorded on a GPU, executed again on the embedded device.
 
-    windows.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary window_program --programs DIR --traces DIR
+    windows.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary window_program --graph-binary graph_window_program
+        --programs DIR --traces DIR
     windows.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --traces DIR --training
     windows.py --deadheat bin/deadheat --traces DIR --replay
 
 The first form records into DIR and replays where `deadheat` can; where it was built without LLVM, the last one does
-the rest on another machine, from a copy of DIR. window_program is window.cu; DIR of programs holds tests/programs.
+the rest on another machine, from a copy of DIR. window_program is window.cu, graph_window_program graph_window.cu; DIR of programs holds tests/programs.
 Prints PASS or FAIL a claim; ends in `N passed, N failed`.
 """
 import argparse
@@ -24,23 +25,25 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("--deadheat", required=True)
 arguments.add_argument("--tracer")
 arguments.add_argument("--binary")
+arguments.add_argument("--graph-binary")
 arguments.add_argument("--programs")
 arguments.add_argument("--traces", required=True)
 arguments.add_argument("--replay", action="store_true")
-arguments.add_argument("--training", action="store_true", help="record one step of a training job, and nothing else")
+arguments.add_argument("--training", action="store_true", help="record one step of training jobs, and nothing else")
 options = arguments.parse_args()
 MOST_OF_TRAINING = 1 << 30  # bytes of its trace; 596 MiB that opaque launches changed made 594 MiB
 # Recorded as a whole, and the verdict that the embedded device comes to by itself.
 whole = ["shared_reduce", "shared_histogram", "global_sum", "global_neighbour_block", "global_histogram_merge",
          "stream_missing_wait", "stream_copy_overlap", "stream_symbol", "shared_scan", "stream_registered",
          "stream_staging_buffer", "stream_copy_2d"]
+training = ["training", "training-graph"]
 
 
-def record(name, settings, command, more=None):
+def record(name, settings, command, more=None, same=False):
     trace = os.path.join(options.traces, name)
     plain = dict(os.environ, **(more or {}))
     environment = recording.environment(options.tracer, trace, ":buffer=256:window=1" + settings, plain)
-    alone = subprocess.run(command, env=plain, text=True, capture_output=True, timeout=150)
+    alone = recording.run(command, plain, 150)
     begin = time.time()
     done = recording.run(command, environment, 200)
     if done.returncode == 124:
@@ -52,6 +55,9 @@ def record(name, settings, command, more=None):
     claim(done.returncode == alone.returncode and match and not any("cannot be" in line for line in said),
           "%s: recorded with a window (%s)%s" % (name, match.group(1) if match else "none",
                                                  "; said: %s" % said if said else ""))
+    if same:
+        claim(done.stdout == alone.stdout != "", "%s: it computes what it computes alone: %s" % (
+            name, " ".join(done.stdout.split())[:100] or done.stderr[-2000:]))
 
 
 class Unable(Exception):
@@ -71,15 +77,19 @@ def replay(name):
 
 
 def train():
-    """One step out of a training job, with a fault in one of its own kernels among some 200 opaque ones."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.py")
-    record("training", ":capture-range=nvtx=step 1", [sys.executable, script, "--steps", "3", "--fault", "scatter"],
-           recording.TRAIN_FLAGS)
-    trace = os.path.join(options.traces, "training")
-    size = recording.size(trace)
-    info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
-    print("\n".join("    " + line[:150] for line in info.stdout.splitlines() if not re.match(r" +\d+ x ", line)))
-    claim(0 < size < MOST_OF_TRAINING, "training: the trace has %.1f MiB" % (size / 1048576))
+    """One step out of training jobs, with a fault in one of their own kernels among some 200 opaque ones: launched one
+    by one, and as a graph that was captured before."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    record("training", ":capture-range=nvtx=step 1",
+           [sys.executable, os.path.join(here, "train.py"), "--steps", "3", "--fault", "scatter"], recording.TRAIN_FLAGS)
+    record("training-graph", ":capture-range=nvtx=launch 3",
+           [sys.executable, os.path.join(here, "frameworks_job.py"), "step"], same=True)
+    for name in training:
+        trace = os.path.join(options.traces, name)
+        size = recording.size(trace)
+        info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
+        print("\n".join("    " + line[:150] for line in info.stdout.splitlines() if not re.match(r" +\d+ x ", line)))
+        claim(0 < size < MOST_OF_TRAINING, "%s: the trace has %.1f MiB" % (name, size / 1048576))
 
 
 if not options.replay:
@@ -89,12 +99,14 @@ if options.training:
 elif not options.replay:
     for fault in (0, 1):
         # blur is opaque, since it is not asked for.
-        record("window-%d" % fault, ":capture-range=cudaProfilerApi:kernel=scale|fill", [options.binary, str(fault)])
+        for name, binary in (("window", options.binary), ("graph", options.graph_binary)):
+            record("%s-%d" % (name, fault), ":capture-range=cudaProfilerApi:kernel=scale|fill", [binary, str(fault)],
+                   same=not fault)
     for name in whole:
         record(name, "", [os.path.join(options.programs, name + ".racy")])
-candidates = ["training"] if options.training else ["window-0", "window-1", *whole]
+candidates = training if options.training else ["window-0", "window-1", "graph-0", "graph-1", *whole]
 if options.replay:
-    candidates.append("training")
+    candidates += training
 for name in candidates:
     if not os.path.exists(os.path.join(options.traces, name)):
         continue
@@ -115,10 +127,14 @@ for name in candidates:
         # Three times what was there plus 7, or three times what came.
         example = mine[0]["differences"][0]["example"] if mine and mine[0].get("differences") else {}
         claim({example.get("a"), example.get("b")} == {307, 150007}, "window-1: both outcomes are what they must be: %s" % example)
-    elif name == "training":
+    elif name.startswith("graph"):
+        mine = [race for race in races if race["certainty"] == "certain"]
+        claim([race["verdict"] for race in mine] == (["harmful"] if name == "graph-1" else []),
+              "%s: %s" % (name, "the missing edge is a harmful race" if mine else "no race that is certain"))
+    elif name in training:
         mine = [race for race in races if race["certainty"] == "certain"]
         claim(mine and all("count_words" in race["first"]["kernel"] and race["verdict"] == "harmful" for race in mine),
-              "training: lost counts are harmful")
+              "%s: lost counts are harmful" % name)
     else:
         claim(races and all(race["verdict"] == "harmful" for race in races), "%s: harmful" % name)
 end()
