@@ -76,6 +76,33 @@ def window_with_a_graph_in_one_piece(case):
 
 
 @over_embedded
+def window_with_uploads_by_graphs(case):
+    """What copies that are nodes bring is read before the launch, beside opaque kernels and without any."""
+    total = case.window(0, "", 8)[1]
+    for fault in (0, 1):
+        shutil.rmtree(case.trace, ignore_errors=True)
+        said, recorded = case.window(fault, ":window=1:capture-range=cudaProfilerApi", 8)
+        assert said == [] and (fault or recorded == total), (said, recorded, total)
+        status, report = case.replay()
+        assert status == fault and bool(report["races"]) == bool(fault), report
+    race, = (race for race in report["races"]
+             if (race["first"]["kernel"], race["second"]["kernel"]) == ("scale", "cuMemcpyHtoDAsync"))
+    # Three times what the second launch uploaded, or three times what came.
+    example = race["differences"][0]["example"]
+    assert race["verdict"] == "harmful" and {example["a"], example["b"]} == {3000, 150000}, race
+    for ranged in (0, 1):
+        for what, brought in (("graph", 450), ("graph_behind", 450)):
+            said, (status, report) = case.host(what, 0, ranged)
+            assert said == [] and status == 0 and not report["races"], (what, said, report)
+            said, (status, report) = case.host(what, 1, ranged)
+            assert said == [] and status == 1 and report["races"], (what, said, report)
+            values = {race["differences"][0]["example"][side] for race in report["races"] for side in "ab"}
+            assert {brought, 5} <= values <= {brought, 5, 15}, (what, report["races"])
+    said, _ = case.host("graph_ahead", 0, 1, False)
+    assert len(said) == 1 and "what a host function of it may write" in said[0], said
+
+
+@over_embedded
 def graph_that_the_driver_launches_itself(case):
     """A driver that does not launch what it is given in place of a graph runs the job's work once; the window is no use.
     Its kernels are opaque: of others the log may wait for their launch to be known, and this driver waits for them."""
@@ -371,7 +398,7 @@ def no_window(case):
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
          cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs,
-         window_with_a_graph_in_one_piece, graph_that_the_driver_launches_itself, window_without_fault,
+         window_with_a_graph_in_one_piece, window_with_uploads_by_graphs, graph_that_the_driver_launches_itself, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, refilled_buffer, window_budget, no_window, no_buffers, window_without_end, python_lines,
          python_without_its_lock]

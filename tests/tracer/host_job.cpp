@@ -6,13 +6,17 @@
 // the rows that a kernel writes are downloaded, in two dimensions), hidden (a kernel finds memory of the host through a
 // pointer in memory), doorbell (there is memory of another device, which nobody may read), fails (a launch that is
 // given memory of the host fails, then the host writes there), refill (the host refills a buffer that has been
-// uploaded, and uploads it elsewhere). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
+// uploaded, and uploads it elsewhere), graph (a graph uploads the buffer, and a kernel works on what came; it is
+// launched twice, and the host refills the buffer in between; then a kernel on another stream writes there),
+// graph_behind (likewise, and a host function behind the upload is the one that refills), graph_ahead (a host function
+// ahead of the upload fills the buffer). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
 // kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop. Prints a sum of what was
 // made, and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -144,6 +148,41 @@ struct Job {
     for (unsigned i = 0; i < count; ++i) host[i] = 9 + i;
     CHECK(cuMemcpyHtoDAsync_v2(other, host, 4 * count, first));
   }
+  static void add(void* to) {
+    auto* words = static_cast<unsigned*>(to);
+    for (unsigned i = 0; i < count; ++i) words[i] += 50;
+  }
+  void graph(const std::string& what) {
+    CUgraph made = nullptr;
+    CUgraphNode uploads, scales, refills;
+    CUgraphExec executable = nullptr;
+    CHECK(cuMemcpyHtoDAsync_v2(other, &target, sizeof target, first));
+    CHECK(cuGraphCreate(&made, 0));
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = host;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = target;
+    copy.WidthInBytes = 4 * count;
+    copy.Height = copy.Depth = 1;
+    const CUDA_HOST_NODE_PARAMS function{add, host};
+    const bool ahead = what == "graph_ahead";
+    if (ahead) CHECK(cuGraphAddHostNode(&refills, made, nullptr, 0, &function));
+    CHECK(cuGraphAddMemcpyNode(&uploads, made, &refills, ahead, &copy, nullptr));
+    if (what == "graph_behind") CHECK(cuGraphAddHostNode(&refills, made, &uploads, 1, &function));
+    void* parameters[] = {&other};
+    const CUDA_KERNEL_NODE_PARAMS kernel{scale, count / 128, 1, 1, 128, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
+    CHECK(cuGraphAddKernelNode_v2(&scales, made, &uploads, 1, &kernel));
+    CHECK(cuGraphInstantiateWithFlags(&executable, made, 0));
+    CHECK(cuGraphLaunch(executable, first));
+    CHECK(cuStreamSynchronize(first));
+    usleep(100'000); // until the stand-in's host function has run
+    if (what == "graph") add(host);
+    CHECK(cuGraphLaunch(executable, first));
+    between();
+    unsigned value = 5;
+    launch(fill, second, {&target, &value});
+  }
   void hidden() {
     CHECK(cuMemcpyHtoDAsync_v2(other, &host, sizeof host, first));
     launch(scale, first, {&other});
@@ -187,6 +226,7 @@ int main(int argc, char** argv) {
   if (what == "plane") job.plane();
   if (what == "hidden") job.hidden();
   if (what == "refill") job.refill();
+  if (what.starts_with("graph")) job.graph(what);
   if (what == "fails") job.fails();
   if (what == "doorbell") job.doorbell();
   CHECK(cuCtxSynchronize());

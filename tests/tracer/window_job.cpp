@@ -6,8 +6,9 @@
 // RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory; 2:
 // the job ends before cuProfilerStop; 3: it is killed there; 4: as 1, and a kernel writes page-locked memory; 5: as 1,
 // and both kernels are nodes of a graph, with another branch beside them and a set behind both; 6: likewise, and the
-// graph was made before the range, its kernels all opaque; 7: as 5, and it has a host function. Prints a sum of the
-// results and "done".
+// graph was made before the range, its kernels all opaque; 7: as 5, and it has a host function; 8: as 5, and the block
+// is uploaded by it first, and once more by a second launch, when the host has refilled what is uploaded. Prints a sum
+// of the results and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -107,10 +108,17 @@ int main(int argc, char** argv) {
   auto launch = [&](CUfunction f, CUstream stream, std::vector<void*> parameters) {
     CHECK(cuLaunchKernel(f, count / 128, 1, 1, 128, 1, 1, 0, stream, parameters.data(), nullptr));
   };
+  unsigned* staged = nullptr;
+  if (range == 8) {
+    void* locked = nullptr;
+    CHECK(cuMemHostAlloc(&locked, 4 * count, 0));
+    staged = static_cast<unsigned*>(locked);
+    std::iota(staged, staged + count, 200);
+  }
   // scale, blur behind it; beside them, fill; behind both, a set.
   auto graph_of = [&](CUdeviceptr block_at, CUdeviceptr table_at, CUdeviceptr scaled) {
     CUgraph made = nullptr;
-    CUgraphNode nodes[4], function = nullptr;
+    CUgraphNode nodes[4], function = nullptr, uploads = nullptr;
     CUgraphExec executable = nullptr;
     unsigned value = 3;
     CUdeviceptr elsewhere = unused;
@@ -120,7 +128,15 @@ int main(int argc, char** argv) {
                                            0, parameters.data(), nullptr, nullptr, nullptr};
       CHECK(cuGraphAddKernelNode_v2(node, made, after, after != nullptr, &params));
     };
-    kernel(scale, {&block_at, &table_at}, &nodes[0], nullptr);
+    CUDA_MEMCPY3D upload{};
+    upload.srcMemoryType = CU_MEMORYTYPE_HOST;
+    upload.srcHost = staged;
+    upload.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    upload.dstDevice = block_at;
+    upload.WidthInBytes = 4 * count;
+    upload.Height = upload.Depth = 1;
+    if (staged) CHECK(cuGraphAddMemcpyNode(&uploads, made, nullptr, 0, &upload, nullptr));
+    kernel(scale, {&block_at, &table_at}, &nodes[0], staged ? &uploads : nullptr);
     kernel(fill, {&elsewhere, &value}, &nodes[1], nullptr);
     kernel(blur, {&scaled}, &nodes[2], &nodes[0]);
     const CUDA_MEMSET_NODE_PARAMS set{unused + 8 * count, 0, 5, 4, 256, 1};
@@ -142,7 +158,7 @@ int main(int argc, char** argv) {
   if (range == 4) CHECK(cuMemHostAlloc(&early, 4 * count, 0));
   CUgraphExec graph = range == 6 ? graph_of(at, table, results + 4096) : nullptr;
   if (range) CHECK(cuProfilerStart());
-  if (range == 5 || range == 7) graph = graph_of(at, table, results + 4096);
+  if (range == 5 || range >= 7) graph = graph_of(at, table, results + 4096);
 
   if (range == 4) {
     CUdeviceptr on_host = reinterpret_cast<CUdeviceptr>(early);
@@ -151,6 +167,11 @@ int main(int argc, char** argv) {
   CUdeviceptr scaled = results + 4096;
   if (graph) {
     CHECK(cuGraphLaunch(graph, work));
+    if (staged) {
+      CHECK(cuStreamSynchronize(work));
+      std::iota(staged, staged + count, 1000);
+      CHECK(cuGraphLaunch(graph, work));
+    }
   } else {
     launch(scale, work, {&at, &table});
     launch(blur, work, {&scaled});

@@ -59,6 +59,7 @@ struct PlayedGraph {
     std::vector<trace::Effects::Change> effects;
   };
   std::vector<Node> nodes; // as the executable has them
+  std::vector<trace::Bytes> brought; // graph_copies.h
 };
 
 // What is recorded of its nodes' launches is expected from here on. Under the session's lock (graphs.cpp).

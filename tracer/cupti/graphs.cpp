@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tracer/cupti/graph_copies.h"
 #include "tracer/cupti/graph_pieces.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_functions.h"
@@ -170,9 +171,8 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
 void in_window(Window& window, const GraphNode& node, bool played) {
   if (const auto* copy = std::get_if<trace::Copy>(&node.what)) {
     using Direction = trace::Copy::Direction;
-    if (copy->direction == Direction::h2d) window.spoil("a graph copies from the host");
-    if (copy->direction != Direction::h2d) window.touch(copy->source);
-    if (copy->direction != Direction::d2h) window.touch(copy->destination);
+    if (copy->direction == Direction::d2d || copy->direction == Direction::d2h) window.touch(copy->source);
+    if (!copy->pageable_destination) window.touch(copy->destination);
   } else if (const auto* set = std::get_if<trace::Set>(&node.what)) {
     window.touch(set->destination);
   } else if (std::holds_alternative<trace::PoolOperation>(node.what)) {
@@ -198,6 +198,7 @@ struct Launching {
   std::uint32_t stream = 0, launch = 0;
   CUstream handle = nullptr;
   PlayedGraph* played = nullptr; // where its nodes have been launched already
+  std::vector<trace::Bytes> brought; // by nodes that copy from the host, in a window
   std::vector<std::uint32_t> operations; // of nodes
 
   trace::Operation operation(std::size_t node) const {
@@ -259,6 +260,8 @@ struct Launching {
     // When an opaque one waits, nothing tells.
     if (auto* launch = std::get_if<trace::Launch>(&operation.what))
       launch->programmatic = node.programmatic && recorded;
+    if (auto* copy = std::get_if<trace::Copy>(&operation.what); copy && operation.graph_node < brought.size())
+      copy->data = std::move(brought[operation.graph_node]);
     operations.push_back(session.submit(std::move(operation), recorded));
     if (node.host) node.host->launched(operations.back());
   }
@@ -511,9 +514,9 @@ bool has_recorded_kernels(Session& session, CUgraphExec handle) {
 
 namespace {
 
-// The launch and its nodes. `played`: where its nodes have been launched already; may be null. Under the session's
-// lock.
-void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played) {
+// The launch and its nodes. `played`: where its nodes have been launched already; may be null. `brought`: what
+// bytes_from_host() gave. Under the session's lock.
+void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played, std::vector<trace::Bytes> brought) {
   Session& session = call.session;
   const std::uint32_t stream = call.stream(handle);
   if (graph.done && graph.last_stream != stream) session.wait_event(stream, graph.done); // one launch at a time
@@ -528,7 +531,7 @@ void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played)
   if (writes && !played) before_nodes(*writes, graph);
   const std::uint32_t launch = session.next_graph_launch();
   session.journal().push(trace::GraphLaunch{launch, graph.id, stream, session.host_thread()});
-  Launching launching{call, graph, stream, launch, handle, played, {}};
+  Launching launching{call, graph, stream, launch, handle, played, std::move(brought), {}};
   Window* window = session.window();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
@@ -557,11 +560,13 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   Session& session = call.session;
   const bool captured = !call.exit && call.captured(p.hStream);
   std::unique_ptr<PlayedGraph> played;
+  std::vector<trace::Bytes> brought;
   bool submits = !call.exit;
   if (call.exit) {
     played.reset(std::exchange(call.carried<PlayedGraph>(), nullptr));
     if (played) {
       p.hGraph = played->own;
+      brought = std::move(played->brought);
       submits = true;
       if (!play(call, *played))
         played = nullptr;
@@ -572,8 +577,12 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
     if (!captured && has_recorded_kernels(session, p.hGraph))
       session.recorder().before_launch(call.context, call.own_handle(p.hStream));
     call.carried<PlayedGraph>() = nullptr;
-    if (!captured) played = prepare_to_play(call, p.hGraph, p.hStream);
+    if (!captured) {
+      brought = bytes_from_host(call, p.hGraph);
+      played = prepare_to_play(call, p.hGraph, p.hStream);
+    }
     if (played) {
+      played->brought = std::move(brought);
       p.hGraph = played->given;
       call.carried<PlayedGraph>() = played.release();
       return;
@@ -595,7 +604,7 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
     }
     return;
   }
-  if (submits) submit(call, graph, p.hStream, played.get());
+  if (submits) submit(call, graph, p.hStream, played.get(), std::move(brought));
   if (!call.exit) return;
   if (!call.done()) failed(session, graph);
   graph.launching.clear();

@@ -84,6 +84,10 @@ struct Window::Shared {
     std::lock_guard hold(lock);
     if (trouble.empty()) trouble = why;
   }
+  bool is_spoiled() {
+    std::lock_guard hold(lock);
+    return !trouble.empty();
+  }
 };
 
 HostMemory::Room Window::room() {
@@ -297,6 +301,11 @@ void Window::touch(const trace::MemoryRange& range) {
 
 void Window::spoil(const std::string& why) {
   if (std::shared_ptr<Shared> shared = std::atomic_load(&shared_)) shared->spoil(why);
+}
+
+bool Window::is_spoiled() const {
+  const std::shared_ptr<Shared> shared = std::atomic_load(&shared_);
+  return shared && shared->is_spoiled();
 }
 
 trace::Bytes Window::bytes_of(const trace::MemoryRange& source, bool pinned, CUstream stream) {

@@ -73,6 +73,7 @@ class Window {
   void touch(const trace::MemoryRange& range);
   // The window cannot be executed again; the first reason stays. The session's lock may be held.
   void spoil(const std::string& why);
+  bool is_spoiled() const;
   // The bytes that a copy brings from the host; `pinned`: read when the copy runs. Not under the session's lock.
   trace::Bytes bytes_of(const trace::MemoryRange& source, bool pinned, CUstream stream);
 
