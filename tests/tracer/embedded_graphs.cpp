@@ -428,6 +428,12 @@ EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, CUgr
     return CUDA_SUCCESS;
   });
 }
+EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, CUgraphNode node,
+                                                  const CUDA_KERNEL_NODE_PARAMS* kernel) {
+  cuGraphExecKernelNodeSetParams_v2_params p{executable, node, kernel};
+  return CALL(cuGraphExecKernelNodeSetParams_v2, nullptr, p,
+              { return set_kernel(*counterpart(p.hGraphExec, p.hNode), *p.nodeParams), CUDA_SUCCESS; });
+}
 EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec executable, CUgraphNode node,
                                              const CUDA_HOST_NODE_PARAMS* host) {
   cuGraphExecHostNodeSetParams_params p{executable, node, host};

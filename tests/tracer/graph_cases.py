@@ -115,6 +115,14 @@ def bodies_of_conditions(case):
             assert case.dump().count("bodies of conditions") == 1, case.dump()
 
 
+@over_embedded
+def changed_bodies_of_conditions(case):
+    """The program's own kernels stay in a body whatever they are changed to; what they do then is not known, and said."""
+    report = graph(case, "condition_set", 0)
+    assert report["summary"]["opaque"] == 1 and not report["summary"]["complete"], report["summary"]
+    assert "in a condition's body was changed" in case.dump(), case.dump()
+
+
 cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, refused_kernels_of_graphs, kernels_of_graphs,
          refills_of_graphs,
-         graph_that_is_not_launched, graphs_that_are_destroyed, bodies_of_conditions]
+         graph_that_is_not_launched, graphs_that_are_destroyed, bodies_of_conditions, changed_bodies_of_conditions]

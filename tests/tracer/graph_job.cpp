@@ -22,6 +22,8 @@
 // condition, condition_races
 //            a condition's body has a kernel; EARLY 0: made by hand, 1: captured. What it writes another stream does,
 //            too
+// condition_set
+//            the executable's kernel in the body is changed
 // often      graphs that are captured, cloned, instantiated and destroyed over and over; EARLY 1: while they run.
 // Prints
 //            how many bytes more are in use after ten times as many
@@ -244,7 +246,7 @@ struct Job {
     CHECK(cuGraphLaunch(instantiate(made), one));
   }
 
-  void condition(bool other_writes) {
+  void condition(bool other_writes, bool changes) {
     CUfunction function = nullptr;
     CHECK(cuModuleGetFunction(&function, module, "fill"));
     void* parameters[] = {&memory};
@@ -265,7 +267,12 @@ struct Job {
       params.kernel = {function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
       CHECK(cuGraphAddNode_v2(&node, body, nullptr, nullptr, 0, &params));
     }
-    CHECK(cuGraphLaunch(instantiate(made), one));
+    const CUgraphExec executable = instantiate(made);
+    CUdeviceptr apart = memory + 1024;
+    void* changed[] = {&apart};
+    const CUDA_KERNEL_NODE_PARAMS elsewhere{function, 1, 1, 1, 32, 1, 1, 0, changed, nullptr, nullptr, nullptr};
+    if (changes) CHECK(cuGraphExecKernelNodeSetParams_v2(executable, node, &elsewhere));
+    CHECK(cuGraphLaunch(executable, one));
     if (other_writes) CHECK(cuMemsetD32Async(memory, 1, 32, other));
     CHECK(cuMemsetD32Async(memory + 2048, 1, 32, one));
   }
@@ -357,7 +364,7 @@ int main(int argc, char** argv) {
   else if (what == "dependent")
     job.dependent();
   else if (what.starts_with("condition"))
-    job.condition(what == "condition_races");
+    job.condition(what == "condition_races", what == "condition_set");
   else if (what == "often")
     job.often();
   else if (what == "refilled" || what == "filled")

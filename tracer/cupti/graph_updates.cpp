@@ -68,7 +68,10 @@ template <typename Change>
 void change(Call& call, CUgraphExec executable, CUgraphNode handle, Change&& change) {
   if (!call.done()) return;
   std::lock_guard hold(call.session.lock);
-  if (GraphNode* node = call.session.node_of(executable, handle)) change(*node);
+  if (GraphNode* node = call.session.node_of(executable, handle))
+    change(*node);
+  else
+    changed_unseen(call.session, executable);
 }
 
 // Of a node that is changed; the old one goes without the lock.
@@ -100,6 +103,11 @@ void change_host(Call& call, CUgraphExec executable, CUgraphNode handle, const P
 }
 
 } // namespace
+
+void changed_unseen(Session& session, CUgraphExec executable) {
+  if (session.executables.count(executable))
+    session.incident("lost", "a node in a condition's body was changed: the trace shows the old one");
+}
 
 void update_graph(Call& call, cuGraphExecUpdate_v2_params& p) { update(call, p.hGraphExec, p.hGraph); }
 void update_graph_first(Call& call, cuGraphExecUpdate_params& p) { update(call, p.hGraphExec, p.hGraph); }

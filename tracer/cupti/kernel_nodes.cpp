@@ -209,7 +209,21 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
     reaches(call, now, params);
     made_of(call.session, graph, std::size_t(node - graph.nodes.data()), now);
     call.session.journal().push(Journal::CapturedGone{now});
+  } else {
+    changed_unseen(call.session, executable);
   }
+}
+
+// Of a node in a condition's body nobody reads what a clone would write.
+bool is_followed(Call& call, CUgraphExec executable, CUgraphNode handle) {
+  std::lock_guard hold(call.session.lock);
+  return call.session.node_of(executable, handle) != nullptr;
+}
+
+template <typename Params>
+void give_clone(Call& call, CUgraphExec executable, CUgraphNode handle, Params*& params) {
+  given.own = nullptr;
+  if (is_followed(call, executable, handle)) give_clone(call, params);
 }
 
 // Calls each(node, its parameters, the kernel) for the kernels of a graph and of its child graphs.
@@ -375,7 +389,7 @@ void tell_kernel_node_first(Call& call, cuGraphKernelNodeGetParams_params& p) {
 }
 
 void update_kernel_node(Call& call, cuGraphExecKernelNodeSetParams_v2_params& p) {
-  if (!call.exit) return give_clone(call, p.nodeParams);
+  if (!call.exit) return give_clone(call, p.hGraphExec, p.hNode, p.nodeParams);
   give_own(call, p.nodeParams,
            [&] { return driver().cuGraphExecKernelNodeSetParams_v2(p.hGraphExec, p.hNode, p.nodeParams); });
   if (p.nodeParams) changed(call, p.hGraphExec, p.hNode, *p.nodeParams);
@@ -388,7 +402,7 @@ void update_kernel_node_first(Call& call, cuGraphExecKernelNodeSetParams_params&
            k.kernelParams, k.extra, nullptr, nullptr});
 }
 void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p) {
-  if (!call.exit) return give_clone(call, p.nodeParams);
+  if (!call.exit) return give_clone(call, p.hGraphExec, p.hNode, p.nodeParams);
   give_own(call, p.nodeParams, [&] { return driver().cuGraphExecNodeSetParams(p.hGraphExec, p.hNode, p.nodeParams); });
   changed(call, p.hGraphExec, p.hNode, kernel_of(*p.nodeParams));
 }
