@@ -60,6 +60,19 @@ def record(name, settings, command, more=None, same=False):
             name, " ".join(done.stdout.split())[:100] or done.stderr[-2000:]))
 
 
+def exchange(name, settings, instrumented):
+    """The graph's kernels are recorded as long as they are to be, and no longer."""
+    trace = os.path.join(options.traces, name)
+    command = [options.graph_binary, "0"]
+    alone = recording.run(command, None, 60)
+    done = recording.run(command, recording.environment(options.tracer, trace, ":kernel=scale|fill" + settings), 100)
+    info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60)
+    match = re.search(r"\((\d+) instrumented, \d+ opaque\)", info.stdout)
+    claim(done.returncode == 0 and done.stdout == alone.stdout != "" and match and instrumented(int(match.group(1))),
+          "%s: it computes what it computes alone; %s%s" % (name, match.group(0) if match else "no trace",
+                                                           "; said: %s" % recording.said(done.stderr)))
+
+
 class Unable(Exception):
     """This build cannot replay."""
 
@@ -102,6 +115,8 @@ elif not options.replay:
         for name, binary in (("window", options.binary), ("graph", options.graph_binary)):
             record("%s-%d" % (name, fault), ":capture-range=cudaProfilerApi:kernel=scale|fill", [binary, str(fault)],
                    same=not fault)
+    exchange("graph-range", ":capture-range=cudaProfilerApi", lambda launches: launches == 2)
+    exchange("graph-budget", ":budget=1", lambda launches: 2 <= launches < 10)
     for name in whole:
         record(name, "", [os.path.join(options.programs, name + ".racy")])
 candidates = training if options.training else ["window-0", "window-1", "graph-0", "graph-1", *whole]

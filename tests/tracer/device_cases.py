@@ -40,29 +40,54 @@ def window_with_graphs(case):
     """A graph's opaque nodes are kept by effect, each for itself; the others are executed again. The job's results stay."""
     sums = {ranged: case.window(0, "", ranged)[1] for ranged in (1, 5, 6)}
     assert len(set(sums.values())) == 1, sums
-    for ranged, effects in ((5, 1), (6, 3)):
+    for ranged in (5, 6):
         shutil.rmtree(case.trace, ignore_errors=True)
         said, total = case.window(0, ":window=1:capture-range=cudaProfilerApi", ranged)
         assert (said, total) == ([], sums[1]), (ranged, said, total)
         status, report = case.replay()
         assert status == 0 and not report["races"], (ranged, report)
         lines = [line for line in case.records().splitlines() if line.startswith("effects")]
-        assert len(lines) == effects and all(" address " in line for line in lines), (ranged, lines)
-        assert sum("bytes 16384" in line for line in lines) == effects, (ranged, lines)
+        assert len(lines) == 1 and " address " in lines[0] and "bytes 16384" in lines[0], (ranged, lines)
+        shutil.rmtree(case.trace)
+        said, _ = case.window(1, ":window=1:capture-range=cudaProfilerApi", ranged)
+        status, report = case.replay()
+        race, = (race for race in report["races"] if race["certainty"] == "certain")
+        assert said == [] and status == 1 and race["verdict"] == "harmful", (ranged, said, report)
+        assert (race["first"]["kernel"], race["second"]["kernel"]) == ("scale", "cuMemcpyHtoDAsync"), race
+        example = race["differences"][0]["example"]
+        assert {example["a"], example["b"]} == {300, 150000}, race["differences"]
+        status, again = case.replay("--witness", race["witness"])
+        assert status == 1 and again["witness"]["as_recorded"], again
+
+
+@over_embedded
+def graph_that_was_made_before(case):
+    """Its kernels are recorded in the range, and no others; a driver that launches the program's own graph all the same
+    is no harm, and one line says what is missing."""
+    total = case.window(0, "", 9)[1]
+    for fault in (0, 1):
+        shutil.rmtree(case.trace)
+        said, recorded = case.window(fault, ":capture-range=cudaProfilerApi", 9)
+        assert said == [] and (fault or recorded == total), (said, recorded, total)
+        assert "(2 instrumented, 8 opaque)" in case.dump(), case.dump()
+        certain = [race for race in case.analysis()["races"] if race["certainty"] == "certain"]
+        assert [(race["first"]["kernel"], race["second"]["kernel"]) for race in certain] == \
+            [("scale", "cuMemcpyHtoDAsync")] * fault, certain
     shutil.rmtree(case.trace)
-    said, _ = case.window(1, ":window=1:capture-range=cudaProfilerApi", 5)
-    status, report = case.replay()
-    race, = (race for race in report["races"] if race["certainty"] == "certain")
-    assert said == [] and status == 1 and race["verdict"] == "harmful", (said, report)
-    assert (race["first"]["kernel"], race["second"]["kernel"]) == ("scale", "cuMemcpyHtoDAsync"), race
-    example = race["differences"][0]["example"]
-    assert {example["a"], example["b"]} == {300, 150000}, race["differences"]
-    status, again = case.replay("--witness", race["witness"])
-    assert status == 1 and again["witness"]["as_recorded"], again
-    # Kernels that were captured before: the race is a possible one.
+    said, recorded = case.window(0, ":capture-range=cudaProfilerApi", 9, {"EMBEDDED_OWN_GRAPHS": "1"})
+    assert recorded == total and len(said) == 1 and "does not launch another graph" in said[0], (said, recorded)
+    assert "(0 instrumented, 10 opaque)" in case.dump(), case.dump()
+
+
+@over_embedded
+def graph_when_the_budget_is_used_up(case):
+    """Its kernels are the program's own from then on: nobody would read what clones write."""
+    total = case.window(0, "", 10)[1]
     shutil.rmtree(case.trace)
-    case.window(1, ":window=1:capture-range=cudaProfilerApi", 6)
-    assert "possible" in [race["certainty"] for race in case.analysis()["races"]], case.analysis()
+    said, recorded = case.window(0, ":budget=1", 10)
+    assert recorded == total and len(said) == 1 and "budget" in said[0], (said, recorded, total)
+    instrumented, opaque = map(int, re.search(r"\((\d+) instrumented, (\d+) opaque\)", case.dump()).groups())
+    assert 2 < instrumented < 100 and instrumented + opaque == 181, (instrumented, opaque)
 
 
 @over_embedded
@@ -397,7 +422,8 @@ def no_window(case):
 
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
          cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
-         no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs,
+         no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs, graph_that_was_made_before,
+         graph_when_the_budget_is_used_up,
          window_with_a_graph_in_one_piece, window_with_uploads_by_graphs, graph_that_the_driver_launches_itself, window_without_fault,
          window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, refilled_buffer, window_budget, no_window, no_buffers, window_without_end, python_lines,

@@ -7,8 +7,9 @@
 // the job ends before cuProfilerStop; 3: it is killed there; 4: as 1, and a kernel writes page-locked memory; 5: as 1,
 // and both kernels are nodes of a graph, with another branch beside them and a set behind both; 6: likewise, and the
 // graph was made before the range, its kernels all opaque; 7: as 5, and it has a host function; 8: as 5, and the block
-// is uploaded by it first, and once more by a second launch, when the host has refilled what is uploaded. Prints a sum
-// of the results and "done".
+// is uploaded by it first, and once more by a second launch, when the host has refilled what is uploaded; 9: as 6, and
+// it is launched before and behind the range, too, on the other stream; 10: without a range, and it is launched 60
+// times. Prints a sum of the results and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -156,9 +157,17 @@ int main(int argc, char** argv) {
   CHECK(cuStreamSynchronize(work));
   void* early = nullptr;
   if (range == 4) CHECK(cuMemHostAlloc(&early, 4 * count, 0));
-  CUgraphExec graph = range == 6 ? graph_of(at, table, results + 4096) : nullptr;
+  CUgraphExec graph = range == 6 || range == 9 ? graph_of(at, table, results + 4096) : nullptr;
+  auto launch_beside = [&] {
+    CHECK(cuStreamSynchronize(side));
+    CHECK(cuGraphLaunch(graph, side));
+  };
+  if (range == 9) {
+    launch_beside();
+    CHECK(cuStreamSynchronize(side));
+  }
   if (range) CHECK(cuProfilerStart());
-  if (range == 5 || range >= 7) graph = graph_of(at, table, results + 4096);
+  if (!graph && (range == 5 || range >= 7)) graph = graph_of(at, table, results + 4096);
 
   if (range == 4) {
     CUdeviceptr on_host = reinterpret_cast<CUdeviceptr>(early);
@@ -183,12 +192,18 @@ int main(int argc, char** argv) {
   if (!fault) CHECK(cuStreamSynchronize(work));
   CHECK(cuMemcpyHtoDAsync_v2(block, next, 4 * count, side));
   CHECK(cuCtxSynchronize());
+  for (int i = 0; range == 10 && i < 59; ++i) {
+    CHECK(cuGraphLaunch(graph, work));
+    CHECK(cuStreamSynchronize(work));
+  }
 
   if (range == 3) {
     usleep(1'500'000);  // what there is gets written
     raise(SIGKILL);
   }
   if (range == 1 || range >= 4) CHECK(cuProfilerStop());
+  if (range == 9) launch_beside();
+  CHECK(cuCtxSynchronize());
   std::vector<unsigned> host(65536);
   CHECK(cuMemcpyDtoHAsync_v2(host.data(), results, 4 * host.size(), work));
   CHECK(cuStreamSynchronize(work));

@@ -18,7 +18,10 @@ namespace deadheat::cupti {
 
 class HostNode;
 class NodeAlone;
+struct LastLaunch;
+struct OtherKernel;
 class RecordedLaunch;
+class WholeGraph;
 struct Kernel;
 
 struct GraphNode {
@@ -32,7 +35,9 @@ struct GraphNode {
   bool event_waits = false;
   std::uint64_t address = 0, bytes = 0; // of memory nodes; bytes: of those that allocate
   CUgraphNode handle = nullptr; // in the graph that it was made from
-  std::shared_ptr<NodeAlone> alone; // where a window may come (graph_pieces.h); null: nothing is known of it, or to do
+  std::shared_ptr<NodeAlone> alone; // where it may be needed (graph_pieces.h); null: nothing is known of it, or to do
+  std::shared_ptr<OtherKernel> other; // graph_exchange.h; null: it was not needed
+  bool has_no_other = false; // it was, and cannot be had
   bool enabled = true; // else a launch passes it by
   bool unknown = false; // a node that is not followed
   bool reaches_host = false; // a kernel with memory among its arguments that host and device reach
@@ -47,6 +52,9 @@ struct Executable {
   };
   std::unordered_map<CUgraphNode, Part> children; // by their nodes in the graph that it was made from
   bool frees_on_launch = false; // memory that an earlier launch allocated
+  bool exchangeable = false; // it has kernels that another may be launched in place of (graph_exchange.h)
+  std::shared_ptr<WholeGraph> whole; // with such
+  std::shared_ptr<LastLaunch> last; // null: none, or it is not exchangeable
   std::vector<std::pair<std::uint32_t, std::weak_ptr<RecordedLaunch>>> launching; // with their control numbers
 };
 

@@ -20,19 +20,44 @@ namespace {
 
 bool good(CUresult result) { return result == CUDA_SUCCESS; }
 
-bool can_be_played() {
+bool is_opaque(const GraphNode& node, const OtherKernel* other) {
+  return node.enabled && std::holds_alternative<trace::Launch>(node.what) && !(other ? other->control : node.control);
+}
+
+CUgraphNode add_kernel(CUgraph graph, const std::vector<CUgraphNode>& after, const CUDA_KERNEL_NODE_PARAMS& params,
+                       CUgraphNode like) {
+  const Driver& d = driver();
+  CUgraphNode node = nullptr;
+  if (!d.cuGraphAddKernelNode_v2 || (like && !d.cuGraphKernelNodeCopyAttributes) ||
+      !good(d.cuGraphAddKernelNode_v2(&node, graph, after.data(), after.size(), &params)) ||
+      (like && !good(d.cuGraphKernelNodeCopyAttributes(node, like))))
+    return nullptr;
+  return node;
+}
+
+CUgraphNode add_copy(CUgraph graph, const std::vector<CUgraphNode>& after, const CUDA_MEMCPY3D& params,
+                     CUcontext context) {
+  CUgraphNode node = nullptr;
+  const auto add = driver().cuGraphAddMemcpyNode;
+  return add && good(add(&node, graph, after.data(), after.size(), &params, context)) ? node : nullptr;
+}
+
+CUgraphNode add_set(CUgraph graph, const std::vector<CUgraphNode>& after, const CUDA_MEMSET_NODE_PARAMS& params,
+                    CUcontext context) {
+  CUgraphNode node = nullptr;
+  const auto add = driver().cuGraphAddMemsetNode;
+  return add && good(add(&node, graph, after.data(), after.size(), &params, context)) ? node : nullptr;
+}
+
+} // namespace
+
+bool can_be_taken_apart() {
   const Driver& d = driver();
   return d.cuGraphCreate && d.cuGraphDestroy && d.cuGraphInstantiateWithFlags && d.cuGraphLaunch &&
          d.cuGraphExecDestroy && d.cuGraphAddMemsetNode && d.cuMemAlloc_v2 && d.cuMemFree_v2 && d.cuMemsetD32Async &&
          d.cuMemcpyDtoHAsync_v2 && d.cuStreamSynchronize && d.cuEventCreate && d.cuEventRecord && d.cuEventDestroy_v2 &&
          d.cuStreamWaitEvent && d.cuStreamQuery && d.cuStreamCreateWithPriority && d.cuStreamDestroy_v2;
 }
-
-bool is_opaque(const GraphNode& node) {
-  return node.enabled && std::holds_alternative<trace::Launch>(node.what) && !node.control;
-}
-
-} // namespace
 
 NodeAlone::NodeAlone() {
   if (driver().cuGraphCreate && !good(driver().cuGraphCreate(&graph_, 0))) graph_ = nullptr;
@@ -44,31 +69,30 @@ NodeAlone::~NodeAlone() {
   if (graph_ && driver().cuGraphDestroy) driver().cuGraphDestroy(graph_);
 }
 
-std::shared_ptr<NodeAlone> NodeAlone::kernel(const CUDA_KERNEL_NODE_PARAMS& params, CUgraphNode like) {
-  const Driver& d = driver();
+template <typename Add>
+std::shared_ptr<NodeAlone> NodeAlone::made(Add&& add) {
   std::shared_ptr<NodeAlone> made(new NodeAlone);
-  if (!made->graph_ || !d.cuGraphAddKernelNode_v2 || (like && !d.cuGraphKernelNodeCopyAttributes) ||
-      !good(d.cuGraphAddKernelNode_v2(&made->node_, made->graph_, nullptr, 0, &params)) ||
-      (like && !good(d.cuGraphKernelNodeCopyAttributes(made->node_, like))))
-    return nullptr;
-  return made;
+  if (made->graph_) made->node_ = add(made->graph_);
+  return made->node_ ? made : nullptr;
+}
+
+std::shared_ptr<NodeAlone> NodeAlone::kernel(const CUDA_KERNEL_NODE_PARAMS& params, CUgraphNode like) {
+  return made([&](CUgraph graph) { return add_kernel(graph, {}, params, like); });
 }
 
 std::shared_ptr<NodeAlone> NodeAlone::copy(const CUDA_MEMCPY3D& params, CUcontext context) {
-  std::shared_ptr<NodeAlone> made(new NodeAlone);
-  const auto add = driver().cuGraphAddMemcpyNode;
-  if (!made->graph_ || !add || !good(add(&made->node_, made->graph_, nullptr, 0, &params, context))) return nullptr;
-  return made;
+  return made([&](CUgraph graph) { return add_copy(graph, {}, params, context); });
 }
 
 std::shared_ptr<NodeAlone> NodeAlone::set(const CUDA_MEMSET_NODE_PARAMS& params, CUcontext context) {
-  std::shared_ptr<NodeAlone> made(new NodeAlone);
-  const auto add = driver().cuGraphAddMemsetNode;
-  if (!made->graph_ || !add || !good(add(&made->node_, made->graph_, nullptr, 0, &params, context))) return nullptr;
-  return made;
+  return made([&](CUgraph graph) { return add_set(graph, {}, params, context); });
 }
 
 std::shared_ptr<NodeAlone> NodeAlone::of(Call& call, CUgraphNode node) {
+  return made([&](CUgraph graph) { return add_like(call, graph, {}, node); });
+}
+
+CUgraphNode add_like(Call& call, CUgraph graph, const std::vector<CUgraphNode>& after, CUgraphNode node) {
   const Driver& d = driver();
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUDA_KERNEL_NODE_PARAMS launched{};
@@ -77,11 +101,11 @@ std::shared_ptr<NodeAlone> NodeAlone::of(Call& call, CUgraphNode node) {
   if (!good(d.cuGraphNodeGetType(node, &type))) return nullptr;
   if (type == CU_GRAPH_NODE_TYPE_KERNEL && d.cuGraphKernelNodeGetParams_v2 &&
       good(d.cuGraphKernelNodeGetParams_v2(node, &launched)))
-    return kernel(launched, node);
+    return add_kernel(graph, after, launched, node);
   if (type == CU_GRAPH_NODE_TYPE_MEMCPY && good(d.cuGraphMemcpyNodeGetParams(node, &copied)))
-    return copy(copied, call.context);
+    return add_copy(graph, after, copied, call.context);
   if (type == CU_GRAPH_NODE_TYPE_MEMSET && good(d.cuGraphMemsetNodeGetParams(node, &written)))
-    return set(written, call.context);
+    return add_set(graph, after, written, call.context);
   return nullptr;
 }
 
@@ -91,34 +115,27 @@ CUgraphExec NodeAlone::executable() {
 }
 
 void keep_alone(Call& call, Executable& made) {
-  if (!call.session.window() || !can_be_played()) return;
+  const auto is_instrumented = [](const GraphNode& node) { return node.kernel && node.kernel->instrumented; };
+  made.exchangeable =
+      call.session.options().accesses && std::any_of(made.nodes.begin(), made.nodes.end(), is_instrumented);
+  if (!(call.session.window() || made.exchangeable) || !can_be_taken_apart()) return;
   for (GraphNode& node : made.nodes) {
     if (node.handle) node.alone = NodeAlone::of(call, node.handle);
   }
 }
 
-namespace {
-
-// What a launch is made of, as of when it began.
-struct Piece {
-  std::shared_ptr<NodeAlone> alone; // null: there is nothing to launch
-  bool opaque = false;
-  CUevent event = nullptr; // to be recorded, or waited for
-  bool event_waits = false;
-  std::vector<std::uint32_t> after;
-};
-
-// Why the nodes cannot be launched one by one; null: they can.
-const char* take_apart(const Executable& graph, std::vector<Piece>& pieces) {
-  for (const GraphNode& node : graph.nodes) {
+const char* take_apart(const Executable& graph, const Others& others, std::vector<Piece>& pieces) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    const OtherKernel* const other = i < others.size() ? others[i].get() : nullptr;
     Piece piece;
     piece.after = node.after;
     if (std::holds_alternative<trace::HostCallback>(node.what)) return "it has a host function";
     if (node.address) return "it has memory of its own";
     if (node.unknown) return "it has a node of a kind that is not followed";
     if (node.enabled) {
-      piece.alone = node.alone;
-      piece.opaque = is_opaque(node);
+      piece.alone = other ? other->alone : node.alone;
+      piece.opaque = is_opaque(node, other);
       piece.event = node.event;
       piece.event_waits = node.event_waits;
       if (!std::holds_alternative<trace::Marker>(node.what) && !piece.alone)
@@ -128,6 +145,8 @@ const char* take_apart(const Executable& graph, std::vector<Piece>& pieces) {
   }
   return nullptr;
 }
+
+namespace {
 
 // The streams that the nodes run in, and events behind each of them.
 class Branches {
@@ -280,7 +299,8 @@ struct PlayedGraph::Parts {
   std::optional<Sign> sign;
 };
 
-std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable, CUstream stream) {
+std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable, CUstream stream,
+                                             const Others& others) {
   Session& session = call.session;
   Window* window = session.window();
   if (!window || !window->open()) return nullptr;
@@ -291,13 +311,18 @@ std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable,
     const auto found = session.executables.find(executable);
     if (found == session.executables.end()) return nullptr;
     const std::vector<GraphNode>& nodes = found->second.nodes;
-    if (std::none_of(nodes.begin(), nodes.end(), is_opaque)) return nullptr;
-    why = take_apart(found->second, pieces);
+    bool any = false;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      any = any || is_opaque(nodes[i], i < others.size() ? others[i].get() : nullptr);
+    }
+    if (!any) return nullptr;
+    why = take_apart(found->second, others, pieces);
   }
   if (session.captures() > 0) why = "a stream was being captured";
-  if (!why && !can_be_played()) why = "the driver is too old";
+  if (!why && !can_be_taken_apart()) why = "the driver is too old";
   auto played = std::make_unique<PlayedGraph>();
   played->own = executable;
+  played->others = others;
   played->parts = std::make_shared<PlayedGraph::Parts>(call, *window, stream, std::move(pieces));
   PlayedGraph::Parts& parts = *played->parts;
   session.recorder().let_kernels_end(call.context, Unfinished::while_loading);
@@ -314,14 +339,16 @@ std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable,
   return nullptr;
 }
 
-bool play(Call& call, PlayedGraph& played) {
+void play(Call& call, PlayedGraph& played) {
   const std::shared_ptr<PlayedGraph::Parts> parts = std::exchange(played.parts, nullptr);
   const bool given = call.done() && parts->sign->given();
   parts->sign.reset(); // to free memory the driver waits for kernels: not for these
   if (!given) {
     call.session.window()->spoil(std::string(unknown_effects) + "the driver launched it as a whole");
-    return false;
+    played.others.clear();
+    return;
   }
+  played.launched = true;
   {
     std::lock_guard hold(call.session.lock);
     const auto found = call.session.executables.find(played.own);
@@ -329,7 +356,7 @@ bool play(Call& call, PlayedGraph& played) {
   }
   played.nodes.resize(parts->pieces.size());
   launch(call, parts->pieces, parts->branches, played);
-  return true;
+  if (!good(played.result)) call.return_instead(played.result);
 }
 
 } // namespace deadheat::cupti

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tracer/cupti/graph.h"
+#include "tracer/cupti/graph_exchange.h"
 #include "tracer/cupti/handlers.h"
 
 namespace deadheat::cupti {
@@ -37,20 +38,42 @@ class NodeAlone {
 
  private:
   NodeAlone();
+  template <typename Add>
+  static std::shared_ptr<NodeAlone> made(Add&& add);
   CUgraph graph_ = nullptr;
   CUgraphNode node_ = nullptr;
   CUgraphExec executable_ = nullptr;
 };
 
-// Keeps the nodes of what was just made from a graph, where a window may come.
+// A node like that one, which is no other than a kernel, copy or set, in that graph; null: the driver does not take it.
+CUgraphNode add_like(Call& call, CUgraph graph, const std::vector<CUgraphNode>& after, CUgraphNode node);
+
+// Keeps the nodes of what was just made from a graph, where a window may come, or kernels may be exchanged.
 void keep_alone(Call& call, Executable& made);
 
-// A launch that was made so: from the way in to the way out.
+// What a launch is made of, as of when it began.
+struct Piece {
+  std::shared_ptr<NodeAlone> alone; // null: there is nothing to launch
+  bool opaque = false;
+  CUevent event = nullptr; // to be recorded, or waited for
+  bool event_waits = false;
+  std::vector<std::uint32_t> after; // indices
+
+  bool operator==(const Piece&) const = default;
+};
+bool can_be_taken_apart(); // the driver is not too old
+// Why the nodes cannot be launched one by one; null: they can. Under the session's lock.
+const char* take_apart(const Executable& graph, const Others& others, std::vector<Piece>& pieces);
+
+// What is known of a launch from the way in to the way out. The driver may be given another graph, to launch the nodes
+// in pieces then, or as another whole.
 struct PlayedGraph {
   CUgraphExec own = nullptr; // the program's
   CUgraphExec given = nullptr; // what the driver is given
+  Others others; // kernels that are launched in place of the executable's
   struct Parts;
-  std::shared_ptr<Parts> parts; // until they are launched
+  std::shared_ptr<Parts> parts; // until they are launched; null: it is a whole
+  bool launched = false; // in pieces: before they are submitted
   CUresult result = CUDA_SUCCESS;
   struct Node {
     std::uint32_t launch = 0; // its number
@@ -59,7 +82,7 @@ struct PlayedGraph {
     std::vector<trace::Effects::Change> effects;
   };
   std::vector<Node> nodes; // as the executable has them
-  std::vector<trace::Bytes> brought; // graph_copies.h
+  std::vector<trace::Bytes> brought; // by nodes that copy from the host, in a window (graph_copies.h)
 };
 
 // What is recorded of its nodes' launches is expected from here on. Under the session's lock (graphs.cpp).
@@ -67,8 +90,8 @@ void expect_nodes(Session& session, Executable& graph, PlayedGraph& played);
 
 // On the way in, where the executable has opaque kernels and a window is open. Null: the driver is to launch it; a
 // window that is open cannot be used then.
-std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable, CUstream stream);
-// On the way out: launches the nodes. False: the driver has launched the program's own.
-bool play(Call& call, PlayedGraph& played);
+std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable, CUstream stream, const Others& others);
+// On the way out: launches the nodes, unless the driver has launched the program's own.
+void play(Call& call, PlayedGraph& played);
 
 } // namespace deadheat::cupti

@@ -74,10 +74,16 @@ void change(Call& call, CUgraphExec executable, CUgraphNode handle, Change&& cha
     changed_unseen(call.session, executable);
 }
 
-// Of a node that is changed; the old one goes without the lock.
+// Of a node that is changed, where one is kept; the old one goes without the lock.
 template <typename Make>
-std::shared_ptr<NodeAlone> alone_again(Call& call, Make&& make) {
-  return call.done() && call.session.window() ? make() : nullptr;
+std::shared_ptr<NodeAlone> alone_again(Call& call, CUgraphExec executable, CUgraphNode handle, Make&& make) {
+  bool kept = false;
+  if (call.done()) {
+    std::lock_guard hold(call.session.lock);
+    const GraphNode* node = call.session.node_of(executable, handle);
+    kept = node && node->alone;
+  }
+  return kept ? make() : nullptr;
 }
 
 void change_event(Call& call, CUgraphExec executable, CUgraphNode handle, CUevent event) {
@@ -137,7 +143,7 @@ void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params& p)
 
 void update_copy_node(Call& call, cuGraphExecMemcpyNodeSetParams_params& p) {
   if (!p.copyParams) return;
-  auto alone = alone_again(call, [&] { return NodeAlone::copy(*p.copyParams, p.ctx); });
+  auto alone = alone_again(call, p.hGraphExec, p.hNode, [&] { return NodeAlone::copy(*p.copyParams, p.ctx); });
   change(call, p.hGraphExec, p.hNode, [&](GraphNode& node) {
     node.what = copy_of(call.session, *p.copyParams, "cudaMemcpyAsync");
     std::swap(node.alone, alone);
@@ -145,7 +151,7 @@ void update_copy_node(Call& call, cuGraphExecMemcpyNodeSetParams_params& p) {
 }
 void update_set_node(Call& call, cuGraphExecMemsetNodeSetParams_params& p) {
   if (!p.memsetParams) return;
-  auto alone = alone_again(call, [&] { return NodeAlone::set(*p.memsetParams, p.ctx); });
+  auto alone = alone_again(call, p.hGraphExec, p.hNode, [&] { return NodeAlone::set(*p.memsetParams, p.ctx); });
   change(call, p.hGraphExec, p.hNode, [&](GraphNode& node) {
     node.what = set_of(*p.memsetParams, "cudaMemsetAsync");
     std::swap(node.alone, alone);

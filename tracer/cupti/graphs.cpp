@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "tracer/cupti/graph_copies.h"
+#include "tracer/cupti/graph_exchange.h"
 #include "tracer/cupti/graph_pieces.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_functions.h"
@@ -168,7 +169,7 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
 }
 
 // What a window must know of a graph's node.
-void in_window(Window& window, const GraphNode& node, bool played) {
+void in_window(Window& window, const GraphNode& node, const OtherKernel* other, bool in_pieces) {
   if (const auto* copy = std::get_if<trace::Copy>(&node.what)) {
     using Direction = trace::Copy::Direction;
     if (copy->direction == Direction::d2d || copy->direction == Direction::d2h) window.touch(copy->source);
@@ -177,18 +178,26 @@ void in_window(Window& window, const GraphNode& node, bool played) {
     window.touch(set->destination);
   } else if (std::holds_alternative<trace::PoolOperation>(node.what)) {
     window.spoil("a graph that allocates memory was launched");
-  } else if (std::holds_alternative<trace::Launch>(node.what) && !node.control && !played) {
+  } else if (std::holds_alternative<trace::Launch>(node.what) && !(other ? other->control : node.control) &&
+             !in_pieces) {
     window.spoil("a graph with opaque kernels was launched");
   }
 }
 
 // Null: nothing is recorded of it. Under the session's lock.
 std::shared_ptr<RecordedLaunch> expected(Session& session, Executable& graph, const GraphNode& node,
-                                         std::uint32_t launch) {
-  if (!node.control) return nullptr;
-  auto recorded = session.recorder().expect(node.control, graph_shape(session, node, launch));
-  graph.launching.emplace_back(node.control, recorded);
+                                         const OtherKernel* other, std::uint32_t launch) {
+  const std::uint32_t control = other ? other->control : node.control;
+  if (!control) return nullptr;
+  const auto& what = other ? other->what : std::get<trace::Launch>(node.what);
+  auto recorded =
+      session.recorder().expect(control, graph_shape(session, *(other ? other->kernel : node.kernel), what, launch));
+  graph.launching.emplace_back(control, recorded);
   return recorded;
+}
+
+const OtherKernel* other_of(const PlayedGraph* played, std::size_t node) {
+  return played && node < played->others.size() ? played->others[node].get() : nullptr;
 }
 
 // A node of a launch: what its operation is, but for its number, and what more comes with it.
@@ -197,8 +206,7 @@ struct Launching {
   Executable& graph;
   std::uint32_t stream = 0, launch = 0;
   CUstream handle = nullptr;
-  PlayedGraph* played = nullptr; // where its nodes have been launched already
-  std::vector<trace::Bytes> brought; // by nodes that copy from the host, in a window
+  PlayedGraph* played = nullptr; // may be null
   std::vector<std::uint32_t> operations; // of nodes
 
   trace::Operation operation(std::size_t node) const {
@@ -246,7 +254,8 @@ struct Launching {
   void work(const GraphNode& node, trace::Operation operation) {
     Session& session = call.session;
     std::shared_ptr<RecordedLaunch> recorded;
-    if (played && std::holds_alternative<trace::Launch>(node.what)) {
+    const OtherKernel* const other = other_of(played, operation.graph_node);
+    if (played && played->launched && std::holds_alternative<trace::Launch>(node.what)) {
       PlayedGraph::Node& known = played->nodes[operation.graph_node];
       operation.id = session.next_operation();
       operation.launch = known.launch;
@@ -254,14 +263,16 @@ struct Launching {
       if (known.by_effect) session.journal().push(trace::Effects{operation.id, std::move(known.effects)});
     } else if (std::holds_alternative<trace::Launch>(node.what)) {
       operation.launch = session.next_launch();
-      recorded = expected(session, graph, node, operation.launch);
+      recorded = expected(session, graph, node, other, operation.launch);
     }
     operation.what = node.what;
+    if (other) operation.what = other->what;
     // When an opaque one waits, nothing tells.
     if (auto* launch = std::get_if<trace::Launch>(&operation.what))
       launch->programmatic = node.programmatic && recorded;
-    if (auto* copy = std::get_if<trace::Copy>(&operation.what); copy && operation.graph_node < brought.size())
-      copy->data = std::move(brought[operation.graph_node]);
+    if (auto* copy = std::get_if<trace::Copy>(&operation.what);
+        copy && played && operation.graph_node < played->brought.size())
+      copy->data = std::move(played->brought[operation.graph_node]);
     operations.push_back(session.submit(std::move(operation), recorded));
     if (node.host) node.host->launched(operations.back());
   }
@@ -286,7 +297,7 @@ void expect_nodes(Session& session, Executable& graph, PlayedGraph& played) {
     const GraphNode& node = graph.nodes[i];
     if (!node.enabled || !std::holds_alternative<trace::Launch>(node.what)) continue;
     played.nodes[i].launch = session.next_launch();
-    played.nodes[i].recorded = expected(session, graph, node, played.nodes[i].launch);
+    played.nodes[i].recorded = expected(session, graph, node, other_of(&played, i), played.nodes[i].launch);
   }
 }
 
@@ -369,12 +380,15 @@ template <typename Again>
 void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint64_t flags, Again&& again) {
   if (!call.exit) return put_host_functions(call, graph);
   const std::unique_ptr<HostNodes> hosts = host_functions(call);
+  bool refused = false;
   if (const CUresult why = call.result; why != CUDA_SUCCESS && put_originals(call, graph)) {
+    refused = true;
     call.return_instead(again());
     if (call.done()) not_taken(call, why);
   }
   if (!call.done() || !executable) return;
   Executable made = nodes_of(call, graph, hosts.get());
+  if (refused) made.exchangeable = false;
   made.frees_on_launch = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
   if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) {
     call.session.incident("lost", "a graph can be launched by kernels: such launches are not followed");
@@ -502,7 +516,8 @@ void destroy_captured(Call& call, cuGraphDestroy_params& p) {
 
 namespace {
 
-bool has_recorded_kernels(Session& session, CUgraphExec handle) {
+bool has_recorded_kernels(Session& session, CUgraphExec handle, const Others& others) {
+  if (std::any_of(others.begin(), others.end(), [](const auto& other) { return other && other->control; })) return true;
   std::lock_guard hold(session.lock);
   const auto found = session.executables.find(handle);
   return found != session.executables.end() &&
@@ -514,9 +529,8 @@ bool has_recorded_kernels(Session& session, CUgraphExec handle) {
 
 namespace {
 
-// The launch and its nodes. `played`: where its nodes have been launched already; may be null. `brought`: what
-// bytes_from_host() gave. Under the session's lock.
-void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played, std::vector<trace::Bytes> brought) {
+// The launch and its nodes. `played`: may be null. Under the session's lock.
+void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played) {
   Session& session = call.session;
   const std::uint32_t stream = call.stream(handle);
   if (graph.done && graph.last_stream != stream) session.wait_event(stream, graph.done); // one launch at a time
@@ -528,15 +542,16 @@ void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played,
     }
   }
   HostWrites* const writes = session.host_writes();
-  if (writes && !played) before_nodes(*writes, graph);
+  if (writes && !(played && played->launched)) before_nodes(*writes, graph);
   const std::uint32_t launch = session.next_graph_launch();
   session.journal().push(trace::GraphLaunch{launch, graph.id, stream, session.host_thread()});
-  Launching launching{call, graph, stream, launch, handle, played, std::move(brought), {}};
+  Launching launching{call, graph, stream, launch, handle, played, {}};
   Window* window = session.window();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     trace::Operation operation = launching.operation(i);
-    if (node.enabled && window && window->open()) in_window(*window, node, played != nullptr);
+    if (node.enabled && window && window->open())
+      in_window(*window, node, other_of(played, i), played && played->launched);
     if (!node.enabled)
       launching.operations.push_back(session.submit(std::move(operation))); // a marker
     else if (node.event)
@@ -552,62 +567,74 @@ void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played,
   if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(handle));
 }
 
+// On the way in: what the driver is given in place of the executable; null: that itself.
+std::unique_ptr<PlayedGraph> in_place_of(Call& call, CUgraphExec executable, CUstream stream) {
+  Others others = others_of(call, executable);
+  if (has_recorded_kernels(call.session, executable, others))
+    call.session.recorder().before_launch(call.context, call.own_handle(stream));
+  std::vector<trace::Bytes> brought = bytes_from_host(call, executable);
+  std::unique_ptr<PlayedGraph> played = prepare_to_play(call, executable, stream, others);
+  CUgraphExec whole = nullptr;
+  if (!played && !others.empty()) whole = with_others(call, executable, others);
+  if (!played && (whole || !brought.empty())) {
+    played = std::make_unique<PlayedGraph>();
+    played->own = executable;
+    played->given = whole ? whole : executable;
+    if (whole) played->others = std::move(others);
+  }
+  if (played) played->brought = std::move(brought);
+  keep_apart(call, executable, played ? played->given : executable, stream);
+  return played;
+}
+
 } // namespace
 
 // On the way in, so that launches are known before their accesses come; on the way out where the nodes are launched
 // then.
 void launch_graph(Call& call, cuGraphLaunch_params& p) {
+  if (const CUgraphExec other = tried_graph()) {
+    if (!call.exit) p.hGraph = other;
+    return;
+  }
   Session& session = call.session;
-  const bool captured = !call.exit && call.captured(p.hStream);
+  const bool captured = call.captured(p.hStream);
+  const CUgraphExec given = p.hGraph; // on the way out
   std::unique_ptr<PlayedGraph> played;
-  std::vector<trace::Bytes> brought;
-  bool submits = !call.exit;
-  if (call.exit) {
-    played.reset(std::exchange(call.carried<PlayedGraph>(), nullptr));
-    if (played) {
-      p.hGraph = played->own;
-      brought = std::move(played->brought);
-      submits = true;
-      if (!play(call, *played))
-        played = nullptr;
-      else if (played->result != CUDA_SUCCESS)
-        call.return_instead(played->result);
-    }
-  } else {
-    if (!captured && has_recorded_kernels(session, p.hGraph))
-      session.recorder().before_launch(call.context, call.own_handle(p.hStream));
+  if (!call.exit) {
     call.carried<PlayedGraph>() = nullptr;
-    if (!captured) {
-      brought = bytes_from_host(call, p.hGraph);
-      played = prepare_to_play(call, p.hGraph, p.hStream);
+    if (!captured) played = in_place_of(call, p.hGraph, p.hStream);
+  } else {
+    played.reset(std::exchange(call.carried<PlayedGraph>(), nullptr));
+  }
+  const CUgraphExec own = played ? played->own : p.hGraph;
+  const bool in_pieces = played && played->parts;
+  if (call.exit && in_pieces) play(call, *played);
+  if (!call.exit && played) p.hGraph = played->given;
+  if (call.exit && played) p.hGraph = own;
+  {
+    std::lock_guard hold(session.lock);
+    const auto found = session.executables.find(own);
+    if (found == session.executables.end()) {
+      if (call.exit || captured) return;
+      if (HostWrites* writes = session.host_writes()) writes->stop();
+      return session.incident("lost", "a graph was launched whose instantiation was not seen");
     }
-    if (played) {
-      played->brought = std::move(brought);
-      p.hGraph = played->given;
-      call.carried<PlayedGraph>() = played.release();
+    Executable& graph = found->second;
+    if (captured) { // its nodes become those of a child graph
+      for (const GraphNode& node : graph.nodes) {
+        if (!call.exit && node.host) node.host->keep();
+        if (!call.exit && node.control) session.recorder().also_has(node.control);
+      }
       return;
     }
-  }
-  std::lock_guard hold(session.lock);
-  const auto found = session.executables.find(p.hGraph);
-  if (found == session.executables.end()) {
-    if (call.exit || captured) return;
-    if (HostWrites* writes = session.host_writes()) writes->stop();
-    session.incident("lost", "a graph was launched whose instantiation was not seen");
-    return;
-  }
-  Executable& graph = found->second;
-  if (captured) { // its nodes become those of a child graph
-    for (const GraphNode& node : graph.nodes) {
-      if (node.host) node.host->keep();
-      if (node.control) session.recorder().also_has(node.control);
+    if (call.exit == in_pieces) submit(call, graph, p.hStream, played.get());
+    if (call.exit) {
+      if (!call.done()) failed(session, graph);
+      graph.launching.clear();
     }
-    return;
   }
-  if (submits) submit(call, graph, p.hStream, played.get(), std::move(brought));
-  if (!call.exit) return;
-  if (!call.done()) failed(session, graph);
-  graph.launching.clear();
+  if (call.done()) launched_last(call, own, given, p.hStream);
+  if (!call.exit) call.carried<PlayedGraph>() = played.release();
 }
 
 } // namespace deadheat::cupti

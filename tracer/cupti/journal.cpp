@@ -176,8 +176,9 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           node_footprints_.forget(what.executable);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Operation>>) {
           auto* launch = std::get_if<trace::Launch>(&what->what);
-          const NodeFootprints::Footprint* reached =
-              launch && what->graph_launch ? node_footprints_.of(executable_, what->graph_node) : nullptr;
+          const NodeFootprints::Footprint* reached = launch && what->graph_launch && !launch->instrumented
+                                                         ? node_footprints_.of(executable_, what->graph_node)
+                                                         : nullptr;
           if (reached) launch->footprint = *reached;
           writer.write(*what);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Module>>) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tracer/cupti/clones.h"
+#include "tracer/cupti/graph_exchange.h"
 #include "tracer/cupti/graph_pieces.h"
 #include "tracer/cupti/graphs.h"
 #include "tracer/cupti/handlers.h"
@@ -106,24 +107,25 @@ struct Given {
   std::vector<void*> parameters;
   CUDA_KERNEL_NODE_PARAMS node{};
   CUgraphNodeParams any{};
+  const Kernel* kernel = nullptr;
   const void* own = nullptr; // the program's, where the call is given another; null: it is not
 };
 thread_local Given given;
 
-// A kernel node made by hand, or changed, gets the clone like any launch: `given.node`.
-bool gets_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS& n) {
-  if (!n.kernelParams) return false;
+// The clone in place of the kernel, as `given.node`. False: it cannot take it.
+bool make_given(Call& call, const Kernel& kernel, const CUDA_KERNEL_NODE_PARAMS& n, bool cooperative) {
   Session& session = call.session;
-  Kernel& kernel = session.modules().kernel(handle_of(n), nullptr, call.context);
   Journal::LaunchFacts launch;
+  launch.cooperative = cooperative;
   launch.grid = {n.gridDimX, n.gridDimY, n.gridDimZ};
   launch.block = {n.blockDimX, n.blockDimY, n.blockDimZ};
   launch.cluster = own_cluster(kernel, handle_of(n));
   launch.dynamic_shared = n.sharedMemBytes;
-  if (!kernel.instrumented || kernel.is_clone || !session.recorder().wants(kernel.name) ||
-      !fits(session, kernel, launch) || !session.recorder().control(call.context, kernel, given.control, true)) {
+  if (!n.kernelParams || !fits(session, kernel, launch) ||
+      !session.recorder().control(n.ctx ? n.ctx : call.context, kernel, given.control, true)) {
     return false;
   }
+  given.kernel = &kernel;
   given.parameters.assign(n.kernelParams, n.kernelParams + kernel.instrumented->parameters);
   given.parameters.push_back(&given.control);
   given.node = n;
@@ -131,6 +133,15 @@ bool gets_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS& n) {
   given.node.func = kernel.code->library ? nullptr : kernel.clone;
   given.node.kern = kernel.code->library ? reinterpret_cast<CUkernel>(kernel.clone) : nullptr;
   return true;
+}
+
+// A kernel node made by hand, or changed, gets the clone like any launch.
+bool gets_clone(Call& call, const CUDA_KERNEL_NODE_PARAMS& n) {
+  if (!n.kernelParams) return false;
+  Session& session = call.session;
+  const Kernel& kernel = session.modules().kernel(handle_of(n), nullptr, call.context);
+  return kernel.instrumented && !kernel.is_clone && session.recorder().wants(kernel.name) &&
+         make_given(call, kernel, n, false);
 }
 
 // `params`: const CUDA_KERNEL_NODE_PARAMS* or CUDA_KERNEL_NODE_PARAMS*.
@@ -150,7 +161,9 @@ void give_own(Call& call, Params*& params, Again&& again) {
   const CUresult why = call.result;
   params = own;
   call.return_instead(again());
-  if (call.done()) not_taken(call, why);
+  if (!call.done()) return;
+  given.kernel->forgone = true;
+  not_taken(call, why);
 }
 
 CUDA_KERNEL_NODE_PARAMS kernel_of(const CUgraphNodeParams& any) {
@@ -193,11 +206,13 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
   if (!call.done()) return;
   GraphNode made;
   describe_kernel(call, handle, params, made);
-  std::shared_ptr<NodeAlone> old = alone_of(call, executable, handle); // goes without the lock
+  const std::shared_ptr<NodeAlone> old = alone_of(call, executable, handle); // goes without the lock
   if (old) made.alone = NodeAlone::kernel(params, old->node());
   std::lock_guard hold(call.session.lock);
   if (GraphNode* node = call.session.node_of(executable, handle)) {
     node->alone = std::move(made.alone);
+    node->other.swap(made.other);
+    node->has_no_other = false;
     node->what = std::move(made.what);
     if (node->control && node->control != made.control) call.session.recorder().no_longer_has(node->control);
     node->control = made.control;
@@ -290,6 +305,33 @@ void tell_original(Call& call, CUfunction* function, CUkernel* kernel) {
 }
 
 } // namespace
+
+std::shared_ptr<OtherKernel> other_kernel(Call& call, const NodeAlone& alone) {
+  const Driver& d = driver();
+  Session& session = call.session;
+  CUDA_KERNEL_NODE_PARAMS params{};
+  CUlaunchAttributeValue cooperative{};
+  if (!d.cuGraphKernelNodeGetParams_v2 || d.cuGraphKernelNodeGetParams_v2(alone.node(), &params) != CUDA_SUCCESS)
+    return nullptr;
+  if (d.cuGraphKernelNodeGetAttribute)
+    d.cuGraphKernelNodeGetAttribute(alone.node(), CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
+  const Kernel& own = session.modules().kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context);
+  auto other = std::make_shared<OtherKernel>(session.recorder());
+  if (own.is_clone) {
+    put_original(session.modules(), own, &params.func, &params.kern);
+  } else {
+    if (!make_given(call, own, params, cooperative.cooperative != 0)) return nullptr;
+    other->control = given.control.control;
+    params = given.node;
+  }
+  other->alone = NodeAlone::kernel(params, alone.node());
+  if (!other->alone) return nullptr;
+  GraphNode node;
+  describe_kernel(call, other->alone->node(), params, node);
+  other->kernel = node.kernel;
+  other->what = std::get<trace::Launch>(std::move(node.what));
+  return other;
+}
 
 void release_controls(Call& call, CUgraph graph) {
   each_kernel_node(call, graph, 0, [&](CUgraphNode, const CUDA_KERNEL_NODE_PARAMS& params, const Kernel& kernel) {
@@ -407,8 +449,9 @@ void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p) {
   changed(call, p.hGraphExec, p.hNode, kernel_of(*p.nodeParams));
 }
 
-device_log::Shape graph_shape(const Session& session, const GraphNode& node, std::uint32_t number) {
-  return shape_of(session, *node.kernel, std::get<trace::Launch>(node.what), number);
+device_log::Shape graph_shape(const Session& session, const Kernel& kernel, const trace::Launch& launch,
+                              std::uint32_t number) {
+  return shape_of(session, kernel, launch, number);
 }
 
 } // namespace deadheat::cupti

@@ -115,6 +115,8 @@ namespace deadheat::cupti {
   X(cuGraphCreate) \
   X(cuGraphDestroy) \
   X(cuGraphAddEmptyNode) \
+  X(cuGraphAddEventRecordNode) \
+  X(cuGraphAddEventWaitNode) \
   X(cuGraphAddMemcpyNode) \
   X(cuGraphAddMemsetNode) \
   X(cuGraphKernelNodeCopyAttributes) \

@@ -67,7 +67,7 @@ struct alignas(64) Kernel {  // what a launch's handle stands for
   CUfunction clone = nullptr;      // null: not (or no longer) to be used
   bool is_clone = false;           // the handle is a clone's: a graph's node that was given it
   enum class Handle : std::uint8_t { unknown, function, library_kernel } handle = Handle::unknown;
-  mutable std::atomic<bool> forgone = false; // the driver did not launch the clone, but the original (launches.cpp)
+  mutable std::atomic<bool> forgone = false; // the driver did not take the clone, but the original
   mutable std::atomic<int> told_cluster[3] = {}; // what the clone was told to have (clones.h, own_cluster)
   bool gaps = false;                   // some bytes of its arguments are no parameter's
   std::uint32_t static_shared = 0;

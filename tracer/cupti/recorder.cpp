@@ -74,6 +74,11 @@ bool Recorder::asked_for(const std::string& kernel) {
   return matches(kernel);
 }
 
+bool Recorder::is_paused() {
+  std::lock_guard hold(lock_);
+  return (in_range_ == 0 && session_.options().capture_range != "none") || budget_used_up_;
+}
+
 bool Recorder::wants(const std::string& kernel) {
   const TracerOptions& options = session_.options();
   std::lock_guard hold(lock_);

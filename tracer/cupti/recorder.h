@@ -67,6 +67,7 @@ class Recorder {
 
   // Whether the accesses of this launch are to be recorded. Counts it.
   bool wants(const std::string& kernel);
+  bool is_paused(); // accesses of none are: outside of the range, or once the budget is used up
   bool asked_for(const std::string& kernel); // by its (mangled) name: perhaps not this launch of it
   // A range of that name begins or ends: "cudaProfilerApi", "nvtx=NAME". Only the one that was asked for counts.
   void capture_range(const std::string& name, bool begins);
