@@ -85,7 +85,9 @@ bool driver_takes_another(Call& call) {
   return takes;
 }
 
-void not_exchanged(Call& call, const char* why) {
+void not_exchanged(Call& call, const Others& others, const char* why) {
+  if (std::none_of(others.begin(), others.end(), [](const auto& other) { return other && other->control; }))
+    return say_once(std::string("a graph's kernels go on as if they were recorded, which takes time: ") + why);
   const std::string line = std::string("kernels of a graph that was made before are not recorded: ") + why;
   say_once(line);
   call.session.incident("opaque", line);
@@ -204,7 +206,7 @@ CUgraphExec with_others(Call& call, CUgraphExec executable, const Others& others
     }
   }
   if (!why && !whole->executable()) why = "the driver did not take it";
-  if (why) not_exchanged(call, why);
+  if (why) not_exchanged(call, others, why);
   return why ? nullptr : whole->executable();
 }
 
