@@ -65,9 +65,9 @@ def graph_that_was_made_before(case):
     """Its kernels are recorded in the range, and no others; a driver that launches the program's own graph all the same
     is no harm, and one line says what is missing."""
     total = case.window(0, "", 9)[1]
-    for fault in (0, 1):
+    for fault, ranged in ((0, 9), (1, 9), (0, 11), (1, 11)):
         shutil.rmtree(case.trace)
-        said, recorded = case.window(fault, ":capture-range=cudaProfilerApi", 9)
+        said, recorded = case.window(fault, ":capture-range=cudaProfilerApi", ranged)
         assert said == [] and (fault or recorded == total), (said, recorded, total)
         assert "(2 instrumented, 8 opaque)" in case.dump(), case.dump()
         certain = [race for race in case.analysis()["races"] if race["certainty"] == "certain"]

@@ -9,12 +9,13 @@
 // graph was made before the range, its kernels all opaque; 7: as 5, and it has a host function; 8: as 5, and the block
 // is uploaded by it first, and once more by a second launch, when the host has refilled what is uploaded; 9: as 6, and
 // it is launched before and behind the range, too, on the other stream; 10: without a range, and it is launched 60
-// times. Prints a sum of the results and "done".
+// times; 11: as 9, and it has a host function. Prints a sum of the results and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -87,6 +88,8 @@ constexpr const char* text = R"(.version 8.0
 
 }  // namespace
 
+std::atomic<int> calls{0}; // of the host function
+
 int main(int argc, char** argv) {
   const int range = argc > 1 ? std::atoi(argv[1]) : 0;
   const bool fault = argc > 2 && std::atoi(argv[2]);
@@ -142,8 +145,8 @@ int main(int argc, char** argv) {
     kernel(blur, {&scaled}, &nodes[2], &nodes[0]);
     const CUDA_MEMSET_NODE_PARAMS set{unused + 8 * count, 0, 5, 4, 256, 1};
     CHECK(cuGraphAddMemsetNode(&nodes[3], made, &nodes[1], 2, &set, nullptr));
-    const CUDA_HOST_NODE_PARAMS nothing{[](void*) {}, nullptr};
-    if (range == 7) CHECK(cuGraphAddHostNode(&function, made, &nodes[3], 1, &nothing));
+    const CUDA_HOST_NODE_PARAMS counts{[](void*) { ++calls; }, nullptr};
+    if (range == 7 || range == 11) CHECK(cuGraphAddHostNode(&function, made, &nodes[3], 1, &counts));
     CHECK(cuGraphInstantiateWithFlags(&executable, made, 0));
     CHECK(cuGraphDestroy(made));
     return executable;
@@ -157,12 +160,12 @@ int main(int argc, char** argv) {
   CHECK(cuStreamSynchronize(work));
   void* early = nullptr;
   if (range == 4) CHECK(cuMemHostAlloc(&early, 4 * count, 0));
-  CUgraphExec graph = range == 6 || range == 9 ? graph_of(at, table, results + 4096) : nullptr;
+  CUgraphExec graph = range == 6 || range == 9 || range == 11 ? graph_of(at, table, results + 4096) : nullptr;
   auto launch_beside = [&] {
     CHECK(cuStreamSynchronize(side));
     CHECK(cuGraphLaunch(graph, side));
   };
-  if (range == 9) {
+  if (range == 9 || range == 11) {
     launch_beside();
     CHECK(cuStreamSynchronize(side));
   }
@@ -202,8 +205,10 @@ int main(int argc, char** argv) {
     raise(SIGKILL);
   }
   if (range == 1 || range >= 4) CHECK(cuProfilerStop());
-  if (range == 9) launch_beside();
+  if (range == 9 || range == 11) launch_beside();
   CHECK(cuCtxSynchronize());
+  for (int i = 0; range == 11 && calls < 3 && i < 2000; ++i) usleep(1000);
+  if (range == 11 && calls != 3) return std::printf("%d calls\n", int(calls)), 1;
   std::vector<unsigned> host(65536);
   CHECK(cuMemcpyDtoHAsync_v2(host.data(), results, 4 * host.size(), work));
   CHECK(cuStreamSynchronize(work));

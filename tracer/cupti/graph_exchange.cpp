@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tracer/cupti/graph_pieces.h"
+#include "tracer/cupti/host_functions.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
@@ -145,7 +146,7 @@ class WholeGraph {
   WholeGraph(Call& call, std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
     const Driver& d = driver();
     std::vector<CUgraphNode> nodes;
-    if (!d.cuGraphAddEmptyNode || !d.cuGraphAddEventRecordNode || !d.cuGraphAddEventWaitNode ||
+    if (!d.cuGraphAddEmptyNode || !d.cuGraphAddHostNode || !d.cuGraphAddEventRecordNode || !d.cuGraphAddEventWaitNode ||
         !good(d.cuGraphCreate(&graph_, 0)))
       return;
     for (const Piece& piece : pieces_) {
@@ -154,6 +155,8 @@ class WholeGraph {
       CUgraphNode node = nullptr;
       if (piece.alone)
         node = add_like(call, graph_, after, piece.alone->node());
+      else if (piece.host)
+        add_host(after, *piece.host, node);
       else if (piece.event && piece.event_waits)
         d.cuGraphAddEventWaitNode(&node, graph_, after.data(), after.size(), piece.event);
       else if (piece.event)
@@ -177,6 +180,11 @@ class WholeGraph {
   bool is_of(const std::vector<Piece>& pieces) const { return pieces_ == pieces; }
 
  private:
+  void add_host(const std::vector<CUgraphNode>& after, HostNode& host, CUgraphNode& node) {
+    const CUDA_HOST_NODE_PARAMS given = host.given();
+    driver().cuGraphAddHostNode(&node, graph_, after.data(), after.size(), &given);
+  }
+
   std::vector<Piece> pieces_;
   CUgraph graph_ = nullptr;
   CUgraphExec executable_ = nullptr;

@@ -130,7 +130,9 @@ const char* take_apart(const Executable& graph, const Others& others, std::vecto
     const OtherKernel* const other = i < others.size() ? others[i].get() : nullptr;
     Piece piece;
     piece.after = node.after;
-    if (std::holds_alternative<trace::HostCallback>(node.what)) return "it has a host function";
+    piece.host = node.enabled ? node.host : nullptr;
+    if (std::holds_alternative<trace::HostCallback>(node.what) && !node.host)
+      return "it has a host function that is not followed";
     if (node.address) return "it has memory of its own";
     if (node.unknown) return "it has a node of a kind that is not followed";
     if (node.enabled) {
@@ -138,7 +140,7 @@ const char* take_apart(const Executable& graph, const Others& others, std::vecto
       piece.opaque = is_opaque(node, other);
       piece.event = node.event;
       piece.event_waits = node.event_waits;
-      if (!std::holds_alternative<trace::Marker>(node.what) && !piece.alone)
+      if (!std::holds_alternative<trace::Marker>(node.what) && !piece.host && !piece.alone)
         return "the driver did not take its nodes one by one";
     }
     pieces.push_back(std::move(piece));
@@ -318,6 +320,8 @@ std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable,
     if (!any) return nullptr;
     why = take_apart(found->second, others, pieces);
   }
+  if (std::any_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.host; }))
+    why = "it has a host function";
   if (session.captures() > 0) why = "a stream was being captured";
   if (!why && !can_be_taken_apart()) why = "the driver is too old";
   auto played = std::make_unique<PlayedGraph>();

@@ -55,6 +55,7 @@ void keep_alone(Call& call, Executable& made);
 struct Piece {
   std::shared_ptr<NodeAlone> alone; // null: there is nothing to launch
   bool opaque = false;
+  HostNode* host = nullptr; // a host function
   CUevent event = nullptr; // to be recorded, or waited for
   bool event_waits = false;
   std::vector<std::uint32_t> after; // indices
@@ -62,7 +63,7 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 bool can_be_taken_apart(); // the driver is not too old
-// Why the nodes cannot be launched one by one; null: they can. Under the session's lock.
+// Why another graph cannot be made of the executable's nodes; null: it can. Under the session's lock.
 const char* take_apart(const Executable& graph, const Others& others, std::vector<Piece>& pieces);
 
 // What is known of a launch from the way in to the way out. The driver may be given another graph, to launch the nodes

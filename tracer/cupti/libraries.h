@@ -115,6 +115,7 @@ namespace deadheat::cupti {
   X(cuGraphCreate) \
   X(cuGraphDestroy) \
   X(cuGraphAddEmptyNode) \
+  X(cuGraphAddHostNode) \
   X(cuGraphAddEventRecordNode) \
   X(cuGraphAddEventWaitNode) \
   X(cuGraphAddMemcpyNode) \
