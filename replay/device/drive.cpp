@@ -330,11 +330,18 @@ Progress DeviceImpl::wait(const trace::HostWait& wait) {
   return progress;
 }
 
+// A host that asks about what is complete may be waiting for something else: a flag that a host function sets, or that
+// a kernel writes where the host sees it. What is incomplete goes on as it does where the answer is no.
 Progress DeviceImpl::query(const trace::HostWait& wait) {
-  std::uint64_t z = (options_.seed + ++queries_) * 0x9E3779B97F4A7C15u;
+  const std::uint64_t z = (options_.seed + ++queries_) * 0x9E3779B97F4A7C15u, turns = 1 + (z >> 58);
   trace::HostWait asked = wait;
   asked.query = true;
-  return finish_wait(asked, drive(order_.host_waits(wait), 1 + (z >> 58)));
+  const std::vector<std::uint32_t> until = order_.host_waits(wait);
+  const bool complete =
+      !fault_ && std::all_of(until.begin(), until.end(), [&](std::uint32_t id) { return is_done(id); });
+  const Progress progress = finish_wait(asked, drive(until, turns));
+  if (complete) advance(turns);
+  return progress;
 }
 
 Progress DeviceImpl::wait_operation(std::uint32_t operation, std::uint32_t host_thread) {

@@ -82,6 +82,13 @@ CASE(races_flag_of_a_host_function_elsewhere) {
   while (!done) std::this_thread::yield();
   read(room.data, room.out, room.b);
 }
+CASE(ordered_flag_of_a_host_function_between_queries) { // which say of another stream that it is idle
+  static std::atomic<int> done;
+  write(room.data, room.a);
+  CHECK(cudaLaunchHostFunc(room.a, [](void* to) { static_cast<std::atomic<int>*>(to)->store(1); }, &done));
+  while (!done) CHECK(cudaStreamQuery(room.b));
+  read(room.data, room.out, room.b);
+}
 CASE(ordered_condition_of_a_callback) {
   static std::mutex guard;
   static std::condition_variable changed;
