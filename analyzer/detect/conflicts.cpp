@@ -62,6 +62,7 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
     race.bytes = overlap.bytes;
     race.allocation = overlap.memory ? 0 : allocation_at(overlap.address);
     race.lacks_proxy_fence = proxy_fence;
+    race.issue_unordered = issue_unordered(first, second);
     race.why = why(first, second);
   }
   if (first.kind == AccessKind::write && second.kind == AccessKind::write) {
@@ -91,11 +92,22 @@ order::Stamp Detector::last_known(const MemoryAccess& first, ThreadKey second) c
   return known;
 }
 
+bool Detector::is_bulk_copy(const MemoryAccess& access) const {
+  const Site* site = sides_.place(access.place).site;
+  return site && site->kind == SiteKind::bulk_copy;
+}
+
 // Ordered, but for the second's proxy.
 bool Detector::lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const {
   return second.proxy == Proxy::async && first.proxy == Proxy::generic && first.writes() &&
          first.thread.operation() == second.thread.operation() &&
          causality_.ordered(first.thread, first.stamp, first.group, second.thread);
+}
+
+// A copy that was issued too early is none that was waited for too late: what is read may be what it is to replace.
+bool Detector::issue_unordered(const MemoryAccess& first, const MemoryAccess& second) const {
+  return first.group && first.writes() && first.thread.operation() == second.thread.operation() &&
+         !causality_.ordered(first.thread, first.stamp, 0, second.thread);
 }
 
 // The one that is a weak load, where the other writes; else null.
@@ -124,13 +136,25 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
            (multiplies(*sides_.place(second.place).site) ? "wgmma" : "the bulk copy") +
            ", which goes through the asynchronous proxy, and that need not see it: no fence.proxy.async comes between";
   }
-  if (first.group && first.proxy == Proxy::async) {
-    return "nothing has seen the bulk copy complete: no wait for its mbarrier's phase, or for its bulk group by the "
-           "thread that issued it, comes between";
-  }
   if (first.group) {
-    return "the asynchronous copy was not waited for: no cp.async.wait_group of the copying thread, followed by a "
-           "barrier, comes between";
+    const bool early = issue_unordered(first, second);
+    const bool is_bulk = first.proxy == Proxy::async, is_store = !is_bulk && is_bulk_copy(first);
+    if (is_bulk) {
+      return early ? "nothing orders the two: either the bulk copy is to be issued behind the second, or the second is "
+                     "to wait until it is complete, for its mbarrier's phase or its bulk group"
+                   : "nothing has seen the bulk copy complete: no wait for its mbarrier's phase, or for its bulk group "
+                     "by the thread that issued it, comes between";
+    }
+    if (is_store) {
+      return early ? "nothing orders the two: either the asynchronous store is to be issued behind the second, or the "
+                     "second is to wait for its mbarrier's phase"
+                   : "nothing has seen the asynchronous store complete: no wait for its mbarrier's phase comes between";
+    }
+    return early
+               ? "no barrier comes between the two: either the asynchronous copy is to be issued behind the second, "
+                 "or the second is to come behind the copying thread's cp.async.wait_group and a barrier"
+               : "the asynchronous copy was not waited for: no cp.async.wait_group of the copying thread, followed by "
+                 "a barrier, comes between";
   }
   bool same_block = a.block_bits() == b.block_bits();
   std::string text;

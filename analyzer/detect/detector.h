@@ -129,6 +129,8 @@ class Detector {
   void conflict(Conflict conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
   bool lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const;
+  bool issue_unordered(const MemoryAccess& first, const MemoryAccess& second) const;
+  bool is_bulk_copy(const MemoryAccess& access) const; // of a value, too (st.async)
   Code code(const Touch& touch) const;
   const MemoryAccess* plain_read(const MemoryAccess& first, const MemoryAccess& second) const;
   order::Stamp last_known(const MemoryAccess& first, order::ThreadKey second) const;

@@ -263,7 +263,9 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
   ThreadKey a = race.first.thread, b = race.second.thread;
   const Site* first = detector_.sides().place(race.first.place).site;
   if (first && first->kind == SiteKind::async_copy && !race.lacks_proxy_fence) {
-    if (!entry.async_wait) {
+    if (race.issue_unordered && (!entry.async_wait || entry.async_pending)) {
+      // No wait by itself would order the two.
+    } else if (!entry.async_wait) {
       out.push_back("the copying thread waits for none of its groups in between");
     } else if (entry.async_pending) {
       out.push_back("the wait at " + place(entry.async_wait) + " leaves up to " + std::to_string(entry.async_pending) +

@@ -104,6 +104,7 @@ class Explainer final : public trace::RecordVisitor {
     // Of mbarriers: where the first's thread first arrived after its access, or its bulk copy completed; what the
     // second's thread last saw complete, and what it last tested without looking at the outcome.
     Phase arrived, completed, tested, unlooked;
+    std::map<std::pair<std::uint32_t, std::uint64_t>, Phase> arrived_before; // by block and address: the first's last
     bool unlooked_succeeded = false;
     Mark proxy_fence, proxy_fence_before; // of either thread, since the first access and before it
     Mark cluster_arrive, cluster_arrive_before, cluster_wait;

@@ -11,6 +11,8 @@ namespace {
 
 using order::ThreadKey;
 
+constexpr std::size_t most_arrivals = 16; // mbarriers of a race that are remembered
+
 std::string object_text(std::uint64_t address) {
   char text[48];
   std::snprintf(text, sizeof text, "the mbarrier at shared offset 0x%llx", static_cast<unsigned long long>(address));
@@ -24,12 +26,18 @@ void Explainer::asynchronous(const trace::Mbarrier& r) {
   const order::OperationIndex operation = detector_.operation_of(r.warp.launch);
   each_case(operation, r.warp.block, [&](Case& entry) {
     const FoundRace& race = *entry.race;
-    if (now_ <= race.first.stamp) return;
     const Place& first = detector_.sides().place(race.first.place);
     each_lane(r.mask, [&](unsigned lane) {
       const ThreadKey thread = key_of(operation, r.warp, lane);
       const Phase phase{{r.module, r.site}, r.block, r.address[lane], r.phase[lane], r.scope};
       const bool arrives = r.what == What::arrive || r.what == What::arrive_drop || r.what == What::async_arrive;
+      if (now_ <= race.first.stamp) {
+        const std::pair<std::uint32_t, std::uint64_t> object{phase.block, phase.address};
+        auto& before = entry.arrived_before;
+        if (thread == race.first.thread && arrives && (before.size() < most_arrivals || before.count(object)))
+          before[object] = phase;
+        return;
+      }
       if (thread == race.first.thread && arrives && !entry.arrived.mark) entry.arrived = phase;
       if (thread == race.first.thread && r.what == What::complete_tx && !entry.completed.mark &&
           first.module == r.module && first.site_number == r.site) {
@@ -90,7 +98,13 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
     return wait.mark && wait.block == released.block && wait.address == released.address &&
            wait.phase >= released.phase;
   };
-  if (released.mark && covers(unlooked) && !covers(seen)) {
+  const auto early = entry.arrived_before.find({seen.block, seen.address});
+  if (!bulk(first) && !covers(seen) && seen.mark && early != entry.arrived_before.end() &&
+      early->second.phase <= seen.phase) {
+    out.push_back("the first arrived at " + object_text(seen.address) + " (" + place(early->second.mark) +
+                  ") before it made its access, so that who waits for that, as the second does at " + place(seen.mark) +
+                  ", need not come after it");
+  } else if (released.mark && covers(unlooked) && !covers(seen)) {
     out.push_back(releases + object_text(released.address) + ", but nothing depends on the outcome of the wait at " +
                   place(unlooked.mark) + ", which orders nothing" +
                   (entry.unlooked_succeeded ? ", though it succeeded in this run" : ""));
@@ -99,6 +113,10 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
   } else if (released.mark && (released.block != seen.block || released.address != seen.address)) {
     out.push_back(releases + object_text(released.address) + ", but the second waits at " + place(seen.mark) + " for " +
                   object_text(seen.address) + (released.block != seen.block ? " of another block" : ""));
+  } else if (released.mark && seen.phase < released.phase && race.issue_unordered) {
+    out.push_back("the wait at " + place(seen.mark) + " sees phase " + std::to_string(seen.phase) +
+                  " complete, and the first belongs to phase " + std::to_string(released.phase) +
+                  ", a later one: who issues it does not wait until the second is done");
   } else if (released.mark && seen.phase < released.phase) {
     out.push_back("the wait at " + place(seen.mark) + " sees phase " + std::to_string(seen.phase) +
                   " complete, and the first belongs to phase " + std::to_string(released.phase) +
@@ -120,9 +138,11 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
     }
   }
   if (bulk(second) && first.kind == AccessKind::read && !bulk(first)) {
-    out.push_back(
-        "once issued, the bulk copy may write at any time until its mbarrier's phase, or its bulk group, was waited "
-        "for");
+    out.push_back(second.site->proxy == Proxy::async
+                      ? "once issued, the bulk copy may write at any time until its mbarrier's phase, or its bulk "
+                        "group, was waited for"
+                      : "once issued, the asynchronous store may write at any time until its mbarrier's phase was "
+                        "waited for");
   } else if (bulk(second) && !bulk(first)) {
     if (entry.proxy_fence) {
       const Site* site =

@@ -70,6 +70,7 @@ struct FoundRace {
   bool any_write_pair = false, different_values = false, unknown_values = false;
   bool same_value() const { return any_write_pair && !different_values && !unknown_values; }
   bool lacks_proxy_fence = false; // that alone, the occurrence that stands for all
+  bool issue_unordered = false; // its first is a copy's write, and nothing orders even the issue before the second
   bool owners_unknown = false; // of memory of the kernels' heap, on a GPU (kernel_heap.h)
   bool messages_unknown = false; // of two launches, of which one waits for the other, on a GPU (exchanges.h)
   bool lacks_other = false; // than a fence between a complete cp.async and the asynchronous proxy, any
