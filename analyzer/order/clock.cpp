@@ -15,6 +15,11 @@ constexpr std::uint32_t everything = 0; // the kind of what was done to any memo
 
 bool of_thread(std::uint32_t group) { return group >= thread_group(0) && group < thread_group(1024); }
 
+// Is it a kind of which there are entries of threads, their warps and their block?
+bool of_threads(std::uint32_t kind) {
+  return kind < dependency_group || kind == only_reads || kind == only_shared_reads;
+}
+
 }  // namespace
 
 // ---- questions
@@ -182,8 +187,7 @@ class Clock::Wider {
  public:
   bool covers(const Entry& entry) {
     const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
-    const bool of_threads = kind < dependency_group || kind == only_reads || kind == only_shared_reads;
-    if (!of_threads || group >= async_group(0)) return false;
+    if (!of_threads(kind) || group >= async_group(0)) return false;
     if (kind != kind_) {
       stamps_.fill(0);
       kind_ = kind;
@@ -209,7 +213,50 @@ void Clock::append(const Entry& entry, Wider& wider) {
     entries_.push_back(entry);
 }
 
+bool Clock::covers(const Entry& entry) const {
+  const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
+  if (!of_threads(kind) || group == whole_block || group >= async_group(0)) return false;
+  return at(kind + whole_block) >= entry.stamp ||
+         (of_thread(group) && at(kind + warp_group((group - thread_group(0)) / 32)) >= entry.stamp);
+}
+
+bool Clock::covers(const Clock& leaf) const {
+  auto at = entries_.begin();
+  for (const Entry& entry : leaf.entries_) {
+    while (at != entries_.end() && at->group < entry.group) ++at;
+    const bool there = at != entries_.end() && at->group == entry.group && at->stamp >= entry.stamp;
+    if (!there && !covers(entry)) return false;
+  }
+  return true;
+}
+
+Clock::Entry& Clock::entry_of(std::uint32_t group) {
+  const auto at = std::lower_bound(entries_.begin(), entries_.end(), group,
+                                   [](const Entry& entry, std::uint32_t g) { return entry.group < g; });
+  return at != entries_.end() && at->group == group ? *at : *entries_.insert(at, {group, 0});
+}
+
+// Of warps all of whose threads have entries.
+void Clock::widen() {
+  for (std::size_t i = 0; i + 31 < entries_.size();) {
+    const std::uint32_t first = entries_[i].group, kind = kind_of(first), group = first - kind;
+    if (!of_threads(kind) || !of_thread(group) || group % 32 || entries_[i + 31].group != first + 31) {
+      ++i;
+      continue;
+    }
+    const auto begin = entries_.begin() + std::ptrdiff_t(i), end = begin + 32;
+    const Stamp least =
+        std::min_element(begin, end, [](const Entry& a, const Entry& b) { return a.stamp < b.stamp; })->stamp;
+    entries_.erase(std::remove_if(begin, end, [&](const Entry& entry) { return entry.stamp == least; }), end);
+    entry_of(kind + warp_group((group - thread_group(0)) / 32)).stamp = least; // which lies before them
+  }
+}
+
 ClockPointer Clock::join_leaves(const ClockPointer& a, const ClockPointer& b) {
+  if (!a->warps_ && !b->warps_) {
+    if (a->covers(*b)) return a;
+    if (b->covers(*a)) return b;
+  }
   auto result = std::make_shared<Clock>();
   result->first_ = a->first_;
   result->entries_.reserve(a->entries_.size() + b->entries_.size());
@@ -219,6 +266,7 @@ ClockPointer Clock::join_leaves(const ClockPointer& a, const ClockPointer& b) {
     const bool take_a = j == b->entries_.end() || (i != a->entries_.end() && i->group <= j->group);
     result->append(take_a ? *i++ : *j++, wider);
   }
+  result->widen();
   if (a->warps_ || b->warps_) result->join_warps(*a, *b);
   result->settle();
   if (same_entries(*result, *a)) return a;
@@ -271,8 +319,11 @@ void Clock::join_warps(const Clock& a, const Clock& b) {
       for (std::size_t lane = 0; lanes && lane < stamps.size(); ++lane)
         stamps[lane] = std::max(stamps[lane], lanes->stamps[lane]);
     }
+    Stamp covered = wider;
+    if (const Stamp least = *std::min_element(stamps.begin(), stamps.end()); least > wider)
+      covered = entry_of(warp_group(warp)).stamp = least;
     for (Stamp& stamp : stamps)
-      if (stamp <= wider) stamp = 0;
+      if (stamp <= covered) stamp = 0;
     if (in_a && in_a->stamps == stamps)
       (*warps_)[warp] = in_a;
     else if (in_b && in_b->stamps == stamps)
@@ -409,6 +460,7 @@ ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more
     for (; at != more.end() && at->block == block; ++at) {
       if (at->stamp) leaf->append({at->group, at->stamp}, wider);
     }
+    leaf->widen();
     leaf->settle();
     if (!leaf->entries_.empty() || leaf->warps_) result = join(result, leaf);
   }

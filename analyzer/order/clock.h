@@ -2,7 +2,8 @@
 //
 // Every record of a trace gets a stamp, counting up in an order in which things can have happened. A clock entry
 // "group g: stamp s" says that everything the threads of g did up to stamp s happens before. Groups are threads, warps
-// and blocks, so that a barrier of a thousand threads is one entry. An entry that a wider one covers is dropped.
+// and blocks, so that a barrier of a thousand threads is one entry. An entry that a wider one covers is dropped; where
+// all 32 threads of a warp have one, the least of them is the warp's.
 //
 // A clock is a persistent radix tree over blocks: immutable, and its parts are shared with the clocks that it was made
 // of, so that joining clocks costs what they differ in and not what they have seen. Where one has seen thousands of
@@ -152,6 +153,10 @@ class Clock {
 
   static ClockPointer join_leaves(const ClockPointer& a, const ClockPointer& b);
   static bool same_entries(const Clock& a, const Clock& b);
+  bool covers(const Entry& entry) const; // does an entry of the block, or of its warp?
+  bool covers(const Clock& leaf) const; // of leaves without warps_: would it add nothing?
+  Entry& entry_of(std::uint32_t group); // in its place; a new one has stamp 0
+  void widen();
   void join_warps(const Clock& a, const Clock& b);
   void settle();
   static ClockPointer join_nodes(const ClockPointer& a, const ClockPointer& b);
@@ -160,8 +165,8 @@ class Clock {
 
   std::uint64_t name_ = new_name(); // no other has it
   // Blocks [first, first + 16^height). A leaf (height 0) has entries of its block: no two of a group, none that another
-  // covers, sorted by group; those of threads, if they are more than many_threads, lie in warps_. A node has at least
-  // two parts, sorted by first_, all of other sixteenths of its blocks.
+  // covers, not those of all threads of a warp, sorted by group; those of threads, if they are more than many_threads,
+  // lie in warps_. A node has at least two parts, sorted by first_, all of other sixteenths of its blocks.
   std::uint64_t first_ = 0;
   std::uint32_t height_ = 0;
   std::vector<Entry> entries_;

@@ -32,6 +32,12 @@ class Naive {
     return std::max({at(block, space), at(block, space + order::warp_group(thread.warp())),
                      at(block, space + order::thread_group(thread.thread()))});
   }
+  Stamp seen_warp(ThreadKey thread) const { // of all its threads
+    Stamp least = ~Stamp(0);
+    for (std::uint32_t lane = 0; lane < 32; ++lane)
+      least = std::min(least, seen(ThreadKey(thread.operation(), thread.block(), thread.warp() * 32 + lane)));
+    return least;
+  }
   bool knows(std::uint64_t block) const {
     const auto found = stamps_.lower_bound({block, 0});
     return found != stamps_.end() && found->first.first == block;
@@ -66,6 +72,14 @@ class Clocks {
                       : ClockEntry{block(), group(), below(60)}; // stamp 0 says nothing
       if (entry.stamp) naive_[into].add(entry);
     }
+    if (below(4) == 0) { // all threads of a warp, or nearly
+      const std::uint64_t bits = block();
+      const std::uint32_t space = below(2) ? 0 : order::proxied_shared, first = 32 * std::uint32_t(below(2));
+      for (std::uint32_t lane = std::uint32_t(below(8)) / 7; lane < 32; ++lane) {
+        more.push_back({bits, space + order::thread_group(first + lane), 1 + below(60)});
+        naive_[into].add(more.back());
+      }
+    }
     clocks_[into] = Clock::with(clocks_[into], more);
   }
 
@@ -83,8 +97,7 @@ class Clocks {
       EXPECT_EQ(clock.seen_proxied(thread, order::proxied_shared), naive.seen(thread, order::proxied_shared));
       EXPECT_EQ(clock.seen_async(thread), naive.at(thread.block_bits(), order::async_group(thread.thread())));
       EXPECT_EQ(clock.seen_block(thread), naive.at(thread.block_bits(), order::whole_block));
-      EXPECT_EQ(clock.seen_warp(thread), std::max(naive.at(thread.block_bits(), order::whole_block),
-                                                  naive.at(thread.block_bits(), order::warp_group(thread.warp()))));
+      EXPECT_EQ(clock.seen_warp(thread), naive.seen_warp(thread));
       EXPECT_EQ(clock.entry(thread.block_bits(), order::mbarrier_group(16)),
                 naive.at(thread.block_bits(), order::mbarrier_group(16)));
       EXPECT_EQ(clock.knows(thread.block_bits()), naive.knows(thread.block_bits()));
