@@ -19,13 +19,7 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
   Block& of = block(ThreadKey(operation, index, 0));
   ++of.barriers;
   if (of.exited) return barrier_of_the_rest(operation, index, of, now);
-  ClockPointer last;
-  for (std::uint32_t number : of.threads_with_state) {
-    Thread& state = threads_[ThreadKey(operation, index, number).bits];
-    if (state.own && state.own != last) of.common = joined(of.common, state.own);
-    last = std::move(state.own);
-    state.own = nullptr;
-  }
+  of.own.clear([&](const ClockPointer& own) { of.common = joined(of.common, own); });
   for (const auto& order : of.fence_orders)
     if (order) fences_meet(operation, index, *order);
   of.barrier = now;
@@ -52,13 +46,11 @@ void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t inde
     each_lane(operation, index, warp, exist & ~gone,
               [&](ThreadKey key) { entries.push_back({bits, thread_group(key.thread()), now}); });
   }
-  ClockPointer last;
-  for (std::uint32_t number : of.threads_with_state) {
-    if (of.exited_lanes[number / 32] >> (number & 31) & 1) continue;
-    Thread& state = threads_[ThreadKey(operation, index, number).bits];
-    if (state.own && state.own != last) of.common = joined(of.common, state.own);
-    last = std::move(state.own);
-    state.own = nullptr;
+  for (std::uint32_t warp = 0; warp < of.own.warps(); ++warp) {
+    of.own.change(warp, ~of.exited_lanes[warp], [&](std::uint32_t, const ClockPointer& own) {
+      of.common = joined(of.common, own);
+      return nullptr;
+    });
   }
   of.common = Clock::with(of.common, std::move(entries));
 }
@@ -70,7 +62,7 @@ void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, st
   Phase& at = of.phases[{barrier, phase}];
   arrive(at.arrived, of, ThreadKey(operation, index, (warp & 31) * 32), mask, now);
   if (!sync) return;
-  each_lane(operation, index, warp, mask, [&](ThreadKey key) { at.waiting.push_back(key); });
+  at.waiting.push_back({warp & 31, mask});
 }
 
 // What these lanes of a warp know, and did themselves.
@@ -79,10 +71,10 @@ void Causality::arrive(Gathered& arrived, const Block& of, ThreadKey lane0, std:
   const std::uint32_t warp = lane0.warp();
   if (of.barrier) arrived.add({bits, whole_block, of.barrier});
   if (const Stamp last = mask == ~0u ? now : of.warps[warp]) arrived.add({bits, warp_group(warp), last});
-  each_lane(lane0.operation(), lane0.block(), warp, mask, [&](ThreadKey key) {
-    if (mask != ~0u) arrived.add({bits, thread_group(key.thread()), now});
-    arrived.add(known(key));
-  });
+  if (mask != ~0u)
+    each_lane(lane0.operation(), lane0.block(), warp, mask,
+              [&](ThreadKey key) { arrived.add({bits, thread_group(key.thread()), now}); });
+  of.own.each(warp, mask, [&](std::uint32_t, const ClockPointer& own) { arrived.add(joined(of.common, own)); });
 }
 
 void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, std::uint32_t barrier,
@@ -93,7 +85,8 @@ void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, 
   Phase at = std::move(found->second);
   of.phases.erase(found);
   if (unseen) of.common = Clock::join(of.common, at.arrived.clock());
-  for (ThreadKey key : at.waiting) acquire(key, at.arrived.clock());
+  for (const Phase::Waiting& of_warp : at.waiting)
+    acquire(ThreadKey(operation, index, of_warp.warp * 32), of_warp.lanes, at.arrived.clock());
 }
 
 void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
@@ -104,20 +97,20 @@ void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std:
   bool any = false;
   std::vector<ClockEntry> entries;
   std::uint64_t bits = ThreadKey(operation, index, 0).block_bits();
-  each_lane(operation, index, warp, mask, [&](ThreadKey key) {
-    if (const Thread* state = find_thread(key); state && state->own) {
-      all = Clock::join(all, state->own);
-      any = true;
-    }
-    if (mask != ~0u) entries.push_back({bits, thread_group(key.thread()), now});
+  of.own.each(warp & 31, mask, [&](std::uint32_t, const ClockPointer& own) {
+    all = Clock::join(all, own);
+    any |= own != nullptr;
   });
+  if (mask != ~0u)
+    each_lane(operation, index, warp & 31, mask,
+              [&](ThreadKey key) { entries.push_back({bits, thread_group(key.thread()), now}); });
   if (mask == ~0u) {
     of.warps[warp & 31] = now;
     if (!any) return;
   } else {
     all = Clock::with(all, std::move(entries));
   }
-  each_lane(operation, index, warp, mask, [&](ThreadKey key) { acquire(key, all); });
+  of.own.change(warp & 31, mask, [&](std::uint32_t, const ClockPointer&) { return all; }); // which has what each knew
 }
 
 void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
@@ -130,9 +123,10 @@ void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, s
     Block& own = block(lane0);
     own.syncs[warp & 31] = now;
     arrive(at.arrived, own, lane0, mask, now);
+  } else if (wait) {
+    acquire(ThreadKey(operation, index, (warp & 31) * 32), mask, at.arrived.clock());
   } else {
     each_lane(operation, index, warp, mask, [&](ThreadKey key) {
-      if (wait) return acquire(key, at.arrived.clock());
       const Thread* state = find_thread(key);
       if (!state) return;
       // A fence before it ends a release pattern (9.7.13.3).

@@ -140,22 +140,22 @@ std::vector<std::uint32_t> Causality::thread_exit(OperationIndex operation, std:
 
 ClockPointer Causality::known(ThreadKey key) {
   Block& of = block(key);
-  const Thread* state = find_thread(key);
-  if (!state || !state->own) return of.common;
+  const ClockPointer& own = own_of(&of, key);
+  if (!own) return of.common;
   Block::Known& last = of.last_known;
-  if (last.common != of.common || last.own != state->own) last = {of.common, state->own, joined(of.common, state->own)};
+  if (last.common != of.common || last.own != own) last = {of.common, own, joined(of.common, own)};
   return last.both;
 }
 
 ReleasedPointer Causality::snapshot(ThreadKey key, Stamp now) {
   const Block& of = block(key);
-  return std::make_shared<const Released>(Released{known(key), key, of.barrier, of.warps[key.warp()], now});
+  return std::make_shared<const Released>(Released{known(key), key, of.barrier, of.warps[key.warp()], now, 0});
 }
 
-void Causality::acquire(ThreadKey key, const ClockPointer& clock) {
+void Causality::acquire(ThreadKey lane0, std::uint32_t lanes, const ClockPointer& clock) {
   if (!clock) return;
-  Thread& state = thread(key);
-  state.own = joined(state.own, clock);
+  block(lane0).own.change(lane0.warp(), lanes,
+                          [&](std::uint32_t, const ClockPointer& own) { return joined(own, clock); });
 }
 
 // Many threads know the same, and learn the same.
@@ -176,10 +176,8 @@ bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKe
   if (stamp <= missing_) return true;
   const Block* of = find_block(second);
   const ClockPointer& common = common_of(of, second);
-  const auto seen_by_thread = [&](auto&& seen) {
-    const Thread* state = find_thread(second);
-    return state && state->own && seen(*state->own) >= stamp;
-  };
+  const ClockPointer& own = own_of(of, second);
+  const auto seen_by_thread = [&](auto&& seen) { return own && seen(*own) >= stamp; };
   // What else than everything the access belongs to (clock.h).
   std::uint32_t kinds[3];
   std::size_t count = 0;
@@ -288,7 +286,7 @@ bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadK
 bool Causality::knows_no_other_block(ThreadKey thread) const {
   if (missing_) return false;
   const Block* block = find_block(thread);
-  if (block && (block->common || !block->threads_with_state.empty())) return false; // none: it has not synchronized
+  if (block && (block->common || !block->own.never() || !block->threads_with_state.empty())) return false; // none: it has not synchronized
   const Launch* of = launch(thread.operation());
   return of && of->grid.count() > 1;
 }
@@ -302,8 +300,8 @@ bool Causality::knows(ThreadKey thread, std::uint32_t index) const {
   const std::uint64_t bits = ThreadKey(thread.operation(), index, 0).block_bits();
   const Block* of = find_block(thread);
   if (of && of->common && of->common->knows(bits)) return true;
-  const Thread* state = find_thread(thread);
-  return state && state->own && state->own->knows(bits);
+  const ClockPointer& own = own_of(of, thread);
+  return own && own->knows(bits);
 }
 
 bool Causality::has_exited(ThreadKey thread) const {

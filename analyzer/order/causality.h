@@ -70,6 +70,7 @@
 #include "analyzer/order/clock.h"
 #include "analyzer/order/observations.h"
 #include "analyzer/order/operation_clocks.h"
+#include "analyzer/order/own_clocks.h"
 #include "analyzer/order/restriction.h"
 #include "deadheat/memory_model.h"
 
@@ -190,14 +191,24 @@ class Causality {
   // griddepcontrol.wait: the launch before is complete, and its memory visible.
   void dependency_wait(ThreadKey thread, Stamp now);
 
-  // mbarrier objects: arrivals release into the phase, a successful test of a phase acquires what was released.
+  // mbarrier objects: arrivals release into the phase, a successful test of a phase acquires what was released. Of lanes
+  // of a warp at once.
   void mbarrier_init(const Location& object);
-  void mbarrier_arrive(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope,
-                       Stamp now);
+  void mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                       Ordering ordering, Scope scope, Stamp now);
   void mbarrier_async_arrive(ThreadKey thread, const Location& object, std::uint32_t phase, Stamp now);
   // `unused`: nothing depends on that it was successful; such tests must have been announced.
+  void mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                     Ordering ordering, Scope scope, bool unused = false);
+  // Of one thread.
+  void mbarrier_arrive(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope,
+                       Stamp now) {
+    mbarrier_arrive(lane0_of(thread), lane_bit(thread), object, phase, ordering, scope, now);
+  }
   void mbarrier_test(ThreadKey thread, const Location& object, std::uint32_t phase, Ordering ordering, Scope scope,
-                     bool unused = false);
+                     bool unused = false) {
+    mbarrier_test(lane0_of(thread), lane_bit(thread), object, phase, ordering, scope, unused);
+  }
   void unused_tests() { unused_tests_ = true; } // there may be some from now on
   void unused_reads() { unused_reads_ = true; } // the same of StrongAccess::unused
 
@@ -322,21 +333,24 @@ class Causality {
     std::vector<AsyncGroup> committed; // not yet waited for
   };
   struct Thread {
-    ClockPointer own; // beyond what its block and warp know
     ByScope released; // at the last release fence of each scope, unless a wider one came later
     std::vector<Pending> pending;
-    struct { // the last time that it arrived at an mbarrier: when, and what it and its block knew
-      Stamp stamp = 0;
-      ClockPointer own, common;
-    } arrived;
     std::array<ClockPointer, 5> pending_clocks; // of older pending reads: what a fence of that Scope acquires
     std::unique_ptr<Copies> copies; // null: it issued none
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
     std::unordered_map<Location, ByScope, LocationHash> released_at;
   };
   struct Phase {
+    struct Waiting {
+      std::uint32_t warp = 0, lanes = 0;
+    };
     Gathered arrived;
-    std::vector<ThreadKey> waiting;
+    std::vector<Waiting> waiting;
+  };
+  struct Arrived { // the last time that lanes arrived at an mbarrier: when, and what they and their block knew
+    std::uint32_t lanes = 0;
+    Stamp stamp = 0;
+    ClockPointer own, common;
   };
   // Fences of gpu scope meet those of their device, fences of sys scope all.
   enum class Reach : std::uint8_t { device, system };
@@ -344,7 +358,7 @@ class Causality {
     struct Fence { // lanes that knew the same
       std::uint32_t warp = 0, mask = 0;
       Stamp stamp = 0;
-      ClockPointer own, base; // Thread::own; what each of them knew, and of one lane alone all before its fence
+      ClockPointer own, base; // own_of() each; what each of them knew, and of one lane alone all before its fence
     };
     struct Read {
       ThreadKey thread;
@@ -379,6 +393,8 @@ class Causality {
     } last_known;
     std::vector<Stamp> warps; // of the last full warp barrier
     std::vector<Stamp> syncs; // of the last synchronization of any lane of the warp
+    OwnClocks own;
+    std::vector<std::vector<Arrived>> arrived; // by warp, as far as one has something
     std::uint32_t exited = 0;
     std::vector<std::uint32_t> exited_lanes; // by warp; empty while all are there
     bool over = false;
@@ -454,10 +470,15 @@ class Causality {
     return of ? of->common : inherited(thread.operation(), false);
   }
   std::array<const Clock*, 2> clocks_of(ThreadKey thread) const; // what its block knows, and itself; null: nothing
+  static const ClockPointer& own_of(const Block* of, ThreadKey thread) { // null: nothing beyond what its block knows
+    static const ClockPointer nothing;
+    return of ? of->own.of(thread) : nothing;
+  }
   ClockPointer known(ThreadKey thread); // what its block and itself have seen of others
   ReleasedPointer snapshot(ThreadKey thread, Stamp now); // what it did up to now, and what it has seen
   void synced(ThreadKey thread, Stamp now); // marks last_sync
-  void acquire(ThreadKey thread, const ClockPointer& clock);
+  void acquire(ThreadKey lane0, std::uint32_t lanes, const ClockPointer& clock);
+  void acquire(ThreadKey thread, const ClockPointer& clock) { acquire(lane0_of(thread), lane_bit(thread), clock); }
   ClockPointer joined(const ClockPointer& a, const ClockPointer& b);
   // What `thread` can acquire of the first `count` contributions with `scope`.
   ClockPointer acquirable(ThreadKey thread, Chain& chain, std::size_t count, Scope scope) const;

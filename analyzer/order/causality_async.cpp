@@ -110,11 +110,15 @@ void Causality::async_wait(ThreadKey lane0, std::uint32_t lanes, std::uint32_t p
 // waits for that phase knows what the thread knew.
 Stamp Causality::last_told(ThreadKey key) {
   const Block& of = block(key);
-  const Thread& state = thread(key);
+  const ClockPointer& own = own_of(&of, key);
   const Stamp warp = of.warps[key.warp()];
-  const bool nothing_since = state.own == state.arrived.own && of.common == state.arrived.common;
-  if (nothing_since && state.arrived.stamp >= std::max(of.barrier, warp)) return state.arrived.stamp;
-  return !state.own && of.common == of.common_then && warp <= of.barrier ? of.barrier : 0;
+  if (of.arrived.size() > key.warp()) {
+    for (const Arrived& last : of.arrived[key.warp()]) {
+      const bool nothing_since = own == last.own && of.common == last.common;
+      if (last.lanes & lane_bit(key) && nothing_since && last.stamp >= std::max(of.barrier, warp)) return last.stamp;
+    }
+  }
+  return !own && of.common == of.common_then && warp <= of.barrier ? of.barrier : 0;
 }
 
 bool Causality::complete_alike(AsyncGroup group, AsyncGroup earlier, bool of_same_thread) const {
@@ -207,18 +211,18 @@ void Causality::matrix_commit(ThreadKey key) {
 
 void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted) {
   constexpr Stamp all = Stamp(1) << 32;
-  Thread& state = thread(key);
-  const std::uint32_t committed = state.copies ? state.copies->matrix_groups : 0;
+  const Thread* state = find_thread(key);
+  const std::uint32_t committed = state && state->copies ? state->copies->matrix_groups : 0;
   if (committed <= pending && !uncounted) return;
   const Stamp groups = uncounted ? all : committed - pending;
-  state.own = Clock::with(state.own, {{key.block_bits(), matrix_group(key.thread()), groups}});
+  acquire(key, Clock::with(nullptr, {{key.block_bits(), matrix_group(key.thread()), groups}}));
 }
 
 // ---- proxies
 
 void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) {
   const ReleasedPointer seen = snapshot(key, now);
-  const ClockPointer own = Released{nullptr, key, seen->block, seen->warp, seen->now}.clock();
+  const ClockPointer own = Released{nullptr, key, seen->block, seen->warp, seen->now, 0}.clock();
   std::vector<ClockEntry> entries;
   for (const std::uint32_t space : {proxied_shared, proxied_global}) {
     if (!(space == proxied_shared ? shared : global)) continue;
@@ -228,8 +232,7 @@ void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) 
     const std::vector<ClockEntry> more = own->proxied(space);
     entries.insert(entries.end(), more.begin(), more.end());
   }
-  Thread& state = thread(key);
-  state.own = Clock::with(state.own, std::move(entries));
+  acquire(key, Clock::with(nullptr, std::move(entries)));
   synced(key, now);
 }
 

@@ -16,8 +16,7 @@ bool Causality::seen_entry(ThreadKey key, const ClockEntry& entry) const {
 
 std::array<const Clock*, 2> Causality::clocks_of(ThreadKey key) const {
   const Block* of = find_block(key);
-  const Thread* state = find_thread(key);
-  return {common_of(of, key).get(), state ? state->own.get() : nullptr};
+  return {common_of(of, key).get(), own_of(of, key).get()};
 }
 
 // ---- which operations come before
@@ -31,8 +30,8 @@ ClockEntry waited_in(OperationIndex operation, Stamp when, std::uint32_t group =
 } // namespace
 
 void Causality::dependency_wait(ThreadKey key, Stamp now) {
-  Thread& state = thread(key);
-  state.own = Clock::join(Clock::with(state.own, {waited_in(key.operation(), now)}), inherited(key.operation(), true));
+  const ClockPointer more = Clock::with(inherited(key.operation(), true), {waited_in(key.operation(), now)});
+  acquire(key, more);
 }
 
 // Of different operations: is all of `first`, or all that it read, before what `second` does now? So it is, too, where

@@ -25,8 +25,11 @@ void Gathered::add(const Released& released) {
   if (!released.now) return;
   const ThreadKey key = released.thread;
   if (released.block) add({key.block_bits(), whole_block, released.block});
-  if (released.warp) add({key.block_bits(), warp_group(key.warp()), released.warp});
-  add({key.block_bits(), thread_group(key.thread()), released.now});
+  const std::uint32_t lanes = released.others | 1u << (key.thread() & 31);
+  if (const Stamp warp = lanes == ~0u ? released.now : released.warp)
+    add({key.block_bits(), warp_group(key.warp()), warp});
+  for (std::uint32_t rest = lanes == ~0u ? 0 : lanes; rest; rest &= rest - 1)
+    add({key.block_bits(), thread_group(key.warp() * 32 + std::uint32_t(std::countr_zero(rest))), released.now});
 }
 
 const ClockPointer& Gathered::clock() {

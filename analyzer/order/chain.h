@@ -28,12 +28,13 @@ struct Released {
   ThreadKey thread;
   // What it did itself: up to there its block, its warp, itself; 0: nothing.
   Stamp block = 0, warp = 0, now = 0;
+  std::uint32_t others = 0; // lanes of its warp that knew the same, and released what they did as it did
 
   ClockPointer clock() const;
 };
 using ReleasedPointer = std::shared_ptr<const Released>; // null: nothing
 inline ReleasedPointer only_known(ClockPointer known) {
-  return std::make_shared<const Released>(Released{std::move(known), {}, 0, 0, 0});
+  return std::make_shared<const Released>(Released{std::move(known), {}, 0, 0, 0, 0});
 }
 
 // Releases that are joined when somebody asks for them.

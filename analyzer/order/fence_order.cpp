@@ -44,8 +44,7 @@ void Causality::fence_precedes(ThreadKey key, Reach reach, const Released& befor
   FenceOrder& order = fence_order(of, reach);
   auto& fences = order.fences;
   order.asked.reset();
-  const Thread* state = find_thread(key);
-  const ClockPointer own = state ? state->own : nullptr;
+  const ClockPointer own = own_of(&of, key);
   const std::uint32_t lane = 1u << (key.thread() & 31);
   for (auto at = fences.rbegin(); at != fences.rend() && at->stamp == now && at->warp == key.warp(); ++at) {
     if (at->own != own) continue;
@@ -106,8 +105,7 @@ ClockPointer Causality::joined(const FenceOrder& order, ThreadKey of_block, Lane
 
 ClockPointer Causality::before_fences(ThreadKey writer, FenceOrder& order) {
   const Block* of = find_block(writer);
-  const Thread* state = find_thread(writer);
-  const FenceOrder::Answer asked{writer, state ? state->own : nullptr, of->common, of->warps[writer.warp()]};
+  const FenceOrder::Answer asked{writer, own_of(of, writer), of->common, of->warps[writer.warp()]};
   if (order.asked == asked) return order.answer;
   order.asked = asked;
   const auto knows_of_it = [&](const ClockPointer& clock) { return clock && clock->knows(writer.block_bits()); };

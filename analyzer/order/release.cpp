@@ -1,5 +1,6 @@
 // Release and acquire patterns, observation order, mbarrier phases (PTX ISA 8.7 to 8.9).
 #include <algorithm>
+#include <bit>
 
 #include "analyzer/order/causality.h"
 
@@ -357,24 +358,38 @@ Causality::MbarrierState::Phase& Causality::mbarrier_phase(ThreadKey key, const 
   return state;
 }
 
-void Causality::mbarrier_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
-                                Scope scope, Stamp now) {
-  MbarrierState::Phase& at = mbarrier_phase(key, object, phase);
+void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                                Ordering ordering, Scope scope, Stamp now) {
+  MbarrierState::Phase& at = mbarrier_phase(lane0, object, phase);
   const ChainPointer& chain = at.chain;
+  Block& of = block(lane0);
+  const std::uint32_t warp = lane0.warp();
   if (is_release(ordering)) {
-    const ReleasedPointer released = snapshot(key, now);
-    contribute(*chain, key, scope, released);
-    if (object.block - 1 != key.block_bits()) {
-      MbarrierState::Remote& remote = scope > Scope::cta ? at.remote_wide : at.remote;
-      remote.released.add(*released);
-    }
-    synced(key, now);
-    Thread& state = thread(key);
-    state.arrived = {now, state.own, block(key).common};
+    if (of.arrived.size() <= warp) of.arrived.resize(warp + 1);
+    std::vector<Arrived>& last = of.arrived[warp];
+    std::erase_if(last, [&](Arrived& earlier) { return !(earlier.lanes &= ~lanes); });
+    of.own.each(warp, lanes, [&](std::uint32_t alike, const ClockPointer& own) {
+      const ThreadKey first(lane0.operation(), lane0.block(), warp * 32 + std::uint32_t(std::countr_zero(alike)));
+      const auto released = std::make_shared<const Released>(
+          Released{known(first), first, of.barrier, of.warps[warp], now, alike & (alike - 1)});
+      contribute(*chain, first, scope, released);
+      if (object.block - 1 != lane0.block_bits()) {
+        MbarrierState::Remote& remote = scope > Scope::cta ? at.remote_wide : at.remote;
+        remote.released.add(*released);
+      }
+      last.push_back({alike, now, own, of.common});
+    });
+    synced(lane0, now);
   }
-  const ByScope released = thread(key).released; // an arrival after a fence ends a release pattern of the fence's scope
-  for (std::size_t s = 0; s < released.size(); ++s) {
-    if (released[s]) contribute(*chain, key, std::min(Scope(s), scope), released[s]); // no farther than it
+  if (of.threads_with_state.empty()) return;
+  for (std::uint32_t rest = lanes; rest; rest &= rest - 1) {
+    const ThreadKey key(lane0.operation(), lane0.block(), warp * 32 + std::uint32_t(std::countr_zero(rest)));
+    const Thread* state = find_thread(key);
+    if (!state) continue;
+    const ByScope released = state->released; // an arrival after a fence ends a release pattern of the fence's scope
+    for (std::size_t s = 0; s < released.size(); ++s) {
+      if (released[s]) contribute(*chain, key, std::min(Scope(s), scope), released[s]); // no farther than it
+    }
   }
 }
 
@@ -385,39 +400,48 @@ void Causality::mbarrier_async_arrive(ThreadKey key, const Location& object, std
              only_known(Clock::with(nullptr, {{key.block_bits(), async_group(key.thread()), now}})));
 }
 
-void Causality::mbarrier_test(ThreadKey key, const Location& object, std::uint32_t phase, Ordering ordering,
-                              Scope scope, bool unused) {
+void Causality::mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                              Ordering ordering, Scope scope, bool unused) {
   auto found = mbarriers_.find(object);
   if (found == mbarriers_.end()) return;
   if (unused_tests_) {
     const ClockEntry complete{object.block - 1, phase_group(object.address),
                               (Stamp(found->second.lives) << 32) + phase + 1};
     // It reads shared memory: whatever comes before such reads, which leave nothing to take back, comes before it.
-    const auto seen = [&](std::uint32_t kind) {
-      return seen_entry(key, {complete.block, complete.group | kind, complete.stamp});
-    };
-    if (unused && !seen(0) && !seen(only_reads_bulk) && !seen(only_shared_bulk) &&
-        !seen(only_shared_bulk | only_reads_bulk))
-      return;
-    Thread& state = thread(key);
-    state.own = Clock::with(state.own, {complete});
+    std::uint32_t go_on = 0;
+    block(lane0).own.each(lane0.warp(), lanes, [&](std::uint32_t alike, const ClockPointer&) {
+      const ThreadKey key(lane0.operation(), lane0.block(), lane0.thread() + std::uint32_t(std::countr_zero(alike)));
+      const auto seen = [&](std::uint32_t kind) {
+        return seen_entry(key, {complete.block, complete.group | kind, complete.stamp});
+      };
+      if (!unused || seen(0) || seen(only_reads_bulk) || seen(only_shared_bulk) ||
+          seen(only_shared_bulk | only_reads_bulk))
+        go_on |= alike;
+    });
+    lanes = go_on;
+    if (!lanes) return;
+    acquire(lane0, lanes, Clock::with(nullptr, {complete}));
   }
   auto& phases = found->second.phases;
   const auto acquire_reads = [&](MbarrierState::Remote& of) {
     const ClockPointer& released = of.released.clock();
     if (of.of != released) of.of = released, of.reads = Clock::of_reads(released);
-    acquire(key, of.reads);
+    acquire(lane0, lanes, of.reads);
   };
   for (auto at = phases.begin(); at != phases.end() && at->first <= phase; ++at) {
     // Earlier phases are complete too. Long gone ones were seen by whoever arrived since.
     if (phase - at->first > 2) continue;
     auto& [chain, remote, remote_wide] = at->second;
     if (is_acquire(ordering)) {
-      acquire(key, acquirable(key, *chain, chain->contributions.size(), scope));
+      acquire(lane0, lanes, acquirable(lane0, *chain, chain->contributions.size(), scope));
       acquire_reads(remote);
       if (scope <= Scope::cta) acquire_reads(remote_wide);
     } else {
-      await(key, object, chain, chain->contributions.size());
+      for (std::uint32_t rest = lanes; rest; rest &= rest - 1) {
+        const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
+        await(ThreadKey(lane0.operation(), lane0.block(), lane0.thread() + lane), object, chain,
+              chain->contributions.size());
+      }
     }
   }
   constexpr std::size_t most_phases = 16;
