@@ -183,15 +183,50 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
   using What = trace::Mbarrier::What;
   const Site& site = *sides_.place(place).site;
   const bool touches = site.kind == SiteKind::mbarrier || site.kind == SiteKind::async_mbarrier_arrive;
-  const bool whole = record.what == What::init || record.what == What::inval;
   const std::uint64_t memory = ThreadKey(operation, record.block, 0).block_bits() + 1;
+  const ThreadKey lane0 = key_of(operation, record.warp, 0);
   peers_ |= record.block != record.warp.block;
-  each_lane(record.mask, [&](unsigned lane) {
-    const ThreadKey thread = key_of(operation, record.warp, lane);
-    const order::Location object{memory, record.address[lane]};
-    const std::uint32_t phase = record.phase[lane];
+  for (std::uint32_t rest = record.mask, lanes = 0; rest; rest &= ~lanes) { // as many at once as do the same
+    const unsigned first = unsigned(std::countr_zero(rest));
+    const order::Location object{memory, record.address[first]};
+    const std::uint32_t phase = record.phase[first];
+    lanes = 0;
+    each_lane(rest, [&](unsigned lane) {
+      lanes |= std::uint32_t(record.address[lane] == object.address && record.phase[lane] == phase) << lane;
+    });
+    if (touches) touch_object(record, place, lane0, lanes, object);
+    switch (record.what) {
+      case What::init:
+      case What::inval: each_lane(lanes, [&](unsigned) { causality_.mbarrier_init(object); }); break;
+      case What::arrive:
+      case What::arrive_drop:
+        causality_.mbarrier_arrive(lane0, lanes, object, phase, record.ordering, record.scope, now_);
+        break;
+      case What::complete_tx:
+        if (site.kind == SiteKind::bulk_copy)
+          each_lane(lanes, [&](unsigned lane) {
+            causality_.bulk_complete(key_of(operation, record.warp, lane), object, phase, now_);
+          });
+        break;
+      case What::async_arrive: causality_.mbarrier_async_arrive(lane0, lanes, object, phase, now_); break;
+      case What::test:
+        if (const std::uint32_t complete = lanes & record.succeeded)
+          causality_.mbarrier_test(lane0, complete, object, phase, record.ordering, record.scope, site.outcome_unused);
+        break;
+      case What::expect_tx: break;
+    }
+  }
+}
+
+void Detector::touch_object(const trace::Mbarrier& record, PlaceId place, ThreadKey lane0, std::uint32_t lanes,
+                            const order::Location& object) {
+  const Site& site = *sides_.place(place).site;
+  const std::uint64_t memory = object.block;
+  const bool whole = record.what == trace::Mbarrier::What::init || record.what == trace::Mbarrier::What::inval;
+  if (full_) {
+    each_lane(lanes, [&](unsigned) { leave_out(memory, object.address, mbarrier_bytes); });
+  } else if (pass_ == Pass::pairs) {
     MemoryAccess access;
-    access.thread = thread;
     access.stamp = now_;
     access.place = place;
     access.kind = site.access;
@@ -202,44 +237,26 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
       access.ordering = Ordering::relaxed;
       access.scope = Scope::sys;
     }
-    if (!touches) {
-    } else if (full_) {
-      leave_out(memory, object.address, mbarrier_bytes);
-    } else if (pass_ == Pass::pairs) {
+    each_lane(lanes, [&](unsigned lane) {
+      access.thread.bits = lane0.bits + lane;
       shadow_.access(memory, access);
-    } else if (whole) {
+    });
+  } else if (whole) {
+    each_lane(lanes, [&](unsigned lane) {
       Filter::Warp warp;
       warp.memory = memory;
-      warp.lane0 = key_of(operation, record.warp, 0);
+      warp.lane0 = lane0;
       warp.mask = 1u << lane;
       warp.bytes = mbarrier_bytes;
       warp.address = record.address.data();
       warp.write = true;
       warp.now = now_;
       filter_.weak(warp);
-    } else {
-      filter_.strong(
-          {memory, thread, object.address, mbarrier_bytes, true, site.access != AccessKind::read, false, now_});
-    }
-    switch (record.what) {
-      case What::init:
-      case What::inval: causality_.mbarrier_init(object); break;
-      case What::arrive:
-      case What::arrive_drop:
-        causality_.mbarrier_arrive(thread, object, phase, record.ordering, record.scope, now_);
-        break;
-      case What::complete_tx:
-        if (site.kind == SiteKind::bulk_copy) causality_.bulk_complete(thread, object, phase, now_);
-        break;
-      case What::async_arrive: causality_.mbarrier_async_arrive(thread, object, phase, now_); break;
-      case What::test:
-        if (record.succeeded >> lane & 1) {
-          causality_.mbarrier_test(thread, object, phase, record.ordering, record.scope, site.outcome_unused);
-        }
-        break;
-      case What::expect_tx: break;
-    }
-  });
+    });
+  } else {
+    filter_.strong({memory, lane0, object.address, mbarrier_bytes, true, site.access != AccessKind::read, false, now_},
+                   lanes);
+  }
 }
 
 void Detector::fence(const trace::Fence& fence) {
@@ -248,15 +265,19 @@ void Detector::fence(const trace::Fence& fence) {
   const Site* site = site_of(fence.module, fence.site);
   const bool dependency = site && site->kind == SiteKind::dependency;
   const order::Restriction restriction = site ? order::restriction_of(*site) : order::Restriction::none;
+  const bool one_way = fence.proxy != Proxy::generic && fence.scope != Scope::none;
+  if (fence.proxy == Proxy::async && !one_way && !dependency) {
+    const bool both = !site || site->space == Space::generic;
+    causality_.proxy_fence(key_of(operation, fence.warp, 0), fence.mask, both || site->space == Space::shared,
+                           both || site->space == Space::global, now_);
+    return;
+  }
   each_lane(fence.mask, [&](unsigned lane) {
     const ThreadKey thread = key_of(operation, fence.warp, lane);
     if (dependency) {
       causality_.dependency_wait(thread, now_);
-    } else if (fence.proxy != Proxy::generic && fence.scope != Scope::none) {
+    } else if (one_way) {
       causality_.one_way_fence(thread, fence.proxy, fence.ordering, fence.scope, now_);
-    } else if (fence.proxy == Proxy::async) {
-      const bool both = !site || site->space == Space::generic;
-      causality_.proxy_fence(thread, both || site->space == Space::shared, both || site->space == Space::global, now_);
     } else {
       causality_.fence(thread, fence.ordering, fence.scope, now_, restriction);
     }

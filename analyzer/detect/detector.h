@@ -141,6 +141,8 @@ class Detector {
   static bool multiplies(const Site& site) { return site.opcode.starts_with("wgmma"); } // or waits for that
   void bulk_copy(const trace::BulkCopy& copy);
   void mbarrier(const trace::Mbarrier& record);
+  void touch_object(const trace::Mbarrier& record, PlaceId place, order::ThreadKey lane0, std::uint32_t lanes,
+                    const order::Location& object);
   void fence(const trace::Fence& fence);
   const Site* site_of(std::uint32_t module, std::uint32_t site) const;
   // The memory that the block `rank` - 1 of the cluster of `block` shares, or `block` itself for 0; 0: there is none.

@@ -253,7 +253,8 @@ void Filter::weak(const Warp& access) {
 
 void Filter::copy(const Copy& access) {
   if (epochs_.crowded()) collect_segments();
-  Epochs::Actor actor = epochs_.copy(access.lane0, access.group, access.async_proxy, access.memory != 0, access.now);
+  Epochs::Actor actor =
+      epochs_.copy(access.lane0, access.mask, access.group, access.async_proxy, access.memory != 0, access.now);
   for (std::uint32_t rest = access.mask; rest;) { // lanes whose parts follow one another are one stretch
     const unsigned first = unsigned(std::countr_zero(rest));
     const std::uint64_t begin = access.address[first];

@@ -67,6 +67,8 @@ class Filter {
   };
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
+  // The same of lanes of a warp, one after another, to one location in shared memory. access: of lane 0.
+  void strong(Strong access, std::uint32_t lanes);
   // Where the entries of strong accesses of a warp's lanes lie, as bring_strong() found: until something moves.
   struct StrongPlaces {
     std::array<Entry*, 32> entry;

@@ -17,6 +17,7 @@ ThreadKey key_from(std::uint64_t bits) {
 }
 ThreadKey lane_of(ThreadKey lane0, unsigned lane) { return key_from(lane0.bits + lane); }
 // Of a pattern that is no level.
+bool is_one_lane(std::uint8_t pattern) { return pattern < first_level_pattern && pattern >> 5 == 5; }
 std::uint32_t lanes_of(std::uint8_t pattern) {
   const unsigned count = group_units >> (pattern >> 5);
   return std::rotl(std::uint32_t((1ull << count) - 1), pattern & 31);
@@ -43,12 +44,14 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
   return *recent;
 }
 
-Epochs::Actor Epochs::copy(ThreadKey lane0, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now) {
+Epochs::Actor Epochs::copy(ThreadKey lane0, std::uint32_t lanes, order::AsyncGroup group, bool async_proxy, bool shared,
+                           order::Stamp now) {
   Actor actor;
   actor.lane0 = lane0;
   actor.asynchronous = true;
   actor.async_proxy = async_proxy;
   actor.shared = shared;
+  actor.single = std::has_single_bit(lanes);
   actor.segment = SegmentId(segments_.size());
   actor.stamp = now;
   segments_.push_back({lane0.bits, now, group});
@@ -91,7 +94,7 @@ bool Epochs::ordered_slow(SegmentId id, std::uint8_t who, Actor& actor, unsigned
       }
       // A lane's own past is ordered; so is that of all lanes when the segment is older than a barrier of the warp.
       if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
-        actor.ordered[actor.next++ % actor.ordered.size()] = id;
+        remember(id, actor);
         return true;
       }
       if (who >> 5 == whole_warp) return false;
@@ -142,23 +145,38 @@ bool Epochs::ordered_group(SegmentId id, std::uint8_t pattern, Actor& actor, std
   if (!at.group) {
     if (from == actor.lane0 && pattern == own) return true; // each lane its own
     if (causality_.warp_ordered(from, at.stamp, actor.lane0)) {
-      actor.ordered[actor.next++ % actor.ordered.size()] = id;
+      remember(id, actor);
       return true;
     }
   } else if (!at.over_writes && !(writes && at.over_reads)) {
     const order::Stamp complete = causality_.completed(at.group, lanes_of(pattern));
     if (complete && causality_.warp_ordered(from, complete, actor.lane0)) return true;
   }
+  // One question for all units whose answer is the same.
+  const bool all_alike = actor.single || alike(id, actor), apart = from != actor.lane0;
+  if (all_alike && apart && !at.group &&
+      causality_.warp_ordered_for(from, at.stamp, lane_of(actor.lane0, who_at(own, 0)))) {
+    remember(id, actor);
+    return true;
+  }
+  ThreadKey last_one, last_me;
   for (unsigned unit = 0; unit < group_units; ++unit) {
     const ThreadKey one = lane_of(from, who_at(pattern, unit));
     const ThreadKey me = lane_of(actor.lane0, who_at(own, unit));
+    if (unit && one == last_one && (me == last_me || (all_alike && apart))) continue;
+    last_one = one, last_me = me;
     if (!causality_.ordered(one, at.stamp, at.group, me) || !all_ordered(at, one, me, writes)) return false;
   }
+  if (all_alike && apart && is_one_lane(pattern) && at.group && !at.over_writes && !at.over_reads) remember(id, actor);
   return true;
 }
 
 bool Epochs::ordered_write_group(SegmentId id, std::uint8_t pattern, Actor& actor, std::uint8_t own, bool writes) {
   if (!actor.async_proxy || !id) return ordered_group(id, pattern, actor, own, writes);
+  if (pattern < first_level_pattern && is_one_lane(own) && !segments_[id].group &&
+      causality_.warp_ordered_across_proxies(key_from(segments_[id].key), segments_[id].stamp,
+                                             lane_of(actor.lane0, who_at(own, 0)), actor.shared))
+    return true;
   for (unsigned unit = 0; unit < group_units; ++unit) {
     const std::uint8_t who = who_at(pattern, unit), me = who_at(own, unit);
     if (unit && who == who_at(pattern, unit - 1) && me == who_at(own, unit - 1)) continue;

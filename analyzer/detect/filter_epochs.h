@@ -33,6 +33,7 @@ class Epochs {
     order::Stamp stamp = 0; // the segment's
     bool asynchronous = false;
     bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
+    bool single = false; // of copies: they are one lane's
     bool apart = false; // surely knows nothing of the other blocks of its operation
     std::array<SegmentId, 4> ordered{};
     struct StoodFor { // of a copy: what stands_for() was told last
@@ -46,7 +47,8 @@ class Epochs {
   };
   Actor& actor(order::ThreadKey lane0, order::Stamp now); // of a warp
   // Of copies that lanes of the warp issue at once, which are a segment of their own.
-  Actor copy(order::ThreadKey lane0, order::AsyncGroup group, bool async_proxy, bool shared, order::Stamp now);
+  Actor copy(order::ThreadKey lane0, std::uint32_t lanes, order::AsyncGroup group, bool async_proxy, bool shared,
+             order::Stamp now);
 
   // Brings a segment nearer, if it is one.
   [[gnu::always_inline]] void bring(SegmentId segment) const {
@@ -115,6 +117,10 @@ class Epochs {
   bool before_operation(SegmentId segment, const Actor& actor) const;
   bool of_copy(SegmentId segment) const { return segments_[segment].group != 0; }
   bool same_operation(SegmentId segment, const Actor& actor) const;
+  // Does ordered() say the same of the epoch for all lanes of the actor's warp, whoever they are?
+  bool alike(SegmentId segment, const Actor& actor) const {
+    return !segment || (segments_[segment].key != actor.lane0.bits && causality_.alike(actor.lane0));
+  }
 
   // Has so much been named that it is time to collect?
   bool crowded() const { return segments_.size() >= collect_at_; }
@@ -172,6 +178,9 @@ class Epochs {
   bool is_over(order::ThreadKey thread) const; // a damaged trace's: what it knew of synchronization is forgotten
   bool ordered_slow(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes = true);
   bool across_proxies(SegmentId segment, std::uint8_t who, Actor& actor, unsigned lane, bool writes);
+  static void remember(SegmentId segment, Actor& actor) { // as ordered before all lanes
+    actor.ordered[actor.next++ % actor.ordered.size()] = segment;
+  }
   // Of a copy's segment, of which `first`'s part comes before what the thread does: so does what it stands for.
   bool all_ordered(const Segment& copy, order::ThreadKey first, order::ThreadKey second, bool writes) const;
   // Which segments are named, and what number each has among them: a bit and a half for each.

@@ -92,6 +92,28 @@ bool Filter::strong(const Strong& access, Actor& actor, Entry* known) {
   return unordered && !access.plain;
 }
 
+void Filter::strong(Strong access, std::uint32_t lanes) {
+  const ThreadKey lane0 = access.thread;
+  Actor& actor = this->actor(lane0, access.now);
+  each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {
+    Group& group = *spot.group;
+    const Cell weak = group.cells ? pages_.cells(group)[spot.unit] : weak_of(group, spot.unit);
+    if (group.suspect || (weak.write_who & Cell::suspect)) return;
+    const bool alike = epochs_.alike(weak.write, actor) && epochs_.alike(weak.reads, actor);
+    StrongCell& cell = pages_.strong_of(group)[spot.unit];
+    for (std::uint32_t rest = lanes; rest; rest &= rest - 1) {
+      access.thread.bits = lane0.bits + std::uint64_t(std::countr_zero(rest));
+      const StrongCell before = cell;
+      bool unordered = false;
+      if (!join_strong(access, actor, weak, cell, unordered)) return mark(spot, access.memory);
+      // What changes nothing for one lane, and names none, changes nothing for the others.
+      if (alike && cell.who >> 5 != one_lane && cell.epoch == before.epoch && cell.who == before.who &&
+          cell.flags == before.flags)
+        break;
+    }
+  });
+}
+
 std::optional<StrongCell> Filter::strong_cell(Entry entry) {
   if (entry.who == strong_codes::suspect) return std::nullopt;
   StrongCell cell = decoded[entry.who];

@@ -19,7 +19,8 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
   Block& of = block(ThreadKey(operation, index, 0));
   ++of.barriers;
   if (of.exited) return barrier_of_the_rest(operation, index, of, now);
-  of.own.clear([&](const ClockPointer& own) { of.common = joined(of.common, own); });
+  of.own.clear(ThreadKey(operation, index, 0).block_bits(),
+               [&](const ClockPointer& own) { of.common = joined(of.common, own); });
   for (const auto& order : of.fence_orders)
     if (order) fences_meet(operation, index, *order);
   of.barrier = now;
@@ -47,10 +48,9 @@ void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t inde
               [&](ThreadKey key) { entries.push_back({bits, thread_group(key.thread()), now}); });
   }
   for (std::uint32_t warp = 0; warp < of.own.warps(); ++warp) {
-    of.own.change(warp, ~of.exited_lanes[warp], [&](std::uint32_t, const ClockPointer& own) {
-      of.common = joined(of.common, own);
-      return nullptr;
-    });
+    of.own.each(ThreadKey(operation, index, warp * 32), ~of.exited_lanes[warp],
+                [&](std::uint32_t, const ClockPointer& own) { of.common = joined(of.common, own); });
+    of.own.set(warp, ~of.exited_lanes[warp], nullptr);
   }
   of.common = Clock::with(of.common, std::move(entries));
 }
@@ -74,7 +74,7 @@ void Causality::arrive(Gathered& arrived, const Block& of, ThreadKey lane0, std:
   if (mask != ~0u)
     each_lane(lane0.operation(), lane0.block(), warp, mask,
               [&](ThreadKey key) { arrived.add({bits, thread_group(key.thread()), now}); });
-  of.own.each(warp, mask, [&](std::uint32_t, const ClockPointer& own) { arrived.add(joined(of.common, own)); });
+  of.own.each(lane0, mask, [&](std::uint32_t, const ClockPointer& own) { arrived.add(joined(of.common, own)); });
 }
 
 void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, std::uint32_t barrier,
@@ -97,7 +97,7 @@ void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std:
   bool any = false;
   std::vector<ClockEntry> entries;
   std::uint64_t bits = ThreadKey(operation, index, 0).block_bits();
-  of.own.each(warp & 31, mask, [&](std::uint32_t, const ClockPointer& own) {
+  of.own.each(ThreadKey(operation, index, (warp & 31) * 32), mask, [&](std::uint32_t, const ClockPointer& own) {
     all = Clock::join(all, own);
     any |= own != nullptr;
   });
@@ -110,7 +110,7 @@ void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std:
   } else {
     all = Clock::with(all, std::move(entries));
   }
-  of.own.change(warp & 31, mask, [&](std::uint32_t, const ClockPointer&) { return all; }); // which has what each knew
+  of.own.set(warp & 31, mask, all); // which has what each knew
 }
 
 void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,

@@ -154,8 +154,7 @@ ReleasedPointer Causality::snapshot(ThreadKey key, Stamp now) {
 
 void Causality::acquire(ThreadKey lane0, std::uint32_t lanes, const ClockPointer& clock) {
   if (!clock) return;
-  block(lane0).own.change(lane0.warp(), lanes,
-                          [&](std::uint32_t, const ClockPointer& own) { return joined(own, clock); });
+  block(lane0).own.add(lane0.warp(), lanes, [&](const ClockPointer& own) { return joined(own, clock); });
 }
 
 // Many threads know the same, and learn the same.
@@ -260,6 +259,19 @@ bool Causality::warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) con
   return of && of->common && of->common->seen_warp(first) >= stamp;
 }
 
+bool Causality::warp_ordered_for(ThreadKey first, Stamp stamp, ThreadKey second) const {
+  if (warp_ordered(first, stamp, second)) return true;
+  const ClockPointer& own = own_of(find_block(second), second);
+  return own && own->seen_warp(first) >= stamp;
+}
+
+bool Causality::warp_ordered_across_proxies(ThreadKey first, Stamp stamp, ThreadKey second, bool shared) const {
+  if (stamp <= missing_) return true;
+  for (const Clock* clock : clocks_of(second))
+    if (clock && clock->seen_warp(first, shared ? proxied_shared : proxied_global) >= stamp) return true;
+  return false;
+}
+
 bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Stamp stamp, ThreadKey second) const {
   if (stamp <= missing_) return true;
   ThreadKey first(operation, index, 0);
@@ -286,7 +298,8 @@ bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadK
 bool Causality::knows_no_other_block(ThreadKey thread) const {
   if (missing_) return false;
   const Block* block = find_block(thread);
-  if (block && (block->common || !block->own.never() || !block->threads_with_state.empty())) return false; // none: it has not synchronized
+  if (block && (block->common || !block->own.never() || !block->threads_with_state.empty()))
+    return false; // none: it has not synchronized
   const Launch* of = launch(thread.operation());
   return of && of->grid.count() > 1;
 }

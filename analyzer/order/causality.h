@@ -185,18 +185,25 @@ class Causality {
   std::size_t groups() const { return async_groups_.size(); }
 
   // fence.proxy.async, of shared or global memory or both.
-  void proxy_fence(ThreadKey thread, bool shared, bool global, Stamp now);
+  void proxy_fence(ThreadKey lane0, std::uint32_t lanes, bool shared, bool global, Stamp now);
+  void proxy_fence(ThreadKey thread, bool shared, bool global, Stamp now) {
+    proxy_fence(lane0_of(thread), lane_bit(thread), shared, global, now);
+  }
   // A proxy fence of one direction, from the generic proxy to the asynchronous or the tensormap one.
   void one_way_fence(ThreadKey thread, Proxy to, Ordering ordering, Scope scope, Stamp now);
   // griddepcontrol.wait: the launch before is complete, and its memory visible.
   void dependency_wait(ThreadKey thread, Stamp now);
 
-  // mbarrier objects: arrivals release into the phase, a successful test of a phase acquires what was released. Of lanes
-  // of a warp at once.
+  // mbarrier objects: arrivals release into the phase, a successful test of a phase acquires what was released. Of
+  // lanes of a warp at once.
   void mbarrier_init(const Location& object);
   void mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
                        Ordering ordering, Scope scope, Stamp now);
-  void mbarrier_async_arrive(ThreadKey thread, const Location& object, std::uint32_t phase, Stamp now);
+  void mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                             Stamp now);
+  void mbarrier_async_arrive(ThreadKey thread, const Location& object, std::uint32_t phase, Stamp now) {
+    mbarrier_async_arrive(lane0_of(thread), lane_bit(thread), object, phase, now);
+  }
   // `unused`: nothing depends on that it was successful; such tests must have been announced.
   void mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
                      Ordering ordering, Scope scope, bool unused = false);
@@ -254,6 +261,15 @@ class Causality {
   // A sufficient condition that costs little: does everything that the warp of `first` did up to `stamp` happen before
   // whatever any lane of the warp of `second` does now? Of program order it knows nothing.
   bool warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) const;
+  // The same of what that one thread does now.
+  bool warp_ordered_for(ThreadKey first, Stamp stamp, ThreadKey second) const;
+  // The same across proxies, as ordered_across_proxies().
+  bool warp_ordered_across_proxies(ThreadKey first, Stamp stamp, ThreadKey second, bool shared) const;
+  // Do all lanes of the thread's warp know the same, but for what each did itself?
+  bool alike(ThreadKey thread) const {
+    const Block* of = find_block(thread);
+    return !of || of->own.alike(thread.warp());
+  }
   // The same for all that the operation (its whole block `block`) did up to `stamp`.
   bool block_ordered(OperationIndex operation, std::uint32_t block, Stamp stamp, ThreadKey second) const;
   bool operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const;
@@ -431,8 +447,17 @@ class Causality {
       ClockPointer of, reads; // the latter: what of the former was read, when somebody asked last
     };
     struct Phase {
+      struct Seen { // by lanes of a warp, with that scope: as many contributions, which is all that there is to see
+        std::uint64_t lane0 = 0;
+        std::uint32_t lanes = 0;
+        Scope scope = Scope::none;
+        std::size_t contributions = 0;
+      };
       ChainPointer chain;
       Remote remote, remote_wide; // by arrivals of .cta scope; by wider ones
+      std::vector<Seen> seen;
+      bool seen_by(const Seen& who) const;
+      void add_seen(const Seen& who);
     };
     std::map<std::uint32_t, Phase> phases;
     std::uint32_t lives = 0; // how often it was made anew

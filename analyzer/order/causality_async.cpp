@@ -220,20 +220,26 @@ void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted
 
 // ---- proxies
 
-void Causality::proxy_fence(ThreadKey key, bool shared, bool global, Stamp now) {
-  const ReleasedPointer seen = snapshot(key, now);
-  const ClockPointer own = Released{nullptr, key, seen->block, seen->warp, seen->now, 0}.clock();
-  std::vector<ClockEntry> entries;
-  for (const std::uint32_t space : {proxied_shared, proxied_global}) {
-    if (!(space == proxied_shared ? shared : global)) continue;
+void Causality::proxy_fence(ThreadKey lane0, std::uint32_t lanes, bool shared, bool global, Stamp now) {
+  Block& of = block(lane0);
+  const std::uint32_t warp = lane0.warp();
+  const std::uint64_t bits = lane0.block_bits();
+  std::vector<std::uint32_t> spaces;
+  if (shared) spaces.push_back(proxied_shared);
+  if (global) spaces.push_back(proxied_global);
+  for (const std::uint32_t space : spaces) {
     Proxied& last = last_proxied_[space == proxied_global]; // many threads know the same
-    if (seen->known && last.of != seen->known) last = {seen->known, Clock::with(nullptr, seen->known->proxied(space))};
-    if (seen->known) acquire(key, last.visible);
-    const std::vector<ClockEntry> more = own->proxied(space);
-    entries.insert(entries.end(), more.begin(), more.end());
+    const auto visible = [&](const ClockPointer& known) {
+      if (known && last.of != known) last = {known, Clock::with(nullptr, known->proxied(space))};
+      return known ? last.visible : nullptr;
+    };
+    const ClockPointer done = Clock::with(
+        nullptr, {{bits, space + whole_block, of.barrier}, {bits, space + warp_group(warp), of.warps[warp]}});
+    of.own.add(warp, lanes,
+               [&](const ClockPointer& own) { return joined(joined(own, visible(joined(of.common, own))), done); });
+    of.own.add_to_each(warp, lanes, space + thread_group(0), now);
   }
-  acquire(key, Clock::with(nullptr, std::move(entries)));
-  synced(key, now);
+  synced(lane0, now);
 }
 
 // 9.7.13.4: "a .release proxy fence can form a release sequence that synchronizes with an acquire sequence that

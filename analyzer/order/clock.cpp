@@ -53,9 +53,9 @@ Stamp Clock::entry(std::uint64_t block, std::uint32_t group) const {
   return leaf ? leaf->at(group) : 0;
 }
 
-Stamp Clock::seen_warp(ThreadKey thread) const {
+Stamp Clock::seen_warp(ThreadKey thread, std::uint32_t space) const {
   const Clock* leaf = find(thread.block_bits());
-  return leaf ? std::max(leaf->at(whole_block), leaf->at(warp_group(thread.warp()))) : 0;
+  return leaf ? std::max(leaf->at(space + whole_block), leaf->at(space + warp_group(thread.warp()))) : 0;
 }
 
 Stamp Clock::seen_in(ThreadKey thread, std::uint32_t space) const {

@@ -92,7 +92,8 @@ class Clock {
   // The stamp of one entry; 0: none.
   Stamp entry(std::uint64_t block, std::uint32_t group) const;
   // What every lane of the thread's warp did up to there; a lower bound that looks at the warp and the block only.
-  Stamp seen_warp(ThreadKey thread) const;
+  // `space`: 0, or as of seen_proxied().
+  Stamp seen_warp(ThreadKey thread, std::uint32_t space = 0) const;
   // What every thread of its block did up to there; a lower bound that looks at the block only.
   Stamp seen_block(ThreadKey thread) const { return entry(thread.block_bits(), whole_block); }
   bool knows(std::uint64_t block) const { return find(block) != nullptr; } // anything of it?

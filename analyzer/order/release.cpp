@@ -368,10 +368,10 @@ void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Loca
     if (of.arrived.size() <= warp) of.arrived.resize(warp + 1);
     std::vector<Arrived>& last = of.arrived[warp];
     std::erase_if(last, [&](Arrived& earlier) { return !(earlier.lanes &= ~lanes); });
-    of.own.each(warp, lanes, [&](std::uint32_t alike, const ClockPointer& own) {
+    of.own.each(lane0, lanes, [&](std::uint32_t alike, const ClockPointer& own) {
       const ThreadKey first(lane0.operation(), lane0.block(), warp * 32 + std::uint32_t(std::countr_zero(alike)));
       const auto released = std::make_shared<const Released>(
-          Released{known(first), first, of.barrier, of.warps[warp], now, alike & (alike - 1)});
+          Released{joined(of.common, own), first, of.barrier, of.warps[warp], now, alike & (alike - 1)});
       contribute(*chain, first, scope, released);
       if (object.block - 1 != lane0.block_bits()) {
         MbarrierState::Remote& remote = scope > Scope::cta ? at.remote_wide : at.remote;
@@ -393,11 +393,27 @@ void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Loca
   }
 }
 
-void Causality::mbarrier_async_arrive(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
-  // Ordered after the copies that the thread has issued, and after nothing else of the thread (8.9.1.1).
-  const ChainPointer& chain = mbarrier_phase(key, object, phase).chain;
-  contribute(*chain, key, Scope::cta,
-             only_known(Clock::with(nullptr, {{key.block_bits(), async_group(key.thread()), now}})));
+void Causality::mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                                      Stamp now) {
+  // Ordered after the copies that each thread has issued, and after nothing else of the thread (8.9.1.1).
+  const ChainPointer& chain = mbarrier_phase(lane0, object, phase).chain;
+  std::vector<ClockEntry> entries;
+  for (std::uint32_t rest = lanes; rest; rest &= rest - 1)
+    entries.push_back({lane0.block_bits(), async_group(lane0.thread() + std::uint32_t(std::countr_zero(rest))), now});
+  contribute(*chain, lane0, Scope::cta, only_known(Clock::with(nullptr, std::move(entries))));
+}
+
+bool Causality::MbarrierState::Phase::seen_by(const Seen& who) const {
+  return std::any_of(seen.begin(), seen.end(), [&](const Seen& of) {
+    return of.lane0 == who.lane0 && !(who.lanes & ~of.lanes) && of.scope == who.scope &&
+           of.contributions == who.contributions;
+  });
+}
+
+void Causality::MbarrierState::Phase::add_seen(const Seen& who) {
+  std::erase_if(seen, [&](Seen& of) { return of.lane0 == who.lane0 && !(of.lanes &= ~who.lanes); });
+  constexpr std::size_t most = 64; // of warps that wait; others look again
+  if (seen.size() < most) seen.push_back(who);
 }
 
 void Causality::mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
@@ -409,7 +425,7 @@ void Causality::mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Locati
                               (Stamp(found->second.lives) << 32) + phase + 1};
     // It reads shared memory: whatever comes before such reads, which leave nothing to take back, comes before it.
     std::uint32_t go_on = 0;
-    block(lane0).own.each(lane0.warp(), lanes, [&](std::uint32_t alike, const ClockPointer&) {
+    block(lane0).own.each(lane0, lanes, [&](std::uint32_t alike, const ClockPointer&) {
       const ThreadKey key(lane0.operation(), lane0.block(), lane0.thread() + std::uint32_t(std::countr_zero(alike)));
       const auto seen = [&](std::uint32_t kind) {
         return seen_entry(key, {complete.block, complete.group | kind, complete.stamp});
@@ -430,9 +446,15 @@ void Causality::mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Locati
   };
   for (auto at = phases.begin(); at != phases.end() && at->first <= phase; ++at) {
     // Earlier phases are complete too. Long gone ones were seen by whoever arrived since.
-    if (phase - at->first > 2) continue;
-    auto& [chain, remote, remote_wide] = at->second;
+    if (phase - at->first > 2) {
+      at->second.seen = {};
+      continue;
+    }
+    auto& [chain, remote, remote_wide, seen] = at->second;
     if (is_acquire(ordering)) {
+      const MbarrierState::Phase::Seen now_seen{lane0.bits, lanes, scope, chain->contributions.size()};
+      if (at->second.seen_by(now_seen)) continue;
+      at->second.add_seen(now_seen);
       acquire(lane0, lanes, acquirable(lane0, *chain, chain->contributions.size(), scope));
       acquire_reads(remote);
       if (scope <= Scope::cta) acquire_reads(remote_wide);
