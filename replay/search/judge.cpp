@@ -38,6 +38,7 @@ constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 // Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
 constexpr std::uint64_t most_improved = 1 << 15;
 constexpr std::size_t most_late = 4; // instances whose operations are also tried as late as the second comes
+constexpr std::size_t most_alike = 4; // instances that are tried of writes which all write the same
 constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
 constexpr auto most_spent_on_better = std::chrono::seconds(6); // looking for witnesses of fewer context switches
@@ -147,7 +148,10 @@ Expected<void> Judge::judge(Race& race) {
 
 std::vector<std::pair<Race::Instance, SchedulePair>> Judge::attempts(const Race& race) const {
   std::vector<std::pair<Race::Instance, SchedulePair>> all;
-  for (const Race::Instance& instance : race.instances) all.emplace_back(instance, schedule_pair(instance));
+  // Of what every pair of writes leaves in either order, a few instances say as much as all.
+  const bool alike = race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write;
+  for (std::size_t i = 0; i < std::min(race.instances.size(), alike ? most_alike : race.instances.size()); ++i)
+    all.emplace_back(race.instances[i], schedule_pair(race.instances[i]));
   for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {
     const Race::Instance& instance = race.instances[i];
     if (instance.first.operation == instance.second.operation) continue;

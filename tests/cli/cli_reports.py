@@ -101,6 +101,13 @@ class Reports(Case):
             self.assertEqual(race["verdict"], "benign")
             self.assertRegex(race["verdict_why"], "^every schedule does the same: ")
 
+    def test_writes_of_one_value_are_tried_a_few_times(self):
+        self.record(twin("shared_same_bounds.racy"), trace="alike")
+        self.deadheat("replay", "--systematic", "0", "--json", "report", "alike")
+        races = self.json("report")["races"]
+        self.assertEqual([(race["verdict"], race["same_value"]) for race in races], [("benign", True)] * 2)
+        self.assertLessEqual(max(race["schedules"] for race in races), 8) # there are 16 instances of each
+
     def test_seconds_for_schedules(self):
         began = time.monotonic()
         status, _, err = self.deadheat("check", "--explore", "1000000", "--explore-seconds", "0.5", "--json", "report",
