@@ -92,22 +92,26 @@ void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
       entry.barrier = true;
     } else {
       entry.first_before = arrival;
+      barrier_before(entry);
       meet();
     }
   }
   if (thread == race.second.thread) {
     entry.second_before = arrival;
     meet();
-    if (after_first) {
-      entry.second = arrival;
-      barrier_behind(entry);
-    }
+    if (after_first) entry.second = arrival;
+    barrier_behind(entry);
   }
 }
 
 void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
   const FoundRace& race = *entry.race;
-  if (now_ <= race.first.stamp) return;
+  if (now_ <= race.first.stamp) {
+    if (thread.block_bits() == race.first.thread.block_bits() &&
+        (entry.fences_before.size() < most_fences || entry.fences_before.count(thread)))
+      entry.fences_before[thread] = fence;
+    return;
+  }
   if (thread == race.first.thread) entry.first_fence = fence;
   if (thread == race.second.thread) entry.second_fence = fence;
   if (thread.block_bits() == race.first.thread.block_bits() &&
@@ -154,7 +158,11 @@ bool Explainer::record(trace::Record& record) {
     each_case(operation, r->block, [&](Case& entry) {
       const FoundRace& race = *entry.race;
       std::uint64_t block = ThreadKey(operation, r->block, 0).block_bits();
-      if (now_ <= race.first.stamp) return;
+      if (now_ <= race.first.stamp) {
+        if (block == race.second.thread.block_bits()) barrier_behind(entry);
+        if (block == race.first.thread.block_bits()) barrier_before(entry);
+        return;
+      }
       entry.barrier |= block == race.first.thread.block_bits();
       if (block == race.second.thread.block_bits()) barrier_behind(entry);
       if (entry.exited && block == race.second.thread.block_bits())

@@ -109,17 +109,19 @@ class Explainer final : public trace::RecordVisitor {
     Mark proxy_fence, proxy_fence_before; // of either thread, since the first access and before it
     Mark cluster_arrive, cluster_arrive_before, cluster_wait;
     bool cluster_relaxed = false;
-    std::map<order::ThreadKey, Fence> fences; // of the first side's block
+    std::map<order::ThreadKey, Fence> fences, fences_before; // of the first side's block
     bool barrier = false;                     // of the first thread, since the first access
     std::map<Flag, FlagWrites> writes; // since the first access
     std::array<std::optional<Message>, 4> messages; // the last; 2 more: the first's thread wrote, 1: the second's read
-    std::map<Flag, FlagWrite> writes_before, writes_behind; // by others of the first's block; by the second's
+    std::map<Flag, FlagWrite> writes_before; // by others of the first's block, since its last barrier before
+    std::map<Flag, FlagWrite> writes_behind; // by the second's
     std::optional<Message> early_message, late_message;
   };
 
   template <typename Each> void each_case(order::OperationIndex operation, std::uint32_t block, Each&& each);
   void note_plain_flag(const FoundRace& race);
   void flag(const trace::AccessView& view, PlaceId place, unsigned lane);
+  void flag_before(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_between(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_behind(Case& entry, const Flag& flag, const FlagUse& use);
   bool is_side(const FoundRace& race, PlaceId place) const;
@@ -140,7 +142,15 @@ class Explainer final : public trace::RecordVisitor {
   static void barrier_behind(Case& entry) { // that the second's thread came to
     for (std::optional<Message>& message : entry.messages)
       if (message) message->barrier_after = true;
+    if (entry.early_message) entry.early_message->barrier_after = true;
   }
+  static void barrier_before(Case& entry) { // that the first's thread came to
+    entry.writes_before.clear();
+    entry.early_message.reset();
+  }
+  bool by_chance(const FoundRace& race, const Message& message) const;
+  // A message that lacks nothing but that the first's access comes before it.
+  static bool only_early(const FoundRace& race, const Message& message);
   // What keeps a message from ordering the two; nothing, where none is known.
   std::vector<std::string> shortcomings(const FoundRace& race, const Message& message) const;
   void barrier(Case& entry, order::ThreadKey thread, const Arrival& arrival);

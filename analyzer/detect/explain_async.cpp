@@ -124,7 +124,8 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
   } else if (released.mark && !bulk(first) && (narrow(released.scope, between) || narrow(seen.scope, between))) {
     const Phase& narrower = narrow(seen.scope, between) ? seen : released;
     out.push_back("the operation on the mbarrier at " + place(narrower.mark) + too_narrow(narrower.scope, between));
-  } else if (!released.mark && seen.mark && !bulk(first)) {
+  } else if (!released.mark && seen.mark && !bulk(first) &&
+             (race.level == RaceLevel::shared || race.first.thread.block_bits() == race.second.thread.block_bits())) {
     out.push_back("the second waits for " + object_text(seen.address) + " (" + place(seen.mark) +
                   "), where the first's thread does not arrive after its access");
   }

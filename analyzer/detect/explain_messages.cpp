@@ -52,10 +52,23 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
       flag_behind(entry, flag, use);
     } else if (now_ > race.first.stamp) {
       flag_between(entry, flag, use);
-    } else if (use.writes && use.thread != race.first.thread && in_first_block(race, use) &&
-               (entry.writes_before.size() < most_flags || entry.writes_before.count(flag))) {
-      entry.writes_before[flag] = {use, {}};
+    } else {
+      flag_before(entry, flag, use);
     }
+  }
+}
+
+// What others of the first's block said before it made its access, and who of the second's heard that by then.
+void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
+  const FoundRace& race = *entry.race;
+  const auto known = entry.writes_before.find(flag);
+  if (use.reads && known != entry.writes_before.end() && known->second.use.thread != use.thread &&
+      in_second_block(race, use) && may_tell(race, use))
+    entry.early_message = Message{known->second, use, {}, false};
+  if (use.writes && use.thread != race.first.thread && in_first_block(race, use) &&
+      (entry.writes_before.size() < most_flags || known != entry.writes_before.end())) {
+    const auto fence = entry.fences_before.find(use.thread);
+    entry.writes_before[flag] = {use, fence == entry.fences_before.end() ? Fence{} : fence->second};
   }
 }
 
@@ -100,6 +113,24 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
   if (use.writes && in_second_block(race, use) &&
       (entry.writes_behind.size() < most_flags || entry.writes_behind.count(flag)))
     entry.writes_behind[flag] = {use, {}};
+}
+
+// Neither thread has to do with it, nobody releases and nobody acquires: threads of the two blocks happened to write
+// and read one location.
+bool Explainer::by_chance(const FoundRace& race, const Message& message) const {
+  const FlagWrite& write = message.write;
+  const FlagUse& read = message.read;
+  return write.use.thread != race.first.thread && !write.barrier_before && !write.handed_on && !write.before.mark &&
+         !is_release(write.use.ordering) && read.thread != race.second.thread && !message.barrier_after &&
+         !message.after.mark && !is_acquire(read.ordering);
+}
+
+bool Explainer::only_early(const FoundRace& race, const Message& message) {
+  const FlagWrite& write = message.write;
+  const FlagUse& read = message.read;
+  const bool released = is_release(write.use.ordering) || (is_strong(write.use.ordering) && write.before.mark);
+  const bool acquired = is_acquire(read.ordering) || (is_strong(read.ordering) && message.after.mark);
+  return released && acquired && (read.thread == race.second.thread || message.barrier_after);
 }
 
 std::vector<std::string> Explainer::shortcomings(const FoundRace& race, const Message& message) const {
@@ -153,7 +184,7 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
   const Message* meant = nullptr;
   std::vector<std::string> least;
   for (std::size_t n = entry.messages.size(); n-- > 0;) {
-    if (!entry.messages[n]) continue;
+    if (!entry.messages[n] || by_chance(race, *entry.messages[n])) continue;
     std::vector<std::string> wrong = shortcomings(race, *entry.messages[n]);
     // Nothing wrong: it came too late, or from a write that another overwrote.
     if (wrong.empty() || (meant && wrong.size() >= least.size())) continue;
@@ -175,8 +206,9 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
     if (narrow(a.site->scope, between)) out.push_back("the first" + too_narrow(a.site->scope, between));
     if (narrow(b.site->scope, between)) out.push_back("the second" + too_narrow(b.site->scope, between));
   }
-  if (strong_first || strong_second) return; // a flag itself
-  if (entry.early_message && entry.first_fence.mark) {
+  const bool early = entry.early_message && only_early(race, *entry.early_message);
+  if ((strong_first || strong_second) && !early) return; // a flag itself
+  if (early || (entry.early_message && entry.first_fence.mark)) {
     out.push_back(flag_at("first", *entry.early_message, "second") +
                   ", but another thread than that of the first access writes it, and before that access: no barrier of "
                   "its block makes it wait");

@@ -9,7 +9,8 @@ race must come with a witness that `deadheat replay --witness` repeats. Prints o
 what differs and the command that repeats it. Exit status: 0 pass, 1 fail, 77 where the program says that it
 cannot run on this machine ("skipped: …").
 
-A race may have "why": texts that the report's reason must hold, all of them. "options" go to `deadheat check`;
+A race may have "why": texts that the report's reason must hold, all of them, and "why_not": none of them. "options" go
+to `deadheat check`;
 "precision" says what --precision must report (precision_problems).
 
 A side of a race is a marker (`// @A` ends the source line of the access) or the name of an API call. Of the frames of
@@ -195,6 +196,9 @@ def check(deadheat, source, twin, binary, work):
         for text in race.get("why", []):
             if key in reasons and not any(text in why for why in reasons[key]):
                 result.problems.append("%s: its reason does not say '%s': %s" % (describe(key), text, reasons[key]))
+        for text in race.get("why_not", []):
+            if any(text in why for why in reasons.get(key, [])):
+                result.problems.append("%s: its reason says '%s': %s" % (describe(key), text, reasons[key]))
 
     # Races of class strong count only with --strict.
     expected_status = 1 if any(race_class == "data" for _, race_class, _, _, _ in expected) else 0
