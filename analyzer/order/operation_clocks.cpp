@@ -219,7 +219,11 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
            " has still to read: it never waits for that (cudaStreamSynchronize, cudaEventSynchronize)";
   }
   std::string streams = "stream " + std::to_string(b.stream);
-  if (b.primary) {
+  // Would the first come before the second, if that waited for all of its stream?
+  bool by_its_stream = false;
+  for (OperationIndex at = b.primary; at && !by_its_stream; at = operations_[at].primary)
+    by_its_stream = at == first || ordered(first, at);
+  if (by_its_stream) {
     const std::string begins = "the launch in " + streams +
                                " may begin before the one before it is complete (programmatic dependent launch), and ";
     if (!b.waited || ordered_by_wait(first, second))
