@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/written.h"
 
 namespace deadheat::detect {
 
@@ -67,9 +68,8 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   }
   if (first.kind == AccessKind::write && second.kind == AccessKind::write) {
     race.any_write_pair = true;
-    const bool comparable =
-        first.record_bytes && first.address == second.address && first.record_bytes == second.record_bytes;
-    (comparable ? race.different_values : race.unknown_values) |= !comparable || first.digest != second.digest;
+    const std::optional<bool> same = wrote_the_same(first, a, second, b, overlap.address, overlap.bytes);
+    (same ? race.different_values : race.unknown_values) |= !same || !*same;
   }
   add_instance(race, one, two);
 }

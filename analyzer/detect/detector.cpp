@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "analyzer/detect/written.h"
 #include "deadheat/footprint.h"
 #include "deadheat/lanes.h"
 #include "tracer/ptx/demangle.h"
@@ -371,6 +372,7 @@ void Detector::begin_operation(std::uint32_t id) {
     if (!copy->pageable_source) range(index, copy->api, AccessKind::read, copy->source);
     if (!copy->pageable_destination) range(index, copy->api, AccessKind::write, copy->destination);
   } else if (auto* set = std::get_if<trace::Set>(&operation.what)) {
+    sides_.writes_word(sides_.operation(id, set->api, AccessKind::write, operations_.stream(index)), word_of(*set));
     range(index, set->api, AccessKind::write, set->destination);
   } else if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) {
     // What is there is undefined from either on: an allocation is a write, of whatever.

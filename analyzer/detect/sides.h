@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,6 +34,7 @@ struct Place {
   std::string api;              // of operations
   AccessKind kind = AccessKind::read;
   SideId side = 0;
+  std::optional<std::uint32_t> word; // of sets: what they write (written.h)
   // Of a strong read: itself when it may poll, else, if it is in no loop, the one that it is the first look of: one of
   // the same function, opcode and source line, as compilers make them of a loop's condition. 0: none.
   PlaceId looping = 0;
@@ -47,6 +49,7 @@ class Sides {
   PlaceId site(std::uint32_t module, std::uint32_t site) const;
   PlaceId async_write(std::uint32_t module, std::uint32_t site) const;
   PlaceId operation(std::uint32_t id, const std::string& api, AccessKind kind, std::uint32_t stream);
+  void writes_word(PlaceId set, std::optional<std::uint32_t> word) { places_[set].word = word; }
   const Place& place(PlaceId id) const { return places_[id]; }
   std::size_t side_count() const { return side_ids_.size() + 1; }
 
