@@ -68,7 +68,7 @@ void verdict(Page& page, const Race& race) {
       page.paragraph("benign: the outputs agree in all " + counted(race.schedules, "schedule", "schedules") + " tried");
       break;
     case Verdict::unreached:
-      page.paragraph("unreached: no schedule of " + number(race.schedules) + " could reverse it");
+      page.paragraph("unreached: no schedule of " + number(race.schedules) + " tells what its order changes");
       break;
   }
   if (!race.verdict_why.empty()) page.paragraph(printable(race.verdict_why), "    ");

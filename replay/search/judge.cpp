@@ -34,6 +34,13 @@ SchedulePair late_pair(const Race::Instance& instance, std::uint32_t before_seco
   return pair;
 }
 
+// Does the host get something by an operation that was submitted after the race's two?
+bool anything_behind(const Race& race, const Outputs& outputs) {
+  const std::uint32_t last = std::max(race.first.name.operation, race.second.name.operation);
+  return std::any_of(outputs.outputs.begin(), outputs.outputs.end(),
+                     [&](const Output& output) { return output.operation > last; });
+}
+
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 // Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
 constexpr std::uint64_t most_improved = 1 << 15;
@@ -133,13 +140,16 @@ Expected<void> Judge::judge(Race& race) {
                                 : ending == Ending::hang
                                     ? "; the run hangs in any case: what it would do behind is not known"
                                     : "; a fault ends the run in any case: what it would do behind is not known";
-  race.verdict = driven ? Verdict::benign : Verdict::unreached;
+  // Outputs that are not there agree in every schedule.
+  const bool told = ending == Ending::finished || anything_behind(race, natural_.outputs);
+  race.verdict = driven && told ? Verdict::benign : Verdict::unreached;
   race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
   if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
     race.schedules += (*all)->schedules;
     race.verdict_why = driven ? words : trouble + "; " + words;
   }
   if (driven) race.verdict_why += cut_short;
+  if (driven && !told) race.verdict_why += ", and the host gets nothing that comes after the two";
   if (driven && (race.first.op == AccessKind::free || race.second.op == AccessKind::free))
     race.verdict_why +=
         "; but who uses memory behind its free is wrong whatever comes out: by then it may be anybody's";

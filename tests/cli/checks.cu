@@ -83,6 +83,8 @@ __global__ void race_and_wait(const int* in, volatile int* flag, int* out) {
   out[threadIdx.x] = other;
 }
 
+__global__ void agree(int* out) { *out = 7; }
+
 // Undefined values and what they come to decide.
 __global__ void scatter(const int* in, int* out) {
   if (threadIdx.x == 0) out[in[0] & 63] = 1;  // @scatter
@@ -443,4 +445,11 @@ int main(int count, char** words) {
     race_and_wait<<<1, 64>>>(in, in, out);
   }
   std::printf("sync %d\n", int(cudaDeviceSynchronize()));
+  if (is("race_read_and_wait")) {
+    int seen = 0;
+    cudaMemset(in, 0, 4);
+    agree<<<2, 1>>>(out);
+    cudaMemcpy(&seen, out, 4, cudaMemcpyDeviceToHost);
+    wait_for_ever<<<1, 1>>>(in);
+  }
 }

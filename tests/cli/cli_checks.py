@@ -201,13 +201,18 @@ class Checks(Case):
         self.right("deadlock")
 
     def test_race_ahead_of_a_deadlock(self):
-        """What is read would be stored behind the wait; and outputs that are not there agree in every schedule."""
+        """What is read would be stored behind the wait; and outputs that are not there agree in every schedule, which says
+        nothing. Of what the host got before the hang it does."""
         result, out, err = self.deadheat("check", "--json", "report", "--", program("checks"), "race_and_wait")
         self.assertEqual(result, 1, err)
         report = self.json("report")
         self.assertEqual(len(report["races"]), 1)
         race = report["races"][0]
         self.assertFalse(race["unused_read"], race["why"])
-        self.assertEqual(race["verdict"], "benign")
+        self.assertEqual(race["verdict"], "unreached")
         self.assertIn("the run hangs in any case", race["verdict_why"])
         self.assertNotIn("other outputs than the recording", err)
+        result, out, err = self.deadheat("check", "--json", "report", "--", program("checks"), "race_read_and_wait")
+        self.assertEqual(result, 1, err)
+        self.assertEqual([race["verdict"] for race in self.json("report")["races"]], ["benign"])
+        self.assertIn("the host gets nothing that comes after the two", race["verdict_why"])
