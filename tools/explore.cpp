@@ -22,6 +22,12 @@ bool same_site(const RaceSide& a, const RaceSide& b) {
   return a.name.module == b.name.module && a.name.site == b.name.site;
 }
 
+bool same_line(const RaceSide& a, const RaceSide& b) {
+  const auto same = [](const SourceFrame& x, const SourceFrame& y) { return x.file == y.file && x.line == y.line; };
+  return !a.source.empty() && a.opcode == b.opcode &&
+         std::equal(a.source.begin(), a.source.end(), b.source.begin(), b.source.end(), same);
+}
+
 bool same_race(const Race& a, const Race& b) {
   if (a.level != b.level || a.race_class != b.race_class) return false;
   return (same_site(a.first, b.first) && same_site(a.second, b.second)) ||
@@ -35,19 +41,19 @@ void merge(Analysis& all, Analysis found, std::uint64_t schedule) {
     race.explored = schedule;
     all.races.push_back(std::move(race));
   }
-  auto add = [&](std::vector<Fault>& to, std::vector<Fault>& from) {
+  auto add = [&](std::vector<Fault>& to, std::vector<Fault>& from, bool by_line) {
     for (Fault& fault : from) {
       const bool known = std::any_of(to.begin(), to.end(), [&](const Fault& f) {
         return f.kind == fault.kind && f.side.name.module == fault.side.name.module &&
-               f.side.name.site == fault.side.name.site;
+               (f.side.name.site == fault.side.name.site || (by_line && same_line(f.side, fault.side)));
       });
       if (known) continue;
       fault.text += (fault.text.empty() ? "" : "; ") + ("under explored schedule " + std::to_string(schedule));
       to.push_back(std::move(fault));
     }
   };
-  add(all.memory_errors, found.memory_errors);
-  add(all.sync_errors, found.sync_errors);
+  add(all.memory_errors, found.memory_errors, false);
+  add(all.sync_errors, found.sync_errors, true);
   all.summary.races = all.races.size();
 }
 

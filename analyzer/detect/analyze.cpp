@@ -1,6 +1,7 @@
 #include "analyzer/detect/analyze.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "analyzer/detect/counter.h"
 #include "analyzer/detect/exchanges.h"
 #include "analyzer/detect/explain.h"
+#include "analyzer/detect/faults.h"
 #include "analyzer/detect/find.h"
 #include "analyzer/detect/kernel_heap.h"
 #include "analyzer/detect/lifetimes.h"
@@ -165,7 +167,8 @@ bool ends_the_run(const trace::MemoryError& error) {
 }
 bool ends_the_run(const trace::SyncError& error) { return error.text.rfind("deadlock: ", 0) == 0; }
 
-void describe_faults(const Detector& detector, const Describer& describer, Analysis& analysis) {
+void describe_faults(const Detector& detector, const std::vector<CountedSyncError>& sync_errors,
+                     const Describer& describer, Analysis& analysis) {
   for (const trace::MemoryError& error : detector.memory_errors) {
     Fault fault;
     fault.kind = memory_error_names[std::min<std::size_t>(std::size_t(error.kind), std::size(memory_error_names) - 1)];
@@ -181,12 +184,14 @@ void describe_faults(const Detector& detector, const Describer& describer, Analy
     analysis.memory_errors.push_back(fault);
     if (fault.ends_run) analysis.summary.complete = false;
   }
-  for (const trace::SyncError& error : detector.sync_errors) {
+  const std::size_t of_others = analysis.sync_errors.size(); // of other logs
+  for (const auto& [error, count] : sync_errors) {
     const bool ends_run = ends_the_run(error);
-    analysis.sync_errors.push_back({"sync", error.text, describer.place(error), 0, 0, {}, ends_run});
+    analysis.sync_errors.push_back({"sync", error.text, describer.place(error), 0, 0, {}, count, ends_run});
     if (ends_run) analysis.summary.complete = false;
   }
 }
+  join_lines(analysis.sync_errors, of_others);
 
 // A log's chunks, and what could not be read of them.
 class LogSource final : public Source {
@@ -342,13 +347,14 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   }
   source.note_in(log);
 
-  for (trace::SyncError& error : unfinished_waits(source, detector)) {
-    findings.detector->sync_errors.push_back(std::move(error));
-  }
-  if (findings.peers && !detector.lossy) { // where something was lost, it may have been what they waited by
-    for (trace::SyncError& error : lifetime_errors(source, detector))
-      findings.detector->sync_errors.push_back(std::move(error));
-  }
+  std::vector<CountedSyncError> sync_errors;
+  for (const trace::SyncError& error : detector.sync_errors) sync_errors.push_back({error});
+  const auto more = [&](std::vector<CountedSyncError> found) {
+    std::move(found.begin(), found.end(), std::back_inserter(sync_errors));
+  };
+  more(unfinished_waits(source, detector));
+  // Where something was lost, it may have been what they waited by.
+  if (findings.peers && !detector.lossy) more(lifetime_errors(source, detector));
 
   Describer describer(detector, nth);
   for (std::size_t i = 0; i < races.size(); ++i) {
@@ -373,7 +379,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     }
   }
   describe_sums(detector, findings, analysis);
-  describe_faults(detector, describer, analysis);
+  describe_faults(detector, sync_errors, describer, analysis);
   Surroundings surroundings(source.modules(), std::move(text));
   for (std::size_t i = races_before; i < analysis.races.size(); ++i) {
     const std::set<std::string> kernels = describer.kernels(races[i - races_before]);

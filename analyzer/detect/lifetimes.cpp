@@ -49,12 +49,9 @@ class Lifetimes final : public trace::RecordVisitor {
     owners_.clear();
   }
 
-  std::vector<trace::SyncError> errors() {
-    std::vector<trace::SyncError> all;
-    for (auto& [place, said] : said_) {
-      if (said.more) said.error.text += "; likewise " + std::to_string(said.more) + " more";
-      all.push_back(std::move(said.error));
-    }
+  std::vector<CountedSyncError> errors() {
+    std::vector<CountedSyncError> all;
+    for (auto& [place, said] : said_) all.push_back(std::move(said));
     return all;
   }
 
@@ -71,10 +68,6 @@ class Lifetimes final : public trace::RecordVisitor {
   struct Owner { // of shared memory that others use
     std::map<std::tuple<std::uint64_t, std::uint32_t, std::uint64_t>, Touch> touches; // nobody is known to wait for
     std::uint32_t exited = 0;
-  };
-  struct Said {
-    trace::SyncError error;
-    std::uint32_t more = 0;
   };
   using Block = std::uint64_t; // ThreadKey::block_bits
 
@@ -116,7 +109,7 @@ class Lifetimes final : public trace::RecordVisitor {
     const Detector::LaunchInfo& launch = *detector_.launch_of(thread.operation());
     const auto [at, fresh] = said_.try_emplace({launch.number, where.module, where.site, what});
     if (!fresh) {
-      ++at->second.more;
+      ++at->second.count;
       return;
     }
     at->second.error = {
@@ -256,12 +249,12 @@ class Lifetimes final : public trace::RecordVisitor {
   order::Causality causality_;
   order::Stamp now_ = 0;
   std::unordered_map<Block, Owner> owners_;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::string>, Said> said_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::string>, CountedSyncError> said_;
 };
 
 } // namespace
 
-std::vector<trace::SyncError> lifetime_errors(const Source& source, const Detector& detector) {
+std::vector<CountedSyncError> lifetime_errors(const Source& source, const Detector& detector) {
   Lifetimes lifetimes(detector);
   for (std::size_t chunk = 0; chunk < source.chunks(); ++chunk) source.play(chunk, lifetimes);
   return lifetimes.errors();

@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/faults.h"
 #include "analyzer/detect/pipeline.h"
 
 namespace deadheat::detect {
 
 // One a launch, place and mistake. Reads the log once more where blocks use each other's shared memory.
-std::vector<trace::SyncError> lifetime_errors(const Source& source, const Detector& detector);
+std::vector<CountedSyncError> lifetime_errors(const Source& source, const Detector& detector);
 
 } // namespace deadheat::detect

@@ -229,7 +229,7 @@ class Words {
   Words(const Detector& detector, const Shapes& launches, const Collector& found)
       : detector_(detector), launches_(launches), found_(found) {}
 
-  std::vector<trace::SyncError> take() {
+  std::vector<CountedSyncError> take() {
     for (const auto& [where, block] : found_.blocks) {
       if (block.gone()) continue; // others of its cluster are not
       const Detector::LaunchInfo* launch = detector_.launch_of(detector_.operation_of(where.first));
@@ -242,10 +242,10 @@ class Words {
       for (const auto& [address, object] : block.objects) mbarrier(address, object);
       for (const auto& [name, phase] : block.clusters) cluster(name, phase);
     }
-    std::vector<trace::SyncError> errors;
+    std::vector<CountedSyncError> errors;
     for (auto& [place, said] : said_) {
       if (said.blocks > 1) said.error.text += "; likewise in " + counted(said.blocks - 1, "block", "blocks") + " more";
-      errors.push_back(std::move(said.error));
+      errors.push_back({std::move(said.error), said.blocks});
     }
     return errors;
   }
@@ -344,7 +344,7 @@ class Words {
 
 } // namespace
 
-std::vector<trace::SyncError> unfinished_waits(const Source& source, const Detector& detector) {
+std::vector<CountedSyncError> unfinished_waits(const Source& source, const Detector& detector) {
   Shapes launches;
   for (const Detector::LaunchInfo* info : detector.silent()) {
     const trace::Launch& launch = info->launch;

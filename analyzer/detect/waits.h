@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/faults.h"
 #include "analyzer/detect/pipeline.h"
 
 namespace deadheat::detect {
 
 // One a launch and place where threads wait. Reads the log once more where a silent launch did not end.
-std::vector<trace::SyncError> unfinished_waits(const Source& source, const Detector& detector);
+std::vector<CountedSyncError> unfinished_waits(const Source& source, const Detector& detector);
 
 } // namespace deadheat::detect

@@ -152,6 +152,7 @@ json fault(const Fault& fault) {
   out["address"] = hexadecimal(fault.address);
   out["bytes"] = fault.bytes;
   out["nearest"] = allocation(fault.nearest);
+  out["occurrences"] = fault.occurrences;
   return out;
 }
 

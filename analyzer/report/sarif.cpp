@@ -123,6 +123,7 @@ json fault(const Fault& fault, Rule rule) {
                     fault.kind + (fault.text.empty() ? "" : ": " + fault.text) + " in " + where(fault.side) +
                         (fault.bytes ? fmt::format(", {} bytes at 0x{:x}", fault.bytes, fault.address) : ""));
   out["locations"] = json::array({location(fault.side)});
+  out["occurrenceCount"] = std::max<std::uint64_t>(1, fault.occurrences);
   return out;
 }
 

@@ -198,6 +198,7 @@ struct Fault { // memory_errors and sync_errors
   std::optional<Race::AllocationRef> nearest;
   bool ends_run = false; // the device ran nothing of the program after it
 };
+  std::uint64_t occurrences = 1; // that are known of: a device may report an instruction once
 
 struct Summary {
   std::uint64_t launches = 0, instrumented = 0, opaque = 0, accesses = 0, races = 0, order_dependent = 0;

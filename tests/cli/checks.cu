@@ -291,6 +291,10 @@ __global__ void part(int every) {
 __global__ void numbered(int number) {
   asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory");  // @numbered
 }
+__global__ void unrolled(int number) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) asm volatile("bar.sync %0, 64;" ::"r"(number + i) : "memory");  // @unrolled
+}
 __global__ void left_alone(unsigned leave) {
   if (threadIdx.x >= leave) return;
   asm volatile("bar.sync 1, 64;" ::: "memory");  // @left_alone
@@ -409,6 +413,7 @@ int main(int count, char** words) {
   if (is("counts")) counts<<<1, 64>>>(right ? 64 : 32);
   if (is("part")) part<<<1, 64>>>(right ? 32 : 1);
   if (is("numbered")) numbered<<<1, 64>>>(right ? 15 : 17);
+  if (is("unrolled")) unrolled<<<1, 64>>>(right ? 1 : 17);
   if (is("left_alone")) left_alone<<<1, 64>>>(right ? 64 : 32);
   if (is("free")) {
     cudaFree(in + 1);  // @free_inside
@@ -440,11 +445,6 @@ int main(int count, char** words) {
     cudaMemset(in, right, 4);
     wait_for_ever<<<1, 1>>>(in);
   }
-  if (is("race_and_wait")) {
-    cudaMemset(in, 0, 256);
-    race_and_wait<<<1, 64>>>(in, in, out);
-  }
-  std::printf("sync %d\n", int(cudaDeviceSynchronize()));
   if (is("race_read_and_wait")) {
     int seen = 0;
     cudaMemset(in, 0, 4);
@@ -452,4 +452,9 @@ int main(int count, char** words) {
     cudaMemcpy(&seen, out, 4, cudaMemcpyDeviceToHost);
     wait_for_ever<<<1, 1>>>(in);
   }
+  if (is("race_and_wait")) {
+    cudaMemset(in, 0, 256);
+    race_and_wait<<<1, 64>>>(in, in, out);
+  }
+  std::printf("sync %d\n", int(cudaDeviceSynchronize()));
 }

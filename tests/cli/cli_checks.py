@@ -130,6 +130,11 @@ class Checks(Case):
     def test_barrier_number(self):
         self.sync("numbered", "barrier 17: there are barriers 0 to 15")
 
+    def test_barrier_of_an_unrolled_loop(self):
+        """One line is one entry, however many instructions it is."""
+        self.sync("unrolled", "barrier 17: there are barriers 0 to 15; likewise 7 more")
+        self.assertEqual(self.checked("unrolled")[0]["sync_errors"][0]["occurrences"], 8)
+
     def test_barrier_deadlock(self):
         self.sync("left_alone", "barrier 1 of block 0 has 32 of 64 threads; 32 of the block have exited", status=2)
 
@@ -211,8 +216,8 @@ class Checks(Case):
         self.assertFalse(race["unused_read"], race["why"])
         self.assertEqual(race["verdict"], "unreached")
         self.assertIn("the run hangs in any case", race["verdict_why"])
+        self.assertIn("the host gets nothing that comes after the two", race["verdict_why"])
         self.assertNotIn("other outputs than the recording", err)
         result, out, err = self.deadheat("check", "--json", "report", "--", program("checks"), "race_read_and_wait")
         self.assertEqual(result, 1, err)
         self.assertEqual([race["verdict"] for race in self.json("report")["races"]], ["benign"])
-        self.assertIn("the host gets nothing that comes after the two", race["verdict_why"])
