@@ -38,6 +38,7 @@ void merge(Analysis& all, Analysis found, std::uint64_t schedule) {
   for (Race& race : found.races) {
     if (std::any_of(all.races.begin(), all.races.end(), [&](const Race& r) { return same_race(r, race); })) continue;
     race.id = std::uint32_t(all.races.size() + 1);
+    race.same_fault_as = 0; // its numbers are those of the explored run
     race.explored = schedule;
     all.races.push_back(std::move(race));
   }

@@ -15,6 +15,7 @@
 #include "analyzer/detect/kernel_heap.h"
 #include "analyzer/detect/lifetimes.h"
 #include "analyzer/detect/outcomes.h"
+#include "analyzer/detect/same_fault.h"
 #include "analyzer/detect/surroundings.h"
 #include "analyzer/detect/unused.h"
 #include "analyzer/detect/waits.h"
@@ -190,8 +191,8 @@ void describe_faults(const Detector& detector, const std::vector<CountedSyncErro
     analysis.sync_errors.push_back({"sync", error.text, describer.place(error), 0, 0, {}, count, ends_run});
     if (ends_run) analysis.summary.complete = false;
   }
-}
   join_lines(analysis.sync_errors, of_others);
+}
 
 // A log's chunks, and what could not be read of them.
 class LogSource final : public Source {
@@ -377,6 +378,10 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     for (RaceSide* side : {&race.first, &race.second}) {
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }
+  }
+  const std::vector<std::size_t> faults = same_faults(detector, races);
+  for (std::size_t i = 0; i < races.size(); ++i) {
+    if (faults[i] != i) analysis.races[races_before + i].same_fault_as = analysis.races[races_before + faults[i]].id;
   }
   describe_sums(detector, findings, analysis);
   describe_faults(detector, sync_errors, describer, analysis);

@@ -179,6 +179,7 @@ json to_json(const Race& race) {
               {"unused_read", race.unused_read},
               {"lacks_only_proxy_fence", race.lacks_only_proxy_fence},
               {"why", valid_utf8(race.why)}};
+  if (race.same_fault_as) out["same_fault_as"] = race.same_fault_as;
   if (race.suppressed) out["suppressed"] = true;
   for (const std::string& kernel : suppressed_in(race)) out["suppressed_in"].push_back(valid_utf8(kernel));
   if (race.explored) out["explored"] = race.explored;

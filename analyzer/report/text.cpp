@@ -4,6 +4,7 @@
 
 #include "analyzer/report/names.h"
 #include "analyzer/report/page.h"
+#include "analyzer/report/place.h"
 #include "analyzer/report/suppress.h"
 #include "analyzer/report/words.h"
 
@@ -114,7 +115,18 @@ std::string headline_verdict(const Page& page, const Race& race) {
   return "";
 }
 
-void write(Page& page, const Race& race) {
+// "write (st.global.u32) in fill(int*), a.cu:12".
+std::string in_a_line(const RaceSide& side) {
+  std::string text = word(side.op);
+  if (!side.opcode.empty()) text += " (" + printable(side.opcode) + ")";
+  text += (side.name.launch ? " in " : " by ") + printable(side.kernel);
+  if (const SourceFrame* frame = own_frame(side.source))
+    text += ", " + printable(frame->file) + ":" + std::to_string(frame->line);
+  return text;
+}
+
+// `shown`: the one that is the same fault has its sides in full.
+void write(Page& page, const Race& race, bool shown) {
   const char* where = race.level == RaceLevel::shared   ? "in shared memory"
                       : race.level == RaceLevel::global ? "in global memory, inside one launch"
                                                         : "between operations";
@@ -125,9 +137,16 @@ void write(Page& page, const Race& race) {
             (race.suppressed ? " [suppressed]" : ""));
   for (const std::string& kernel : suppressed_in(race)) page.line("[suppressed in " + printable(kernel) + "]");
   if (!race.why.empty()) page.paragraph(printable(race.why));
-  page.line();
-  page.sides(race.first, race.second);
-  page.line();
+  if (shown) {
+    page.paragraph("the same fault as race " + number(std::uint64_t(race.same_fault_as)) +
+                   ": what orders that orders this");
+    page.paragraph("first: " + in_a_line(race.first));
+    page.paragraph("second: " + in_a_line(race.second));
+  } else {
+    page.line();
+    page.sides(race.first, race.second);
+    page.line();
+  }
   std::string at = counted(race.bytes, "byte", "bytes") + " at ";
   at += (race.level == RaceLevel::shared ? "shared address " : "") + hexadecimal(race.address);
   if (race.allocation) {
@@ -247,6 +266,7 @@ void summary_lines(Page& page, const Analysis& analysis, std::uint64_t shown) {
 std::string to_text(const Analysis& analysis, const TextOptions& options) {
   Page page(options);
   std::uint64_t shown = 0, left_out = 0;
+  std::vector<std::uint32_t> ids; // of those that are shown in full
   for (const Race& race : analysis.races) {
     if (race.suppressed && !options.show_suppressed) continue;
     if (options.limit && shown == options.limit) {
@@ -254,7 +274,9 @@ std::string to_text(const Analysis& analysis, const TextOptions& options) {
       continue;
     }
     ++shown;
-    write(page, race);
+    const bool known = race.same_fault_as && std::find(ids.begin(), ids.end(), race.same_fault_as) != ids.end();
+    if (!known) ids.push_back(race.id);
+    write(page, race, known);
   }
   if (left_out) {
     page.line("and " + counted(left_out, "more race", "more races") + " (all of them: --json FILE)");

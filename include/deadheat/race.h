@@ -113,6 +113,8 @@ struct Race {
   // Every pair is of a cp.async that the second knows to be complete and an access through the asynchronous proxy, and
   // lacks a proxy fence alone (PTX ISA, "Async proxy").
   bool lacks_only_proxy_fence = false;
+  // The id of another one: what orders that orders this (memory that is freed too early, and handed on). 0: none.
+  std::uint32_t same_fault_as = 0;
   std::string why; // what order is missing, one or two lines
   // More dynamic instances of the pair (at most 16), for replay to try when the first changes nothing.
   struct Instance {
@@ -196,9 +198,9 @@ struct Fault { // memory_errors and sync_errors
   RaceSide side;
   std::uint64_t address = 0, bytes = 0;
   std::optional<Race::AllocationRef> nearest;
+  std::uint64_t occurrences = 1; // that are known of: a device may report an instruction once
   bool ends_run = false; // the device ran nothing of the program after it
 };
-  std::uint64_t occurrences = 1; // that are known of: a device may report an instruction once
 
 struct Summary {
   std::uint64_t launches = 0, instrumented = 0, opaque = 0, accesses = 0, races = 0, order_dependent = 0;

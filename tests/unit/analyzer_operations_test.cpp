@@ -494,6 +494,10 @@ TEST_F(Pools, HandedOnWhileAThirdStreamUsesIt) {
   EXPECT_TRUE(std::any_of(analysis.races.begin(), analysis.races.end(), [](const Race& race) {
     return race.why.find("stream 3 is handed memory that was freed") != std::string::npos;
   }));
+  // It is one fault: what makes the free wait orders all.
+  ASSERT_FALSE(analysis.races.empty());
+  for (const Race& race : analysis.races)
+    EXPECT_EQ(race.same_fault_as, &race == &analysis.races[0] ? 0 : analysis.races[0].id);
 }
 TEST_F(Pools, PartsHandedOnHaveBeenFreed) { // whoever takes the first part leaves the others their edge
   for (std::uint32_t stream : {2u, 3u, 4u, 5u}) trace.stream(stream);
