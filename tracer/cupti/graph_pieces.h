@@ -86,7 +86,7 @@ struct PlayedGraph {
   std::vector<trace::Bytes> brought; // by nodes that copy from the host, in a window (graph_copies.h)
 };
 
-// What is recorded of its nodes' launches is expected from here on. Under the session's lock (graphs.cpp).
+// What is recorded of its nodes' launches is expected from here on. Under the session's lock (graph_launches.cpp).
 void expect_nodes(Session& session, Executable& graph, PlayedGraph& played);
 
 // On the way in, where the executable has opaque kernels and a window is open. Null: the driver is to launch it; a

@@ -70,7 +70,7 @@ struct cuProfilerStop_params {};
 #undef FOR_ACCESSES
 #undef LEFT_OUT
 
-// What a graph's nodes do, and submitting them (graphs.cpp, kernel_nodes.cpp).
+// What a graph's nodes do, and submitting them (graphs.cpp, graph_launches.cpp, kernel_nodes.cpp).
 inline constexpr int deepest_graph = 8; // child graphs in child graphs
 bool describe_kernel(Call& call, CUgraphNode node, GraphNode& to);
 void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& p, GraphNode& to);
