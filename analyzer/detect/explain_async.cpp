@@ -103,7 +103,11 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
       early->second.phase <= seen.phase) {
     out.push_back("the first arrived at " + object_text(seen.address) + " (" + place(early->second.mark) +
                   ") before it made its access, so that who waits for that, as the second does at " + place(seen.mark) +
-                  ", need not come after it");
+                  ", need not come after it" +
+                  (released.mark && released.block == seen.block && released.address == seen.address
+                       ? "; it arrives again behind it, for phase " + std::to_string(released.phase) +
+                             ": unless that first arrival comes too early, the wait asks for the wrong parity or token"
+                       : ""));
   } else if (released.mark && covers(unlooked) && !covers(seen)) {
     out.push_back(releases + object_text(released.address) + ", but nothing depends on the outcome of the wait at " +
                   place(unlooked.mark) + ", which orders nothing" +

@@ -410,6 +410,8 @@ TEST(LitmusWords, Mbarriers) {
            .why(),
        "has block (.cta) scope");
   says(Litmus().mbarrier_arrive(t0, own).write(t0, x).mbarrier_test(same_block, own).read(same_block, x).why(),
+       "before it made its access");
+  says(Litmus().write(t0, x).mbarrier_arrive(same_warp, own).mbarrier_test(same_block, own).read(same_block, x).why(),
        "does not arrive after its access");
   says(Litmus().write(t0, x).mbarrier_arrive(t0, own).unused_test(same_block, own).read(same_block, x).why(),
        "nothing depends on the outcome of the wait at a.cu:");
