@@ -1,10 +1,8 @@
 #include "tracer/cupti/graph_exchange.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "tracer/cupti/graph_pieces.h"
@@ -32,7 +30,6 @@ bool good(CUresult result) { return result == CUDA_SUCCESS; }
 namespace {
 
 thread_local CUgraphExec tried = nullptr;
-constexpr auto longest_try = std::chrono::seconds(10); // in a stream of its own it takes microseconds
 
 // The library's handlers see this call, too.
 struct Seen {
@@ -52,15 +49,7 @@ bool takes_another(Call& call) {
       !good(d.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0)) ||
       !good(d.cuMemAlloc_v2(&word, sizeof(std::uint32_t))))
     return false;
-  const auto sets = [&](unsigned value) {
-    CUDA_MEMSET_NODE_PARAMS set{};
-    set.dst = word;
-    set.value = value;
-    set.elementSize = sizeof(std::uint32_t);
-    set.width = set.height = 1;
-    return NodeAlone::set(set, call.context);
-  };
-  const std::shared_ptr<NodeAlone> one = sets(1), two = sets(2);
+  const std::shared_ptr<NodeAlone> one = sets_word(word, 1, call.context), two = sets_word(word, 2, call.context);
   if (!one || !two || !one->executable() || !two->executable()) return false;
   tried = two->executable();
   CUresult result = CUDA_SUCCESS;
@@ -69,13 +58,8 @@ bool takes_another(Call& call) {
     result = d.cuGraphLaunch(one->executable(), stream);
   }
   tried = nullptr;
-  const auto until = std::chrono::steady_clock::now() + longest_try;
-  while (!good(d.cuStreamQuery(stream))) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
   std::uint32_t value = 0;
-  return good(result) && good(d.cuMemcpyDtoHAsync_v2(&value, word, sizeof value, stream)) &&
+  return good(result) && ends_soon(stream) && good(d.cuMemcpyDtoHAsync_v2(&value, word, sizeof value, stream)) &&
          good(d.cuStreamSynchronize(stream)) && value == 2;
 }
 

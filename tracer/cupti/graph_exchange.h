@@ -38,6 +38,9 @@ struct OtherKernel {
 
 // By node of an executable; null: it launches what the executable has. Empty: all do.
 using Others = std::vector<std::shared_ptr<OtherKernel>>;
+inline const OtherKernel* other_at(const Others& others, std::size_t node) {
+  return node < others.size() ? others[node].get() : nullptr;
+}
 
 // The other kernel of the node `alone`; null: it cannot be had (kernel_nodes.cpp).
 std::shared_ptr<OtherKernel> other_kernel(Call& call, const NodeAlone& alone);

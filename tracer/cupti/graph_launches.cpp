@@ -46,7 +46,7 @@ std::shared_ptr<RecordedLaunch> expected(Session& session, Executable& graph, co
 }
 
 const OtherKernel* other_of(const PlayedGraph* played, std::size_t node) {
-  return played && node < played->others.size() ? played->others[node].get() : nullptr;
+  return played ? other_at(played->others, node) : nullptr;
 }
 
 // A node of a launch: what its operation is, but for its number, and what more comes with it.

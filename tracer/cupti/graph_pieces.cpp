@@ -92,6 +92,24 @@ std::shared_ptr<NodeAlone> NodeAlone::of(Call& call, CUgraphNode node) {
   return made([&](CUgraph graph) { return add_like(call, graph, {}, node); });
 }
 
+std::shared_ptr<NodeAlone> sets_word(CUdeviceptr word, unsigned value, CUcontext context) {
+  CUDA_MEMSET_NODE_PARAMS set{};
+  set.dst = word;
+  set.value = value;
+  set.elementSize = sizeof(std::uint32_t);
+  set.width = set.height = 1;
+  return NodeAlone::set(set, context);
+}
+
+bool ends_soon(CUstream stream) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!good(driver().cuStreamQuery(stream))) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return true;
+}
+
 CUgraphNode add_like(Call& call, CUgraph graph, const std::vector<CUgraphNode>& after, CUgraphNode node) {
   const Driver& d = driver();
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -127,7 +145,7 @@ void keep_alone(Call& call, Executable& made) {
 const char* take_apart(const Executable& graph, const Others& others, std::vector<Piece>& pieces) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
-    const OtherKernel* const other = i < others.size() ? others[i].get() : nullptr;
+    const OtherKernel* const other = other_at(others, i);
     Piece piece;
     piece.after = node.after;
     piece.host = node.enabled ? node.host : nullptr;
@@ -217,8 +235,6 @@ class Branches {
   std::vector<CUstream> made_;
 };
 
-constexpr auto longest_sign = std::chrono::seconds(10); // on a device at rest it takes microseconds
-
 // A word of the device, and a graph that sets it. The device is at rest.
 class Sign {
  public:
@@ -228,13 +244,8 @@ class Sign {
       word_ = 0;
       return;
     }
-    CUDA_MEMSET_NODE_PARAMS set{};
-    set.dst = word_;
-    set.value = 1;
-    set.elementSize = sizeof(std::uint32_t);
-    set.width = set.height = 1;
     if (good(d.cuMemsetD32Async(word_, 0, 1, stream)) && good(d.cuStreamSynchronize(stream)))
-      graph_ = NodeAlone::set(set, context);
+      graph_ = sets_word(word_, 1, context);
   }
   ~Sign() {
     if (word_ && good(driver().cuStreamQuery(stream_))) driver().cuMemFree_v2(word_); // else it would wait
@@ -245,13 +256,8 @@ class Sign {
   CUgraphExec executable() { return graph_ ? graph_->executable() : nullptr; }
   // Kernels of the program, if those run in its place, may wait for their launch to be known: no wait without end.
   bool given() const {
-    const auto until = std::chrono::steady_clock::now() + longest_sign;
-    while (!good(driver().cuStreamQuery(stream_))) {
-      if (std::chrono::steady_clock::now() > until) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
     std::uint32_t value = 0;
-    return good(driver().cuMemcpyDtoHAsync_v2(&value, word_, sizeof value, stream_)) &&
+    return ends_soon(stream_) && good(driver().cuMemcpyDtoHAsync_v2(&value, word_, sizeof value, stream_)) &&
            good(driver().cuStreamSynchronize(stream_)) && value == 1;
   }
 
@@ -315,7 +321,7 @@ std::unique_ptr<PlayedGraph> prepare_to_play(Call& call, CUgraphExec executable,
     const std::vector<GraphNode>& nodes = found->second.nodes;
     bool any = false;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      any = any || is_opaque(nodes[i], i < others.size() ? others[i].get() : nullptr);
+      any = any || is_opaque(nodes[i], other_at(others, i));
     }
     if (!any) return nullptr;
     why = take_apart(found->second, others, pieces);

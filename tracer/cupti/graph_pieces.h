@@ -45,6 +45,10 @@ class NodeAlone {
   CUgraphExec executable_ = nullptr;
 };
 
+// A graph that sets a word of the device.
+std::shared_ptr<NodeAlone> sets_word(CUdeviceptr word, unsigned value, CUcontext context);
+// Waits until all work of the stream is complete; false: it takes ten seconds and more, where microseconds would do.
+bool ends_soon(CUstream stream);
 // A node like that one, which is no other than a kernel, copy or set, in that graph; null: the driver does not take it.
 CUgraphNode add_like(Call& call, CUgraph graph, const std::vector<CUgraphNode>& after, CUgraphNode node);
 
