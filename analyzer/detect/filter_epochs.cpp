@@ -28,7 +28,7 @@ std::uint32_t lanes_of(std::uint8_t pattern) {
 Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
   Actor*& recent = recent_[(lane0.bits >> 5 ^ lane0.bits >> 10) % recent_.size()];
   if (!recent || recent->lane0 != lane0) {
-    recent = &actors_[lane0.bits]; // node-based: it stays
+    recent = &actors_[lane0.operation()][lane0.bits]; // node-based: it stays
     recent->lane0 = lane0;
   }
   const order::Stamp synchronized = causality_.last_sync(lane0);
@@ -211,9 +211,11 @@ void Epochs::renumber(const Named& named) {
   for (std::size_t id = 1; id < segments_.size(); ++id) {
     if (named.has(SegmentId(id))) segments_[kept++] = segments_[id];
   }
-  for (auto& [bits, actor] : actors_) {
-    actor.segment = named.number(actor.segment);
-    for (SegmentId& known : actor.ordered) known = named.number(known);
+  for (auto& [operation, warps] : actors_) {
+    for (auto& [bits, actor] : warps) {
+      actor.segment = named.number(actor.segment);
+      for (SegmentId& known : actor.ordered) known = named.number(known);
+    }
   }
   segments_.cut(kept);
   collect_at_ = std::max<std::size_t>(1 << 16, kept + kept / 2);
@@ -231,14 +233,16 @@ void Epochs::forget(order::OperationIndex operation) {
   over_blocks_.erase(operation);
   if (over_.size() <= operation) over_.resize(operation + 1);
   over_[operation] = true;
-  std::erase_if(actors_, [&](const auto& at) { return key_from(at.first).operation() == operation; });
+  actors_.erase(operation);
   recent_.fill(nullptr);
 }
 
 void Epochs::forget(ThreadKey block) {
   over_blocks_[block.operation()].insert(block.block());
-  for (unsigned warp = 0; warp < 32; ++warp) {
-    actors_.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
+  if (const auto warps = actors_.find(block.operation()); warps != actors_.end()) {
+    for (unsigned warp = 0; warp < 32; ++warp) {
+      warps->second.erase(ThreadKey(block.operation(), block.block(), warp * 32).bits);
+    }
   }
   recent_.fill(nullptr);
 }

@@ -209,7 +209,7 @@ class Epochs {
   const order::Causality& causality_;
   Segments segments_;
   std::size_t collect_at_ = 1 << 16;
-  std::unordered_map<std::uint64_t, Actor> actors_; // by warp
+  std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, Actor>> actors_; // each one's, by warp
   std::array<Actor*, 64> recent_{}; // of some warps
   std::vector<bool> over_; // operations
   std::unordered_map<order::OperationIndex, std::unordered_set<std::uint32_t>> over_blocks_; // of those that are not
@@ -219,7 +219,9 @@ template <typename EachName>
 void Epochs::collect(EachName&& each_name) {
   Named named(segments_.size());
   each_name([&](SegmentId& id) { named.set(id); });
-  for (auto& [bits, actor] : actors_) named.set(actor.segment);
+  for (auto& [operation, warps] : actors_) {
+    for (auto& [bits, actor] : warps) named.set(actor.segment);
+  }
   named.count();
   renumber(named);
   each_name([&](SegmentId& id) { id = named.number(id); });
