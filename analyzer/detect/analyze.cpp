@@ -428,6 +428,13 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
         log.path() + ": " + std::to_string(findings.unchecked) +
         " records were not checked: the kernels touched more memory than the analysis may track");
   }
+  if (detector.operations_left_out()) {
+    analysis.summary.complete = false;
+    analysis.warnings.push_back(log.path() + ": the last " + std::to_string(detector.operations_left_out()) +
+                                " operations were not looked at: a log may have " +
+                                std::to_string(order::largest_operation) +
+                                " (record less of the run: --capture-range, --launch-count, --budget)");
+  }
   if (findings.uncertain) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.uncertain) +

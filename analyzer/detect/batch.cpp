@@ -114,9 +114,9 @@ bool Batcher::wanted(const trace::AccessView& view) const {
   if (!routing_.suspects || routing_.everything_to_all) return true;
   std::uint64_t memory = 0;
   if (view.space == Space::shared) {
-    auto found = routing_.operations->find(view.warp.launch);
-    if (found == routing_.operations->end()) return true;
-    memory = order::ThreadKey(found->second, view.warp.block, 0).block_bits() + 1;
+    const std::uint32_t operation = (*routing_.operations)[view.warp.launch];
+    if (!operation) return true;
+    memory = order::ThreadKey(operation, view.warp.block, 0).block_bits() + 1;
   }
   auto touches = [&](std::uint64_t low, std::uint64_t bytes) {
     return low < address_limit && routing_.suspects->touches(memory, low, bytes);

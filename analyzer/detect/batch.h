@@ -16,6 +16,7 @@
 
 #include "analyzer/detect/partition.h"
 #include "analyzer/order/clock.h"
+#include "analyzer/order/id_table.h"
 #include "tracer/recorder/reader.h"
 
 namespace deadheat::detect {
@@ -96,7 +97,7 @@ struct Routing {
   // Of the second pass: weak accesses that touch nothing suspect are left out; digests are kept. The operation of a
   // launch number, where there is exactly one.
   const Suspects* suspects = nullptr;
-  const std::unordered_map<std::uint32_t, std::uint32_t>* operations = nullptr;
+  const order::IdTable<std::uint32_t>* operations = nullptr;
 };
 
 // Takes a batch that is full, and returns one to fill, which is empty.

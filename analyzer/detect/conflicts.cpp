@@ -33,6 +33,8 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
     if (known_wait_loops_ && known_wait_loops_->polled(overlap.memory, overlap.address)) return;
     race_class = RaceClass::strong;
   }
+  operations_.keep(first.thread.operation());
+  operations_.keep(second.thread.operation());
   RaceLevel level = RaceLevel::global;
   if (first.thread.operation() != second.thread.operation()) {
     level = RaceLevel::stream;

@@ -51,17 +51,17 @@ void Consistency::allocated(const trace::Allocate& allocation) {
 }
 
 void Consistency::submitted(const trace::Operation& operation) {
+  auto* const nodes = operation.graph_launch ? &nodes_[operation.graph_launch] : nullptr;
   for (std::uint32_t before : operation.node_dependencies) {
-    if (event_records_.count(before)) continue; // the node waits for an event that was recorded outside
-    auto node = graph_of_.find(before);
-    if (node == graph_of_.end() || node->second != operation.graph_launch) {
+    if (event_records_.contains(before)) continue; // the node waits for an event that was recorded outside
+    if (!nodes || !nodes->count(before)) {
       found(Kind::node, named("operation", operation.id) + " waits for " + named("operation", before));
     }
   }
-  if (!submitted_.insert(operation.id).second) {
+  if (!submitted_.insert(operation.id)) {
     found(Kind::execution, named("operation", operation.id) + " is submitted twice");
   }
-  if (operation.graph_launch) graph_of_[operation.id] = operation.graph_launch;
+  if (nodes) nodes->insert(operation.id);
   bool possible = true;
   if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
@@ -79,10 +79,10 @@ void Consistency::submitted(const trace::Operation& operation) {
 
 void Consistency::host_waits(const trace::HostWait& wait) {
   const std::uint32_t record = wait.kind == trace::HostWait::Kind::event ? wait.record_operation : 0;
-  if (record && !event_records_.count(record)) {
+  if (record && !event_records_.contains(record)) {
     found(Kind::host, "the host waits for " + named("operation", record));
   }
-  if (wait.kind == trace::HostWait::Kind::operation && wait.id && !submitted_.count(wait.id)) {
+  if (wait.kind == trace::HostWait::Kind::operation && wait.id && !submitted_.contains(wait.id)) {
     found(Kind::host, "the host waits for " + named("operation", wait.id));
   }
 }
@@ -93,13 +93,14 @@ bool Consistency::record(trace::Record& record) {
   } else if (auto* r = std::get_if<trace::GraphLaunch>(&record)) {
     graphs_.insert(r->id);
   } else if (auto* r = std::get_if<trace::GraphEnd>(&record)) {
+    nodes_.erase(r->id);
     if (!graphs_.erase(r->id)) found(Kind::graph, named("graph launch", r->id));
   } else if (auto* r = std::get_if<trace::HostWait>(&record)) {
     host_waits(*r);
   } else if (auto* r = std::get_if<trace::EventRecord>(&record)) {
     event_records_.insert(r->operation);
   } else if (auto* r = std::get_if<trace::StreamWait>(&record)) {
-    if (r->record_operation && !event_records_.count(r->record_operation)) {
+    if (r->record_operation && !event_records_.contains(r->record_operation)) {
       found(Kind::wait, named("stream", r->stream) + " waits for " + named("operation", r->record_operation));
     }
   } else if (auto* r = std::get_if<trace::Allocate>(&record)) {
@@ -113,7 +114,7 @@ bool Consistency::record(trace::Record& record) {
     auto extent = live_.find(at->second);
     if (extent != live_.end() && extent->second.allocation == r->allocation) live_.erase(extent);
   } else if (auto* r = std::get_if<trace::OperationBegin>(&record)) {
-    if (!submitted_.count(r->operation)) {
+    if (!submitted_.contains(r->operation)) {
       found(Kind::execution, named("operation", r->operation) + " begins and was never submitted");
     }
     running_.insert(r->operation);

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "analyzer/order/id_table.h"
 #include "tracer/recorder/reader.h"
 
 namespace deadheat::detect {
@@ -40,8 +41,9 @@ class Consistency final : public trace::RecordVisitor {
     std::string first;
   };
   std::map<Kind, Count> found_;
-  std::unordered_set<std::uint32_t> submitted_, running_, event_records_, graphs_, empty_;
-  std::unordered_map<std::uint32_t, std::uint32_t> graph_of_; // operation → graph launch
+  order::IdSet submitted_, event_records_;
+  std::unordered_set<std::uint32_t> running_, graphs_, empty_;
+  std::unordered_map<std::uint32_t, std::unordered_set<std::uint32_t>> nodes_; // by graph launch, until that ends
   struct Extent {
     std::uint64_t end = 0;
     std::uint32_t allocation = 0;

@@ -16,7 +16,14 @@ using order::OperationIndex;
 using order::Stamp;
 using order::ThreadKey;
 
-constexpr std::uint64_t most_pages = 1 << 25; // of a range; a damaged trace asks for more
+// A damaged trace asks for more: of a range, and of all of them, together with so many for each operation.
+constexpr std::uint64_t most_pages = 1 << 25, pages_an_operation = 1 << 20;
+
+// Of launches of more blocks (whose accesses no log holds) nothing is looked at; their records count as unknown.
+bool blocks_have_names(const Dim3& grid) {
+  const std::uint64_t x = grid.x, slice = x * grid.y;
+  return slice < ThreadKey::last_block && slice * grid.z < ThreadKey::last_block;
+}
 
 }  // namespace
 
@@ -25,6 +32,7 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
       worker_(setup.worker),
       step_accesses_(std::min((Filter::slots - 1) / Filter::look_ahead, setup.workers)),
       memory_limit_(setup.memory_limit),
+      most_operations_(setup.most_operations),
       everything_to_all_(setup.everything_to_all),
       known_wait_loops_(setup.wait_loops),
       active_(setup.active),
@@ -40,10 +48,9 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
 
 OperationIndex Detector::operation_of(std::uint32_t launch) const {
   if (launch == recent_launch_.first && launch) return recent_launch_.second;
-  auto found = launches_.find(launch);
-  if (found == launches_.end()) return 0;
-  recent_launch_ = *found;
-  return found->second;
+  const OperationIndex found = launches_[launch];
+  if (found) recent_launch_ = {launch, found};
+  return found;
 }
 
 const Detector::LaunchInfo* Detector::launch_of(OperationIndex operation) const {
@@ -128,17 +135,21 @@ void Detector::record(trace::Record& record) {
                              std::is_same_v<T, trace::GraphEnd>) {
           operations_.apply(r);
         } else if constexpr (std::is_same_v<T, trace::Operation>) {
-          if (operations_.count() >= order::largest_operation) return;
+          if (operations_.count() >= most_operations_) {
+            ++operations_left_out_;
+            return;
+          }
           OperationIndex index = operations_.submitted(r);
           if (auto* launch = std::get_if<trace::Launch>(&r.what)) {
-            launches_[r.launch] = index;
+            if (blocks_have_names(launch->grid)) launches_.at(r.launch) = index;
             recent_launch_ = {};
             for (Dim3* extent : {&launch->grid, &launch->block, &launch->cluster}) {
               *extent = {std::max(extent->x, 1u), std::max(extent->y, 1u), std::max(extent->z, 1u)};
             }
             const OperationIndex alike =
                 first_launches_.try_emplace({launch->kernel, operations_.maker(r.stream)}, index).first->second;
-            launch_infos_[index] = {r.launch, r.id, r.stream, r.call_site, *launch, alike};
+            launch_infos_.insert({index, LaunchInfo{r.launch, r.id, r.stream, *call_sites_.insert(r.call_site).first,
+                                                    kind_of(*launch), alike}});
             ++summary_.launches;
             ++(launch->instrumented ? summary_.instrumented : summary_.opaque);
           }
@@ -237,6 +248,32 @@ void Detector::record(trace::Record& record) {
 
 // ---- operations
 
+// One of all launches that differ in arguments and footprints only: of long runs few are of their own kind.
+bool Detector::LaunchOrder::operator()(const trace::Launch& a, const trace::Launch& b) const {
+  const auto what = [](const trace::Launch& launch) {
+    const Dim3 &grid = launch.grid, &block = launch.block, &cluster = launch.cluster;
+    return std::tie(launch.kernel, launch.module, grid.x, grid.y, grid.z, block.x, block.y, block.z, cluster.x,
+                    cluster.y, cluster.z, launch.dynamic_shared, launch.static_shared, launch.cooperative,
+                    launch.programmatic, launch.instrumented);
+  };
+  return what(a) < what(b);
+}
+
+const trace::Launch& Detector::kind_of(const trace::Launch& launch) {
+  const auto known = kinds_.lower_bound(launch);
+  if (known != kinds_.end() && !kinds_.key_comp()(launch, *known)) return *known;
+  trace::Launch kind = launch;
+  kind.arguments = {};
+  kind.footprint = {};
+  return *kinds_.insert(known, std::move(kind));
+}
+
+const std::string& Detector::demangled(const std::string& kernel) {
+  std::string& name = demangled_[kernel];
+  if (name.empty()) name = ptx::demangle(kernel);
+  return name;
+}
+
 void Detector::allocated(const trace::Allocate& allocation) {
   if (!allocation.allocation) return;
   if (allocation.address >= address_limit || allocation.bytes >= address_limit) {
@@ -275,7 +312,7 @@ void Detector::heap_free(const trace::HeapFree& free) {
   const OperationIndex operation = operation_of(free.launch);
   range_pages_ += std::min(bytes / page_bytes, most_pages);
   if (!operation || free.address >= address_limit || bytes / page_bytes > most_pages ||
-      range_pages_ > 64 * most_pages || free.thread >= 1024) {
+      range_pages_ > 64 * most_pages + pages_an_operation * operations_.count() || free.thread >= 1024) {
     ++unknown_;
     return;
   }
@@ -308,13 +345,12 @@ void Detector::freed(const trace::Free& free) {
   if (at != live_.end() && at->second == free.allocation) live_.erase(at);
 }
 
-void Detector::range(OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range,
-                     bool possible) {
+void Detector::range(OperationIndex index, PlaceId place, const trace::MemoryRange& range, bool possible) {
   MemoryAccess access;
   access.thread = ThreadKey(index, 0, 0);
-  access.place = sides_.operation(operations_.id(index), api, kind, operations_.stream(index));
+  access.place = place;
   access.stamp = now_;
-  access.kind = kind;
+  access.kind = sides_.place(place).kind;
   access.possible = possible;
   constexpr std::uint64_t most_rows = 1 << 22; // a damaged trace asks for more
   // Rows lie apart in memory.
@@ -335,7 +371,7 @@ void Detector::range(OperationIndex index, const std::string& api, AccessKind ki
       const std::uint64_t bytes = std::min(range.width, owner->address + owner->bytes - address);
       pages += bytes / page_bytes;
       range_pages_ += bytes / page_bytes;
-      if (pages > most_pages || range_pages_ > 64 * most_pages) {
+      if (pages > most_pages || range_pages_ > 64 * most_pages + pages_an_operation * operations_.count()) {
         ++unknown_;
         return;
       }
@@ -360,8 +396,10 @@ void Detector::begin_operation(std::uint32_t id) {
     causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
     if (const auto info = launch_infos_.find(index); info != launch_infos_.end()) info->second.begun = true;
     if (launch->instrumented) return;
+    PlaceId place = 0;
     auto reached = [&](std::uint64_t address, std::uint64_t bytes) { // it may have written anything that it can reach
-      range(index, ptx::demangle(launch->kernel), AccessKind::write, {address, 0, bytes, 1, 1, 0}, true);
+      if (!place) place = this->place(index, demangled(launch->kernel), AccessKind::write);
+      range(index, place, {address, 0, bytes, 1, 1, 0}, true);
     };
     auto whole = [&](std::uint32_t id) {
       if (const trace::Allocate* memory = allocation(id)) reached(memory->address, memory->bytes);
@@ -369,18 +407,19 @@ void Detector::begin_operation(std::uint32_t id) {
     trace::each_reached(launch->footprint, whole, reached);
   } else if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
     // Pageable host memory is the host's; page-locked memory is an allocation like any other.
-    if (!copy->pageable_source) range(index, copy->api, AccessKind::read, copy->source);
-    if (!copy->pageable_destination) range(index, copy->api, AccessKind::write, copy->destination);
+    if (!copy->pageable_source) range(index, place(index, copy->api, AccessKind::read), copy->source);
+    if (!copy->pageable_destination) range(index, place(index, copy->api, AccessKind::write), copy->destination);
   } else if (auto* set = std::get_if<trace::Set>(&operation.what)) {
-    sides_.writes_word(sides_.operation(id, set->api, AccessKind::write, operations_.stream(index)), word_of(*set));
-    range(index, set->api, AccessKind::write, set->destination);
+    range(index, sides_.operation(set->api, AccessKind::write, operations_.stream(index), word_of(*set)),
+          set->destination);
   } else if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) {
     // What is there is undefined from either on: an allocation is a write, of whatever.
     if (const trace::Allocate* memory = allocation(pool->allocation)) {
       // What is in no order with the free, or with this, is found by these: they touch each byte.
       if (!pool->free && pass_ == Pass::filter) filter_.forget_range(memory->address, memory->bytes);
       const char* const free = operations_.waited_for_at_once(index) ? "cudaFree" : "cudaFreeAsync";
-      range(index, pool->free ? free : "cudaMallocAsync", pool->free ? AccessKind::free : AccessKind::write,
+      range(index,
+            pool->free ? place(index, free, AccessKind::free) : place(index, "cudaMallocAsync", AccessKind::write),
             {memory->address, 0, memory->bytes, 1, 1, 0});
     }
   }
@@ -392,9 +431,10 @@ void Detector::end_operation(std::uint32_t id) {
   if (!index || found == submitted_.end()) return;
   if (std::holds_alternative<trace::Launch>(found->second.what)) {
     causality_.launch_end(index);
-    forget_shared(index, nullptr);
     std::erase_if(seen_since_, [&](const auto& barrier) { return std::get<0>(barrier) == index; });
   }
+  forget_shared(index, nullptr);
+  operations_.ended(index);
   submitted_.erase(found);
 }
 

@@ -52,6 +52,7 @@ class Detector {
     bool everything_to_all = false;       // Routing::everything_to_all
     const WaitLoops* wait_loops = nullptr; // of the second pass: what the first found
     bool several_devices = false;          // from the start: there are launches of several
+    std::uint32_t most_operations = order::largest_operation; // that are looked at
   };
   // The first pass fills `suspects`, the second reads them.
   Detector(Suspects& suspects, const Setup& setup);
@@ -72,19 +73,22 @@ class Detector {
   const WaitLoops& wait_loops() const { return wait_loops_; }
   const std::set<std::pair<SideId, SideId>>& uncertain() const { return shadow_.uncertain(); }
 
+  // Another worker's, or one of another go: what is asked about its findings' operations is known here, too.
+  void know_of_findings(const Detector& other) { operations_.keep_those_of(other.operations_); }
+
   // ---- After the last batch, the same in all workers.
   const Sides& sides() const { return sides_; }
   const order::OperationClocks& operations() const { return operations_; }
   struct LaunchInfo {
     std::uint32_t number = 0, operation = 0, stream = 0;
-    std::string called_at;
-    trace::Launch launch;
+    const std::string& called_at;
+    const trace::Launch& launch; // without its arguments and footprint
     order::OperationIndex alike = 0; // the first launch of this kernel from a stream with the same maker
     bool begun = false, silent = false; // silent: it had begun when the device was noted to have gone silent
     bool torn = false; // records are missing from when it might have run
   };
   order::OperationIndex operation_of(std::uint32_t launch) const; // by launch number; 0: unknown
-  const std::unordered_map<std::uint32_t, order::OperationIndex>& launches() const { return launches_; }
+  order::IdTable<order::OperationIndex> take_launches() { return std::move(launches_); } // by launch number
   const LaunchInfo* launch_of(order::OperationIndex operation) const;
   // Recorded launches that went silent, and did not end: who came to their barriers is known, nothing is missing.
   std::vector<const LaunchInfo*> silent() const;
@@ -104,6 +108,7 @@ class Detector {
   static constexpr std::uint64_t most_gaps = 1024; // beyond, nothing that follows is compared with anything
   // Of the unknown records, those that may have ordered others: all before such a one counts as ordered, too.
   std::uint64_t hiding() const { return hiding_; }
+  std::uint64_t operations_left_out() const { return operations_left_out_; } // behind Setup::most_operations
   // Records that name a launch or site that does not exist, or more memory than there can be; weak accesses are counted
   // with the parts.
   std::uint64_t unknown() const { return unknown_; }
@@ -158,14 +163,19 @@ class Detector {
   void heap_block(const trace::HeapBlock& block);
   void heap_free(const trace::HeapFree& free);
   void new_owner(std::uint64_t address, std::uint64_t bytes); // accesses up to now were to other memory
-  void range(order::OperationIndex index, const std::string& api, AccessKind kind, const trace::MemoryRange& range,
-             bool possible = false);
+  PlaceId place(order::OperationIndex index, const std::string& api, AccessKind kind) {
+    return sides_.operation(api, kind, operations_.stream(index));
+  }
+  void range(order::OperationIndex index, PlaceId place, const trace::MemoryRange& range, bool possible = false);
+  const trace::Launch& kind_of(const trace::Launch& launch);
+  const std::string& demangled(const std::string& kernel);
   std::uint32_t allocation_at(std::uint64_t address) const;
 
   const Pass pass_;
   const unsigned worker_;
   const unsigned step_accesses_; // from one step of Filter::bring() to the next: the fewer lanes each has, the more
   const std::uint64_t memory_limit_;
+  const std::uint32_t most_operations_;
   const bool everything_to_all_;
   const WaitLoops* const known_wait_loops_;
   Partitions active_;
@@ -181,12 +191,18 @@ class Detector {
   Shadow shadow_;
   WaitLoops wait_loops_;
   order::Stamp now_ = 0;
-  std::uint64_t unknown_ = 0, range_pages_ = 0, gaps_ = 0, hiding_ = 0;
+  std::uint64_t unknown_ = 0, range_pages_ = 0, gaps_ = 0, hiding_ = 0, operations_left_out_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
-  std::unordered_map<std::uint32_t, order::OperationIndex> launches_; // by launch number
+  order::IdTable<order::OperationIndex> launches_; // by launch number
   mutable std::pair<std::uint32_t, order::OperationIndex> recent_launch_{0, 0};
   std::unordered_map<order::OperationIndex, LaunchInfo> launch_infos_;
+  struct LaunchOrder {
+    bool operator()(const trace::Launch& a, const trace::Launch& b) const;
+  };
+  std::set<trace::Launch, LaunchOrder> kinds_; // of launches
+  std::unordered_set<std::string> call_sites_; // of launches
+  std::unordered_map<std::string, std::string> demangled_;
   std::map<std::pair<std::string, std::string>, order::OperationIndex> first_launches_; // by kernel and stream's maker
   // Barriers (operation, block, barrier) of torn launches that completed since records were missing last.
   std::set<std::tuple<order::OperationIndex, std::uint32_t, std::uint32_t>> seen_since_;

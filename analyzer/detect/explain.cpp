@@ -48,11 +48,20 @@ Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& rac
     if (const Place* write = write_of_line(races[i])) {
       (races[i].any_write_pair ? written_by_many_ : read_on_line_).insert(write->side);
     }
-    between_operations_ |= a.operation() != b.operation();
+    note_operations(a.operation(), b.operation());
     if (races[i].common) by_common_.emplace(races[i].common, i);
     by_block_[a.block_bits()].push_back(i);
     if (b.block_bits() != a.block_bits()) by_block_[b.block_bits()].push_back(i);
   }
+}
+
+// Those that a line may tell of: the two, and what they may have in common.
+void Explainer::note_operations(order::OperationIndex a, order::OperationIndex b) {
+  if (a == b) return;
+  between_operations_ = true;
+  const order::OperationIndex earlier = std::min(a, b);
+  for (order::OperationIndex at = earlier - std::min(earlier, furthest); at <= earlier; ++at) asked_about_.insert(at);
+  asked_about_.insert(std::max(a, b));
 }
 
 bool Explainer::access(const trace::AccessView& view) {
@@ -244,7 +253,8 @@ bool Explainer::record(trace::Record& record) {
     batch_ = !r->graph;
   } else if (std::holds_alternative<trace::GraphEnd>(record)) {
     after_graph_ = !batch_;
-  } else if (auto* r = std::get_if<trace::Operation>(&record); r && between_operations_) {
+  } else if (auto* r = std::get_if<trace::Operation>(&record);
+             r && asked_about_.contains(detector_.operations().index(r->id))) {
     OperationInfo& info = operations_[r->id];
     info.called_at = r->call_site;
     if (auto* launch = std::get_if<trace::Launch>(&r->what)) info.what = "kernel " + ptx::demangle(launch->kernel);
@@ -370,7 +380,6 @@ void Explainer::explain_operations(const Case& entry, std::vector<std::string>& 
                   (swapped ? "first" : "second") + " waits for that record");
     break;
   }
-  constexpr order::OperationIndex furthest = 4096; // operations looked back over
   for (order::OperationIndex at = a - 1; at > 0 && a - at < furthest; --at) {
     if (!clocks.ordered(at, a) || !clocks.ordered(at, b)) continue;
     auto found = operations_.find(clocks.id(at));

@@ -189,7 +189,10 @@ class Explainer final : public trace::RecordVisitor {
   struct OperationInfo {
     std::string what, called_at;
   };
-  std::unordered_map<std::uint32_t, OperationInfo> operations_; // by operation id
+  static constexpr order::OperationIndex furthest = 4096; // operations looked back over
+  void note_operations(order::OperationIndex a, order::OperationIndex b);
+  order::IdSet asked_about_; // operations, by index
+  std::unordered_map<std::uint32_t, OperationInfo> operations_; // of these, by id
   std::unordered_map<std::uint32_t, trace::StreamCreate::Kind> streams_;
   std::vector<trace::EventRecord> event_records_;
   bool between_operations_ = false, embedded_ = false, after_graph_ = false, batch_ = false;

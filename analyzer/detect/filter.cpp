@@ -116,7 +116,7 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
   bool fresh = false;
   last_page_ = &pages_.get(key, fresh);
   if (memory) {
-    if (fresh) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory].push_back(key.number);
+    if (fresh) shared_pages_[order::operation_of_block(memory - 1)][memory].push_back(key.number);
   } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {
     absorb(*last_page_);
   }

@@ -70,7 +70,8 @@ class Epochs {
     if (!actor.apart) return false;
     const Segment& at = segments_[segment];
     const std::uint64_t other = at.key ^ actor.lane0.bits;
-    return segment && !(other >> 42) && !at.group && (other >> 10 || who >= whole_operation << 5);
+    return segment && !operation_in(other) && !at.group &&
+           (other >> ThreadKey::thread_width || who >= whole_operation << 5);
   }
   // Where it is so, makes the epoch one that stands for what the actor does at `level`, too.
   [[gnu::always_inline]] bool join_apart(SegmentId& segment, std::uint8_t& who, unsigned level,
@@ -78,7 +79,8 @@ class Epochs {
     if (!actor.apart || !segment) return false;
     const Segment& at = segments_[segment];
     const std::uint64_t other = at.key ^ actor.lane0.bits;
-    if (other >> 42 || at.group || !(other >> 10 || who >= whole_operation << 5)) return false;
+    if (operation_in(other) || at.group || !(other >> ThreadKey::thread_width || who >= whole_operation << 5))
+      return false;
     who = who_of(std::max<unsigned>(who >> 5, std::max<unsigned>(level, whole_operation)), 0);
     if (at.stamp <= actor.stamp) segment = actor.segment; // as joint()
     return true;
@@ -108,10 +110,15 @@ class Epochs {
   SegmentId later(SegmentId a, SegmentId b) const { return segments_[a].stamp > segments_[b].stamp ? a : b; }
   unsigned common_level(SegmentId a, SegmentId b) const {
     const std::uint64_t difference = segments_[a].key ^ segments_[b].key;
-    return difference >> 42 ? many : difference >> 10 ? whole_operation : difference >> 5 ? whole_block : whole_warp;
+    return operation_in(difference)                ? many
+           : difference >> ThreadKey::thread_width ? whole_operation
+           : difference >> 5                       ? whole_block
+                                                   : whole_warp;
   }
   std::uint64_t group_of(SegmentId segment, unsigned level) const {
-    return segments_[segment].key >> (level == whole_warp ? 5 : level == whole_block ? 10 : 42);
+    return segments_[segment].key >> (level == whole_warp    ? 5
+                                      : level == whole_block ? ThreadKey::thread_width
+                                                             : ThreadKey::block_width + ThreadKey::thread_width);
   }
   // Does all of the epoch's operation come before all of the actor's? Not of `many`.
   bool before_operation(SegmentId segment, const Actor& actor) const;
@@ -143,6 +150,11 @@ class Epochs {
   std::uint64_t bytes() const { return segments_.bytes(); }
 
  private:
+  using ThreadKey = order::ThreadKey;
+  // Of bits in which two keys differ: do their operations?
+  static bool operation_in(std::uint64_t difference) {
+    return difference >> (ThreadKey::block_width + ThreadKey::thread_width);
+  }
   struct [[gnu::packed]] Segment {
     std::uint64_t key = 0; // of lane 0 of the warp
     // Of copies: they stand for writes, for reads; and for what their threads did since they told anybody (stands_for).

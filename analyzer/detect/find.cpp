@@ -45,7 +45,7 @@ class Finder {
     findings.additions = first.findings.additions;
     if (suspects_.empty()) return findings;
     const WaitLoops wait_loops = findings.detector->wait_loops();
-    const auto launches = findings.detector->launches();
+    const auto launches = findings.detector->take_launches();
     findings.detector.reset();
     PassResult second = pass(Detector::Pass::pairs, &wait_loops, &launches, findings);
     findings.detector = std::move(second.detector);
@@ -59,7 +59,7 @@ class Finder {
 
  private:
   PassResult pass(Detector::Pass pass, const WaitLoops* wait_loops,
-                  const std::unordered_map<std::uint32_t, order::OperationIndex>* launches, Findings& findings) {
+                  const order::IdTable<order::OperationIndex>* launches, Findings& findings) {
     PassResult result;
     std::vector<PartFindings> parts(partitions);
     Partitions left;
@@ -81,6 +81,7 @@ class Finder {
         setup.everything_to_all = everything_to_all_;
         setup.wait_loops = wait_loops;
         setup.several_devices = several_devices_;
+        setup.most_operations = options_.most_operations;
         Suspects& suspects = pass == Detector::Pass::filter ? found[worker] : suspects_;
         detectors.push_back(std::make_unique<Detector>(suspects, setup));
         consumers.push_back([&detector = *detectors.back(), &stamps, &played, worker](const Batch& batch) {
@@ -130,6 +131,9 @@ class Finder {
       if (!result.detector) {
         result.detector = std::move(detectors[0]);
         findings.chunk_stamps = std::move(stamps);
+      }
+      for (const auto& detector : detectors) {
+        if (detector) result.detector->know_of_findings(*detector);
       }
     }
     for (const PartFindings& part : parts) merge(result.findings, part);

@@ -29,6 +29,7 @@ struct FindOptions {
   std::uint64_t memory_limit = 0; // bytes for what is remembered of memory; 0: half of what the machine has
   std::uint64_t most_bytes_ahead = std::uint64_t(64) << 20; // decoded; less where there are few workers
   std::uint64_t piece_bytes = Routing{}.piece_bytes;
+  std::uint32_t most_operations = order::largest_operation; // that are looked at
   Progress progress;
 };
 

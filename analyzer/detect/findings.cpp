@@ -72,7 +72,8 @@ bool Threads::contains(order::ThreadKey thread) const {
 
 bool Threads::any_of(order::OperationIndex operation) const {
   // By ThreadKey::block_bits.
-  return std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& block) { return block.first >> 32 == operation; });
+  return std::any_of(blocks_.begin(), blocks_.end(),
+                     [&](const auto& block) { return order::operation_of_block(block.first) == operation; });
 }
 
 unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first) {

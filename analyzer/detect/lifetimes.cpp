@@ -155,7 +155,7 @@ class Lifetimes final : public trace::RecordVisitor {
     const OperationIndex operation = detector_.operations().index(r.operation);
     if (!operation) return;
     causality_.launch_end(operation);
-    std::erase_if(owners_, [&](const auto& of) { return of.first >> 32 == operation; });
+    std::erase_if(owners_, [&](const auto& of) { return order::operation_of_block(of.first) == operation; });
   }
   void take(const trace::BlockBarrier& r) {
     if (const OperationIndex operation = in_cluster(r.launch)) causality_.block_barrier(operation, r.block, now_);

@@ -19,7 +19,7 @@ inline constexpr unsigned partitions = 256;
 using Partitions = std::bitset<partitions>; // a set of them
 
 inline unsigned partition_of(std::uint64_t memory, std::uint64_t page_number) {
-  const std::uint64_t home = memory ? std::uint64_t(std::uint32_t(memory - 1)) + 1 : 0;
+  const std::uint64_t home = memory ? ((memory - 1) & order::ThreadKey::last_block) + 1 : 0;
   return unsigned((page_number ^ home * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u >> 56);
 }
 

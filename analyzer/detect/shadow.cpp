@@ -24,7 +24,7 @@ Shadow::Page& Shadow::page(std::uint64_t memory, std::uint64_t address) {
   std::unique_ptr<Page>& page = pages_[key];
   if (!page) {
     page = std::make_unique<Page>();
-    if (memory) shared_pages_[order::OperationIndex((memory - 1) >> 32)][memory - 1].push_back(key);
+    if (memory) shared_pages_[order::operation_of_block(memory - 1)][memory - 1].push_back(key);
   }
   last_key_ = key;
   last_page_ = page.get();

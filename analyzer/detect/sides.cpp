@@ -108,13 +108,14 @@ PlaceId Sides::async_write(std::uint32_t module, std::uint32_t site) const {
   return found != async_writes_.end() && site < found->second.size() ? found->second[site] : 0;
 }
 
-PlaceId Sides::operation(std::uint32_t id, const std::string& api, AccessKind kind, std::uint32_t stream) {
-  PlaceId& known = by_operation_[{id, kind}];
+PlaceId Sides::operation(const std::string& api, AccessKind kind, std::uint32_t stream,
+                         std::optional<std::uint32_t> word) {
+  PlaceId& known = by_operation_[{api, kind, stream, word}];
   if (known) return known;
   Place place;
-  place.operation = id;
   place.api = api;
   place.kind = kind;
+  place.word = word;
   return known = add(place, "api|" + api + "|" + std::to_string(int(kind)) + "|" + std::to_string(stream));
 }
 

@@ -1,7 +1,8 @@
 // The sides of races: sites of kernels and roles of operations, numbered, and merged by source line.
 //
-// A *place* is one PTX site of a module, or one operation in one role (a copy that reads). A *side* is what a report
-// names: all places with the same source line, inlining chain and kind of access, or the same API call in a stream.
+// A *place* is one PTX site of a module, or what operations of a stream do in one role (copies that read). A *side* is
+// what a report names: all places with the same source line, inlining chain and kind of access, or the same API call in
+// a stream.
 //
 // Thread-safety: none.
 #pragma once
@@ -10,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -19,7 +21,7 @@
 
 namespace deadheat::detect {
 
-using PlaceId = std::uint32_t;  // index into Sides::places
+using PlaceId = std::uint32_t; // index into Sides::places
 using SideId = std::uint32_t;
 
 // May a strong read at the site be one of a wait loop?
@@ -29,9 +31,8 @@ inline bool may_poll(const Site& site) {
 
 struct Place {
   std::uint32_t module = 0, site_number = 0;
-  const Site* site = nullptr;   // null: an operation
-  std::uint32_t operation = 0;  // id, of operations
-  std::string api;              // of operations
+  const Site* site = nullptr; // null: of operations
+  std::string api; // of operations
   AccessKind kind = AccessKind::read;
   SideId side = 0;
   std::optional<std::uint32_t> word; // of sets: what they write (written.h)
@@ -48,8 +49,8 @@ class Sides {
   // Returns 0 when the module or site is unknown.
   PlaceId site(std::uint32_t module, std::uint32_t site) const;
   PlaceId async_write(std::uint32_t module, std::uint32_t site) const;
-  PlaceId operation(std::uint32_t id, const std::string& api, AccessKind kind, std::uint32_t stream);
-  void writes_word(PlaceId set, std::optional<std::uint32_t> word) { places_[set].word = word; }
+  PlaceId operation(const std::string& api, AccessKind kind, std::uint32_t stream,
+                    std::optional<std::uint32_t> word = {});
   const Place& place(PlaceId id) const { return places_[id]; }
   std::size_t side_count() const { return side_ids_.size() + 1; }
 
@@ -61,7 +62,7 @@ class Sides {
   std::vector<Place> places_{1};
   std::map<std::uint32_t, std::vector<Site>> sites_; // node-based: pointers into it stay
   std::map<std::uint32_t, std::vector<PlaceId>> by_site_, async_writes_;
-  std::map<std::pair<std::uint32_t, AccessKind>, PlaceId> by_operation_;
+  std::map<std::tuple<std::string, AccessKind, std::uint32_t, std::optional<std::uint32_t>>, PlaceId> by_operation_;
   std::unordered_map<std::string, SideId> side_ids_;
 };
 

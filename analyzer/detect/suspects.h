@@ -11,6 +11,8 @@
 #include <functional>
 #include <unordered_map>
 
+#include "analyzer/order/clock.h"
+
 namespace deadheat::detect {
 
 inline constexpr std::uint64_t page_bytes = 4096;
@@ -66,7 +68,9 @@ class Suspects {
   }
 
  private:
-  static std::uint64_t home(std::uint64_t memory) { return memory ? ((memory - 1) >> 32) + 1 : 0; }
+  static std::uint64_t home(std::uint64_t memory) {
+    return memory ? std::uint64_t(order::operation_of_block(memory - 1)) + 1 : 0;
+  }
 
   std::unordered_map<PageKey, std::bitset<page_bytes / 4>, PageHash> pages_;
 };

@@ -48,7 +48,7 @@ class WaitLoops {
   static constexpr std::size_t most_polled = 1 << 20; // of a place
   // Of shared memory: in whichever block of the launch.
   static std::uint64_t word(std::uint64_t memory, std::uint64_t address) {
-    return address / 4 ^ (memory ? ((memory - 1) >> 32) + 1 : 0) << 42;
+    return address / 4 ^ (memory ? std::uint64_t(order::operation_of_block(memory - 1)) + 1 : 0) << 42;
   }
   struct Loop {
     bool walks = false;

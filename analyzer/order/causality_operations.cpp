@@ -58,12 +58,12 @@ bool Causality::has_waited(const Clock& clock, OperationIndex operation, bool re
 bool Causality::begun_behind(const Clock& clock, OperationIndex first, OperationIndex own, bool read) const {
   if (clock.within(own)) return false;
   for (std::optional<std::uint64_t> block = clock.next_block(0); block;) {
-    const OperationIndex operation = OperationIndex(*block >> 32);
+    const OperationIndex operation = operation_of_block(*block);
     const bool behind =
         operation != own && (operations_.ordered(first, operation) ||
                              (operations_.ordered_by_wait(first, operation) && has_waited(clock, operation, read)));
     if (behind && clock.knows_operation(operation, read)) return true;
-    block = clock.next_block((std::uint64_t(operation) + 1) << 32);
+    block = clock.next_block(first_block_of(std::uint64_t(operation) + 1));
   }
   return false;
 }

@@ -103,8 +103,8 @@ bool Clock::knows_operation(std::uint32_t operation, bool read) const {
     if (entry.group >= mbarrier_group(0)) return read || !(entry.group & only_reads_bulk);
     return kind_of(entry.group) == everything || (read && kind_of(entry.group) == only_reads);
   };
-  const std::uint64_t first = std::uint64_t(operation) << 32;
-  return any_leaf(first, first | 0xffffffff, [&](const Clock& leaf) {
+  const std::uint64_t first = first_block_of(operation);
+  return any_leaf(first, first_block_of(std::uint64_t(operation) + 1) - 1, [&](const Clock& leaf) {
     return leaf.warps_ || std::any_of(leaf.entries_.begin(), leaf.entries_.end(), tells);
   });
 }
@@ -145,17 +145,18 @@ ClockPointer Clock::projected(const ClockPointer& clock, std::uint64_t from, std
 }
 
 ClockPointer Clock::of_shared(const ClockPointer& clock, std::uint32_t operation) {
-  const std::uint64_t first = std::uint64_t(operation) << 32;
-  return projected(clock, first, first | 0xffffffff, [](std::uint32_t group) -> std::uint32_t {
-    if (group >= mbarrier_group(0)) return group | only_shared_bulk;
-    switch (kind_of(group)) {
-      case everything: return group + only_shared;
-      case only_reads: return group - only_reads + only_shared_reads;
-      case proxied_global:
-      case dependency_group: return 0;
-      default: return group;
-    }
-  });
+  const std::uint64_t first = first_block_of(operation);
+  return projected(clock, first, first_block_of(std::uint64_t(operation) + 1) - 1,
+                   [](std::uint32_t group) -> std::uint32_t {
+                     if (group >= mbarrier_group(0)) return group | only_shared_bulk;
+                     switch (kind_of(group)) {
+                       case everything: return group + only_shared;
+                       case only_reads: return group - only_reads + only_shared_reads;
+                       case proxied_global:
+                       case dependency_group: return 0;
+                       default: return group;
+                     }
+                   });
 }
 
 ClockPointer Clock::of_reads(const ClockPointer& clock) {

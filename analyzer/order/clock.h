@@ -25,21 +25,27 @@ namespace deadheat::order {
 
 using Stamp = std::uint64_t;
 
-// A GPU thread, or a whole copy, set or callback: operation (22 bits), block (32 bits), thread in the block (10 bits).
+// A GPU thread, or a whole copy, set or callback: operation (26 bits), block (28 bits), thread in the block (10 bits).
 // Operations are numbered densely by OperationClocks.
 struct ThreadKey {
   std::uint64_t bits = 0;
   ThreadKey() = default;
+  static constexpr unsigned block_width = 28, thread_width = 10; // bits
+  static constexpr std::uint32_t last_block = (1u << block_width) - 1; // which no launch that is looked at has
   ThreadKey(std::uint32_t operation, std::uint32_t block, std::uint32_t thread)
-      : bits(std::uint64_t(operation) << 42 | std::uint64_t(block) << 10 | thread) {}
-  std::uint32_t operation() const { return std::uint32_t(bits >> 42); }
-  std::uint32_t block() const { return std::uint32_t(bits >> 10); }
+      : bits(std::uint64_t(operation) << (block_width + thread_width) |
+             std::uint64_t(block & last_block) << thread_width | thread) {}
+  std::uint32_t operation() const { return std::uint32_t(bits >> (block_width + thread_width)); }
+  std::uint32_t block() const { return std::uint32_t(bits >> thread_width) & last_block; }
   std::uint32_t thread() const { return std::uint32_t(bits & 1023); }
   std::uint32_t warp() const { return thread() / 32; }
   std::uint64_t block_bits() const { return bits >> 10; }
   friend auto operator<=>(const ThreadKey&, const ThreadKey&) = default;
 };
-inline constexpr std::uint32_t largest_operation = (1u << 22) - 1;
+inline constexpr std::uint32_t largest_operation = (1u << (64 - ThreadKey::block_width - ThreadKey::thread_width)) - 1;
+// Of ThreadKey::block_bits; and the first of an operation's.
+inline std::uint32_t operation_of_block(std::uint64_t block) { return std::uint32_t(block >> ThreadKey::block_width); }
+inline std::uint64_t first_block_of(std::uint64_t operation) { return operation << ThreadKey::block_width; }
 
 struct ClockEntry {
   std::uint64_t block = 0; // ThreadKey::block_bits
@@ -99,7 +105,9 @@ class Clock {
   bool knows(std::uint64_t block) const { return find(block) != nullptr; } // anything of it?
   // Anything that a thread of the operation did? `read`: that something was read is enough.
   bool knows_operation(std::uint32_t operation, bool read) const;
-  bool within(std::uint32_t operation) const { return first_ >> 32 == operation && last() >> 32 == operation; }
+  bool within(std::uint32_t operation) const {
+    return operation_of_block(first_) == operation && operation_of_block(last()) == operation;
+  }
   // The first block from that one on of which anything has been seen.
   std::optional<std::uint64_t> next_block(std::uint64_t from) const;
   // How many whole blocks of `operation`, other than `except`, have been seen up to `stamp`.

@@ -80,8 +80,8 @@ Causality::Observed Causality::observed(const Location& location, Stamp write, T
   if (in_block(second.block_bits())) return Observed::yes;
   // Whole operations: where none run beside others, the write's would come before, too.
   for (auto block = operations_.concurrent() ? observations.next_block(0) : std::nullopt; block;) {
-    const OperationIndex operation = OperationIndex(*block >> 32);
-    const std::uint64_t next = (std::uint64_t(operation) + 1) << 32;
+    const OperationIndex operation = operation_of_block(*block);
+    const std::uint64_t next = first_block_of(std::uint64_t(operation) + 1);
     if (operation != second.operation() && operations_ordered(operation, second) &&
         observations.any(*block, next - 1, write, now, [](ThreadKey, Stamp) { return true; }))
       return Observed::yes;

@@ -10,12 +10,25 @@ namespace {
 
 constexpr std::uint64_t hand_over_part = std::uint64_t(1) << 26; // bytes
 constexpr std::uint64_t most_parts = 1 << 14; // of what is handed on: more than any device has
+constexpr std::ptrdiff_t most_waits = 1 << 14; // of which an explanation may tell
 
 } // namespace
 
-OperationIndex OperationClocks::index(OperationId id) const {
-  auto found = indices_.find(id);
-  return found == indices_.end() ? 0 : found->second;
+std::uint32_t ChainClock::operator[](std::uint32_t chain) const {
+  const auto at = std::lower_bound(reached_.begin(), reached_.end(), std::pair(chain, 0u));
+  return at != reached_.end() && at->first == chain ? at->second : 0;
+}
+
+void ChainClock::reach(std::uint32_t chain, std::uint32_t position) {
+  const auto at = std::lower_bound(reached_.begin(), reached_.end(), std::pair(chain, 0u));
+  if (at == reached_.end() || at->first != chain)
+    reached_.insert(at, {chain, position});
+  else
+    at->second = std::max(at->second, position);
+}
+
+void ChainClock::join(const ChainClock& other) {
+  for (const auto& [chain, position] : other) reach(chain, position);
 }
 
 void OperationClocks::apply(const trace::StreamCreate& record) {
@@ -31,32 +44,32 @@ void OperationClocks::used(std::uint32_t device) {
 void OperationClocks::join(ChainClock& clock, OperationIndex operation) const {
   if (!operation) return;
   const Op& op = operations_[operation];
-  for (const auto& [chain, position] : op.clock) clock[chain] = std::max(clock[chain], position);
-  clock[op.chain] = std::max(clock[op.chain], op.position);
+  clock.join(this->clock(op));
+  clock.reach(op.chain, op.position);
 }
 
 OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   Op op;
   op.id = operation.id;
   op.stream = operation.stream;
-  op.clock = host_;
+  ChainClock before = host_;
   op.device = streams_.device(operation.stream);
   op.of_graph = operation.graph_launch != 0;
   used(op.device);
   if (operation.graph_launch == batch_) op.batch = batch_;
   for (OperationId id : streams_.submitted(operation)) {
     OperationIndex dependency = index(id);
-    join(op.clock, dependency);
+    join(before, dependency);
     // Go on with the chain of a dependency that is still its chain's end.
     if (dependency && !op.chain) {
-      const Op& before = operations_[dependency];
-      if (chain_length_[before.chain] == before.position) op.chain = before.chain;
+      const Op& last = operations_[dependency];
+      if (chain_length_[last.chain] == last.position) op.chain = last.chain;
     }
   }
-  if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) handed_on(*pool, op);
+  if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) handed_on(*pool, op, before);
   op.primary = index(streams_.primary(operation.id));
   if (!op.chain) { // any chain whose end comes before: chains are as many as operations were ever unordered
-    for (const auto& [chain, position] : op.clock) {
+    for (const auto& [chain, position] : before) {
       if (chain_length_[chain] == position) op.chain = chain;
     }
   }
@@ -65,8 +78,9 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
     chain_length_.push_back(0);
   }
   op.position = ++chain_length_[op.chain];
+  if (before.begin() != before.end()) op.clock = std::make_unique<ChainClock>(std::move(before));
   OperationIndex at = OperationIndex(operations_.size());
-  indices_[operation.id] = at;
+  indices_.at(operation.id) = at;
   operations_.push_back(std::move(op));
   // The launch of a graph returns at once, whatever its copies are called.
   auto* copy = std::get_if<trace::Copy>(&operation.what);
@@ -95,7 +109,7 @@ void OperationClocks::apply(const trace::GraphEnd& record) {
 }
 
 void OperationClocks::missing() {
-  for (std::uint32_t chain = 1; chain < chain_length_.size(); ++chain) host_[chain] = chain_length_[chain];
+  for (std::uint32_t chain = 1; chain < chain_length_.size(); ++chain) host_.reach(chain, chain_length_[chain]);
 }
 
 void OperationClocks::apply(const trace::Allocate& record) {
@@ -106,7 +120,7 @@ void OperationClocks::apply(const trace::Allocate& record) {
 
 // Memory that was freed in one stream's order and is allocated in another's: the pool hands on only what it has seen
 // freed or waits for, which it may, and need not (Runtime API, "Stream Ordered Memory Allocator", reuse policies).
-void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
+void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op, const ChainClock& before) {
   op.allocates = !pool.free;
   op.frees = pool.free;
   const auto found = allocations_.find(pool.allocation);
@@ -119,8 +133,9 @@ void OperationClocks::handed_on(const trace::PoolOperation& pool, Op& op) {
     const auto [begin, old] = *at;
     if (op.allocates) {
       const Op& free = operations_[old.by];
-      const auto known = op.clock.find(free.chain);
-      if (known == op.clock.end() || known->second < free.position) {
+      if (before[free.chain] < free.position) {
+        keep(old.by);
+        op.kept = true; // in all that are told the same
         const HandOver over{std::max(begin, address), std::min(old.end, end), old.by, count() + 1};
         const std::uint64_t last = std::min((over.end - 1) / hand_over_part, over.begin / hand_over_part + most_parts);
         for (std::uint64_t part = over.begin / hand_over_part; part <= last; ++part) hand_overs_[part].push_back(over);
@@ -139,11 +154,12 @@ void OperationClocks::host_waits_for(const trace::Copy& copy, OperationIndex at)
   const HostWaits waits = host_waits(copy);
   if (waits == HostWaits::until_done) return join(host_, at);
   if (waits == HostWaits::not_at_all) return;
-  for (const auto& [chain, position] : operations_[at].clock) host_[chain] = std::max(host_[chain], position);
+  host_.join(clock(operations_[at]));
 }
 
 void OperationClocks::apply(const trace::StreamWait& record) {
   OperationId id = streams_.stream_waits(record);
+  if (waits_.size() == 2 * most_waits) waits_.erase(waits_.begin(), waits_.begin() + most_waits);
   waits_.push_back({record.stream, record.event, index(id), count()});
 }
 
@@ -161,17 +177,54 @@ void OperationClocks::apply(const trace::HostWait& record) {
   const auto begun = begun_waits_.find(record.host_thread);
   if (!record.query && begun != begun_waits_.end() && begun->second.kind == record.kind &&
       begun->second.id == record.id) {
-    for (const auto& [chain, position] : begun->second.clock) host_[chain] = std::max(host_[chain], position);
+    host_.join(begun->second.clock);
     begun_waits_.erase(begun);
     return;
   }
   for (OperationId id : streams_.host_waits(record)) join(host_, index(id));
 }
 
+void OperationClocks::ended(OperationIndex operation) {
+  operations_[operation].over = true;
+  while (first_running_ <= count() && operations_[first_running_].over) ++first_running_;
+  if (first_running_ >= look_at_) settle();
+}
+
+void OperationClocks::keep(OperationIndex operation) {
+  for (; operation && !operations_[operation].kept; operation = operations_[operation].primary) {
+    operations_[operation].kept = true;
+    kept_.push_back(operation);
+  }
+}
+
+void OperationClocks::keep_those_of(const OperationClocks& other) {
+  for (const OperationIndex operation : other.kept_) {
+    keep(operation);
+    Op& op = operations_[operation];
+    if (!op.clock) op.clock = std::make_unique<ChainClock>(clock(other.operations_[operation]));
+  }
+}
+
+// Looks at what was not settled before each time, so that this must be worth it.
+void OperationClocks::settle() {
+  if (settling_ && settling_->submitted < first_running_) {
+    for (; looked_ < settling_->submitted; ++looked_) unsettled_.push_back(looked_ + 1);
+    std::erase_if(unsettled_, [&](OperationIndex operation) {
+      Op& op = operations_[operation];
+      const bool settled = settling_->waited_for[op.chain] >= op.position;
+      if (settled && !op.kept) op.clock.reset();
+      return settled;
+    });
+    settling_.reset();
+  }
+  if (!settling_) settling_ = {host_, count()};
+  look_at_ = std::max({settling_->submitted + 1, first_running_ + worth_a_look_,
+                       first_running_ + OperationIndex(unsettled_.size() / 2)});
+}
+
 bool OperationClocks::ordered(OperationIndex first, OperationIndex second) const {
-  const Op &a = operations_[first], &b = operations_[second];
-  auto found = b.clock.find(a.chain);
-  return found != b.clock.end() && found->second >= a.position;
+  const Op& a = operations_[first];
+  return clock(operations_[second])[a.chain] >= a.position;
 }
 
 // Operations are ordered as they were submitted, if they are.

@@ -4,22 +4,46 @@
 // operation's clock tells for each chain up to which operation everything is complete before it starts. The host is
 // one agent: API calls of all host threads form one order (what host threads use to order themselves is not seen).
 //
+// What is behind all that can still come is *settled*: it is complete before everything that is not over yet and
+// everything that is to be submitted, and its clock is of no use any more. So memory holds the clocks of what is under
+// way, and some forty bytes for each operation besides.
+//
 // Thread-safety: none.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "analyzer/order/id_table.h"
 #include "analyzer/order/stream_order.h"
 
 namespace deadheat::order {
 
 using OperationIndex = std::uint32_t;  // dense, from 1; 0: none
 
+// For each chain the position that is reached: of all others 0.
+class ChainClock {
+ public:
+  std::uint32_t operator[](std::uint32_t chain) const;
+  void reach(std::uint32_t chain, std::uint32_t position);
+  void join(const ChainClock& other);
+  auto begin() const { return reached_.begin(); } // of pairs: chain, position; by chain
+  auto end() const { return reached_.end(); }
+
+ private:
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> reached_;
+};
+
 class OperationClocks {
  public:
+  // What is settled is looked for when at least so many operations more are over.
+  explicit OperationClocks(OperationIndex worth_a_look = 1024) : worth_a_look_(worth_a_look) {}
+
   // Feed every command record in trace order. Returns the index of an operation.
   OperationIndex submitted(const trace::Operation& operation);
   void apply(const trace::StreamCreate& record);
@@ -38,7 +62,13 @@ class OperationClocks {
   // Records are missing: all operations so far count as complete before any that is submitted from here on.
   void missing();
 
-  OperationIndex index(OperationId id) const;
+  // It is over: it does nothing more.
+  void ended(OperationIndex operation);
+  // What follows is asked about it, as `second`, after it is settled, too.
+  void keep(OperationIndex operation);
+  void keep_those_of(const OperationClocks& other); // which was told the same
+
+  OperationIndex index(OperationId id) const { return indices_[id]; }
   OperationId id(OperationIndex index) const { return operations_[index].id; }
   std::uint32_t stream(OperationIndex index) const { return operations_[index].stream; }
   // The library whose code created the stream; empty: not known.
@@ -68,12 +98,12 @@ class OperationClocks {
   Place place(OperationIndex operation) const {
     return {operations_[operation].chain, operations_[operation].position};
   }
-  using ChainClock = std::map<std::uint32_t, std::uint32_t>; // chain → position reached
-  const ChainClock& complete_before(OperationIndex operation) const { return operations_[operation].clock; }
+  const ChainClock& complete_before(OperationIndex operation) const { return clock(operations_[operation]); }
   // Launches that are complete, with what comes before them, when a thread of the operation has waited.
   std::vector<OperationIndex> waited_for(OperationIndex operation) const;
 
-  // Is `first` complete before `second` starts? Both are indices of submitted operations; false when equal.
+  // Is `first` complete before `second` starts? Both are indices of submitted operations; false when equal. `second`
+  // is not over, or kept.
   bool ordered(OperationIndex first, OperationIndex second) const;
   // Is `first` complete when a thread of `second` has waited for the launch before it (griddepcontrol.wait)? The launch
   // waited for counts with what it was ordered behind itself, by its start or by its own wait.
@@ -97,12 +127,13 @@ class OperationClocks {
   struct Op {
     OperationId id = 0;
     std::uint32_t stream = 0, device = 0, chain = 0, position = 0;
-    ChainClock clock; // complete before it starts
+    std::unique_ptr<ChainClock> clock; // what is complete before it starts; null: it is settled, or that is nothing
     OperationIndex primary = 0; // launch that it need not wait for to begin
     std::uint32_t batch = 0; // of copies (cudaMemcpyBatchAsync): the launch that stands for it
-    bool waited = false, allocates = false, by_host = false, of_graph = false;
-    bool waited_for = false; // by the call that submitted it
-    bool frees = false, reads_early = false; // of a batch's copy: its source, out of the stream's order
+    bool waited : 1 = false, allocates : 1 = false, by_host : 1 = false, of_graph : 1 = false;
+    bool waited_for : 1 = false; // by the call that submitted it
+    bool frees : 1 = false, reads_early : 1 = false; // of a batch's copy: its source, out of the stream's order
+    bool over : 1 = false, kept : 1 = false;
   };
   struct Memory {
     std::uint64_t address = 0, bytes = 0;
@@ -115,20 +146,37 @@ class OperationClocks {
     std::uint64_t begin = 0, end = 0;
     OperationIndex freed = 0, allocated = 0;
   };
-  void handed_on(const trace::PoolOperation& pool, Op& op);
+  void handed_on(const trace::PoolOperation& pool, Op& op, const ChainClock& before);
   bool is_or_follows(OperationIndex later, OperationIndex earlier) const {
     return later == earlier || ordered(earlier, later);
   }
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
   void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
+  static const ChainClock& clock(const Op& op) {
+    static const ChainClock nothing;
+    return op.clock ? *op.clock : nothing;
+  }
+  void settle();
   void used(std::uint32_t device);
 
+  const OperationIndex worth_a_look_;
   StreamOrder streams_;
   std::unordered_map<std::uint32_t, std::string> makers_; // of streams
   std::vector<Op> operations_{1};
-  std::unordered_map<OperationId, OperationIndex> indices_;
+  IdTable<OperationIndex> indices_; // by id
   std::vector<std::uint32_t> chain_length_{0}; // chains from 1
   ChainClock host_;
+  // All that is submitted comes behind what the host has waited for. So what it had waited for at some time is settled
+  // when what had been submitted by then is over.
+  struct Settling {
+    ChainClock waited_for;
+    OperationIndex submitted = 0;
+  };
+  std::optional<Settling> settling_;
+  OperationIndex first_running_ = 1; // all before are over
+  std::vector<OperationIndex> kept_;
+  std::vector<OperationIndex> unsettled_; // of those that were submitted when it was last looked, in order
+  OperationIndex looked_ = 0, look_at_ = 0; // up to which that was; when first_running_ is there, it is worth a look
   struct BegunWait {
     trace::HostWait::Kind kind = trace::HostWait::Kind::device;
     std::uint32_t id = 0;

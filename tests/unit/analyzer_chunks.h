@@ -151,14 +151,15 @@ inline std::string found(const detect::Source& source, unsigned jobs, std::uint6
 inline std::string left_out(const Chunks& chunks) {
   detect::Suspects all;
   for (std::uint64_t page = 0; page < 17; ++page) all.add_page(0, memory / 4096 + page);
-  for (std::uint64_t page = 0; page < 3; ++page) all.add_page((std::uint64_t(1) << 32) + 1, page); // operation 1
+  for (std::uint64_t page = 0; page < 3; ++page) all.add_page(order::first_block_of(1) + 1, page); // operation 1
   detect::Detector::Setup setup;
   setup.pass = detect::Detector::Pass::pairs;
   setup.active.set();
   detect::Detector naive(all, setup);
   detect::Routing routing;
   routing.suspects = &all;
-  const std::unordered_map<std::uint32_t, std::uint32_t> operations{{1, 1}};
+  order::IdTable<std::uint32_t> operations;
+  operations.at(1) = 1;
   routing.operations = &operations;
   detect::run(chunks, routing, {[&](const detect::Batch& batch) { naive.play(batch); }}, {});
   detect::PartFindings parts;

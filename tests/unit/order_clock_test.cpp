@@ -45,8 +45,8 @@ class Naive {
   std::uint64_t blocks_seen(std::uint32_t operation, Stamp stamp, std::uint32_t except) const {
     return std::uint64_t(std::count_if(stamps_.begin(), stamps_.end(), [&](const auto& at) {
       const auto& [block, group] = at.first;
-      return block >> 32 == operation && group == order::whole_block && at.second >= stamp &&
-             std::uint32_t(block) != except;
+      return order::operation_of_block(block) == operation && group == order::whole_block && at.second >= stamp &&
+             (block & ThreadKey::last_block) != except;
     }));
   }
 
@@ -125,7 +125,7 @@ class Clocks {
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   std::uint32_t lane() { return std::uint32_t(below(2) ? below(3) : below(1024)); }
   std::uint64_t block() { // near ones, far ones, of several operations
-    const std::uint64_t number = below(2) ? below(40) : std::uint64_t(1) << below(32);
+    const std::uint64_t number = below(2) ? below(40) : std::uint64_t(1) << below(ThreadKey::block_width);
     return ThreadKey(std::uint32_t(1 + below(3)), std::uint32_t(number), 0).block_bits();
   }
   std::uint32_t group() {

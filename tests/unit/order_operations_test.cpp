@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -97,6 +98,42 @@ class Naive {
   std::vector<std::size_t> host_;
 };
 
+// One that is told what is over, and forgets what is settled, beside one that is not.
+class Clocks {
+ public:
+  template <typename Record>
+  void apply(const Record& record) {
+    remembering_.apply(record);
+    forgetting_.apply(record);
+  }
+  order::OperationIndex submitted(const trace::Operation& operation) {
+    forgetting_.submitted(operation);
+    over_.push_back(false);
+    return remembering_.submitted(operation);
+  }
+  bool is_over(order::OperationIndex operation) const { return over_[operation - 1]; }
+  void ended(order::OperationIndex operation) {
+    over_[operation - 1] = true;
+    forgetting_.ended(operation);
+  }
+  void keep(order::OperationIndex operation) { forgetting_.keep(operation); }
+  std::uint32_t id(order::OperationIndex operation) const { return remembering_.id(operation); }
+  bool ordered(order::OperationIndex first, order::OperationIndex second) const {
+    return remembering_.ordered(first, second);
+  }
+  bool ordered_to_the_forgetting(order::OperationIndex first, order::OperationIndex second) const {
+    return forgetting_.ordered(first, second);
+  }
+  bool has_forgotten(order::OperationIndex operation) const {
+    const auto size = [](const order::ChainClock& clock) { return clock.end() - clock.begin(); };
+    return size(forgetting_.complete_before(operation)) < size(remembering_.complete_before(operation));
+  }
+
+ private:
+  order::OperationClocks remembering_, forgetting_{1};
+  std::vector<bool> over_;
+};
+
 // Both sides of one random program.
 class Program {
  public:
@@ -112,7 +149,7 @@ class Program {
       bits /= count;
       return choice;
     };
-    const std::uint32_t what = below(17), stream = 1 + below(stream_count), event = 1 + below(event_count);
+    const std::uint32_t what = below(23), stream = 1 + below(stream_count), event = 1 + below(event_count);
     if (what < 5) {
       operation(stream, {}, naive_.command(stream));
       text_ += "operation in stream " + std::to_string(stream) + "\n";
@@ -133,8 +170,16 @@ class Program {
       copy(stream, below(2), trace::Copy::Direction(below(3)), below(2), below(2));
     } else if (what == 14) {
       batch(stream, 1 + below(3), bits);
-    } else {
+    } else if (what < 17) {
       graph(stream, 1 + below(3), bits);
+    } else if (what < 22) {
+      for (std::uint32_t more = below(8) + 1; more; --more) end_one();
+    } else if (!pairs_.empty()) {
+      kept_.push_back(pairs_[below(std::uint32_t(pairs_.size()))].index);
+      if (clocks_.has_forgotten(kept_.back()))
+        kept_.pop_back(); // it comes too late
+      else
+        clocks_.keep(kept_.back());
     }
   }
 
@@ -148,9 +193,18 @@ class Program {
           return text_ + "operation " + std::to_string(a + 1) + (expected ? " comes" : " does not come") + " before " +
                  std::to_string(b + 1) + ", and the clocks say otherwise\n";
         }
+        const order::OperationIndex second = pairs_[b].index;
+        const bool asked = !clocks_.is_over(second) || std::count(kept_.begin(), kept_.end(), second);
+        if (asked && clocks_.ordered_to_the_forgetting(pairs_[a].index, second) != expected) {
+          return text_ + "operation " + std::to_string(a + 1) + (expected ? " comes" : " does not come") + " before " +
+                 std::to_string(b + 1) + ", which was forgotten\n";
+        }
       }
     }
     return "";
+  }
+  std::size_t forgotten() const {
+    return std::count_if(pairs_.begin(), pairs_.end(), [&](const Both& at) { return clocks_.has_forgotten(at.index); });
   }
   std::size_t unordered() const {
     std::size_t count = 0;
@@ -161,6 +215,17 @@ class Program {
   }
 
  private:
+  // Ends the first operation that can have run.
+  void end_one() {
+    for (const Both& second : pairs_) {
+      const bool waits = std::any_of(pairs_.begin(), pairs_.end(), [&](const Both& first) {
+        return !clocks_.is_over(first.index) && naive_.ordered(first.at, second.at);
+      });
+      if (waits || clocks_.is_over(second.index)) continue;
+      text_ += "operation " + std::to_string(second.index) + " ends\n";
+      return clocks_.ended(second.index);
+    }
+  }
   std::uint32_t operation(std::uint32_t stream, trace::Operation operation, std::size_t at) {
     operation.id = ++operations_;
     operation.stream = stream;
@@ -274,10 +339,11 @@ class Program {
     std::size_t at = 0;
     std::uint32_t id = 0;
   };
-  order::OperationClocks clocks_;
+  Clocks clocks_;
   Naive naive_;
   std::vector<Both> pairs_;
   std::optional<Record> records_[event_count];
+  std::vector<order::OperationIndex> kept_;
   std::uint32_t operations_ = 0, graphs_ = 0;
   std::string text_;
 };
@@ -297,15 +363,17 @@ TEST(Operations, ManyPrograms) {
     state ^= state << 17;
     return state;
   };
-  std::size_t unordered = 0;
+  std::size_t unordered = 0, forgotten = 0;
   for (int round = 0; round < 3000; ++round) {
     Program program;
-    std::size_t length = 2 + next() % 24;
+    std::size_t length = 2 + next() % 40;
     for (std::size_t i = 0; i < length; ++i) program.step(next());
     std::string difference = program.difference();
     ASSERT_EQ(difference, "");
     unordered += program.unordered();
+    forgotten += program.forgotten();
   }
+  EXPECT_GT(forgotten, 1000u);
   EXPECT_GT(unordered, 10000u); // the programs leave something to decide
 }
 
