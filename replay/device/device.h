@@ -117,6 +117,8 @@ class Device {
   // A place for memory that operations of streams allocate and free any number of times (PoolOperation): of kind pool,
   // with no operation of its own. release() gives it back.
   virtual Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) = 0;
+  // Memory for conditions of graphs (deadheat/conditions.h), zeroed.
+  virtual Expected<trace::Allocate> place_conditions(std::uint64_t bytes) = 0;
   // The pinned allocation at `address` stands for host memory that the program registered, until its release. Live
   // only.
   virtual void mirror(std::uint64_t address, void* host) = 0;

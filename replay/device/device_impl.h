@@ -45,6 +45,7 @@ class DeviceImpl final : public Device, public Environment {
   Expected<trace::Allocate> allocate(trace::Allocate::Kind kind, std::uint64_t bytes, std::uint32_t host_thread,
                                      std::uint32_t stream, const trace::Allocate* at) override;
   Expected<trace::Allocate> reserve(std::uint64_t bytes, std::uint32_t host_thread) override;
+  Expected<trace::Allocate> place_conditions(std::uint64_t bytes) override;
   void mirror(std::uint64_t address, void* host) override;
   Expected<void> release(std::uint64_t address, std::uint32_t host_thread, std::uint32_t stream) override;
   Expected<std::uint32_t> release_by_host(std::uint64_t address, std::uint32_t host_thread) override;

@@ -187,6 +187,7 @@ DEADHEAT_API(cudaDeviceReset, initialized, (), ()) {
   runtime.events.clear();
   runtime.executables.clear();
   runtime.graphs.clear();
+  runtime.next_condition = runtime.conditions_end = 0;
   runtime.host_flags.clear();
   for (const auto& allocation : call.device().live_allocations()) {
     if (allocation.kind == deadheat::trace::Allocate::Kind::symbol) continue;

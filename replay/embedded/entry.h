@@ -36,6 +36,7 @@ class Call {
   bool refusal_noted = false;
 
  private:
+  Stream* find_stream(cudaStream_t handle);
   device::Progress wait_while_others_may_help(const std::function<device::Progress()>& drive);
 };
 

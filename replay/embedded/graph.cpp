@@ -41,6 +41,14 @@ cudaGraphEdgeData Graph::edge(const GraphNode& before, const GraphNode& node) {
   return data;
 }
 
+bool Graph::in_condition() const { return owner && (!owner->child || owner->graph->in_condition()); }
+
+bool Graph::has_conditions() const {
+  return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+    return !node->bodies.graphs.empty() || (node->child && node->child->has_conditions());
+  });
+}
+
 std::unique_ptr<Graph> Graph::clone() const {
   auto copy = std::make_unique<Graph>(objects);
   copy->id = id;
@@ -49,7 +57,9 @@ std::unique_ptr<Graph> Graph::clone() const {
     GraphNode* twin = copy->add(node->type, node->work, {});
     twins[node.get()] = twin;
     twin->index = node->index;
-    if (node->child) twin->child = node->child->clone();
+    if (!node->child) continue;
+    twin->child = node->child->clone();
+    twin->child->owner = twin;
   }
   for (const auto& node : nodes) {
     for (GraphNode* before : node->after) twins[node.get()]->after.push_back(twins[before]);
@@ -89,12 +99,17 @@ std::vector<std::pair<GraphNode*, GraphNode*>> Graph::edges() const {
   return list;
 }
 
-GraphExec::Step* GraphExec::step(const GraphNode* node) {
-  for (Step& step : steps) {
+static GraphExec::Step* find_step(std::vector<GraphExec::Step>& steps, const GraphNode* node) {
+  for (GraphExec::Step& step : steps) {
     if (step.node == node) return &step;
+    for (std::vector<GraphExec::Step>& body : step.bodies) {
+      if (GraphExec::Step* inside = find_step(body, node)) return inside;
+    }
   }
   return nullptr;
 }
+
+GraphExec::Step* GraphExec::step(const GraphNode* node) { return find_step(steps, node); }
 
 // Appends the steps of `graph`, its roots behind `entry`; `exits` becomes what work after the whole graph waits for.
 static bool unfold_into(const Graph& graph, const std::vector<std::uint32_t>& entry,
@@ -118,7 +133,18 @@ static bool unfold_into(const Graph& graph, const std::vector<std::uint32_t>& en
     }
     ends[node] = {std::uint32_t(steps->size())};
     const bool programmatic = node->primary && node->after.size() == 1; // behind several: as if it were not
-    steps->push_back({node, node->type, node->work, std::move(after), true, programmatic});
+    GraphExec::Step& step = steps->emplace_back();
+    step.node = node;
+    step.type = node->type;
+    step.work = node->work;
+    step.after = std::move(after);
+    step.programmatic = programmatic;
+    step.handle = node->bodies.handle;
+    step.condition = node->bodies.type;
+    for (const std::unique_ptr<Graph>& body : node->bodies.graphs) {
+      std::vector<std::uint32_t> last;
+      if (!unfold_into(*body, {}, &step.bodies.emplace_back(), &last)) return false;
+    }
   }
   exits->clear();
   for (const GraphNode* node : order) {
@@ -127,22 +153,42 @@ static bool unfold_into(const Graph& graph, const std::vector<std::uint32_t>& en
   return true;
 }
 
+// Nodes of bodies come behind those of the graph around them.
+static void number(std::vector<GraphExec::Step>& steps, std::uint32_t& next) {
+  for (GraphExec::Step& step : steps) step.number = next++;
+  for (GraphExec::Step& step : steps) {
+    for (std::vector<GraphExec::Step>& body : step.bodies) number(body, next);
+  }
+}
+
 bool unfold(const Graph& graph, std::vector<GraphExec::Step>* steps) {
   std::vector<std::uint32_t> exits;
-  return unfold_into(graph, {}, steps, &exits);
+  std::uint32_t next = 0;
+  if (!unfold_into(graph, {}, steps, &exits)) return false;
+  number(*steps, next);
+  return true;
+}
+
+// A child graph, or a body, belongs to its node.
+static Graph* find_graph(Graph& graph, cudaGraph_t handle) {
+  if (reinterpret_cast<cudaGraph_t>(&graph) == handle) return &graph;
+  for (const auto& node : graph.nodes) {
+    if (Graph* inside = node->child ? find_graph(*node->child, handle) : nullptr) return inside;
+    for (const auto& body : node->bodies.graphs) {
+      if (Graph* inside = find_graph(*body, handle)) return inside;
+    }
+  }
+  return nullptr;
 }
 
 Graph* graph_of(Call& call, cudaGraph_t handle) {
   auto found = call.runtime.graphs.find(handle);
   if (found != call.runtime.graphs.end()) return found->second.get();
-  // A child graph belongs to its node; a graph under construction to its capture.
-  for (const auto& open : call.runtime.captures) {
-    if (reinterpret_cast<cudaGraph_t>(open->graph) == handle) return open->graph;
+  for (const auto& open : call.runtime.captures) { // graphs under construction
+    if (Graph* inside = find_graph(*open->graph, handle)) return inside;
   }
   for (const auto& [other, graph] : call.runtime.graphs) {
-    for (const auto& node : graph->nodes) {
-      if (node->child && reinterpret_cast<cudaGraph_t>(node->child.get()) == handle) return node->child.get();
-    }
+    if (Graph* inside = find_graph(*graph, handle)) return inside;
   }
   return nullptr;
 }
@@ -151,6 +197,9 @@ static GraphNode* find_node(Graph& graph, cudaGraphNode_t handle) {
   for (const auto& node : graph.nodes) {
     if (reinterpret_cast<cudaGraphNode_t>(node.get()) == handle) return node.get();
     GraphNode* inside = node->child ? find_node(*node->child, handle) : nullptr;
+    for (const auto& body : node->bodies.graphs) {
+      if (!inside) inside = find_node(*body, handle);
+    }
     if (inside) return inside;
   }
   return nullptr;
@@ -171,68 +220,40 @@ GraphExec* executable_of(Call& call, cudaGraphExec_t handle) {
   return found == call.runtime.executables.end() ? nullptr : found->second.get();
 }
 
-cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsigned long long flags) {
+// What each conditional node reads has a place of its own: two launches may run at the same time.
+static void place_decisions(std::deque<std::uint32_t>& decisions, std::vector<GraphExec::Step>& steps) {
+  for (GraphExec::Step& step : steps) {
+    if (step.handle) step.decision = &decisions.emplace_back();
+    for (std::vector<GraphExec::Step>& body : step.bodies) place_decisions(decisions, body);
+  }
+}
+
+cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsigned long long flags,
+                        cudaGraphInstantiateResult* why) {
   if (!result || !graph) return cudaErrorInvalidValue;
   if (flags & cudaGraphInstantiateFlagDeviceLaunch) {
     say_once("graphs launched from the device are not supported by the embedded device");
     return cudaErrorNotSupported;
   }
   auto made = std::make_unique<GraphExec>(*graph);
+  cudaGraphInstantiateResult ignored;
+  const cudaError_t status = check_conditions(*graph, &made->conditions, why ? why : &ignored);
+  if (status != cudaSuccess) return status;
   if (!unfold(*graph, &made->steps)) return cudaErrorInvalidValue;
+  const bool again =
+      graph->has_conditions() && std::any_of(call.runtime.executables.begin(), call.runtime.executables.end(),
+                                             [&](const auto& other) { return other.second->source == graph->id; });
+  if (again) { // Runtime API, cudaGraphNodeTypeConditional
+    say_once(std::string(call.api) + ": a graph with conditional nodes is instantiated already");
+    return cudaErrorInvalidValue;
+  }
+  place_decisions(call.runtime.decisions, made->steps);
+  made->source = graph->id;
   made->id = call.runtime.next_graph++;
   made->flags = flags;
   *result = reinterpret_cast<cudaGraphExec_t>(made.get());
   call.runtime.executables.emplace(*result, std::move(made));
   return cudaSuccess;
-}
-
-cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream) {
-  if (stream.capture) {
-    stream.capture->invalidated = true;
-    return cudaErrorStreamCaptureUnsupported;
-  }
-  if (const cudaError_t status = plan_graph_memory(call, executable); status != cudaSuccess) return status;
-  device::Device& device = call.device();
-  if (executable.done == 0) {
-    executable.done = device.create_event();
-  } else if (executable.last_stream != stream.id) {
-    device.stream_wait(stream.id, executable.done, call.thread.number);
-  }
-  const std::uint32_t launch = device.begin_graph(executable.id, stream.id, call.thread.number);
-  std::vector<std::uint32_t> operations;
-  cudaError_t status = cudaSuccess;
-  for (std::size_t i = 0; i < executable.steps.size() && status == cudaSuccess; ++i) {
-    const GraphExec::Step& step = executable.steps[i];
-    trace::Operation place;
-    place.graph_launch = launch;
-    place.graph_node = std::uint32_t(i);
-    for (std::uint32_t before : step.after) place.node_dependencies.push_back(operations[before]);
-    operations.push_back(0);
-    const Work nothing{trace::Marker{}};
-    Event* event = step.enabled && step.work.event ? call.event(step.work.event) : nullptr;
-    if (event && step.work.event_waits && event->recorded) {
-      if (place.node_dependencies.empty()) { // it waits for what precedes the graph, too
-        status = submit_now(call, stream.id, nothing, place, &operations.back());
-        place.node_dependencies = {operations.back()};
-      }
-      place.node_dependencies.push_back(device.event_operation(event->id));
-    }
-    if (status != cudaSuccess) break;
-    Work work = step.enabled ? step.work : nothing;
-    if (auto* kernel = std::get_if<trace::Launch>(&work.what)) kernel->programmatic = step.programmatic;
-    status = submit_now(call, stream.id, work, place, &operations.back());
-    if (event && !step.work.event_waits && status == cudaSuccess) {
-      event->position = call.runtime.submitted;
-      event->recorded = true;
-      event->capture = nullptr;
-      event->nodes.clear();
-      device.event_recorded(event->id, stream.id, operations.back(), call.thread.number);
-    }
-  }
-  device.end_graph(launch);
-  device.record_event(executable.done, stream.id, call.thread.number);
-  executable.last_stream = stream.id;
-  return status;
 }
 
 } // namespace deadheat::embedded

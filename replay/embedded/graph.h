@@ -5,7 +5,8 @@
 // capturing stream, and must be joined back before the capture ends. Calls that cannot be captured invalidate it.
 //
 // An executable graph is its nodes in topological order, child graphs unfolded, ready to be submitted one after another
-// with the operations that each waits for.
+// with the operations that each waits for. Bodies of conditional nodes are such lists of their own: what runs of them
+// is submitted when what decides it has run (graph_launch.cpp).
 //
 // Thread-safety: none; Runtime::lock.
 #pragma once
@@ -19,6 +20,20 @@
 
 namespace deadheat::embedded {
 
+// A handle of a graph's: the address of 4 bytes of device memory that kernels set.
+struct Condition {
+  cudaGraphConditionalHandle handle = 0;
+  unsigned value = 0; // that it has when the graph's launch begins, if it is …
+  bool assigned = false;
+};
+
+struct Bodies { // of a conditional node
+  cudaGraphConditionalHandle handle = 0;
+  cudaGraphConditionalNodeType type = cudaGraphCondTypeIf;
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<cudaGraph_t> handles; // of these, for the program
+};
+
 class GraphNode {
  public:
   Graph* graph = nullptr;
@@ -26,6 +41,7 @@ class GraphNode {
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   Work work = {trace::Marker{}};
   std::unique_ptr<Graph> child; // of a child graph node
+  Bodies bodies; // of a conditional node; empty: it is another
   std::vector<GraphNode*> after; // dependencies, without repetition
   const GraphNode* primary = nullptr; // of those a kernel that this one need not wait for to begin; null: none
   std::vector<void*> arguments = {}; // of a kernel: into its parameter block, for cudaGraphKernelNodeGetParams
@@ -46,6 +62,10 @@ class Graph {
   std::uint32_t id = 0;
   HeldObjects objects;
   std::vector<std::unique_ptr<GraphNode>> nodes;
+  std::vector<Condition> conditions;
+  const GraphNode* owner = nullptr; // whose body or child graph it is
+  bool in_condition() const; // in the body of a conditional node, at any depth
+  bool has_conditions() const; // conditional nodes, at any depth
 
   GraphNode* add(cudaGraphNodeType type, Work work, std::vector<GraphNode*> after);
   // The edge to `node`, which depends on `before` already, as the program describes it; null: a full one.
@@ -69,19 +89,31 @@ class GraphExec {
     std::vector<std::uint32_t> after; // steps
     bool enabled = true;
     bool programmatic = false; // a kernel that need not wait for the one that it depends on to begin
+    std::uint32_t number = 0; // of the node, among all of the graph's
+    cudaGraphConditionalHandle handle = 0; // of a conditional node; 0: it is another
+    cudaGraphConditionalNodeType condition = cudaGraphCondTypeIf;
+    std::vector<std::vector<Step>> bodies;
+    std::uint32_t* decision = nullptr; // what it read: Runtime::decisions
   };
   explicit GraphExec(const Graph& graph) : objects(graph.objects) {}
-  std::uint32_t id = 0;
+  std::uint32_t id = 0, source = 0; // source: the graph that it was made from
   unsigned long long flags = 0;
   std::vector<Step> steps;
+  std::vector<Condition> conditions; // of the graph and its bodies
   HeldObjects objects;
   std::uint32_t done = 0; // event recorded behind each launch: launches of one graph do not overlap
   std::uint32_t last_stream = 0;
 
   Step* step(const GraphNode* node);
 };
-// Steps of a graph; false when it has a cycle.
+// Steps of a graph; false when it, or a body, has a cycle.
 bool unfold(const Graph& graph, std::vector<GraphExec::Step>* steps);
+// ---- Conditional nodes (graph_conditions_api.cpp)
+// May the graph be instantiated, as far as its conditional nodes go? Says why it may not. `conditions`: all that it
+// has.
+cudaError_t check_conditions(const Graph& graph, std::vector<Condition>* conditions, cudaGraphInstantiateResult* why);
+cudaError_t add_condition(Call& call, cudaGraphNode_t* result, cudaGraph_t graph, const cudaGraphNode_t* after,
+                          size_t count, cudaConditionalNodeParams* parameters);
 
 struct Capture {
   std::uint64_t number = 0;
@@ -99,8 +131,9 @@ struct Capture {
 Graph* graph_of(Call& call, cudaGraph_t handle);
 GraphNode* node_of(Call& call, cudaGraphNode_t handle);
 GraphExec* executable_of(Call& call, cudaGraphExec_t handle);
-cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsigned long long flags);
-cudaError_t launch_graph(Call& call, GraphExec& executable, Stream& stream);
+cudaError_t instantiate(Call& call, cudaGraphExec_t* result, Graph* graph, unsigned long long flags,
+                        cudaGraphInstantiateResult* why = nullptr);
+cudaError_t launch_graph(Call& call, cudaGraphExec_t executable, Stream& stream);
 // Memory nodes: may they run now, in this order? Notes what is allocated behind them.
 cudaError_t plan_graph_memory(Call& call, GraphExec& executable);
 

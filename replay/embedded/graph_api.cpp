@@ -24,6 +24,10 @@ DEADHEAT_API(cudaGraphDestroy, nothing, (cudaGraph_t graph), (graph)) {
 DEADHEAT_API(cudaGraphClone, device, (cudaGraph_t * result, cudaGraph_t handle), (result, handle)) {
   const Graph* graph = graph_of(call, handle);
   if (!result || !graph) return cudaErrorInvalidValue;
+  if (graph->has_conditions()) { // "Cloning is not supported for graphs which contain … conditional nodes."
+    say_once("cudaGraphClone: graphs with conditional nodes cannot be cloned");
+    return cudaErrorInvalidValue;
+  }
   auto made = graph->clone();
   made->id = call.runtime.next_graph++;
   *result = reinterpret_cast<cudaGraph_t>(made.get());
@@ -213,9 +217,11 @@ DEADHEAT_STREAM_API(cudaGraphInstantiateWithParams, _ptsz, device,
                     (cudaGraphExec_t * result, cudaGraph_t graph, cudaGraphInstantiateParams* parameters),
                     (result, graph, parameters)) {
   if (!parameters) return cudaErrorInvalidValue;
-  const cudaError_t status = instantiate(call, result, graph_of(call, graph), parameters->flags);
   parameters->errNode_out = nullptr;
-  parameters->result_out = status == cudaSuccess ? cudaGraphInstantiateSuccess : cudaGraphInstantiateError;
+  parameters->result_out = cudaGraphInstantiateError;
+  const cudaError_t status =
+      instantiate(call, result, graph_of(call, graph), parameters->flags, &parameters->result_out);
+  if (status == cudaSuccess) parameters->result_out = cudaGraphInstantiateSuccess;
   return status;
 }
 
@@ -240,10 +246,33 @@ DEADHEAT_STREAM_API(cudaGraphUpload, _ptsz, device, (cudaGraphExec_t executable,
 
 DEADHEAT_STREAM_API(cudaGraphLaunch, _ptsz, device, (cudaGraphExec_t handle, cudaStream_t stream_handle),
                     (handle, stream_handle)) {
-  GraphExec* executable = executable_of(call, handle);
   Stream* stream = call.stream(stream_handle);
-  if (!stream) return cudaErrorInvalidResourceHandle;
-  return executable ? launch_graph(call, *executable, *stream) : cudaErrorInvalidValue;
+  return stream ? launch_graph(call, handle, *stream) : cudaErrorInvalidResourceHandle;
+}
+
+static cudaGraphExecUpdateResult compare(const std::vector<GraphExec::Step>& now,
+                                         const std::vector<GraphExec::Step>& then) {
+  if (now.size() != then.size()) return cudaGraphExecUpdateErrorTopologyChanged;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i].after != then[i].after) return cudaGraphExecUpdateErrorTopologyChanged;
+    if (now[i].type != then[i].type) return cudaGraphExecUpdateErrorNodeTypeChanged;
+    if (now[i].condition != then[i].condition || now[i].bodies.size() != then[i].bodies.size())
+      return cudaGraphExecUpdateErrorParametersChanged;
+    for (size_t body = 0; body < now[i].bodies.size(); ++body) {
+      const cudaGraphExecUpdateResult result = compare(now[i].bodies[body], then[i].bodies[body]);
+      if (result != cudaGraphExecUpdateSuccess) return result;
+    }
+  }
+  return cudaGraphExecUpdateSuccess;
+}
+
+// Nodes keep the names that they were instantiated under.
+static void take(std::vector<GraphExec::Step>& from, std::vector<GraphExec::Step>& to) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    to[i].work = std::move(from[i].work);
+    to[i].handle = from[i].handle;
+    for (size_t body = 0; body < from[i].bodies.size(); ++body) take(from[i].bodies[body], to[i].bodies[body]);
+  }
 }
 
 // New parameters for every node, if the graphs are alike.
@@ -255,16 +284,16 @@ DEADHEAT_API(cudaGraphExecUpdate, device,
   if (!executable || !graph) return cudaErrorInvalidValue;
   std::vector<GraphExec::Step> steps;
   cudaGraphExecUpdateResult result = cudaGraphExecUpdateSuccess;
-  if (!unfold(*graph, &steps) || steps.size() != executable->steps.size()) {
-    result = cudaGraphExecUpdateErrorTopologyChanged;
-  }
-  for (size_t i = 0; i < steps.size() && result == cudaGraphExecUpdateSuccess; ++i) {
-    if (steps[i].after != executable->steps[i].after) result = cudaGraphExecUpdateErrorTopologyChanged;
-    if (steps[i].type != executable->steps[i].type) result = cudaGraphExecUpdateErrorNodeTypeChanged;
+  std::vector<Condition> conditions;
+  cudaGraphInstantiateResult why;
+  if (check_conditions(*graph, &conditions, &why) != cudaSuccess) {
+    result = cudaGraphExecUpdateError;
+  } else {
+    result = unfold(*graph, &steps) ? compare(executable->steps, steps) : cudaGraphExecUpdateErrorTopologyChanged;
   }
   if (info) *info = {result, nullptr, nullptr};
   if (result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
-  // Nodes keep the names that they were instantiated under.
-  for (size_t i = 0; i < steps.size(); ++i) executable->steps[i].work = std::move(steps[i].work);
+  take(steps, executable->steps);
+  executable->conditions = std::move(conditions);
   return cudaSuccess;
 }

@@ -121,7 +121,10 @@ cudaError_t deadheat::embedded::add_node(Call& call, cudaGraphNode_t* result, cu
   const cudaError_t status = dependencies_of(call, *graph, list, count, &after);
   if (status != cudaSuccess) return status;
   GraphNode* node = graph->add(type, std::move(work), std::move(after));
-  if (child) node->child = child->clone();
+  if (child) {
+    node->child = child->clone();
+    node->child->owner = node;
+  }
   *result = reinterpret_cast<cudaGraphNode_t>(node);
   return cudaSuccess;
 }
@@ -202,7 +205,7 @@ DEADHEAT_API(cudaGraphAddChildGraphNode, device,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaGraph_t child),
              (node, graph, after, count, child)) {
   const Graph* inner = graph_of(call, child);
-  if (!inner) return cudaErrorInvalidValue;
+  if (!inner || inner->has_conditions()) return cudaErrorInvalidValue;
   return add_node(call, node, graph, after, count, cudaGraphNodeTypeGraph, {deadheat::trace::Marker{}}, inner);
 }
 
@@ -225,6 +228,8 @@ static cudaError_t any_work(Call& call, const cudaGraphNodeParams* given, Work* 
     case cudaGraphNodeTypeEventRecord: return event_work(call, given->eventRecord.event, false, work);
     case cudaGraphNodeTypeWaitEvent: return event_work(call, given->eventWait.event, true, work);
     case cudaGraphNodeTypeMemFree: return free_work(call, given->free.dptr, work);
+    // "Changing node parameters is not supported."
+    case cudaGraphNodeTypeConditional: return cudaErrorInvalidValue;
     default: break;
   }
   say_once(std::string(call.api) + ": nodes of type " + std::to_string(given->type) +
@@ -243,9 +248,11 @@ DEADHEAT_API(cudaGraphAddNode, device,
     return cudaGraphAddChildGraphNode_body(call, node, graph, after, count, parameters->graph.graph);
   }
   Work work;
-  const cudaError_t status = any_work(call, parameters, &work);
+  const bool decides = parameters && parameters->type == cudaGraphNodeTypeConditional;
+  const cudaError_t status = decides ? cudaSuccess : any_work(call, parameters, &work);
   if (status != cudaSuccess) return status;
-  const cudaError_t added = add_node(call, node, graph, after, count, parameters->type, std::move(work));
+  const cudaError_t added = decides ? add_condition(call, node, graph, after, count, &parameters->conditional)
+                                    : add_node(call, node, graph, after, count, parameters->type, std::move(work));
   for (size_t i = 0; added == cudaSuccess && edges && i < count; ++i) {
     Graph::set_edge(*node_of(call, after[i]), *node_of(call, *node), &edges[i]);
   }

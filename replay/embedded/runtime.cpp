@@ -396,6 +396,18 @@ int not_supported(const char* name) noexcept {
 }
 
 Stream* Call::stream(cudaStream_t handle) {
+  Stream* found = find_stream(handle);
+  // Its graph's operations are not all submitted yet, and the lock is lent: the call comes behind them.
+  while (found && found->launching && found->launching != thread.number && runtime.sticky == cudaSuccess) {
+    runtime.lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    runtime.lock.lock();
+    found = find_stream(handle);
+  }
+  return found;
+}
+
+Stream* Call::find_stream(cudaStream_t handle) {
   if (handle == nullptr) handle = null_stream == DefaultStream::legacy ? cudaStreamLegacy : cudaStreamPerThread;
   if (handle == cudaStreamLegacy) return &runtime.legacy;
   if (handle == cudaStreamPerThread) {

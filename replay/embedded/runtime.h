@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,7 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   trace::StreamCreate::Kind kind = trace::StreamCreate::Kind::blocking;
+  std::uint32_t launching = 0;        // thread that launches a graph which decides what runs: others' calls wait
   Capture* capture = nullptr;         // the capture that the stream takes part in
   std::vector<GraphNode*> tail;       // in it: what the next captured operation waits for
   GraphNode* edge_from = nullptr;     // of these one that the program gave an edge from
@@ -106,6 +108,8 @@ struct Runtime {
   std::vector<std::unique_ptr<Capture>> captures; // open ones
   std::uint64_t next_capture = 1;
   std::uint32_t next_graph = 1;
+  std::uint64_t next_condition = 0, conditions_end = 0; // device memory for handles of conditions
+  std::deque<std::uint32_t> decisions;                  // what conditional nodes read: an element each, for good
 
   std::size_t limits[8] = {1024, 8 << 20, 8 << 20, 0, 2048, 64, 0, 0}; // by cudaLimit
   unsigned device_flags = 0;

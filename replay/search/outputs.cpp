@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "deadheat/conditions.h"
+
 namespace deadheat::search {
 
 namespace {
@@ -87,6 +89,7 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
   Difference result;
   ValueTypes::Place place = types.place(a.address);
   result.allocation = place.allocation;
+  const bool condition = types.is_condition(a.address);
   result.type = types.at(a.address);
   const ElementType& type = element_type(result.type);
   std::size_t size = std::min(a.bytes.size(), b.bytes.size());
@@ -118,6 +121,9 @@ Difference difference(const Output& a, const Output& b, const ValueTypes& types)
   if (a.bytes.size() != b.bytes.size()) {
     result.note =
         "one run delivered " + std::to_string(a.bytes.size()) + " bytes, the other " + std::to_string(b.bytes.size());
+  } else if (condition) {
+    result.note =
+        "the condition of a graph's node: what the device runs from there on is another, and was not followed";
   } else if (nan_appears) {
     result.note = "NaN appears";
   }
@@ -220,6 +226,11 @@ std::string ValueTypes::at(std::uint64_t address) const {
     }
   }
   return best;
+}
+
+bool ValueTypes::is_condition(std::uint64_t address) const {
+  const Allocation* allocation = const_cast<ValueTypes*>(this)->find(address);
+  return allocation && allocation->record.name == conditions_memory;
 }
 
 ValueTypes::Place ValueTypes::place(std::uint64_t address) const {

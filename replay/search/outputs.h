@@ -56,6 +56,7 @@ class ValueTypes {
     std::uint64_t offset = 0;
   };
   Place place(std::uint64_t address) const;
+  bool is_condition(std::uint64_t address) const; // of a graph: deadheat/conditions.h
 
  private:
   struct Allocation {

@@ -28,11 +28,12 @@ embedded_program(machine_code fault.cu -gencode arch=compute_90,code=sm_90)
 embedded_program(two_images fault.cu -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90,code=[sm_90,compute_90]
                  -gencode arch=compute_100,code=compute_100)
 embedded_program(run_path programs.cu ${ptx_only} -Xlinker -rpath=${CUDA_ROOT}/lib64 -Xlinker --disable-new-dtags)
+embedded_program(conditions conditions.cu ${ptx_only})
 embedded_program(host_only host_only.cpp)
 add_custom_target(embedded_programs DEPENDS ${embedded_programs})
 
 deadheat_test(embedded_test embedded_exports.cpp embedded_options.cpp embedded_programs.cpp embedded_probe.cpp
-              embedded_entry_points.cpp
+              embedded_entry_points.cpp embedded_conditions.cpp
               LIBS deadheat_trace deadheat_ptx)
 add_dependencies(embedded_test embedded_programs cudart_embedded)
 target_compile_definitions(embedded_test PRIVATE
